@@ -108,7 +108,7 @@ NAMES: dict[str, str] = {
     "unordered_map": "unordered_map unordered_multimap",
     "unordered_set": "unordered_set",
     "utility":
-    "make_pair in_place in_place_type piecewise_construct cmp_less cmp_greater index_sequence "
+    "make_pair in_place in_place_type in_place_index piecewise_construct cmp_less cmp_greater index_sequence "
     "make_index_sequence exchange as_const",
     "vector": "vector",
     "utility map": "pair",

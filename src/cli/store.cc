@@ -7,6 +7,7 @@
 #include "admin/backup_socket.h"
 #include "base/clock.h"
 #include "base/printable.h"
+#include "base/result.h"
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
@@ -167,28 +168,26 @@ ordered_json json_of(const request::CounterRecord& record, const request::Spaces
 
 int dump(const StoreFlags& asked, config::CommandIo& io) {
   request::Spaces spaces;
-  std::string problem;
   const base::Time now = base::Clock().now();
   const auto line = [&](const ordered_json& json) {
     io.out << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
   };
-  const bool done = disk::dump(
+  const base::Done done = disk::dump(
       asked.dir, spaces,
       [&](const request::CounterRecord& record) {
         if (record.forget_us > now.us) line(json_of(record, spaces, now));
       },
-      problem,
       [&](std::string_view name, std::string_view text) {
         line({{"name", name}, {"text", text}});
       });
   io.out.flush();
-  return done ? config::exit_ok : fail(problem, io);
+  return done ? config::exit_ok : fail(done.problem().text, io);
 }
 
 int stats(const StoreFlags& asked, config::CommandIo& io) {
-  disk::StoreStats s;
-  std::string problem;
-  if (!disk::stats(asked.dir, s, problem)) return fail(problem, io);
+  const base::Result<disk::StoreStats> stats = disk::stats(asked.dir);
+  if (!stats) return fail(stats.problem().text, io);
+  const disk::StoreStats& s = *stats;
   if (asked.json) {
     io.out << to_text({{"format", s.format},
                        {"folded", s.folded},
@@ -215,9 +214,9 @@ int stats(const StoreFlags& asked, config::CommandIo& io) {
 }
 
 int check(const StoreFlags& asked, config::CommandIo& io) {
-  disk::CheckReport report;
-  std::string problem;
-  if (!disk::check(asked.dir, report, problem)) return fail(problem, io);
+  const base::Result<disk::CheckReport> checked = disk::check(asked.dir);
+  if (!checked) return fail(checked.problem().text, io);
+  const disk::CheckReport& report = *checked;
   const bool sound = report.damages.empty();
   if (asked.json) {
     io.out << to_text({{"sound", sound},
@@ -246,9 +245,9 @@ int check(const StoreFlags& asked, config::CommandIo& io) {
 }
 
 int repair(const StoreFlags& asked, config::CommandIo& io) {
-  disk::RepairReport report;
-  std::string problem;
-  if (!disk::repair(asked.dir, report, problem)) return fail(problem, io);
+  const base::Result<disk::RepairReport> repaired = disk::repair(asked.dir);
+  if (!repaired) return fail(repaired.problem().text, io);
+  const disk::RepairReport& report = *repaired;
   if (asked.json)
     io.out << to_text({{"counters", report.counters},
                        {"texts", report.texts},
@@ -278,7 +277,8 @@ int backup(const StoreFlags& asked, config::CommandIo& io) {
     case admin::BackupAnswer::failed:
       return fail(problem, io);
     case admin::BackupAnswer::nobody:
-      if (!disk::backup(asked.dir, target, problem)) return fail(problem, io);
+      if (const base::Done done = disk::backup(asked.dir, target); !done)
+        return fail(done.problem().text, io);
   }
   if (asked.json)
     io.out << to_text({{"backup", target}});

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "admin/backup_socket.h"
+#include "base/result_test.h"
 #include "cli/commands.h"
 #include "disk/journal.h"
 
@@ -49,9 +50,10 @@ class StoreCommand : public testing::Test {
     disk::JournalOptions options;
     options.path = folder + "/data";
     options.now = [] { return base::Time{now_us()}; };
-    auto journal = disk::Journal::open(std::move(options), spaces, problem);
-    EXPECT_TRUE(journal) << problem;
-    EXPECT_TRUE(journal->read_blocks(problem)) << problem;
+    std::unique_ptr<disk::Journal> journal;
+    EXPECT_TRUE(succeeds(disk::Journal::open(std::move(options), spaces), journal, problem))
+        << problem;
+    EXPECT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
     return journal;
   }
   // A fixed window with 7 of 10 taken, a bucket that never refills, and droplet's balance.
@@ -70,7 +72,7 @@ class StoreCommand : public testing::Test {
     droplet.windows = {base::seconds(1), base::seconds(60)};
     add(spaces.intern("droplet:", "", droplet), {}, "bucket",
         {{now_us() + 50'000'000, 2}, {now_us(), 60}, {10, 0}});
-    ASSERT_TRUE(journal->commit(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
   }
 
   request::Spaces spaces;
@@ -167,7 +169,9 @@ TEST_F(StoreCommand, AStoreInUseIsNotTouchedAndItsServerMakesTheCopy) {
   EXPECT_TRUE(said(err, "is in use by process")) << err;
   const auto socket = admin::BackupSocket::open(
       dir,
-      [&](const std::string& target, std::string& why) { return journal->backup(target, why); },
+      [&](const std::string& target, std::string& why) {
+        return succeeds(journal->backup(target), why);
+      },
       problem);
   ASSERT_TRUE(socket) << problem;
   EXPECT_EQ(command({"store", "backup", dir, copy}), 0) << err;

@@ -29,8 +29,7 @@ std::string how_kept(const StoreSettings& settings) {
 // Counters are stored there, and none are to be kept: that may be a mistake in the settings.
 void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
   const std::string& dir = settings.path.value;
-  std::string unused;
-  if (dir.empty() || disk::look(dir, unused) == disk::Condition::absent) return;
+  if (dir.empty() || disk::look(dir).condition == disk::Condition::absent) return;
   base::Diagnostic d;
   d.severity = base::Diagnostic::Severity::warning;
   d.subject = settings.durability.origin;
@@ -89,14 +88,19 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
                                         .interval = settings.interval.value,
                                         .sync = settings.fsync.value};
   auto durable = durable::DurableStore::open(
-      options, std::move(table), spaces, [&clock] { return clock.settled(); }, std::move(log),
-      opened.problem);
-  opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
-    return store->backup(target, problem);
+      options, std::move(table), spaces, [&clock] { return clock.settled(); }, std::move(log));
+  if (!durable) {
+    opened.problem = std::move(durable).problem().text;
+    return opened;
+  }
+  opened.backup = [store = durable->get()](const std::string& target, std::string& problem) {
+    const base::Done done = store->backup(target);
+    if (!done) problem = done.problem().text;
+    return static_cast<bool>(done);
   };
-  if (durable) opened.metadata = durable->metadata();
-  opened.metrics = durable.get();
-  opened.store = std::move(durable);
+  opened.metadata = (*durable)->metadata();
+  opened.metrics = durable->get();
+  opened.store = *std::move(durable);
   opened.kept = how_kept(settings);
   return opened;
 }

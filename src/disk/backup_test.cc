@@ -25,7 +25,7 @@ class BackupTest : public testing::Test {
     options.now = [] { return base::Time{now_us}; };
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces,
                                                   Folding{1, 1, 1 << 20, 2 << 20, 64 << 10});
-    EXPECT_TRUE(journal->open(problem)) << problem;
+    EXPECT_TRUE(succeeds(journal->open(), problem)) << problem;
     EXPECT_TRUE(read_all(*journal, found, problem)) << problem;
     journal->start_folding();
     return journal;
@@ -35,11 +35,11 @@ class BackupTest : public testing::Test {
     const uint32_t limits_id = spaces->intern_limits(
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, quota, base::seconds(1), 0}});
     journal.add({space, limits_id, key, {&cell, 1}, INT64_MAX});
-    ASSERT_TRUE(journal.commit(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
   }
   void forget(Journal& journal, const std::string& key) {
     journal.add({space, 0, key, {}, INT64_MAX});
-    ASSERT_TRUE(journal.commit(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
   }
   // All is folded: what blocks say of counters that are gone names lists, too.
   static void settle(Journal& journal) {
@@ -64,7 +64,7 @@ class BackupTest : public testing::Test {
 TEST_F(BackupTest, IsForItsOwnerAlone) {
   auto journal = open();
   for (int i = 0; i < 20; ++i) commit(*journal, std::to_string(i));
-  ASSERT_TRUE(journal->backup(folder / "deep/copy", problem)) << problem;
+  ASSERT_TRUE(succeeds(journal->backup(folder / "deep/copy"), problem)) << problem;
   EXPECT_EQ(mode_of(folder / "deep/copy"), 0700u);
   size_t files = 0;
   for (const auto& at : fs::recursive_directory_iterator(folder / "deep/copy")) {
@@ -84,7 +84,7 @@ TEST_F(BackupTest, RemovesOnlyWhatAnEarlierOneLeft) {
   commit(*journal, "a");
   const std::string copy = folder / "copy", fresh = folder / "copy.new";
   const auto refuses = [&] {
-    EXPECT_FALSE(journal->backup(copy, problem));
+    EXPECT_FALSE(succeeds(journal->backup(copy), problem));
     EXPECT_NE(problem.find("copy.new` is there already"), std::string::npos) << problem;
     EXPECT_FALSE(fs::exists(copy));
   };
@@ -104,9 +104,9 @@ TEST_F(BackupTest, RemovesOnlyWhatAnEarlierOneLeft) {
   // One that was being made when its maker was killed.
   fs::create_directories(fresh + "/sluice/counters");
   std::ofstream(fresh + "/UNFINISHED") << "";
-  EXPECT_TRUE(journal->backup(copy, problem)) << problem;
+  EXPECT_TRUE(succeeds(journal->backup(copy), problem)) << problem;
   EXPECT_FALSE(fs::exists(fresh));
-  EXPECT_FALSE(journal->backup(copy, problem));
+  EXPECT_FALSE(succeeds(journal->backup(copy), problem));
   EXPECT_NE(problem.find("copy` is there already"), std::string::npos) << problem;
 }
 
@@ -116,18 +116,18 @@ TEST_F(BackupTest, IsNeverMadeInWhatItCopies) {
   fs::create_directory(folder / "other");
   fs::create_directory_symlink(data, folder / "other/link");
   const auto refuses = [&](const std::string& target) {
-    EXPECT_FALSE(journal->backup(target, problem)) << target;
-    EXPECT_NE(problem.find("of which it is to be a copy"), std::string::npos) << problem;
+    EXPECT_FALSE(succeeds(journal->backup(target), problem)) << target;
+    EXPECT_NE(problem.find("of which it must be a copy"), std::string::npos) << problem;
   };
   for (const char* const in : {"/in", "/in/", "/sluice/in", "/new/deep/in", "/../data/in"})
     refuses(data + in);
   refuses(folder / "other/link/in");
   EXPECT_FALSE(fs::exists(data + "/new"));
-  EXPECT_TRUE(journal->backup(folder / "data2", problem)) << problem;
-  EXPECT_TRUE(journal->backup(data + "/../beside", problem)) << problem;
+  EXPECT_TRUE(succeeds(journal->backup(folder / "data2"), problem)) << problem;
+  EXPECT_TRUE(succeeds(journal->backup(data + "/../beside"), problem)) << problem;
   journal.reset();
-  EXPECT_FALSE(backup(data, data + "/in", problem));
-  EXPECT_NE(problem.find("of which it is to be a copy"), std::string::npos) << problem;
+  EXPECT_FALSE(succeeds(backup(data, data + "/in"), problem));
+  EXPECT_NE(problem.find("of which it must be a copy"), std::string::npos) << problem;
 }
 
 TEST_F(BackupTest, ShortRunsLeaveFewLogs) {
@@ -159,7 +159,7 @@ TEST_F(BackupTest, NumbersThatNothingNamesAreUsedAgain) {
     }
     settle(*journal);
   }
-  ASSERT_TRUE(stats(data, before, problem)) << problem;
+  ASSERT_TRUE(succeeds(stats(data), before, problem)) << problem;
   EXPECT_EQ(before.limits, 51u);
   for (int life = 0; life < 5; ++life) {
     found.clear();
@@ -175,7 +175,7 @@ TEST_F(BackupTest, NumbersThatNothingNamesAreUsedAgain) {
     }
     settle(*journal);
   }
-  ASSERT_TRUE(stats(data, after, problem)) << problem;
+  ASSERT_TRUE(succeeds(stats(data), after, problem)) << problem;
   EXPECT_LE(after.limits, 54u);
   // What is there has its own limits.
   found.clear();

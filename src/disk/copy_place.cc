@@ -62,26 +62,20 @@ CopyPlace::~CopyPlace() {
   if (made_) fs::remove_all(fresh_, ignored);
 }
 
-bool CopyPlace::make(const std::string& dir, std::string& problem) {
-  if (is_there(target_)) {
-    problem = quoted(target_) + " is there already; name a directory that is not";
-    return false;
-  }
+base::Done CopyPlace::make(const std::string& dir) {
+  if (is_there(target_))
+    return base::Problem{quoted(target_) + " is there already; name a directory that is not"};
   const fs::path folder = folder_of(target_);
-  if (lies_in(folder, dir)) {
-    problem = quoted(target_) + " lies in " + quoted(dir) +
-              ", of which it is to be a copy; name a directory outside of it";
-    return false;
-  }
+  if (lies_in(folder, dir))
+    return base::Problem{quoted(target_) + " lies in " + quoted(dir) +
+                         ", of which it must be a copy; name a directory outside of it"};
   std::error_code error;
   fs::create_directories(folder, error);
   if (is_there(fresh_)) {
-    if (!may_be_removed(fresh_)) {
-      problem = quoted(fresh_) +
-                " is there already, and is no copy that was left unfinished; move it away, or name "
-                "another directory";
-      return false;
-    }
+    if (!may_be_removed(fresh_))
+      return base::Problem{quoted(fresh_) +
+                           " is there already, and is not a copy that was left unfinished; move it "
+                           "away, or name another directory"};
     fs::remove_all(fresh_, error);
   }
   const int fd =
@@ -90,13 +84,13 @@ bool CopyPlace::make(const std::string& dir, std::string& problem) {
           : ::open((fresh_ + marker).c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   made_ = fd >= 0;
   if (made_) ::close(fd);
-  if (made_ && ::mkdir(store_of(fresh_).c_str(), 0700) == 0) return true;
-  problem = with_errno(
-      "the backup to " + quoted(target_) + " failed: " + quoted(fresh_) + " cannot be made", errno);
-  return false;
+  if (made_ && ::mkdir(store_of(fresh_).c_str(), 0700) == 0) return {};
+  return base::Problem{with_errno(
+      "the backup to " + quoted(target_) + " failed: " + quoted(fresh_) + " cannot be made",
+      errno)};
 }
 
-bool CopyPlace::finish(std::string& why) {
+base::Done CopyPlace::finish() {
   std::error_code error;
   int failed = 0;
   for (fs::recursive_directory_iterator at(fresh_, error), end; !error && failed == 0 && at != end;
@@ -106,13 +100,10 @@ bool CopyPlace::finish(std::string& why) {
   if (failed == 0 && ::unlink((fresh_ + marker).c_str()) != 0) failed = errno;
   if (failed == 0) failed = settle(fresh_, 0700);
   if (failed == 0 && ::rename(fresh_.c_str(), target_.c_str()) != 0) failed = errno;
-  if (failed != 0) {
-    why = with_errno(quoted(fresh_), failed);
-    return false;
-  }
+  if (failed != 0) return base::Problem{with_errno(quoted(fresh_), failed)};
   made_ = false;
   // Else a power cut could take the name away again.
-  return sync_directory(folder_of(target_).string(), why);
+  return sync_directory(folder_of(target_).string());
 }
 
 }  // namespace sluice::disk

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/result.h"
+
 namespace sluice::disk {
 
 class CopyPlace {
@@ -15,12 +17,10 @@ class CopyPlace {
   CopyPlace& operator=(const CopyPlace&) = delete;
 
   // Makes it, empty, with its folder for the store. `dir`: of the store, in which it may not lie.
-  // What is there of an earlier copy that was not finished is removed, and nothing else. False:
-  // `problem`.
-  bool make(const std::string& dir, std::string& problem);
+  // What is there of an earlier copy that was not finished is removed, and nothing else.
+  base::Done make(const std::string& dir);
   const std::string& path() const { return fresh_; }
-  // False: `why`.
-  bool finish(std::string& why);
+  base::Done finish();
 
  private:
   const std::string target_, fresh_;

@@ -79,36 +79,30 @@ uint32_t Dictionary::name(Kind<T, Numbers>& kind, const Key& key) {
   return known->second;
 }
 
-bool Dictionary::load_space(uint32_t number, std::string_view value, std::string& problem) {
+base::Done Dictionary::load_space(uint32_t number, std::string_view value) {
   auto family = std::make_unique<Family>();
-  if (number != spaces() + 1 || !parse_space(value, family->like)) {
-    problem = "entry " + std::to_string(number) + " of its spaces is damaged";
-    return false;
-  }
+  if (number != spaces() + 1 || !parse_space(value, family->like))
+    return base::Problem{"entry " + std::to_string(number) + " of its spaces is damaged"};
   const request::Space& like = family->like;
   family->held = spaces_.hold(like.prefix, like.suffix, like);
   const request::Space* const space = family->held.get();
-  if (space->windows != like.windows) {
-    problem = "its counters of `" + base::printable(like.prefix, 64) +
-              "` have other windows than this program gives them";
-    return false;
-  }
+  if (space->windows != like.windows)
+    return base::Problem{"its counters of `" + base::printable(like.prefix, 64) +
+                         "` have other windows than this program gives them"};
   family->space.store(space);
   const auto key = key_of(*family);
   put(families_, std::move(family), key);
   const std::lock_guard lock(mutex_);
   set(shared_numbers_, space->id, number);
-  return true;
+  return {};
 }
 
-bool Dictionary::load_limits(uint32_t number, std::string_view value, std::string& problem) {
+base::Done Dictionary::load_limits(uint32_t number, std::string_view value) {
   auto list = std::make_unique<List>();
-  if (number != lists() + 1 || !parse_limits(value, list->limits)) {
-    problem = "entry " + std::to_string(number) + " of its limits is damaged";
-    return false;
-  }
+  if (number != lists() + 1 || !parse_limits(value, list->limits))
+    return base::Problem{"entry " + std::to_string(number) + " of its limits is damaged"};
   put(lists_, std::move(list), std::string(value));
-  return true;
+  return {};
 }
 
 uint32_t Dictionary::add(const request::Space& space) {

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "disk/journal.h"
 #include "disk/record.h"
 #include "request/space.h"
@@ -41,9 +42,9 @@ class Dictionary {
   Dictionary(const Dictionary&) = delete;
   Dictionary& operator=(const Dictionary&) = delete;
 
-  // One stored entry; the numbers of each kind come in order, from 1. False: `problem`.
-  bool load_space(uint32_t number, std::string_view value, std::string& problem);
-  bool load_limits(uint32_t number, std::string_view value, std::string& problem);
+  // One stored entry; the numbers of each kind come in order, from 1.
+  base::Done load_space(uint32_t number, std::string_view value);
+  base::Done load_limits(uint32_t number, std::string_view value);
 
   // Numbers, free ones included.
   size_t spaces() const { return families_.places.size(); }

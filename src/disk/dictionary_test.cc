@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result_test.h"
 #include "request/space.h"
 
 namespace sluice::disk {
@@ -39,9 +40,9 @@ struct Disk {
   void open(Dictionary& dictionary) const {
     std::string problem;
     for (const auto& [number, value] : spaces)
-      ASSERT_TRUE(dictionary.load_space(number, value, problem)) << problem;
+      ASSERT_TRUE(succeeds(dictionary.load_space(number, value), problem)) << problem;
     for (const auto& [number, value] : lists)
-      ASSERT_TRUE(dictionary.load_limits(number, value, problem)) << problem;
+      ASSERT_TRUE(succeeds(dictionary.load_limits(number, value), problem)) << problem;
   }
   static StoredCounter stored(const Record& record) {
     StoredCounter counter;

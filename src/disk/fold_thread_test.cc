@@ -130,8 +130,8 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
     // All of it is folded at once, and no more than half a MiB may wait for that.
     RocksJournal journal(std::move(options), spaces, {1, 1, 256 << 10, 512 << 10, 64 << 10});
     std::string problem;
-    ASSERT_TRUE(journal.open(problem)) << problem;
-    ASSERT_TRUE(journal.read_blocks(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.read_blocks(), problem)) << problem;
     journal.start_folding();
     const auto commit = [&] {
       ++n;
@@ -142,7 +142,7 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
         model[key] = n;
       }
       std::string why;
-      EXPECT_TRUE(journal.commit(why)) << why;
+      EXPECT_TRUE(succeeds(journal.commit(), why)) << why;
     };
     pid_t idle = 0;
     ASSERT_TRUE(eventually([&] { return (idle = thread_named("sluice-fold")) != 0; }));
@@ -174,7 +174,7 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
   options.now = [] { return base::Time{0}; };
   RocksJournal again(std::move(options), spaces);
   std::string problem;
-  ASSERT_TRUE(again.open(problem)) << problem;
+  ASSERT_TRUE(succeeds(again.open(), problem)) << problem;
   KeptByKey all;
   ASSERT_TRUE(read_all(again, all, problem)) << problem;
   ASSERT_EQ(all.size(), model.size());
@@ -215,13 +215,13 @@ TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
     options.now = now;
     // Each commit waits until the one before is folded.
     RocksJournal journal(std::move(options), spaces, {1, 1, 1, 1});
-    ASSERT_TRUE(journal.open(problem)) << problem;
-    ASSERT_TRUE(journal.read_blocks(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.read_blocks(), problem)) << problem;
     journal.start_folding();
     for (int64_t n = 1; n <= commits; ++n) {
       const limit::State cell{1, n};
       journal.add({space, limits_id, std::to_string(n), {&cell, 1}, 1});
-      EXPECT_TRUE(journal.commit(problem)) << n << ": " << problem;
+      EXPECT_TRUE(succeeds(journal.commit(), problem)) << n << ": " << problem;
     }
     const auto all_folded = [&] { return journal.stats().folds >= commits; };
     EXPECT_TRUE(HasFailure() || eventually(all_folded));
@@ -235,7 +235,7 @@ TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
   options.path = folder / "data";
   options.now = now;
   RocksJournal again(std::move(options), spaces);
-  ASSERT_TRUE(again.open(problem)) << problem;
+  ASSERT_TRUE(succeeds(again.open(), problem)) << problem;
   KeptByKey all;
   ASSERT_TRUE(read_all(again, all, problem)) << problem;
   EXPECT_EQ(all.size(), static_cast<size_t>(commits));

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result_test.h"
 #include "disk/journal.h"
 #include "request/space.h"
 
@@ -74,7 +75,8 @@ inline bool read_all(Journal& journal, KeptByKey& all, std::string& problem) {
       return false;
     }
   } while (!position.empty());
-  return journal.read_blocks(problem) && journal.replay(collect(all), problem);
+  return succeeds(journal.read_blocks(), problem) &&
+         succeeds(journal.replay(collect(all)), problem);
 }
 
 // Files may not grow beyond `bytes` from now on: writing to them fails, as on a full disk. Of the

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "disk/journal.h"
 #include "limit/limit.h"
@@ -21,26 +22,25 @@ class Importer {
  public:
   enum class Added : uint8_t {
     yes,
-    there,  // the store has that counter already, and keeps it
-    failed  // `problem`
+    there  // the store has that counter already, and keeps it
   };
 
-  // Opens the store in `dir`, or makes it. `now`: what is past its time by then is not there. Null:
-  // `problem`. `spaces` outlives it.
-  static std::unique_ptr<Importer> open(const std::string& dir, base::Time now,
-                                        request::Spaces& spaces, std::string& problem);
+  // Opens the store in `dir`, or makes it. `now`: what is past its time by then is not there.
+  // `spaces` outlives it.
+  static base::Result<std::unique_ptr<Importer>> open(const std::string& dir, base::Time now,
+                                                      request::Spaces& spaces);
   ~Importer();
 
   // A counter of limits with one cell. It is committed with many others, by `finish` at the latest.
   // What this pass has added may be told as there, or be replaced.
-  Added add(const request::Space& space, uint32_t limits_id, std::string_view key,
-            const limit::State& state, std::string& problem);
-  // Commits the rest. False: `problem`; what was committed before stays.
-  bool finish(std::string& problem);
+  base::Result<Added> add(const request::Space& space, uint32_t limits_id, std::string_view key,
+                          const limit::State& state);
+  // Commits the rest. What was committed before stays, also after a failure.
+  base::Done finish();
 
  private:
   explicit Importer(std::unique_ptr<Journal> journal, std::string dir);
-  bool read_unfolded(std::string& problem);
+  base::Done read_unfolded();
 
   const std::unique_ptr<Journal> journal_;
   const std::string dir_;

@@ -19,16 +19,22 @@ class ImporterTest : public testing::Test {
     space_ = spaces_.intern("new:", "", like);
   }
   std::unique_ptr<Importer> open() {
-    auto importer = Importer::open(folder_.path(), base::Time{import_now_us}, spaces_, problem_);
-    EXPECT_TRUE(importer) << problem_;
+    std::unique_ptr<Importer> importer;
+    EXPECT_TRUE(succeeds(Importer::open(folder_.path(), base::Time{import_now_us}, spaces_),
+                         importer, problem_))
+        << problem_;
     return importer;
   }
   Added add(Importer& importer, const std::string& key, int64_t left_us) {
-    return importer.add(*space_, limits_, key, {import_now_us + left_us, 7}, problem_);
+    Added added{};
+    EXPECT_TRUE(succeeds(importer.add(*space_, limits_, key, {import_now_us + left_us, 7}), added,
+                         problem_))
+        << problem_;
+    return added;
   }
   KeptByKey kept() {
     KeptByKey all;
-    EXPECT_TRUE(dump(folder_.path(), spaces_, collect(all), problem_)) << problem_;
+    EXPECT_TRUE(succeeds(dump(folder_.path(), spaces_, collect(all)), problem_)) << problem_;
     return all;
   }
 
@@ -45,7 +51,7 @@ TEST_F(ImporterTest, KeepsWhatTheStoreHas) {
     const auto importer = open();
     EXPECT_EQ(add(*importer, "a", 1'000'000), Added::yes);
     EXPECT_EQ(add(*importer, "b", INT64_MAX - import_now_us), Added::yes);
-    EXPECT_TRUE(importer->finish(problem_)) << problem_;
+    EXPECT_TRUE(succeeds(importer->finish(), problem_)) << problem_;
   }
   const KeptByKey before = kept();
   ASSERT_EQ(before.size(), 2u);
@@ -56,7 +62,7 @@ TEST_F(ImporterTest, KeepsWhatTheStoreHas) {
     const auto importer = open();
     EXPECT_EQ(add(*importer, "a", 9'000'000), Added::there);
     EXPECT_EQ(add(*importer, "c", 1), Added::yes);
-    EXPECT_TRUE(importer->finish(problem_)) << problem_;
+    EXPECT_TRUE(succeeds(importer->finish(), problem_)) << problem_;
   }
   const KeptByKey after = kept();
   EXPECT_EQ(after.size(), 3u);
@@ -68,10 +74,10 @@ TEST_F(ImporterTest, CommitsNoneBeforeItIsFinished) {
     const auto importer = open();
     EXPECT_EQ(add(*importer, "a", 1'000'000), Added::yes);
     // The folder is its own as long as it is there.
-    std::string why;
     request::Spaces other;
-    EXPECT_FALSE(Importer::open(folder_.path(), base::Time{import_now_us}, other, why));
-    EXPECT_NE(why.find("in use"), std::string::npos) << why;
+    const auto again = Importer::open(folder_.path(), base::Time{import_now_us}, other);
+    ASSERT_FALSE(again);
+    EXPECT_NE(again.problem().text.find("in use"), std::string::npos) << again.problem().text;
   }
   EXPECT_EQ(kept().size(), 0u);
 }

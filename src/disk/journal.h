@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "request/charge.h"
@@ -47,31 +48,31 @@ class Journal {
  public:
   enum class Found : uint8_t { yes, no, failed };
 
-  // Opens what is there, or makes it. Null: `problem` says what is wrong and what to do (in use by
+  // Opens what is there, or makes it. The problem says what is wrong and what to do (in use by
   // which process, not writable, damaged, written by a newer version). `spaces` outlives it.
-  static std::unique_ptr<Journal> open(JournalOptions options, request::Spaces& spaces,
-                                       std::string& problem);
+  static base::Result<std::unique_ptr<Journal>> open(JournalOptions options,
+                                                     request::Spaces& spaces);
   virtual ~Journal() = default;
 
   // The block that is being made: a later state of the same counter takes the place of an earlier
   // one. One thread, as the next two.
   virtual void add(const Record& record) = 0;
   virtual size_t pending() const = 0;  // counters in it
-  // Commits it and begins another. False: it is not committed and kept; called again, it is tried
-  // again, and goes through once the cause is gone. Waits while the folding is
+  // Commits it and begins another. After a failure it is not committed and kept; called again, it
+  // is tried again, and goes through once the cause is gone. Waits while the folding is
   // base::bounds::unfolded_bytes_max behind.
-  virtual bool commit(std::string& problem) = 0;
-  // False: nothing can be committed for now, as the disk is full or fails: `problem`. It is tried
-  // anew by each call, and by each commit. The same thread.
-  virtual bool is_writable(std::string& /*problem*/) { return true; }
+  virtual base::Done commit() = 0;
+  // A problem: nothing can be committed for now, as the disk is full or fails. It is tried anew by
+  // each call, and by each commit. The same thread.
+  virtual base::Done try_to_write() { return {}; }
 
-  // At the start, before the first commit: reads the blocks that are not folded. False: `problem`.
-  virtual bool read_blocks(std::string& problem) = 0;
+  // At the start, before the first commit: reads the blocks that are not folded.
+  virtual base::Done read_blocks() = 0;
   // Counters in these; one may be in several.
   virtual uint64_t counters_in_blocks() const = 0;
   // What is in them, oldest first; what is past its time, too. After read_blocks. Any number of
-  // threads, each of which sees all. False: `problem`.
-  virtual bool replay(const Visit& visit, std::string& problem) const = 0;
+  // threads, each of which sees all.
+  virtual base::Done replay(const Visit& visit) const = 0;
   // Starts folding what is there and what is to come. After the last replay.
   virtual void start_folding() = 0;
 
@@ -86,7 +87,7 @@ class Journal {
 
   // A copy that a server can be started on, of what is committed. `target` does not exist yet. Any
   // thread but the committing one need not stop for it.
-  virtual bool backup(const std::string& target, std::string& problem) = 0;
+  virtual base::Done backup(const std::string& target) = 0;
 
   // What is kept beside the counters, as long as the journal, read in the order of the names; null:
   // such a journal has none. Any thread; each call waits for the disk and for the one before.

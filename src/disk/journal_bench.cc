@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/result_test.h"
 #include "disk/folder_test.h"
 #include "disk/journal.h"
 #include "disk/record.h"
@@ -51,15 +52,15 @@ struct World {
     options.path = folder.path();
     options.now = [] { return base::Time{start_us}; };
     std::string problem;
-    journal = Journal::open(std::move(options), spaces, problem);
-    if (!journal || !journal->read_blocks(problem)) {
+    if (!succeeds(Journal::open(std::move(options), spaces), journal, problem) ||
+        !succeeds(journal->read_blocks(), problem)) {
       std::fprintf(stderr, "%s\n", problem.c_str());
       std::abort();
     }
   }
   void commit() {
     std::string problem;
-    if (!journal->commit(problem)) {
+    if (!succeeds(journal->commit(), problem)) {
       std::fprintf(stderr, "%s\n", problem.c_str());
       std::abort();
     }
@@ -193,10 +194,10 @@ void opening(benchmark::State& state) {
       options.path = world.folder.path();
       options.now = [] { return base::Time{start_us}; };
       std::string problem;
-      more.journal = Journal::open(std::move(options), more.spaces, problem);
       uint64_t there = 0;
-      more.journal->read_blocks(problem);
-      more.journal->replay([&](const Record&) { ++there; }, problem);
+      SLUICE_CHECK(succeeds(Journal::open(std::move(options), more.spaces), more.journal, problem));
+      SLUICE_CHECK(more.journal->read_blocks());
+      SLUICE_CHECK(more.journal->replay([&](const Record&) { ++there; }));
       for (uint64_t i = 0; more.journal->stats().unfolded_bytes < (62u << 20); ++i) {
         more.add(more.roll() % counters, start_us);
         if (more.journal->pending() >= 1000) more.commit();
@@ -211,12 +212,11 @@ void opening(benchmark::State& state) {
     options.now = [] { return base::Time{start_us}; };
     std::string problem;
     const auto began = steady_clock::now();
-    again.journal = Journal::open(std::move(options), again.spaces, problem);
-    SLUICE_CHECK(again.journal != nullptr);
+    SLUICE_CHECK(succeeds(Journal::open(std::move(options), again.spaces), again.journal, problem));
     const double opened = seconds_since(began);
     uint64_t replayed = 0;
-    SLUICE_CHECK(again.journal->read_blocks(problem));
-    SLUICE_CHECK(again.journal->replay([&](const Record&) { ++replayed; }, problem));
+    SLUICE_CHECK(succeeds(again.journal->read_blocks(), problem));
+    SLUICE_CHECK(again.journal->replay([&](const Record&) { ++replayed; }));
     state.SetIterationTime(seconds_since(began));
     state.counters["open_s"] = opened;
     state.counters["replayed"] = static_cast<double>(replayed);

@@ -44,7 +44,7 @@ struct World {
     options.path = path;
     options.now = [] { return base::Time{now_us}; };
     journal = std::make_unique<RocksJournal>(std::move(options), spaces, folding);
-    return journal->open(problem);
+    return succeeds(journal->open(), problem);
   }
   void add(const std::string& key, int64_t units) const {
     const State cell{now_us, units};
@@ -75,11 +75,11 @@ TEST(JournalCrash, DISABLED_Child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   World world;
   ASSERT_TRUE(world.open(folder, busy)) << world.problem;
-  ASSERT_TRUE(world.journal->read_blocks(world.problem)) << world.problem;
+  ASSERT_TRUE(succeeds(world.journal->read_blocks(), world.problem)) << world.problem;
   world.journal->start_folding();
   for (int64_t n = std::atoll(first);; ++n) {
     round_of(n, [&](const std::string& key, int64_t units) { world.add(key, units); });
-    ASSERT_TRUE(world.journal->commit(world.problem)) << world.problem;
+    ASSERT_TRUE(succeeds(world.journal->commit(), world.problem)) << world.problem;
     const std::string line = "committed " + std::to_string(n) + "\n";
     if (::write(3, line.data(), line.size()) < 0) return;
   }
@@ -166,7 +166,7 @@ class FullDisk : public testing::Test {
  protected:
   FullDisk() {
     EXPECT_TRUE(world.open(folder / "data", folding)) << world.problem;
-    EXPECT_TRUE(world.journal->read_blocks(world.problem));
+    EXPECT_TRUE(succeeds(world.journal->read_blocks(), world.problem));
     world.journal->start_folding();
   }
   ~FullDisk() override { limit_files(RLIM_INFINITY); }
@@ -177,7 +177,7 @@ class FullDisk : public testing::Test {
       model[key] = units;
     });
   }
-  bool commit() { return world.journal->commit(world.problem); }
+  bool commit() { return succeeds(world.journal->commit(), world.problem); }
   bool commits_within(int seconds) {
     for (int i = 0; i < seconds * 100; ++i) {
       if (commit()) return true;
@@ -256,7 +256,7 @@ TEST_F(FullDisk, AStartNeedsNoRoom) {
     limit_files(0);
     ASSERT_TRUE(world.open(folder / "data", folding)) << world.problem;
     std::string why;
-    EXPECT_FALSE(world.journal->is_writable(why));
+    EXPECT_FALSE(succeeds(world.journal->try_to_write(), why));
     EXPECT_NE(why.find("File too large"), std::string::npos) << why;
     KeptByKey all;
     ASSERT_TRUE(read_all(*world.journal, all, world.problem)) << world.problem;
@@ -270,13 +270,13 @@ TEST_F(FullDisk, AStartNeedsNoRoom) {
     world.journal->start_folding();
     add_round(++n);
     EXPECT_FALSE(commit());
-    EXPECT_FALSE(world.journal->is_writable(why));
+    EXPECT_FALSE(succeeds(world.journal->try_to_write(), why));
     std::string unused;
     EXPECT_TRUE(world.journal->metadata()->read([](std::string_view, std::string_view) {}, unused));
     EXPECT_NE(world.journal->metadata()->write({}, unused), store::MetadataStore::Written::yes);
     limit_files(RLIM_INFINITY);
     ASSERT_TRUE(commits_within(10)) << world.problem;
-    EXPECT_TRUE(world.journal->is_writable(why)) << why;
+    EXPECT_TRUE(succeeds(world.journal->try_to_write(), why)) << why;
     EXPECT_EQ(world.journal->metadata()->write({}, unused), store::MetadataStore::Written::yes)
         << unused;
   }
@@ -331,7 +331,7 @@ class SmallDisk : public FullDisk {
     mounted = ::mount("none", (folder / "data").c_str(), "tmpfs", 0, "size=4m") == 0;
     if (!mounted) return;
     EXPECT_TRUE(world.open(folder / "data", folding)) << world.problem;
-    EXPECT_TRUE(world.journal->read_blocks(world.problem));
+    EXPECT_TRUE(succeeds(world.journal->read_blocks(), world.problem));
     world.journal->start_folding();
   }
   ~SmallDisk() override {

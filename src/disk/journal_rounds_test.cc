@@ -34,7 +34,7 @@ class JournalRounds : public testing::Test {
     options.path = data;
     options.now = [] { return base::Time{1'700'000'000'000'000}; };
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces, only_for_rounds);
-    EXPECT_TRUE(journal->open(problem)) << problem;
+    EXPECT_TRUE(succeeds(journal->open(), problem)) << problem;
     found.clear();
     EXPECT_TRUE(read_all(*journal, found, problem)) << problem;
     return journal;
@@ -47,12 +47,12 @@ class JournalRounds : public testing::Test {
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, quota, base::seconds(1), 0}});
     const limit::State cell{1, quota};
     journal.add({spaces->intern(name.first, ""), limits_id, name.second, {&cell, 1}, INT64_MAX});
-    ASSERT_TRUE(journal.commit(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
     model[name] = quota;
   }
   void forget(Journal& journal, const Name& name) {
     journal.add({spaces->intern(name.first, ""), 0, name.second, {}, INT64_MAX});
-    ASSERT_TRUE(journal.commit(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
     model.erase(name);
   }
   // Is each counter there as it was written last, and no other?
@@ -98,7 +98,7 @@ TEST_F(JournalRounds, FreeWhatNoRecordNamesAndNothingElse) {
       // A commit, also of nothing, begins a round once the one before has ended.
       const auto deadline = steady_clock::now() + std::chrono::seconds(60);
       while (journal->stats().folds < cycle && steady_clock::now() < deadline) {
-        ASSERT_TRUE(journal->commit(problem)) << problem;
+        ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
         ::usleep(500);
       }
       ASSERT_GE(journal->stats().folds, cycle) << "no round began";
@@ -108,7 +108,7 @@ TEST_F(JournalRounds, FreeWhatNoRecordNamesAndNothingElse) {
   ASSERT_NO_FATAL_FAILURE(expect_all());
   // Of 400 lists and 200 spaces: what is named, and what two rounds are begun for.
   StoreStats its;
-  ASSERT_TRUE(stats(data, its, problem)) << problem;
+  ASSERT_TRUE(succeeds(stats(data), its, problem)) << problem;
   EXPECT_LE(its.limits, model.size() + 4 * generations);
   EXPECT_LE(its.spaces, lives * cycles + 3 * generations);
 }

@@ -32,7 +32,7 @@ class JournalTest : public testing::Test {
   std::unique_ptr<Journal> open(Folding folding = {}) {
     auto journal = std::make_unique<RocksJournal>(options(), *spaces, folding);
     problem.clear();
-    if (!journal->open(problem)) return nullptr;
+    if (!succeeds(journal->open(), problem)) return nullptr;
     return journal;
   }
   JournalOptions options() {
@@ -69,7 +69,7 @@ class JournalTest : public testing::Test {
   Kept kept(int64_t units, int64_t forget_us = INT64_MAX) const {
     return {{{now_us + 5, units}}, one, forget_us};
   }
-  void commit(Journal& journal) { ASSERT_TRUE(journal.commit(problem)) << problem; }
+  void commit(Journal& journal) { ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem; }
   static void settle(Journal& journal) {
     for (int i = 0; i < 20'000 && journal.stats().unfolded_bytes > 0; ++i) ::usleep(1000);
     ASSERT_EQ(journal.stats().unfolded_bytes, 0u);
@@ -300,7 +300,8 @@ TEST_F(JournalTest, ACommitOfAnySize) {
 TEST_F(JournalTest, TheDirectoryIsMadeWithItsParents) {
   auto deep = options();
   deep.path = folder / "a/b/c";
-  EXPECT_TRUE(Journal::open(deep, *spaces, problem)) << problem;
+  std::unique_ptr<Journal> opened;
+  EXPECT_TRUE(succeeds(Journal::open(deep, *spaces), opened, problem)) << problem;
   EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c/sluice/counters"));
 }
 
@@ -355,7 +356,8 @@ TEST_F(JournalTest, ADirectoryThatIsNoneOrNotOurs) {
   EXPECT_NE(problem.find("is not a directory"), std::string::npos) << problem;
   auto below = options();
   below.path = folder / "data/below";
-  EXPECT_FALSE(Journal::open(below, *spaces, problem));
+  std::unique_ptr<Journal> none;
+  EXPECT_FALSE(succeeds(Journal::open(below, *spaces), none, problem));
   EXPECT_NE(problem.find("cannot be made: Not a directory"), std::string::npos) << problem;
   std::filesystem::remove(folder / "data");
   std::filesystem::create_directory(folder / "data");
@@ -367,7 +369,7 @@ TEST_F(JournalTest, ADirectoryThatIsNoneOrNotOurs) {
   }
   auto proc = options();
   proc.path = "/proc/sluice";
-  EXPECT_FALSE(Journal::open(proc, *spaces, problem));
+  EXPECT_FALSE(succeeds(Journal::open(proc, *spaces), none, problem));
   EXPECT_NE(problem.find("the directory `/proc/sluice` cannot be made"), std::string::npos)
       << problem;
 }
@@ -459,17 +461,17 @@ TEST_F(JournalTest, ABackupIsAStore) {
     model[{ip, key}] = kept(i);
     if (i % 10 == 9) commit(*journal);
   }
-  ASSERT_TRUE(journal->backup(folder / "copy", problem)) << problem;
-  EXPECT_FALSE(journal->backup(folder / "copy", problem));
+  ASSERT_TRUE(succeeds(journal->backup(folder / "copy"), problem)) << problem;
+  EXPECT_FALSE(succeeds(journal->backup(folder / "copy"), problem));
   EXPECT_NE(problem.find("is there already"), std::string::npos);
-  EXPECT_FALSE(journal->backup("/proc/copy", problem));
+  EXPECT_FALSE(succeeds(journal->backup("/proc/copy"), problem));
   add(*journal, "later", 1);
   commit(*journal);
 
   auto copied = options();
   copied.path = folder / "copy";
-  auto copy = Journal::open(copied, *spaces, problem);
-  ASSERT_TRUE(copy) << problem;
+  std::unique_ptr<Journal> copy;
+  ASSERT_TRUE(succeeds(Journal::open(copied, *spaces), copy, problem)) << problem;
   EXPECT_EQ(all_of(*copy), model);
 }
 

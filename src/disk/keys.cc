@@ -55,11 +55,15 @@ std::string epoch_value(uint64_t epoch) {
 
 rocksdb::Status read_dictionary(rocksdb::DB& db, Dictionary& dictionary, std::string& wrong) {
   rocksdb::Status status = read_kind(db, 's', [&](uint32_t number, std::string_view value) {
-    return dictionary.load_space(number, value, wrong);
+    const base::Done done = dictionary.load_space(number, value);
+    if (!done) wrong = done.problem().text;
+    return static_cast<bool>(done);
   });
   if (!status.ok() || !wrong.empty()) return status;
   return read_kind(db, 'l', [&](uint32_t number, std::string_view value) {
-    return dictionary.load_limits(number, value, wrong);
+    const base::Done done = dictionary.load_limits(number, value);
+    if (!done) wrong = done.problem().text;
+    return static_cast<bool>(done);
   });
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace sluice::disk {
 
 // What this program writes, and the first version of it that reads that. In format 1 there are no
@@ -37,8 +39,8 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  // False: `problem`, which names the process that has it. `make`: DIR is made if it is missing.
-  bool take(const std::string& dir, bool make, std::string& problem);
+  // The problem names the process that has it. `make`: DIR is made if it is missing.
+  base::Done take(const std::string& dir, bool make);
   // The process that has DIR, when that was why it could not be taken.
   int holder() const { return holder_; }
 
@@ -54,36 +56,38 @@ enum class Condition : uint8_t {
   damaged  // something is there, but not that
 };
 
-// Looks at DIR/sluice without changing anything. `problem`: why it cannot be used, and what to do.
-// `format`: what its file says, where that can be read.
-Condition look(const std::string& dir, std::string& problem, uint32_t* format = nullptr);
+// What is in DIR/sluice. `problem` says why it cannot be used, and what to do.
+struct Look {
+  Condition condition = Condition::absent;
+  uint32_t format = format_number;  // of a store that is whole
+  base::Problem problem;            // of one that is newer or damaged
+};
+// Changes nothing.
+Look look(const std::string& dir);
 // "the store in `DIR` is damaged: WHAT; look at it with ..."
 std::string damaged(const std::string& dir, const std::string& what);
 
 // In a store that is being made at `store`, last of all.
-bool write_format(const std::string& store, std::string& problem);
+base::Done write_format(const std::string& store);
 
 // The files DIR/sluice/LOGS and LOGS-texts: which marks a database holds (log_marks.h).
 struct LogsFile {
   uint32_t first = 0, last = 0;  // 0: there is no such file
 };
 // `name`: of the file in the folder `store`. False: `wrong`.
-bool read_logs_file(const std::string& store, const std::string& name, LogsFile& logs,
-                    std::string& wrong);
-bool write_logs_file(const std::string& store, const std::string& name, const LogsFile& logs,
-                     std::string& problem);
+base::Result<LogsFile> read_logs_file(const std::string& store, const std::string& name);
+base::Done write_logs_file(const std::string& store, const std::string& name, const LogsFile& logs);
 
 // The files DIR/sluice/SYNCED and SYNCED-texts: up to which byte each log was synced (log_marks.h).
 // A line for each, all of one length, so that the last one can be written in place.
 using SyncedLogs = std::map<uint64_t, uint64_t>;
 std::string synced_line(uint64_t log, uint64_t bytes);
 // Nothing is known of a store without the file. False: `wrong`.
-bool read_synced_file(const std::string& store, const std::string& name, SyncedLogs& logs,
-                      std::string& wrong);
-bool write_synced_file(const std::string& store, const std::string& name, const SyncedLogs& logs,
-                       std::string& problem);
+base::Result<SyncedLogs> read_synced_file(const std::string& store, const std::string& name);
+base::Done write_synced_file(const std::string& store, const std::string& name,
+                             const SyncedLogs& logs);
 
 // Makes what was written into a directory, names included, reach the medium.
-bool sync_directory(const std::string& path, std::string& problem);
+base::Done sync_directory(const std::string& path);
 
 }  // namespace sluice::disk

@@ -46,19 +46,19 @@ class LogEnds : public testing::TestWithParam<bool> {
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces);
     problem.clear();
     told.clear();
-    if (!journal->open(problem)) return nullptr;
+    if (!succeeds(journal->open(), problem)) return nullptr;
     return journal;
   }
   // Commits `count` counters, each alone, of keys of these sizes; where the log ended then.
   void fill(size_t count, const std::function<size_t()>& key_bytes) {
     auto journal = open(data);
-    ASSERT_TRUE(journal && journal->read_blocks(problem)) << problem;
+    ASSERT_TRUE(journal && succeeds(journal->read_blocks(), problem)) << problem;
     log = log_of(data);
     for (size_t i = 0; i < count; ++i) {
       const State cell{now_us, 1};
       const std::string key = std::to_string(i) + "/" + std::string(key_bytes(), 'k');
       journal->add({space, limits_id, key, {&cell, 1}, INT64_MAX});
-      ASSERT_TRUE(journal->commit(problem)) << problem;
+      ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
       ends.push_back(fs::file_size(log));
     }
     // The first commit names its limits, so it is synced, whatever the others are.
@@ -104,13 +104,13 @@ class LogEnds : public testing::TestWithParam<bool> {
       for (const char* const words : {"is damaged", how, "store repair DIR"})
         EXPECT_NE(problem.find(words), std::string::npos) << problem;
       CheckReport report;
-      ASSERT_TRUE(check(copy, report, problem)) << problem;
+      ASSERT_TRUE(succeeds(check(copy), report, problem)) << problem;
       EXPECT_FALSE(report.damages.empty());
       return;
     }
     // Who only looks sees the same, and changes nothing.
     CheckReport report;
-    ASSERT_TRUE(check(copy, report, problem)) << problem;
+    ASSERT_TRUE(succeeds(check(copy), report, problem)) << problem;
     EXPECT_TRUE(report.damages.empty()) << report.damages.front();
     EXPECT_EQ(report.blocks, commits);
     EXPECT_EQ(bytes_of(log_of(copy)), bytes);
@@ -129,7 +129,7 @@ class LogEnds : public testing::TestWithParam<bool> {
       }
       const State cell{now_us, 1};
       journal->add({space, limits_id, "later", {&cell, 1}, INT64_MAX});
-      ASSERT_TRUE(journal->commit(problem)) << problem;
+      ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
     }
     // It is told once, and nothing is missed from then on.
     auto journal = open(copy);
@@ -199,13 +199,13 @@ TEST_P(LogEnds, LargeCommitsAreReadToTheirEnds) {
   tests::Dice dice(29);
   {
     auto journal = open(data);
-    ASSERT_TRUE(journal && journal->read_blocks(problem)) << problem;
+    ASSERT_TRUE(journal && succeeds(journal->read_blocks(), problem)) << problem;
     for (int i = 0; i < 12; ++i) {
       for (int n = dice(40'000); n >= 0; --n) {
         const State cell{now_us, n};
         journal->add({space, limits_id, std::to_string(dice(100'000)), {&cell, 1}, INT64_MAX});
       }
-      ASSERT_TRUE(journal->commit(problem)) << problem;
+      ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
     }
   }
   log = log_of(data);
@@ -254,14 +254,14 @@ TEST_P(LogEnds, ARepairSaysWhatIsLostAndNoMore) {
   fill(4, [] { return size_t{50}; });
   write(log, whole + std::string(100, '\0'));
   RepairReport report;
-  ASSERT_TRUE(repair(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(data), report, problem)) << problem;
   EXPECT_TRUE(report.damages.empty()) << report.damages.front();
   EXPECT_EQ(report.torn.size(), 1u);
   EXPECT_EQ(report.counters, 4u);
   // Nothing of this is lost either.
   fs::remove(blocks_of(data) + "/CURRENT");
   report = {};
-  ASSERT_TRUE(repair(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(data), report, problem)) << problem;
   EXPECT_EQ(report.counters, 4u);
   ASSERT_FALSE(report.damages.empty());
   for (const auto& damage : report.damages)
@@ -272,7 +272,7 @@ TEST_P(LogEnds, ARepairOfWhatWasSyncedAndIsGone) {
   fill(4, [] { return size_t{50}; });
   write(log, whole.substr(0, synced - 1));
   RepairReport report;
-  ASSERT_TRUE(repair(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(data), report, problem)) << problem;
   ASSERT_FALSE(report.damages.empty());
   EXPECT_NE(report.damages[0].find("was synced up to byte"), std::string::npos);
   EXPECT_EQ(report.counters, whole_commits(synced - 1));

@@ -86,7 +86,12 @@ std::string LogMarks::missing_words() const {
 
 int LogMarks::look_at_ends(std::vector<TornLog>& torn, std::string& wrong) {
   const std::lock_guard lock(mutex_);
-  if (!read_synced_file(store_path_, synced_file_, synced_, wrong)) return 0;
+  base::Result<SyncedLogs> all_synced = read_synced_file(store_path_, synced_file_);
+  synced_ = all_synced ? *std::move(all_synced) : SyncedLogs();
+  if (!all_synced) {
+    wrong = all_synced.problem().text;
+    return 0;
+  }
   const std::string part = path_.substr(path_.rfind('/') + 1);
   for (const auto& [number, name] : logs_in(path_)) {
     LogScan scan;
@@ -137,8 +142,12 @@ Status LogMarks::read(rocksdb::DB& db, std::string& wrong) {
   marks_.clear();
   gone_.clear();
   written_ = false;
-  LogsFile asked;
-  if (!read_logs_file(store_path_, file_, asked, wrong)) return Status::OK();
+  const base::Result<LogsFile> logs = read_logs_file(store_path_, file_);
+  if (!logs) {
+    wrong = logs.problem().text;
+    return Status::OK();
+  }
+  const LogsFile& asked = *logs;
   std::map<uint32_t, uint64_t> found;
   const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
   for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
@@ -208,12 +217,11 @@ Status LogMarks::mark_locked(rocksdb::DB& db) {
     gone_.push_back(marks_.front().number);
     marks_.pop_front();
   }
-  std::string problem;
-  if (!sync_directory(path_, problem) ||
-      !write_logs_file(store_path_, file_, {marks_.front().number, marks_.back().number},
-                       problem) ||
-      !write_synced(problem))
-    return Status::IOError(problem);
+  base::Done done = sync_directory(path_);
+  if (done)
+    done = write_logs_file(store_path_, file_, {marks_.front().number, marks_.back().number});
+  if (done) done = write_synced();
+  if (!done) return Status::IOError(done.problem().text);
   written_ = true;
   return Status::OK();
 }
@@ -257,13 +265,13 @@ int LogMarks::sync_logs() {
   return 0;
 }
 
-bool LogMarks::write_synced(std::string& problem) {
+base::Done LogMarks::write_synced() {
   if (synced_fd_ >= 0) ::close(synced_fd_);
   synced_fd_ = -1;
-  if (!write_synced_file(store_path_, synced_file_, synced_, problem)) return false;
+  if (base::Done done = write_synced_file(store_path_, synced_file_, synced_); !done) return done;
   const std::string path = store_path_ + "/" + synced_file_;
   synced_fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  return true;
+  return {};
 }
 
 void LogMarks::synced(rocksdb::DB& db) {
@@ -293,10 +301,10 @@ Status LogMarks::restart(rocksdb::DB& db) {
   return status.ok() ? mark_locked(db) : status;
 }
 
-bool LogMarks::write_for(const std::string& store, std::string& problem) {
+base::Done LogMarks::write_for(const std::string& store) {
   const std::lock_guard lock(mutex_);
-  if (marks_.empty()) return true;
-  return write_logs_file(store, file_, {marks_.front().number, marks_.back().number}, problem);
+  if (marks_.empty()) return {};
+  return write_logs_file(store, file_, {marks_.front().number, marks_.back().number});
 }
 
 }  // namespace sluice::disk

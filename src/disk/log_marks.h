@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "disk/layout.h"
 
 namespace sluice::disk {
@@ -56,7 +57,7 @@ class LogMarks {
   // The marks begin anew, whatever there was. To be flushed by the caller.
   rocksdb::Status restart(rocksdb::DB& db);
   // Of a copy of the database: the same file for the store at `store`.
-  bool write_for(const std::string& store, std::string& problem);
+  base::Done write_for(const std::string& store);
 
  private:
   struct Mark {
@@ -69,7 +70,7 @@ class LogMarks {
   std::string missing_words() const;
   rocksdb::Status mark_locked(rocksdb::DB& db);
   int sync_logs();
-  bool write_synced(std::string& problem);
+  base::Done write_synced();
 
   const std::string path_, store_path_;
   const char* const file_;         // its name in the store

@@ -36,14 +36,14 @@ class LogMarksTest : public testing::Test {
     options.now = [] { return base::Time{now_us}; };
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces, folding);
     problem.clear();
-    if (!journal->open(problem)) return nullptr;
+    if (!succeeds(journal->open(), problem)) return nullptr;
     return journal;
   }
   // Opens it, adds a counter of this name, and closes it.
   void add(const std::string& key, Folding folding = never) {
     auto journal = open(data, folding);
     ASSERT_TRUE(journal) << problem;
-    ASSERT_TRUE(journal->read_blocks(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
     journal->start_folding();
     commit(*journal, key);
     for (int i = 0; folding.bytes == 1 && i < 20'000; ++i) {
@@ -54,7 +54,7 @@ class LogMarksTest : public testing::Test {
   void commit(Journal& journal, const std::string& key) {
     const State cell{now_us, 1};
     journal.add({space, limits_id, key, {&cell, 1}, INT64_MAX});
-    ASSERT_TRUE(journal.commit(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
   }
   std::vector<std::string> keys(const std::string& path) {
     auto journal = open(path);
@@ -81,7 +81,7 @@ class LogMarksTest : public testing::Test {
   size_t marks() {
     request::Spaces unused;
     Offline store(data, unused);
-    EXPECT_TRUE(store.open(false, problem)) << problem;
+    EXPECT_TRUE(succeeds(store.open(false), problem)) << problem;
     size_t count = 0;
     store.blocks.use([&](rocksdb::DB& db) {
       const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
@@ -159,11 +159,11 @@ class LogMarksTest : public testing::Test {
          {std::string("is damaged: "), what, std::string("sluice store repair DIR")})
       EXPECT_NE(problem.find(words), std::string::npos) << problem;
     CheckReport report;
-    ASSERT_TRUE(check(path, report, problem)) << problem;
+    ASSERT_TRUE(succeeds(check(path), report, problem)) << problem;
     ASSERT_FALSE(report.damages.empty());
     EXPECT_NE(report.damages[0].find(what), std::string::npos) << report.damages[0];
     StoreStats unused;
-    EXPECT_FALSE(stats(path, unused, problem));
+    EXPECT_FALSE(succeeds(stats(path), unused, problem));
   }
 
   Folder folder;
@@ -191,16 +191,16 @@ TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
     is_damaged(copy, "a log (.log) is missing");
 
     RepairReport report;
-    ASSERT_TRUE(repair(copy, report, problem)) << problem;
+    ASSERT_TRUE(succeeds(repair(copy), report, problem)) << problem;
     ASSERT_FALSE(report.damages.empty());
     CheckReport sound;
-    ASSERT_TRUE(check(copy, sound, problem)) << problem;
+    ASSERT_TRUE(succeeds(check(copy), sound, problem)) << problem;
     EXPECT_TRUE(sound.damages.empty()) << sound.damages[0];
     kept += report.counters;
     {
       auto journal = open(copy);
       ASSERT_TRUE(journal) << problem;
-      ASSERT_TRUE(journal->read_blocks(problem)) << problem;
+      ASSERT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
       commit(*journal, "later");
     }
     const auto found = keys(copy);
@@ -226,7 +226,7 @@ TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
   for (int i = 0; i < 3; ++i) {
     auto journal = open(data, at_once);
     ASSERT_TRUE(journal) << problem;
-    ASSERT_TRUE(journal->read_blocks(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
     journal->start_folding();
     for (uint64_t n = 1; n <= 30; ++n) {
       commit(*journal, std::to_string(n));
@@ -268,7 +268,7 @@ TEST_F(LogMarksTest, AFileThatIsNone) {
     is_damaged(data, "its file LOGS does not say");
   }
   RepairReport report;
-  ASSERT_TRUE(repair(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(data), report, problem)) << problem;
   EXPECT_FALSE(report.damages.empty());
   EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
 }
@@ -361,9 +361,9 @@ TEST_F(LogMarksTest, ABackupMissesItsOwn) {
   add("b");
   {
     auto journal = open(data);
-    ASSERT_TRUE(journal && journal->read_blocks(problem)) << problem;
+    ASSERT_TRUE(journal && succeeds(journal->read_blocks(), problem)) << problem;
     commit(*journal, "c");
-    ASSERT_TRUE(journal->backup(folder / "copy", problem)) << problem;
+    ASSERT_TRUE(succeeds(journal->backup(folder / "copy"), problem)) << problem;
   }
   const auto names = logs(folder / "copy");
   ASSERT_GE(names.size(), 3u);
@@ -381,7 +381,7 @@ TEST_F(LogMarksTest, BlocksAreNeverNumberedBelowWhatIsFolded) {
   for (const char* const key : {"a", "b", "c"}) add(key, at_once);
   fs::remove_all(blocks_of(data));
   RepairReport report;
-  ASSERT_TRUE(repair(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(data), report, problem)) << problem;
   // What the counters mean is lost with the blocks, and so are they.
   EXPECT_EQ(report.counters, 0u);
   add("d");

@@ -60,10 +60,11 @@ Status RocksMetadataStore::open(uint32_t format, std::string& wrong) {
     fs::rename(fresh, rocks_.path(), error);
     if (error) return Status::IOError(rocks_.path(), error.message());
   }
-  std::string problem;
-  if (format < format_number &&
-      (!sync_directory(store_of(dir_), problem) || !write_format(store_of(dir_), problem)))
-    return Status::IOError(problem);
+  if (format < format_number) {
+    base::Done done = sync_directory(store_of(dir_));
+    if (done) done = write_format(store_of(dir_));
+    if (!done) return Status::IOError(done.problem().text);
+  }
   const Status status = rocks_.open_or_read();
   if (!status.ok()) return status;
   return rocks_.use([&](rocksdb::DB& db) {
@@ -167,7 +168,7 @@ Status RocksMetadataStore::remember(std::span<const Change> changes, rocksdb::Wr
   });
 }
 
-bool RocksMetadataStore::copy_to(const std::string& dir, std::string& why) {
+base::Done RocksMetadataStore::copy_to(const std::string& dir) {
   const std::lock_guard lock(mutex_);
   // What failed is not to be in a copy either.
   Status status = take_back();
@@ -180,8 +181,8 @@ bool RocksMetadataStore::copy_to(const std::string& dir, std::string& why) {
       if (copied.ok()) copied = checkpoint->CreateCheckpoint(texts_of(dir), UINT64_MAX);
       return copied;
     });
-  if (!status.ok()) why = text_of(status);
-  return status.ok() && marks_.write_for(store_of(dir), why);
+  if (!status.ok()) return base::Problem{text_of(status)};
+  return marks_.write_for(store_of(dir));
 }
 
 }  // namespace sluice::disk

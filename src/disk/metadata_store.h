@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "base/result.h"
 #include "disk/journal.h"
 #include "disk/log_marks.h"
 #include "disk/rocks.h"
@@ -33,8 +34,8 @@ class RocksMetadataStore final : public store::MetadataStore {
 
   bool read(const VisitText& visit, std::string& problem) override;
   Written write(std::span<const Change> changes, std::string& problem) override;
-  // A copy as part of the store that is being made in `dir`. False: `why`.
-  bool copy_to(const std::string& dir, std::string& why);
+  // A copy as part of the store that is being made in `dir`.
+  base::Done copy_to(const std::string& dir);
 
  private:
   rocksdb::Status put(std::span<const Change> changes);

@@ -72,7 +72,7 @@ class TextsTest : public testing::Test {
     options.now = [] { return base::Time{}; };
     spaces = std::make_unique<request::Spaces>();
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces);
-    if (!journal->open(problem)) return nullptr;
+    if (!succeeds(journal->open(), problem)) return nullptr;
     return journal;
   }
   Map read(store::MetadataStore& texts) {
@@ -117,16 +117,16 @@ class TextsTest : public testing::Test {
          {std::string("is damaged: "), what, std::string("sluice store repair DIR")})
       EXPECT_NE(problem.find(words), std::string::npos) << problem;
     CheckReport report;
-    ASSERT_TRUE(check(data, report, problem)) << problem;
+    ASSERT_TRUE(succeeds(check(data), report, problem)) << problem;
     ASSERT_FALSE(report.damages.empty());
     EXPECT_NE(report.damages[0].find(what), std::string::npos) << report.damages[0];
   }
   Map mended() {
     RepairReport report;
-    EXPECT_TRUE(repair(data, report, problem)) << problem;
+    EXPECT_TRUE(succeeds(repair(data), report, problem)) << problem;
     EXPECT_FALSE(report.damages.empty());
     CheckReport after;
-    EXPECT_TRUE(check(data, after, problem)) << problem;
+    EXPECT_TRUE(succeeds(check(data), after, problem)) << problem;
     EXPECT_TRUE(after.damages.empty()) << after.damages[0];
     EXPECT_EQ(after.texts, report.texts);
     Map all = stored(data);
@@ -170,25 +170,26 @@ TEST_F(TextsTest, AreWhatWasWrittenLast) {
 TEST_F(TextsTest, AreInTheTools) {
   fill(300);
   StoreStats numbers;
-  ASSERT_TRUE(stats(data, numbers, problem)) << problem;
+  ASSERT_TRUE(succeeds(stats(data), numbers, problem)) << problem;
   EXPECT_EQ(numbers.texts, model.size());
   EXPECT_EQ(numbers.format, format_number);
   CheckReport report;
-  ASSERT_TRUE(check(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(check(data), report, problem)) << problem;
   EXPECT_TRUE(report.damages.empty());
   EXPECT_EQ(report.texts, model.size());
   Map dumped;
   request::Spaces unused;
-  ASSERT_TRUE(dump(
-      data, unused, [](const Record&) { ADD_FAILURE(); }, problem,
-      [&](std::string_view name, std::string_view text) { dumped.emplace(name, text); }))
-      << problem;
+  const auto add = [&](std::string_view name, std::string_view text) {
+    dumped.emplace(name, text);
+  };
+  const auto none = [](const Record&) { ADD_FAILURE(); };
+  ASSERT_TRUE(succeeds(dump(data, unused, none, add), problem)) << problem;
   EXPECT_EQ(dumped, model);
   RepairReport repaired;
-  ASSERT_TRUE(repair(data, repaired, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(data), repaired, problem)) << problem;
   EXPECT_TRUE(repaired.damages.empty()) << repaired.damages[0];
   EXPECT_EQ(repaired.texts, model.size());
-  ASSERT_TRUE(backup(data, folder / "copy", problem)) << problem;
+  ASSERT_TRUE(succeeds(backup(data, folder / "copy"), problem)) << problem;
   EXPECT_EQ(stored(folder / "copy"), model);
   EXPECT_EQ(stored(data), model);
 }
@@ -210,7 +211,7 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
   for (int i = 0; i < 5; ++i) {
     const std::string copy = folder / ("copy" + std::to_string(i));
     const int64_t before = done;
-    ASSERT_TRUE(journal->backup(copy, problem)) << problem;
+    ASSERT_TRUE(succeeds(journal->backup(copy), problem)) << problem;
     const Map all = [&] {
       RocksMetadataStore texts(copy, false);
       std::string wrong;
@@ -237,15 +238,15 @@ TEST_F(TextsTest, AnOldStoreGetsThem) {
   ASSERT_TRUE(open(data));
   make_old(false);
   StoreStats numbers;
-  ASSERT_TRUE(stats(data, numbers, problem)) << problem;
+  ASSERT_TRUE(succeeds(stats(data), numbers, problem)) << problem;
   EXPECT_EQ(numbers.format, 1u);
   EXPECT_EQ(numbers.texts, 0u);
   CheckReport report;
-  ASSERT_TRUE(check(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(check(data), report, problem)) << problem;
   EXPECT_TRUE(report.damages.empty()) << report.damages[0];
   EXPECT_FALSE(fs::exists(texts_of(data)));
   ASSERT_TRUE(open(data)) << problem;
-  ASSERT_TRUE(stats(data, numbers, problem)) << problem;
+  ASSERT_TRUE(succeeds(stats(data), numbers, problem)) << problem;
   EXPECT_EQ(numbers.format, format_number);
   fill(3);
   EXPECT_EQ(stored(data), model);
@@ -260,7 +261,7 @@ TEST_F(TextsTest, AnOldStoreGetsThem) {
 
   make_old(false);
   RepairReport repaired;
-  ASSERT_TRUE(repair(data, repaired, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(data), repaired, problem)) << problem;
   EXPECT_TRUE(repaired.damages.empty()) << repaired.damages[0];
   EXPECT_EQ(stored(data), Map());
 
@@ -290,7 +291,7 @@ TEST_F(TextsTest, DamageIsFoundAndMended) {
 
   turn(file_like(".sst"), 300);
   CheckReport report;
-  ASSERT_TRUE(check(data, report, problem)) << problem;
+  ASSERT_TRUE(succeeds(check(data), report, problem)) << problem;
   ASSERT_FALSE(report.damages.empty());
   EXPECT_NE(report.damages[0].find("texts: Corruption"), std::string::npos) << report.damages[0];
   {
@@ -367,12 +368,12 @@ TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
     EXPECT_NE(problem.find("may find it kept all the same"), std::string::npos) << problem;
     const std::string copy = folder / "copy";
     if (copies) {
-      EXPECT_FALSE(journal->backup(copy, problem));
+      EXPECT_FALSE(succeeds(journal->backup(copy), problem));
     }
     limit_files(RLIM_INFINITY);
     if (copies) {
       fs::remove_all(copy);
-      ASSERT_TRUE(journal->backup(copy, problem)) << problem;
+      ASSERT_TRUE(succeeds(journal->backup(copy), problem)) << problem;
       EXPECT_EQ(stored(copy), model);
     }
     journal.reset();
@@ -423,7 +424,7 @@ TEST(TextsCrash, DISABLED_Child) {
   options.now = [] { return base::Time{}; };
   RocksJournal journal(std::move(options), spaces);
   std::string problem;
-  ASSERT_TRUE(journal.open(problem)) << problem;
+  ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
   for (int64_t n = std::atoll(first);; ++n) {
     ASSERT_TRUE(write(*journal.metadata(), step_of(n), problem)) << problem;
     const std::string line = "written " + std::to_string(n) + "\n";

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "disk/dictionary.h"
 #include "disk/keys.h"
 #include "disk/layout.h"
@@ -21,8 +22,8 @@ struct Offline {
         blocks(blocks_of(path), blocks_options()),
         texts(texts_of(path), texts_options()) {}
 
-  // Counters and blocks. False: `problem`.
-  bool open(bool to_write, std::string& problem);
+  // Counters and blocks.
+  base::Done open(bool to_write);
   // A part that has a log: what is torn is passed over, or cut off. `wrong`: what is damaged.
   rocksdb::Status open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::string& wrong);
   // The texts, to be read. `has`: a store of format 1 may have none. `wrong`: what is missing.

@@ -49,16 +49,16 @@ int give(int folder, const char* name, const struct stat& owner) {
 
 }  // namespace
 
-bool give_to_owner(const std::string& dir, const std::string& path, std::string& problem) {
+base::Done give_to_owner(const std::string& dir, const std::string& path) {
   struct stat owner;
-  if (!owner_of(dir, owner)) return true;
+  if (!owner_of(dir, owner)) return {};
   const int error = give(AT_FDCWD, path.c_str(), owner);
-  if (error == 0) return true;
-  problem = with_errno("`" + base::printable(path, 512) + "` cannot be given to the owner of `" +
-                           base::printable(dir, 512) + "`",
-                       error) +
-            "; it is root's: use `chown -R`";
-  return false;
+  if (error == 0) return {};
+  return base::Problem{with_errno("`" + base::printable(path, 512) +
+                                      "` cannot be given to the owner of `" +
+                                      base::printable(dir, 512) + "`",
+                                  error) +
+                       "; it is root's: use `chown -R`"};
 }
 
 void give_to_owner(const std::string& dir, int fd) {

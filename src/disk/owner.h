@@ -4,11 +4,13 @@
 
 #include <string>
 
+#include "base/result.h"
+
 namespace sluice::disk {
 
 // Gives what is root's at `path`, and below it, to the owner of `dir`; links are not followed.
-// Nothing happens unless this process is root. False: `problem`.
-bool give_to_owner(const std::string& dir, const std::string& path, std::string& problem);
+// Nothing happens unless this process is root.
+base::Done give_to_owner(const std::string& dir, const std::string& path);
 
 // The same for a file that is open; what fails is left.
 void give_to_owner(const std::string& dir, int fd);

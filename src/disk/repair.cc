@@ -28,24 +28,18 @@ constexpr size_t repair_batch_bytes = size_t{1} << 20;
 
 class Repair {
  public:
-  Repair(const std::string& dir, RepairReport& report) : report_(report), store_(dir, spaces_) {}
+  explicit Repair(const std::string& dir) : store_(dir, spaces_) {}
 
-  bool run(std::string& problem) {
-    if (!store_.lock.take(store_.dir, false, problem)) return false;
-    std::string wrong;
-    uint32_t format = format_number;
-    const Condition condition = look(store_.dir, wrong, &format);
-    if (condition == Condition::absent || !fs::is_directory(store_of(store_.dir))) {
-      problem = "there is no store in `" + base::printable(store_.dir, 512) + "`";
-      return false;
-    }
-    if (condition == Condition::newer) {
-      problem = wrong;
-      return false;
-    }
-    if (condition == Condition::damaged) note(wrong);
-    if (!find_counters(problem)) return false;
-    Status status = mend_texts(format == 1);
+  base::Result<RepairReport> run() {
+    if (base::Done taken = store_.lock.take(store_.dir, false); !taken)
+      return std::move(taken).problem();
+    Look found = look(store_.dir);
+    if (found.condition == Condition::absent || !fs::is_directory(store_of(store_.dir)))
+      return base::Problem{"there is no store in `" + base::printable(store_.dir, 512) + "`"};
+    if (found.condition == Condition::newer) return std::move(found.problem);
+    if (found.condition == Condition::damaged) note(std::move(found.problem.text));
+    if (base::Done has = find_counters(); !has) return std::move(has).problem();
+    Status status = mend_texts(found.format == 1);
     if (status.ok()) status = mend_by_rocks(store_.blocks, "blocks", LogMarks::Of::blocks);
     if (status.ok()) status = mend_counters();
     if (status.ok())
@@ -58,13 +52,13 @@ class Repair {
     if (status.ok())
       status = store_.counters.use([&](rocksdb::DB& db) { return drop_unreadable(db); });
     if (status.ok()) status = fold();
-    if (!status.ok()) {
-      problem = "the store in `" + base::printable(store_.dir, 512) +
-                "` cannot be repaired: " + text_of(status) + "; start on a backup";
-      return false;
-    }
+    if (!status.ok())
+      return base::Problem{"the store in `" + base::printable(store_.dir, 512) +
+                           "` cannot be repaired: " + text_of(status) + "; start on a backup"};
     report_.torn = store_.torn;
-    return write_format(store_of(store_.dir), problem);
+    if (base::Done done = write_format(store_of(store_.dir)); !done)
+      return std::move(done).problem();
+    return std::move(report_);
   }
 
  private:
@@ -145,32 +139,32 @@ class Repair {
     return status;
   }
 
-  // A repair may have been stopped between its two renames. False: only people can say which
+  // A repair may have been stopped between its two renames. A problem: only people can say which
   // counters are meant.
-  bool find_counters(std::string& problem) {
+  base::Done find_counters() {
     std::error_code error;
     const std::string path = store_.counters.path(), fresh = path + ".new", old = path + ".lost";
     const bool has_fresh = fs::exists(fresh, error), has_old = fs::exists(old, error);
-    if (fs::exists(path, error) || (!has_fresh && !has_old)) return true;
+    if (fs::exists(path, error) || (!has_fresh && !has_old)) return {};
     // The old ones went there when the new ones were whole.
     if (has_fresh && has_old) {
       fs::rename(fresh, path, error);
-      found_ = !error;
-      if (found_)
-        note(
-            "counters: a repair was stopped before its end; what it had made of them is in place, "
-            "the old ones are in " +
-            old);
-      else
-        problem = "`" + base::printable(fresh, 512) + "` cannot be renamed: " + error.message();
-      return found_;
+      if (error)
+        return base::Problem{"`" + base::printable(fresh, 512) +
+                             "` cannot be renamed: " + error.message()};
+      found_ = true;
+      note(
+          "counters: a repair was stopped before its end; what it had made of them is in place, "
+          "the old ones are in " +
+          old);
+      return {};
     }
-    problem = "`" + base::printable(path, 512) + "` is gone, and `" +
-              base::printable(has_fresh ? fresh : old, 512) +
-              (has_fresh ? "` holds what a repair had copied of it, or a part of that"
-                         : "` holds what it was before a repair") +
-              ": rename that to go on with it, or move it away to begin without counters";
-    return false;
+    return base::Problem{
+        "`" + base::printable(path, 512) + "` is gone, and `" +
+        base::printable(has_fresh ? fresh : old, 512) +
+        (has_fresh ? "` holds what a repair had copied of it, or a part of that"
+                   : "` holds what it was before a repair") +
+        ": rename that to go on with it, or move it away to begin without counters"};
   }
 
   // RepairDB would not know which of two tables is the newer one, as ingested tables do not say.
@@ -204,8 +198,8 @@ class Repair {
     fs::rename(part.path(), old, error);
     if (!error) fs::rename(fresh, part.path(), error);
     if (error) return Status::IOError(part.path(), error.message());
-    std::string unsynced;
-    if (!sync_directory(store_of(store_.dir), unsynced)) return Status::IOError(unsynced);
+    if (const base::Done synced = sync_directory(store_of(store_.dir)); !synced)
+      return Status::IOError(synced.problem().text);
     note("counters: made anew of " + std::to_string(tables.size()) +
          " tables; the old ones are in " + old);
     return part.open(false);
@@ -272,10 +266,9 @@ class Repair {
           continue;
         }
         while (++last < number) stand_in(is_space, last, stand_ins);
-        std::string wrong;
         const std::string_view value = at->value().ToStringView();
-        if (!(is_space ? store_.dictionary.load_space(number, value, wrong)
-                       : store_.dictionary.load_limits(number, value, wrong)))
+        if (!(is_space ? store_.dictionary.load_space(number, value)
+                       : store_.dictionary.load_limits(number, value)))
           stand_in(is_space, number, stand_ins);
       }
       if (!at->status().ok()) return at->status();
@@ -286,17 +279,17 @@ class Repair {
   void stand_in(bool is_space, uint32_t number, rocksdb::WriteBatch& batch) {
     note("blocks: entry " + std::to_string(number) + " of the " + (is_space ? "spaces" : "limits") +
          " is lost, and the counters that name it");
-    std::string value, unused;
+    std::string value;
     if (is_space) {
       lost_spaces_.insert(number);
       request::Space space;
       space.prefix = "lost:" + std::to_string(number) + ":";
       append_space(value, space);
-      store_.dictionary.load_space(number, value, unused);
+      SLUICE_CHECK(store_.dictionary.load_space(number, value));
     } else {
       // A limit without cells, which no counter's state fits.
       append_limits(value, std::vector<limit::Limit>(1));
-      store_.dictionary.load_limits(number, value, unused);
+      SLUICE_CHECK(store_.dictionary.load_limits(number, value));
     }
     batch.Put(dictionary_key(is_space, number), value);
   }
@@ -395,7 +388,7 @@ class Repair {
     return options;
   }
 
-  RepairReport& report_;
+  RepairReport report_;
   request::Spaces spaces_;
   Offline store_;
   bool found_ = false;  // the counters are what another repair has made
@@ -405,10 +398,11 @@ class Repair {
 
 }  // namespace
 
-bool repair(const std::string& dir, RepairReport& report, std::string& problem) {
-  const bool done = Repair(dir, report).run(problem);
-  std::string unused;
-  return give_to_owner(dir, store_of(dir), done ? problem : unused) && done;
+base::Result<RepairReport> repair(const std::string& dir) {
+  base::Result<RepairReport> report = Repair(dir).run();
+  base::Done given = give_to_owner(dir, store_of(dir));
+  if (report && !given) return std::move(given).problem();
+  return report;
 }
 
 }  // namespace sluice::disk

@@ -54,37 +54,32 @@ size_t count_logs(const std::string& path) {
 }
 
 // Makes an empty store: elsewhere, so that one that is there is whole.
-bool make_store(const std::string& dir, std::string& problem) {
+base::Done make_store(const std::string& dir) {
   const std::string fresh = dir + "/sluice.new";
   std::error_code error;
   fs::remove_all(fresh, error);
   if (!error) fs::create_directory(fresh, error);
-  if (error) {
-    problem = "the directory " + quoted(fresh) + " cannot be made: " + error.message();
-    return false;
-  }
+  if (error)
+    return base::Problem{"the directory " + quoted(fresh) + " cannot be made: " + error.message()};
   fs::permissions(fresh, fs::perms::owner_all, error);
   Rocks counters(fresh + "/counters", counters_options({})),
       blocks(fresh + "/blocks", blocks_options()), texts(fresh + "/texts", texts_options());
   Status status = counters.open(true);
   if (status.ok()) status = blocks.open(true);
   if (status.ok()) status = texts.open(true);
-  if (!status.ok()) {
-    problem = "a store cannot be made in " + quoted(dir) + ": " + text_of(status);
-    return false;
-  }
-  if (!write_format(fresh, problem)) return false;
-  return true;
+  if (!status.ok())
+    return base::Problem{"a store cannot be made in " + quoted(dir) + ": " + text_of(status)};
+  return write_format(fresh);
 }
 
 }  // namespace
 
-std::unique_ptr<Journal> Journal::open(JournalOptions options, request::Spaces& spaces,
-                                       std::string& problem) {
+base::Result<std::unique_ptr<Journal>> Journal::open(JournalOptions options,
+                                                     request::Spaces& spaces) {
   SLUICE_CHECK(options.now != nullptr);
   auto journal = std::make_unique<RocksJournal>(std::move(options), spaces);
-  if (!journal->open(problem)) return nullptr;
-  return journal;
+  if (base::Done done = journal->open(); !done) return std::move(done).problem();
+  return std::unique_ptr<Journal>(std::move(journal));
 }
 
 RocksJournal::RocksJournal(JournalOptions options, request::Spaces& spaces, const Folding& folding)
@@ -98,21 +93,18 @@ RocksJournal::RocksJournal(JournalOptions options, request::Spaces& spaces, cons
       idle_latest_(hash_),
       latest_(hash_) {}
 
-bool RocksJournal::open(std::string& problem) {
+base::Done RocksJournal::open() {
   const std::string& dir = options_.path;
-  if (!lock_.take(dir, true, problem)) return false;
-  uint32_t format = format_number;
-  const Condition condition = look(dir, problem, &format);
-  if (condition == Condition::newer || condition == Condition::damaged) return false;
-  if (condition == Condition::absent) {
-    if (!make_store(dir, problem)) return false;
+  if (base::Done taken = lock_.take(dir, true); !taken) return taken;
+  Look found = look(dir);
+  if (found.condition == Condition::newer || found.condition == Condition::damaged)
+    return std::move(found.problem);
+  if (found.condition == Condition::absent) {
+    if (base::Done made = make_store(dir); !made) return made;
     std::error_code error;
     fs::rename(dir + "/sluice.new", store_of(dir), error);
-    if (error) {
-      problem = quoted(store_of(dir)) + " cannot be made: " + error.message();
-      return false;
-    }
-    if (!sync_directory(dir, problem)) return false;
+    if (error) return base::Problem{quoted(store_of(dir)) + " cannot be made: " + error.message()};
+    if (base::Done synced = sync_directory(dir); !synced) return synced;
   }
 
   std::string wrong;
@@ -138,7 +130,7 @@ bool RocksJournal::open(std::string& problem) {
       return read;
     });
   }
-  if (status.ok() && wrong.empty()) status = metadata_.open(format, wrong);
+  if (status.ok() && wrong.empty()) status = metadata_.open(found.format, wrong);
   // Each start begins a log. What many of them hold goes to one table; not before it is known that
   // nothing is damaged, as a start on what is damaged changes nothing.
   if (status.ok() && wrong.empty() && !blocks_.has_failed() &&
@@ -146,12 +138,10 @@ bool RocksJournal::open(std::string& problem) {
     status = blocks_.shed_logs();
   if (status.ok() && wrong.empty()) status = begin();
   if (!wrong.empty()) status = Status::Corruption(wrong);
-  if (!status.ok() && !(begun_ || is_disk_trouble(status))) {
-    problem = why_not_open(dir, status);
-    return false;
-  }
+  if (!status.ok() && !(begun_ || is_disk_trouble(status)))
+    return base::Problem{why_not_open(dir, status)};
   next_number_ = first_number(epoch_);
-  return true;
+  return {};
 }
 
 // What a power cut, a kill or a full disk left at the ends of the logs.
@@ -234,20 +224,20 @@ void RocksJournal::shrink() {
   shrunk_bytes_ = full_bytes_;
 }
 
-bool RocksJournal::commit(std::string& problem) {
+base::Done RocksJournal::commit() {
   if (writer_.count() > 0) close_block();
   while (!full_.empty()) {
     size_t blocks = 0, bytes = 0;
     while (blocks < full_.size() && bytes + full_[blocks].size() <= batch_bytes)
       bytes += full_[blocks++].size();
     if (blocks == 0) bytes = full_[blocks++].size();  // of one enormous key
-    if (!wait_for_room(bytes, problem)) return false;
-    if (!attempt([&] { return write(blocks); }, problem)) return false;
+    if (base::Done room = wait_for_room(bytes); !room) return room;
+    if (base::Done done = attempt([&] { return write(blocks); }); !done) return done;
     committed(blocks);
   }
   shrunk_bytes_ = 0;
   begin_round();
-  return true;
+  return {};
 }
 
 // If it is worth its time.
@@ -272,8 +262,9 @@ void RocksJournal::all_is_loaded() {
   loaded_.store(true);
 }
 
-bool RocksJournal::is_writable(std::string& problem) {
-  return begun_ || attempt([this] { return begin(); }, problem);
+base::Done RocksJournal::try_to_write() {
+  if (begun_) return {};
+  return attempt([this] { return begin(); });
 }
 
 void RocksJournal::note_cause(const Status& status) {
@@ -285,7 +276,7 @@ void RocksJournal::note_cause(const Status& status) {
 
 // Once more, if it fails and what has failed can be mended.
 template <class Call>
-bool RocksJournal::attempt(Call&& call, std::string& problem) {
+base::Done RocksJournal::attempt(Call&& call) {
   Status status = call();
   note_cause(status);
   if (!status.ok() && monotonic_us() - mended_us_ >= mend_interval_us) {
@@ -293,24 +284,20 @@ bool RocksJournal::attempt(Call&& call, std::string& problem) {
     if (blocks_.mend().ok()) status = call();
     note_cause(status);
   }
-  if (status.ok()) return true;
-  problem = "a commit to the store in " + quoted(options_.path) + " failed: " + cause_;
+  if (status.ok()) return {};
   ++failures_count_;
-  return false;
+  return base::Problem{"a commit to the store in " + quoted(options_.path) + " failed: " + cause_};
 }
 
-bool RocksJournal::wait_for_room(size_t bytes, std::string& problem) {
+base::Done RocksJournal::wait_for_room(size_t bytes) {
   std::unique_lock lock(mutex_);
   while (folding_ && !unfolded_.empty() && unfolded_bytes_ + bytes > when_.bytes_max) {
-    if (!fold_problem_.empty()) {
-      problem = fold_problem_;
-      return false;
-    }
+    if (!fold_problem_.empty()) return base::Problem{fold_problem_};
     urgent_ = true;
     call();
     folded_.wait(lock);
   }
-  return true;
+  return {};
 }
 
 Status RocksJournal::write(size_t blocks) {
@@ -364,7 +351,7 @@ void RocksJournal::committed(size_t blocks) {
   if (wanted) call();
 }
 
-bool RocksJournal::read_blocks(std::string& problem) {
+base::Done RocksJournal::read_blocks() {
   SLUICE_CHECK(!replayed_ && !folding_);
   const Status status = blocks_.use([&](rocksdb::DB& db) {
     return each_block(db, [&](uint64_t number, std::string_view bytes) {
@@ -377,12 +364,9 @@ bool RocksJournal::read_blocks(std::string& problem) {
       return Status::OK();
     });
   });
-  if (!status.ok()) {
-    problem = why_not_open(options_.path, status);
-    return false;
-  }
+  if (!status.ok()) return base::Problem{why_not_open(options_.path, status)};
   replayed_ = true;
-  return true;
+  return {};
 }
 
 uint64_t RocksJournal::counters_in_blocks() const {
@@ -391,7 +375,7 @@ uint64_t RocksJournal::counters_in_blocks() const {
   return count;
 }
 
-bool RocksJournal::replay(const Visit& visit, std::string& problem) const {
+base::Done RocksJournal::replay(const Visit& visit) const {
   SLUICE_CHECK(replayed_ && !folding_);
   StoredCounter stored;
   Record record;
@@ -406,11 +390,10 @@ bool RocksJournal::replay(const Visit& visit, std::string& problem) const {
     }
     if (wrong == nullptr && !reader.sound()) wrong = " cannot be read";
     if (wrong == nullptr) continue;
-    problem =
-        why_not_open(options_.path, Status::Corruption("block " + std::to_string(number) + wrong));
-    return false;
+    return base::Problem{
+        why_not_open(options_.path, Status::Corruption("block " + std::to_string(number) + wrong))};
   }
-  return true;
+  return {};
 }
 
 Journal::Found RocksJournal::find(const request::Space& space, std::string_view key,
@@ -468,15 +451,11 @@ bool RocksJournal::scan(std::string& position, size_t max, const Visit& visit) {
       .ok();
 }
 
-bool RocksJournal::backup(const std::string& target, std::string& problem) {
+base::Done RocksJournal::backup(const std::string& target) {
   CopyPlace place(target);
-  if (!place.make(options_.path, problem)) return false;
+  if (base::Done made = place.make(options_.path); !made) return made;
   const std::string& fresh = place.path();
-  const auto failed = [&](const std::string& why) {
-    problem = "the backup to " + quoted(target) + " failed: " + why;
-    return false;
-  };
-  std::string why;
+  const std::string failed = "the backup to " + quoted(target) + " failed";
   const auto copy = [](Rocks& rocks, const std::string& to) {
     return rocks.use([&](rocksdb::DB& db) {
       rocksdb::Checkpoint* made = nullptr;
@@ -491,12 +470,15 @@ bool RocksJournal::backup(const std::string& target, std::string& problem) {
     const std::lock_guard lock(finishing_);
     Status status = copy(counters_, counters_of(fresh));
     if (status.ok()) status = copy(blocks_, blocks_of(fresh));
-    if (!status.ok()) return failed(text_of(status));
-    if (!marks_.write_for(store_of(fresh), why)) return failed(why);
+    if (!status.ok()) return base::Problem{failed + ": " + text_of(status)};
+    base::Done written = marks_.write_for(store_of(fresh));
+    if (!written) return std::move(written).problem().within(failed);
   }
-  if (!metadata_.copy_to(fresh, why)) return failed(why);
-  if (!write_format(store_of(fresh), why)) return failed(why);
-  return place.finish(why) || failed(why);
+  base::Done done = metadata_.copy_to(fresh);
+  if (done) done = write_format(store_of(fresh));
+  if (done) done = place.finish();
+  if (!done) return std::move(done).problem().within(failed);
+  return {};
 }
 
 JournalStats RocksJournal::stats() const {

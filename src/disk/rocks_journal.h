@@ -49,20 +49,20 @@ class RocksJournal final : public Journal {
   RocksJournal(JournalOptions options, request::Spaces& spaces, const Folding& folding = {});
   ~RocksJournal() override;
 
-  bool open(std::string& problem);
+  base::Done open();
 
   void add(const Record& record) override;
   size_t pending() const override { return full_count_ + writer_.count(); }
-  bool commit(std::string& problem) override;
-  bool is_writable(std::string& problem) override;
-  bool read_blocks(std::string& problem) override;
+  base::Done commit() override;
+  base::Done try_to_write() override;
+  base::Done read_blocks() override;
   uint64_t counters_in_blocks() const override;
-  bool replay(const Visit& visit, std::string& problem) const override;
+  base::Done replay(const Visit& visit) const override;
   void start_folding() override;
   Found find(const request::Space& space, std::string_view key, const Visit& visit) override;
   bool scan(std::string& position, size_t max, const Visit& visit) override;
   void all_is_loaded() override;
-  bool backup(const std::string& target, std::string& problem) override;
+  base::Done backup(const std::string& target) override;
   store::MetadataStore* metadata() override { return &metadata_; }
   JournalStats stats() const override;
 
@@ -76,10 +76,10 @@ class RocksJournal final : public Journal {
   // The committing thread's.
   void close_block();
   void shrink();
-  bool wait_for_room(size_t bytes, std::string& problem);
+  base::Done wait_for_room(size_t bytes);
   void note_cause(const rocksdb::Status& status);
   template <class Call>
-  bool attempt(Call&& call, std::string& problem);
+  base::Done attempt(Call&& call);
   rocksdb::Status begin();
   rocksdb::Status write(size_t blocks);
   void committed(size_t blocks);

@@ -215,8 +215,8 @@ TEST(Priorities, WhatRunsInTheBackgroundTakesWhatIsLeftOver) {
   options.now = [] { return base::Time{0}; };
   RocksJournal journal(std::move(options), spaces, {1, 1, 1 << 20, 2 << 20, 1});
   std::string problem;
-  ASSERT_TRUE(journal.open(problem)) << problem;
-  ASSERT_TRUE(journal.read_blocks(problem)) << problem;
+  ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
+  ASSERT_TRUE(succeeds(journal.read_blocks(), problem)) << problem;
   journal.start_folding();
   // Until a fold, a flush and a compaction have run.
   bool fold = false, flush = false, compaction = false;
@@ -228,7 +228,7 @@ TEST(Priorities, WhatRunsInTheBackgroundTakesWhatIsLeftOver) {
                    std::to_string(n * 37 + static_cast<uint64_t>(i)),
                    {&cell, 1},
                    INT64_MAX});
-    ASSERT_TRUE(journal.commit(problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
     ASSERT_TRUE(wait_for_folds(journal, n));
     for (const Thread& thread : threads()) {
       if (thread.nice != 19) continue;

@@ -28,10 +28,13 @@ void note(std::vector<std::string>& damages, std::string what) {
   if (damages.size() < damages_max) damages.push_back(std::move(what));
 }
 
-bool failed(const std::string& dir, const Status& status, std::string& problem) {
-  problem = "the store in `" + base::printable(dir, 512) + "` cannot be read: " + text_of(status) +
-            "; look at it with `sluice store check DIR`";
-  return false;
+base::Problem unreadable(const std::string& dir, const Status& status) {
+  return {"the store in `" + base::printable(dir, 512) + "` cannot be read: " + text_of(status) +
+          "; look at it with `sluice store check DIR`"};
+}
+
+base::Problem no_store(const std::string& dir) {
+  return {"there is no store in `" + base::printable(dir, 512) + "`"};
 }
 
 // "counters: counter 10.0.0.7"
@@ -41,12 +44,11 @@ std::string named(std::string_view part, std::string_view key) {
 
 }  // namespace
 
-bool Offline::open(bool to_write, std::string& problem) {
-  if (!lock.take(dir, false, problem)) return false;
-  const Condition condition = look(dir, problem);
-  if (condition == Condition::absent)
-    problem = "there is no store in `" + base::printable(dir, 512) + "`";
-  if (condition != Condition::whole) return false;
+base::Done Offline::open(bool to_write) {
+  if (base::Done taken = lock.take(dir, false); !taken) return taken;
+  Look found = look(dir);
+  if (found.condition == Condition::absent) return no_store(dir);
+  if (found.condition != Condition::whole) return std::move(found.problem);
   std::string wrong;
   Status status = to_write ? counters.open(false) : counters.open_to_read();
   if (status.ok()) status = open_logged(blocks, LogMarks::Of::blocks, to_write, wrong);
@@ -56,7 +58,8 @@ bool Offline::open(bool to_write, std::string& problem) {
       return read.ok() && wrong.empty() ? read_dictionary(db, dictionary, wrong) : read;
     });
   if (status.ok() && !wrong.empty()) status = Status::Corruption(wrong);
-  return status.ok() || failed(dir, status, problem);
+  if (!status.ok()) return unreadable(dir, status);
+  return {};
 }
 
 Status Offline::open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::string& wrong) {
@@ -94,12 +97,12 @@ Status read_texts(Offline& store, const VisitText& visit) {
 
 }  // namespace
 
-bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
+base::Result<StoreStats> stats(const std::string& dir) {
   request::Spaces spaces;
   Offline store(dir, spaces);
-  if (!store.open(false, problem)) return false;
-  std::string unused;
-  look(dir, unused, &stats.format);
+  if (base::Done opened = store.open(false); !opened) return std::move(opened).problem();
+  StoreStats stats;
+  stats.format = look(dir).format;
   Status status = store.counters.use([&](rocksdb::DB& db) {
     rocksdb::ReadOptions options;
     options.fill_cache = false;
@@ -126,13 +129,14 @@ bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
     std::error_code gone;
     if (const auto bytes = at->file_size(gone); !gone) stats.bytes += bytes;
   }
-  return status.ok() || failed(dir, status, problem);
+  if (!status.ok()) return unreadable(dir, status);
+  return stats;
 }
 
-bool dump(const std::string& dir, request::Spaces& spaces, const Visit& visit, std::string& problem,
-          const VisitText& visit_text) {
+base::Done dump(const std::string& dir, request::Spaces& spaces, const Visit& visit,
+                const VisitText& visit_text) {
   Offline store(dir, spaces);
-  if (!store.open(false, problem)) return false;
+  if (base::Done opened = store.open(false); !opened) return opened;
   const base::Hash hash;
   Latest latest(hash);
   std::vector<std::string> blocks;
@@ -140,13 +144,13 @@ bool dump(const std::string& dir, request::Spaces& spaces, const Visit& visit, s
     blocks.emplace_back(bytes);
     return Status::OK();
   });
-  if (!status.ok()) return failed(dir, status, problem);
+  if (!status.ok()) return unreadable(dir, status);
   for (auto at = blocks.rbegin(); at != blocks.rend(); ++at) {
     latest.open(*at);
     while (latest.step()) {
     }
   }
-  if (!latest.sound()) return failed(dir, Status::Corruption("a block cannot be read"), problem);
+  if (!latest.sound()) return unreadable(dir, Status::Corruption("a block cannot be read"));
   latest.sort();
 
   StoredCounter stored;
@@ -189,27 +193,28 @@ bool dump(const std::string& dir, request::Spaces& spaces, const Visit& visit, s
   });
   if (status.ok()) status = tell_latest(nullptr);
   if (status.ok() && visit_text) status = read_texts(store, visit_text);
-  return status.ok() || failed(dir, status, problem);
+  if (!status.ok()) return unreadable(dir, status);
+  return {};
 }
 
-bool check(const std::string& dir, CheckReport& report, std::string& problem) {
+base::Result<CheckReport> check(const std::string& dir) {
   request::Spaces spaces;
   Offline store(dir, spaces);
-  if (!store.lock.take(dir, false, problem)) return false;
-  std::string wrong;
-  switch (look(dir, wrong)) {
+  if (base::Done taken = store.lock.take(dir, false); !taken) return std::move(taken).problem();
+  CheckReport report;
+  Look found = look(dir);
+  switch (found.condition) {
     case Condition::absent:
-      problem = "there is no store in `" + base::printable(dir, 512) + "`";
-      return false;
+      return no_store(dir);
     case Condition::newer:
-      problem = wrong;
-      return false;
+      return std::move(found.problem);
     case Condition::damaged:
-      note(report.damages, wrong);
-      return true;
+      note(report.damages, std::move(found.problem.text));
+      return report;
     case Condition::whole:
       break;
   }
+  std::string wrong;
   const auto is_open = [&](const Status& status, const char* name) {
     if (!status.ok()) note(report.damages, std::string(name) + ": " + text_of(status));
     if (!wrong.empty()) note(report.damages, std::string(name) + ": " + wrong);
@@ -283,31 +288,30 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem) {
       return each_text(db, [&](std::string_view, std::string_view) { ++report.texts; });
     });
   }
-  return true;
+  return report;
 }
 
-bool backup(const std::string& dir, const std::string& target, std::string& problem) {
+base::Done backup(const std::string& dir, const std::string& target) {
   {
     // Opening would make a store where there is none.
     Lock lock;
-    if (!lock.take(dir, false, problem)) return false;
-    const Condition condition = look(dir, problem);
-    if (condition == Condition::absent)
-      problem = "there is no store in `" + base::printable(dir, 512) + "`";
-    if (condition != Condition::whole) return false;
+    if (base::Done taken = lock.take(dir, false); !taken) return taken;
+    Look found = look(dir);
+    if (found.condition == Condition::absent) return no_store(dir);
+    if (found.condition != Condition::whole) return std::move(found.problem);
   }
-  bool done = false;
+  base::Done done;
   {
     request::Spaces spaces;
     JournalOptions options;
     options.path = dir;
     options.now = [] { return base::Time{INT64_MIN}; };  // nothing is past its time
-    const auto journal = Journal::open(std::move(options), spaces, problem);
-    done = journal && journal->backup(target, problem);
+    auto journal = Journal::open(std::move(options), spaces);
+    done = journal ? (*journal)->backup(target) : std::move(journal).problem();
   }
-  std::string unused;
-  if (!give_to_owner(dir, store_of(dir), done ? problem : unused)) return false;
-  return done && give_to_owner(dir, target, problem);
+  base::Done given = give_to_owner(dir, store_of(dir));
+  if (!done) return done;
+  return given ? give_to_owner(dir, target) : given;
 }
 
 }  // namespace sluice::disk

@@ -1,6 +1,6 @@
 // What people do to a store that no server has open: look at it, check it, mend it, copy it.
-// Each call takes the directory for itself as long as it runs, and
-// says which process has it if it cannot. `problem` is told where a call returns false.
+// Each call takes the directory for itself as long as it runs; its problem says which process has
+// it if it cannot.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "disk/journal.h"
 #include "request/space.h"
 
@@ -22,12 +23,12 @@ struct StoreStats {
   uint64_t texts = 0;
   uint64_t bytes = 0;  // of all files
 };
-bool stats(const std::string& dir, StoreStats& stats, std::string& problem);
+base::Result<StoreStats> stats(const std::string& dir);
 
 // The latest state of every counter, in the order of the stored keys. The spaces are those of
 // `spaces`. Then the texts, by name, where they are wanted.
-bool dump(const std::string& dir, request::Spaces& spaces, const Visit& visit, std::string& problem,
-          const VisitText& visit_text = {});
+base::Done dump(const std::string& dir, request::Spaces& spaces, const Visit& visit,
+                const VisitText& visit_text = {});
 
 inline constexpr size_t damages_max = 100;  // that a report lists
 
@@ -40,7 +41,7 @@ struct CheckReport {
 };
 // Reads all there is, checksums and every record. False: it could not be looked at at all; what is
 // damaged is in the report.
-bool check(const std::string& dir, CheckReport& report, std::string& problem);
+base::Result<CheckReport> check(const std::string& dir);
 
 struct RepairReport {
   uint64_t counters = 0, texts = 0;  // that are there afterwards
@@ -49,9 +50,9 @@ struct RepairReport {
 };
 // Makes a store that can be opened of what can still be read, and folds it. False: it cannot be
 // repaired.
-bool repair(const std::string& dir, RepairReport& report, std::string& problem);
+base::Result<RepairReport> repair(const std::string& dir);
 
 // A copy in `target`, which does not exist yet.
-bool backup(const std::string& dir, const std::string& target, std::string& problem);
+base::Done backup(const std::string& dir, const std::string& target);
 
 }  // namespace sluice::disk

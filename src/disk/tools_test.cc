@@ -35,8 +35,8 @@ class ToolsTest : public testing::Test {
     options.now = [] { return base::Time{now_us}; };
     auto journal = std::make_unique<RocksJournal>(
         std::move(options), spaces, Folding{fold_bytes, 1'000'000, 1 << 20, 2 << 20, 64 << 10});
-    EXPECT_TRUE(journal->open(problem)) << problem;
-    EXPECT_TRUE(journal->read_blocks(problem)) << problem;
+    EXPECT_TRUE(succeeds(journal->open(), problem)) << problem;
+    EXPECT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
     journal->start_folding();
     return journal;
   }
@@ -56,7 +56,7 @@ class ToolsTest : public testing::Test {
       for (int round = 1; round <= 30; ++round) {
         for (int i = 0; i < 300; ++i)
           add(*journal, std::to_string(dice(1000)), dice(9) == 0 ? 0 : round);
-        ASSERT_TRUE(journal->commit(problem)) << problem;
+        ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
         for (int i = 0; i < 5000 && journal->stats().unfolded_bytes > 0; ++i) ::usleep(1000);
       }
     }
@@ -64,20 +64,17 @@ class ToolsTest : public testing::Test {
     for (int round = 31; round <= 35; ++round) {
       for (int i = 0; i < 100; ++i)
         add(*journal, std::to_string(dice(1200)), dice(9) == 0 ? 0 : round);
-      ASSERT_TRUE(journal->commit(problem)) << problem;
+      ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
     }
   }
   KeptByKey dumped() {
     KeptByKey all;
-    EXPECT_TRUE(dump(
-        folder.path(), spaces,
-        [&](const Record& record) {
-          EXPECT_FALSE(record.cells.empty());
-          EXPECT_TRUE(all.emplace(std::pair(record.space, std::string(record.key)), kept_of(record))
-                          .second);
-        },
-        problem))
-        << problem;
+    const auto add = [&](const Record& record) {
+      EXPECT_FALSE(record.cells.empty());
+      EXPECT_TRUE(
+          all.emplace(std::pair(record.space, std::string(record.key)), kept_of(record)).second);
+    };
+    EXPECT_TRUE(succeeds(dump(folder.path(), spaces, add), problem)) << problem;
     return all;
   }
 
@@ -94,7 +91,7 @@ TEST_F(ToolsTest, AStoreIsLookedAt) {
   EXPECT_EQ(dumped(), model);
 
   StoreStats numbers;
-  ASSERT_TRUE(stats(folder.path(), numbers, problem)) << problem;
+  ASSERT_TRUE(succeeds(stats(folder.path()), numbers, problem)) << problem;
   EXPECT_EQ(numbers.format, 3u);
   EXPECT_EQ(numbers.spaces, 1u);
   EXPECT_EQ(numbers.limits, 1u);
@@ -104,22 +101,19 @@ TEST_F(ToolsTest, AStoreIsLookedAt) {
   EXPECT_GT(numbers.bytes, numbers.block_bytes);
 
   CheckReport report;
-  ASSERT_TRUE(check(folder.path(), report, problem)) << problem;
+  ASSERT_TRUE(succeeds(check(folder.path()), report, problem)) << problem;
   EXPECT_TRUE(report.damages.empty()) << report.damages.front();
   EXPECT_EQ(report.blocks, 5u);
   EXPECT_EQ(report.block_counters, 500u);
   EXPECT_GT(report.counters, 500u);
 
   const Folder elsewhere;
-  ASSERT_TRUE(backup(folder.path(), elsewhere / "copy", problem)) << problem;
+  ASSERT_TRUE(succeeds(backup(folder.path(), elsewhere / "copy"), problem)) << problem;
   const KeptByKey before = model;
-  EXPECT_TRUE(dump(
-      elsewhere / "copy", spaces,
-      [&](const Record& record) {
-        EXPECT_EQ(model.erase({record.space, std::string(record.key)}), 1u);
-      },
-      problem))
-      << problem;
+  const auto take = [&](const Record& record) {
+    EXPECT_EQ(model.erase({record.space, std::string(record.key)}), 1u);
+  };
+  EXPECT_TRUE(succeeds(dump(elsewhere / "copy", spaces, take), problem)) << problem;
   EXPECT_TRUE(model.empty());
 }
 
@@ -132,12 +126,11 @@ TEST_F(ToolsTest, WhoHasItOrThatThereIsNoneIsTold) {
       EXPECT_FALSE(done);
       EXPECT_NE(problem.find(words), std::string::npos) << problem;
     };
-    says(check(folder.path(), report, problem));
-    says(repair(folder.path(), repaired, problem));
-    says(stats(folder.path(), numbers, problem));
-    says(dump(
-        folder.path(), spaces, [](const Record&) {}, problem));
-    says(backup(folder.path(), folder / "copy", problem));
+    says(succeeds(check(folder.path()), report, problem));
+    says(succeeds(repair(folder.path()), repaired, problem));
+    says(succeeds(stats(folder.path()), numbers, problem));
+    says(succeeds(dump(folder.path(), spaces, [](const Record&) {}), problem));
+    says(succeeds(backup(folder.path(), folder / "copy"), problem));
   };
   all_say("there is no store in");
   const auto journal = open(1);
@@ -166,14 +159,14 @@ class RepairTest : public ToolsTest {
   // Damaged, told, repaired, sound, and nothing there that never was. Returns what is there.
   KeptByKey mended() {
     CheckReport report;
-    EXPECT_TRUE(check(folder.path(), report, problem)) << problem;
+    EXPECT_TRUE(succeeds(check(folder.path()), report, problem)) << problem;
     EXPECT_FALSE(report.damages.empty());
     RepairReport repaired;
-    EXPECT_TRUE(repair(folder.path(), repaired, problem)) << problem;
+    EXPECT_TRUE(succeeds(repair(folder.path()), repaired, problem)) << problem;
     EXPECT_FALSE(repaired.damages.empty());
     damages = repaired.damages;
     CheckReport after;
-    EXPECT_TRUE(check(folder.path(), after, problem)) << problem;
+    EXPECT_TRUE(succeeds(check(folder.path()), after, problem)) << problem;
     EXPECT_TRUE(after.damages.empty()) << after.damages.front();
     const KeptByKey all = dumped();
     EXPECT_EQ(all.size(), repaired.counters);
@@ -201,7 +194,7 @@ TEST_F(RepairTest, OfAllTablesLosesNothing) {
 TEST_F(RepairTest, OfASoundStoreChangesNothing) {
   fill();
   RepairReport repaired;
-  ASSERT_TRUE(repair(folder.path(), repaired, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(folder.path()), repaired, problem)) << problem;
   EXPECT_TRUE(repaired.damages.empty()) << repaired.damages.front();
   EXPECT_EQ(dumped(), model);
 }
@@ -247,7 +240,7 @@ TEST_F(RepairTest, OfARepairThatWasStoppedKeepsWhatItMade) {
   std::filesystem::rename(counters, counters + ".new");
   std::filesystem::remove(counters + ".new/CURRENT");
   RepairReport repaired;
-  EXPECT_FALSE(repair(folder.path(), repaired, problem));
+  EXPECT_FALSE(succeeds(repair(folder.path()), repaired, problem));
   EXPECT_NE(problem.find("counters.lost"), std::string::npos) << problem;
   EXPECT_TRUE(std::filesystem::exists(counters + ".lost"));
 }
@@ -258,7 +251,7 @@ TEST_F(RepairTest, WhereCountersWerePutAsideSaysWhere) {
   for (const char* aside : {".new", ".lost"}) {
     std::filesystem::rename(counters, counters + aside);
     RepairReport repaired;
-    EXPECT_FALSE(repair(folder.path(), repaired, problem));
+    EXPECT_FALSE(succeeds(repair(folder.path()), repaired, problem));
     EXPECT_NE(problem.find(counters + "` is gone, and `" + counters + aside), std::string::npos)
         << problem;
     std::filesystem::rename(counters + aside, counters);
@@ -291,15 +284,15 @@ TEST_F(RepairTest, WhatRootMakesIsTheOwners) {
   };
   std::filesystem::remove(folder / "sluice.lock");
   CheckReport report;
-  ASSERT_TRUE(check(folder.path(), report, problem)) << problem;
+  ASSERT_TRUE(succeeds(check(folder.path()), report, problem)) << problem;
   all_are_the_owners(folder.path());
-  ASSERT_TRUE(backup(folder.path(), elsewhere / "copy", problem)) << problem;
+  ASSERT_TRUE(succeeds(backup(folder.path(), elsewhere / "copy"), problem)) << problem;
   all_are_the_owners(folder.path());
   all_are_the_owners(elsewhere / "copy");
   std::filesystem::remove(folder / "sluice/counters/CURRENT");
   mended();  // which opens it as this user
   RepairReport repaired;
-  ASSERT_TRUE(repair(folder.path(), repaired, problem)) << problem;
+  ASSERT_TRUE(succeeds(repair(folder.path()), repaired, problem)) << problem;
   all_are_the_owners(folder.path());
   struct stat its;
   ASSERT_EQ(::stat(elsewhere.path().c_str(), &its), 0);
@@ -310,7 +303,7 @@ TEST_F(RepairTest, OfANewerFormatIsRefused) {
   fill();
   std::ofstream(folder / "sluice/FORMAT") << "sluice store 7, read by sluice 9.0.0 and later\n";
   RepairReport repaired;
-  EXPECT_FALSE(repair(folder.path(), repaired, problem));
+  EXPECT_FALSE(succeeds(repair(folder.path()), repaired, problem));
   EXPECT_NE(problem.find("sluice 9.0.0 or later"), std::string::npos) << problem;
 }
 

@@ -74,10 +74,12 @@ bool DurableStore::commit() {
     turned_ = table_->changes().turn();
     table_->collect([this](const request::CounterRecord& record) { journal_->add(record); });
   }
-  std::string problem;
   const bool pending = journal_->pending() > 0;
-  const bool written =
-      pending ? journal_->commit(problem) : !failing_.load() || journal_->is_writable(problem);
+  base::Done written;
+  if (pending)
+    written = journal_->commit();
+  else if (failing_.load())
+    written = journal_->try_to_write();
   if (written) {
     if (pending) commit_times_.observe(static_cast<uint64_t>(now_us() - began_us));
     committed_.store(turned_);
@@ -89,14 +91,14 @@ bool DurableStore::commit() {
   }
   // What is decided from here on until that is seen is given up at the next try.
   failed_seq_.store(table_->changes().last());
-  begin_failing(problem);
+  begin_failing(written.problem());
   wake_waiting();
   return false;
 }
 
-void DurableStore::begin_failing(const std::string& problem) {
+void DurableStore::begin_failing(const base::Problem& problem) {
   if (failing_.exchange(true)) return;
-  log_->error("{}: {}; {}", options_.path, problem,
+  log_->error("{}: {}; {}", options_.path, problem.text,
               options_.durability == Durability::always
                   ? "until it can be written, rules are served by their on_store_error"
                   : "until it can be written, counters are kept in memory only");

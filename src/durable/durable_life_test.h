@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result_test.h"
 #include "durable/durable_store.h"
 #include "store/asking_test.h"
 #include "testing/memory_journal_test.h"
@@ -55,7 +56,7 @@ struct Life {
         DurableOptions{.path = "DIR", .durability = durability, .interval = interval},
         std::move(table), std::move(journal), log);
     std::string problem;
-    EXPECT_TRUE(store->start(problem)) << problem;
+    EXPECT_TRUE(succeeds(store->start(), problem)) << problem;
   }
   ~Life() { store->detach(completions); }
 

@@ -24,22 +24,19 @@ constexpr size_t replaying_max = 4;  // threads
 
 }  // namespace
 
-std::unique_ptr<DurableStore> DurableStore::open(const DurableOptions& options,
-                                                 std::unique_ptr<store::EmbeddedStore> table,
-                                                 request::Spaces& spaces,
-                                                 std::function<base::Time()> now,
-                                                 std::shared_ptr<spdlog::logger> log,
-                                                 std::string& problem) {
+base::Result<std::unique_ptr<DurableStore>> DurableStore::open(
+    const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
+    request::Spaces& spaces, std::function<base::Time()> now, std::shared_ptr<spdlog::logger> log) {
   auto journal =
       disk::Journal::open({.path = options.path,
                            .sync = options.sync,
                            .now = std::move(now),
                            .tell = [&](const std::string& line) { log->warn("{}", line); }},
-                          spaces, problem);
-  if (!journal) return nullptr;
-  auto store =
-      std::make_unique<DurableStore>(options, std::move(table), std::move(journal), std::move(log));
-  if (!store->start(problem)) return nullptr;
+                          spaces);
+  if (!journal) return std::move(journal).problem();
+  auto store = std::make_unique<DurableStore>(options, std::move(table), *std::move(journal),
+                                              std::move(log));
+  if (base::Done started = store->start(); !started) return std::move(started).problem();
   return store;
 }
 
@@ -54,25 +51,28 @@ DurableStore::DurableStore(const DurableOptions& options,
   table_->keep_changes();
 }
 
-bool DurableStore::start(std::string& problem) {
-  if (!journal_->read_blocks(problem) || !replay(problem)) return false;
+base::Done DurableStore::start() {
+  base::Done done = journal_->read_blocks();
+  if (done) done = replay();
+  if (!done) return done;
   // What was stored can be served while the disk is full.
-  if (std::string why; !journal_->is_writable(why)) begin_failing(why);
+  if (const base::Done written = journal_->try_to_write(); !written)
+    begin_failing(written.problem());
   journal_->start_folding();
   loading_ = true;
   table_->set_loading(true);
   fetcher_ = std::thread([this] { keep_fetching(); });
   scanner_ = std::thread([this] { keep_scanning(); });
   committer_ = std::thread([this] { keep_committing(); });
-  return true;
+  return {};
 }
 
 // By several threads, as it is what a start waits for.
-bool DurableStore::replay(std::string& problem) {
+base::Done DurableStore::replay() {
   struct Part {
-    bool read = false, no_memory = false;
+    base::Done read;
+    bool no_memory = false;
     uint64_t nonsense = 0;
-    std::string problem;
   };
   table_->reserve(journal_->counters_in_blocks());
   std::vector<Part> parts(std::min<size_t>(base::processors(), replaying_max));
@@ -80,28 +80,27 @@ bool DurableStore::replay(std::string& problem) {
   for (size_t i = 0; i < parts.size(); ++i) {
     threads.emplace_back([this, i, &parts] {
       Part& part = parts[i];
-      part.read = journal_->replay(
-          [&](const request::CounterRecord& record) {
-            const store::Restored restored = table_->restore(record, true, {i, parts.size()});
-            part.no_memory |= restored == store::Restored::no_memory;
-            part.nonsense += restored == store::Restored::nonsense ? 1 : 0;
-          },
-          part.problem);
+      part.read = journal_->replay([&](const request::CounterRecord& record) {
+        const store::Restored restored = table_->restore(record, true, {i, parts.size()});
+        part.no_memory |= restored == store::Restored::no_memory;
+        part.nonsense += restored == store::Restored::nonsense ? 1 : 0;
+      });
     });
   }
   for (auto& thread : threads) thread.join();
   uint64_t nonsense = 0;
-  for (const Part& part : parts) {
+  base::Done done;
+  for (Part& part : parts) {
     nonsense += part.nonsense;
     if (part.no_memory)
-      problem = "the counters of " + options_.path +
-                " need more memory than store.memory gives; raise it (--memory)";
-    if (!part.read) problem = part.problem;
+      done = base::Problem{"the counters of " + options_.path +
+                           " need more memory than store.memory gives; raise it (--memory)"};
+    if (!part.read) done = std::move(part.read);
   }
   if (nonsense > 0)
     log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
                 options_.path, nonsense, options_.path);
-  return problem.empty();
+  return done;
 }
 
 DurableStore::~DurableStore() {

@@ -58,17 +58,15 @@ class DurableStore final : public store::Store,
                            public metrics::Source {
  public:
   // Opens what is there and brings in what is not folded yet; the rest comes by and by. `table` is
-  // empty. `now` from any thread. Null: `problem`, with what to do.
-  static std::unique_ptr<DurableStore> open(const DurableOptions& options,
-                                            std::unique_ptr<store::EmbeddedStore> table,
-                                            request::Spaces& spaces,
-                                            std::function<base::Time()> now,
-                                            std::shared_ptr<spdlog::logger> log,
-                                            std::string& problem);
+  // empty. `now` from any thread.
+  static base::Result<std::unique_ptr<DurableStore>> open(
+      const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
+      request::Spaces& spaces, std::function<base::Time()> now,
+      std::shared_ptr<spdlog::logger> log);
   // The same with a journal that is open already. For tests.
   DurableStore(const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
                std::unique_ptr<disk::Journal> journal, std::shared_ptr<spdlog::logger> log);
-  bool start(std::string& problem);  // with `problem` empty
+  base::Done start();
   // Commits what is left. Ports are gone by then.
   ~DurableStore() override;
 
@@ -104,9 +102,7 @@ class DurableStore final : public store::Store,
   void collect(metrics::Page& page) const override;
 
   // A copy of what is committed, on which a server can be started (disk::Journal::backup).
-  bool backup(const std::string& target, std::string& problem) {
-    return journal_->backup(target, problem);
-  }
+  base::Done backup(const std::string& target) { return journal_->backup(target); }
   // What is kept beside the counters; null: the journal has no place for that. As long as the
   // store.
   store::MetadataStore* metadata() { return journal_->metadata(); }
@@ -127,7 +123,7 @@ class DurableStore final : public store::Store,
     request::Error error;
   };
 
-  bool replay(std::string& problem);
+  base::Done replay();
   bool await_loaded();
   store::Applied apply_loading(const request::Batch& batch, base::Time now,
                                store::CompletionQueue* completions, const store::Pin& pin,
@@ -145,7 +141,7 @@ class DurableStore final : public store::Store,
 
   void keep_committing();
   bool commit();
-  void begin_failing(const std::string& problem);
+  void begin_failing(const base::Problem& problem);
   void wake_waiting();
   void keep_fetching();
   request::Error fetch(const Wanted& wanted);

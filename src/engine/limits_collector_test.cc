@@ -36,7 +36,7 @@ std::unique_ptr<durable::DurableStore> open_durable(Durability durability, reque
       std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces), std::move(journal),
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   std::string problem;
-  EXPECT_TRUE(opened->start(problem)) << problem;
+  EXPECT_TRUE(succeeds(opened->start(), problem)) << problem;
   durable::tests::eventually([&] { return !opened->stats().loading; });
   return opened;
 }
@@ -196,7 +196,7 @@ TEST(LimitsCollector, so_are_those_over_a_disk_that_is_full_now_and_then) {
         std::move(options), spaces,
         disk::Folding{.bytes = 1, .blocks = 1, .urgent_bytes = 1, .numbers_min = 16});
     std::string problem;
-    EXPECT_TRUE(made->open(problem)) << problem;
+    EXPECT_TRUE(succeeds(made->open(), problem)) << problem;
     journal = made.get();
     return open_durable(Durability::interval, spaces, std::move(made));
   };

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 
+#include "base/result_test.h"
 #include "durable/durable_store.h"
 #include "engine/waiting_trial_test.h"
 #include "testing/memory_journal_test.h"
@@ -114,7 +115,7 @@ TEST(WaitingModel, over_a_durable_store_that_loads) {
                 disk, spaces, store::tests::MemoryJournal::Like{}, base::Time{now_us}),
             log);
         std::string problem;
-        EXPECT_TRUE(opened->start(problem)) << problem;
+        EXPECT_TRUE(succeeds(opened->start(), problem)) << problem;
         return opened;
       };
       Trial trial(seed, 1 + seed % 2, {}, make, used_before);

@@ -73,22 +73,19 @@ class MemoryJournal final : public disk::Journal {
     block_[{record.space->prefix, record.space->suffix, std::string(record.key)}] = stored;
   }
   size_t pending() const override { return block_.size(); }
-  bool commit(std::string& problem) override {
+  base::Done commit() override {
     std::unique_lock lock(disk_.mutex);
     disk_.changed.wait(lock, [this] { return !disk_.holds_commits; });
-    if (disk_.fails) {
-      problem = "the disk is full";
-      return false;
-    }
+    if (disk_.fails) return base::Problem{"the disk is full"};
     disk_.blocks.push_back(std::exchange(block_, {}));
-    return true;
+    return {};
   }
-  bool read_blocks(std::string&) override { return true; }
+  base::Done read_blocks() override { return {}; }
   uint64_t counters_in_blocks() const override { return 100; }
-  bool replay(const request::VisitCounter& visit, std::string&) const override {
+  base::Done replay(const request::VisitCounter& visit) const override {
     for (const auto& block : disk_.blocks)
       for (const auto& [key, stored] : block) tell(key, stored, visit);
-    return true;
+    return {};
   }
   void start_folding() override {}
   Found find(const request::Space& space, std::string_view key,
@@ -113,7 +110,7 @@ class MemoryJournal final : public disk::Journal {
     position = at == disk_.folded.end() ? "" : "on";
     return true;
   }
-  bool backup(const std::string&, std::string&) override { return false; }
+  base::Done backup(const std::string&) override { return base::Problem{"it is in memory"}; }
   disk::JournalStats stats() const override { return {}; }
 
  private:

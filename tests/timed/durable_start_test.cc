@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/result_test.h"
 #include "disk/journal.h"
 #include "limit/limit.h"
 #include "request/charge.h"
@@ -52,10 +53,12 @@ void fill(const std::string& path, const std::string& space_of_rule, uint64_t co
       limit::Limit{.algorithm = limit::Algorithm::fixed_window, .quota = quota, .window = window}};
   const uint32_t limits_id = spaces.intern_limits(limits);
   std::string problem;
-  const auto journal =
-      disk::Journal::open({.path = path, .now = [&clock] { return clock.now(); }}, spaces, problem);
-  ASSERT_NE(journal, nullptr) << problem;
-  ASSERT_TRUE(journal->read_blocks(problem)) << problem;
+  std::unique_ptr<disk::Journal> journal;
+  ASSERT_TRUE(
+      succeeds(disk::Journal::open({.path = path, .now = [&clock] { return clock.now(); }}, spaces),
+               journal, problem))
+      << problem;
+  ASSERT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
   journal->start_folding();
   const int64_t now_us = clock.now().us;
   for (uint64_t i = 0; i < count; ++i) {
@@ -67,10 +70,10 @@ void fill(const std::string& path, const std::string& space_of_rule, uint64_t co
                   .cells = {&cell, 1},
                   .forget_us = cell.fresh_at_us});
     if (i % 100'000 == 99'999) {
-      ASSERT_TRUE(journal->commit(problem)) << problem;
+      ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
     }
   }
-  ASSERT_TRUE(journal->commit(problem)) << problem;
+  ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
 }
 
 class DurableStart : public testing::Test {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result_test.h"
 #include "disk/journal.h"
 #include "request/space.h"
 #include "tests/support/divvy_server.h"
@@ -40,9 +41,10 @@ class Opened {
  public:
   explicit Opened(const std::string& path) {
     std::string problem;
-    journal =
-        disk::Journal::open({.path = path, .now = [] { return base::Time{}; }}, spaces, problem);
-    EXPECT_NE(journal, nullptr) << problem;
+    EXPECT_TRUE(
+        succeeds(disk::Journal::open({.path = path, .now = [] { return base::Time{}; }}, spaces),
+                 journal, problem))
+        << problem;
   }
   request::Spaces spaces;
   std::unique_ptr<disk::Journal> journal;

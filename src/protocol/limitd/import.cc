@@ -47,7 +47,7 @@ bool is_leveldbs(const std::string& name) {
          name.ends_with(".sst") || name.ends_with(".log");
 }
 
-bool copy_database(const std::string& from, const std::string& to, std::string& problem) {
+base::Done copy_database(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::remove_all(to, error);
   fs::create_directory(to, error);
@@ -57,9 +57,9 @@ bool copy_database(const std::string& from, const std::string& to, std::string& 
     if (!error) at.increment(error);
   }
   if (error)
-    problem = "limitd's database in `" + base::printable(from, 512) +
-              "` cannot be copied: " + error.message();
-  return !error;
+    return base::Problem{"limitd's database in `" + base::printable(from, 512) +
+                         "` cannot be copied: " + error.message()};
+  return {};
 }
 
 bool parse_bucket(std::string_view key, std::string_view value, StoredBucket& bucket) {
@@ -113,43 +113,43 @@ limit::State state_of(const StoredBucket& bucket, const limit::Limit& limit, bas
 
 namespace {
 
-bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces,
-                 const ToCounter& to_counter, ImportReport& report, std::string& problem) {
-  const std::string shown = "`" + base::printable(dir, 512) + "`";
-  if (!has_database(dir)) {
-    problem = "there is no database of limitd in " + shown;
-    return false;
-  }
-  if (const int pid = holder_of(dir); pid != 0) {
-    problem = "limitd's database in " + shown + " is in use by process " + std::to_string(pid) +
-              "; stop that first";
-    return false;
-  }
-  const auto importer = disk::Importer::open(dir, now, spaces, problem);
-  if (!importer) return false;
-
-  const std::string copy = disk::store_of(dir) + "/limitd.tmp";
-  const auto end_with = [&](bool done) {
+// Removed when the import ends, however it does.
+struct Copy {
+  ~Copy() {
     std::error_code ignored;
-    fs::remove_all(copy, ignored);
-    return done;
-  };
-  if (!copy_database(dir, copy, problem)) return end_with(false);
+    fs::remove_all(path, ignored);
+  }
+  const std::string path;
+};
+
+base::Result<ImportReport> import_into(const std::string& dir, base::Time now,
+                                       request::Spaces& spaces, const ToCounter& to_counter) {
+  const std::string shown = "`" + base::printable(dir, 512) + "`";
+  if (!has_database(dir)) return base::Problem{"there is no database of limitd in " + shown};
+  if (const int pid = holder_of(dir); pid != 0)
+    return base::Problem{"limitd's database in " + shown + " is in use by process " +
+                         std::to_string(pid) + "; stop that first"};
+  auto importer = disk::Importer::open(dir, now, spaces);
+  if (!importer) return std::move(importer).problem();
+
+  const Copy copy{disk::store_of(dir) + "/limitd.tmp"};
+  if (base::Done copied = copy_database(dir, copy.path); !copied)
+    return std::move(copied).problem();
   leveldb::DB* opened = nullptr;
   leveldb::Options level;
   level.paranoid_checks = true;
-  leveldb::Status status = leveldb::DB::Open(level, copy, &opened);
+  leveldb::Status status = leveldb::DB::Open(level, copy.path, &opened);
   const std::unique_ptr<leveldb::DB> db(opened);
   const auto unreadable = [&] {
-    problem = "limitd's database in " + shown +
-              " cannot be read: " + base::printable(status.ToString(), 512);
-    return end_with(false);
+    return base::Problem{"limitd's database in " + shown +
+                         " cannot be read: " + base::printable(status.ToString(), 512)};
   };
   if (!status.ok()) return unreadable();
 
   leveldb::ReadOptions reading;
   reading.verify_checksums = true;
   const std::unique_ptr<leveldb::Iterator> at(db->NewIterator(reading));
+  ImportReport report;
   StoredBucket bucket;
   for (at->SeekToFirst(); at->Valid(); at->Next()) {
     const std::string_view key(at->key().data(), at->key().size());
@@ -175,23 +175,25 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
       continue;
     }
     using Added = disk::Importer::Added;
-    const Added added =
-        importer->add(*counter->space, counter->limits_id, counter->key, state, problem);
-    if (added == Added::failed) return end_with(false);
-    ++(added == Added::there ? report.there : report.imported);
+    base::Result<Added> added =
+        (*importer)->add(*counter->space, counter->limits_id, counter->key, state);
+    if (!added) return std::move(added).problem();
+    ++(*added == Added::there ? report.there : report.imported);
   }
   status = at->status();
   if (!status.ok()) return unreadable();
-  return end_with(importer->finish(problem));
+  if (base::Done done = (*importer)->finish(); !done) return std::move(done).problem();
+  return report;
 }
 
 }  // namespace
 
-bool import_buckets(const std::string& dir, base::Time now, request::Spaces& spaces,
-                    const ToCounter& to_counter, ImportReport& report, std::string& problem) {
-  const bool done = import_into(dir, now, spaces, to_counter, report, problem);
-  std::string unused;
-  return disk::give_to_owner(dir, disk::store_of(dir), done ? problem : unused) && done;
+base::Result<ImportReport> import_buckets(const std::string& dir, base::Time now,
+                                          request::Spaces& spaces, const ToCounter& to_counter) {
+  base::Result<ImportReport> report = import_into(dir, now, spaces, to_counter);
+  base::Done given = disk::give_to_owner(dir, disk::store_of(dir));
+  if (report && !given) return std::move(given).problem();
+  return report;
 }
 
 }  // namespace sluice::limitd

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "protocol/store_tools.h"
@@ -45,9 +46,8 @@ struct ImportReport {
   uint64_t untyped = 0;     // of types that are not configured
   uint64_t unreadable = 0;  // no bucket of limitd's
 };
-// Brings the buckets of the database in `dir`, which is only read, into the store there. False:
-// `problem`.
-bool import_buckets(const std::string& dir, base::Time now, request::Spaces& spaces,
-                    const ToCounter& to_counter, ImportReport& report, std::string& problem);
+// Brings the buckets of the database in `dir`, which is only read, into the store there.
+base::Result<ImportReport> import_buckets(const std::string& dir, base::Time now,
+                                          request::Spaces& spaces, const ToCounter& to_counter);
 
 }  // namespace sluice::limitd

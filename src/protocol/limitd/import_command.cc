@@ -34,9 +34,9 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
     return BucketCounter{rule.space, rule.limits_id, rule.limits.front(),
                          plan.charge(steps.back()).key};
   };
-  ImportReport r;
-  std::string problem;
-  if (!import_buckets(call.dir, now, spaces, to_counter, r, problem)) return cli::fail(problem, io);
+  const base::Result<ImportReport> imported = import_buckets(call.dir, now, spaces, to_counter);
+  if (!imported) return cli::fail(imported.problem().text, io);
+  const ImportReport& r = *imported;
   if (call.json) {
     io.out << cli::to_text({{"imported", r.imported},
                             {"full", r.full},
@@ -61,8 +61,7 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
 // Buckets of limitd's own that nobody has brought over: not every drop-in is meant to begin anew.
 void warn_of_database(const std::string& dir, const std::string& origin,
                       base::Diagnostics& diagnostics) {
-  std::string unused;
-  if (!has_database(dir) || disk::look(dir, unused) != disk::Condition::absent) return;
+  if (!has_database(dir) || disk::look(dir).condition != disk::Condition::absent) return;
   base::Diagnostic d;
   d.severity = base::Diagnostic::Severity::warning;
   d.subject = origin;

@@ -45,16 +45,16 @@ class ImportTest : public testing::Test {
     return "\xc3\xbf" + type + "\xc3\xbf" + key;
   }
   bool import(ImportReport& report) {
-    return import_buckets(
-        folder.path(), base::Time{now_us}, spaces,
-        [&](std::string_view type, std::string_view key) -> std::optional<BucketCounter> {
-          if (type == "user")
-            return BucketCounter{user, spaces.intern_limits({&refills, 1}), refills, key};
-          if (type == "fixed")
-            return BucketCounter{fixed, spaces.intern_limits({&stays, 1}), stays, key};
-          return std::nullopt;
-        },
-        report, problem);
+    const auto to_counter = [&](std::string_view type,
+                                std::string_view key) -> std::optional<BucketCounter> {
+      if (type == "user")
+        return BucketCounter{user, spaces.intern_limits({&refills, 1}), refills, key};
+      if (type == "fixed")
+        return BucketCounter{fixed, spaces.intern_limits({&stays, 1}), stays, key};
+      return std::nullopt;
+    };
+    return succeeds(import_buckets(folder.path(), base::Time{now_us}, spaces, to_counter), report,
+                    problem);
   }
   std::string contents() const {
     std::map<std::string, std::string> all;
@@ -71,15 +71,12 @@ class ImportTest : public testing::Test {
 
   disk::KeptByKey dumped() {
     disk::KeptByKey all;
-    EXPECT_TRUE(disk::dump(
-        folder.path(), spaces,
-        [&](const request::CounterRecord& record) {
-          EXPECT_TRUE(
-              all.emplace(std::pair(record.space, std::string(record.key)), disk::kept_of(record))
-                  .second);
-        },
-        problem))
-        << problem;
+    const auto add = [&](const request::CounterRecord& record) {
+      EXPECT_TRUE(
+          all.emplace(std::pair(record.space, std::string(record.key)), disk::kept_of(record))
+              .second);
+    };
+    EXPECT_TRUE(succeeds(disk::dump(folder.path(), spaces, add), problem)) << problem;
     return all;
   }
   // A store of nothing, in the same folder.
@@ -87,7 +84,9 @@ class ImportTest : public testing::Test {
     disk::JournalOptions options;
     options.path = folder.path();
     options.now = [] { return base::Time{now_us}; };
-    ASSERT_TRUE(disk::Journal::open(std::move(options), spaces, problem)) << problem;
+    std::unique_ptr<disk::Journal> unused;
+    ASSERT_TRUE(succeeds(disk::Journal::open(std::move(options), spaces), unused, problem))
+        << problem;
   }
 
   disk::Folder folder;

@@ -98,28 +98,38 @@ bool import_cells(const std::string& dir, const CellSource& source, Imported& im
   CellCounters counters(source.database);
   std::unique_ptr<disk::Importer> importer;
   const auto visit = [&](std::string_view key, int64_t tat, bool again, std::string& why) {
-    if (!importer)
-      importer = disk::Importer::open(dir, base::Clock().now(), counters.spaces(), why);
-    if (!importer) return false;
+    if (!importer) {
+      auto opened = disk::Importer::open(dir, base::Clock().now(), counters.spaces());
+      if (!opened) {
+        why = std::move(opened).problem().text;
+        return false;
+      }
+      importer = *std::move(opened);
+    }
     using Added = disk::Importer::Added;
-    const Added added = counters.with_counter(
+    base::Result<Added> added = counters.with_counter(
         key, [&](const request::Space& space, uint32_t limits_id, std::string_view name) {
-          return importer->add(space, limits_id, name, cell_state(tat), why);
+          return importer->add(space, limits_id, name, cell_state(tat));
         });
-    if (added == Added::failed) return false;
-    if (!again) ++(added == Added::there ? imported.there : imported.counters);
+    if (!added) {
+      why = std::move(added).problem().text;
+      return false;
+    }
+    if (!again) ++(*added == Added::there ? imported.there : imported.counters);
     return true;
   };
   bool done = read_cells(source, visit, imported.redis, problem);
   if (!importer) return done;
   // What came before Redis failed stays: another pass finds it there.
-  std::string of_commit;
-  if (!importer->finish(of_commit) && done) {
-    done = false;
-    problem = of_commit;
-  }
+  const base::Done committed = importer->finish();
   importer.reset();
-  return disk::give_to_owner(dir, disk::store_of(dir), done ? problem : of_commit) && done;
+  const base::Done given = disk::give_to_owner(dir, disk::store_of(dir));
+  for (const base::Done* const end : {&committed, &given}) {
+    if (*end || !done) continue;
+    done = false;
+    problem = end->problem().text;
+  }
+  return done;
 }
 
 bool look_at_cells(const CellSource& source, Imported& imported, std::string& problem) {
