@@ -128,7 +128,8 @@ class Connection final : public engine::ReplySink,
   void drain();
   bool account();
   bool make_room();
-  bool swap_buffer(size_t bytes);
+  void widen_input();
+  bool swap_buffer(size_t bytes, bool aside = false);
 
   Worker& worker_;
   AgeList<Connection>& request_ages_;
@@ -166,16 +167,17 @@ class Connection final : public engine::ReplySink,
   size_t drained_ = 0;
   const protocol::Protocol protocol_;
   Phase phase_ = Phase::serving;
-  bool leaving_ = false;    // the session has announced the close; nothing more is received
-  bool readable_ = false;   // there may be something to read
-  bool ending_ = false;     // the client has sent its last; a short read is no sign of anything
-  std::string late_;        // late replies that are about to be sent
-  bool end_ = false;        // the client will send no more
-  bool woken_ = false;      // nothing has come since it was looked at last
-  bool undecided_ = false;  // what it has read waits for its turn
-  bool completed_ = false;  // what is unfinished began after the last look
-  bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered
-  size_t last_bytes_ = 0;   // of that
+  bool leaving_ = false;     // the session has announced the close; nothing more is received
+  bool readable_ = false;    // there may be something to read
+  bool ending_ = false;      // the client has sent its last; a short read is no sign of anything
+  std::string late_;         // late replies that are about to be sent
+  bool end_ = false;         // the client will send no more
+  bool sends_much_ = false;  // the last read brought what the small buffer holds, or filled it
+  bool woken_ = false;       // nothing has come since it was looked at last
+  bool undecided_ = false;   // what it has read waits for its turn
+  bool completed_ = false;   // what is unfinished began after the last look
+  bool finishing_ = false;   // the server is stopping; what had arrived by then is still answered
+  size_t last_bytes_ = 0;    // of that
   std::string_view turned_away_;  // why; a literal
   std::string_view refusal_;      // leaving_: why, in place of the session's farewell; a literal
 };
