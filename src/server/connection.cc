@@ -151,6 +151,7 @@ void Connection::read_more() {
   const ssize_t n = stream_.read(in_.get() + in_size_, room);
   if (n < 0) {
     readable_ = false;
+    arrived_ = 0;
     if (errno == EAGAIN) return stream_.is_tls() ? note_handshake() : void();
     if (errno == ETIMEDOUT) worker_.stats().closed(protocol_, engine::Closed::send_timeout);
     return abort();
@@ -158,8 +159,9 @@ void Connection::read_more() {
   // If that was all, what comes next is told.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   in_size_ += static_cast<size_t>(n);
-  // Looks at what came at once, however large the buffer was.
-  sends_much_ = static_cast<size_t>(n) >= std::min(room, Worker::small_buffer_bytes);
+  arrived_ += static_cast<size_t>(n);
+  sends_much_ = arrived_ >= Worker::small_buffer_bytes;
+  if (!readable_) arrived_ = 0;
   worker_.stats().received(protocol_, static_cast<size_t>(n));
   end_ = n == 0;
   if (is_turned_away()) return refuse(turned_away_);
@@ -495,8 +497,9 @@ bool Connection::make_room() {
          swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
 }
 
-// Of a client that filled the small buffer the last time: one read, and no request that is cut in
-// two, where there would be several. No other gives way for it; without room it is read as others.
+// Of a client that sent more than the small buffer holds the last time: one read, and no request
+// that is cut in two, where there would be several. No other gives way for it; without room it is
+// read as others.
 void Connection::widen_input() {
   if (in_capacity_ == Worker::small_buffer_bytes) swap_buffer(base::bounds::read_bytes_max, true);
 }
