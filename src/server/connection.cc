@@ -146,10 +146,12 @@ void Connection::read() {
 }
 
 void Connection::read_more() {
+  if (sends_much_) widen_input();
   const size_t room = std::min(in_capacity_ - in_size_, base::bounds::read_bytes_max);
   const ssize_t n = stream_.read(in_.get() + in_size_, room);
   if (n < 0) {
     readable_ = false;
+    arrived_ = 0;
     if (errno == EAGAIN) return stream_.is_tls() ? note_handshake() : void();
     if (errno == ETIMEDOUT) worker_.stats().closed(protocol_, engine::Closed::send_timeout);
     return abort();
@@ -157,6 +159,9 @@ void Connection::read_more() {
   // If that was all, what comes next is told.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   in_size_ += static_cast<size_t>(n);
+  arrived_ += static_cast<size_t>(n);
+  sends_much_ = arrived_ >= Worker::small_buffer_bytes;
+  if (!readable_) arrived_ = 0;
   worker_.stats().received(protocol_, static_cast<size_t>(n));
   end_ = n == 0;
   if (is_turned_away()) return refuse(turned_away_);
@@ -492,8 +497,15 @@ bool Connection::make_room() {
          swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
 }
 
-bool Connection::swap_buffer(size_t bytes) {
-  auto lent = worker_.lend(bytes, *this);
+// Of a client that sent more than the small buffer holds the last time: one read, and no request
+// that is cut in two, where there would be several. No other gives way for it; without room it is
+// read as others.
+void Connection::widen_input() {
+  if (in_capacity_ == Worker::small_buffer_bytes) swap_buffer(base::bounds::read_bytes_max, true);
+}
+
+bool Connection::swap_buffer(size_t bytes, bool aside) {
+  auto lent = aside ? worker_.lend_aside(bytes, 0) : worker_.lend(bytes, *this);
   if (!lent) return false;
   std::memcpy(lent->bytes.get(), in_.get(), in_size_);
   worker_.give_back(

@@ -128,7 +128,8 @@ class Connection final : public engine::ReplySink,
   void drain();
   bool account();
   bool make_room();
-  bool swap_buffer(size_t bytes);
+  void widen_input();
+  bool swap_buffer(size_t bytes, bool aside = false);
 
   Worker& worker_;
   AgeList<Connection>& request_ages_;
@@ -145,8 +146,9 @@ class Connection final : public engine::ReplySink,
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
-  size_t held_ = 0;  // bytes that the session has consumed of an unfinished request
-  size_t at_ = 0;    // consumed of what is in in_, while its requests are being decided
+  size_t held_ = 0;     // bytes that the session has consumed of an unfinished request
+  size_t arrived_ = 0;  // read since the socket was empty
+  size_t at_ = 0;       // consumed of what is in in_, while its requests are being decided
   // Batches that wait for the store. The requests of one point into `input`, or into in_ where that
   // could not be set aside: then nothing is read before it has its answer.
   struct UnderWay {
@@ -166,16 +168,17 @@ class Connection final : public engine::ReplySink,
   size_t drained_ = 0;
   const protocol::Protocol protocol_;
   Phase phase_ = Phase::serving;
-  bool leaving_ = false;    // the session has announced the close; nothing more is received
-  bool readable_ = false;   // there may be something to read
-  bool ending_ = false;     // the client has sent its last; a short read is no sign of anything
-  std::string late_;        // late replies that are about to be sent
-  bool end_ = false;        // the client will send no more
-  bool woken_ = false;      // nothing has come since it was looked at last
-  bool undecided_ = false;  // what it has read waits for its turn
-  bool completed_ = false;  // what is unfinished began after the last look
-  bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered
-  size_t last_bytes_ = 0;   // of that
+  bool leaving_ = false;     // the session has announced the close; nothing more is received
+  bool readable_ = false;    // there may be something to read
+  bool ending_ = false;      // the client has sent its last; a short read is no sign of anything
+  std::string late_;         // late replies that are about to be sent
+  bool end_ = false;         // the client will send no more
+  bool sends_much_ = false;  // what arrived last fills the small buffer, or more
+  bool woken_ = false;       // nothing has come since it was looked at last
+  bool undecided_ = false;   // what it has read waits for its turn
+  bool completed_ = false;   // what is unfinished began after the last look
+  bool finishing_ = false;   // the server is stopping; what had arrived by then is still answered
+  size_t last_bytes_ = 0;    // of that
   std::string_view turned_away_;  // why; a literal
   std::string_view refusal_;      // leaving_: why, in place of the session's farewell; a literal
 };

@@ -3,11 +3,16 @@
 #include "server/worker.h"
 
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <future>
 #include <string>
 #include <thread>
@@ -96,6 +101,42 @@ TEST(Worker, TheOutputOfATurnIsGathered) {
   ASSERT_EQ(answers.wait_until(tests::soon()), std::future_status::ready);
   EXPECT_EQ(answers.get(), 2 * GatheredOutput::connections_max);
   for (const int fd : w.clients) EXPECT_EQ(read_until(fd, "\n"), "OK true 99999999 600\n");
+}
+
+// Bytes that the other side has not read.
+int unread(int fd) {
+  int bytes = -1;
+  EXPECT_EQ(::ioctl(fd, SIOCOUTQ, &bytes), 0);
+  return bytes;
+}
+
+// The first time it is read as far as the connection's own buffer goes, from then on all at once.
+TEST(Worker, AClientThatSendsMuchIsReadAtOnce) {
+  constexpr size_t lines = 250, bursts = 4;
+  World w;
+  const int fd = w.client();
+  std::string burst;
+  for (size_t i = 0; i < lines; ++i) burst += "HIT ip=much-" + std::to_string(i) + "\n";
+  ASSERT_GT(burst.size(), 2 * Worker::small_buffer_bytes - 1'000);
+  ASSERT_LT(burst.size(), base::bounds::read_bytes_max);
+  std::array<std::atomic<int>, bursts> left{};
+  w.store.ask = [&] {
+    left[(w.store.at - 1) / lines] = unread(fd);
+    w.store.at += lines;
+  };
+  w.store.at = 1;
+  w.start();
+  for (size_t i = 0; i < bursts; ++i) {
+    send(fd, burst);
+    size_t replies = 0;
+    const std::string all = read_until(fd, [&](const std::string& text) {
+      replies = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+      return replies == lines;
+    });
+    ASSERT_EQ(replies, lines) << all;
+  }
+  EXPECT_GT(left[0], 0);
+  for (size_t i = 1; i < bursts; ++i) EXPECT_EQ(left[i], 0) << i;
 }
 
 // A connection that closes in the turn in which it was answered is answered all the same.

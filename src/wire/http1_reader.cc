@@ -122,7 +122,8 @@ uint32_t distance(const char* from, const char* to) {
 
 }  // namespace
 
-Http1Reader::Http1Reader(const Bounds& bounds, Use use) : bounds_(countable(bounds)), use_(use) {}
+Http1Reader::Http1Reader(const Bounds& bounds, Use use, Http1FieldList* spare)
+    : bounds_(countable(bounds)), use_(use), spare_(spare) {}
 
 bool Http1Reader::has_begun() const {
   if (status_ != 0 || phase_ == Phase::done) return false;
@@ -163,7 +164,7 @@ void Http1Reader::begin_request(bool is_idle) {
   body_ = {};
   fields_hint_ = static_cast<uint32_t>(fields_.size());
   fields_.clear();
-  if (is_idle && fields_.capacity() > fields_kept) std::vector<HttpField>().swap(fields_);
+  if (is_idle && fields_.capacity() > fields_kept) put_fields_by();
   if (std::exchange(has_copies_, false)) {
     std::string().swap(own_head_);
     std::string().swap(own_body_);
@@ -225,7 +226,7 @@ Http1Reader::Step Http1Reader::skip_empty_lines(std::string_view& in) {
 
 Http1Reader::Step Http1Reader::read_request_line(std::string_view in) {
   if (progress_.part == Part::method) {
-    const size_t at = skip_set(http_token_chars, in, progress_.at);
+    const size_t at = skip_token(in, progress_.at);
     progress_.at = static_cast<uint32_t>(at);
     if (at == in.size()) return Step::incomplete;
     if (in[at] != ' ' || at == 0) return fail(400, not_http);
@@ -297,7 +298,7 @@ Http1Reader::Step Http1Reader::read_fields(std::string_view in) {
   size_t at = progress_.at, line = progress_.line_at, colon = progress_.colon_at;
   for (;;) {
     if (colon == 0) {
-      at = skip_set(http_token_chars, in, at);
+      at = skip_token(in, at);
       if (at == in.size()) break;
       if (in[at] != ':' || at == line) {
         if (in[at] == '\r' && at == line && at + 1 == in.size()) break;
@@ -328,8 +329,21 @@ bool Http1Reader::end_fields(std::string_view line, size_t at) {
   return refuse(400, is_white(line[at]) ? folded : not_a_field);
 }
 
+// The list that others have left, where it is larger.
 void Http1Reader::make_room() {
+  if (spare_ != nullptr && spare_->capacity() > fields_.capacity()) {
+    spare_->assign(fields_.begin(), fields_.end());
+    fields_.swap(*spare_);
+    spare_->clear();
+    return;
+  }
   fields_.reserve(std::max({fields_kept, size_t{fields_hint_}, 2 * fields_.capacity()}));
+}
+
+// Leaves the list, which is empty, to others, in place of a smaller one.
+void Http1Reader::put_fields_by() {
+  if (spare_ != nullptr && spare_->capacity() < fields_.capacity()) fields_.swap(*spare_);
+  if (fields_.capacity() > fields_kept) Http1FieldList().swap(fields_);
 }
 
 // Those that say where the request ends, whom it is for, and what becomes of the connection.

@@ -17,9 +17,9 @@
 //             when it comes.
 //   work      Each byte is looked at once, and those of a target once more.
 //   memory    A request of a few fields that comes in one piece and is not chunked allocates
-//             nothing, one of many fields their list. One that comes in pieces is copied as far as
-//             its body needs it. All but a list of `fields_kept` fields is given back by the first
-//             call behind the request that brings no byte.
+//             nothing, one of many fields their list, unless there is a spare one. One that comes
+//             in pieces is copied as far as its body needs it. All but a list of `fields_kept`
+//             fields is given back by the first call behind the request that brings no byte.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +48,8 @@ struct Http1Head {
   uint64_t body_bytes = 0;              // as announced; 0 of one that is chunked
   std::span<const HttpField> fields{};  // all of them, in order
 };
+
+using Http1FieldList = std::vector<HttpField>;
 
 class Http1Reader {
  public:
@@ -79,7 +81,10 @@ class Http1Reader {
   static constexpr size_t fields_kept = 8;
 
   Http1Reader() : Http1Reader(Bounds{}) {}
-  explicit Http1Reader(const Bounds& bounds, Use use = Use::requests);
+  // `spare`: an empty list that idle readers of one thread leave to one another, so that a request
+  // of many fields allocates nothing either. It outlives them. Null: there is none.
+  explicit Http1Reader(const Bounds& bounds, Use use = Use::requests,
+                       Http1FieldList* spare = nullptr);
   // Views point into it.
   Http1Reader(const Http1Reader&) = delete;
   Http1Reader& operator=(const Http1Reader&) = delete;
@@ -145,6 +150,7 @@ class Http1Reader {
   bool end_fields(std::string_view line, size_t at);
   bool add_field(const HttpField& field, const char* head);
   void make_room();
+  void put_fields_by();
   bool read_special_field(const HttpField& field, const char* head);
   bool read_host(std::string_view value, const char* head);
   bool read_coding(std::string_view value);
@@ -164,12 +170,13 @@ class Http1Reader {
 
   const Bounds bounds_;
   const Use use_;
+  Http1FieldList* const spare_;
   Phase phase_ = Phase::head;
   bool has_copies_ = false;  // own_head_, own_body_ or places_ are used
   Progress progress_{};
   Http1Head head_;
   std::string_view body_;
-  std::vector<HttpField> fields_;
+  Http1FieldList fields_;
   uint32_t fields_hint_ = 0;   // how many the last request had
   std::vector<Place> places_;  // those of earlier calls
   Http1Chunks chunks_;

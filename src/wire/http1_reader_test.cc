@@ -471,5 +471,29 @@ TEST(Http1Reader, random_changes_are_found_the_same_in_any_pieces) {
   }
 }
 
+// The second reader takes the list that the first one has left; what it had is found all the same.
+TEST(Http1Reader, many_fields_are_in_a_list_that_readers_leave_to_one_another) {
+  std::string text = "GET / HTTP/1.1\r\nHost: h\r\n";
+  for (int i = 0; i < 30; ++i) text += "a" + std::to_string(i) + ": " + std::to_string(i) + "\r\n";
+  text += "\r\n";
+  Http1FieldList spare;
+  Http1Reader one({}, Use::requests, &spare), other({}, Use::requests, &spare);
+  const HttpField* list = nullptr;
+  for (Http1Reader* const reader : {&one, &other, &one}) {
+    ASSERT_EQ(reader->next(text).found, Found::request);
+    const auto fields = reader->head().fields;
+    ASSERT_EQ(fields.size(), 31u);
+    for (size_t i = 1; i < fields.size(); ++i) {
+      ASSERT_EQ(fields[i].name, "a" + std::to_string(i - 1));
+      ASSERT_EQ(fields[i].value, std::to_string(i - 1));
+    }
+    EXPECT_TRUE(spare.empty());
+    EXPECT_TRUE(list == nullptr || fields.data() == list);
+    list = fields.data();
+    EXPECT_EQ(reader->next({}).found, Found::incomplete);
+    EXPECT_GE(spare.capacity(), 31u);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::wire::http1_reader_test

@@ -2,11 +2,14 @@
 // the first byte from `at` on that is not of the part, or the size of `in`.
 #pragma once
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "wire/http_field.h"
@@ -40,26 +43,73 @@ inline size_t skip_set(const HttpByteSet& set, std::string_view in, size_t at) {
   return at;
 }
 
-// http_value_bytes, eight at a time.
-inline size_t skip_value(std::string_view in, size_t at) {
-  if constexpr (std::endian::native == std::endian::little) {
-    constexpr uint64_t ones = 0x0101010101010101;
-    const size_t words = in.size() < 8 ? 0 : in.size() - 7;
-    while (at < words) {
-      uint64_t bytes;
-      std::memcpy(&bytes, in.data() + at, sizeof bytes);
-      // The top bits of bytes that are not printable ASCII; below the first of them there are none.
-      const uint64_t others = ((bytes - ones * ' ') | (bytes + ones) | bytes) & (ones << 7);
-      if (others == 0) {
-        at += 8;
-        continue;
-      }
-      at += static_cast<size_t>(std::countr_zero(others)) / 8;
-      if (!is_in(http_value_bytes, in[at])) return at;
-      ++at;
+#if defined(__SSE2__)
+
+namespace sse {
+
+inline constexpr size_t bytes_at_once = 16;
+
+inline __m128i load(const char* at) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+}
+// Of each byte, all bits: is it one of `count` from `first` on?
+inline __m128i is_within(__m128i bytes, char first, char count) {
+  const __m128i distance = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
+  return _mm_cmpeq_epi8(_mm_min_epu8(distance, _mm_set1_epi8(static_cast<char>(count - 1))),
+                        distance);
+}
+inline __m128i is_equal(__m128i bytes, char c) {
+  return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c));
+}
+// A bit for each byte.
+inline uint32_t mask_of(__m128i found) {
+  return static_cast<uint32_t>(_mm_movemask_epi8(found));
+}
+
+}  // namespace sse
+
+// http_token_chars. Letters, digits and `-` sixteen at a time; the others of a token are rare.
+inline size_t skip_token(std::string_view in, size_t at) {
+  while (in.size() - at >= sse::bytes_at_once) {
+    const __m128i bytes = sse::load(in.data() + at);
+    const __m128i lower = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+    const __m128i usual =
+        _mm_or_si128(_mm_or_si128(sse::is_within(lower, 'a', 26), sse::is_within(bytes, '0', 10)),
+                     sse::is_equal(bytes, '-'));
+    const uint32_t others = sse::mask_of(usual) ^ 0xFFFF;
+    if (others == 0) {
+      at += sse::bytes_at_once;
+      continue;
     }
+    at += static_cast<size_t>(std::countr_zero(others));
+    if (!is_in(http_token_chars, in[at])) return at;
+    ++at;
+  }
+  return skip_set(http_token_chars, in, at);
+}
+
+// http_value_bytes, sixteen at a time.
+inline size_t skip_value(std::string_view in, size_t at) {
+  for (; in.size() - at >= sse::bytes_at_once; at += sse::bytes_at_once) {
+    const __m128i bytes = sse::load(in.data() + at);
+    const __m128i control =
+        _mm_andnot_si128(sse::is_equal(bytes, '\t'), sse::is_within(bytes, '\0', ' '));
+    const uint32_t others = sse::mask_of(_mm_or_si128(control, sse::is_equal(bytes, '\x7F')));
+    if (others != 0) return at + static_cast<size_t>(std::countr_zero(others));
   }
   return skip_set(http_value_bytes, in, at);
 }
+
+#else
+
+inline size_t skip_token(std::string_view in, size_t at) {
+  return skip_set(http_token_chars, in, at);
+}
+
+inline size_t skip_value(std::string_view in, size_t at) {
+  return skip_set(http_value_bytes, in, at);
+}
+
+#endif
 
 }  // namespace sluice::wire

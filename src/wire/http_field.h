@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string_view>
+#include <type_traits>
 
 namespace sluice::wire {
 
@@ -33,9 +36,36 @@ constexpr std::array<bool, 256> make_http_token_chars() {
 // The characters of a token, by byte.
 inline constexpr std::array<bool, 256> http_token_chars = make_http_token_chars();
 
+namespace http_words {
+
+inline uint64_t word_at(const char* at) {
+  uint64_t bytes;
+  std::memcpy(&bytes, at, sizeof bytes);
+  return bytes;
+}
+// Eight times http_lower.
+constexpr uint64_t lower(uint64_t bytes) {
+  constexpr uint64_t each = 0x0101010101010101;
+  const uint64_t low = bytes & each * 0x7f;
+  const uint64_t from_a = low + each * (0x80 - 'A'), above_z = low + each * (0x7f - 'Z');
+  const uint64_t upper = (from_a ^ above_z) & ~bytes & each * 0x80;
+  return bytes | upper >> 2;  // 0x80 becomes the bit that 'a' has and 'A' has not
+}
+// Of eight characters or more.
+inline bool is_same(std::string_view name, const char* lower_name) {
+  const size_t last = name.size() - 8;
+  for (size_t i = 0; i < last; i += 8)
+    if (lower(word_at(name.data() + i)) != word_at(lower_name + i)) return false;
+  return lower(word_at(name.data() + last)) == word_at(lower_name + last);
+}
+
+}  // namespace http_words
+
 // Is it `name`, whatever the case of its letters? `lower_name`: in lower case.
 constexpr bool is_http_name(std::string_view name, std::string_view lower_name) {
   if (name.size() != lower_name.size()) return false;
+  if (!std::is_constant_evaluated() && name.size() >= 8)
+    return http_words::is_same(name, lower_name.data());
   for (size_t i = 0; i < name.size(); ++i)
     if (http_lower(name[i]) != lower_name[i]) return false;
   return true;

@@ -53,7 +53,7 @@ class FieldNames {
   // Of a name in whatever case; `none`: it is not among them.
   uint8_t find(std::string_view name) const {
     uint8_t at = first_[std::min(name.size(), first_.size() - 1)];
-    while (at != none && !is_same(name, names_[at].text)) at = names_[at].next;
+    while (at != none && !wire::is_http_name(name, names_[at].text)) at = names_[at].next;
     return at;
   }
   const std::string& operator[](size_t number) const { return names_[number].text; }
@@ -63,29 +63,6 @@ class FieldNames {
     std::string text;
     uint8_t next;  // of the same size, or `none`
   };
-
-  // Eight characters at a time, as each proxied request has a dozen of fields.
-  static bool is_same(std::string_view name, std::string_view lower_name) {
-    const size_t size = name.size();
-    if (size != lower_name.size()) return false;
-    if (size < 8) return wire::is_http_name(name, lower_name);
-    for (size_t i = 0; i < size - 8; i += 8)
-      if (lower_word(name.data() + i) != word(lower_name.data() + i)) return false;
-    return lower_word(name.data() + size - 8) == word(lower_name.data() + size - 8);
-  }
-  static uint64_t word(const char* at) {
-    uint64_t bytes;
-    std::memcpy(&bytes, at, sizeof bytes);
-    return bytes;
-  }
-  // Eight times wire::http_lower.
-  static uint64_t lower_word(const char* at) {
-    constexpr uint64_t each = 0x0101010101010101;
-    const uint64_t bytes = word(at), low = bytes & each * 0x7f;
-    const uint64_t from_a = low + each * (0x80 - 'A'), above_z = low + each * (0x7f - 'Z');
-    const uint64_t upper = (from_a ^ above_z) & ~bytes & each * 0x80;
-    return bytes | upper >> 2;  // 0x80 becomes the bit that 'a' has and 'A' has not
-  }
 
   std::vector<Name> names_;
   std::array<uint8_t, 64> first_;  // by size; longer ones are with the last

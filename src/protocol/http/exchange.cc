@@ -335,8 +335,12 @@ void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
     for (const TakeBody::NamedLimit& one : body.limits_of(subject)) requests.add(one.limit);
     request.limits_inline = true;
   } else {
-    for (const request::Entry& entry : body.entries_of(subject))
-      requests.add(request::Entry{hold(entry.key, requests), hold(entry.value, requests)});
+    for (const request::Entry& entry : body.entries_of(subject)) {
+      if (!body.has_copies) [[likely]]
+        requests.add(entry);
+      else
+        requests.add(request::Entry{hold(entry.key, requests), hold(entry.value, requests)});
+    }
   }
   requests.commit(request);
   if (request.verb != Verb::peek) note_subject(body, subject);

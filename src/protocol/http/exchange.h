@@ -156,6 +156,7 @@ class Exchange {
   std::string_view allowed_methods() const;
   void write_takes(Answer& answer) const;
   void append_violated(base::Buffer& out) const;
+  bool is_plain(const Surroundings& around) const;
   void write_limits(const Surroundings& around, Answer& answer) const;
   static base::Duration jittered(const Surroundings& around, base::Duration length);
   void write_auth(const Surroundings& around, Answer& answer) const;

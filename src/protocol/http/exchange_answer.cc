@@ -172,8 +172,20 @@ void Exchange::append_violated(base::Buffer& out) const {
   out.append(']');
 }
 
+// Has it one limit to tell, which does not refuse, and nothing else of it?
+bool Exchange::is_plain(const Surroundings& around) const {
+  return told_.size() == 1 && has_shown_ && !denied_ && !around.options.partition_keys &&
+         has_plain_styles(around.options.headers);
+}
+
 void Exchange::write_limits(const Surroundings& around, Answer& answer) const {
   if (told_.empty() && !denied_) return;
+  if (is_plain(around)) [[likely]] {
+    const Told& told = told_.front();
+    const auto texts = around.worker.policy_members.find(name_of(told), told.limit);
+    return append_plain_fields({texts.policy_member, texts.quoted_name, told.limit, told.decision},
+                               around.options.headers, answer.fields);
+  }
   std::vector<ShownLimit>& shown_limits = around.worker.shown_limits;
   shown_limits.clear();
   for (const Told& told : told_) {
@@ -184,7 +196,10 @@ void Exchange::write_limits(const Surroundings& around, Answer& answer) const {
     if (around.options.partition_keys)
       shown.partition = std::string_view(told.partition.data(), told.partition.size());
     // Of several the texts might take each other's places.
-    if (told_.size() == 1) around.worker.policy_members.fill_in(shown);
+    if (told_.size() > 1) continue;
+    const auto texts = around.worker.policy_members.find(shown.name, shown.limit);
+    shown.policy_member = texts.policy_member;
+    shown.quoted_name = texts.quoted_name;
   }
   append_limit_fields({.limits = shown_limits,
                        .shown = has_shown_ ? shown_ : told_.size(),

@@ -12,12 +12,8 @@ namespace {
 constexpr size_t head_bytes_max = 256;
 
 size_t room_of(const Answer& answer, std::string_view date_line) {
-  size_t room = head_bytes_max + date_line.size() + answer.content_type.size() + answer.body.size();
-  for (size_t i = 0; i < answer.fields.size(); ++i) {
-    const wire::HttpField field = answer.fields[i];
-    room += field.name.size() + field.value.size() + 4;
-  }
-  return room;
+  return head_bytes_max + date_line.size() + answer.content_type.size() +
+         answer.fields.lines().size() + answer.body.size();
 }
 
 void put_status(uint16_t status, base::TextWriter& writer) {
@@ -48,13 +44,7 @@ void append_http1_answer(const Answer& answer, const Http1Form& form, std::strin
     writer.put("\r\n");
   }
   writer.put(date_line);
-  for (size_t i = 0; i < answer.fields.size(); ++i) {
-    const wire::HttpField field = answer.fields[i];
-    writer.put(field.name);
-    writer.put(": ");
-    writer.put(field.value);
-    writer.put("\r\n");
-  }
+  writer.put(answer.fields.lines());
   if (form.is_last)
     writer.put("Connection: close\r\n");
   else if (form.is_http10)

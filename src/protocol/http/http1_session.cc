@@ -28,7 +28,7 @@ Http1Session::Http1Session(HttpWorker& worker, const HttpOptions& options,
     : worker_(worker),
       options_(options),
       peer_(peer),
-      reader_(http1_bounds),
+      reader_(http1_bounds, wire::Http1Reader::Use::requests, &worker.spare_fields),
       client_(peer),
       auth_peer_(peer.address, options.auth.trusted) {}
 

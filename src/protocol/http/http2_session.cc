@@ -61,8 +61,10 @@ request::Received Http2Session::receive(std::string_view in, bool, request::Requ
 
 // In their order, up to one whose user is not known yet.
 void Http2Session::begin_all(request::Requests& requests) {
-  while (!unbegun_.empty() && !client_.is_asking() && begin(unbegun_.front(), requests))
-    unbegun_.pop_front();
+  size_t begun = 0;
+  while (begun < unbegun_.size() && !client_.is_asking() && begin(unbegun_[begun], requests))
+    ++begun;
+  unbegun_.erase(unbegun_.begin(), unbegun_.begin() + static_cast<ptrdiff_t>(begun));
 }
 
 // False: it is begun again once its user is known.

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -63,8 +62,8 @@ class Http2Session final : public request::Session {
   Client client_;
   const AuthPeer auth_peer_;
   AllowedHost host_;
-  std::vector<Open> open_;        // by HTTP/2's number
-  std::deque<uint32_t> unbegun_;  // numbers of requests that wait for a user to be known
+  std::vector<Open> open_;         // by HTTP/2's number
+  std::vector<uint32_t> unbegun_;  // numbers of requests that wait for a user to be known
   size_t waiting_ = 0, interrupted_ = 0;
 };
 

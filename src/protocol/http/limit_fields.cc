@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/decimal.h"
+#include "base/text_writer.h"
 #include "limit/wide.h"
 #include "wire/structured_fields.h"
 
@@ -292,6 +293,36 @@ void append_policy_member(std::string_view name, const limit::Limit& limit, base
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out) {
   LimitFieldWriter writer(what, options, out);
   for (const HeaderStyle style : options.styles) writer.append(style);
+}
+
+bool has_plain_styles(const HeaderOptions& options) {
+  return std::all_of(options.styles.begin(), options.styles.end(), [](HeaderStyle style) {
+    return style == HeaderStyle::ietf || style == HeaderStyle::retry_after;
+  });
+}
+
+void append_plain_fields(const PreparedLimit& one, const HeaderOptions& options, FieldList& out) {
+  const HeaderNames& names = options.names_of(HeaderStyle::ietf);
+  for (const HeaderStyle style : options.styles) {
+    if (style != HeaderStyle::ietf) continue;
+    if (!names.policy.empty()) {
+      out.begin(names.policy).append(one.policy_member);
+      out.end();
+    }
+    if (names.limit.empty()) continue;
+    constexpr size_t parameters_bytes = 6 + 2 * base::decimal_digits_max;
+    base::TextWriter writer(out.begin(names.limit), one.quoted_name.size() + parameters_bytes);
+    writer.put(one.quoted_name);
+    writer.put(";r=");
+    writer.put_number(static_cast<uint64_t>(
+        std::clamp<int64_t>(one.decision.remaining, 0, wire::sf_integer_max)));
+    if (const base::Duration more = time_to_more(one.limit, one.decision); more != base::never) {
+      writer.put(";t=");
+      writer.put_number(static_cast<uint64_t>(field_seconds(more)));
+    }
+    writer.finish();
+    out.end();
+  }
 }
 
 void append_retry_after(base::Duration retry_after, const HeaderOptions& options, FieldList& out) {

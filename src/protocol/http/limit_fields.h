@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/text_writer.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "wire/http_field.h"
@@ -86,35 +87,45 @@ struct HeaderOptions {
 // the styles share, whatever its case. Empty: nothing.
 std::string problem_of(const HeaderOptions& options);
 
-// A list of fields, kept and used again. Names are views of what the caller gives, values live in
-// the list until it is cleared.
+// A list of fields, kept and used again: as lines of HTTP/1.1, and each by itself.
 class FieldList {
  public:
   // Between the two the value is appended to the buffer.
   base::Buffer& begin(std::string_view name) {
-    fields_.push_back({name, values_.size(), 0});
-    return values_;
+    const size_t first = lines_.size();
+    base::TextWriter writer(lines_, name.size() + 2);
+    writer.put(name);
+    writer.put(": ");
+    writer.finish();
+    fields_.push_back({first, first + name.size(), 0});
+    return lines_;
   }
-  void end() { fields_.back().size = values_.size() - fields_.back().first; }
+  void end() {
+    fields_.back().end = lines_.size();
+    lines_.append("\r\n");
+  }
 
   void clear() {
     fields_.clear();
-    values_.clear();
+    lines_.clear();
   }
   size_t size() const { return fields_.size(); }
-  // Its value is valid until the next `begin` or `clear`.
+  // Valid, as the lines are, until the next `begin` or `clear`.
   wire::HttpField operator[](size_t i) const {
     const Field& field = fields_[i];
-    return {field.name, values_.view().substr(field.first, field.size)};
+    const size_t value = field.name_end + 2;
+    return {lines().substr(field.first, field.name_end - field.first),
+            lines().substr(value, field.end - value)};
   }
+  // "Name: value\r\n" for each.
+  std::string_view lines() const { return lines_.view(); }
 
  private:
   struct Field {
-    std::string_view name;
-    size_t first, size;
+    size_t first, name_end, end;  // in lines_
   };
   std::vector<Field> fields_;
-  base::Buffer values_;
+  base::Buffer lines_;
 };
 
 // Members of RateLimit-Policy and RateLimit, at most: the first ones. Past it: left out, as clients
@@ -146,8 +157,22 @@ void append_policy_member(std::string_view name, const limit::Limit& limit, base
 // The name as both fields have it.
 void append_member_name(std::string_view name, base::Buffer& out);
 
-// Appends the fields of all styles, in their order. The names are views into `options`.
+// Appends the fields of all styles, in their order.
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out);
+
+// A limit with the texts that it is told by (ShownLimit).
+struct PreparedLimit {
+  std::string_view policy_member, quoted_name;
+  const limit::Limit& limit;
+  const limit::Decision& decision;
+};
+
+// Are ietf and retry_after the only styles, or one of them?
+bool has_plain_styles(const HeaderOptions& options);
+
+// What append_limit_fields appends for that limit alone, shown and not denied, without a partition,
+// where the styles are plain: the usual answer.
+void append_plain_fields(const PreparedLimit& one, const HeaderOptions& options, FieldList& out);
 
 // Retry-After alone, as for 408 and 503, if the styles have it; none of base::never.
 void append_retry_after(base::Duration retry_after, const HeaderOptions& options, FieldList& out);

@@ -467,6 +467,51 @@ TEST(LimitFields, of_random_limits_are_read_back) {
   }
 }
 
+std::string written_plainly(const ShownLimit& one, const HeaderOptions& options) {
+  base::Buffer name, member;
+  append_member_name(one.name, name);
+  append_policy_member(one.name, one.limit, member);
+  FieldList fields;
+  append_plain_fields({member.view(), name.view(), one.limit, one.decision}, options, fields);
+  return text_of(fields);
+}
+
+TEST(LimitFields, of_the_usual_answer_are_the_same_in_short) {
+  EXPECT_TRUE(has_plain_styles({}));
+  EXPECT_FALSE(has_plain_styles(with({HeaderStyle::ietf, HeaderStyle::x_ratelimit})));
+  for (uint32_t seed = 1; seed <= 5'000; ++seed) {
+    tests::Dice dice(seed);
+    HeaderOptions options;
+    if (dice(4) == 0) options.styles = {HeaderStyle::retry_after, HeaderStyle::ietf};
+    if (dice(8) == 0) options.styles.pop_back();
+    if (dice(8) == 0) options.names_of(HeaderStyle::ietf).policy = dice(2) == 0 ? "" : "X-Policy";
+    if (dice(8) == 0) options.names_of(HeaderStyle::ietf).limit = dice(2) == 0 ? "" : "X-Limit";
+    options.ratelimit_all = dice(2) == 0;
+    ShownLimit one;
+    one.name = dice(2) == 0 ? "" : "a\"b";
+    one.limit = any_limit(dice);
+    std::array<limit::State, limit::limit_cells_max> state{};
+    one.decision = limit::decide(state.data(), one.limit, any_of(dice, limit::units_max(one.limit)),
+                                 now, state.data());
+    if (dice(8) == 0) one.decision.remaining = -1 - any_of(dice, 1'000);
+    LimitFields what;
+    what.limits = {&one, 1};
+    ASSERT_EQ(written_plainly(one, options), written(what, options)) << "seed " << seed;
+  }
+}
+
+TEST(FieldList, has_lines_of_http1) {
+  FieldList fields;
+  fields.begin("A").append("1");
+  fields.end();
+  fields.begin("Bc");
+  fields.end();
+  EXPECT_EQ(fields.lines(), "A: 1\r\nBc: \r\n");
+  EXPECT_EQ(text_of(fields), "A: 1\nBc: \n");
+  fields.clear();
+  EXPECT_EQ(fields.lines(), "");
+}
+
 TEST(LimitFields, of_the_seventh_draft_are_a_dictionary) {
   FieldList fields;
   const ShownLimit one = empty_bucket();

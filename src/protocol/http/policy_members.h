@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/buffer.h"
+#include "base/same.h"
 #include "limit/limit.h"
 #include "protocol/http/limit_fields.h"
 
@@ -19,13 +20,16 @@ class PolicyMembers {
   // Texts that are kept, at most; others take their places.
   static constexpr size_t kept_max = 256;
 
-  // Fills in what a limit of that name is told by. Valid until the next call.
-  void fill_in(ShownLimit& shown) {
-    Kept& kept = kept_[place_of(shown)];
-    if (kept.limit != shown.limit || kept.name != shown.name || kept.member.empty()) [[unlikely]]
-      write(shown, kept);
-    shown.policy_member = kept.member;
-    shown.quoted_name = std::string_view(kept.member).substr(0, kept.quoted_bytes);
+  struct Texts {
+    std::string_view policy_member, quoted_name;  // as ShownLimit has them
+  };
+
+  // What a limit of that name is told by. Valid until the next call.
+  Texts find(std::string_view name, const limit::Limit& limit) {
+    Kept& kept = kept_[place_of(name, limit)];
+    if (kept.limit != limit || !base::same(kept.name, name) || kept.member.empty()) [[unlikely]]
+      write(name, limit, kept);
+    return {kept.member, std::string_view(kept.member).substr(0, kept.quoted_bytes)};
   }
 
  private:
@@ -35,21 +39,21 @@ class PolicyMembers {
     size_t quoted_bytes = 0;
   };
 
-  static size_t place_of(const ShownLimit& shown) {
-    const auto mixed = (static_cast<uint64_t>(shown.limit.quota) ^
-                        static_cast<uint64_t>(shown.limit.window.us) * 31 ^
-                        (shown.name.empty() ? 0 : static_cast<uint64_t>(shown.name.back()))) *
-                       0x9E3779B97F4A7C15u;
+  static size_t place_of(std::string_view name, const limit::Limit& limit) {
+    const auto mixed =
+        (static_cast<uint64_t>(limit.quota) ^ static_cast<uint64_t>(limit.window.us) * 31 ^
+         (name.empty() ? 0 : static_cast<uint64_t>(name.back()))) *
+        0x9E3779B97F4A7C15u;
     return static_cast<size_t>(mixed >> 56);
   }
-  void write(const ShownLimit& shown, Kept& kept) {
-    kept.name = shown.name;
-    kept.limit = shown.limit;
+  void write(std::string_view name, const limit::Limit& limit, Kept& kept) {
+    kept.name = name;
+    kept.limit = limit;
     scratch_.clear();
-    append_member_name(shown.name, scratch_);
+    append_member_name(name, scratch_);
     kept.quoted_bytes = scratch_.size();
     scratch_.clear();
-    append_policy_member(shown.name, shown.limit, scratch_);
+    append_policy_member(name, limit, scratch_);
     kept.member = scratch_.view();
   }
 

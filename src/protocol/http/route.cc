@@ -53,6 +53,7 @@ const Route* find_route(std::string_view path) {
 
 bool has_method(const Route& route, std::string_view method) {
   if (route.methods.empty()) return true;
+  if (method == "POST" && route.methods.starts_with("POST,")) return true;
   std::string_view rest = route.methods;
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(", "), rest.size());

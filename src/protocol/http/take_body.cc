@@ -87,6 +87,7 @@ class TakeBodyParser {
     if (scanner_.peek() != '{') return fail_start();
     TakeDraft draft{allowed_in_body(), 0, false, 1, {}};
     if (!read_members(draft) || !finish_body(draft)) return false;
+    body_.has_copies = scanner_.has_copies();
     return scanner_.is_done() || scanner_.broken("something stands behind its object");
   }
 
@@ -547,7 +548,7 @@ class TakeBodyParser {
 }  // namespace
 
 bool TakeBodyReader::read(std::string_view json, const Wanted& wanted, TakeBody& body) {
-  body.has_takes = body.each = body.detail = false;
+  body.has_takes = body.each = body.detail = body.has_copies = false;
   body.timeout.reset();
   body.subjects.clear();
   body.entries.clear();

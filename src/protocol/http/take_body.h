@@ -72,6 +72,7 @@ struct TakeBody {
   bool has_takes = false;  // the subjects stood in `takes`
   bool each = false;       // mode
   bool detail = false;
+  bool has_copies = false;  // texts that had escapes are not views into the body's text
   std::optional<base::Duration> timeout{};
   // 1 or more. `n` and `all` of the body count for those that have neither.
   std::vector<TakeSubject> subjects;

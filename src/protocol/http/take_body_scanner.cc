@@ -1,5 +1,9 @@
 #include "protocol/http/take_body_scanner.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -48,6 +52,7 @@ int64_t read_exponent(std::string_view text) {
 }  // namespace
 
 std::optional<int64_t> scale_number(std::string_view number, int64_t places, int64_t most) {
+  if (number.size() == 1 && places == 0 && most >= 9) return number.front() - '0';  // the usual one
   const bool is_negative = number.front() == '-';
   uint64_t digits = 0;     // but for the zeros at their end
   int64_t zeros = 0;       // which are these
@@ -84,6 +89,18 @@ std::optional<int64_t> scale_number(std::string_view number, int64_t places, int
 static_assert(std::endian::native == std::endian::little);  // the first byte is the lowest
 
 const char* skip_plain(const char* at, const char* end) {
+#if defined(__SSE2__)
+  for (; end - at >= 16; at += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i last_control = _mm_set1_epi8(0x1F);
+    const __m128i found =
+        _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+                                  _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))),
+                     _mm_cmpeq_epi8(_mm_max_epu8(bytes, last_control), last_control));
+    const auto mask = static_cast<uint32_t>(_mm_movemask_epi8(found));
+    if (mask != 0) return at + std::countr_zero(mask);
+  }
+#endif
   constexpr uint64_t ones = 0x0101'0101'0101'0101, high_bits = ones << 7;
   for (; end - at >= 8; at += 8) {
     uint64_t word;
@@ -162,6 +179,7 @@ bool TakeBodyScanner::read_escaped(const char* first, std::string_view& to) {
   if (at_ == end_) return fail({"the body is not JSON: it ends within a text"});
   if (*at_ != '"') return broken("a control character that is not escaped, as in `\\n`,");
   const char* const last = at_;
+  has_copies_ = true;
   char* const room = texts_.allocate(static_cast<size_t>(last - first));
   char* out = room;
   for (at_ = first; at_ < last;) {

@@ -35,8 +35,11 @@ class TakeBodyScanner {
 
   // The byte that comes next behind blanks, to which it goes; 0 at the end.
   char peek() {
-    for (; at_ < end_; ++at_)
-      if (*at_ != ' ' && *at_ != '\n' && *at_ != '\r' && *at_ != '\t') return *at_;
+    for (; at_ < end_; ++at_) {
+      const char c = *at_;
+      if (static_cast<unsigned char>(c) > ' ') return c;
+      if (c != ' ' && c != '\n' && c != '\r' && c != '\t') return c;
+    }
     return '\0';
   }
   // `c`, which is not 0, behind blanks. False: something else is there, and nothing is told.
@@ -45,6 +48,8 @@ class TakeBodyScanner {
     ++at_;
     return true;
   }
+  // Has a text had escapes?
+  bool has_copies() const { return has_copies_; }
   bool is_done() { return peek() == '\0' && at_ == end_; }
 
   // At its quote.
@@ -88,6 +93,7 @@ class TakeBodyScanner {
   const char* const end_;
   base::Arena& texts_;
   std::string& problem_;
+  bool has_copies_ = false;
 };
 
 }  // namespace sluice::http

@@ -18,6 +18,7 @@
 #include "protocol/http/policy_members.h"
 #include "protocol/http/take_body.h"
 #include "request/peer.h"
+#include "wire/http1_reader.h"
 #include "wire/http2_pool.h"
 #include "wire/http_field.h"
 
@@ -57,6 +58,7 @@ struct HttpWorker final : request::WorkerState {
   Answer answer;
   std::vector<request::Entry> auth_entries;
   std::vector<wire::HttpField> fields;   // of a request of HTTP/2
+  wire::Http1FieldList spare_fields;     // that the readers of HTTP/1.1 leave to one another
   base::Buffer kept;                     // of an answer that is kept for its key
   std::vector<ShownLimit> shown_limits;  // of the answer
   PolicyMembers policy_members;

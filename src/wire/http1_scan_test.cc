@@ -1,0 +1,78 @@
+// What the scans of a head find, beside the bytes one by one.
+#include "wire/http1_scan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tests/support/dice.h"
+#include "wire/http_field.h"
+
+namespace sluice::wire::http1_scan_test {
+namespace {
+
+size_t skip_one_by_one(const HttpByteSet& set, std::string_view in, size_t at) {
+  while (at < in.size() && is_in(set, in[at])) ++at;
+  return at;
+}
+
+// Each byte, at each place among others.
+TEST(Http1Scan, every_byte_ends_what_it_is_not_part_of) {
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    for (size_t place = 0; place < 40; ++place) {
+      std::string text(40, 'a');
+      text[place] = static_cast<char>(byte);
+      for (const size_t from : {size_t{0}, place / 2, place}) {
+        ASSERT_EQ(skip_token(text, from), skip_one_by_one(http_token_chars, text, from)) << byte;
+        ASSERT_EQ(skip_value(text, from), skip_one_by_one(http_value_bytes, text, from)) << byte;
+      }
+    }
+  }
+}
+
+TEST(Http1Scan, of_random_texts_is_as_byte_by_byte) {
+  constexpr std::string_view usual = "abyzABYZ0189-", rare = "_!~^`|{}[@/:;,\" \t\r\n\x7F\x80\xFF";
+  for (uint32_t seed = 1; seed <= 20'000; ++seed) {
+    tests::Dice dice(seed);
+    std::string text(dice(size_t{70}), 'x');
+    const size_t oddness = 1 + dice(size_t{30});
+    for (char& c : text)
+      c = dice(oddness) == 0 ? rare[dice(rare.size())] : usual[dice(usual.size())];
+    const size_t from = dice(text.size() + 1);
+    ASSERT_EQ(skip_token(text, from), skip_one_by_one(http_token_chars, text, from)) << seed;
+    ASSERT_EQ(skip_value(text, from), skip_one_by_one(http_value_bytes, text, from)) << seed;
+  }
+}
+
+bool is_same_one_by_one(std::string_view name, std::string_view lower_name) {
+  if (name.size() != lower_name.size()) return false;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (http_lower(name[i]) != lower_name[i]) return false;
+  return true;
+}
+
+// Only letters have two cases: what differs from them by that bit alone is another character.
+TEST(HttpName, is_the_same_in_whatever_case_and_nothing_else_is) {
+  static_assert(is_http_name("Content-Length", "content-length"));
+  static_assert(!is_http_name("Content-Lengtj", "content-length"));
+  for (size_t size = 1; size <= 20; ++size) {
+    for (size_t place = 0; place < size; ++place) {
+      for (unsigned byte = 0; byte < 256; ++byte) {
+        std::string name(size, 'N');
+        name[place] = static_cast<char>(byte);
+        for (const char wanted : {'n', '@', '`', '[', '{', '-', '\r'}) {
+          std::string lower(size, 'n');
+          lower[place] = wanted;
+          ASSERT_EQ(is_http_name(name, lower), is_same_one_by_one(name, lower))
+              << byte << " beside " << wanted << " at " << place << " of " << size;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::wire::http1_scan_test
