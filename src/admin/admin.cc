@@ -118,7 +118,7 @@ Admin::Admin(AdminOptions options, Deps deps)
        .path = "/v1/reload",
        .slow = true,
        .body_bytes_max = base::bounds::admin_small_body_bytes_max,
-       .handler = [this](const Call&) { return reload(); }});
+       .handler = [this](const Call& c) { return reload(c.by); }});
   add({.method = "GET", .path = "/v1/rules", .slow = true, .handler = [this](const Call& c) {
          return rules(c.request);
        }});
@@ -199,7 +199,10 @@ HttpResponse Admin::answer(const HttpRequest& request) {
                  std::to_string(base::bounds::admin_json_members_max) + " members");
   if (found.route != nullptr) {
     try {
-      return found.route->handler({request, found.parameters});
+      return found.route->handler(
+          {request, found.parameters,
+           (options_.token.empty() ? "" : "admin token, ") +
+               (request.peer.empty() ? std::string("the admin port") : request.peer)});
     } catch (const std::exception& e) {
       return problem_response(500, std::string("this failed: ") + e.what());
     }
@@ -266,10 +269,10 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   return json_response(200, json);
 }
 
-HttpResponse Admin::reload() const {
+HttpResponse Admin::reload(const std::string& by) const {
   if (deps_.reloader == nullptr)
     return problem_response(409, "the policy comes from what can be read only once");
-  const uint64_t request = deps_.reloader->request();
+  const uint64_t request = deps_.reloader->request(by);
   const auto reading =
       deps_.reloader->history().await(request, std::chrono::steady_clock::now() + reload_limit);
   if (!reading)

@@ -35,6 +35,7 @@ class Admin final : public HttpHandler {
   struct Call {
     const wire::HttpRequest& request;
     std::vector<std::string> parameters;
+    std::string by = {};  // who asks, as live::Change::by
   };
   using Handler = std::function<wire::HttpResponse(const Call&)>;
   struct Route {
@@ -76,7 +77,7 @@ class Admin final : public HttpHandler {
   wire::HttpResponse ready() const;
   wire::HttpResponse config() const;
   wire::HttpResponse check(const wire::HttpRequest& request) const;
-  wire::HttpResponse reload() const;
+  wire::HttpResponse reload(const std::string& by) const;
   wire::HttpResponse rules(const wire::HttpRequest& request) const;
 
   const AdminOptions options_;

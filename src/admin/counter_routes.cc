@@ -40,6 +40,13 @@ Json to_json(const CounterState& counter) {
   return json;
 }
 
+// What is there of each limit.
+Json levels_of(const CounterState& counter) {
+  Json json = Json::array();
+  for (const CounterLimit& one : counter.limits) json.push_back(to_json(one));
+  return json;
+}
+
 // Where a page ends: behind which name, in what is searched from where on. Of a long name there is
 // the beginning and a mark.
 struct PageEnd {
@@ -255,6 +262,13 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change ch
   const auto policy = deps_.live.shown();
   const auto live = counters(*policy);
   auto asked = states(*live, {&*stored, 1});
+  std::optional<Json> before;
+  if (change != CounterQuery::Change::none && deps_.changes != nullptr && !asked.empty()) {
+    const auto looked = std::make_shared<CounterQuery>(policy, states(*live, {&*stored, 1}));
+    if (deps_.queries.ask(looked) == engine::AdminQueries::Outcome::answered &&
+        looked->counters().front().error == request::Error::none)
+      before = levels_of(looked->counters().front());
+  }
   if (asked.empty())
     return problem_response(
         404,
@@ -280,6 +294,15 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change ch
   if (query->too_much())
     return problem_response(422, "`used` is to be 0 to " + std::to_string(query->most()) +
                                      ", which is what a fresh counter has");
+  if (change != CounterQuery::Change::none && deps_.changes != nullptr) {
+    live::Change told{.what = change == CounterQuery::Change::set ? "counter set" : "counter reset",
+                      .by = call.by};
+    told.about = to_json(answer);
+    told.about.erase("limits");
+    if (before) told.before = *before;
+    told.after = levels_of(answer);
+    deps_.changes->add(std::move(told));
+  }
   return json_response(200, to_json(answer));
 }
 

@@ -30,6 +30,7 @@ class CounterRoutes {
     base::Clock& clock;
     const store::Store& store;
     const policy::Overrides* overrides = nullptr;  // null: there are none
+    live::ChangeLog* changes = nullptr;            // is told of what is set and reset; null: not
   };
   explicit CounterRoutes(const Deps& world) : deps_(world) {}
 

@@ -1,6 +1,9 @@
 #include "admin/http_server.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,6 +54,28 @@ void release(std::string& text) {
   if (text.capacity() > idle_text_bytes_max) std::string(text).swap(text);
 }
 
+// Of a UNIX socket the process at the other end.
+std::string peer_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  ucred peer{};
+  if (socklen_t length = sizeof peer;
+      address.ss_family == AF_UNIX &&
+      ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0)
+    return "user " + std::to_string(peer.uid) + ", process " + std::to_string(peer.pid);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+    ::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+    return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(six.sin6_port));
+  }
+  if (address.ss_family != AF_INET) return {};
+  const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+  ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+  return std::string(text.data()) + ":" + std::to_string(ntohs(four.sin_port));
+}
+
 using Guard = asio::executor_work_guard<asio::io_context::executor_type>;
 
 }  // namespace
@@ -83,7 +108,9 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
         site_(handler),
         socket_(server.io, fd),
         timer_(server.io),
-        session_(base::bounds::admin_body_bytes_max) {}
+        session_(base::bounds::admin_body_bytes_max) {
+    session_.set_peer(peer_of(fd));
+  }
 
   void start() {
     set_limit(request_limit);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "admin/changes_api.h"
 #include "admin/overrides_api.h"
 #include "base/bounds.h"
 #include "base/check.h"
@@ -11,7 +12,8 @@ namespace sluice::server {
 
 void AdminPlane::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                          live::OverrideRegistry* overrides, std::vector<std::string> files,
-                         const store::Catalog& store, base::Clock& clock, log::Log& log) {
+                         const store::Catalog& store, base::Clock& clock, log::Log& log,
+                         live::ChangeLog& changes) {
   log_control_ = std::make_unique<admin::LogControl>(log, options.denials_every);
   server_info_ = std::make_unique<admin::ServerInfo>(
       live, reloader == nullptr ? nullptr : &reloader->history(), store, options.admin.version);
@@ -62,9 +64,10 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
   admin_->add({.method = "PUT",
                .path = "/v1/log",
                .body_bytes_max = base::bounds::admin_small_body_bytes_max,
-               .handler = [this](const admin::Admin::Call& c) {
-                 return log_control_->put(c.request, *admin_);
+               .handler = [this, &changes](const admin::Admin::Call& c) {
+                 return log_control_->put(c.request, *admin_, c.by, changes);
                }});
+  admin::add_changes(*admin_, changes);
   const bool asks =
       std::any_of(options.listeners.begin(), options.listeners.end(),
                   [](const auto& l) { return l.service.kind == Service::Kind::admin; });

@@ -34,7 +34,8 @@ class AdminPlane {
   // All of it outlives this; `reloader` and `overrides` may be null.
   void prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                live::OverrideRegistry* overrides, std::vector<std::string> files,
-               const store::Catalog& store, base::Clock& clock, log::Log& log);
+               const store::Catalog& store, base::Clock& clock, log::Log& log,
+               live::ChangeLog& changes);
   // What else is to be collected; outlives this.
   void add_source(const metrics::Source& source) { sources_.add(source); }
   engine::DenialSampler& denials() { return log_control_->denials(); }

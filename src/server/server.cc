@@ -58,13 +58,15 @@ struct Server::Impl {
         log(l.logger(LogModule::server)),
         policy_log(l.logger(LogModule::policy)),
         requests_log(l.logger(LogModule::requests)),
+        changes(l.logger(LogModule::admin)),
         live(named(std::move(policy.first))) {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr) {
       inline_lists.add_known(*options.spaces);
       overrides.emplace(live::OverrideRegistry::Deps{*options.spaces, live, clock, options.metadata,
-                                                     [this] { on_overrides(); }, policy_log});
+                                                     [this] { on_overrides(); }, policy_log,
+                                                     base::bounds::override_limits_max, &changes});
       collector.emplace(*options.spaces, live, store.catalog(), [this](std::function<void()> done) {
         asio::post(io, [this, done = std::move(done)] {
           live.renew();
@@ -75,12 +77,13 @@ struct Server::Impl {
     }
     admin_plane.add_source(doors);
     admin_plane.prepare(options, live, reloader ? &*reloader : nullptr,
-                        overrides ? &*overrides : nullptr, files, store.catalog(), clock, l);
+                        overrides ? &*overrides : nullptr, files, store.catalog(), clock, l,
+                        changes);
     queries.set_post([this](std::shared_ptr<engine::AdminQuery> query) {
       workers[asked++ % workers.size()]->run_query(std::move(query));
     });
-    counter_routes.emplace(admin::CounterRoutes::Deps{live, queries, clock, store,
-                                                      overrides ? &overrides->table() : nullptr});
+    counter_routes.emplace(admin::CounterRoutes::Deps{
+        live, queries, clock, store, overrides ? &overrides->table() : nullptr, &changes});
     if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
@@ -106,7 +109,7 @@ struct Server::Impl {
       return loaded;
     };
     reloader.emplace(live.current(), load, std::move(policy.files), publish, policy_log,
-                     policy.interval, std::move(policy.diagnostics));
+                     policy.interval, std::move(policy.diagnostics), &changes);
   }
 
   // Metrics count the rules by their names.
@@ -138,6 +141,7 @@ struct Server::Impl {
   const Options options;
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
+  live::ChangeLog changes;
   Doors doors{log};
   AdminPlane admin_plane;
   policy::InlineLists inline_lists;
@@ -336,7 +340,7 @@ void Server::Impl::read_again(int number) {
     log->info("signal {}: {}", number,
               options.reopen_log ? "the log's file is opened again" : "the log is in no file");
   else if (reloader)
-    reloader->request();
+    reloader->request("SIGHUP");
   else
     log->info("signal {}: there is no policy to read again", number);
 }
