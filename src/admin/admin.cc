@@ -222,7 +222,12 @@ HttpResponse Admin::ready() const {
   Json reasons = Json::array();
   for (const auto& check : checks_)
     if (auto reason = check()) reasons.push_back(*reason);
-  if (reasons.empty()) return json_response(200, {{"status", "ready"}});
+  if (reasons.empty()) {
+    for (const auto& check : degraded_checks_)
+      if (auto reason = check()) reasons.push_back(*reason);
+    if (reasons.empty()) return json_response(200, {{"status", "ready"}});
+    return json_response(200, {{"status", "degraded"}, {"reasons", reasons}});
+  }
   return problem_response(503, "not ready: " + reasons.front().get<std::string>(),
                           {{"reasons", reasons}});
 }
@@ -235,6 +240,10 @@ HttpResponse Admin::config() const {
     last = deps_.reloader->history().last();
   }
   const bool first = live.outcome == live::Reading::Outcome::none;
+  size_t all = 0;
+  live::each_rule(*policy->rules, [&](const policy::Rule&, const policy::Dialect&) { ++all; });
+  const auto up =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - began_);
   static constexpr const char* outcomes[] = {"none", "live", "refused", "unchanged"};
   Json reading{{"outcome", outcomes[static_cast<size_t>(last.outcome)]}};
   if (last.outcome != live::Reading::Outcome::none) {
@@ -245,6 +254,8 @@ HttpResponse Admin::config() const {
                              {"generation", policy->generation},
                              {"hash", live::hash_text(policy->hash)},
                              {"rules", policy->rules->written()},
+                             {"built_in_rules", all - policy->rules->written()},
+                             {"up_seconds", up.count()},
                              {"files", first ? deps_.files : live.files},
                              {"live_since", to_text(first ? started_ : live.at)},
                              {"reloadable", deps_.reloader != nullptr},

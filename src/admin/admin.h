@@ -57,6 +57,11 @@ class Admin final : public HttpHandler {
     checks_.push_back(std::move(check));
   }
 
+  // Why it answers and yet does not do all that it is there for; asked likewise.
+  void add_degraded_check(std::function<std::optional<std::string>()> check) {
+    degraded_checks_.push_back(std::move(check));
+  }
+
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override;
   bool is_health(const wire::HttpRequest& request) const override;
   bool is_slow(const wire::HttpRequest& request) const override;
@@ -83,8 +88,9 @@ class Admin final : public HttpHandler {
   const AdminOptions options_;
   const Deps deps_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::vector<Route> routes_;
-  std::vector<std::function<std::optional<std::string>()>> checks_;
+  std::vector<std::function<std::optional<std::string>()>> checks_, degraded_checks_;
 };
 
 // docs/openapi.json as it was when the program was built.
