@@ -118,6 +118,10 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
   apply("SLUICE_DATA", set_data);
   apply("SLUICE_DURABILITY", set_durability);
   apply("SLUICE_REDIS", set_redis);
+  apply("SLUICE_REDIS_USERNAME", set_redis_username);
+  apply("SLUICE_REDIS_PASSWORD", set_redis_password);
+  apply("SLUICE_REDIS_PASSWORD_FILE", set_redis_password_file);
+  apply("SLUICE_REDIS_TLS", set_redis_tls);
   apply("SLUICE_LOG_LEVEL", set_log_level);
   apply("SLUICE_LOG_FORMAT", set_log_format);
   each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
@@ -141,6 +145,13 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
              "take one of them out: Redis keeps them by its own means", diagnostics);
     return;
   }
+  if (const std::string origin = store.redis_access.origin(); !store.redis && !origin.empty()) {
+    base::Diagnostic place;
+    place.severity = base::Diagnostic::Severity::warning;
+    place.subject = origin;
+    complain(place, "says how a Redis is reached, and no Redis is named, so it has no effect",
+             "name it: --redis HOST:PORT or SLUICE_REDIS", diagnostics);
+  }
   const bool keeps = store.durability.value == Durability::interval ||
                      store.durability.value == Durability::always;
   if (!keeps || !store.path.value.empty()) return;
@@ -160,6 +171,9 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.data, "--data", set_data);
   apply(flags.durability, "--durability", set_durability);
   apply(flags.redis, "--redis", set_redis);
+  apply(flags.redis_username, "--redis-username", set_redis_username);
+  apply(flags.redis_password_file, "--redis-password-file", set_redis_password_file);
+  if (flags.redis_tls) config.store.redis_access.tls = {true, "--redis-tls"};
   apply(flags.log_level, "--log-level", set_log_level);
   apply(flags.log_format, "--log-format", set_log_format);
   each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {

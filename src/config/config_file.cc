@@ -203,6 +203,16 @@ class ConfigReader {
             {"password",
              [&](const std::string& key, const YamlNode& value) {
                if (const auto t = text(key, value)) options.password = *t;
+               if (!options.password_file.empty())
+                 complain(place(key, value), "stands beside `password_file`",
+                          "take one of them out", diagnostics_);
+             }},
+            {"password_file",
+             [&](const std::string& key, const YamlNode& value) {
+               if (const auto t = text(key, value)) options.password_file = reader_.beside_file(*t);
+               if (!options.password.empty())
+                 complain(place(key, value), "stands beside `password`", "take one of them out",
+                          diagnostics_);
              }},
             {"tls",
              [&](const std::string& key, const YamlNode& value) {

@@ -29,6 +29,8 @@ const std::string footer_of_divvy =
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
     "                 uses it; either one is enough, the other is localhost or 6379\n"
+    "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
+    "                 which the original has no variables for\n"
     "\n"
     "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
     "usage.";
@@ -82,6 +84,16 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
     setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
     config.store.redis = std::move(setting);
   }
+  const auto apply = [&](const char* name, auto set) {
+    const auto text = io.environment(name);
+    base::Diagnostic place;
+    place.subject = name;
+    if (is_set(text)) set(*text, name, place, config, diagnostics);
+  };
+  apply("REDIS_USERNAME", config::set_redis_username);
+  apply("REDIS_PASSWORD", config::set_redis_password);
+  apply("REDIS_PASSWORD_FILE", config::set_redis_password_file);
+  apply("REDIS_TLS", config::set_redis_tls);
   settings_in(config).apply_environment(io, diagnostics);
 }
 
