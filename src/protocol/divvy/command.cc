@@ -120,11 +120,16 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy);
   config::Flags flags;
-  std::optional<std::string> host;
+  std::optional<std::string> host, on_store_error;
   bool documented = false;
   arguments.app()
       .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
       ->type_name("ADDRESS");
+  arguments.app()
+      .add_option("--on-store-error", on_store_error,
+                  "What is answered when the store cannot decide, as when Redis is gone: error,\n"
+                  "deny, local (this process decides meanwhile) or allow; default error")
+      ->type_name("HOW");
   cli::add_policy_flag(arguments.app(), policy_format.flags.front(), documented);
   cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, io)) return *status;
@@ -142,6 +147,11 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   auto policy = std::make_unique<DivvyFiles>(
       base::Setting<std::string>{arguments.positional().front(), "argument"});
   if (documented) policy->matching = {DivvyMatching::documented, "--documented"};
+  if (on_store_error) {
+    base::Diagnostic place;
+    place.subject = "--on-store-error";
+    policy->set("on_store_error", *on_store_error, place.subject, place, diagnostics);
+  }
   config.policy.push_back(
       {number_of(description), base::Cloned<protocol::PolicyFiles>(std::move(policy))});
   config::apply_environment(io, config, diagnostics);
