@@ -89,6 +89,10 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--admin", flags.admin,
                  "Where the admin port listens, as 127.0.0.1:8380; off: nowhere")
       ->type_name("ADDRESS");
+  app.add_option("--unmatched", flags.unmatched,
+                 "What a request is answered that no rule applies to: allow, deny or error;\n"
+                 "by default what the protocol's original answers")
+      ->type_name("HOW");
 }
 
 void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,

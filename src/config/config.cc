@@ -80,7 +80,7 @@ server::Options Config::options() const {
   for (const auto& [listener, origin] : listen)
     options.listeners.push_back(
         {listener.protocol ? server::Service(*listener.protocol) : server::Service::admin(),
-         listener.address.host, listener.address.port, listener.timeouts});
+         listener.address.host, listener.address.port, listener.timeouts, listener.unmatched});
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.denials_every = log.denials_every.value;
@@ -185,6 +185,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
 
   if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);
   apply(flags.admin, "--admin", set_admin);
+  apply(flags.unmatched, "--unmatched", set_unmatched);
 }
 
 }  // namespace sluice::config

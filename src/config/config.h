@@ -28,6 +28,7 @@
 #include "protocol/protocol.h"
 #include "protocol/settings.h"
 #include "redis/options.h"
+#include "request/unmatched.h"
 #include "server/options.h"
 
 namespace sluice::config {
@@ -38,6 +39,7 @@ struct Listener {
   std::optional<protocol::Protocol> protocol = {};  // nothing: the admin port
   Address address;
   net::Timeouts timeouts = {};
+  request::Unmatched unmatched = {};
 };
 
 // One entry of `policy`. An empty list of them stands for the built-in examples of the protocols

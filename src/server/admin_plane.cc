@@ -84,7 +84,8 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
                    return top_board_->answer(call.request, *admin_);
                  }});
   }
-  for (const auto& [service, host, port, timeouts] : options.listeners) {
+  for (const ListenerOptions& listener : options.listeners) {
+    const Service& service = listener.service;
     if (service.kind != Service::Kind::page) continue;
     const protocol::Metrics& metrics = *protocol::describe(service.protocol).metrics;
     pages_.push_back({service, metrics.make_page(metrics_deps(service.protocol), service.path)});

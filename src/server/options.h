@@ -19,6 +19,7 @@
 #include "metrics/page.h"
 #include "net/listener_options.h"
 #include "request/space.h"
+#include "request/unmatched.h"
 #include "server/service.h"
 #include "store/metadata_store.h"
 
@@ -29,6 +30,7 @@ struct ListenerOptions {
   std::string host = "::";  // as the next two in net::Endpoint
   uint16_t port = 0;
   net::Timeouts timeouts = {};
+  request::Unmatched unmatched = {};  // what takes and waits are answered that no rule applies to
 };
 
 struct Options {
