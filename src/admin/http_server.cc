@@ -17,6 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -42,6 +43,7 @@ constexpr auto request_limit = std::chrono::seconds(15), idle_limit = std::chron
 // After a refusal the client's own last bytes are read and thrown away, so that the close does not
 // become a reset that destroys the response.
 constexpr auto linger_limit = std::chrono::seconds(1);
+constexpr auto accept_pause = std::chrono::milliseconds(100);
 constexpr auto tell_period = std::chrono::seconds(10);
 // Where descriptors are short a connection has so long to ask for something, or to ask again.
 constexpr auto first_words_limit = std::chrono::milliseconds(200);
@@ -85,9 +87,12 @@ struct HttpServer::Impl {
   bool make_place();
   void trim();
   std::shared_ptr<Connection> most_silent(bool of_placed) const;
+  void accept(int listener, HttpServer& server, HttpHandler& handler);
 
   std::shared_ptr<spdlog::logger> log;
   asio::io_context io{1}, desk_io{1};
+  std::optional<asio::posix::stream_descriptor> door;  // the UNIX socket, where one is served
+  asio::steady_timer door_again{io};
   asio::steady_timer first{io};  // has the loop open its descriptors now, while there are some
   Guard work = asio::make_work_guard(io), desk_work = asio::make_work_guard(desk_io);
   std::thread thread, desk;
@@ -358,6 +363,35 @@ void HttpServer::adopt(int fd, HttpHandler& handler) {
   });
 }
 
+// Where there is no room, or no descriptor, those that come wait in the kernel's queue.
+void HttpServer::Impl::accept(int listener, HttpServer& server, HttpHandler& handler) {
+  if (stopping) return;
+  const auto again = [this, listener, &server, &handler](error_code ec) {
+    if (!ec) accept(listener, server, handler);
+  };
+  for (bool there = true; there && server.has_room();) {
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    there = fd >= 0;
+    if (there) server.adopt(fd, handler);
+  }
+  const bool waits = errno == EAGAIN && server.has_room();
+  if (waits) return door->async_wait(asio::posix::stream_descriptor::wait_read, again);
+  door_again.expires_after(accept_pause);
+  door_again.async_wait(again);
+}
+
+void HttpServer::serve(int listener, HttpHandler& handler) {
+  asio::post(impl_->io, [this, listener, &handler] {
+    const int fd = ::fcntl(listener, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      impl_->log->warn("admin: the UNIX socket is not served: no descriptor is left");
+      return;
+    }
+    impl_->door.emplace(impl_->io, fd);
+    impl_->accept(listener, *this, handler);
+  });
+}
+
 void HttpServer::stop() {
   auto& s = *impl_;
   if (!s.thread.joinable()) return;
@@ -366,6 +400,8 @@ void HttpServer::stop() {
   s.desk.join();
   asio::post(s.io, [&s] {
     s.stopping = true;
+    s.door.reset();
+    s.door_again.cancel();
     while (!s.all.empty()) {
       const auto connection = *s.all.begin();
       connection->close();

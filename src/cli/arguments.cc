@@ -87,7 +87,9 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--log-format", flags.log_format, "text, or json: an object a line")
       ->type_name("FORMAT");
   app.add_option("--admin", flags.admin,
-                 "Where the admin port listens, as 127.0.0.1:8380; off: nowhere")
+                 "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
+                 "off: nowhere. By default a command without a port for it makes a socket\n"
+                 "in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR")
       ->type_name("ADDRESS");
   app.add_option("--unmatched", flags.unmatched,
                  "What a request is answered that no rule applies to: allow, deny or error;\n"

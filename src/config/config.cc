@@ -132,6 +132,7 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
   });
   apply("SLUICE_ADMIN", set_admin);
   apply("SLUICE_ADMIN_TOKEN", set_admin_token);
+  apply("SLUICE_ADMIN_TOKEN_FILE", set_admin_token_file);
 }
 
 void check_store(const Config& config, base::Diagnostics& diagnostics) {

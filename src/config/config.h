@@ -90,6 +90,8 @@ struct LogConfig {
 struct Operations {
   Setting<std::string> admin_token;       // of the environment; or of the file
   Setting<std::string> admin_token_file;  // empty: none
+  Setting<std::string> admin_socket;      // path that was asked for; empty: none was
+  bool admin_off = false;                 // nobody asks for an admin port, by a socket neither
 };
 
 struct Config {

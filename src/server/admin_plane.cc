@@ -45,7 +45,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
   }
   const bool http = std::any_of(options.listeners.begin(), options.listeners.end(),
                                 [](const auto& l) { return l.service.is_http(); });
-  if (!http) return;
+  if (!http && options.admin_socket.empty()) return;
   admin_ = std::make_unique<admin::Admin>(
       options.admin, admin::Admin::Deps{live, server_stats_, sources_, reloader, std::move(files)});
   admin_->add_check([this]() -> std::optional<std::string> {
@@ -73,6 +73,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
                }});
   admin::add_changes(*admin_, changes);
   const bool asks =
+      !options.admin_socket.empty() ||
       std::any_of(options.listeners.begin(), options.listeners.end(),
                   [](const auto& l) { return l.service.kind == Service::Kind::admin; });
   if (asks) {

@@ -22,6 +22,7 @@
 #include "metrics/process.h"
 #include "metrics/statsd.h"
 #include "net/listener.h"
+#include "net/unix_listener.h"
 #include "server/options.h"
 
 namespace sluice::server {
@@ -51,6 +52,9 @@ class AdminPlane {
   bool take(int fd, const Service& service);
   // Of the connections that `take` would own.
   net::Listener::Owner http_owner();
+  // Also serves the admin port at that socket, until `stop`, before which it stays.
+  void serve(const net::UnixListener& listener) { http_->serve(listener.fd(), *admin_); }
+  bool serves_http() const { return http_ != nullptr; }
   bool has_admin() const { return admin_ != nullptr; }
   admin::Admin& admin() { return *admin_; }
 

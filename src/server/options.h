@@ -47,6 +47,9 @@ struct Options {
   size_t store_files = 0, redis_files = 0;
   uint64_t denials_every = 0;  // every Nth is logged; 0: none
   admin::AdminOptions admin = {};
+  // The path of a UNIX socket that the admin port is served at as well; empty: none.
+  std::string admin_socket = {};
+  bool is_admin_socket_wanted = false;  // without it the server does not start
   std::optional<admin::StatsdOptions> statsd = {};
   // What else metrics are collected from: stores. Outlives the server.
   std::vector<const metrics::Source*> sources = {};

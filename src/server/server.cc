@@ -122,6 +122,7 @@ struct Server::Impl {
   void take(int fd, const ListenerOptions& listener);
   bool has_room();
   std::optional<std::string> plan();
+  std::optional<std::string> open_admin_socket();
   void go_live(const std::shared_ptr<const live::LivePolicy>& next);
   void on_overrides();
   void notify_overrides();
@@ -164,6 +165,7 @@ struct Server::Impl {
   std::optional<admin::CounterRoutes> counter_routes;
   std::atomic<size_t> asked{0};  // queries
   std::vector<std::unique_ptr<net::Listener>> listeners;
+  std::unique_ptr<net::UnixListener> admin_socket;  // null: there is none
   std::vector<Bound> bound;
   net::FilesPlan files_plan;
   size_t ended = 0;  // workers
@@ -214,6 +216,8 @@ std::optional<std::string> Server::start() {
       s.bound.push_back({named.service, s.listeners.back()->address(), s.listeners.back()->port()});
     }
   }
+  if (!s.options.admin_socket.empty())
+    if (auto wrong = s.open_admin_socket(); wrong && s.options.is_admin_socket_wanted) return wrong;
   if (s.overrides)
     if (auto wrong = s.overrides->load()) return wrong;
   base::raise_open_files();
@@ -245,14 +249,23 @@ std::optional<std::string> Server::start() {
   return s.plan();
 }
 
+std::optional<std::string> Server::Impl::open_admin_socket() {
+  std::string problem;
+  admin_socket = net::UnixListener::open(options.admin_socket, problem);
+  if (!admin_socket) {
+    log->warn("commands for the admin port will not find this server by themselves: {}", problem);
+    return problem;
+  }
+  bound.push_back({Service::admin(), options.admin_socket, 0});
+  return {};
+}
+
 // Once all is open that is open without a client.
 std::optional<std::string> Server::Impl::plan() {
-  const net::FilesNeeded needed{
-      .store = options.store_files,
-      .redis = options.redis_files,
-      .http = std::any_of(options.listeners.begin(), options.listeners.end(),
-                          [](const auto& l) { return l.service.is_http(); }),
-      .statsd = options.statsd.has_value()};
+  const net::FilesNeeded needed{.store = options.store_files,
+                                .redis = options.redis_files,
+                                .http = admin_plane.serves_http(),
+                                .statsd = options.statsd.has_value()};
   files_plan = plan_files(base::open_files_max(), base::open_files(), needed);
   if (files_plan.connections > 0) return {};
   return "only " + std::to_string(files_plan.max) + " files may be open, and " +
@@ -269,6 +282,7 @@ bool Server::run() {
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
   s.admin_plane.start(s.files_plan.admin_connections);
+  if (s.admin_socket) s.admin_plane.serve(*s.admin_socket);
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
@@ -279,6 +293,7 @@ bool Server::run() {
   if (s.reloader) s.reloader->stop();
   s.close_house();
   s.admin_plane.stop();
+  s.admin_socket.reset();
   s.log->info("stopped");
   return !s.cut_off;
 }
