@@ -19,8 +19,8 @@ constexpr const char* about_top =
     "Shows whose requests a running server denies most, or who asks most, over the last minutes: "
     "on a\n"
     "terminal live until you press q (d: by denied, a: by active, s: whom shadow rules would "
-    "deny), else "
-    "once.";
+    "deny),\n"
+    "else once.";
 
 std::string footer_of_top() {
   return admin_footer(

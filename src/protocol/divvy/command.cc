@@ -127,8 +127,8 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
       ->type_name("ADDRESS");
   arguments.app()
       .add_option("--on-store-error", on_store_error,
-                  "What is answered when the store cannot decide, as when Redis is gone: error,\n"
-                  "deny, local (this process decides meanwhile) or allow; default error")
+                  "What is answered when the store cannot decide, as when Redis is gone:\n"
+                  "error (the default), deny, local (this process decides) or allow")
       ->type_name("HOW");
   cli::add_policy_flag(arguments.app(), policy_format.flags.front(), documented);
   cli::add_server_flags(arguments.app(), flags);
