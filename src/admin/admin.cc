@@ -118,7 +118,7 @@ Admin::Admin(AdminOptions options, Deps deps)
        .path = "/v1/reload",
        .slow = true,
        .body_bytes_max = base::bounds::admin_small_body_bytes_max,
-       .handler = [this](const Call&) { return reload(); }});
+       .handler = [this](const Call& c) { return reload(c.by); }});
   add({.method = "GET", .path = "/v1/rules", .slow = true, .handler = [this](const Call& c) {
          return rules(c.request);
        }});
@@ -199,7 +199,10 @@ HttpResponse Admin::answer(const HttpRequest& request) {
                  std::to_string(base::bounds::admin_json_members_max) + " members");
   if (found.route != nullptr) {
     try {
-      return found.route->handler({request, found.parameters});
+      return found.route->handler(
+          {request, found.parameters,
+           (options_.token.empty() ? "" : "admin token, ") +
+               (request.peer.empty() ? std::string("the admin port") : request.peer)});
     } catch (const std::exception& e) {
       return problem_response(500, std::string("this failed: ") + e.what());
     }
@@ -219,7 +222,12 @@ HttpResponse Admin::ready() const {
   Json reasons = Json::array();
   for (const auto& check : checks_)
     if (auto reason = check()) reasons.push_back(*reason);
-  if (reasons.empty()) return json_response(200, {{"status", "ready"}});
+  if (reasons.empty()) {
+    for (const auto& check : degraded_checks_)
+      if (auto reason = check()) reasons.push_back(*reason);
+    if (reasons.empty()) return json_response(200, {{"status", "ready"}});
+    return json_response(200, {{"status", "degraded"}, {"reasons", reasons}});
+  }
   return problem_response(503, "not ready: " + reasons.front().get<std::string>(),
                           {{"reasons", reasons}});
 }
@@ -232,6 +240,10 @@ HttpResponse Admin::config() const {
     last = deps_.reloader->history().last();
   }
   const bool first = live.outcome == live::Reading::Outcome::none;
+  size_t all = 0;
+  live::each_rule(*policy->rules, [&](const policy::Rule&, const policy::Dialect&) { ++all; });
+  const auto up =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - began_);
   static constexpr const char* outcomes[] = {"none", "live", "refused", "unchanged"};
   Json reading{{"outcome", outcomes[static_cast<size_t>(last.outcome)]}};
   if (last.outcome != live::Reading::Outcome::none) {
@@ -242,6 +254,8 @@ HttpResponse Admin::config() const {
                              {"generation", policy->generation},
                              {"hash", live::hash_text(policy->hash)},
                              {"rules", policy->rules->written()},
+                             {"built_in_rules", all - policy->rules->written()},
+                             {"up_seconds", up.count()},
                              {"files", first ? deps_.files : live.files},
                              {"live_since", to_text(first ? started_ : live.at)},
                              {"reloadable", deps_.reloader != nullptr},
@@ -266,10 +280,10 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   return json_response(200, json);
 }
 
-HttpResponse Admin::reload() const {
+HttpResponse Admin::reload(const std::string& by) const {
   if (deps_.reloader == nullptr)
     return problem_response(409, "the policy comes from what can be read only once");
-  const uint64_t request = deps_.reloader->request();
+  const uint64_t request = deps_.reloader->request(by);
   const auto reading =
       deps_.reloader->history().await(request, std::chrono::steady_clock::now() + reload_limit);
   if (!reading)

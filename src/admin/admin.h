@@ -35,6 +35,7 @@ class Admin final : public HttpHandler {
   struct Call {
     const wire::HttpRequest& request;
     std::vector<std::string> parameters;
+    std::string by = {};  // who asks, as live::Change::by
   };
   using Handler = std::function<wire::HttpResponse(const Call&)>;
   struct Route {
@@ -54,6 +55,11 @@ class Admin final : public HttpHandler {
   // Why the server is not ready, if it is not; asked at each /health/ready. Any thread.
   void add_check(std::function<std::optional<std::string>()> check) {
     checks_.push_back(std::move(check));
+  }
+
+  // Why it answers and yet does not do all that it is there for; asked likewise.
+  void add_degraded_check(std::function<std::optional<std::string>()> check) {
+    degraded_checks_.push_back(std::move(check));
   }
 
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override;
@@ -76,14 +82,15 @@ class Admin final : public HttpHandler {
   wire::HttpResponse ready() const;
   wire::HttpResponse config() const;
   wire::HttpResponse check(const wire::HttpRequest& request) const;
-  wire::HttpResponse reload() const;
+  wire::HttpResponse reload(const std::string& by) const;
   wire::HttpResponse rules(const wire::HttpRequest& request) const;
 
   const AdminOptions options_;
   const Deps deps_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::vector<Route> routes_;
-  std::vector<std::function<std::optional<std::string>()>> checks_;
+  std::vector<std::function<std::optional<std::string>()>> checks_, degraded_checks_;
 };
 
 // docs/openapi.json as it was when the program was built.

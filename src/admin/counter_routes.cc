@@ -21,6 +21,7 @@ using wire::HttpResponse;
 namespace {
 
 constexpr size_t page_default = 100;
+constexpr size_t actor_names_max = 20'000;  // rules that one actor is looked for at, at most
 // Of the names that are asked about at a time, so that a worker is not held up by them.
 constexpr size_t names_asked_bytes_max = size_t{1} << 20;
 // For a name that is found by its digest.
@@ -37,6 +38,13 @@ Json to_json(const CounterState& counter) {
   if (counter.override_id != 0) json["override"] = live::id_text(counter.override_id);
   json["limits"] = Json::array();
   for (const CounterLimit& one : counter.limits) json["limits"].push_back(to_json(one));
+  return json;
+}
+
+// What is there of each limit.
+Json levels_of(const CounterState& counter) {
+  Json json = Json::array();
+  for (const CounterLimit& one : counter.limits) json.push_back(to_json(one));
   return json;
 }
 
@@ -255,6 +263,13 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change ch
   const auto policy = deps_.live.shown();
   const auto live = counters(*policy);
   auto asked = states(*live, {&*stored, 1});
+  std::optional<Json> before;
+  if (change != CounterQuery::Change::none && deps_.changes != nullptr && !asked.empty()) {
+    const auto looked = std::make_shared<CounterQuery>(policy, states(*live, {&*stored, 1}));
+    if (deps_.queries.ask(looked) == engine::AdminQueries::Outcome::answered &&
+        looked->counters().front().error == request::Error::none)
+      before = levels_of(looked->counters().front());
+  }
   if (asked.empty())
     return problem_response(
         404,
@@ -280,10 +295,72 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change ch
   if (query->too_much())
     return problem_response(422, "`used` is to be 0 to " + std::to_string(query->most()) +
                                      ", which is what a fresh counter has");
+  if (change != CounterQuery::Change::none && deps_.changes != nullptr) {
+    live::Change told{.what = change == CounterQuery::Change::set ? "counter set" : "counter reset",
+                      .by = call.by};
+    told.about = to_json(answer);
+    told.about.erase("limits");
+    if (before) told.before = *before;
+    told.after = levels_of(answer);
+    deps_.changes->add(std::move(told));
+  }
   return json_response(200, to_json(answer));
 }
 
+namespace {
+
+// Has nothing been taken of it, and does no override stand in place of its limits?
+bool is_fresh(const Json& counter) {
+  if (counter.contains("problem") || counter.contains("override")) return false;
+  for (const Json& limit : counter["limits"]) {
+    const int64_t most =
+        limit.contains("burst") ? limit["burst"].get<int64_t>() : limit["quota"].get<int64_t>();
+    if (!limit["allowed"].get<bool>() || limit["remaining"].get<int64_t>() < most) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// The counters of one actor, by the names that every live rule would give them: no table is looked
+// through. A counter that is as a fresh one is left out.
+HttpResponse CounterRoutes::list_of_actor(const std::string& actor) {
+  const auto policy = deps_.live.shown();
+  const auto live = counters(*policy);
+  std::vector<std::string> names;
+  const auto add = [&](const request::Space& space) {
+    names.push_back(space.prefix + actor + space.suffix);
+  };
+  live::each_rule(*policy->rules, [&](const policy::Rule& rule, const policy::Dialect&) {
+    if (rule.space != nullptr && rule.mode != policy::Mode::off) add(*rule.space);
+  });
+  uint64_t version = 0;
+  if (deps_.overrides != nullptr)
+    for (const request::Space* space : deps_.overrides->spaces(version)) add(*space);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const bool cut = names.size() > actor_names_max;
+  if (cut) names.resize(actor_names_max);
+  Json list = Json::array();
+  for (size_t at = 0; at < names.size(); at += counters_asked_max) {
+    const auto some = std::span(names).subspan(at, std::min(counters_asked_max, names.size() - at));
+    Items items;
+    std::string told;
+    if (const auto problem = show(policy, *live, some, items, told)) return *problem;
+    for (Json& one : items.take())
+      if (!is_fresh(one)) list.push_back(std::move(one));
+  }
+  Json json{{"counters", std::move(list)}};
+  if (cut) json["cut"] = true;
+  return json_response(200, json);
+}
+
 HttpResponse CounterRoutes::list(const HttpRequest& request) {
+  if (const auto actor = wire::query_value(request.query, "actor")) {
+    if (wire::query_value(request.query, "prefix") || wire::query_value(request.query, "after"))
+      return problem_response(400, "`actor` stands without `prefix` and `after`");
+    return list_of_actor(*actor);
+  }
   const auto limit = wire::query_value(request.query, "limit");
   const auto count = limit ? base::parse_count(*limit) : page_default;
   auto end = from_token(wire::query_value(request.query, "after").value_or(""));

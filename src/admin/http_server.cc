@@ -1,6 +1,9 @@
 #include "admin/http_server.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -39,6 +43,7 @@ constexpr auto request_limit = std::chrono::seconds(15), idle_limit = std::chron
 // After a refusal the client's own last bytes are read and thrown away, so that the close does not
 // become a reset that destroys the response.
 constexpr auto linger_limit = std::chrono::seconds(1);
+constexpr auto accept_pause = std::chrono::milliseconds(100);
 constexpr auto tell_period = std::chrono::seconds(10);
 // Where descriptors are short a connection has so long to ask for something, or to ask again.
 constexpr auto first_words_limit = std::chrono::milliseconds(200);
@@ -51,6 +56,28 @@ void release(std::string& text) {
   if (text.capacity() > idle_text_bytes_max) std::string(text).swap(text);
 }
 
+// Of a UNIX socket the process at the other end.
+std::string peer_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  ucred peer{};
+  if (socklen_t length = sizeof peer;
+      address.ss_family == AF_UNIX &&
+      ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0)
+    return "user " + std::to_string(peer.uid) + ", process " + std::to_string(peer.pid);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+    ::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+    return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(six.sin6_port));
+  }
+  if (address.ss_family != AF_INET) return {};
+  const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+  ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+  return std::string(text.data()) + ":" + std::to_string(ntohs(four.sin_port));
+}
+
 using Guard = asio::executor_work_guard<asio::io_context::executor_type>;
 
 }  // namespace
@@ -60,9 +87,12 @@ struct HttpServer::Impl {
   bool make_place();
   void trim();
   std::shared_ptr<Connection> most_silent(bool of_placed) const;
+  void accept(int listener, HttpServer& server, HttpHandler& handler);
 
   std::shared_ptr<spdlog::logger> log;
   asio::io_context io{1}, desk_io{1};
+  std::optional<asio::posix::stream_descriptor> door;  // the UNIX socket, where one is served
+  asio::steady_timer door_again{io};
   asio::steady_timer first{io};  // has the loop open its descriptors now, while there are some
   Guard work = asio::make_work_guard(io), desk_work = asio::make_work_guard(desk_io);
   std::thread thread, desk;
@@ -83,7 +113,9 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
         site_(handler),
         socket_(server.io, fd),
         timer_(server.io),
-        session_(base::bounds::admin_body_bytes_max) {}
+        session_(base::bounds::admin_body_bytes_max) {
+    session_.set_peer(peer_of(fd));
+  }
 
   void start() {
     set_limit(request_limit);
@@ -331,6 +363,35 @@ void HttpServer::adopt(int fd, HttpHandler& handler) {
   });
 }
 
+// Where there is no room, or no descriptor, those that come wait in the kernel's queue.
+void HttpServer::Impl::accept(int listener, HttpServer& server, HttpHandler& handler) {
+  if (stopping) return;
+  const auto again = [this, listener, &server, &handler](error_code ec) {
+    if (!ec) accept(listener, server, handler);
+  };
+  for (bool there = true; there && server.has_room();) {
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    there = fd >= 0;
+    if (there) server.adopt(fd, handler);
+  }
+  const bool waits = errno == EAGAIN && server.has_room();
+  if (waits) return door->async_wait(asio::posix::stream_descriptor::wait_read, again);
+  door_again.expires_after(accept_pause);
+  door_again.async_wait(again);
+}
+
+void HttpServer::serve(int listener, HttpHandler& handler) {
+  asio::post(impl_->io, [this, listener, &handler] {
+    const int fd = ::fcntl(listener, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      impl_->log->warn("admin: the UNIX socket is not served: no descriptor is left");
+      return;
+    }
+    impl_->door.emplace(impl_->io, fd);
+    impl_->accept(listener, *this, handler);
+  });
+}
+
 void HttpServer::stop() {
   auto& s = *impl_;
   if (!s.thread.joinable()) return;
@@ -339,6 +400,8 @@ void HttpServer::stop() {
   s.desk.join();
   asio::post(s.io, [&s] {
     s.stopping = true;
+    s.door.reset();
+    s.door_again.cancel();
     while (!s.all.empty()) {
       const auto connection = *s.all.begin();
       connection->close();

@@ -43,6 +43,9 @@ class HttpServer {
   void start(size_t places = base::bounds::admin_connections_max);
   // Serves the socket, which it owns from here on, as `site` says, which outlives this.
   void adopt(int fd, HttpHandler& handler);
+  // Accepts connections of that listening UNIX socket by itself, as long as there is room for one
+  // more. The socket is the caller's and stays until `stop`.
+  void serve(int listener, HttpHandler& handler);
   // May it be given one more? Not while base::bounds::admin_accepted_max wait for its thread.
   bool has_room() const;
   // Closes the connection that has been silent longest, soon: descriptors are short.

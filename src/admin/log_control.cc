@@ -88,6 +88,10 @@ std::string read(const Json& json, Wanted& wanted) {
 }  // namespace
 
 wire::HttpResponse LogControl::get() const {
+  return json_response(200, settings());
+}
+
+Json LogControl::settings() const {
   const LogSettings settings = log_.settings();
   Json modules = Json::object();
   for (size_t i = 0; i < log::log_module_names.size(); ++i) {
@@ -95,24 +99,26 @@ wire::HttpResponse LogControl::get() const {
     modules[std::string(log::log_module_names[i])] =
         log::name_of(own == settings.modules.end() ? settings.level : own->second);
   }
-  return json_response(200,
-                       {{"level", log::name_of(settings.level)},
-                        {"format", log::log_format_names[static_cast<size_t>(settings.format)]},
-                        {"modules", modules},
-                        {"denials", {{"every", denials_.every()}}}});
+  return {{"level", log::name_of(settings.level)},
+          {"format", log::log_format_names[static_cast<size_t>(settings.format)]},
+          {"modules", modules},
+          {"denials", {{"every", denials_.every()}}}};
 }
 
-wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const HttpHandler& handler) {
+wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const HttpHandler& handler,
+                                   const std::string& by, live::ChangeLog& changes) {
   const Json json = Json::parse(request.body, nullptr, false);
   if (!json.is_object()) return handler.problem(400, "the body is to be a JSON object");
   const std::lock_guard lock(changing_);
   Wanted wanted{log_.settings(), denials_.every()};
   const std::string problem = read(json, wanted);
   if (!problem.empty()) return handler.problem(422, problem);
+  const Json before = settings();
   log_.set(wanted.settings);
   if (wanted.every != denials_.every()) denials_.set_every(wanted.every);
   log_.logger(LogModule::admin)
       ->info("the log was changed to {}", json.dump(-1, ' ', true, Json::error_handler_t::replace));
+  changes.add({.what = "log changed", .by = by, .before = before, .after = settings()});
   return get();
 }
 

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <mutex>
+#include <string>
 
+#include "admin/admin_json.h"
 #include "admin/http_server.h"
 #include "engine/denial_sampler.h"
+#include "live/change_log.h"
 #include "log/log.h"
 #include "wire/http_session.h"
 
@@ -21,10 +24,13 @@ class LogControl {
   engine::DenialSampler& denials() { return denials_; }
 
   wire::HttpResponse get() const;
-  // All that the body names, or nothing. `site` tells problems.
-  wire::HttpResponse put(const wire::HttpRequest& request, const HttpHandler& handler);
+  // All that the body names, or nothing. `handler` tells problems. by: as live::Change::by.
+  wire::HttpResponse put(const wire::HttpRequest& request, const HttpHandler& handler,
+                         const std::string& by, live::ChangeLog& changes);
 
  private:
+  Json settings() const;
+
   log::Log& log_;
   engine::DenialSampler denials_;
   std::mutex changing_;

@@ -27,6 +27,7 @@ TEST(LogControl, ChangesAtATimeAreAllMade) {
   log::Log log(spdlog::level::off, std::make_shared<spdlog::sinks::null_sink_mt>(), 16);
   LogControl control(log, 0);
   Plain handler;
+  live::ChangeLog changes(nullptr);
   std::vector<std::thread> threads;
   std::atomic<int> lost{0};
   for (const std::string_view module : log::log_module_names) {
@@ -35,7 +36,7 @@ TEST(LogControl, ChangesAtATimeAreAllMade) {
         const std::string level = i % 2 == 0 ? "warn" : "error";
         wire::HttpRequest request;
         request.body = R"({"modules": {")" + name + R"(": ")" + level + R"("}})";
-        control.put(request, handler);
+        control.put(request, handler, "a test", changes);
         // Nobody else names this module.
         if (Json::parse(control.get().body).at("modules").at(name) != level) ++lost;
       }

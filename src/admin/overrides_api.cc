@@ -150,7 +150,7 @@ live::OverrideProblem read_one(const Json& body, Resolver& resolver,
 }
 
 HttpResponse post(const HttpRequest& request, live::OverrideRegistry& registry,
-                  const live::Live& live) {
+                  const live::Live& live, const std::string& by) {
   const Json body = Json::parse(request.body, nullptr, false);
   if (body.is_discarded())
     return problem_response(400, "the body is no JSON; send an override, or a list of them");
@@ -172,7 +172,7 @@ HttpResponse post(const HttpRequest& request, live::OverrideRegistry& registry,
     return refusal(std::move(problem));
   }
   std::vector<bool> fresh;
-  if (auto problem = registry.set(all, fresh)) return refusal(std::move(problem));
+  if (auto problem = registry.set(all, fresh, by)) return refusal(std::move(problem));
   const bool any_fresh = std::find(fresh.begin(), fresh.end(), true) != fresh.end();
   Json answer = Json::object();
   if (many) {
@@ -220,11 +220,12 @@ HttpResponse get(const std::string& name, const live::OverrideRegistry& registry
   return json_response(200, shown(*one, registry));
 }
 
-HttpResponse erase(const std::string& name, live::OverrideRegistry& registry) {
+HttpResponse erase(const std::string& name, live::OverrideRegistry& registry,
+                   const std::string& by) {
   const auto id = live::parse_id(name);
   if (!id) return problem_response(404, "there is no override of that id");
   live::StoredOverride was;
-  if (auto problem = registry.remove(*id, was)) return refusal(std::move(problem));
+  if (auto problem = registry.remove(*id, was, by)) return refusal(std::move(problem));
   return json_response(200, shown(was, registry));
 }
 
@@ -237,7 +238,7 @@ void add_overrides(Admin& admin, live::OverrideRegistry& registry, const live::L
              }});
   admin.add(
       {.method = "POST", .path = "/v1/overrides", .slow = true, .handler = [&](const Call& c) {
-         return post(c.request, registry, live);
+         return post(c.request, registry, live, c.by);
        }});
   admin.add(
       {.method = "GET", .path = "/v1/overrides/{id}", .slow = true, .handler = [&](const Call& c) {
@@ -246,7 +247,7 @@ void add_overrides(Admin& admin, live::OverrideRegistry& registry, const live::L
   admin.add({.method = "DELETE",
              .path = "/v1/overrides/{id}",
              .slow = true,
-             .handler = [&](const Call& c) { return erase(c.parameters[0], registry); }});
+             .handler = [&](const Call& c) { return erase(c.parameters[0], registry, c.by); }});
 }
 
 }  // namespace sluice::admin

@@ -61,6 +61,10 @@ void ServerInfo::collect(metrics::Page& page) const {
              number(policy->generation));
   page.gauge("sluice_policy_rules", "Rules of the policy that is live.",
              number(policy->rules->written()));
+  page.gauge("sluice_policy_info",
+             "The policy that is live, by its hash: the same on all servers that read the same "
+             "texts; always 1.",
+             1, {{"hash", live::hash_text(policy->hash)}});
   page.counter("sluice_regex_given_up_total",
                "Values that regular expressions of the live policy gave up on.",
                number(policy->rules->regexes_given_up()));

@@ -52,11 +52,11 @@ TopBoard::TopBoard(base::Clock& clock, const live::Live& live, const ServerStats
       started_(clock_.now()) {}
 
 // False: a worker does not answer.
-bool TopBoard::merge(int64_t period, TopMerge& all) const {
+bool TopBoard::merge(int64_t period, bool shadow, TopMerge& all) const {
   for (const auto& worker : workers_) {
     const std::shared_ptr<Copy> copy(new Copy);  // not zeroed
-    worker([copy, period](const engine::TopKeys& keys) {
-      const TopSketch* const sketch = keys.top().at(period);
+    worker([copy, period, shadow](const engine::TopKeys& keys) {
+      const TopSketch* const sketch = (shadow ? keys.shadow() : keys.top()).at(period);
       if (sketch != nullptr) sketch->copy_to(copy->sketch);
       const std::lock_guard lock(copy->mutex);
       copy->is_there = sketch != nullptr;
@@ -73,8 +73,9 @@ bool TopBoard::merge(int64_t period, TopMerge& all) const {
 wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
                                     const HttpHandler& handler) const {
   const std::string by = wire::query_value(request.query, "by").value_or("denied");
-  if (by != "denied" && by != "active")
-    return handler.problem(400, "`by` is to be denied or active");
+  const bool shadow = by == "shadow_denied", denied = shadow || by == "denied";
+  if (!denied && by != "active")
+    return handler.problem(400, "`by` must be denied, active or shadow_denied");
   const auto text = wire::query_value(request.query, "limit");
   const auto limit = text ? base::parse_count(*text) : items_default;
   if (!limit || *limit < 1 || *limit > base::bounds::admin_page_max)
@@ -85,9 +86,10 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
   const int64_t last = Top::period_of(now), first = last - Top::periods_before;
   TopMerge all;
   for (int64_t period = first; period <= last; ++period)
-    if (!merge(period, all)) return handler.problem(503, "a worker does not answer; try again");
+    if (!merge(period, shadow, all))
+      return handler.problem(503, "a worker does not answer; try again");
 
-  auto items = by == "denied" ? all.denied() : all.active();
+  auto items = denied ? all.denied() : all.active();
   std::unordered_map<const void*, std::pair<std::string, std::string>> ends;  // of their names
   std::erase_if(items, [&](const auto& item) {
     const auto [id, serial] = engine::TopKeys::id_and_serial(item.family);
@@ -104,7 +106,7 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
                     const auto at = names.find(engine::TopKeys::family_of(*rule.space));
                     if (at == names.end() || !at->second.dialect.empty()) return;
                     // A canary may share the counters of an enforced rule.
-                    if (rule.mode == policy::Mode::enforce)
+                    if ((rule.mode == policy::Mode::shadow) == shadow)
                       at->second = {dialect.name, dialect.rule_name(rule)};
                   });
 
@@ -120,7 +122,6 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
     json["path"] = wire::percent_encoded(counter);
     json["actor"] = item.key;
     if (item.cut) json["cut"] = true;
-    const bool denied = by == "denied";
     json["allowed"] = denied ? item.seen_allowed : item.count - item.seen_denied;
     json["denied"] = denied ? item.count : item.seen_denied;
     json["error_max"] = item.error;

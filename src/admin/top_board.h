@@ -31,11 +31,11 @@ class TopBoard {
   // Before the server serves.
   void add(std::function<void(Visit)> worker) { workers_.push_back(std::move(worker)); }
 
-  // by=denied|active, limit=1..1000. `site` tells problems.
+  // by=denied|active|shadow_denied, limit=1..1000. `handler` tells problems.
   wire::HttpResponse answer(const wire::HttpRequest& request, const HttpHandler& handler) const;
 
  private:
-  bool merge(int64_t period, metrics::TopMerge& all) const;
+  bool merge(int64_t period, bool shadow, metrics::TopMerge& all) const;
 
   base::Clock& clock_;
   const live::Live& live_;

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "cli/json_fields.h"
+#include "client/socket.h"
 #include "config/address.h"
 #include "config/operations.h"
 #include "config/read_file.h"
@@ -17,6 +18,28 @@ namespace {
 constexpr const char* address_default = "127.0.0.1:8380";
 constexpr uint64_t timeout_ms_max = 3'600'000;
 
+// Of one look whether a server is there.
+constexpr std::chrono::milliseconds probe_timeout{500};
+
+bool answers(const std::string& host, uint16_t port) {
+  std::string problem;
+  return client::Socket::connect(host, port, probe_timeout, problem).has_value();
+}
+
+// Where nothing is said: the one server that is found here, be it at the default address or at a
+// socket that a drop-in server has made. Nothing: there are several, as `problem` says.
+std::optional<std::string> find_server(const config::CommandIo& io, std::string& problem) {
+  std::vector<std::string> found;
+  for (const std::string& path : config::admin_sockets(io))
+    if (answers(path, 0)) found.push_back(path);
+  if (found.empty()) return address_default;
+  if (answers("127.0.0.1", config::admin_port)) found.insert(found.begin(), address_default);
+  if (found.size() == 1) return found.front();
+  problem = "several servers run here; say which one by --admin:";
+  for (const std::string& one : found) problem += (&one == &found.front() ? " " : ", ") + one;
+  return std::nullopt;
+}
+
 std::string variable(const config::CommandIo& io, const char* name) {
   return io.environment ? io.environment(name).value_or("") : "";
 }
@@ -27,9 +50,14 @@ std::optional<std::string> read_token(const AdminFlags& flags, const config::Com
                                       std::string& problem) {
   base::Diagnostics diagnostics;
   std::string text, origin = "SLUICE_ADMIN_TOKEN";
-  if (flags.token_file) {
-    origin = "--token-file " + *flags.token_file;
-    auto read = config::read_file(*flags.token_file, diagnostics);
+  std::string file = flags.token_file.value_or("");
+  if (flags.token_file) origin = "--token-file " + file;
+  if (!flags.token_file && variable(io, "SLUICE_ADMIN_TOKEN").empty()) {
+    file = variable(io, "SLUICE_ADMIN_TOKEN_FILE");
+    if (!file.empty()) origin = "SLUICE_ADMIN_TOKEN_FILE " + file;
+  }
+  if (flags.token_file || !file.empty()) {
+    auto read = config::read_file(file, diagnostics);
     if (!read) {
       problem = origin + ": " + diagnostics.front().message +
                 "; name a file that holds the server's admin token, or set SLUICE_ADMIN_TOKEN";
@@ -74,7 +102,9 @@ bool fits(std::string_view described, std::string_view path) {
 }  // namespace
 
 void add_admin_flags(CLI::App& app, AdminFlags& flags) {
-  app.add_option("--admin", flags.admin, "Where the server's admin port is; default 127.0.0.1:8380")
+  app.add_option("--admin", flags.admin,
+                 "Where the server's admin port is: an address, or the path of a socket;\n"
+                 "default 127.0.0.1:8380, or the socket of the one server that has one")
       ->type_name("ADDRESS");
   app.add_option("--token-file", flags.token_file,
                  "A file with the admin token, where the server wants one")
@@ -89,6 +119,7 @@ std::string admin_footer(const std::string& examples, const std::string& done,
   return "Environment:\n"
          "  SLUICE_ADMIN         as --admin\n"
          "  SLUICE_ADMIN_TOKEN   the admin token itself\n"
+         "  SLUICE_ADMIN_TOKEN_FILE   a file with it, as --token-file\n"
          "\n" +
          examples + "\n\nExit status: 0 " + done + ",\n1 " + failed +
          ",\n2 wrong usage, 3 nobody could be asked (no server, no answer in time, a wrong token).";
@@ -97,9 +128,16 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
                                          config::CommandIo& io, int& status) {
   const std::string by_variable = variable(io, "SLUICE_ADMIN");
-  const std::string text = flags.admin           ? *flags.admin
-                           : by_variable.empty() ? address_default
-                                                 : by_variable;
+  std::string text = flags.admin ? *flags.admin : by_variable;
+  if (!flags.admin && by_variable.empty()) {
+    Reply several;
+    auto found = find_server(io, several.problem);
+    if (!found) {
+      status = tell_failure(several, flags.json, io);
+      return std::nullopt;
+    }
+    text = std::move(*found);
+  }
   const std::string origin = flags.admin ? "--admin" : "SLUICE_ADMIN";
   const auto misused = [&](const std::string& problem) {
     status = arguments.misused(problem, io);
@@ -110,7 +148,9 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
                    " is `off`, and what is switched off cannot be asked; write "
                    "--admin ADDRESS");
   std::string problem;
-  const auto address = config::parse_address(text, config::admin_port, problem);
+  const auto address = client::is_unix_path(text)
+                           ? std::optional(config::Address{text, 0})
+                           : config::parse_address(text, config::admin_port, problem);
   if (!address) return misused(origin + ": " + problem);
   const auto ms = base::parse_count(flags.timeout);
   if (!ms || *ms < 1 || *ms > timeout_ms_max)
@@ -126,7 +166,9 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   options.port = address->port;
   options.token = std::move(*token);
   options.timeout = std::chrono::milliseconds(*ms);
-  return AdminPort(std::move(options), config::format_address(address->host, address->port));
+  const std::string name =
+      address->port == 0 ? text : config::format_address(address->host, address->port);
+  return AdminPort(std::move(options), name);
 }
 
 void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
@@ -170,7 +212,8 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
     if (result.error.starts_with("cannot connect"))
       reply.problem +=
           "; is the server up, and has it an admin port there? (`sluice serve` has "
-          "one, the others with --admin ADDRESS)";
+          "one, the others with --admin ADDRESS, or a socket in $RUNTIME_DIRECTORY or "
+          "$XDG_RUNTIME_DIR)";
     return reply;
   }
   client::HttpAnswer& answer = *result.answer;

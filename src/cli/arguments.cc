@@ -76,13 +76,25 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--redis", flags.redis,
                  "Keep counters in this Redis, shared with all servers that do so")
       ->type_name("HOST:PORT");
+  app.add_option("--redis-username", flags.redis_username, "Its user, where it wants one")
+      ->type_name("NAME");
+  app.add_option("--redis-password-file", flags.redis_password_file,
+                 "The file that holds its password")
+      ->type_name("FILE");
+  app.add_flag("--redis-tls", flags.redis_tls, "Reach it by TLS");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
   app.add_option("--log-format", flags.log_format, "text, or json: an object a line")
       ->type_name("FORMAT");
   app.add_option("--admin", flags.admin,
-                 "Where the admin port listens, as 127.0.0.1:8380; off: nowhere")
+                 "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
+                 "off: nowhere. By default a command without a port for it makes a socket\n"
+                 "in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR")
       ->type_name("ADDRESS");
+  app.add_option("--unmatched", flags.unmatched,
+                 "What a request is answered that no rule applies to: allow, deny or error;\n"
+                 "by default what the protocol's original answers")
+      ->type_name("HOW");
 }
 
 void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,
@@ -120,9 +132,11 @@ void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& give
 
 const char* const server_environment_help =
     "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,\n"
-    "  SLUICE_REDIS, SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these\n"
-    "                 names\n"
-    "  SLUICE_ADMIN_TOKEN   what requests to the admin port have to show\n";
+    "  SLUICE_REDIS, SLUICE_REDIS_USERNAME, SLUICE_REDIS_PASSWORD_FILE, SLUICE_LOG_LEVEL,\n"
+    "  SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these names\n"
+    "  SLUICE_REDIS_PASSWORD, SLUICE_REDIS_TLS=true   its password, in place of a file; TLS\n"
+    "  SLUICE_ADMIN_TOKEN, SLUICE_ADMIN_TOKEN_FILE   what requests to the admin port have to\n"
+    "                 show, or the file that holds it\n";
 
 std::string settings_environment_help(const protocol::SettingsFormat& settings) {
   std::string text;

@@ -40,7 +40,7 @@ class Arguments {
 };
 
 // The options that every serving command has: --workers, --connections, --memory, --data,
-// --durability, --redis, --log-level, --log-format, --admin.
+// --durability, --redis and what belongs to it, --log-level, --log-format, --admin.
 void add_server_flags(CLI::App& app, config::Flags& flags);
 
 // The options of a protocol's own settings, and of those of all protocols.

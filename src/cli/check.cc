@@ -18,7 +18,8 @@ constexpr const char* footer_of_check =
     "\n"
     "Every finding is one line on standard error, FILE:LINE:COLUMN: error or\n"
     "warning, with line and column where they are known. `FILE: ok, N rules` comes\n"
-    "on standard output. With --json all of it is there.\n"
+    "on standard output, for a sluice.yaml with what requests are answered that no\n"
+    "rule applies to. With --json all of it is there.\n"
     "\n"
     "Exit status: 0 every file can be served (there may be warnings), 1 one cannot,\n"
     "2 wrong usage.";
@@ -42,7 +43,8 @@ int check(const Words& words, config::CommandIo& io) {
   for (const std::string& path : arguments.positional()) {
     request::Spaces spaces;
     base::Diagnostics diagnostics;
-    const auto rules = inspect(path, kind, flags, spaces, diagnostics);
+    Unmatched unmatched;
+    const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched);
     const size_t count = rules ? rules->written() : 0;
     if (rules)
       policy::review(*rules, diagnostics);
@@ -53,12 +55,16 @@ int check(const Words& words, config::CommandIo& io) {
                        {"ok", rules != nullptr},
                        {"rules", count},
                        {"diagnostics", admin::to_json(diagnostics)}});
+      for (const auto& [protocol, answer] : unmatched) files.back()["unmatched"][protocol] = answer;
       continue;
     }
     tell(diagnostics, io);
     if (rules)
       io.out << path << ": " << config::paint("ok", config::green, io.out_colour) << ", "
              << base::counted(count, "rule") << std::endl;
+    if (!rules) continue;
+    for (const auto& [protocol, answer] : unmatched)
+      io.out << path << ": where no rule applies, " << protocol << ": " << answer << std::endl;
   }
   if (json) io.out << to_text({{"files", files}}) << std::flush;
   return all_sound ? config::exit_ok : config::exit_failure;

@@ -24,6 +24,7 @@ int rules(const Words& words, config::CommandIo& io);
 int counters(const Words& words, config::CommandIo& io);
 int reset(const Words& words, config::CommandIo& io);
 int override_limits(const Words& words, config::CommandIo& io);
+int changes(const Words& words, config::CommandIo& io);
 int reload(const Words& words, config::CommandIo& io);
 
 // Finds the command that the first word names, and the program's own --help and --version.

@@ -133,7 +133,8 @@ TEST_F(Commands, NativeRulesAreCountedAndChecked) {
   EXPECT_TRUE(said(out, "# rules: 2 native rules, not repeated here")) << out;
   EXPECT_TRUE(said(out, "# " + path + ":3\npolicy:\n")) << out;
   EXPECT_EQ(command({"check", "--as", "sluice", path}), 0);
-  EXPECT_EQ(out, path + ": ok, 6 rules\n");
+  EXPECT_EQ(out, path + ": ok, 6 rules\n" + path +
+                     ": where no rule applies, divvy: Divvy's protocol answers `OK false 0 -1`.\n");
   EXPECT_EQ(err.find(path + ":4: warning: rule more: is unreachable: rule all (line 3)"), 0u)
       << err;
   EXPECT_TRUE(said(err, path + ":3: warning: rule all: no request reaches the rules of `policy`"))

@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "cli/arguments.h"
+#include "cli/explain_live.h"
 #include "cli/explanation.h"
 #include "cli/inspect.h"
 #include "config/settings.h"
@@ -25,7 +26,11 @@ std::string footer_of_explain() {
          "Example:\n" +
          examples +
          "\n"
-         "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
+         "  sluice explain --admin 127.0.0.1:8380 " +
+         std::string(describe(config::with_policy_files().front()).policy->request) +
+         "\n\n"
+         "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage, 3 no server could "
+         "be reached.";
 }
 
 std::vector<std::string_view> explained_protocols() {
@@ -63,8 +68,8 @@ std::optional<protocol::Protocol> protocol_named(const std::string& name) {
 }  // namespace
 
 int explain(const Words& words, config::CommandIo& io) {
-  Arguments arguments("sluice explain --policy FILE [options] key=value...", about_explain,
-                      footer_of_explain());
+  Arguments arguments("sluice explain --policy FILE|--admin ADDRESS [options] key=value...",
+                      about_explain, footer_of_explain());
   std::optional<std::string> path, protocol_name;
   FileFlags flags;
   bool json = false;
@@ -73,12 +78,23 @@ int explain(const Words& words, config::CommandIo& io) {
       ->type_name("FILE");
   add_file_flags(arguments.app(), flags);
   arguments.app().add_option("--protocol", protocol_name, protocol_help())->type_name("NAME");
-  arguments.app().add_flag("--json", json, "Print the explanation as JSON");
+  AdminFlags admin;
+  bool live = false;
+  arguments.app().add_flag("--live", live,
+                           "Ask a running server in place of --policy: its rules, overrides and\n"
+                           "counters, of which nothing is taken");
+  add_admin_flags(arguments.app(), admin);
   if (const auto status = arguments.parse(words, io)) return *status;
   std::optional<config::FileKind> kind;
   if (flags.as && !(kind = config::kind_named(*flags.as)))
     return arguments.misused(unknown_kind(*flags.as), io);
-  if (!path) return arguments.misused("there is no --policy FILE", io);
+  json = admin.json;
+  live |= admin.admin.has_value();
+  if (live && path)
+    return arguments.misused("--policy FILE and a running server exclude each other", io);
+  if (live) return explain_live(admin, protocol_name, arguments, io);
+  if (!path)
+    return arguments.misused("there is neither --policy FILE nor --admin ADDRESS or --live", io);
   std::optional<protocol::Protocol> protocol;
   if (protocol_name && !(protocol = protocol_named(*protocol_name)))
     return arguments.misused("--protocol is to be " + config::one_of(explained_protocols()) +

@@ -1,7 +1,9 @@
 #include "cli/inspect.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "config/read_file.h"
 #include "config/screen_text.h"
@@ -28,12 +30,29 @@ bool find_kind(const std::string& path, std::optional<config::FileKind>& as,
   return true;
 }
 
+void say_unmatched(const config::Config& config, Unmatched& unmatched) {
+  for (const auto& [listener, origin] : config.listen) {
+    if (!listener.protocol) continue;
+    const protocol::Description& its = describe(*listener.protocol);
+    std::string words;
+    if (listener.unmatched != request::Unmatched::as_protocol)
+      words = std::string(name_of(listener.unmatched)) + ", as `unmatched` of its listener says";
+    else if (its.dialect != nullptr)
+      words = its.dialect->unmatched;
+    if (words.empty()) continue;
+    std::pair said(std::string(its.name), std::move(words));
+    if (std::find(unmatched.begin(), unmatched.end(), said) == unmatched.end())
+      unmatched.push_back(std::move(said));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                std::optional<config::FileKind> as,
                                                const FileFlags& flags, request::Spaces& spaces,
-                                               base::Diagnostics& diagnostics) {
+                                               base::Diagnostics& diagnostics,
+                                               Unmatched* unmatched) {
   std::optional<std::string> text;
   if (!find_kind(path, as, text, diagnostics)) return nullptr;
   if (!as) {
@@ -55,6 +74,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     base::Diagnostics of_config;
     config::read_config(*text, path, config, of_config);
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
+    if (unmatched != nullptr) say_unmatched(config, *unmatched);
     // Policies that are named soundly are looked at all the same, so that one run tells everything.
     if (config.has_policy()) files = config.policy_files();
     if (base::has_errors(of_config)) {

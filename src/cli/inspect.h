@@ -16,12 +16,17 @@
 
 namespace sluice::cli {
 
+// Of each protocol that a sluice.yaml has served: what requests are answered that no rule applies
+// to, for people.
+using Unmatched = std::vector<std::pair<std::string, std::string>>;
+
 // The rules that a file holds, or that a sluice.yaml names; null when `diagnostics` has got an
 // error. `as`: its kind, otherwise by its name. Flags override what the file itself says.
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                std::optional<config::FileKind> as,
                                                const FileFlags& flags, request::Spaces& spaces,
-                                               base::Diagnostics& diagnostics);
+                                               base::Diagnostics& diagnostics,
+                                               Unmatched* unmatched = nullptr);
 
 // The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal.
 // Nothing: a word has none; `problem` says which.

@@ -16,6 +16,44 @@ namespace {
 constexpr size_t part_lines_max = 1000, part_bytes_max = size_t{8} << 20;
 constexpr size_t line_bytes_max = size_t{64} << 10;
 constexpr std::chrono::seconds load_timeout_min{60};
+// Of a file that is one JSON document, which is read whole; lines have no such bound.
+constexpr size_t document_bytes_max = size_t{256} << 20;
+
+// One as the server lists it, as it takes it: without what only it knows.
+Json as_asked(const Json& listed) {
+  if (!listed.is_object() || !listed.contains("id")) return listed;
+  Json one = Json::object();
+  for (const char* key : {"dialect", "rule", "actor", "limits", "all_limits", "until", "comment"})
+    if (listed.contains(key)) one[key] = listed[key];
+  const Json& limits = list_field(listed, "limits");
+  if (limits.size() != 1 || !limits[0].is_object()) return one;
+  const std::string algorithm = text_field(limits[0], "algorithm");
+  if (algorithm != "unlimited" && algorithm != "deny") return one;
+  one.erase("limits");
+  one.erase("all_limits");
+  one[algorithm] = true;
+  return one;
+}
+
+// The first line that is not blank, up to a bound; "": there is none.
+std::string first_line(std::ifstream& file) {
+  std::string line;
+  while (line.find_first_not_of(" \t\r") == line.npos && file.good()) {
+    line.clear();
+    for (int c = file.get(); file.good() && c != '\n' && line.size() < line_bytes_max;
+         c = file.get())
+      line += static_cast<char>(c);
+  }
+  return line;
+}
+
+// Is the file one document, as `override list --json` prints it, and not a line for each?
+bool is_document(std::ifstream& file) {
+  const std::string line = first_line(file);
+  if (line.empty()) return false;
+  const Json first = Json::parse(line, nullptr, false);
+  return first.is_discarded() || first.is_array() || first.contains("overrides");
+}
 
 struct Loading {
   AdminPort& port;
@@ -24,7 +62,8 @@ struct Loading {
   config::CommandIo& io;
   Json part = Json::array();
   std::vector<size_t> lines{};  // where each of the part stands
-  size_t bytes = 0, line = 0, loaded = 0;
+  size_t bytes = 0, line = 0, loaded = 0, ended = 0;
+  bool is_document = false;  // then `line` is the place in its list, from 1
 
   int fail(AdminPort::Reply reply) const {
     if (io.err_terminal && !json) io.err << "\r\x1b[K";
@@ -39,6 +78,9 @@ struct Loading {
     return fail(std::move(reply));
   }
   std::string place(size_t from, size_t to) const {
+    if (is_document)
+      return path + ": override " + std::to_string(from) +
+             (to > from ? " to " + std::to_string(to) : "") + ": ";
     return path + ":" + std::to_string(from) + (to > from ? "-" + std::to_string(to) : "") + ": ";
   }
   // With the line in place of the number that the server knows it by: "[3].actor: is missing".
@@ -77,12 +119,67 @@ struct Loading {
                   "is no JSON object; a line is to be as "
                   "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":"
                   "{\"quota\":100,\"window\":\"1h\"}}");
+    return add(std::move(one), text.size());
+  }
+
+  int add(Json one, size_t size) {
+    if (true_field(one, "ended")) {
+      ++ended;
+      return config::exit_ok;
+    }
     lines.push_back(line);
-    part.push_back(std::move(one));
-    bytes += text.size();
+    part.push_back(as_asked(one));
+    bytes += size;
     return part.size() == part_lines_max || bytes >= part_bytes_max ? send() : config::exit_ok;
   }
 };
+
+// What is in the file is sent, or it is told what is wrong.
+int load_document(std::ifstream& file, Loading& loading) {
+  std::string text;
+  for (char bytes[1 << 16]; file.good() && text.size() <= document_bytes_max;) {
+    file.read(bytes, sizeof bytes);
+    text.append(bytes, static_cast<size_t>(file.gcount()));
+  }
+  if (text.size() > document_bytes_max)
+    return loading.fail(loading.path + ": is longer than " + std::to_string(document_bytes_max) +
+                        " bytes; write each override on a line of its own");
+  Json document = Json::parse(text, nullptr, false);
+  if (document.is_discarded()) {
+    loading.line = 1;
+    return loading.take(text.substr(0, text.find('\n')));
+  }
+  loading.is_document = true;
+  text = {};
+  Json list = document.is_array() ? std::move(document) : Json::array({document});
+  if (list.size() == 1 && list[0].is_object() && list[0].contains("overrides"))
+    list = Json(list[0]["overrides"]);
+  if (!list.is_array()) return loading.fail(loading.path + ": `overrides` must be a list");
+  for (Json& one : list) {
+    ++loading.line;
+    if (!one.is_object())
+      return loading.fail(loading.place(loading.line, loading.line) + "must be a JSON object");
+    const size_t size = one.dump(-1, ' ', false, Json::error_handler_t::replace).size();
+    if (const int status = loading.add(std::move(one), size); status != config::exit_ok)
+      return status;
+  }
+  return config::exit_ok;
+}
+
+int load_lines(std::ifstream& file, Loading& loading) {
+  std::string text(line_bytes_max + 1, '\0');
+  while (file.getline(text.data(), static_cast<std::streamsize>(text.size())) ||
+         file.gcount() > 0) {
+    ++loading.line;
+    if (file.fail())
+      return loading.fail(loading.place(loading.line, loading.line) + "is longer than " +
+                          std::to_string(line_bytes_max) + " bytes");
+    const auto size = static_cast<size_t>(file.gcount()) - (file.eof() ? 0u : 1u);
+    if (const int status = loading.take(text.substr(0, size)); status != config::exit_ok)
+      return status;
+  }
+  return config::exit_ok;
+}
 
 }  // namespace
 
@@ -96,22 +193,20 @@ int load_overrides(AdminPort& port, const std::string& path, bool json, config::
   if (bad != 0)
     return loading.fail(path + ": cannot be read: " + std::generic_category().message(bad) +
                         "; name a file with an override on each line");
-  std::string text(line_bytes_max + 1, '\0');
-  while (file.getline(text.data(), static_cast<std::streamsize>(text.size())) ||
-         file.gcount() > 0) {
-    ++loading.line;
-    if (file.fail())
-      return loading.fail(loading.place(loading.line, loading.line) + "is longer than " +
-                          std::to_string(line_bytes_max) + " bytes");
-    const auto size = static_cast<size_t>(file.gcount()) - (file.eof() ? 0u : 1u);
-    if (const int status = loading.take(text.substr(0, size)); status != config::exit_ok)
-      return status;
-  }
+  const bool document = is_document(file);
+  file.clear();
+  file.seekg(0);
+  const int read = document ? load_document(file, loading) : load_lines(file, loading);
+  if (read != config::exit_ok) return read;
   if (file.bad()) return loading.fail(path + ": cannot be read to its end");
   if (const int status = loading.send(); status != config::exit_ok) return status;
   if (io.err_terminal && !json) io.err << "\r\x1b[K" << std::flush;
   io.out << (json ? to_text({{"loaded", loading.loaded}})
-                  : base::counted(loading.loaded, "override") + " loaded\n")
+                  : base::counted(loading.loaded, "override") + " loaded" +
+                        (loading.ended > 0
+                             ? "; " + base::grouped(loading.ended) + " that have ended left out"
+                             : "") +
+                        "\n")
          << std::flush;
   return config::exit_ok;
 }

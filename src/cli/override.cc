@@ -29,7 +29,8 @@ std::string footer_of_override() {
       "  show ID   one of them\n"
       "  remove ID...\n"
       "  load FILE many at once: a line of JSON for each, with `dialect`, `until`, `comment`,\n"
-      "            `limits`, `all_limits`, `unlimited`, `deny` where wanted:\n"
+      "            `limits`, `all_limits`, `unlimited`, `deny` where wanted;\n"
+      "            or what `list --json` has printed:\n"
       "            "
       "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":{\"quota\":5,\"window\":\"1s\"}}\n"
       "\n"
@@ -49,7 +50,8 @@ std::string footer_of_override() {
       "--limit '{\"quota\":100,\"window\":\"1h\"}'\n"
       "  sluice override list --rule user\n"
       "  sluice override remove o-1f\n"
-      "  sluice override load overrides.jsonl",
+      "  sluice override list --json --limit 1000000 >overrides.json\n"
+      "  sluice override load overrides.json",
       "done", "the server refuses it, or has no such override");
 }
 

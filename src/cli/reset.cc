@@ -47,6 +47,7 @@ std::string footer_of_counters() {
       "  sluice counters '" +
           example_counter().substr(0, example_counter().find(' ')) +
           "' --limit 20\n"
+          "  sluice counters --actor alice\n"
           "  sluice counters --json",
       "listed, or there is none", "the server refuses it");
 }
@@ -121,13 +122,21 @@ int counters(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
   AdminFlags flags;
   std::string limit_text = "100";
+  std::optional<std::string> actor;
   add_admin_flags(arguments.app(), flags);
+  arguments.app()
+      .add_option("--actor", actor,
+                  "In place of PREFIX: what this actor has taken of any rule; of a rule with\n"
+                  "several entries their values joined by `|`")
+      ->type_name("NAME");
   arguments.app()
       .add_option("--limit", limit_text, "List so many at most; default " + limit_text)
       ->type_name("N");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1)
     return arguments.misused("one PREFIX is enough; has it blanks or stars, put it in quotes", io);
+  if (actor && (!arguments.positional().empty() || arguments.app().count("--limit") > 0))
+    return arguments.misused("--actor stands without PREFIX and --limit", io);
   int ending = config::exit_ok;
   const auto limit = listed_of(limit_text, arguments, io, ending);
   if (!limit) return ending;
@@ -138,12 +147,16 @@ int counters(const Words& words, config::CommandIo& io) {
   const std::string prefix =
       arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
   Json list = Json::array();
-  const auto last = read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
+  const auto last =
+      actor ? read_pages(*port, "/v1/counters?actor=" + client::percent_encoded(*actor), "counters",
+                         SIZE_MAX, list)
+            : read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
   if (!last.is_done()) return tell_failure(last, flags.json, io);
   const std::string next = text_field(last.json, "next");
   const bool cut = true_field(last.json, "cut");
   if (cut && !flags.json)
-    io.err << "the list is not complete: Redis has more keys than are looked at at a time"
+    io.err << (actor ? "the list is not complete: there are more rules than are looked at"
+                     : "the list is not complete: Redis has more keys than are looked at at a time")
            << std::endl;
   if (flags.json) {
     Json json{{"counters", list}};
@@ -153,9 +166,11 @@ int counters(const Words& words, config::CommandIo& io) {
     return config::exit_ok;
   }
   if (list.empty()) {
-    io.err << (prefix.empty() ? "there are no counters"
-                              : "no counter's name begins with `" +
-                                    config::on_screen(arguments.positional().front()) + "`")
+    io.err << (actor ? "no rule has a counter of `" + config::on_screen(*actor) +
+                           "` that anything is taken of"
+               : prefix.empty() ? "there are no counters"
+                                : "no counter's name begins with `" +
+                                      config::on_screen(arguments.positional().front()) + "`")
            << std::endl;
     return config::exit_ok;
   }

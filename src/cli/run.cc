@@ -29,6 +29,7 @@ constexpr Command own_commands[] = {
     {"counters", "list counters and how they stand", counters},
     {"reset", "make a counter a fresh one", reset},
     {"override", "give one actor another limit, for good or for a while", override_limits},
+    {"changes", "list what was changed while a server ran, and by whom", changes},
     {"reload", "have a running server read its policy again", reload},
     {"store", "look at the counters on the disk, check, repair and copy them", store},
 };

@@ -21,7 +21,7 @@ std::string footer_of_status() {
       "  sluice status\n"
       "  sluice status --over 0s --json\n"
       "  sluice status --admin 10.0.0.5:8380 --token-file admin.token",
-      "ready", "not ready, or the policy that was read last is refused");
+      "ready", "not ready, degraded, or the policy that was read last is refused");
 }
 
 Json integer(double value) {
@@ -91,23 +91,31 @@ Json requests_json(const std::optional<Look>& before, const Look& now) {
   return json;
 }
 
+// By the server's clock; of an earlier version by this machine's. Null: it does not say.
+Json up_seconds(const Json& config, const MetricsText& metrics) {
+  if (field(config, "up_seconds").is_number()) return field(config, "up_seconds");
+  const double started = metrics.value("process_start_time_seconds");
+  if (started <= 0) return {};
+  const double clock =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return integer(std::floor(std::max(clock - started, 0.0)));
+}
+
 Json status_json(const AdminPort& port, const Json& health, bool ready, const Json& config,
                  const std::optional<Look>& before, const Look& now) {
   const MetricsText& metrics = now.metrics;
   const Json& reading = field(config, "last_reading");
-  const double started = metrics.value("process_start_time_seconds");
-  const double clock =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const double up = std::floor(std::max(clock - started, 0.0));
   Json json{{"server", port.name()},
             {"version", text_field(config, "version")},
             {"ready", ready},
+            {"degraded", ready && text_field(health, "status") == "degraded"},
             {"reasons", list_field(health, "reasons")},
-            {"up_seconds", started > 0 ? integer(up) : Json()}};
+            {"up_seconds", up_seconds(config, metrics)}};
   json["policy"] = {{"generation", field(config, "generation")},
                     {"hash", field(config, "hash")},
                     {"live_since", field(config, "live_since")},
                     {"rules", field(config, "rules")},
+                    {"built_in_rules", field(config, "built_in_rules")},
                     {"files", list_field(config, "files")},
                     {"reloadable", field(config, "reloadable")},
                     {"stale", text_field(reading, "outcome") == "refused"},
@@ -199,16 +207,20 @@ std::string status_text(const Json& json, bool coloured) {
   };
   const Json& policy = field(json, "policy");
   const bool ready = true_field(json, "ready"), stale = true_field(policy, "stale");
+  const bool degraded = true_field(json, "degraded");
+  const int64_t built_in = integer_field(policy, "built_in_rules");
   line("server", "sluice " + config::on_screen(text_field(json, "version")) + " at " +
                      text_field(json, "server") + ": " +
-                     (ready ? config::paint("ready", config::green, coloured)
-                            : config::paint("not ready", config::red, coloured)));
+                     (degraded ? config::paint("degraded", config::red, coloured)
+                      : ready  ? config::paint("ready", config::green, coloured)
+                               : config::paint("not ready", config::red, coloured)));
   for (const Json& reason : list_field(json, "reasons"))
     if (reason.is_string()) line("", config::on_screen(reason.get<std::string>()));
   if (field(json, "up_seconds").is_number()) line("up", seconds_words(field(json, "up_seconds")));
   line("policy", "generation " + grouped(policy, "generation") + ", live since " +
                      config::on_screen(text_field(policy, "live_since")) + ", " +
                      base::counted(static_cast<uint64_t>(integer_field(policy, "rules")), "rule") +
+                     (built_in > 0 ? " and " + std::to_string(built_in) + " built in" : "") +
                      ", hash " + config::on_screen(text_field(policy, "hash")));
   for (const Json& file : list_field(policy, "files"))
     if (file.is_string()) line("", config::on_screen(file.get<std::string>()));
@@ -274,8 +286,9 @@ int status(const Words& words, config::CommandIo& io) {
 
   const Json json = status_json(*port, health.json, ready, config.json, before, *now);
   io.out << (flags.json ? to_text(json) : status_text(json, io.out_colour)) << std::flush;
-  return ready && !true_field(field(json, "policy"), "stale") ? config::exit_ok
-                                                              : config::exit_failure;
+  const bool well =
+      ready && !true_field(json, "degraded") && !true_field(field(json, "policy"), "stale");
+  return well ? config::exit_ok : config::exit_failure;
 }
 
 }  // namespace sluice::cli

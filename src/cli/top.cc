@@ -18,7 +18,9 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* about_top =
     "Shows whose requests a running server denies most, or who asks most, over the last minutes: "
     "on a\n"
-    "terminal live until you press q (d: by denied, a: by active), else once.";
+    "terminal live until you press q (d: by denied, a: by active, s: whom shadow rules would "
+    "deny),\n"
+    "else once.";
 
 std::string footer_of_top() {
   return admin_footer(
@@ -29,6 +31,7 @@ std::string footer_of_top() {
       "Examples:\n"
       "  sluice top\n"
       "  sluice top --by active --every 5s\n"
+      "  sluice top --shadow\n"
       "  sluice top --once --limit 5\n"
       "  sluice top --json",
       "shown", "the server refuses it");
@@ -40,7 +43,7 @@ constexpr base::Duration every_min = base::milliseconds(100), every_max = base::
 struct TopFlags {
   AdminFlags admin;
   std::string by = "denied", limit = "20", every = "1s", over = "500ms";
-  bool once = false;
+  bool once = false, shadow = false;
 };
 
 // One refresh: what is listed, and the server's figures.
@@ -122,8 +125,10 @@ class LiveTop {
           continue;
         case Terminal::Event::Kind::key:
           if (event.key == 'q') return;
-          if (event.key != 'd' && event.key != 'a' && event.key != ' ') continue;
-          if (event.key != ' ') by_ = event.key == 'd' ? "denied" : "active";
+          if (event.key != 'd' && event.key != 'a' && event.key != 's' && event.key != ' ')
+            continue;
+          if (event.key != ' ')
+            by_ = event.key == 'd' ? "denied" : event.key == 'a' ? "active" : "shadow_denied";
           break;
         case Terminal::Event::Kind::none:
           break;
@@ -160,8 +165,10 @@ class LiveTop {
 };
 
 void add_flags(CLI::App& app, TopFlags& asked) {
-  app.add_option("--by", asked.by, "The order: denied or active; default denied")
+  app.add_option("--by", asked.by, "The order: denied, active or shadow_denied; default denied")
       ->type_name("WHAT");
+  app.add_flag("--shadow", asked.shadow,
+               "Whom rules with mode: shadow would deny, as --by shadow_denied");
   app.add_option("--every", asked.every, "How often it is shown anew, 100ms to 1h; default 1s")
       ->type_name("DURATION");
   app.add_flag("--once", asked.once, "Show it once, also on a terminal");
@@ -181,8 +188,10 @@ int top(const Words& words, config::CommandIo& io) {
   if (!arguments.positional().empty())
     return arguments.misused(
         "no word is wanted, and there is `" + arguments.positional().front() + "`", io);
-  if (asked.by != "denied" && asked.by != "active")
-    return arguments.misused("--by is to be denied or active, not `" + asked.by + "`", io);
+  if (asked.shadow) asked.by = "shadow_denied";
+  if (asked.by != "denied" && asked.by != "active" && asked.by != "shadow_denied")
+    return arguments.misused("--by must be denied, active or shadow_denied, not `" + asked.by + "`",
+                             io);
   const auto count = base::parse_count(asked.limit);
   if (!count || *count < 1 || *count > listed_max)
     return arguments.misused("--limit is to be 1 to 1000, not `" + asked.limit + "`", io);

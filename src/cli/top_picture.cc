@@ -72,7 +72,10 @@ Table table_of_top(const Json& answer) {
 }
 
 std::string order_words(const Json& answer) {
-  const std::string by = text_field(answer, "by") == "active" ? "most active" : "most denied";
+  const std::string order = text_field(answer, "by");
+  const std::string by = order == "active"          ? "most active"
+                         : order == "shadow_denied" ? "most denied by shadow rules, were they live,"
+                                                    : "most denied";
   return by + " of the last " + seconds_words(field(answer, "window_seconds"));
 }
 

@@ -15,6 +15,7 @@ using Parser = http::response_parser<http::string_body>;
 constexpr size_t head_bytes_max = size_t{64} << 10;
 
 std::string host_header(const HttpClient::Options& options) {
+  if (is_unix_path(options.host)) return "localhost";
   const bool ipv6 = options.host.find(':') != std::string::npos;
   return (ipv6 ? "[" + options.host + "]" : options.host) + ":" + std::to_string(options.port);
 }
@@ -100,7 +101,7 @@ HttpResult HttpClient::ask(std::string_view method, std::string_view target, std
   auto socket = Socket::connect(address_.empty() ? options_.host : address_, options_.port,
                                 options_.timeout, problem, interrupts);
   if (!socket) return interrupted(problem);
-  if (address_.empty()) address_ = socket->peer();
+  if (address_.empty() && !is_unix_path(options_.host)) address_ = socket->peer();
   if (!socket->send(request_text(options_, method, target, body)))
     return interrupted(sent_too_late);
 

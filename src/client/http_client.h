@@ -29,7 +29,7 @@ struct HttpResult {
 class HttpClient {
  public:
   struct Options {
-    std::string host;
+    std::string host;  // as client::Socket::connect takes it
     uint16_t port = 0;
     std::string token;  // shown as `Authorization: Bearer`; empty: none
     std::chrono::milliseconds timeout{5000};

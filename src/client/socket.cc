@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -42,6 +43,7 @@ std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
                                       std::chrono::milliseconds timeout, std::string& problem,
                                       std::span<const int> interrupts) {
   SLUICE_CHECK(interrupts.size() <= interrupts_max);
+  if (is_unix_path(host)) return connect_unix(host, timeout, problem, interrupts);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -75,6 +77,27 @@ std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
   problem = "cannot connect to " + host + " port " + service + ": " +
             (last == ETIMEDOUT ? "no answer in time" : words_for(last));
   return std::nullopt;
+}
+
+// Such a socket is connected at once or not at all, unless its queue is full.
+std::optional<Socket> Socket::connect_unix(const std::string& path,
+                                           std::chrono::milliseconds timeout, std::string& problem,
+                                           std::span<const int> interrupts) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const auto failed = [&](const std::string& why) {
+    problem = "cannot connect to " + path + ": " + why;
+    return std::nullopt;
+  };
+  if (path.size() >= sizeof address.sun_path) return failed("the path is too long for a socket");
+  path.copy(address.sun_path, path.size());
+  Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+                Clock::now() + timeout, interrupts);
+  if (!socket.stream_.is_open() ||
+      ::connect(socket.stream_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
+          0)
+    return failed(errno == EAGAIN ? "too many others wait there" : words_for(errno));
+  return socket;
 }
 
 bool Socket::send(std::string_view bytes) {

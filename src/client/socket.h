@@ -14,13 +14,19 @@
 
 namespace sluice::client {
 
+// Is that host the path of a UNIX socket?
+inline bool is_unix_path(std::string_view host) {
+  return host.starts_with('/');
+}
+
 class Socket {
  public:
   using Clock = std::chrono::steady_clock;
 
   // Connected to the first address of `host` that answers; nothing: to none, for the reason in
   // `problem`. The deadline is `timeout` from when the name is found. As soon as one of the
-  // descriptors `interrupts` can be read, whatever waits gives up; they outlive the socket.
+  // descriptors `interrupts` can be read, whatever waits gives up; they outlive the socket. A host
+  // with a `/` in front is the path of a UNIX socket, which has no port.
   static std::optional<Socket> connect(const std::string& host, uint16_t port,
                                        std::chrono::milliseconds timeout, std::string& problem,
                                        std::span<const int> interrupts = {});
@@ -49,6 +55,9 @@ class Socket {
  private:
   Socket(int fd, Clock::time_point deadline, std::span<const int> interrupts)
       : stream_(fd), deadline_(deadline), interrupts_(interrupts) {}
+  static std::optional<Socket> connect_unix(const std::string& path,
+                                            std::chrono::milliseconds timeout, std::string& problem,
+                                            std::span<const int> interrupts);
   int await(short events) const;
 
   net::Stream stream_;

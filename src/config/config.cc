@@ -80,7 +80,7 @@ server::Options Config::options() const {
   for (const auto& [listener, origin] : listen)
     options.listeners.push_back(
         {listener.protocol ? server::Service(*listener.protocol) : server::Service::admin(),
-         listener.address.host, listener.address.port, listener.timeouts});
+         listener.address.host, listener.address.port, listener.timeouts, listener.unmatched});
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.denials_every = log.denials_every.value;
@@ -118,6 +118,10 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
   apply("SLUICE_DATA", set_data);
   apply("SLUICE_DURABILITY", set_durability);
   apply("SLUICE_REDIS", set_redis);
+  apply("SLUICE_REDIS_USERNAME", set_redis_username);
+  apply("SLUICE_REDIS_PASSWORD", set_redis_password);
+  apply("SLUICE_REDIS_PASSWORD_FILE", set_redis_password_file);
+  apply("SLUICE_REDIS_TLS", set_redis_tls);
   apply("SLUICE_LOG_LEVEL", set_log_level);
   apply("SLUICE_LOG_FORMAT", set_log_format);
   each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
@@ -128,6 +132,7 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
   });
   apply("SLUICE_ADMIN", set_admin);
   apply("SLUICE_ADMIN_TOKEN", set_admin_token);
+  apply("SLUICE_ADMIN_TOKEN_FILE", set_admin_token_file);
 }
 
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
@@ -140,6 +145,13 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
     complain(place, "counters are to be in Redis and in the folder " + store.path.value,
              "take one of them out: Redis keeps them by its own means", diagnostics);
     return;
+  }
+  if (const std::string origin = store.redis_access.origin(); !store.redis && !origin.empty()) {
+    base::Diagnostic place;
+    place.severity = base::Diagnostic::Severity::warning;
+    place.subject = origin;
+    complain(place, "says how a Redis is reached, and no Redis is named, so it has no effect",
+             "name it: --redis HOST:PORT or SLUICE_REDIS", diagnostics);
   }
   const bool keeps = store.durability.value == Durability::interval ||
                      store.durability.value == Durability::always;
@@ -160,6 +172,9 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.data, "--data", set_data);
   apply(flags.durability, "--durability", set_durability);
   apply(flags.redis, "--redis", set_redis);
+  apply(flags.redis_username, "--redis-username", set_redis_username);
+  apply(flags.redis_password_file, "--redis-password-file", set_redis_password_file);
+  if (flags.redis_tls) config.store.redis_access.tls = {true, "--redis-tls"};
   apply(flags.log_level, "--log-level", set_log_level);
   apply(flags.log_format, "--log-format", set_log_format);
   each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
@@ -171,6 +186,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
 
   if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);
   apply(flags.admin, "--admin", set_admin);
+  apply(flags.unmatched, "--unmatched", set_unmatched);
 }
 
 }  // namespace sluice::config

@@ -21,12 +21,14 @@
 #include "config/address.h"
 #include "config/command_io.h"
 #include "config/load_policy.h"
+#include "config/redis_access.h"
 #include "config/users.h"
 #include "log/log.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
 #include "protocol/settings.h"
 #include "redis/options.h"
+#include "request/unmatched.h"
 #include "server/options.h"
 
 namespace sluice::config {
@@ -37,6 +39,7 @@ struct Listener {
   std::optional<protocol::Protocol> protocol = {};  // nothing: the admin port
   Address address;
   net::Timeouts timeouts = {};
+  request::Unmatched unmatched = {};
 };
 
 // One entry of `policy`. An empty list of them stands for the built-in examples of the protocols
@@ -65,6 +68,7 @@ struct StoreSettings {
   // In Redis, shared with all servers that use the same one. Settings of it without `nodes` are an
   // error.
   std::optional<Setting<redis::Options>> redis{};
+  RedisAccess redis_access{};  // of flags and variables
 
   // What it comes to: none without a folder, and in an interval unless it is said.
   Durability kept() const;
@@ -86,6 +90,8 @@ struct LogConfig {
 struct Operations {
   Setting<std::string> admin_token;       // of the environment; or of the file
   Setting<std::string> admin_token_file;  // empty: none
+  Setting<std::string> admin_socket;      // path that was asked for; empty: none was
+  bool admin_off = false;                 // nobody asks for an admin port, by a socket neither
 };
 
 struct Config {
@@ -130,8 +136,9 @@ void each_settings(protocol::SettingsFormat::Subject subject, Visit&& visit) {
 
 // What flags may say, as they were written.
 struct Flags {
-  std::optional<std::string> workers, connections, memory, data, durability, redis, log_level,
-      log_format, admin;
+  std::optional<std::string> workers, connections, memory, data, durability, redis, redis_username,
+      redis_password_file, log_level, log_format, admin, unmatched;
+  bool redis_tls = false;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
   // Of protocols' own settings, by the flag's name.
   std::map<std::string_view, std::optional<std::string>> own;
@@ -144,8 +151,9 @@ void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
 // SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
-// SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN, and those of protocols'
-// own settings; one that is set but empty counts as not set.
+// SLUICE_REDIS and SLUICE_REDIS_USERNAME, _PASSWORD, _PASSWORD_FILE and _TLS, SLUICE_LOG_LEVEL,
+// SLUICE_LOG_FORMAT, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN, SLUICE_ADMIN_TOKEN_FILE, and those of
+// protocols' own settings; one that is set but empty counts as not set.
 void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);

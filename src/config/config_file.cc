@@ -108,7 +108,7 @@ class ConfigReader {
     const size_t problems = diagnostics_.size();
     Listener listener;
     bool has_protocol = false;
-    YamlNode address, timeout;
+    YamlNode address, timeout, unmatched;
     map(node, "listen",
         {{"protocol",
           [&](const std::string& key, const YamlNode& value) {
@@ -116,6 +116,13 @@ class ConfigReader {
               has_protocol = set_protocol(*name, place(key, value), listener, diagnostics_);
           }},
          {"address", [&](const std::string&, const YamlNode& value) { address = value; }},
+         {"unmatched",
+          [&](const std::string& key, const YamlNode& value) {
+            unmatched = value;
+            if (const auto word = text(key, value))
+              if (const auto its = unmatched_of(*word, place(key, value), diagnostics_))
+                listener.unmatched = *its;
+          }},
          {"request_timeout",
           [&](const std::string& key, const YamlNode& value) {
             timeout = value;
@@ -129,6 +136,17 @@ class ConfigReader {
     if (has_protocol && !listener.protocol && !timeout.is_null()) {
       complain(place("listen", timeout), "is an admin port, which has timeouts of its own",
                "take request_timeout and send_timeout out", diagnostics_);
+      return;
+    }
+    if (!unmatched.is_null() && (!listener.protocol || has_own_unmatched(*listener.protocol))) {
+      const std::string name(name_of(listener));
+      complain(place("unmatched", unmatched),
+               listener.protocol ? name + " has a setting of its own for it"
+                                 : "is said of an admin port, which has no rules",
+               listener.protocol ? "write `" + name + ": { unmatched: " +
+                                       std::string(request::name_of(listener.unmatched)) + " }`"
+                                 : "take it out",
+               diagnostics_);
       return;
     }
     if (!has_protocol || address.is_null()) {
@@ -203,6 +221,16 @@ class ConfigReader {
             {"password",
              [&](const std::string& key, const YamlNode& value) {
                if (const auto t = text(key, value)) options.password = *t;
+               if (!options.password_file.empty())
+                 complain(place(key, value), "stands beside `password_file`",
+                          "take one of them out", diagnostics_);
+             }},
+            {"password_file",
+             [&](const std::string& key, const YamlNode& value) {
+               if (const auto t = text(key, value)) options.password_file = reader_.beside_file(*t);
+               if (!options.password.empty())
+                 complain(place(key, value), "stands beside `password`", "take one of them out",
+                          diagnostics_);
              }},
             {"tls",
              [&](const std::string& key, const YamlNode& value) {

@@ -19,6 +19,17 @@ void set_admin(std::string_view text, const std::string& origin, const base::Dia
 void set_admin_token(std::string_view text, const std::string& origin,
                      const base::Diagnostic& place, Config& config, base::Diagnostics& diagnostics);
 
+void set_admin_token_file(std::string_view text, const std::string& origin,
+                          const base::Diagnostic& place, Config& config,
+                          base::Diagnostics& diagnostics);
+
+// Paths of UNIX sockets at which servers of this machine may have their admin ports: those that
+// stand where `admin_socket_of` puts them.
+std::vector<std::string> admin_sockets(const CommandIo& io);
+// The path of this process's own: the one that was asked for, else, where there is no other admin
+// port, one in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR; empty: none.
+std::string admin_socket_of(const Config& config, const CommandIo& io);
+
 // Lines of a sluice.yaml with where each comes from; no secret is in them.
 Lines lines_of(const Operations& operations);
 

@@ -45,8 +45,18 @@ std::string print_log(const LogConfig& log) {
                     log.denials_every.origin);
 }
 
+std::string print_password(const std::string& password, const std::string& file,
+                           const std::string& indent) {
+  if (!password.empty()) return indent + "# password: not shown\n";
+  if (file.empty()) return "";
+  std::error_code unknown;  // then the path stays as it is
+  const auto path = std::filesystem::absolute(file, unknown);
+  return indent + "password_file: " + in_quotes(unknown ? file : path.string()) + "\n";
+}
+
 std::string print_redis(const StoreSettings& store) {
-  const auto& [redis, origin] = *store.redis;
+  const std::string& origin = store.redis->origin;
+  const redis::Options redis = store.redis_access.over(store.redis->value);
   std::string nodes;
   for (const redis::Node& node : redis.nodes)
     nodes += (nodes.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
@@ -55,7 +65,7 @@ std::string print_redis(const StoreSettings& store) {
   if (redis.servers != 1) out += "  servers: " + std::to_string(redis.servers) + "\n";
   out += "  redis:\n" + line("    nodes: [" + nodes + "]", origin);
   if (!redis.username.empty()) out += "    username: " + in_quotes(redis.username) + "\n";
-  if (!redis.password.empty()) out += "    # password: not shown\n";
+  out += print_password(redis.password, redis.password_file, "    ");
   if (redis.tls) out += "    tls: true\n";
   out += "    database: " + std::to_string(redis.database) + "\n";
   out += "    key_prefix: " + in_quotes(redis.key_prefix) + "\n";
@@ -71,7 +81,7 @@ std::string print_redis(const StoreSettings& store) {
   out += "    per_second:\n      nodes: [" + second + "]\n";
   if (!redis.second.username.empty())
     out += "      username: " + in_quotes(redis.second.username) + "\n";
-  if (!redis.second.password.empty()) out += "      # password: not shown\n";
+  out += print_password(redis.second.password, redis.second.password_file, "      ");
   if (redis.second.tls) out += "      tls: true\n";
   out += "      database: " + std::to_string(redis.second.database) + "\n";
   return out;
@@ -99,9 +109,12 @@ std::string print_config(const Config& config) {
   std::string out = "listen:\n";
   for (const auto& [listener, origin] : config.listen) {
     const auto& [host, port] = listener.address;
-    out += line("  - { protocol: " + std::string(name_of(listener)) +
-                    ", address: " + in_quotes(format_address(host, port)) +
-                    print_timeouts(listener.timeouts) + " }",
+    out += line("  - { protocol: " + std::string(name_of(listener)) + ", address: " +
+                    in_quotes(format_address(host, port)) + print_timeouts(listener.timeouts) +
+                    (listener.unmatched == request::Unmatched::as_protocol
+                         ? ""
+                         : ", unmatched: " + std::string(name_of(listener.unmatched))) +
+                    " }",
                 origin);
   }
   out += line(

@@ -44,12 +44,21 @@ std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>
 }
 
 void announce(const Announcement& announcement, const server::Server& server,
-              const std::string& kept, const Setting<uint64_t>& connections, CommandIo& io) {
+              const std::string& kept, const Config& config, CommandIo& io) {
   const std::vector<server::Bound>& bound = server.bound();
   if (announcement.before) io.out << announcement.before(bound);
   for (const auto& b : bound)
     io.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
-  io.out << "sluice: counters in " << kept << '\n' << few_connections(server.files(), connections);
+  io.out << "sluice: counters in " << kept << '\n'
+         << few_connections(server.files(), config.connections);
+  const bool has_admin = std::any_of(bound.begin(), bound.end(), [](const server::Bound& b) {
+    return b.service.kind == server::Service::Kind::admin;
+  });
+  // A file that names listeners names the admin port as well, or there is none.
+  if (!has_admin && !config.operations.admin_off && !config.file.empty())
+    io.out << "sluice: no admin port; --admin " << format_address("127.0.0.1", admin_port)
+           << ", or { protocol: admin, address: \"" << format_address("127.0.0.1", admin_port)
+           << "\" } under `listen`, gives one\n";
   if (announcement.after) io.out << announcement.after(bound);
   io.out.flush();
   io.out.clear();  // nobody has to read it
@@ -194,6 +203,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   // A worker's connection and the one that takes its place, and as much for overrides and lists.
   if (config.store.redis)
     options.redis_files = 2 * (options.workers > 0 ? options.workers : base::processors()) + 4;
+  options.admin_socket = admin_socket_of(config, io);
+  options.is_admin_socket_wanted = !config.operations.admin_socket.value.empty();
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, io)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
@@ -203,7 +214,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     io.err << "sluice: " << *problem << std::endl;
     return exit_failure;
   }
-  announce(announcement, server, opened.kept, config.connections, io);
+  announce(announcement, server, opened.kept, config, io);
   base::notify_manager("READY=1");
   const bool all_told = server.run();
   return opened.store->close() && all_told ? exit_ok : exit_failure;

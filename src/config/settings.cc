@@ -225,6 +225,38 @@ std::string_view name_of(const Listener& listener) {
   return listener.protocol ? describe(*listener.protocol).name : admin_name;
 }
 
+bool has_own_unmatched(protocol::Protocol protocol) {
+  const protocol::SettingsFormat* const settings = describe(protocol).settings;
+  return settings != nullptr && settings->has_unmatched;
+}
+
+std::optional<request::Unmatched> unmatched_of(std::string_view text, const base::Diagnostic& place,
+                                               base::Diagnostics& diagnostics) {
+  for (const auto unmatched :
+       {request::Unmatched::allow, request::Unmatched::deny, request::Unmatched::error})
+    if (text == name_of(unmatched)) return unmatched;
+  complain(place, "`" + std::string(text) + "` is not one of allow, deny, error",
+           "write what a request is answered that no rule applies to, or take it out: then it is "
+           "what the protocol's original answers",
+           diagnostics);
+  return std::nullopt;
+}
+
+void set_unmatched(std::string_view text, const std::string&, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics) {
+  const auto unmatched = unmatched_of(text, place, diagnostics);
+  if (!unmatched) return;
+  bool any = false;
+  for (auto& [listener, its_origin] : config.listen) {
+    if (!listener.protocol || has_own_unmatched(*listener.protocol)) continue;
+    listener.unmatched = *unmatched;
+    any = true;
+  }
+  if (!any)
+    complain(place, "says what no listener has a use for",
+             "write `unmatched` in the protocol's own section of sluice.yaml", diagnostics);
+}
+
 uint16_t port_of(const Listener& listener) {
   return listener.protocol ? describe(*listener.protocol).port : admin_port;
 }

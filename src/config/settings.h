@@ -49,6 +49,14 @@ std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
 bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener& listener,
                   base::Diagnostics& diagnostics);
 std::string_view name_of(const Listener& listener);
+// Of every listener that can have it; where none can, that is an error.
+void set_unmatched(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics);
+// Do the protocol's own settings say that, in place of its listeners?
+bool has_own_unmatched(protocol::Protocol protocol);
+// "allow", "deny" or "error".
+std::optional<request::Unmatched> unmatched_of(std::string_view text, const base::Diagnostic& place,
+                                               base::Diagnostics& diagnostics);
 // Where it is served unless told otherwise.
 uint16_t port_of(const Listener& listener);
 std::optional<Address> address_of(std::string_view text, uint16_t port_default,

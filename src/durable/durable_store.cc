@@ -352,6 +352,12 @@ std::string DurableStore::why_not_ready() const {
          "repair DIR`, or start on a backup";
 }
 
+std::string DurableStore::why_degraded() const {
+  if (!failing_.load()) return {};
+  return "the counters cannot be written to " + options_.path +
+         " at the moment; the log says why, and they are tried again without a restart";
+}
+
 void DurableStore::housekeep(base::Time now) {
   table_->housekeep(now);
   if (failing_.load()) table_->sweep_changed(now);

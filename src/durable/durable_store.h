@@ -99,6 +99,7 @@ class DurableStore final : public store::Store,
   bool mark_named(request::Marks& marks, bool first) override;
   store::Stats stats() const override;
   std::string why_not_ready() const override;
+  std::string why_degraded() const override;
   void collect(metrics::Page& page) const override;
 
   // A copy of what is committed, on which a server can be started (disk::Journal::backup).

@@ -34,6 +34,17 @@ std::string asked_of(protocol::Protocol protocol, Verb verb,
   return asked;
 }
 
+// What the rule itself came to. Of rules that settle together one may refuse and the others not:
+// these are charged nothing either.
+std::string_view outcome_words(const policy::Plan& plan, const policy::Plan::Step& step) {
+  const auto& group = plan.group(step);
+  if (group.error != request::Error::none) return "failed";
+  if (group.allowed) return "allowed";
+  const bool refuses = !has_allowed(plan, step);
+  if (group.parked) return refuses ? "waits" : "waits for another rule";
+  return refuses ? "denied" : "would allow, denied by another rule";
+}
+
 }  // namespace
 
 void log_decision(spdlog::logger& log, const Batch& batch, const request::Request& request,
@@ -47,19 +58,15 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
       std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - batch.began);
   for (const auto& step : plan.steps(part)) {
     const auto& rule = *step.rule;
-    const auto& group = plan.group(step);
     std::string left;  // a request may name no limit
     for (const auto& decision : plan.decisions(step))
       left += fmt::format(", {} of {} left", decision.remaining, decision.limit);
-    log.debug("{} | rule [{}] {}:{}{}{} | {} {}{} | took {} us", asked,
+    log.debug("{} | rule {}[{}] {}:{}{}{} | {} {}{} | took {} us", asked,
+              rule.name.empty() ? "" : base::printable(rule.name, shown_bytes_max) + " ",
               base::printable(rule.pattern, shown_bytes_max), rule.file, rule.line,
               rule.comment.empty() ? "" : " # ", base::printable(rule.comment, shown_bytes_max),
-              rule.mode == Mode::shadow ? "shadow" : "decides",
-              group.error != request::Error::none ? "failed"
-              : group.parked                      ? "waits"
-              : group.allowed                     ? "allowed"
-                                                  : "denied",
-              left, took.count());
+              rule.mode == Mode::shadow ? "shadow" : "decides", outcome_words(plan, step), left,
+              took.count());
   }
   if (!part.error.empty())
     log.debug("{} | failed: {}", asked, part.error);
@@ -69,29 +76,49 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
               took.count());
 }
 
-void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
-                Verb verb, const policy::Plan::Part& part, const request::Verdict& verdict) {
-  if (verb != Verb::take && verb != Verb::wait) return;
-  if (outcome_of(verb, verdict) != RequestOutcome::denied || !denials.wants(every, batch.now))
-    return;
-  const policy::Plan& plan = batch.plan;
+namespace {
+
+// Of the steps of that mode, the one that refused, and for the longest; null: none did.
+const policy::Plan::Step* refusing_step(const policy::Plan& plan, const policy::Plan::Part& part,
+                                        Mode mode, base::Duration& longest) {
   const policy::Plan::Step* by = nullptr;
-  base::Duration longest{};
   for (const auto& step : plan.steps(part)) {
-    if (step.rule->mode != Mode::enforce || has_allowed(plan, step)) continue;
+    const auto& group = plan.group(step);
+    if (step.rule->mode != mode || group.error != request::Error::none || group.answered ||
+        has_allowed(plan, step))
+      continue;
     for (const auto& decision : plan.decisions(step)) {
       if (decision.allowed || (by != nullptr && decision.retry_after <= longest)) continue;
       by = &step;
       longest = decision.retry_after;
     }
   }
-  if (by == nullptr) return;
-  const policy::Rule& rule = *by->rule;
-  log.info("denied | {} | rule [{}] | actor {} | retry_after {}", name_of(batch.protocol),
+  return by;
+}
+
+void log_refusal(spdlog::logger& log, const char* what, const Batch& batch,
+                 const policy::Plan::Step& by, base::Duration longest) {
+  const policy::Rule& rule = *by.rule;
+  log.info("{} | {} | rule [{}] | actor {} | retry_after {}", what, name_of(batch.protocol),
            base::printable(rule.name.empty() ? rule.pattern : rule.name, shown_bytes_max),
-           base::printable(plan.charge(*by).key, shown_bytes_max),
+           base::printable(batch.plan.charge(by).key, shown_bytes_max),
            longest == base::never ? "never"
                                   : fmt::format("{:.3f} s", static_cast<double>(longest.us) / 1e6));
+}
+
+}  // namespace
+
+void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
+                Verb verb, const policy::Plan::Part& part, const request::Verdict& verdict) {
+  if (verb != Verb::take && verb != Verb::wait) return;
+  base::Duration longest{};
+  if (const auto* const by = refusing_step(batch.plan, part, Mode::shadow, longest);
+      by != nullptr && denials.wants(every, batch.now))
+    log_refusal(log, "would be denied, in shadow", batch, *by, longest);
+  if (outcome_of(verb, verdict) != RequestOutcome::denied || !denials.wants(every, batch.now))
+    return;
+  if (const auto* const by = refusing_step(batch.plan, part, Mode::enforce, longest))
+    log_refusal(log, "denied", batch, *by, longest);
 }
 
 void log_late(spdlog::logger& log, const PendingReply& pending, const request::Verdict& verdict,

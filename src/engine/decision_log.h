@@ -21,7 +21,8 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
                   const policy::Plan::Part& part);
 
 // If the request was denied, and this denial is among those that are logged: the rule that refused
-// it for the longest. `every`: DenialSampler::every, more than 0.
+// it for the longest; and likewise the shadow rule that would refuse it. `every`:
+// DenialSampler::every, more than 0.
 void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
                 request::Verb verb, const policy::Plan::Part& part,
                 const request::Verdict& verdict);

@@ -152,6 +152,8 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
       request::Verdict verdict = verdict_of(plan, part, deps.store);
       verdict.generation = batch.policy->generation;
       if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
+      if (is_unmatched(request.verb, verdict) && batch.sink != nullptr) [[unlikely]]
+        answer_unmatched(batch.sink->unmatched(), verdict);
       if (told_every > 0) [[unlikely]]
         log_denied(decider_.log(), *deps.denials, told_every, batch, request.verb, part, verdict);
       if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;

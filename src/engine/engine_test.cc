@@ -142,5 +142,35 @@ TEST(Engine, at_debug_level_it_tells_each_rule_with_its_comment) {
       << f.told.str();
 }
 
+// Rules that settle together: the one that refused is blamed, and no other.
+TEST(Engine, at_debug_level_each_rule_of_a_group_is_told_for_itself_and_by_its_name) {
+  Fixture f("[default]\ncreditLimit = 9\nresetSeconds = 60\n");
+  auto set = std::make_shared<policy::RuleSet>();
+  for (const auto& [name, quota] : {std::pair("wide", 9), std::pair("tight", 1)}) {
+    policy::Rule rule;
+    rule.name = name;
+    rule.pattern = "any";
+    rule.file = "test.yaml";
+    rule.then = policy::Then::continue_;
+    rule.limits = {{limit::Algorithm::fixed_window, quota, base::seconds(60)}};
+    rule.space = f.spaces.intern(std::string("native:") + name + ":", "");
+    set->add(policy::native_dialect, rule);
+  }
+  f.serve(set);
+  f.log->set_level(spdlog::level::debug);
+  EXPECT_EQ(f.ask("HIT\nHIT\n").first, "OK true 0 60\nOK false 0 60\n");
+  const auto lines = [&f](std::string_view wanted) {
+    size_t n = 0;
+    const std::string text = f.told.str();
+    for (size_t at = text.find(wanted); at != text.npos; at = text.find(wanted, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(lines("rule wide [any] test.yaml:0 | decides allowed, 8 of 9 left"), 1u);
+  EXPECT_EQ(lines("rule tight [any] test.yaml:0 | decides allowed, 0 of 1 left"), 1u);
+  EXPECT_EQ(lines("rule wide [any] test.yaml:0 | decides would allow, denied by another rule"), 1u)
+      << f.told.str();
+  EXPECT_EQ(lines("rule tight [any] test.yaml:0 | decides denied, 0 of 1 left"), 1u);
+}
+
 }  // namespace
 }  // namespace sluice::engine::engine_test

@@ -344,6 +344,8 @@ void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time
   if (WorkerStats* const stats = decider_.deps().stats)
     stats->late(pending->protocol, pending->request.verb, verdict, pending->rules,
                 base::Duration{now.us - pending->since.us});
+  if (is_unmatched(pending->request.verb, verdict) && !verdict.expired)
+    answer_unmatched(sink.unmatched(), verdict);
   sink.reply_late(pending->request, verdict, now);
   pending_.remove(ticket);
 }

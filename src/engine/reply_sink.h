@@ -8,6 +8,7 @@
 
 #include "engine/batch.h"
 #include "request/session.h"
+#include "request/unmatched.h"
 
 namespace sluice::engine {
 
@@ -26,14 +27,21 @@ class ReplySink : public BatchOwner {
   // Each of its lists has its reply.
   virtual void on_lists_done() {}
 
+  // What takes and waits are answered that no rule applies to.
+  request::Unmatched unmatched() const { return unmatched_; }
+
+ protected:
+  void set_unmatched(request::Unmatched unmatched) { unmatched_ = unmatched; }
+
  private:
   friend class PendingReplies;
   friend class LateReplies;
   friend class Engine;
   std::vector<Batch*> suspended_;  // its batches that wait for the store, or for room for a list
   std::set<uint32_t> pending_;     // slots of its PendingReplies
-  bool has_replies_ = false;       // it is among those with late replies to send
-  bool needs_commit_ = false;      // one of these
+  request::Unmatched unmatched_ = request::Unmatched::as_protocol;
+  bool has_replies_ = false;   // it is among those with late replies to send
+  bool needs_commit_ = false;  // one of these
 };
 
 }  // namespace sluice::engine

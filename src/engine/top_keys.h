@@ -1,6 +1,6 @@
 // Which keys a worker decides and denies most often (metrics/top.h). Written by the worker's thread
-// alone; owned by it. Shadow rules limit nobody, so what they say is not counted; nor is what a
-// store could not decide. A request that begins to wait counts then, as allowed.
+// alone; owned by it. What shadow rules say is counted apart; what a store could not decide is not
+// counted. A request that begins to wait counts then, as allowed.
 //
 // A space is remembered for longer than it may be known, so by its id and serial, which stand for
 // no other one ever.
@@ -29,17 +29,18 @@ class TopKeys {
     if (verb != request::Verb::take && verb != request::Verb::wait) return;
     for (const auto& step : plan.steps(part)) {
       const request::Group& group = plan.group(step);
-      if (step.rule->mode != policy::Mode::enforce || group.answered ||
-          group.error != request::Error::none)
-        continue;
+      if (group.answered || group.error != request::Error::none) continue;
+      metrics::Top& top = step.rule->mode == policy::Mode::enforce ? top_ : shadow_;
       const request::Charge& charge = plan.charge(step);
       const bool denied = !group.parked && !has_allowed(plan, step);
-      top_.count(now, hash_(charge.space->id, charge.key), family_of(*charge.space), charge.key,
-                 WorkerStats::name_of(policy, *step.rule), denied);
+      top.count(now, hash_(charge.space->id, charge.key), family_of(*charge.space), charge.key,
+                WorkerStats::name_of(policy, *step.rule), denied);
     }
   }
 
   const metrics::Top& top() const { return top_; }
+  // What shadow rules said; their memory is not touched before one says anything.
+  const metrics::Top& shadow() const { return shadow_; }
 
   // What a space is called there, and the id and serial again.
   static const void* family_of(const request::Space& space) {
@@ -53,7 +54,7 @@ class TopKeys {
 
  private:
   const base::Hash& hash_;
-  metrics::Top top_;
+  metrics::Top top_, shadow_;
 };
 
 }  // namespace sluice::engine

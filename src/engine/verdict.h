@@ -4,6 +4,7 @@
 
 #include "policy/rule_set.h"
 #include "request/session.h"
+#include "request/unmatched.h"
 #include "store/store.h"
 
 namespace sluice::engine {
@@ -79,6 +80,15 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
   if (verdict.tightest != nullptr && !verdict.allowed)
     verdict.more_after = verdict.tightest->retry_after;
   return verdict;
+}
+
+// In place of a verdict that no rule has a say in: what the listener says of such takes and waits.
+// What is told of a rule of the protocol's own in shadow stays. The limits live for ever.
+void answer_unmatched(request::Unmatched unmatched, request::Verdict& verdict);
+
+inline bool is_unmatched(request::Verb verb, const request::Verdict& verdict) {
+  return !verdict.matched && verdict.error.empty() && verdict.own_charge == nullptr &&
+         (verb == request::Verb::take || verb == request::Verb::wait);
 }
 
 }  // namespace sluice::engine

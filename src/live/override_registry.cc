@@ -32,7 +32,10 @@ void OverrideRegistry::end() {
 }
 
 std::optional<std::string> OverrideRegistry::load() {
-  if (!is_persisted()) return std::nullopt;
+  if (!is_persisted()) {
+    is_loaded_ = true;
+    return std::nullopt;
+  }
   std::string problem;
   {
     const std::lock_guard order(watching_->order);
@@ -45,6 +48,7 @@ std::optional<std::string> OverrideRegistry::load() {
     if (!read) return "the overrides cannot be read: " + problem;
     // Those that ended while there was no server.
     while (end_some(deps_.clock.settled())) continue;
+    is_loaded_ = true;
   }
   if (table_.size() > 0) deps_.log->info("{} overrides are in force", table_.size());
   deps_.metadata->watch(watching_);
@@ -54,23 +58,40 @@ std::optional<std::string> OverrideRegistry::load() {
 // What is kept, or what another server wrote.
 void OverrideRegistry::take(std::span<const store::MetadataStore::Change> changes) {
   bool changed = false;
-  for (const store::MetadataStore::Change& change : changes) changed |= take_one(change);
+  const bool one_by_one = changes.size() <= ChangeLog::together_max;
+  for (const store::MetadataStore::Change& change : changes)
+    changed |= take_one(change, one_by_one);
+  if (changed && !one_by_one && deps_.changes != nullptr && is_loaded_)
+    deps_.changes->add({.what = "overrides changed",
+                        .by = "another server",
+                        .about = {{"count", changes.size()}}});
   if (changed) deps_.changed();
 }
 
-bool OverrideRegistry::take_one(const store::MetadataStore::Change& change) {
+bool OverrideRegistry::take_one(const store::MetadataStore::Change& change, bool told) {
   std::string why;
   const auto id = parse_id(change.name);
   std::optional<OverrideRequest> asked;
+  told = told && deps_.changes != nullptr && is_loaded_;
+  const auto before = id && told ? find(*id) : std::nullopt;
   if (change.text && (asked = read_persisted(change.name, *change.text, why)))
     why = settle(*asked, deps_.spaces, deps_.limits_max).why;
   {
-    const std::lock_guard lock(mutex_);
-    if (!change.text) return id && erase(*id);
+    std::unique_lock lock(mutex_);
+    if (!change.text) {
+      const bool erased = id && erase(*id);
+      lock.unlock();
+      if (erased && before) tell_other(change_of("override removed", "", *before), before, nullptr);
+      return erased;
+    }
     if (why.empty() && all_.size() >= base::bounds::overrides_max && !all_.contains(*id))
       why = "there are " + std::to_string(base::bounds::overrides_max) + " already";
     if (why.empty()) follow(asked->one);
-    if (why.empty() && put(std::move(asked->one))) return true;
+    if (why.empty() && put(asked->one)) {
+      lock.unlock();
+      if (told) tell_other(change_of("override set", "", asked->one), before, &asked->one);
+      return true;
+    }
   }
   if (why.empty()) why = "too many patterns of its rule begin alike";
   deps_.log->warn("the override {} is kept and not in force: {}", base::printable(change.name, 100),
@@ -174,7 +195,51 @@ std::string OverrideRegistry::text_of(const StoredOverride& one) const {
   return persisted_text(one, deps_.spaces.limits(one.persisted_limits.id()));
 }
 
-OverrideProblem OverrideRegistry::set(std::vector<OverrideRequest>& all, std::vector<bool>& fresh) {
+// What decides of it, without its names.
+wire::Json OverrideRegistry::terms_of(const StoredOverride& one) const {
+  wire::Json json = to_json(one, deps_.spaces, true);
+  for (const char* name : {"id", "dialect", "rule", "actor", "created", "applies"})
+    json.erase(name);
+  return json;
+}
+
+Change OverrideRegistry::change_of(const char* what, const std::string& by,
+                                   const StoredOverride& one) const {
+  Change change{.what = what, .by = by};
+  const wire::Json json = to_json(one, deps_.spaces, true);
+  for (const char* name : {"id", "dialect", "rule", "actor"})
+    if (json.contains(name)) change.about[name] = json[name];
+  return change;
+}
+
+// What another server did, which the metadata store tells; not of what stood there at the start,
+// and not of this server's own changes, which it tells as well.
+void OverrideRegistry::tell_other(Change change, const std::optional<StoredOverride>& before,
+                                  const StoredOverride* after) const {
+  if (before) change.before = terms_of(*before);
+  if (after != nullptr) change.after = terms_of(*after);
+  if (change.before == change.after) return;
+  change.by = "another server";
+  deps_.changes->add(std::move(change));
+}
+
+// `some`: the first of them.
+void OverrideRegistry::tell_ended(const std::vector<StoredOverride>& some, size_t count) {
+  if (deps_.changes == nullptr || !is_loaded_) return;
+  for (const StoredOverride& one : some) {
+    Change change = change_of("override expired", "its end", one);
+    change.before = terms_of(one);
+    deps_.changes->add(std::move(change));
+  }
+  if (count <= some.size()) return;
+  Change rest{.what = "overrides expired", .by = "their end"};
+  rest.about["count"] = count - some.size();
+  deps_.changes->add(std::move(rest));
+}
+
+OverrideProblem OverrideRegistry::set(std::vector<OverrideRequest>& all, std::vector<bool>& fresh,
+                                      const std::string& by) {
+  std::vector<Change> told;
   {
     const std::lock_guard order(watching_->order);
     {
@@ -203,16 +268,31 @@ OverrideProblem OverrideRegistry::set(std::vector<OverrideRequest>& all, std::ve
       if (written != store::MetadataStore::Written::yes) return not_persisted(written, problem);
     }
     const std::lock_guard lock(mutex_);
+    const bool one_by_one = deps_.changes != nullptr && all.size() <= ChangeLog::together_max;
     for (const OverrideRequest& asked : all) {
-      fresh.push_back(!all_.contains(asked.one.id()));
+      const auto old = all_.find(asked.one.id());
+      fresh.push_back(old == all_.end());
+      if (one_by_one) {
+        told.push_back(change_of("override set", by, asked.one));
+        if (old != all_.end()) told.back().before = terms_of(old->second);
+        told.back().after = terms_of(asked.one);
+      }
       SLUICE_CHECK(put(asked.one));  // there was room, and nobody else changes anything
     }
   }
   deps_.changed();
+  if (deps_.changes == nullptr) return {};
+  if (all.size() > ChangeLog::together_max) {
+    told.push_back({.what = "overrides set", .by = by});
+    told.back().about = {{"count", all.size()},
+                         {"first", id_text(all.front().one.id())},
+                         {"last", id_text(all.back().one.id())}};
+  }
+  for (Change& change : told) deps_.changes->add(std::move(change));
   return {};
 }
 
-OverrideProblem OverrideRegistry::remove(uint64_t id, StoredOverride& was) {
+OverrideProblem OverrideRegistry::remove(uint64_t id, StoredOverride& was, const std::string& by) {
   {
     const std::lock_guard order(watching_->order);
     const auto known = find(id);
@@ -228,6 +308,10 @@ OverrideProblem OverrideRegistry::remove(uint64_t id, StoredOverride& was) {
     erase(id);
   }
   deps_.changed();
+  if (deps_.changes == nullptr) return {};
+  Change change = change_of("override removed", by, was);
+  change.before = terms_of(was);
+  deps_.changes->add(std::move(change));
   return {};
 }
 
@@ -368,7 +452,8 @@ void OverrideRegistry::write_some(base::Time now) {
 
 // Those whose time has passed no longer decide. False: there are none.
 bool OverrideRegistry::end_some(base::Time now) {
-  const std::lock_guard lock(mutex_);
+  std::vector<StoredOverride> told;
+  std::unique_lock lock(mutex_);
   size_t count = 0;
   for (; !ends_.empty() && count < ended_per_round_max; ++count) {
     const auto [until_us, id] = *ends_.begin();
@@ -376,7 +461,10 @@ bool OverrideRegistry::end_some(base::Time now) {
     const StoredOverride& one = all_.at(id);
     table_.remove(one.rule->id, one.values());
     ended_.insert(ends_.extract(ends_.begin()));
+    if (deps_.changes != nullptr && told.size() < ChangeLog::together_max) told.push_back(one);
   }
+  lock.unlock();
+  tell_ended(told, count);
   return count > 0;
 }
 

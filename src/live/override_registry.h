@@ -12,6 +12,7 @@
 
 #include <spdlog/logger.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +28,7 @@
 
 #include "base/bounds.h"
 #include "base/clock.h"
+#include "live/change_log.h"
 #include "live/live_policy.h"
 #include "live/override_text.h"
 #include "metrics/page.h"
@@ -48,6 +50,7 @@ class OverrideRegistry final : public metrics::Source {
     std::function<void()> changed = [] {};
     std::shared_ptr<spdlog::logger> log = {};
     size_t limits_max = base::bounds::override_limits_max;
+    ChangeLog* changes = nullptr;  // is told of each change; null: nobody is
   };
   explicit OverrideRegistry(Deps deps);
   ~OverrideRegistry() override;
@@ -67,9 +70,11 @@ class OverrideRegistry final : public metrics::Source {
 
   // Sets all of them or none; they are settled, and `created` is set, here. `fresh`: which of them
   // are new, not in another one's place.
-  OverrideProblem set(std::vector<OverrideRequest>& all, std::vector<bool>& fresh);
+  // `by`: as Change::by.
+  OverrideProblem set(std::vector<OverrideRequest>& all, std::vector<bool>& fresh,
+                      const std::string& by = {});
   // 404: there is none; else as it was.
-  OverrideProblem remove(uint64_t id, StoredOverride& was);
+  OverrideProblem remove(uint64_t id, StoredOverride& was, const std::string& by = {});
   std::optional<StoredOverride> find(uint64_t id) const;
 
   // Those that `wanted` says yes to, by rising id from behind `after` on (0: from the first), at
@@ -107,9 +112,14 @@ class OverrideRegistry final : public metrics::Source {
   bool follow_some();
   void write_some(base::Time now);
   std::string text_of(const StoredOverride& one) const;
+  Change change_of(const char* what, const std::string& by, const StoredOverride& one) const;
+  wire::Json terms_of(const StoredOverride& one) const;
+  void tell_other(Change change, const std::optional<StoredOverride>& before,
+                  const StoredOverride* after) const;
+  void tell_ended(const std::vector<StoredOverride>& some, size_t count);
   const std::unordered_map<uint64_t, uint32_t>& live_rules(const LivePolicy& policy) const;
   void take(std::span<const store::MetadataStore::Change> changes);
-  bool take_one(const store::MetadataStore::Change& change);
+  bool take_one(const store::MetadataStore::Change& change, bool told);
 
   // What a metadata store calls, which outlives the registry. Every change is made with its `order`
   // held.
@@ -136,6 +146,7 @@ class OverrideRegistry final : public metrics::Source {
   std::unordered_map<uint64_t, Ruled> rules_;
   size_t merged_ = 0;  // overrides that replace only some limits of their rules
   std::unordered_set<uint64_t> unwritten_;  // whose kept text has not the limits that hold
+  std::atomic<bool> is_loaded_{false};      // what is kept is read: from here on all is a change
   uint64_t followed_ = 0;                   // generation that all are merged with, or are being
   std::optional<uint64_t> follow_after_;    // while they are: the last id that is
   // After a metadata store failed; housekeeping's.

@@ -29,6 +29,12 @@ milliseconds since(steady_clock::time_point begin) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
 }
 
+wire::Json terms_of(const LivePolicy& policy) {
+  return {{"generation", policy.generation},
+          {"hash", hash_text(policy.hash)},
+          {"rules", policy.rules->written()}};
+}
+
 base::Diagnostics first_of(base::Diagnostics all) {
   if (all.size() > told_max) all.resize(told_max);
   return all;
@@ -45,13 +51,14 @@ std::string to_text(const LivePolicy& policy) {
 Reloader::Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
                    std::vector<std::string> files, Publish publish,
                    std::shared_ptr<spdlog::logger> log, milliseconds interval,
-                   base::Diagnostics told)
+                   base::Diagnostics told, ChangeLog* changes)
     : live_(std::make_shared<const LivePolicy>(*live)),
       load_(std::move(load)),
       files_(std::move(files)),
       live_told_(first_of(std::move(told))),
       publish_(std::move(publish)),
       log_(std::move(log)),
+      changes_(changes),
       interval_(interval) {}
 
 Reloader::~Reloader() {
@@ -69,7 +76,11 @@ std::optional<std::string> Reloader::start() {
   return std::nullopt;
 }
 
-uint64_t Reloader::request() {
+uint64_t Reloader::request(const std::string& by) {
+  {
+    const std::lock_guard lock(by_mutex_);
+    by_ = by;
+  }
   const uint64_t number = ++requests_;
   asked_ = true;
   wake();
@@ -187,10 +198,14 @@ void Reloader::reload(Cause cause) {
   if (stopping_) return;
   if (loaded.rules && loaded.hash) {
     log_->debug("policy read in {} ms", since(begin).count());
-    return go_live(std::move(loaded), answered);
+    return go_live(std::move(loaded), answered, cause);
   }
   if (!loaded.hash || *loaded.hash != live_->hash) {
-    log_refused(loaded, cause);
+    if (log_refused(loaded, cause))
+      tell_change(
+          "policy refused", cause, terms_of(*live_),
+          {{"why", loaded.diagnostics.empty() ? "" : base::to_string(loaded.diagnostics.front())},
+           {"diagnostics", loaded.diagnostics.size()}});
     return record(Reading::Outcome::refused, answered, loaded.diagnostics);
   }
   if (cause == Cause::request)
@@ -226,17 +241,31 @@ void Reloader::tell(const base::Diagnostics& all) {
 }
 
 // Once, however often the same files are looked at.
-void Reloader::log_refused(const Loaded& loaded, Cause cause) {
+bool Reloader::log_refused(const Loaded& loaded, Cause cause) {
   std::vector<std::string> reasons;
   for (const auto& d : loaded.diagnostics) reasons.push_back(base::to_string(d));
-  if (cause == Cause::files && reasons == refused_for_) return;
+  if (cause == Cause::files && reasons == refused_for_) return false;
   refused_for_ = std::move(reasons);
   tell(loaded.diagnostics);
   log_->error("policy refused; live stays generation {}", to_text(*live_));
+  return true;
+}
+
+void Reloader::tell_change(const char* what, Cause cause, wire::Json before, wire::Json after) {
+  if (changes_ == nullptr) return;
+  Change change{.what = what, .by = "files"};
+  if (cause == Cause::request) {
+    const std::lock_guard lock(by_mutex_);
+    change.by = by_;
+  }
+  change.about["files"] = files_;
+  change.before = std::move(before);
+  change.after = std::move(after);
+  changes_->add(std::move(change));
 }
 
 // Waits until nobody but this thread holds rules of the old generation, then frees them.
-void Reloader::go_live(Loaded loaded, uint64_t answered) {
+void Reloader::go_live(Loaded loaded, uint64_t answered, Cause cause) {
   refused_for_.clear();
   files_ = std::move(loaded.files);
   interval_ = loaded.interval;
@@ -246,6 +275,7 @@ void Reloader::go_live(Loaded loaded, uint64_t answered) {
       live_, std::make_shared<const LivePolicy>(LivePolicy{
                  loaded.rules, *loaded.hash, live_->generation + 1, loaded.names, loaded.users}));
   publish_(live_);
+  tell_change("policy loaded", cause, terms_of(*old), terms_of(*live_));
   const auto begin = steady_clock::now();
   bool recorded = false;  // a caller that waits for it is not to wait for a stuck one
   for (bool told = false; old->rules.use_count() > 1;) {

@@ -11,11 +11,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "live/change_log.h"
 #include "live/file_watch.h"
 #include "live/live_policy.h"
 #include "live/reload_history.h"
@@ -35,16 +37,18 @@ class Reloader {
   using Publish = std::function<void(std::shared_ptr<const LivePolicy>)>;
 
   // `live` is the policy that is live. `load`, `files`, `interval`, `told`: as in Policy.
+  // changes: is told of policies that go live or are refused; null: nobody is.
   Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
            std::vector<std::string> files, Publish publish, std::shared_ptr<spdlog::logger> log,
-           std::chrono::milliseconds interval = {}, base::Diagnostics told = {});
+           std::chrono::milliseconds interval = {}, base::Diagnostics told = {},
+           ChangeLog* changes = nullptr);
   ~Reloader();
 
   // Says what could not be had.
   std::optional<std::string> start();
   // Reads the policy again now, changed or not, and says what came of it. Returns the number that
-  // `readings` answers.
-  uint64_t request();
+  // `readings` answers. by: as Change::by.
+  uint64_t request(const std::string& by);
   const ReloadHistory& history() const { return history_; }
   // Waits for a reading that is under way.
   void stop();
@@ -61,9 +65,10 @@ class Reloader {
   Loaded load_patiently(Cause& cause);
   bool watch(const std::vector<std::string>& files);
   void tell(const base::Diagnostics& all);
-  void log_refused(const Loaded& loaded, Cause cause);
+  bool log_refused(const Loaded& loaded, Cause cause);
+  void tell_change(const char* what, Cause cause, wire::Json before, wire::Json after);
   void record(Reading::Outcome outcome, uint64_t answered, base::Diagnostics all);
-  void go_live(Loaded loaded, uint64_t answered);
+  void go_live(Loaded loaded, uint64_t answered, Cause cause);
   void wake();
 
   std::shared_ptr<const LivePolicy> live_;
@@ -72,6 +77,7 @@ class Reloader {
   base::Diagnostics live_told_;     // the first that was told of it, for who asks again
   const Publish publish_;
   const std::shared_ptr<spdlog::logger> log_;
+  ChangeLog* const changes_;
   std::chrono::milliseconds interval_;
   FileWatch watch_;
   bool watching_ = false;
@@ -79,6 +85,8 @@ class Reloader {
   std::vector<std::string> refused_for_;  // what was told of the policy that lies there now
   int wake_fd_ = -1;
   std::atomic<uint64_t> requests_{0};
+  std::mutex by_mutex_;
+  std::string by_;  // who asked last
   std::atomic<bool> asked_{false}, stopping_{false};
   ReloadHistory history_;
   std::thread thread_;

@@ -70,6 +70,8 @@ struct SettingsFormat {
   // Warns of variables that `sluice serve` does not read; null: there are none to warn of.
   void (*check_environment)(const config::Config& config, const config::CommandIo& io,
                             base::Diagnostics& diagnostics) = nullptr;
+  // They say what requests are answered that no rule applies to; then listeners do not.
+  bool has_unmatched = false;
 };
 
 }  // namespace sluice::protocol

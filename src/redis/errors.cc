@@ -56,6 +56,22 @@ Error error_of(std::string_view text) {
   return Error::store;
 }
 
+bool is_of_cluster(std::string_view text) {
+  constexpr std::array<std::string_view, 6> signs{"CROSSSLOT ",
+                                                  "CLUSTERDOWN ",
+                                                  "ERR SELECT is not allowed in cluster mode",
+                                                  "it says ERR SELECT is not allowed in cluster",
+                                                  "ERR Script attempted to access a non local key",
+                                                  "ERR Script attempted to access keys that do"};
+  text = unwrapped(text);
+  if (std::any_of(signs.begin(), signs.end(), [&](auto sign) { return text.starts_with(sign); }))
+    return true;
+  // "MOVED 3999 127.0.0.1:6381"
+  constexpr std::string_view moved = "MOVED ";
+  return text.starts_with(moved) && text.size() > moved.size() && text[moved.size()] >= '0' &&
+         text[moved.size()] <= '9';
+}
+
 std::string problem_of(const net::Stream& stream, int error) {
   const char* remedy = "";
   if (stream.fault() == net::TlsFault::wrong_host)

@@ -46,5 +46,19 @@ TEST(Errors, OfAScriptsCommandsAreUnwrapped) {
   EXPECT_EQ(error_of("ERR no such thing as @user_script: 1: -READONLY"), Error::store);
 }
 
+TEST(Errors, OfANodeOfAClusterAreToldApart) {
+  for (const char* text :
+       {"MOVED 3999 127.0.0.1:6381", "CROSSSLOT Keys in request don't hash to the same slot",
+        "CLUSTERDOWN Hash slot not served", "ERR SELECT is not allowed in cluster mode",
+        "ERR Script attempted to access a non local key in a cluster node",
+        "ERR Error running script (call to f_0a9a): @user_script:4: @user_script: 4: -CROSSSLOT "
+        "Keys in request"})
+    EXPECT_TRUE(is_of_cluster(text)) << text;
+  // A key may hold any words.
+  for (const char* text : {"", "MOVED ", "MOVED away", "WRONGTYPE key MOVED 1 a:2",
+                           "FOREIGN; key CROSSSLOT ", "ERR cluster support disabled"})
+    EXPECT_FALSE(is_of_cluster(text)) << text;
+}
+
 }  // namespace
 }  // namespace sluice::redis

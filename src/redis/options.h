@@ -20,6 +20,7 @@ struct Options {
   // is used.
   std::vector<Node> nodes{{"localhost", default_port}};
   std::string username, password;  // empty: none
+  std::string password_file;       // holds the password; empty: none does
   bool tls = false;
   int database = 0;
   std::string key_prefix = "sluice:";  // of all keys but those that are shared with Divvy
@@ -41,7 +42,7 @@ struct Options {
   // there is none.
   struct Second {
     std::vector<Node> nodes;
-    std::string username, password;
+    std::string username, password, password_file;
     bool tls = false;
     int database = 0;
     friend bool operator==(const Second&, const Second&) = default;

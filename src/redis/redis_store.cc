@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/printable.h"
 #include "redis/scan.h"
 
 namespace sluice::redis {
@@ -150,6 +151,25 @@ store::Stats RedisStore::stats() const {
   store::Stats stats = shared_.table->stats();
   stats.waiting += shared_.waiting.load(std::memory_order_relaxed);
   return stats;
+}
+
+std::string RedisStore::why_degraded() const {
+  if (shared_.is_cluster())
+    return name_of(shared_.options.nodes.front()) +
+           " is a node of a Redis Cluster, where requests fail that sluice needs; name another "
+           "Redis in store.redis.nodes";
+  size_t down = 0, up = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [completions, client] : clients_)
+      ++(client->connection().state() == ConnectionState::up ? up : down);
+  }
+  if (up > 0 || down == 0) return {};
+  std::string why = "Redis cannot be asked: none of " + std::to_string(down) +
+                    (down == 1 ? " connection" : " connections") + " to it is up";
+  if (const std::string told = shared_.told(); !told.empty())
+    why += " (" + base::printable(told, 256) + ")";
+  return why + "; requests are answered as their rules' on_store_error says";
 }
 
 void RedisStore::collect(metrics::Page& page) const {

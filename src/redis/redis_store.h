@@ -57,6 +57,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   store::Stats stats() const override;
   std::string_view message_for(request::Error error) const override;
 
+  std::string why_degraded() const override;
   void collect(metrics::Page& page) const override;
 
   // What is kept beside the counters; as long as the store.

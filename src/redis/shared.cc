@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "redis/errors.h"
 
 namespace sluice::redis {
 
@@ -53,7 +54,26 @@ void Shared::resolve() {
   }
 }
 
+std::string Shared::told() const {
+  const std::lock_guard lock(mutex_);
+  return told_;
+}
+
+// Told once: all that fails after it fails for that.
+void Shared::look_for_cluster(std::string_view text) {
+  if (is_cluster() || !is_of_cluster(text) || is_cluster_.exchange(true)) return;
+  if (log_)
+    log_->error(
+        "redis: {} is a node of a Redis Cluster, where requests fail that sluice needs; name a "
+        "Redis that is not one, or a primary and its replicas, in store.redis.nodes",
+        base::printable(name_of(options.nodes.front()), logged_bytes_max));
+}
+
 void Shared::tell(bool good, const std::string& text) {
+  // Behind what it was asked for, or who says it, stand its own words.
+  constexpr std::string_view colon = ": ";
+  if (const size_t at = text.find(colon); !good && at != text.npos)
+    look_for_cluster(std::string_view(text).substr(at + colon.size()));
   {
     const std::lock_guard lock(mutex_);
     if (told_ == text) return;  // another worker has said so
@@ -66,6 +86,7 @@ void Shared::tell(bool good, const std::string& text) {
 }
 
 void Shared::log_refusal(std::string_view text) {
+  look_for_cluster(text);
   const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
                              std::chrono::steady_clock::now().time_since_epoch())
                              .count();

@@ -42,6 +42,10 @@ class Shared {
   void tell(bool good, const std::string& text);
   // A command that Redis refused; not more than one in a second.
   void log_refusal(std::string_view text);
+  // What was told last, good or bad; empty: nothing yet.
+  std::string told() const;
+  // Has it said something that only a node of a Redis Cluster says?
+  bool is_cluster() const { return is_cluster_.load(std::memory_order_relaxed); }
 
   // A limit as it holds for this server alone: its share, but a unit at least. Of a list, with its
   // number, takes no lock. (One without a number is nobody's to share: it has no counter.)
@@ -72,7 +76,10 @@ class Shared {
 
  private:
   const std::shared_ptr<spdlog::logger> log_;
-  std::mutex mutex_;
+  void look_for_cluster(std::string_view text);
+
+  std::atomic<bool> is_cluster_{false};
+  mutable std::mutex mutex_;
   std::string told_;
   int64_t refusal_s_ = 0;
   uint64_t refusals_ = 0;

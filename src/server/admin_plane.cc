@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "admin/changes_api.h"
 #include "admin/overrides_api.h"
 #include "base/bounds.h"
 #include "base/check.h"
@@ -11,7 +12,8 @@ namespace sluice::server {
 
 void AdminPlane::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                          live::OverrideRegistry* overrides, std::vector<std::string> files,
-                         const store::Catalog& store, base::Clock& clock, log::Log& log) {
+                         const store::Catalog& store, base::Clock& clock, log::Log& log,
+                         live::ChangeLog& changes) {
   log_control_ = std::make_unique<admin::LogControl>(log, options.denials_every);
   server_info_ = std::make_unique<admin::ServerInfo>(
       live, reloader == nullptr ? nullptr : &reloader->history(), store, options.admin.version);
@@ -43,7 +45,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
   }
   const bool http = std::any_of(options.listeners.begin(), options.listeners.end(),
                                 [](const auto& l) { return l.service.is_http(); });
-  if (!http) return;
+  if (!http && options.admin_socket.empty()) return;
   admin_ = std::make_unique<admin::Admin>(
       options.admin, admin::Admin::Deps{live, server_stats_, sources_, reloader, std::move(files)});
   admin_->add_check([this]() -> std::optional<std::string> {
@@ -55,6 +57,10 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
     std::string why = store.why_not_ready();
     return why.empty() ? std::nullopt : std::optional(std::move(why));
   });
+  admin_->add_degraded_check([&store]() -> std::optional<std::string> {
+    std::string why = store.why_degraded();
+    return why.empty() ? std::nullopt : std::optional(std::move(why));
+  });
   if (overrides != nullptr) admin::add_overrides(*admin_, *overrides, live);
   admin_->add({.method = "GET", .path = "/v1/log", .handler = [this](const admin::Admin::Call&) {
                  return log_control_->get();
@@ -62,10 +68,12 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
   admin_->add({.method = "PUT",
                .path = "/v1/log",
                .body_bytes_max = base::bounds::admin_small_body_bytes_max,
-               .handler = [this](const admin::Admin::Call& c) {
-                 return log_control_->put(c.request, *admin_);
+               .handler = [this, &changes](const admin::Admin::Call& c) {
+                 return log_control_->put(c.request, *admin_, c.by, changes);
                }});
+  admin::add_changes(*admin_, changes);
   const bool asks =
+      !options.admin_socket.empty() ||
       std::any_of(options.listeners.begin(), options.listeners.end(),
                   [](const auto& l) { return l.service.kind == Service::Kind::admin; });
   if (asks) {
@@ -77,7 +85,8 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
                    return top_board_->answer(call.request, *admin_);
                  }});
   }
-  for (const auto& [service, host, port, timeouts] : options.listeners) {
+  for (const ListenerOptions& listener : options.listeners) {
+    const Service& service = listener.service;
     if (service.kind != Service::Kind::page) continue;
     const protocol::Metrics& metrics = *protocol::describe(service.protocol).metrics;
     pages_.push_back({service, metrics.make_page(metrics_deps(service.protocol), service.path)});

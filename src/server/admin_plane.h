@@ -22,6 +22,7 @@
 #include "metrics/process.h"
 #include "metrics/statsd.h"
 #include "net/listener.h"
+#include "net/unix_listener.h"
 #include "server/options.h"
 
 namespace sluice::server {
@@ -34,7 +35,8 @@ class AdminPlane {
   // All of it outlives this; `reloader` and `overrides` may be null.
   void prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                live::OverrideRegistry* overrides, std::vector<std::string> files,
-               const store::Catalog& store, base::Clock& clock, log::Log& log);
+               const store::Catalog& store, base::Clock& clock, log::Log& log,
+               live::ChangeLog& changes);
   // What else is to be collected; outlives this.
   void add_source(const metrics::Source& source) { sources_.add(source); }
   engine::DenialSampler& denials() { return log_control_->denials(); }
@@ -50,6 +52,9 @@ class AdminPlane {
   bool take(int fd, const Service& service);
   // Of the connections that `take` would own.
   net::Listener::Owner http_owner();
+  // Also serves the admin port at that socket, until `stop`, before which it stays.
+  void serve(const net::UnixListener& listener) { http_->serve(listener.fd(), *admin_); }
+  bool serves_http() const { return http_ != nullptr; }
   bool has_admin() const { return admin_ != nullptr; }
   admin::Admin& admin() { return *admin_; }
 

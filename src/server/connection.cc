@@ -39,6 +39,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
       stream_(net::Stream::accepted(fd, accepted.tls)),
       session_(make_session(worker, accepted)),
       protocol_(accepted.protocol) {
+  set_unmatched(accepted.unmatched);
   auto small = worker_.lend(Worker::small_buffer_bytes, *this);
   in_ = std::move(small->bytes);
   in_capacity_ = small->capacity;

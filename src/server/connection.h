@@ -18,6 +18,7 @@
 #include "net/poller.h"
 #include "net/stream.h"
 #include "request/session.h"
+#include "request/unmatched.h"
 #include "server/age_list.h"
 #include "server/options.h"
 
@@ -31,6 +32,7 @@ struct Accepted {
   net::Timeouts timeouts = {};
   net::TlsContext* tls = nullptr;  // outlives the worker; null: the bytes are plain
   request::Peer peer = {};         // what its session is told
+  request::Unmatched unmatched = {};
 };
 
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,

@@ -19,6 +19,7 @@
 #include "metrics/page.h"
 #include "net/listener_options.h"
 #include "request/space.h"
+#include "request/unmatched.h"
 #include "server/service.h"
 #include "store/metadata_store.h"
 
@@ -29,6 +30,7 @@ struct ListenerOptions {
   std::string host = "::";  // as the next two in net::Endpoint
   uint16_t port = 0;
   net::Timeouts timeouts = {};
+  request::Unmatched unmatched = {};  // what takes and waits are answered that no rule applies to
 };
 
 struct Options {
@@ -45,6 +47,9 @@ struct Options {
   size_t store_files = 0, redis_files = 0;
   uint64_t denials_every = 0;  // every Nth is logged; 0: none
   admin::AdminOptions admin = {};
+  // The path of a UNIX socket that the admin port is served at as well; empty: none.
+  std::string admin_socket = {};
+  bool is_admin_socket_wanted = false;  // without it the server does not start
   std::optional<admin::StatsdOptions> statsd = {};
   // What else metrics are collected from: stores. Outlives the server.
   std::vector<const metrics::Source*> sources = {};

@@ -82,10 +82,10 @@ TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
       },
       quiet_log());
   ASSERT_EQ(reloader.start(), std::nullopt);
-  reloader.request();
+  reloader.request("a test");
   first.get_future().wait();
   EXPECT_EQ(live.current()->generation, 2u);
-  reloader.request();
+  reloader.request("a test");
   std::this_thread::sleep_for(50ms);
   EXPECT_EQ(rules.made(), 2u) << "the first generation is still held";
   EXPECT_TRUE(rules.freed_by().empty());
@@ -147,8 +147,8 @@ TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
                                                       {Outcome::live, "of the second"},
                                                       {Outcome::unchanged, "of the second"}};
   for (const auto& [outcome, message] : expected) {
-    const auto reading =
-        reloader.history().await(reloader.request(), std::chrono::steady_clock::now() + 25s);
+    const auto reading = reloader.history().await(reloader.request("a test"),
+                                                  std::chrono::steady_clock::now() + 25s);
     ASSERT_TRUE(reading);
     EXPECT_EQ(reading->outcome, outcome);
     ASSERT_EQ(reading->diagnostics.size(), 100u);
@@ -171,7 +171,7 @@ TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
       },
       quiet_log());
   ASSERT_EQ(reloader.start(), std::nullopt);
-  reloader.request();
+  reloader.request("a test");
   published.get_future().wait();
   reloader.stop();
   EXPECT_EQ(held->generation, 1u);

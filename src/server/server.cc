@@ -58,13 +58,15 @@ struct Server::Impl {
         log(l.logger(LogModule::server)),
         policy_log(l.logger(LogModule::policy)),
         requests_log(l.logger(LogModule::requests)),
+        changes(l.logger(LogModule::admin)),
         live(named(std::move(policy.first))) {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr) {
       inline_lists.add_known(*options.spaces);
       overrides.emplace(live::OverrideRegistry::Deps{*options.spaces, live, clock, options.metadata,
-                                                     [this] { on_overrides(); }, policy_log});
+                                                     [this] { on_overrides(); }, policy_log,
+                                                     base::bounds::override_limits_max, &changes});
       collector.emplace(*options.spaces, live, store.catalog(), [this](std::function<void()> done) {
         asio::post(io, [this, done = std::move(done)] {
           live.renew();
@@ -75,12 +77,13 @@ struct Server::Impl {
     }
     admin_plane.add_source(doors);
     admin_plane.prepare(options, live, reloader ? &*reloader : nullptr,
-                        overrides ? &*overrides : nullptr, files, store.catalog(), clock, l);
+                        overrides ? &*overrides : nullptr, files, store.catalog(), clock, l,
+                        changes);
     queries.set_post([this](std::shared_ptr<engine::AdminQuery> query) {
       workers[asked++ % workers.size()]->run_query(std::move(query));
     });
-    counter_routes.emplace(admin::CounterRoutes::Deps{live, queries, clock, store,
-                                                      overrides ? &overrides->table() : nullptr});
+    counter_routes.emplace(admin::CounterRoutes::Deps{
+        live, queries, clock, store, overrides ? &overrides->table() : nullptr, &changes});
     if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
@@ -106,7 +109,7 @@ struct Server::Impl {
       return loaded;
     };
     reloader.emplace(live.current(), load, std::move(policy.files), publish, policy_log,
-                     policy.interval, std::move(policy.diagnostics));
+                     policy.interval, std::move(policy.diagnostics), &changes);
   }
 
   // Metrics count the rules by their names.
@@ -116,9 +119,10 @@ struct Server::Impl {
   }
 
   request::Peer peer_of(int fd, protocol::Protocol protocol) const;
-  void take(int fd, const Service& service, const net::Timeouts& timeouts);
+  void take(int fd, const ListenerOptions& listener);
   bool has_room();
   std::optional<std::string> plan();
+  std::optional<std::string> open_admin_socket();
   void go_live(const std::shared_ptr<const live::LivePolicy>& next);
   void on_overrides();
   void notify_overrides();
@@ -138,6 +142,7 @@ struct Server::Impl {
   const Options options;
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
+  live::ChangeLog changes;
   Doors doors{log};
   AdminPlane admin_plane;
   policy::InlineLists inline_lists;
@@ -160,6 +165,7 @@ struct Server::Impl {
   std::optional<admin::CounterRoutes> counter_routes;
   std::atomic<size_t> asked{0};  // queries
   std::vector<std::unique_ptr<net::Listener>> listeners;
+  std::unique_ptr<net::UnixListener> admin_socket;  // null: there is none
   std::vector<Bound> bound;
   net::FilesPlan files_plan;
   size_t ended = 0;  // workers
@@ -201,9 +207,7 @@ std::optional<std::string> Server::start() {
     for (auto& address : addresses) {
       // Of port 0, one for all addresses of the name.
       if (&address != &addresses.front()) address.port = s.bound.back().port;
-      const auto take = [&s, service = named.service, timeouts = named.timeouts](int fd) {
-        s.take(fd, service, timeouts);
-      };
+      const auto take = [&s, &named](int fd) { s.take(fd, named); };
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
       if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
@@ -212,6 +216,8 @@ std::optional<std::string> Server::start() {
       s.bound.push_back({named.service, s.listeners.back()->address(), s.listeners.back()->port()});
     }
   }
+  if (!s.options.admin_socket.empty())
+    if (auto wrong = s.open_admin_socket(); wrong && s.options.is_admin_socket_wanted) return wrong;
   if (s.overrides)
     if (auto wrong = s.overrides->load()) return wrong;
   base::raise_open_files();
@@ -243,14 +249,23 @@ std::optional<std::string> Server::start() {
   return s.plan();
 }
 
+std::optional<std::string> Server::Impl::open_admin_socket() {
+  std::string problem;
+  admin_socket = net::UnixListener::open(options.admin_socket, problem);
+  if (!admin_socket) {
+    log->warn("commands for the admin port will not find this server by themselves: {}", problem);
+    return problem;
+  }
+  bound.push_back({Service::admin(), options.admin_socket, 0});
+  return {};
+}
+
 // Once all is open that is open without a client.
 std::optional<std::string> Server::Impl::plan() {
-  const net::FilesNeeded needed{
-      .store = options.store_files,
-      .redis = options.redis_files,
-      .http = std::any_of(options.listeners.begin(), options.listeners.end(),
-                          [](const auto& l) { return l.service.is_http(); }),
-      .statsd = options.statsd.has_value()};
+  const net::FilesNeeded needed{.store = options.store_files,
+                                .redis = options.redis_files,
+                                .http = admin_plane.serves_http(),
+                                .statsd = options.statsd.has_value()};
   files_plan = plan_files(base::open_files_max(), base::open_files(), needed);
   if (files_plan.connections > 0) return {};
   return "only " + std::to_string(files_plan.max) + " files may be open, and " +
@@ -267,6 +282,7 @@ bool Server::run() {
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
   s.admin_plane.start(s.files_plan.admin_connections);
+  if (s.admin_socket) s.admin_plane.serve(*s.admin_socket);
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
@@ -277,6 +293,7 @@ bool Server::run() {
   if (s.reloader) s.reloader->stop();
   s.close_house();
   s.admin_plane.stop();
+  s.admin_socket.reset();
   s.log->info("stopped");
   return !s.cut_off;
 }
@@ -302,7 +319,8 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   return peer;
 }
 
-void Server::Impl::take(int fd, const Service& service, const net::Timeouts& timeouts) {
+void Server::Impl::take(int fd, const ListenerOptions& listener) {
+  const Service& service = listener.service;
   if (admin_plane.take(fd, service)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
@@ -311,7 +329,8 @@ void Server::Impl::take(int fd, const Service& service, const net::Timeouts& tim
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  const Accepted accepted{service.protocol, timeouts, nullptr, peer_of(fd, service.protocol)};
+  const Accepted accepted{service.protocol, listener.timeouts, nullptr,
+                          peer_of(fd, service.protocol), listener.unmatched};
   if (served < options.connections_max) return least->adopt(fd, accepted, "");
   doors.turned_away();
   // Being told costs a connection for a moment; a flood beyond that is just closed.
@@ -336,7 +355,7 @@ void Server::Impl::read_again(int number) {
     log->info("signal {}: {}", number,
               options.reopen_log ? "the log's file is opened again" : "the log is in no file");
   else if (reloader)
-    reloader->request();
+    reloader->request("SIGHUP");
   else
     log->info("signal {}: there is no policy to read again", number);
 }

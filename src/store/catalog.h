@@ -93,6 +93,10 @@ class Catalog {
   // Why part of what is asked fails until somebody mends it; empty: nothing does. Any thread; takes
   // no lock.
   virtual std::string why_not_ready() const { return {}; }
+
+  // Why it does not do what it is there for, though requests are still answered (as their rules'
+  // on_store_error says, or from memory alone); empty: it does. Any thread but a worker's.
+  virtual std::string why_degraded() const { return {}; }
 };
 
 }  // namespace sluice::store

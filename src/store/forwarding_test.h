@@ -61,6 +61,7 @@ class Forwarding : public Store, public Committer, public Catalog {
   }
   Stats stats() const override { return inner_.catalog().stats(); }
   std::string why_not_ready() const override { return inner_.catalog().why_not_ready(); }
+  std::string why_degraded() const override { return inner_.catalog().why_degraded(); }
   std::string_view message_for(request::Error error) const override {
     return inner_.message_for(error);
   }

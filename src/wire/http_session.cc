@@ -177,6 +177,7 @@ HttpSession::Received HttpSession::refuse(size_t consumed) {
 void HttpSession::take_head() {
   const Http1Head& head = reader_.head();
   request_ = {};
+  request_.peer = peer_;
   request_.method = head.method;
   request_.path = head.path;
   request_.query = head.query;

@@ -25,6 +25,7 @@ struct HttpRequest {
   // Headers; empty: not there. The host of a target in absolute form is that one's.
   std::string host, origin, sec_fetch_site, sec_fetch_mode, sec_fetch_dest, authorization,
       content_type, accept;
+  std::string peer;  // for people: who sent it, as HttpSession::set_peer
   // Of the body, as the head has it; of a chunked one, whose head does not say, the most that is
   // taken.
   uint64_t body_bytes = 0;
@@ -66,6 +67,8 @@ class HttpSession {
     size_t consumed = 0;
     Found found = Found::nothing;
   };
+  // For people: who is at the other end, "127.0.0.1:4711"; of all requests from here on.
+  void set_peer(std::string peer) { peer_ = std::move(peer); }
   // Not while a request wants its response.
   Received receive(std::string_view in);
 
@@ -90,6 +93,7 @@ class HttpSession {
 
   const size_t body_bytes_max_, chunked_bytes_max_;
   Http1Reader reader_;
+  std::string peer_;
   HttpRequest request_;
   unsigned refusal_status_ = 0;
   std::string refusal_;

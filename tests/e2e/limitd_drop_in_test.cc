@@ -306,7 +306,8 @@ class LimitdAsk : public testing::Test {
     return run({.arguments = all});
   }
   LimitdServer server_{
-      "db: { inMemory: true }\nbuckets: { ip: { size: 10, per_hour: 1 }, fixed: { size: 3 } }\n"};
+      "db: { inMemory: true }\nbuckets: { ip: { size: 10, per_hour: 1 }, fixed: { size: 3 },\n"
+      "           free: { size: 100, unlimited: true } }\n"};
 };
 
 TEST_F(LimitdAsk, SaysTheAnswerInWords) {
@@ -331,6 +332,25 @@ TEST_F(LimitdAsk, SaysTheAnswerInWords) {
   EXPECT_EQ(
       json::parse(ask({"--json", "take", "fixed", "j"}).out),
       json({{"allowed", true}, {"delayed", false}, {"remaining", 2}, {"reset", 0}, {"limit", 3}}));
+}
+
+// Its help says a second; more than the bucket holds is refused at once.
+TEST_F(LimitdAsk, AWaitEndsAfterASecondAndSaysWhatIsNeverThere) {
+  const std::string server = "127.0.0.1:" + std::to_string(server_.port());
+  ASSERT_EQ(ask({"take", "fixed", "w", "3"}).status, 0);
+  Finished done =
+      run({.arguments = {"ask", "limitd", "--server", server, "wait", "fixed", "w", "2"}});
+  EXPECT_EQ(done.status, 2) << done.out;
+  EXPECT_NE(done.err.find("nothing was taken, and --timeout MILLISECONDS waits longer"),
+            std::string::npos)
+      << done.err;
+  done = ask({"wait", "ip", "w", "11"});
+  EXPECT_EQ(done.status, 1) << done.err;
+  EXPECT_EQ(done.out, "denied: 10 of 10 left; 11 are never there, as it holds 10 at most\n");
+  EXPECT_EQ(ask({"take", "fixed", "a", "4"}).out,
+            "denied: 3 of 3 left; 4 are never there, as it holds 3 at most\n");
+  EXPECT_EQ(json::parse(ask({"--json", "wait", "fixed", "a", "4"}).out)["never"], true);
+  EXPECT_EQ(ask({"wait", "free", "a", "101"}).status, 0);  // unlimited
 }
 
 TEST_F(LimitdAsk, LimitdctlHasItsWordsAndStatuses) {

@@ -37,7 +37,9 @@ std::string words_for(const DivvyReply& answer, bool coloured) {
                          ? config::paint("allowed", config::green, coloured) + ": " +
                                std::to_string(answer.remaining) + " left"
                          : config::paint("denied", config::red, coloured) + ": none left";
-  if (seconds < 0) return text + ", and waiting does not help\n";
+  // The protocol has the same words for both.
+  if (seconds < 0)
+    return text + ", and waiting does not help: a rule denies for good, or no rule applies\n";
   return text + (answer.allowed ? ", all of them again " : ", there are more ") + when + "\n";
 }
 

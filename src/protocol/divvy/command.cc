@@ -29,6 +29,8 @@ const std::string footer_of_divvy =
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
     "                 uses it; either one is enough, the other is localhost or 6379\n"
+    "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
+    "                 which the original has no variables for\n"
     "\n"
     "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
     "usage.";
@@ -82,6 +84,16 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
     setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
     config.store.redis = std::move(setting);
   }
+  const auto apply = [&](const char* name, auto set) {
+    const auto text = io.environment(name);
+    base::Diagnostic place;
+    place.subject = name;
+    if (is_set(text)) set(*text, name, place, config, diagnostics);
+  };
+  apply("REDIS_USERNAME", config::set_redis_username);
+  apply("REDIS_PASSWORD", config::set_redis_password);
+  apply("REDIS_PASSWORD_FILE", config::set_redis_password_file);
+  apply("REDIS_TLS", config::set_redis_tls);
   settings_in(config).apply_environment(io, diagnostics);
 }
 
@@ -108,11 +120,16 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy);
   config::Flags flags;
-  std::optional<std::string> host;
+  std::optional<std::string> host, on_store_error;
   bool documented = false;
   arguments.app()
       .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
       ->type_name("ADDRESS");
+  arguments.app()
+      .add_option("--on-store-error", on_store_error,
+                  "What is answered when the store cannot decide, as when Redis is gone:\n"
+                  "error (the default), deny, local (this process decides) or allow")
+      ->type_name("HOW");
   cli::add_policy_flag(arguments.app(), policy_format.flags.front(), documented);
   cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, io)) return *status;
@@ -130,6 +147,11 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   auto policy = std::make_unique<DivvyFiles>(
       base::Setting<std::string>{arguments.positional().front(), "argument"});
   if (documented) policy->matching = {DivvyMatching::documented, "--documented"};
+  if (on_store_error) {
+    base::Diagnostic place;
+    place.subject = "--on-store-error";
+    policy->set("on_store_error", *on_store_error, place.subject, place, diagnostics);
+  }
   config.policy.push_back(
       {number_of(description), base::Cloned<protocol::PolicyFiles>(std::move(policy))});
   config::apply_environment(io, config, diagnostics);

@@ -1,5 +1,7 @@
 #include "protocol/divvy/policy_files.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/hash.h"
@@ -16,8 +18,12 @@ class DivvyTexts final : public protocol::PolicyTexts {
  public:
   // `name` stands for the file in messages. Without a format it is told with the rules; without a
   // text there are none.
-  DivvyTexts(std::string name, std::optional<DivvyFormat> format, DivvyMatching matching)
-      : name_(std::move(name)), format_(format), matching_(matching) {}
+  DivvyTexts(std::string name, std::optional<DivvyFormat> format, DivvyMatching matching,
+             request::OnError on_store_error = request::OnError::error)
+      : name_(std::move(name)),
+        format_(format),
+        matching_(matching),
+        on_store_error_(on_store_error) {}
 
   void set_text(std::string text) {
     digests.push_back(base::digest(text));
@@ -33,13 +39,15 @@ class DivvyTexts final : public protocol::PolicyTexts {
                        "name it .ini or .json, in small letters, after what it holds", diagnostics);
       return;
     }
-    if (text_) read_divvy(*text_, *format_, matching_, name_, spaces, rules, diagnostics);
+    if (text_)
+      read_divvy(*text_, *format_, matching_, name_, spaces, rules, diagnostics, on_store_error_);
   }
 
  private:
   std::string name_;
   std::optional<DivvyFormat> format_;
   DivvyMatching matching_;
+  request::OnError on_store_error_;
   std::optional<std::string> text_;
 };
 
@@ -65,7 +73,11 @@ DivvyFormat format_of_kind(size_t kind) {
 }
 
 constexpr std::string_view matching_option = "matching", documented = "documented";
-constexpr std::string_view options[] = {matching_option};
+constexpr std::string_view store_error = "on_store_error";
+constexpr std::string_view options[] = {matching_option, store_error};
+constexpr std::array<request::OnError, 4> on_errors{request::OnError::error, request::OnError::deny,
+                                                    request::OnError::local,
+                                                    request::OnError::allow};
 constexpr protocol::PolicyFlag flags[] = {
     {"--documented",
      "Match `*` as Divvy's README says, not as its code does: the key must be\n"
@@ -78,8 +90,18 @@ std::unique_ptr<PolicyFiles> DivvyFiles::clone() const {
   return std::make_unique<DivvyFiles>(*this);
 }
 
-void DivvyFiles::set(std::string_view, std::string_view text, const std::string& origin,
+void DivvyFiles::set(std::string_view option, std::string_view text, const std::string& origin,
                      const base::Diagnostic& place, base::Diagnostics& diagnostics) {
+  if (option == store_error) {
+    const auto named = std::ranges::find(
+        on_errors, text, [](request::OnError one) { return request::name_of(one); });
+    if (named != on_errors.end())
+      on_store_error = {*named, origin};
+    else
+      config::complain(place, "`" + std::string(text) + "` is not an answer",
+                       "write error, deny, local or allow", diagnostics);
+    return;
+  }
   if (text == "code")
     matching = {DivvyMatching::code, origin};
   else if (text == documented)
@@ -92,13 +114,20 @@ void DivvyFiles::set(std::string_view, std::string_view text, const std::string&
 
 std::vector<std::pair<std::string, std::string>> DivvyFiles::options() const {
   const bool code = matching.value == DivvyMatching::code;
-  return {{std::string("matching: ") + (code ? "code" : "documented"), matching.origin}};
+  std::vector<std::pair<std::string, std::string>> lines{
+      {std::string("matching: ") + (code ? "code" : "documented"), matching.origin}};
+  if (on_store_error.value != request::OnError::error)
+    lines.emplace_back(
+        std::string(store_error) + ": " + std::string(request::name_of(on_store_error.value)),
+        on_store_error.origin);
+  return lines;
 }
 
 std::unique_ptr<protocol::PolicyTexts> DivvyFiles::read(protocol::Unusable,
                                                         base::Diagnostics& diagnostics) const {
   const auto format = format_ ? format_ : divvy_format(path.value);
-  auto texts = std::make_unique<DivvyTexts>(path.value, format, matching.value);
+  auto texts =
+      std::make_unique<DivvyTexts>(path.value, format, matching.value, on_store_error.value);
   texts->paths.push_back(path.value);
   if (!format) return texts;
   if (auto text = config::read_file(path.value, diagnostics)) {

@@ -27,6 +27,7 @@ class DivvyFiles final : public protocol::PolicyFiles {
                                               base::Diagnostics& diagnostics) const override;
 
   base::Setting<DivvyMatching> matching{DivvyMatching::code};
+  base::Setting<request::OnError> on_store_error{request::OnError::error};  // of all its rules
 
  private:
   std::optional<DivvyFormat> format_;

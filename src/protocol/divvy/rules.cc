@@ -35,11 +35,16 @@ bool sound_label(std::string_view label) {
          });
 }
 
+// What is said of a file's rules outside of it.
+struct SaidOfAll {
+  DivvyMatching matching;
+  request::OnError on_store_error;
+};
+
 class Validation {
  public:
-  Validation(DivvyMatching matching, request::Spaces& spaces, policy::RuleSet& rules,
-             Report& report)
-      : matching_(matching), spaces_(spaces), rules_(rules), report_(report) {}
+  Validation(const SaidOfAll& said, request::Spaces& spaces, policy::RuleSet& rules, Report& report)
+      : said_(said), spaces_(spaces), rules_(rules), report_(report) {}
 
   void add_all(const std::vector<RawRule>& raws) {
     if (raws.empty()) return;
@@ -70,6 +75,7 @@ class Validation {
     rule.line = raw.place.line;
     if (!raw.actor_field.value.empty()) rule.actor = {raw.actor_field.value};
     rule.comment = raw.comment.value;
+    rule.on_store_error = said_.on_store_error;
     add_conditions(raw, rule);
     check_reachable(raw, rule);
     check_numbers(raw, rule);
@@ -86,8 +92,9 @@ class Validation {
 
   void add_conditions(const RawRule& raw, policy::Rule& rule) {
     for (const auto& [key, value] : raw.operation) {
-      policy::Pattern pattern = matching_ == DivvyMatching::code ? policy::Pattern::loose(value)
-                                                                 : policy::Pattern::wildcard(value);
+      policy::Pattern pattern = said_.matching == DivvyMatching::code
+                                    ? policy::Pattern::loose(value)
+                                    : policy::Pattern::wildcard(value);
       if (pattern.impossible()) {
         report_.warning(raw.place, raw.subject(),
                         "`" + policy::shortened(key + "=" + value, 64) +
@@ -237,7 +244,7 @@ class Validation {
                                     : "did you mean `" + std::string(nearest) + "`?");
   }
 
-  DivvyMatching matching_;
+  const SaidOfAll said_;
   request::Spaces& spaces_;
   policy::RuleSet& rules_;
   Report& report_;
@@ -265,7 +272,7 @@ std::optional<DivvyFormat> divvy_format(std::string_view file_name) {
 
 void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matching,
                 std::string_view file, request::Spaces& spaces, policy::RuleSet& rules,
-                base::Diagnostics& diagnostics) {
+                base::Diagnostics& diagnostics, request::OnError on_store_error) {
   Report report(file, diagnostics);
   if (text.size() > base::bounds::config_bytes_max) {
     report.error({}, {},
@@ -299,7 +306,7 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
     report.error({}, {}, "the file does not define any rules",
                  "add at least a `[default]` rule (INI) or `default` (JSON)");
   }
-  Validation(matching, spaces, rules, report).add_all(raws);
+  Validation({matching, on_store_error}, spaces, rules, report).add_all(raws);
   // The reader's and the validation's findings in the order of the file; what is about the whole of
   // it last.
   std::stable_sort(

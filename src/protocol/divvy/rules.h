@@ -22,9 +22,11 @@ std::optional<DivvyFormat> divvy_format(std::string_view file_name);
 
 // Reads `text` and appends its rules to `rules`. Everything wrong or doubtful is appended to
 // `diagnostics`; with an error among them `rules` is not to be used. `file` is how the user named
-// the file, for messages only.
+// the file, for messages only. `on_store_error` is that of
+// all its rules: the format has no word for it.
 void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matching,
                 std::string_view file, request::Spaces& spaces, policy::RuleSet& rules,
-                base::Diagnostics& diagnostics);
+                base::Diagnostics& diagnostics,
+                request::OnError on_store_error = request::OnError::error);
 
 }  // namespace sluice::divvy

@@ -335,6 +335,7 @@ constinit const protocol::SettingsFormat settings_format = {
     .make = []() -> std::unique_ptr<protocol::Settings> {
       return std::make_unique<HttpSettings>();
     },
+    .has_unmatched = true,
 };
 
 }  // namespace sluice::http

@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* about_ask_limitd =
     "Asks a running server over limitd's protocol, and says its answer in words.\n"
-    "  take    COUNT units now, or none; wait the same once they are there\n"
+    "  take    COUNT units now, or none\n"
+    "  wait    the same, once they are there: for the time of --timeout\n"
     "  put     COUNT units back; without one all, which is also called reset\n"
     "  get     how a bucket stands, taking nothing\n"
     "  status  the buckets whose keys begin with KEY, at most 100\n"
@@ -31,7 +32,6 @@ constexpr const char* footer_of_ask_limitd =
     "reply in time, wrong usage).";
 
 constexpr std::string_view methods_known = "take, wait, put, reset, get, status or ping";
-constexpr const char* timeout_of_wait = "3600000";
 
 std::optional<LimitdMethod> method_named(std::string_view name) {
   if (name == "take") return LimitdMethod::take;
@@ -55,7 +55,18 @@ std::string words_for(const LimitdAnswer::Item& level) {
   return text + ", all of them again within " + base::format_duration(base::seconds(left));
 }
 
-std::string to_words(LimitdMethod method, const LimitdAnswer& answer, bool coloured) {
+bool decides(LimitdMethod method) {
+  return method == LimitdMethod::take || method == LimitdMethod::wait;
+}
+
+// It was refused, and will be however long one waits.
+bool is_never(const LimitdQuestion& question, const LimitdAnswer& answer) {
+  return decides(question.method) && !answer.conformant &&
+         question.count.value_or(1) > answer.level.limit;
+}
+
+std::string to_words(const LimitdQuestion& question, const LimitdAnswer& answer, bool coloured) {
+  const LimitdMethod method = question.method;
   if (method == LimitdMethod::ping) return "pong\n";
   if (method == LimitdMethod::status) {
     std::string text;
@@ -63,8 +74,12 @@ std::string to_words(LimitdMethod method, const LimitdAnswer& answer, bool colou
       text += config::on_screen(item.instance) + ": " + words_for(item) + "\n";
     return text.empty() ? "none\n" : text;
   }
-  std::string text = words_for(answer.level) + "\n";
-  if (method != LimitdMethod::take && method != LimitdMethod::wait) return text;
+  std::string text = words_for(answer.level);
+  if (is_never(question, answer))
+    text += "; " + std::to_string(question.count.value_or(1)) + " are never there, as it holds " +
+            std::to_string(answer.level.limit) + " at most";
+  text += "\n";
+  if (!decides(method)) return text;
   const std::string verdict = answer.conformant ? config::paint("allowed", config::green, coloured)
                                                 : config::paint("denied", config::red, coloured);
   return verdict + (answer.delayed ? " after a wait: " : ": ") + text;
@@ -74,7 +89,8 @@ nlohmann::ordered_json json_of(const LimitdAnswer::Item& level) {
   return {{"remaining", level.remaining}, {"reset", level.reset}, {"limit", level.limit}};
 }
 
-nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) {
+nlohmann::ordered_json json_of(const LimitdQuestion& question, const LimitdAnswer& answer) {
+  const LimitdMethod method = question.method;
   if (method == LimitdMethod::ping) return {{"pong", true}};
   if (method == LimitdMethod::status) {
     auto items = nlohmann::ordered_json::array();
@@ -86,8 +102,8 @@ nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) 
     return {{"items", items}};
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (method == LimitdMethod::take || method == LimitdMethod::wait)
-    json = {{"allowed", answer.conformant}, {"delayed", answer.delayed}};
+  if (decides(method)) json = {{"allowed", answer.conformant}, {"delayed", answer.delayed}};
+  if (is_never(question, answer)) json["never"] = true;
   json.update(json_of(answer.level));
   return json;
 }
@@ -121,6 +137,19 @@ bool read_question(const cli::Words& words, LimitdQuestion& question, std::strin
   return true;
 }
 
+// More units than the bucket holds are never there: a wait for them would end with the deadline
+// only. `get` tells what it holds; whether it is unlimited only a take tells.
+LimitdResult ask_server(const LimitdClient& client, LimitdQuestion question) {
+  if (question.method != LimitdMethod::wait) return client.ask(question);
+  const LimitdResult level = client.ask({LimitdMethod::get, question.type, question.key});
+  if (!level.answer) return level;
+  if (question.count.value_or(1) > level.answer->level.limit) question.method = LimitdMethod::take;
+  LimitdResult result = client.ask(question);
+  if (!result.answer && question.method == LimitdMethod::wait)
+    result.error += "; nothing was taken, and --timeout MILLISECONDS waits longer";
+  return result;
+}
+
 }  // namespace
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
@@ -133,22 +162,18 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   std::string problem;
   if (!read_question(arguments.positional(), question, problem))
     return arguments.misused(problem, io);
-  if (question.method == LimitdMethod::wait && arguments.app().count("--timeout") == 0)
-    options.timeout = timeout_of_wait;
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 
   const auto& [address, timeout] = *target;
   const LimitdClient client(address.host, address.port, timeout);
-  const LimitdResult result = client.ask(question);
+  const LimitdResult result = ask_server(client, question);
   if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
   const LimitdAnswer& answer = *result.answer;
-  io.out << (options.json ? cli::to_text(json_of(question.method, answer))
-                          : to_words(question.method, answer, io.out_colour))
+  io.out << (options.json ? cli::to_text(json_of(question, answer))
+                          : to_words(question, answer, io.out_colour))
          << std::flush;
-  const bool decides =
-      question.method == LimitdMethod::take || question.method == LimitdMethod::wait;
-  return decides && !answer.conformant ? cli::exit_denied : cli::exit_allowed;
+  return decides(question.method) && !answer.conformant ? cli::exit_denied : cli::exit_allowed;
 }
 
 }  // namespace sluice::limitd

@@ -179,6 +179,7 @@ constinit const protocol::SettingsFormat settings_format = {
     .make = []() -> std::unique_ptr<protocol::Settings> {
       return std::make_unique<RespSettings>();
     },
+    .has_unmatched = true,
 };
 
 }  // namespace sluice::resp

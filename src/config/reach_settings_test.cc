@@ -1,0 +1,231 @@
+// Settings of how a Redis is reached, of what a listener answers where no rule applies, and where
+// the admin port's socket is.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "config/operations.h"
+#include "config/settings.h"
+#include "protocol/protocol.h"
+
+namespace sluice::config::reach_settings_test {
+namespace {
+
+struct World {
+  std::map<std::string, std::string> variables;
+  std::ostringstream out, err;
+  CommandIo io{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
+                 const auto at = variables.find(name);
+                 if (at == variables.end()) return std::nullopt;
+                 return at->second;
+               }};
+};
+
+std::string problems(std::string_view text, Config& config) {
+  base::Diagnostics diagnostics;
+  read_config(text, "conf/sluice.yaml", config, diagnostics);
+  std::string all;
+  for (const auto& d : diagnostics) all += base::to_string(d) + "\n";
+  return all;
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+const std::string policy = "policy: [{ divvy: a.ini }]\n";
+const std::string in_file =
+    policy + "store: { redis: { nodes: [\"a:1\"], username: u, password: p, tls: false } }\n";
+
+redis::Options reached(const Config& config) {
+  return config.store.redis_access.over(config.store.redis->value);
+}
+
+TEST(RedisAccess, AFileIsNamedBesideSluiceYaml) {
+  Config config;
+  EXPECT_EQ(problems(policy + "store: { redis: { nodes: [\"a:1\"], password_file: pw, per_second: "
+                              "{ nodes: [\"b:1\"], password_file: /pw2 } } }\n",
+                     config),
+            "");
+  EXPECT_EQ(reached(config).password_file, "conf/pw");
+  EXPECT_EQ(reached(config).second.password_file, "/pw2");
+  const std::string printed = print_config(config);
+  EXPECT_TRUE(has(printed,
+                  "    password_file: \"" + std::filesystem::absolute("conf/pw").string() + "\"\n"))
+      << printed;
+  EXPECT_TRUE(has(printed, "      password_file: \"/pw2\"\n")) << printed;
+  for (const char* both : {"password: a, password_file: b", "password_file: b, password: a"}) {
+    Config other;
+    EXPECT_TRUE(
+        has(problems(policy + "store: { redis: { nodes: [\"a:1\"], " + both + " } }\n", other),
+            "take one of them out"))
+        << both;
+  }
+}
+
+TEST(RedisAccess, FlagsGoBeforeVariablesBeforeTheFile) {
+  Config config;
+  EXPECT_EQ(problems(in_file, config), "");
+  EXPECT_EQ(reached(config).username, "u");
+  World world;
+  base::Diagnostics diagnostics;
+  world.variables = {{"SLUICE_REDIS_USERNAME", "v"},
+                     {"SLUICE_REDIS_PASSWORD_FILE", "file"},
+                     {"SLUICE_REDIS_TLS", "true"}};
+  apply_environment(world.io, config, diagnostics);
+  EXPECT_EQ(reached(config).username, "v");
+  EXPECT_EQ(reached(config).password, "");
+  EXPECT_EQ(reached(config).password_file, "file");
+  EXPECT_TRUE(reached(config).tls);
+  Flags flags;
+  flags.redis_username = "w";
+  flags.redis_password_file = "flag";
+  apply_flags(flags, config, diagnostics);
+  EXPECT_EQ(reached(config).username, "w");
+  EXPECT_EQ(reached(config).password_file, "flag");
+  EXPECT_TRUE(diagnostics.empty());
+  world.variables = {{"SLUICE_REDIS_TLS", "maybe"}};
+  apply_environment(world.io, config, diagnostics);
+  EXPECT_EQ(diagnostics.size(), 1u);
+}
+
+TEST(RedisAccess, WithoutARedisItIsWarnedOf) {
+  Config config;
+  EXPECT_EQ(problems(policy, config), "");
+  World world;
+  base::Diagnostics diagnostics;
+  world.variables = {{"SLUICE_REDIS_PASSWORD", "secret"}};
+  apply_environment(world.io, config, diagnostics);
+  check_store(config, diagnostics);
+  ASSERT_EQ(diagnostics.size(), 1u);
+  EXPECT_EQ(diagnostics[0].severity, base::Diagnostic::Severity::warning);
+  EXPECT_EQ(diagnostics[0].subject, "SLUICE_REDIS_PASSWORD");
+  EXPECT_FALSE(has(print_config(config) + base::to_string(diagnostics[0]), "secret"));
+}
+
+TEST(RedisAccess, APasswordIsReadWithoutItsLineEnd) {
+  const std::string file = testing::TempDir() + "sluice_pw_" + std::to_string(::getpid());
+  std::ofstream(file) << "one\r\n";
+  redis::Options options;
+  base::Diagnostics diagnostics;
+  EXPECT_TRUE(read_redis_passwords(options, diagnostics));
+  EXPECT_EQ(options.password, "");
+  options.password_file = options.second.password_file = file;
+  EXPECT_TRUE(read_redis_passwords(options, diagnostics));
+  EXPECT_EQ(options.password, "one");
+  EXPECT_EQ(options.second.password, "one");
+  std::ofstream(file) << std::string(5000, 'x');
+  EXPECT_FALSE(read_redis_passwords(options, diagnostics));
+  std::filesystem::remove(file);
+  EXPECT_FALSE(read_redis_passwords(options, diagnostics));
+  EXPECT_EQ(diagnostics.size(), 4u);
+}
+
+TEST(Unmatched, IsOfEachListenerAndPrintedBack) {
+  Config config;
+  EXPECT_EQ(problems("listen:\n- { protocol: divvy, address: \"[::]:1\", unmatched: allow }\n"
+                     "- { protocol: divvy, address: \"[::]:2\" }\n" +
+                         policy,
+                     config),
+            "");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[0].value.unmatched, request::Unmatched::allow);
+  EXPECT_EQ(config.listen[1].value.unmatched, request::Unmatched::as_protocol);
+  EXPECT_EQ(config.options().listeners[0].unmatched, request::Unmatched::allow);
+  Config again;
+  EXPECT_EQ(problems(print_config(config), again), "");
+  EXPECT_EQ(again.listen[0].value.unmatched, request::Unmatched::allow);
+}
+
+TEST(Unmatched, WhereItHasNoMeaningItIsRefused) {
+  const auto of = [](const std::string& listener) {
+    Config config;
+    return problems("listen: [{ address: \"[::1]:1\", " + listener + " }]\n" + policy, config);
+  };
+  EXPECT_TRUE(
+      has(of("protocol: divvy, unmatched: maybe"), "`maybe` is not one of allow, deny, error"));
+  EXPECT_TRUE(has(of("protocol: admin, unmatched: allow"), "an admin port, which has no rules"));
+  size_t own = 0;
+  for (const protocol::Description* one : protocol::all()) {
+    if (!has_own_unmatched(number_of(*one))) continue;
+    ++own;
+    const std::string name(one->name);
+    EXPECT_TRUE(has(of("protocol: " + name + ", unmatched: deny"),
+                    "write `" + name + ": { unmatched: deny }`"))
+        << of("protocol: " + name + ", unmatched: deny");
+  }
+  EXPECT_EQ(own, 2u);
+}
+
+TEST(Unmatched, TheFlagIsOfAllThatCanHaveIt) {
+  Config config;
+  base::Diagnostics diagnostics;
+  Flags flags;
+  flags.unmatched = "error";
+  apply_flags(flags, config, diagnostics);
+  EXPECT_TRUE(diagnostics.empty());
+  for (const auto& [listener, origin] : config.listen) {
+    const bool can = listener.protocol && !has_own_unmatched(*listener.protocol);
+    EXPECT_EQ(listener.unmatched,
+              can ? request::Unmatched::error : request::Unmatched::as_protocol);
+  }
+  std::erase_if(config.listen, [](const auto& one) {
+    return one.value.protocol && !has_own_unmatched(*one.value.protocol);
+  });
+  apply_flags(flags, config, diagnostics);
+  EXPECT_EQ(diagnostics.size(), 1u);
+}
+
+TEST(AdminSocket, IsWhereTheFoldersOfTheEnvironmentSay) {
+  World world;
+  Config config;
+  const std::string name = "/sluice-" + std::to_string(::getpid()) + ".sock";
+  world.variables = {{"XDG_RUNTIME_DIR", "/run/user/1/"}};
+  EXPECT_EQ(admin_socket_of(config, world.io), "") << "it has an admin port";
+  std::erase_if(config.listen, [](const auto& one) { return !one.value.protocol; });
+  EXPECT_EQ(admin_socket_of(config, world.io), "/run/user/1" + name);
+  world.variables["RUNTIME_DIRECTORY"] = "/run/sluice:/run/other";
+  EXPECT_EQ(admin_socket_of(config, world.io), "/run/sluice" + name);
+  world.variables = {{"RUNTIME_DIRECTORY", "relative"}};
+  EXPECT_EQ(admin_socket_of(config, world.io), "");
+  world.variables = {{"XDG_RUNTIME_DIR", "/run/user/1"}};
+  base::Diagnostics diagnostics;
+  set_admin("off", "--admin", {}, config, diagnostics);
+  EXPECT_EQ(admin_socket_of(config, world.io), "");
+  set_admin("/a/b.sock", "--admin", {}, config, diagnostics);
+  EXPECT_EQ(admin_socket_of(config, world.io), "/a/b.sock");
+  set_admin("127.0.0.1:1", "--admin", {}, config, diagnostics);
+  EXPECT_EQ(admin_socket_of(config, world.io), "");
+  EXPECT_TRUE(diagnostics.empty());
+}
+
+TEST(AdminSocket, ThoseThatStandThereAreFound) {
+  const std::string folder = testing::TempDir() + "sluice_sockets_" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  World world;
+  world.variables = {{"XDG_RUNTIME_DIR", folder}, {"RUNTIME_DIRECTORY", folder}};
+  EXPECT_TRUE(admin_sockets(world.io).empty());
+  std::ofstream(folder + "/sluice-1.sock") << "not a socket";
+  const std::string path = folder + "/sluice-2.sock";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(admin_sockets(world.io), std::vector<std::string>{path});
+  ::close(fd);
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(admin_sockets(world.io).empty());
+}
+
+}  // namespace
+}  // namespace sluice::config::reach_settings_test

@@ -1,0 +1,37 @@
+#include "engine/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include "base/bounds.h"
+
+namespace sluice::engine {
+namespace {
+
+TEST(Verdict, a_listener_says_what_a_take_is_answered_that_no_rule_applies_to) {
+  using request::Unmatched;
+  using request::Verb;
+  request::Verdict verdict;
+  EXPECT_TRUE(is_unmatched(Verb::take, verdict));
+  EXPECT_TRUE(is_unmatched(Verb::wait, verdict));
+  EXPECT_FALSE(is_unmatched(Verb::peek, verdict));
+  EXPECT_FALSE(is_unmatched(Verb::put, verdict));
+  answer_unmatched(Unmatched::as_protocol, verdict);
+  EXPECT_TRUE(is_unmatched(Verb::take, verdict));
+  request::Verdict allowed = verdict, denied = verdict, failed = verdict;
+  answer_unmatched(Unmatched::allow, allowed);
+  answer_unmatched(Unmatched::deny, denied);
+  answer_unmatched(Unmatched::error, failed);
+  // As the rules `unlimited: true` and `deny: true` have it.
+  EXPECT_TRUE(allowed.matched && allowed.allowed);
+  EXPECT_EQ(allowed.tightest->remaining, base::bounds::quota_max);
+  EXPECT_EQ(allowed.limit->algorithm, limit::Algorithm::unlimited);
+  EXPECT_TRUE(denied.matched && !denied.allowed);
+  EXPECT_EQ(denied.more_after, base::never);
+  EXPECT_EQ(denied.limit->algorithm, limit::Algorithm::deny);
+  EXPECT_EQ(failed.error, request::no_rule_applies);
+  verdict.error = "the store failed";
+  EXPECT_FALSE(is_unmatched(Verb::take, verdict));
+}
+
+}  // namespace
+}  // namespace sluice::engine

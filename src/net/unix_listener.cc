@@ -1,0 +1,76 @@
+#include "net/unix_listener.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace sluice::net {
+namespace {
+
+constexpr int waiting_max = 16;
+
+// False: the path is too long for one.
+bool address_of(const std::string& path, sockaddr_un& address) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) return false;
+  path.copy(address.sun_path, path.size());
+  return true;
+}
+
+const sockaddr* plain(const sockaddr_un& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+// What is there and is not a socket stays.
+bool is_socket(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+}  // namespace
+
+std::unique_ptr<UnixListener> UnixListener::open(const std::string& path, std::string& problem) {
+  sockaddr_un address;
+  if (!address_of(path, address)) {
+    problem = "the socket `" + path + "` cannot be made: its path is longer than " +
+              std::to_string(sizeof address.sun_path - 1) + " bytes";
+    return nullptr;
+  }
+  if (is_socket(path) && !is_listened_on(path)) ::unlink(path.c_str());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  // The socket is made with these rights, so no other user is let in meanwhile.
+  if (fd >= 0 && ::fchmod(fd, 0600) == 0 && ::bind(fd, plain(address), sizeof address) == 0) {
+    if (::chmod(path.c_str(), 0600) == 0 && ::listen(fd, waiting_max) == 0)
+      return std::unique_ptr<UnixListener>(new UnixListener(path, fd));
+    const int error = errno;
+    ::unlink(path.c_str());
+    errno = error;
+  }
+  problem = "the socket `" + path + "` cannot be made: " + std::generic_category().message(errno);
+  if (fd >= 0) ::close(fd);
+  return nullptr;
+}
+
+UnixListener::~UnixListener() {
+  ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+bool is_listened_on(const std::string& path) {
+  sockaddr_un address;
+  if (!address_of(path, address)) return false;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  // EAGAIN: its queue is full, so it is there.
+  const bool there = ::connect(fd, plain(address), sizeof address) == 0 || errno == EAGAIN;
+  ::close(fd);
+  return there;
+}
+
+}  // namespace sluice::net
