@@ -98,7 +98,14 @@ class view {
  public:
   constexpr view() noexcept = default;
   constexpr view(const T* data, std::size_t size) noexcept : data_(data), size_(size) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // it lives as long as the call, as is told
+#endif
   constexpr view(std::initializer_list<T> all) noexcept : data_(all.begin()), size_(all.size()) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
   /// Of anything with data() and size(): std::vector, std::array, std::span.
   template <class Container, class = decltype(std::declval<const Container&>().data())>
   constexpr view(const Container& all) noexcept : data_(all.data()), size_(all.size()) {}
