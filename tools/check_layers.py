@@ -26,6 +26,7 @@ ROOMS: dict[str, str] = {
     "wire": "base",
     "net": "base",
     "store": "base limit request net",
+    "embed": "base limit request policy policy/read store",
     "disk": "base limit request store",
     "durable": "base limit request metrics disk store",
     "redis": "base limit request metrics net store",

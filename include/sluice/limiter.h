@@ -1,0 +1,336 @@
+/// @file
+/// sluice's engine inside a program: rate limits and quotas decided in nanoseconds, without a
+/// server. C++17 or later; link `sluice-limiter`.
+///
+/// - **Threads.** Every member function of a limiter may be called by any number of threads at a
+///   time, but for its destructor and for move. A limiter has no thread of its own unless
+///   options::sweep_thread asks for one, no log, no network and no global state.
+/// - **Time.** Microseconds since the Unix epoch, given with each call, or read from the limiter's
+///   clock where a call is made without it. From 0 to `latest_time`. Time may step back; a decision
+///   is made at the time that comes with it.
+/// - **Units.** A cost is a number of units, 0 or more. A refusal takes nothing.
+/// - **Keys.** Any bytes, at most `key_bytes_max`. They are copied where they are kept.
+/// - **Errors.** Values (sluice/result.h). Nothing throws, but for copies of std::string and
+///   std::function that the caller makes. A decision with an error is not allowed and has taken
+///   nothing.
+/// - **Memory.** Counters hold at most options::memory_bytes. Past it a new counter takes the place
+///   of one that equals a fresh one, or fails with errc::no_memory; counters that exist go on.
+///   Different lists of limits and rule names are known at most options::limits_max at a time; what
+///   no handle, rule, override or counter names any more is forgotten. All of it is freed with the
+///   limiter.
+/// - **fork().** A child has a copy of the counters, which goes its own way. It may use and destroy
+///   a limiter if no other thread was inside a call of it when fork() was called; else it must not
+///   touch it. A sweep thread does not exist in the child: call sweep() there.
+/// - **dlclose().** Destroy every limiter and handle before the library is unloaded.
+#ifndef SLUICE_LIMITER_H
+#define SLUICE_LIMITER_H
+
+#include <sluice/result.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#define SLUICE_API __attribute__((visibility("default")))
+
+namespace sluice {
+
+/// A length of time.
+using duration = std::chrono::microseconds;
+/// Microseconds since the Unix epoch.
+using time_point = std::chrono::time_point<std::chrono::system_clock, duration>;
+
+/// "There is no such moment": no wait helps, or a counter never resets.
+inline constexpr duration never = duration::max();
+/// The latest time that a call may be made at; and the time of what never ends.
+inline constexpr time_point latest_time{duration{std::int64_t{1} << 61}};
+/// The longest key, in bytes.
+inline constexpr std::size_t key_bytes_max = 65'535;
+/// The most charges of one take_all(), and the most limits of one counter.
+inline constexpr std::size_t charges_max = 64, limits_per_counter_max = 8;
+/// The largest quota and burst, and the longest window.
+inline constexpr std::int64_t quota_max = (std::int64_t{1} << 53) - 1;
+inline constexpr duration window_max{std::int64_t{100} * 366 * 86'400 * 1'000'000};
+
+/// How a limit counts (docs/algorithms.md). The numbers are part of the ABI.
+enum class algorithm : unsigned char {
+  token_bucket = 0,    ///< `quota` units per `window` come back continuously, up to `burst`
+  fixed_window = 1,    ///< `quota` units per window that opens with its first unit
+  aligned_window = 2,  ///< `quota` units per window of the clock
+  sliding_window = 3,  ///< two windows of the clock, the older one weighted
+  sliding_log = 4,     ///< the times of units, exact while few enough are stored
+  fixed_bucket = 5,    ///< `quota` units that come back only by put(); `window` is 0
+};
+
+/// A limit in code.
+struct limit_spec {
+  std::int64_t quota = 0;  ///< 1 to quota_max
+  duration window{};       ///< 1 us to window_max; 0 for a fixed_bucket
+  sluice::algorithm algorithm = sluice::algorithm::token_bucket;
+  std::int64_t burst = 0;  ///< of a token_bucket: its size, 1 to quota_max; 0: the quota
+};
+
+/// What was decided. Of several limits the tightest one's numbers: of a refusal the one with the
+/// longest wait, else the one with the least left.
+struct decision {
+  bool allowed = false;        ///< taken (take), or it would be (peek, would_take)
+  bool matched = false;        ///< a limit had a say; false: no rule applies, and it is allowed
+  errc error = errc::ok;       ///< not ok: not allowed, nothing was taken, the numbers are void
+  std::int64_t limit = 0;      ///< the most that `remaining` can be
+  std::int64_t remaining = 0;  ///< units left
+  duration retry_after{};      ///< until the same could be allowed; 0: it is; `never`: no wait helps
+  duration reset_after{};      ///< until the counter is as a fresh one; `never`: it never is
+
+  explicit operator bool() const noexcept { return allowed; }
+};
+
+/// Elements side by side, looked at and not owned: a vector, an array, or a list in braces, which
+/// lives to the end of the call.
+template <class T>
+class view {
+ public:
+  constexpr view() noexcept = default;
+  constexpr view(const T* data, std::size_t size) noexcept : data_(data), size_(size) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // it lives as long as the call, as is told
+#endif
+  constexpr view(std::initializer_list<T> all) noexcept : data_(all.begin()), size_(all.size()) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+  /// Of anything with data() and size(): std::vector, std::array, std::span.
+  template <class Container, class = decltype(std::declval<const Container&>().data())>
+  constexpr view(const Container& all) noexcept : data_(all.data()), size_(all.size()) {}
+
+  constexpr const T* data() const noexcept { return data_; }
+  constexpr std::size_t size() const noexcept { return size_; }
+  constexpr const T* begin() const noexcept { return data_; }
+  constexpr const T* end() const noexcept { return data_ + size_; }
+  constexpr const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+ private:
+  const T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+namespace detail {
+class core;
+class terms;
+}  // namespace detail
+
+/// A rule or a list of limits, resolved once, by which decisions are made without a look-up. Copies
+/// are cheap and name the same. A rule's handle follows reloads and overrides. It may outlive its
+/// limiter, and is of no use then. Any thread may use a handle that no other thread changes.
+class SLUICE_API handle {
+ public:
+  handle() noexcept = default;
+  handle(const handle& other) noexcept;
+  handle(handle&& other) noexcept : terms_(std::exchange(other.terms_, nullptr)) {}
+  handle& operator=(handle other) noexcept {
+    std::swap(terms_, other.terms_);
+    return *this;
+  }
+  ~handle();
+
+  /// Does it name anything?
+  explicit operator bool() const noexcept { return terms_ != nullptr; }
+
+ private:
+  friend class limiter;
+  friend class detail::core;
+  explicit handle(detail::terms* its_terms) noexcept : terms_(its_terms) {}
+  detail::terms* terms_ = nullptr;
+};
+
+/// A cost against one key of a handle.
+struct charge {
+  const handle* by = nullptr;
+  std::string_view key;
+  std::int64_t cost = 1;
+};
+
+/// One key=value pair of a descriptor, on which the rules of a policy match.
+struct entry {
+  std::string_view key, value;
+};
+
+/// Names a wait; 0 names none.
+using wait_id = std::uint64_t;
+
+/// What a wait came to at once. `id` not 0: it is not decided yet, and its callback will be called.
+struct waiting {
+  decision now;    ///< of id 0 the answer; else the refusal as of now
+  wait_id id = 0;  ///< for cancel()
+};
+
+/// The end of a wait: granted (`allowed`), or its error: errc::timed_out, errc::unknown_rule.
+using wait_callback = std::function<void(wait_id, const decision&)>;
+
+/// What run_due() did.
+struct due {
+  std::size_t called = 0;         ///< callbacks
+  time_point next = latest_time;  ///< when it has to be called again; latest_time: when woken
+};
+
+/// What came of reading a policy.
+struct policy_report {
+  std::size_t rules = 0;
+  std::vector<std::string> warnings;  ///< "file:line:column: warning: ..."
+};
+
+/// What stands in place of a rule's limits for one actor or a pattern of them.
+struct override_spec {
+  std::string rule;                ///< the rule's name
+  std::vector<std::string> actor;  ///< a value for each entry of the rule's actor; `*`: any text
+  std::vector<limit_spec> limits;  ///< all that hold in place of the rule's
+  time_point until = latest_time;  ///< it applies before that time
+};
+
+/// Numbers of a limiter, each as of some moment during the call.
+struct limiter_stats {
+  std::uint64_t counters = 0;      ///< that are held
+  std::uint64_t memory_bytes = 0;  ///< of counters
+  std::uint64_t memory_bytes_max = 0;
+  std::uint64_t swept = 0;    ///< counters that were forgotten as they equalled fresh ones
+  std::uint64_t refused = 0;  ///< decisions that failed for want of memory
+  std::uint64_t waiting = 0;  ///< waits that have no answer
+  std::uint64_t limits = 0;   ///< different lists of limits that are known
+};
+
+/// How a limiter is made.
+struct options {
+  /// The bound of memory for counters, 16 MiB to 16 GiB: some 53 bytes each with a key of 16 bytes.
+  /// Address space is reserved for it; memory is used as counters come.
+  std::size_t memory_bytes = std::size_t{64} << 20;
+  /// Waits at a time, at most; past it wait() is refused with errc::too_many_waiting.
+  std::size_t waiting_max = 262'144;
+  /// Different lists of limits and families of counters that are known at a time, at most.
+  std::size_t limits_max = 500'000;
+  /// Read where a call is made without a time, and by the sweep thread; empty: the system's clock,
+  /// which does not follow steps back. Called by any thread, never under a lock; must not throw.
+  std::function<time_point()> clock;
+  /// Called when run_due() has something to do sooner than it said: by any thread, possibly while
+  /// it decides, so it must not block, throw, or call the limiter. Not again before run_due().
+  std::function<void()> wake;
+  /// A thread that calls sweep() as long as the limiter lives.
+  bool sweep_thread = false;
+};
+
+/// Rate limits and quotas. See the top of this file for what holds for all functions.
+class SLUICE_API limiter {
+ public:
+  /// One without a policy: limits come from code, or by reload later.
+  static result<limiter> create(options how = {});
+  /// With the `rules:` of a YAML file (docs/policy.md). Its other keys are the server's.
+  static result<limiter> from_policy_file(const std::string& path, options how = {});
+  /// With the `rules:` of a text. `name` is what messages call it.
+  static result<limiter> from_policy_text(std::string_view text, options how = {},
+                                          std::string_view name = "policy");
+
+  limiter(limiter&&) noexcept;
+  limiter& operator=(limiter&&) noexcept;
+  /// No thread may be in a call. Callbacks of waits that have no answer are not called.
+  ~limiter();
+
+  /// The rule of that name; errc::unknown_rule: there is none.
+  result<handle> find(std::string_view rule) const noexcept;
+  /// Limits in code, 1 to limits_per_counter_max, that share one counter for each key. Counters
+  /// belong to `name` and the algorithms: other numbers change the limits of the same counters, as
+  /// a reload does, and what was used stays used.
+  result<handle> limits(std::string_view name, view<limit_spec> all) noexcept;
+
+  /// Takes the cost, if all limits of the handle allow it. The key of a rule's handle is the value
+  /// of its actor; of several values key_of(), of none "".
+  decision take(const handle& by, std::string_view key, std::int64_t cost, time_point now) noexcept;
+  decision take(const handle& by, std::string_view key, std::int64_t cost = 1) noexcept {
+    return take(by, key, cost, now());
+  }
+  /// What is left, as of `now`; changes nothing, and is allowed even where nothing is left.
+  decision peek(const handle& by, std::string_view key, time_point now) noexcept;
+  /// What take() would answer; changes nothing.
+  decision would_take(const handle& by, std::string_view key, std::int64_t cost,
+                      time_point now) noexcept;
+  /// Gives units back, to as many as were used. Waits may be granted by it.
+  decision put(const handle& by, std::string_view key, std::int64_t units, time_point now) noexcept;
+  /// Makes the counter as a fresh one.
+  decision reset(const handle& by, std::string_view key, time_point now) noexcept;
+
+  /// Takes all charges, or none if one of them does not fit. Charges of one counter count as their
+  /// sum. At most charges_max. `each`: null, or room for a decision for each charge.
+  decision take_all(view<charge> charges, time_point now, decision* each = nullptr) noexcept;
+  /// Takes each charge by itself, in order; `each` has a decision for each. Memory for up to 16 of
+  /// them is fetched at a time, so this is faster than one by one where counters are many.
+  void take_many(view<charge> charges, decision* each, time_point now) noexcept;
+
+  /// Takes by the rules of the policy that the descriptor meets, in their order, all or nothing.
+  /// Shadow rules are charged and have no say. At most 256 entries.
+  decision take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept;
+  /// The same without taking.
+  decision peek(view<entry> descriptor, time_point now) noexcept;
+  decision would_take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept;
+  decision put(view<entry> descriptor, std::int64_t units, time_point now) noexcept;
+  decision reset(view<entry> descriptor, time_point now) noexcept;
+
+  /// Takes as soon as there is enough, first come first served for each counter; units that earlier
+  /// waits need are not there for later ones, nor for take(). Answers at once if it fits, if it can
+  /// never fit, or with an error. Else `callback` is called once, by a thread in run_due(), holding
+  /// no lock; it may call every function of the limiter, and destroy it. The wait ends with
+  /// errc::timed_out at the first run_due() at or after `deadline`.
+  waiting wait(const handle& by, std::string_view key, std::int64_t cost, time_point deadline,
+               wait_callback callback, time_point now) noexcept;
+  /// The same for several charges, all or nothing.
+  waiting wait_all(view<charge> charges, time_point deadline, wait_callback callback,
+                   time_point now) noexcept;
+  /// The same by the policy.
+  waiting wait(view<entry> descriptor, std::int64_t cost, time_point deadline,
+               wait_callback callback, time_point now) noexcept;
+  /// Ends a wait without its callback. False: it has its answer, and the callback was or will be
+  /// called.
+  bool cancel(wait_id id, time_point now) noexcept;
+  /// Answers waits that are due and calls their callbacks. An exception of a callback is swallowed.
+  due run_due(time_point now) noexcept;
+  due run_due() noexcept { return run_due(now()); }
+
+  /// Puts other rules in force, at once for all threads. Counters stay; rules are the same if name
+  /// and actor are. An error leaves the rules as they are. Decisions of other threads are held up
+  /// while pointers are exchanged. What waits is matched by the new rules in its order.
+  result<policy_report> reload_text(std::string_view text, time_point now,
+                                    std::string_view name = "policy") noexcept;
+  /// The same of a file.
+  result<policy_report> reload_file(const std::string& path, time_point now) noexcept;
+
+  /// Puts limits in place of a rule's for an actor; replaces what the same rule and actor had.
+  result<void> set_override(const override_spec& one, time_point now) noexcept;
+  /// errc::not_found: there is none.
+  result<void> remove_override(std::string_view rule, const std::vector<std::string>& actor,
+                               time_point now) noexcept;
+  /// All that are set and have not ended, by rule and actor.
+  std::vector<override_spec> overrides(time_point now) const;
+
+  /// Forgets counters that equal fresh ones, limits that nothing names, and overrides that have
+  /// ended. Looks at `steps` places of the table, each with a counter on average, and goes on there
+  /// next time. `now` must not be later than that of any decision still to be made.
+  void sweep(std::size_t steps, time_point now) noexcept;
+
+  limiter_stats stats() const noexcept;
+  /// The limiter's clock.
+  time_point now() const noexcept;
+  /// The key of an actor with several values.
+  static std::string key_of(view<std::string_view> values);
+
+ private:
+  explicit limiter(std::shared_ptr<detail::core> its_core) noexcept;
+  std::shared_ptr<detail::core> core_;
+};
+
+}  // namespace sluice
+
+#endif

@@ -1,0 +1,256 @@
+/**
+ * @file
+ * sluice's engine inside a program, for C and for languages that call C. Link `sluice-limiter`. What
+ * sluice/limiter.h says of threads, time, units, keys, memory, fork() and dlclose() holds here.
+ *
+ * - **Errors.** No function ends the process and no exception crosses this interface. What can fail
+ *   returns SLUICE_OK or another sluice_errc, or a null pointer and the reason in a sluice_error.
+ * - **Null.** A null limiter, handle or required pointer is SLUICE_INVALID_ARGUMENT. Pointers that
+ *   may be null are named so.
+ * - **Texts** are bytes with their length where they may hold any byte (keys, descriptors), and end
+ *   with a zero byte elsewhere (names, paths). They are copied where they are kept.
+ * - **Times** are microseconds since the Unix epoch, 0 to SLUICE_LATEST_TIME; lengths of time are
+ *   microseconds, and SLUICE_NEVER says that there is no such moment.
+ * - **ABI.** What is here stays: the soname changes when it does not. Structs that may grow begin
+ *   with their size. Enumerations keep their numbers.
+ *
+ * A binding needs no more than this file: it has no macros with arguments and no inline functions.
+ */
+#ifndef SLUICE_SLUICE_H
+#define SLUICE_SLUICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLUICE_C_API __attribute__((visibility("default")))
+/** The latest time that a call may be made at, and the time of what never ends. */
+#define SLUICE_LATEST_TIME ((int64_t)1 << 61)
+/** No wait helps; a counter never resets. */
+#define SLUICE_NEVER INT64_MAX
+
+/** What went wrong; see sluice::errc. */
+typedef enum sluice_errc {
+  SLUICE_OK = 0,
+  SLUICE_INVALID_ARGUMENT = 1,
+  SLUICE_UNKNOWN_RULE = 2,
+  SLUICE_POLICY = 3,
+  SLUICE_NO_MEMORY = 4,
+  SLUICE_TOO_MANY_LIMITS = 5,
+  SLUICE_TOO_MANY_WAITING = 6,
+  SLUICE_CONFLICTING_LIMITS = 7,
+  SLUICE_TIMED_OUT = 8,
+  SLUICE_CANNOT_MATCH = 9,
+  SLUICE_STORAGE = 10,
+  SLUICE_INTERNAL = 11,
+  SLUICE_TOO_MANY_OVERRIDES = 12,
+  SLUICE_NOT_FOUND = 13
+} sluice_errc;
+
+/** Why a function failed. The message ends with a zero byte and may be cut. */
+typedef struct sluice_error {
+  int32_t code; /**< a sluice_errc */
+  char message[1020];
+} sluice_error;
+
+/** How a limit counts; see sluice::algorithm. */
+typedef enum sluice_algorithm {
+  SLUICE_TOKEN_BUCKET = 0,
+  SLUICE_FIXED_WINDOW = 1,
+  SLUICE_ALIGNED_WINDOW = 2,
+  SLUICE_SLIDING_WINDOW = 3,
+  SLUICE_SLIDING_LOG = 4,
+  SLUICE_FIXED_BUCKET = 5
+} sluice_algorithm;
+
+/** A limit; see sluice::limit_spec. */
+typedef struct sluice_limit {
+  int64_t quota;
+  int64_t window_us;
+  int64_t burst; /**< of a token bucket; 0: the quota */
+  int32_t algorithm;
+  int32_t reserved; /**< 0 */
+} sluice_limit;
+
+/** What was decided; see sluice::decision. */
+typedef struct sluice_decision {
+  int32_t allowed; /**< 1 or 0 */
+  int32_t matched; /**< 1: a limit had a say */
+  int32_t error;   /**< a sluice_errc */
+  int32_t reserved;
+  int64_t limit;
+  int64_t remaining;
+  int64_t retry_after_us;
+  int64_t reset_after_us;
+} sluice_decision;
+
+/** A limiter. */
+typedef struct sluice_limiter sluice_limiter;
+/** A rule or a list of limits, resolved once. */
+typedef struct sluice_handle sluice_handle;
+
+/** A cost against one key of a handle. */
+typedef struct sluice_charge {
+  const sluice_handle* by;
+  const char* key;
+  size_t key_bytes;
+  int64_t cost;
+} sluice_charge;
+
+/** One key=value pair of a descriptor. */
+typedef struct sluice_entry {
+  const char* key;
+  size_t key_bytes;
+  const char* value;
+  size_t value_bytes;
+} sluice_entry;
+
+/** How a limiter is made. Zero in a field: its default; see sluice::options. */
+typedef struct sluice_options {
+  size_t size; /**< sizeof(sluice_options) */
+  size_t memory_bytes;
+  size_t waiting_max;
+  size_t limits_max;
+  int64_t (*clock)(void* data); /**< may be null: the system's */
+  void* clock_data;
+  void (*wake)(void* data); /**< may be null */
+  void* wake_data;
+  int32_t sweep_thread; /**< 1: with a thread of its own that sweeps */
+  int32_t reserved;
+} sluice_options;
+
+/** Numbers of a limiter; see sluice::limiter_stats. */
+typedef struct sluice_stats {
+  size_t size; /**< sizeof(sluice_stats); set by the caller */
+  uint64_t counters, memory_bytes, memory_bytes_max, swept, refused, waiting, limits;
+} sluice_stats;
+
+/** The end of a wait: granted, or its error. Called by sluice_run_due(), under no lock. */
+typedef void (*sluice_wait_callback)(void* data, uint64_t id, const sluice_decision* decision);
+/** One override. The texts live as long as the call. */
+typedef void (*sluice_override_visitor)(void* data, const char* rule, const char* const* actor,
+                                        const size_t* actor_bytes, size_t actor_count,
+                                        const sluice_limit* limits, size_t limit_count,
+                                        int64_t until);
+
+/** The version of the library: "0.1.0". */
+SLUICE_C_API const char* sluice_version(void);
+/** A word for an error: "timed_out"; "unknown" for a number that is none. */
+SLUICE_C_API const char* sluice_error_name(int32_t code);
+
+/** A limiter without a policy. `options` and `error` may be null. Null: see `error`. */
+SLUICE_C_API sluice_limiter* sluice_create(const sluice_options* options, sluice_error* error);
+/** With the rules of a text, which messages call `name`. */
+SLUICE_C_API sluice_limiter* sluice_create_from_text(const char* text, size_t text_bytes,
+                                                     const char* name,
+                                                     const sluice_options* options,
+                                                     sluice_error* error);
+/** With the rules of a file. */
+SLUICE_C_API sluice_limiter* sluice_create_from_file(const char* path,
+                                                     const sluice_options* options,
+                                                     sluice_error* error);
+/** No thread may be in a call of it. Callbacks of waits that have no answer are not called. Null:
+ * nothing happens. */
+SLUICE_C_API void sluice_destroy(sluice_limiter* limiter);
+
+/** The rule of that name. */
+SLUICE_C_API sluice_handle* sluice_find(sluice_limiter* limiter, const char* rule,
+                                        sluice_error* error);
+/** Limits in code. */
+SLUICE_C_API sluice_handle* sluice_limits(sluice_limiter* limiter, const char* name,
+                                          const sluice_limit* limits, size_t count,
+                                          sluice_error* error);
+/** Before or after its limiter. Null: nothing happens. */
+SLUICE_C_API void sluice_handle_destroy(sluice_handle* handle);
+
+/** Each returns the decision's error; `decision` may be null. See sluice::limiter. */
+SLUICE_C_API int32_t sluice_take(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                                 size_t key_bytes, int64_t cost, int64_t now,
+                                 sluice_decision* decision);
+SLUICE_C_API int32_t sluice_peek(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                                 size_t key_bytes, int64_t now, sluice_decision* decision);
+SLUICE_C_API int32_t sluice_would_take(sluice_limiter* limiter, const sluice_handle* by,
+                                       const char* key, size_t key_bytes, int64_t cost, int64_t now,
+                                       sluice_decision* decision);
+SLUICE_C_API int32_t sluice_put(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                                size_t key_bytes, int64_t units, int64_t now,
+                                sluice_decision* decision);
+SLUICE_C_API int32_t sluice_reset(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                                  size_t key_bytes, int64_t now, sluice_decision* decision);
+
+/** All or nothing. `each` is null, or has room for `count` decisions. */
+SLUICE_C_API int32_t sluice_take_all(sluice_limiter* limiter, const sluice_charge* charges,
+                                     size_t count, int64_t now, sluice_decision* each,
+                                     sluice_decision* decision);
+/** Each by itself. `each` has room for `count` decisions, and is set even where this fails. */
+SLUICE_C_API int32_t sluice_take_many(sluice_limiter* limiter, const sluice_charge* charges,
+                                      size_t count, int64_t now, sluice_decision* each);
+
+/** By the policy. */
+SLUICE_C_API int32_t sluice_take_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                          size_t count, int64_t cost, int64_t now,
+                                          sluice_decision* decision);
+SLUICE_C_API int32_t sluice_peek_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                          size_t count, int64_t now, sluice_decision* decision);
+SLUICE_C_API int32_t sluice_would_take_matching(sluice_limiter* limiter,
+                                                const sluice_entry* entries, size_t count,
+                                                int64_t cost, int64_t now,
+                                                sluice_decision* decision);
+SLUICE_C_API int32_t sluice_put_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                         size_t count, int64_t units, int64_t now,
+                                         sluice_decision* decision);
+SLUICE_C_API int32_t sluice_reset_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                           size_t count, int64_t now, sluice_decision* decision);
+
+/** Takes as soon as there is enough. `*id` 0: it is decided, as `decision` says, and `callback` is
+ * not called; else it is called once. `decision` may be null. `data` must live until then, or until
+ * sluice_cancel() returns 1 or the limiter is destroyed. */
+SLUICE_C_API int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                                 int64_t deadline, sluice_wait_callback callback, void* data,
+                                 int64_t now, sluice_decision* decision, uint64_t* id);
+/** The same by the policy. */
+SLUICE_C_API int32_t sluice_wait_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                          size_t count, int64_t cost, int64_t deadline,
+                                          sluice_wait_callback callback, void* data, int64_t now,
+                                          sluice_decision* decision, uint64_t* id);
+/** 1: the wait is over and its callback will not be called. 0: it has its answer. */
+SLUICE_C_API int32_t sluice_cancel(sluice_limiter* limiter, uint64_t id, int64_t now);
+/** Answers what is due, calls callbacks, and returns how many. `next` may be null: when to call it
+ * again. */
+SLUICE_C_API size_t sluice_run_due(sluice_limiter* limiter, int64_t now, int64_t* next);
+
+/** Other rules, at once. `error` may be null. */
+SLUICE_C_API int32_t sluice_reload_text(sluice_limiter* limiter, const char* text,
+                                        size_t text_bytes, const char* name, int64_t now,
+                                        sluice_error* error);
+SLUICE_C_API int32_t sluice_reload_file(sluice_limiter* limiter, const char* path, int64_t now,
+                                        sluice_error* error);
+
+/** Limits in place of a rule's for an actor, before `until`. `actor` has `actor_count` texts that
+ * end with a zero byte. */
+SLUICE_C_API int32_t sluice_set_override(sluice_limiter* limiter, const char* rule,
+                                         const char* const* actor, size_t actor_count,
+                                         const sluice_limit* limits, size_t limit_count,
+                                         int64_t until, int64_t now, sluice_error* error);
+SLUICE_C_API int32_t sluice_remove_override(sluice_limiter* limiter, const char* rule,
+                                            const char* const* actor, size_t actor_count,
+                                            int64_t now, sluice_error* error);
+/** Calls `visit` for each override; it must not call the limiter. Returns how many. */
+SLUICE_C_API size_t sluice_overrides(sluice_limiter* limiter, int64_t now,
+                                     sluice_override_visitor visit, void* data);
+
+/** Looks at `steps` places of the table and forgets what need not be kept. */
+SLUICE_C_API void sluice_sweep(sluice_limiter* limiter, size_t steps, int64_t now);
+/** `stats->size` says how much of it is set. */
+SLUICE_C_API int32_t sluice_get_stats(const sluice_limiter* limiter, sluice_stats* stats);
+/** The limiter's clock; 0 for null. */
+SLUICE_C_API int64_t sluice_now(const sluice_limiter* limiter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,518 @@
+// The C interface over the C++ one: values in, values out, and no exception past it.
+#include <sluice/limiter.h>
+#include <sluice/sluice.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+struct sluice_limiter {
+  sluice::limiter its;
+};
+struct sluice_handle {
+  sluice::handle its;
+};
+
+namespace {
+
+using sluice::decision;
+using sluice::duration;
+using sluice::errc;
+using sluice::time_point;
+
+time_point time_of(int64_t us) {
+  return time_point(duration(us));
+}
+
+std::string_view text_of(const char* bytes, size_t count) {
+  return bytes == nullptr ? std::string_view() : std::string_view(bytes, count);
+}
+
+int32_t fail(errc code, std::string_view message, sluice_error* out) noexcept {
+  if (out != nullptr) {
+    out->code = static_cast<int32_t>(code);
+    const size_t size = std::min(message.size(), sizeof out->message - 1);
+    std::memcpy(out->message, message.data(), size);
+    out->message[size] = 0;
+  }
+  return static_cast<int32_t>(code);
+}
+
+int32_t done(sluice_error* out) noexcept {
+  return fail(errc::ok, {}, out);
+}
+
+void tell(const decision& d, sluice_decision* out) noexcept {
+  if (out == nullptr) return;
+  *out = {d.allowed,
+          d.matched,
+          static_cast<int32_t>(d.error),
+          0,
+          d.limit,
+          d.remaining,
+          d.retry_after.count(),
+          d.reset_after.count()};
+}
+
+int32_t told(const decision& d, sluice_decision* out) noexcept {
+  tell(d, out);
+  return static_cast<int32_t>(d.error);
+}
+
+int32_t told(errc why, sluice_decision* out) noexcept {
+  decision d;
+  d.error = why;
+  return told(d, out);
+}
+
+// What `action` returns; where memory runs out, `otherwise(errc, text)`.
+template <class Action, class Otherwise>
+auto guarded(Action&& action, Otherwise&& otherwise) noexcept -> decltype(action()) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return otherwise(errc::no_memory, "no memory");
+  } catch (...) {
+    return otherwise(errc::internal, "an exception that is not known");
+  }
+}
+
+template <class Action>
+int32_t guarded_decision(sluice_decision* out, Action&& action) noexcept {
+  return guarded(action, [&](errc why, const char*) { return told(why, out); });
+}
+
+template <class Action>
+int32_t guarded_error(sluice_error* out, Action&& action) noexcept {
+  return guarded(action, [&](errc why, const char* text) { return fail(why, text, out); });
+}
+
+template <class T, class Action>
+T* guarded_pointer(sluice_error* out, Action&& action) noexcept {
+  return guarded(action, [&](errc why, const char* text) -> T* {
+    fail(why, text, out);
+    return nullptr;
+  });
+}
+
+// Of options of this or an earlier version: what is not there is as by default.
+sluice::options options_of(const sluice_options* given) {
+  sluice_options all{};
+  if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
+  sluice::options how;
+  if (all.memory_bytes > 0) how.memory_bytes = all.memory_bytes;
+  if (all.waiting_max > 0) how.waiting_max = all.waiting_max;
+  if (all.limits_max > 0) how.limits_max = all.limits_max;
+  if (all.clock != nullptr)
+    how.clock = [clock = all.clock, data = all.clock_data] { return time_of(clock(data)); };
+  if (all.wake != nullptr) how.wake = [wake = all.wake, data = all.wake_data] { wake(data); };
+  how.sweep_thread = all.sweep_thread != 0;
+  return how;
+}
+
+sluice_limiter* made(sluice::result<sluice::limiter> limiter, sluice_error* error) {
+  if (!limiter) {
+    fail(limiter.why().code, limiter.why().message, error);
+    return nullptr;
+  }
+  done(error);
+  return new sluice_limiter{std::move(*limiter)};
+}
+
+sluice_handle* made(sluice::result<sluice::handle> handle, sluice_error* error) {
+  if (!handle) {
+    fail(handle.why().code, handle.why().message, error);
+    return nullptr;
+  }
+  done(error);
+  return new sluice_handle{std::move(*handle)};
+}
+
+template <class T>
+T* missing(const char* what, sluice_error* error) {
+  fail(errc::invalid_argument, std::string(what) + " must not be null", error);
+  return nullptr;
+}
+
+std::vector<sluice::limit_spec> limits_of(const sluice_limit* limits, size_t count) {
+  std::vector<sluice::limit_spec> all;
+  for (size_t i = 0; i < count; ++i) {
+    // What does not fit into its type must not come out as another one.
+    const int32_t number = limits[i].algorithm;
+    const auto algorithm = static_cast<sluice::algorithm>(number < 0 || number > 255 ? 255 : number);
+    all.push_back({limits[i].quota, duration(limits[i].window_us), algorithm, limits[i].burst});
+  }
+  return all;
+}
+
+std::vector<std::string> texts_of(const char* const* texts, size_t count) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < count; ++i) all.emplace_back(texts[i] == nullptr ? "" : texts[i]);
+  return all;
+}
+
+bool is_sound(const void* limiter, const void* items, size_t count) {
+  return limiter != nullptr && (items != nullptr || count == 0);
+}
+
+// Room on the stack for what is usual.
+constexpr size_t usual = 16;
+
+template <class Use>
+int32_t with_charges(const sluice_charge* charges, size_t count, Use&& use) {
+  const auto one = [](const sluice_charge& its) -> sluice::charge {
+    return {its.by == nullptr ? nullptr : &its.by->its, text_of(its.key, its.key_bytes), its.cost};
+  };
+  if (count <= usual) {
+    std::array<sluice::charge, usual> all;
+    std::transform(charges, charges + count, all.begin(), one);
+    return use(sluice::view<sluice::charge>(all.data(), count));
+  }
+  std::vector<sluice::charge> all(count);
+  std::transform(charges, charges + count, all.begin(), one);
+  return use(sluice::view<sluice::charge>(all.data(), count));
+}
+
+template <class Use>
+int32_t with_entries(const sluice_entry* entries, size_t count, Use&& use) {
+  const auto one = [](const sluice_entry& its) -> sluice::entry {
+    return {text_of(its.key, its.key_bytes), text_of(its.value, its.value_bytes)};
+  };
+  if (count <= usual) {
+    std::array<sluice::entry, usual> all;
+    std::transform(entries, entries + count, all.begin(), one);
+    return use(sluice::view<sluice::entry>(all.data(), count));
+  }
+  std::vector<sluice::entry> all(count);
+  std::transform(entries, entries + count, all.begin(), one);
+  return use(sluice::view<sluice::entry>(all.data(), count));
+}
+
+sluice::wait_callback callback_of(sluice_wait_callback callback, void* data) {
+  return [callback, data](sluice::wait_id id, const decision& answer) {
+    sluice_decision out;
+    tell(answer, &out);
+    callback(data, id, &out);
+  };
+}
+
+int32_t waits(const sluice::waiting& waiting, sluice_decision* out, uint64_t* id) {
+  *id = waiting.id;
+  return told(waiting.now, out);
+}
+
+// By the policy, whatever is asked.
+template <class Ask>
+int32_t matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                 sluice_decision* out, Ask&& ask) {
+  if (!is_sound(limiter, entries, count)) return told(errc::invalid_argument, out);
+  return guarded_decision(out, [&] {
+    return with_entries(entries, count, [&](auto descriptor) {
+      return told(ask(limiter->its, descriptor), out);
+    });
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* sluice_version(void) {
+  return SLUICE_VERSION;
+}
+
+const char* sluice_error_name(int32_t code) {
+  static constexpr const char* names[] = {
+      "ok",           "invalid_argument",   "unknown_rule",     "policy",
+      "no_memory",    "too_many_limits",    "too_many_waiting", "conflicting_limits",
+      "timed_out",    "cannot_match",       "storage",          "internal",
+      "too_many_overrides", "not_found"};
+  return code >= 0 && static_cast<size_t>(code) < std::size(names) ? names[code] : "unknown";
+}
+
+sluice_limiter* sluice_create(const sluice_options* options, sluice_error* error) {
+  return guarded_pointer<sluice_limiter>(
+      error, [&] { return made(sluice::limiter::create(options_of(options)), error); });
+}
+
+sluice_limiter* sluice_create_from_text(const char* text, size_t text_bytes, const char* name,
+                                        const sluice_options* options, sluice_error* error) {
+  return guarded_pointer<sluice_limiter>(error, [&] {
+    if (text == nullptr) return missing<sluice_limiter>("text", error);
+    return made(sluice::limiter::from_policy_text({text, text_bytes}, options_of(options),
+                                                  name == nullptr ? "policy" : name),
+                error);
+  });
+}
+
+sluice_limiter* sluice_create_from_file(const char* path, const sluice_options* options,
+                                        sluice_error* error) {
+  return guarded_pointer<sluice_limiter>(error, [&] {
+    if (path == nullptr) return missing<sluice_limiter>("path", error);
+    return made(sluice::limiter::from_policy_file(path, options_of(options)), error);
+  });
+}
+
+void sluice_destroy(sluice_limiter* limiter) {
+  delete limiter;
+}
+
+sluice_handle* sluice_find(sluice_limiter* limiter, const char* rule, sluice_error* error) {
+  return guarded_pointer<sluice_handle>(error, [&] {
+    if (limiter == nullptr || rule == nullptr)
+      return missing<sluice_handle>("limiter and rule", error);
+    return made(limiter->its.find(rule), error);
+  });
+}
+
+sluice_handle* sluice_limits(sluice_limiter* limiter, const char* name, const sluice_limit* limits,
+                             size_t count, sluice_error* error) {
+  return guarded_pointer<sluice_handle>(error, [&] {
+    if (!is_sound(limiter, limits, count) || name == nullptr)
+      return missing<sluice_handle>("limiter, name and limits", error);
+    return made(limiter->its.limits(name, limits_of(limits, count)), error);
+  });
+}
+
+void sluice_handle_destroy(sluice_handle* handle) {
+  delete handle;
+}
+
+int32_t sluice_take(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                    size_t key_bytes, int64_t cost, int64_t now, sluice_decision* decision) {
+  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
+  return told(limiter->its.take(by->its, text_of(key, key_bytes), cost, time_of(now)), decision);
+}
+
+int32_t sluice_peek(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                    size_t key_bytes, int64_t now, sluice_decision* decision) {
+  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
+  return told(limiter->its.peek(by->its, text_of(key, key_bytes), time_of(now)), decision);
+}
+
+int32_t sluice_would_take(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                          size_t key_bytes, int64_t cost, int64_t now, sluice_decision* decision) {
+  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
+  return told(limiter->its.would_take(by->its, text_of(key, key_bytes), cost, time_of(now)),
+              decision);
+}
+
+int32_t sluice_put(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                   size_t key_bytes, int64_t units, int64_t now, sluice_decision* decision) {
+  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
+  return told(limiter->its.put(by->its, text_of(key, key_bytes), units, time_of(now)), decision);
+}
+
+int32_t sluice_reset(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                     size_t key_bytes, int64_t now, sluice_decision* decision) {
+  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
+  return told(limiter->its.reset(by->its, text_of(key, key_bytes), time_of(now)), decision);
+}
+
+int32_t sluice_take_all(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                        int64_t now, sluice_decision* each, sluice_decision* decision) {
+  if (!is_sound(limiter, charges, count) || count > sluice::charges_max)
+    return told(errc::invalid_argument, decision);
+  return guarded_decision(decision, [&] {
+    return with_charges(charges, count, [&](auto all) {
+      std::array<sluice::decision, sluice::charges_max> its;
+      const auto taken =
+          limiter->its.take_all(all, time_of(now), each == nullptr ? nullptr : its.data());
+      for (size_t i = 0; each != nullptr && i < count; ++i) tell(its[i], &each[i]);
+      return told(taken, decision);
+    });
+  });
+}
+
+int32_t sluice_take_many(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                         int64_t now, sluice_decision* each) {
+  if (!is_sound(limiter, charges, count) || (each == nullptr && count > 0)) {
+    for (size_t i = 0; each != nullptr && i < count; ++i) told(errc::invalid_argument, &each[i]);
+    return static_cast<int32_t>(errc::invalid_argument);
+  }
+  for (size_t first = 0; first < count; first += usual) {
+    const size_t some = std::min(usual, count - first);
+    with_charges(charges + first, some, [&](auto all) {
+      std::array<sluice::decision, usual> its;
+      limiter->its.take_many(all, its.data(), time_of(now));
+      for (size_t i = 0; i < some; ++i) tell(its[i], &each[first + i]);
+      return 0;
+    });
+  }
+  return 0;
+}
+
+int32_t sluice_take_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                             int64_t cost, int64_t now, sluice_decision* decision) {
+  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
+    return its.take(descriptor, cost, time_of(now));
+  });
+}
+
+int32_t sluice_peek_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                             int64_t now, sluice_decision* decision) {
+  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
+    return its.peek(descriptor, time_of(now));
+  });
+}
+
+int32_t sluice_would_take_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                   size_t count, int64_t cost, int64_t now,
+                                   sluice_decision* decision) {
+  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
+    return its.would_take(descriptor, cost, time_of(now));
+  });
+}
+
+int32_t sluice_put_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                            int64_t units, int64_t now, sluice_decision* decision) {
+  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
+    return its.put(descriptor, units, time_of(now));
+  });
+}
+
+int32_t sluice_reset_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                              int64_t now, sluice_decision* decision) {
+  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
+    return its.reset(descriptor, time_of(now));
+  });
+}
+
+int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                    int64_t deadline, sluice_wait_callback callback, void* data, int64_t now,
+                    sluice_decision* decision, uint64_t* id) {
+  if (!is_sound(limiter, charges, count) || count > sluice::charges_max || callback == nullptr ||
+      id == nullptr)
+    return told(errc::invalid_argument, decision);
+  *id = 0;
+  return guarded_decision(decision, [&] {
+    return with_charges(charges, count, [&](auto all) {
+      return waits(limiter->its.wait_all(all, time_of(deadline), callback_of(callback, data),
+                                         time_of(now)),
+                   decision, id);
+    });
+  });
+}
+
+int32_t sluice_wait_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                             int64_t cost, int64_t deadline, sluice_wait_callback callback,
+                             void* data, int64_t now, sluice_decision* decision, uint64_t* id) {
+  if (!is_sound(limiter, entries, count) || callback == nullptr || id == nullptr)
+    return told(errc::invalid_argument, decision);
+  *id = 0;
+  return guarded_decision(decision, [&] {
+    return with_entries(entries, count, [&](auto descriptor) {
+      return waits(limiter->its.wait(descriptor, cost, time_of(deadline),
+                                     callback_of(callback, data), time_of(now)),
+                   decision, id);
+    });
+  });
+}
+
+int32_t sluice_cancel(sluice_limiter* limiter, uint64_t id, int64_t now) {
+  return limiter != nullptr && limiter->its.cancel(id, time_of(now));
+}
+
+size_t sluice_run_due(sluice_limiter* limiter, int64_t now, int64_t* next) {
+  if (limiter == nullptr) return 0;
+  const sluice::due due = limiter->its.run_due(time_of(now));
+  if (next != nullptr) *next = due.next.time_since_epoch().count();
+  return due.called;
+}
+
+int32_t sluice_reload_text(sluice_limiter* limiter, const char* text, size_t text_bytes,
+                           const char* name, int64_t now, sluice_error* error) {
+  return guarded_error(error, [&] {
+    if (!is_sound(limiter, text, text_bytes))
+      return fail(errc::invalid_argument, "limiter and text must not be null", error);
+    const auto read = limiter->its.reload_text(text_of(text, text_bytes), time_of(now),
+                                               name == nullptr ? "policy" : name);
+    return read ? done(error) : fail(read.why().code, read.why().message, error);
+  });
+}
+
+int32_t sluice_reload_file(sluice_limiter* limiter, const char* path, int64_t now,
+                           sluice_error* error) {
+  return guarded_error(error, [&] {
+    if (limiter == nullptr || path == nullptr)
+      return fail(errc::invalid_argument, "limiter and path must not be null", error);
+    const auto read = limiter->its.reload_file(path, time_of(now));
+    return read ? done(error) : fail(read.why().code, read.why().message, error);
+  });
+}
+
+int32_t sluice_set_override(sluice_limiter* limiter, const char* rule, const char* const* actor,
+                            size_t actor_count, const sluice_limit* limits, size_t limit_count,
+                            int64_t until, int64_t now, sluice_error* error) {
+  return guarded_error(error, [&] {
+    if (!is_sound(limiter, actor, actor_count) || !is_sound(rule, limits, limit_count))
+      return fail(errc::invalid_argument, "limiter, rule, actor and limits must not be null",
+                  error);
+    const auto set = limiter->its.set_override({rule, texts_of(actor, actor_count),
+                                                limits_of(limits, limit_count), time_of(until)},
+                                               time_of(now));
+    return set ? done(error) : fail(set.why().code, set.why().message, error);
+  });
+}
+
+int32_t sluice_remove_override(sluice_limiter* limiter, const char* rule, const char* const* actor,
+                               size_t actor_count, int64_t now, sluice_error* error) {
+  return guarded_error(error, [&] {
+    if (!is_sound(limiter, actor, actor_count) || rule == nullptr)
+      return fail(errc::invalid_argument, "limiter, rule and actor must not be null", error);
+    const auto removed =
+        limiter->its.remove_override(rule, texts_of(actor, actor_count), time_of(now));
+    return removed ? done(error) : fail(removed.why().code, removed.why().message, error);
+  });
+}
+
+size_t sluice_overrides(sluice_limiter* limiter, int64_t now, sluice_override_visitor visit,
+                        void* data) {
+  if (limiter == nullptr || visit == nullptr) return 0;
+  return guarded(
+      [&] {
+        const auto all = limiter->its.overrides(time_of(now));
+        for (const sluice::override_spec& one : all) {
+          std::vector<const char*> actor;
+          std::vector<size_t> bytes;
+          std::vector<sluice_limit> limits;
+          for (const std::string& value : one.actor) {
+            actor.push_back(value.c_str());
+            bytes.push_back(value.size());
+          }
+          for (const sluice::limit_spec& limit : one.limits)
+            limits.push_back({limit.quota, limit.window.count(), limit.burst,
+                              static_cast<int32_t>(limit.algorithm), 0});
+          visit(data, one.rule.c_str(), actor.data(), bytes.data(), actor.size(), limits.data(),
+                limits.size(), one.until.time_since_epoch().count());
+        }
+        return all.size();
+      },
+      [](errc, const char*) { return size_t{0}; });
+}
+
+void sluice_sweep(sluice_limiter* limiter, size_t steps, int64_t now) {
+  if (limiter != nullptr) limiter->its.sweep(steps, time_of(now));
+}
+
+int32_t sluice_get_stats(const sluice_limiter* limiter, sluice_stats* stats) {
+  if (limiter == nullptr || stats == nullptr || stats->size < sizeof stats->size)
+    return static_cast<int32_t>(errc::invalid_argument);
+  const sluice::limiter_stats its = limiter->its.stats();
+  const size_t size = std::min(stats->size, sizeof *stats);
+  const sluice_stats all{size,        its.counters, its.memory_bytes, its.memory_bytes_max,
+                         its.swept,   its.refused,  its.waiting,      its.limits};
+  std::memcpy(stats, &all, size);
+  return 0;
+}
+
+int64_t sluice_now(const sluice_limiter* limiter) {
+  return limiter == nullptr ? 0 : limiter->its.now().time_since_epoch().count();
+}
+
+}  // extern "C"

@@ -1,0 +1,157 @@
+// What is behind a limiter: the table of counters, the rules and overrides in force, and what
+// waits. Throws where the rooms below do (no memory, a failed check); the public functions make
+// errors of that. Any thread.
+//
+// Locks, in the order in which they are taken: change_, then that of Waits, then the gate, then
+// those of the store. `keep_house_` is taken before the gate, and never with the first two.
+#pragma once
+
+#include <sluice/limiter.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "embed/decisions.h"
+#include "embed/gate.h"
+#include "embed/scratch.h"
+#include "embed/terms.h"
+#include "policy/overrides.h"
+#include "policy/rule_set.h"
+#include "request/charge.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
+
+namespace sluice::detail {
+
+class waits;
+
+// More than twenty members: the parts that decisions, reloads and housekeeping share.
+class core {
+ public:
+  // A policy in force: its rules, and each by its name.
+  struct Policy {
+    policy::RuleSet rules;
+    std::unordered_map<std::string, const policy::Rule*> by_name;
+  };
+
+  explicit core(options how);
+  ~core();
+  core(const core&) = delete;
+  core& operator=(const core&) = delete;
+
+  // Begins what options::sweep_thread asks for.
+  void start();
+
+  time_point now();
+
+  // By a handle.
+  struct Ask {
+    request::Verb verb = request::Verb::take;
+    bool all = false;  // put: the whole counter
+  };
+  decision decide(const handle& by, std::string_view key, std::int64_t cost, Ask ask,
+                  time_point now);
+  decision take_all(view<charge> charges, time_point now, decision* each);
+  void take_many(view<charge> charges, decision* each, time_point now);
+  // By the policy.
+  decision decide(view<entry> descriptor, std::int64_t cost, Ask ask, time_point now);
+
+  result<handle> find(std::string_view rule);
+  result<handle> limits(std::string_view name, view<limit_spec> all);
+  result<policy_report> reload(std::string_view text, std::string_view name, time_point now);
+  result<void> set_override(const override_spec& one, time_point now);
+  result<void> remove_override(std::string_view rule, const std::vector<std::string>& actor,
+                               time_point now);
+  std::vector<override_spec> overrides(time_point now);
+
+  void sweep(std::size_t steps, time_point now);
+  limiter_stats stats() const;
+  // Throws nothing that a callback throws.
+  due run_due(time_point now);
+  detail::waits& waits() { return *waits_; }
+
+  // For Waits.
+
+  // The charges of a list, those of one counter in one sum. With the gate entered.
+  errc plan(view<charge> charges, base::Time now, embed::Charges& together);
+  // With the gate entered.
+  const std::shared_ptr<const Policy>& policy() const { return policy_; }
+  const policy::Overrides* overrides_table() const {
+    return overrides_.size() > 0 ? &overrides_ : nullptr;
+  }
+  store::EmbeddedStore& store() { return *store_; }
+  embed::Gate& gate() { return gate_; }
+  const options& how() const { return how_; }
+
+  // Of a handle of this limiter.
+  bool owns(const handle& by) const {
+    return by.terms_ != nullptr && by.terms_->is_of(spaces_);
+  }
+  static bool is_rule(const handle& by) { return by.terms_->is_rule(); }
+
+ private:
+  // An override that is set; guarded by change_.
+  struct Override {
+    override_spec as_set;
+    uint64_t rule = 0;
+    request::LimitsRef limits;
+  };
+  using OverrideKey = std::pair<std::string, std::string>;  // rule, actor
+
+  bool terms_of(const handle& by, std::string_view key, base::Time now, request::Charge& charge);
+  decision decide_rule(const handle& by, std::string_view key, std::int64_t cost, Ask ask,
+                       base::Time now);
+  decision settle_one(request::Charge& charge, base::Time now);
+  void take_batch(view<charge> charges, decision* each, base::Time now);
+  void put_in_force(const policy::Rule* rule, terms& its);
+  std::optional<std::pair<request::SpaceRef, request::LimitsRef>> hold(
+      const std::string& prefix, const std::string& suffix, std::span<const limit::Limit> limits);
+  request::LimitsRef hold_limits(std::span<const limit::Limit> limits);
+  void end_overrides(time_point now);
+  void collect();
+  void keep_house();
+
+  const options how_;
+  base::Clock clock_;
+  const std::shared_ptr<request::Spaces> spaces_;
+  std::unique_ptr<store::EmbeddedStore> store_;
+  embed::Gate gate_;
+  embed::Scratches scratches_;
+
+  std::mutex change_;  // of who changes rules and overrides
+  std::shared_ptr<const Policy> policy_;
+  std::map<std::string, handle, std::less<>> rules_;  // that have a handle; guarded by change_
+  policy::Overrides overrides_;
+  std::map<OverrideKey, Override> overrides_set_;               // guarded by change_
+  std::set<time_point> override_ends_;               // guarded by change_
+  uint64_t last_override_ = 0;                                  // guarded by change_
+
+  std::unique_ptr<detail::waits> waits_;
+
+  std::mutex keep_house_;
+  struct Thread {
+    std::mutex mutex;
+    std::condition_variable ends;
+    bool ending = false;
+    std::thread thread;
+  };
+  std::unique_ptr<Thread> thread_;
+  int process_ = 0;  // whose the thread is
+};
+
+// Limits that hold in a counter, or why not.
+result<std::vector<limit::Limit>> limits_of(view<limit_spec> all);
+
+}  // namespace sluice::detail

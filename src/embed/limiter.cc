@@ -1,0 +1,315 @@
+#include <sluice/limiter.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "base/bounds.h"
+#include "embed/core.h"
+#include "embed/waits.h"
+
+namespace sluice {
+
+using detail::core;
+using request::Verb;
+
+namespace {
+
+// The error of the exception that is being handled.
+error caught() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return {errc::no_memory, {}};  // no text: that takes memory
+  } catch (const std::exception& its) {
+    try {
+      return {errc::internal, its.what()};
+    } catch (...) {
+      return {errc::internal, {}};
+    }
+  } catch (...) {
+    return {errc::internal, {}};
+  }
+}
+
+// What `decide` decides; an error where it throws, or where the limiter was moved from.
+template <class Decide>
+[[gnu::always_inline]] inline decision guarded(core* its, Decide&& decide) noexcept {
+  if (its == nullptr) [[unlikely]]
+    return embed::failed(errc::invalid_argument);
+  try {
+    return decide(*its);
+  } catch (...) {
+    return embed::failed(caught().code);
+  }
+}
+
+template <class Do>
+auto guarded_result(Do&& action) noexcept -> decltype(action()) {
+  try {
+    return action();
+  } catch (...) {
+    return caught();
+  }
+}
+
+constexpr core::Ask take_now{}, peek_now{Verb::peek, false}, would_take_now{Verb::would_take, false},
+    put_now{Verb::put, false}, reset_now{Verb::put, true};
+
+error closed() {
+  return {errc::invalid_argument, "the limiter was moved from"};
+}
+
+}  // namespace
+
+handle::handle(const handle& other) noexcept : terms_(other.terms_) {
+  if (terms_ != nullptr) terms_->hold();
+}
+
+handle::~handle() {
+  if (terms_ != nullptr) terms_->drop();
+}
+
+limiter::limiter(std::shared_ptr<detail::core> its_core) noexcept : core_(std::move(its_core)) {}
+limiter::limiter(limiter&&) noexcept = default;
+limiter& limiter::operator=(limiter&&) noexcept = default;
+limiter::~limiter() = default;
+
+result<limiter> limiter::create(options how) {
+  if (how.memory_bytes < base::bounds::table_bytes_min ||
+      how.memory_bytes > base::bounds::table_bytes_max)
+    return error{errc::invalid_argument, "options::memory_bytes must be " +
+                                             std::to_string(base::bounds::table_bytes_min) + " to " +
+                                             std::to_string(base::bounds::table_bytes_max)};
+  return guarded_result([&]() -> result<limiter> {
+    auto made = std::make_shared<core>(std::move(how));
+    made->start();
+    return limiter(std::move(made));
+  });
+}
+
+result<limiter> limiter::from_policy_text(std::string_view text, options how,
+                                          std::string_view name) {
+  result<limiter> made = create(std::move(how));
+  if (!made) return made;
+  const auto read = made->reload_text(text, time_point(), name);
+  if (!read) return read.why();
+  return made;
+}
+
+result<limiter> limiter::from_policy_file(const std::string& path, options how) {
+  result<limiter> made = create(std::move(how));
+  if (!made) return made;
+  const auto read = made->reload_file(path, time_point());
+  if (!read) return read.why();
+  return made;
+}
+
+result<handle> limiter::find(std::string_view rule) const noexcept {
+  return guarded_result([&]() -> result<handle> {
+    if (!core_) return closed();
+    return core_->find(rule);
+  });
+}
+
+result<handle> limiter::limits(std::string_view name, view<limit_spec> all) noexcept {
+  return guarded_result([&]() -> result<handle> {
+    if (!core_) return closed();
+    return core_->limits(name, all);
+  });
+}
+
+decision limiter::take(const handle& by, std::string_view key, std::int64_t cost,
+                       time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, cost, take_now, now); });
+}
+
+decision limiter::peek(const handle& by, std::string_view key, time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, peek_now, now); });
+}
+
+decision limiter::would_take(const handle& by, std::string_view key, std::int64_t cost,
+                             time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, cost, would_take_now, now); });
+}
+
+decision limiter::put(const handle& by, std::string_view key, std::int64_t units,
+                      time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, units, put_now, now); });
+}
+
+decision limiter::reset(const handle& by, std::string_view key, time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, reset_now, now); });
+}
+
+decision limiter::take_all(view<charge> charges, time_point now, decision* each) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.take_all(charges, now, each); });
+}
+
+void limiter::take_many(view<charge> charges, decision* each, time_point now) noexcept {
+  const decision done = guarded(core_.get(), [&](core& its) {
+    its.take_many(charges, each, now);
+    return decision{};
+  });
+  if (done.error == errc::ok) return;
+  for (size_t i = 0; i < charges.size(); ++i) each[i] = done;
+}
+
+decision limiter::take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, cost, take_now, now); });
+}
+
+decision limiter::peek(view<entry> descriptor, time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, 0, peek_now, now); });
+}
+
+decision limiter::would_take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, cost, would_take_now, now); });
+}
+
+decision limiter::put(view<entry> descriptor, std::int64_t units, time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, units, put_now, now); });
+}
+
+decision limiter::reset(view<entry> descriptor, time_point now) noexcept {
+  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, 0, reset_now, now); });
+}
+
+namespace {
+
+waiting guarded_wait(core& its, const detail::waits::Asked& asked, time_point deadline,
+                     wait_callback&& callback, time_point now) noexcept {
+  try {
+    return its.waits().wait(asked, deadline, std::move(callback), now);
+  } catch (...) {
+    return {embed::failed(caught().code), 0};
+  }
+}
+
+}  // namespace
+
+waiting limiter::wait(const handle& by, std::string_view key, std::int64_t cost,
+                      time_point deadline, wait_callback callback, time_point now) noexcept {
+  const charge one{&by, key, cost};
+  return wait_all({&one, 1}, deadline, std::move(callback), now);
+}
+
+waiting limiter::wait_all(view<charge> charges, time_point deadline, wait_callback callback,
+                          time_point now) noexcept {
+  if (!core_ || charges.size() > charges_max || !embed::is_sound(now))
+    return {embed::failed(errc::invalid_argument), 0};
+  return guarded_wait(*core_, {.charges = charges, .descriptor = {}}, deadline, std::move(callback),
+                      now);
+}
+
+waiting limiter::wait(view<entry> descriptor, std::int64_t cost, time_point deadline,
+                      wait_callback callback, time_point now) noexcept {
+  if (!core_ || cost < 0 || descriptor.size() > base::bounds::descriptor_entries_max ||
+      !embed::is_sound(now))
+    return {embed::failed(errc::invalid_argument), 0};
+  return guarded_wait(
+      *core_, {.charges = {}, .descriptor = descriptor, .by_policy = true, .cost = cost}, deadline,
+      std::move(callback), now);
+}
+
+bool limiter::cancel(wait_id id, time_point now) noexcept {
+  try {
+    return core_ && embed::is_sound(now) && core_->waits().cancel(id, now);
+  } catch (...) {
+    return false;
+  }
+}
+
+due limiter::run_due(time_point now) noexcept {
+  if (!core_) return {};
+  try {
+    // A callback may destroy this limiter.
+    const std::shared_ptr<core> its = core_;
+    return its->run_due(now);
+  } catch (...) {
+    return {0, now};
+  }
+}
+
+result<policy_report> limiter::reload_text(std::string_view text, time_point now,
+                                           std::string_view name) noexcept {
+  return guarded_result([&]() -> result<policy_report> {
+    if (!core_) return closed();
+    return core_->reload(text, name, now);
+  });
+}
+
+namespace {
+
+// The text of a file, or what is wrong with it.
+result<std::string> read_file(const std::string& path) {
+  const auto close = [](std::FILE* file) { std::fclose(file); };
+  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rbe"), close);
+  if (file == nullptr) return error{errc::policy, path + ": cannot be opened"};
+  std::string text;
+  char room[16 << 10];
+  for (;;) {
+    const size_t count = std::fread(room, 1, sizeof room, file.get());
+    text.append(room, count);
+    if (count < sizeof room) break;
+    if (text.size() > base::bounds::config_bytes_max)
+      return error{errc::policy, path + ": is longer than " +
+                                     std::to_string(base::bounds::config_bytes_max) + " bytes"};
+  }
+  if (std::ferror(file.get()) != 0) return error{errc::policy, path + ": cannot be read"};
+  return text;
+}
+
+}  // namespace
+
+result<policy_report> limiter::reload_file(const std::string& path, time_point now) noexcept {
+  return guarded_result([&]() -> result<policy_report> {
+    if (!core_) return closed();
+    const result<std::string> text = read_file(path);
+    if (!text) return text.why();
+    return core_->reload(*text, path, now);
+  });
+}
+
+result<void> limiter::set_override(const override_spec& one, time_point now) noexcept {
+  return guarded_result([&]() -> result<void> {
+    if (!core_) return closed();
+    return core_->set_override(one, now);
+  });
+}
+
+result<void> limiter::remove_override(std::string_view rule, const std::vector<std::string>& actor,
+                                      time_point now) noexcept {
+  return guarded_result([&]() -> result<void> {
+    if (!core_) return closed();
+    return core_->remove_override(rule, actor, now);
+  });
+}
+
+std::vector<override_spec> limiter::overrides(time_point now) const {
+  return core_ ? core_->overrides(now) : std::vector<override_spec>();
+}
+
+void limiter::sweep(std::size_t steps, time_point now) noexcept {
+  if (!core_) return;
+  try {
+    core_->sweep(steps, now);
+  } catch (...) {  // no memory: a later call goes on
+  }
+}
+
+limiter_stats limiter::stats() const noexcept {
+  return core_ ? core_->stats() : limiter_stats();
+}
+
+time_point limiter::now() const noexcept {
+  return core_ ? core_->now() : time_point();
+}
+
+std::string limiter::key_of(view<std::string_view> values) {
+  std::vector<std::string> all;
+  for (const std::string_view value : values) all.emplace_back(value);
+  return policy::key_text(all);
+}
+
+}  // namespace sluice

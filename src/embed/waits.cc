@@ -1,0 +1,303 @@
+#include "embed/waits.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/bounds.h"
+#include "embed/core.h"
+#include "embed/decisions.h"
+
+namespace sluice::detail {
+
+using embed::failed;
+using embed::internal;
+
+namespace {
+
+// Asked for again in the same way as at first.
+waits::Asked asked_of(const std::vector<charge>& charges, const std::vector<entry>& descriptor,
+                      bool by_policy, std::int64_t cost) {
+  return {.charges = charges, .descriptor = descriptor, .by_policy = by_policy, .cost = cost};
+}
+
+}  // namespace
+
+waits::waits(core& its_core) : core_(its_core), completions_([this] { signal(); }) {}
+
+void waits::signal() noexcept {
+  woken_.store(true);
+  if (!core_.how().wake) return;
+  try {
+    core_.how().wake();
+  } catch (...) {  // it was told not to
+  }
+}
+
+size_t waits::bytes_of(const Asked& asked) {
+  size_t bytes = 0;
+  for (const charge& one : asked.charges) bytes += sizeof one + 2 * one.key.size();
+  for (const entry& one : asked.descriptor)
+    bytes += sizeof one + 2 * (one.key.size() + one.value.size());
+  return bytes;
+}
+
+waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callback,
+                    time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (deadline <= now) return refuse_late(asked, now);
+  const size_t bytes = bytes_of(asked);
+  if (waiting_.size() >= core_.how().waiting_max ||
+      bytes > base::bounds::parked_bytes_max - std::min(base::bounds::parked_bytes_max, bytes_))
+    return {failed(errc::too_many_waiting)};
+  Waiting one;
+  one.id = ++last_id_;
+  one.deadline = std::min(deadline, latest_time);
+  one.callback = std::move(callback);
+  one.bytes = bytes;
+  const Asking asking = ask(asked, internal(now), ticket_of(one.id), one.arrival);
+  if (!asking.parked) {
+    waiting at_once{asking.answer};
+    if (!asking.answer.allowed && asking.answer.error == errc::ok && asking.fits)
+      at_once.now.error = errc::too_many_waiting;
+    return at_once;
+  }
+  if (!asking.fits) {
+    core_.store().cancel(completions_, ticket_of(one.id), internal(now));
+    return {asking.answer};
+  }
+  one.last = asking.answer;
+  const waiting later{asking.answer, one.id};
+  if (one.deadline < next_) signal();
+  keep(std::move(one), asked);
+  return later;
+}
+
+// There is no time to wait: as a take.
+waiting waits::refuse_late(const Asked& asked, time_point now) {
+  decision answer =
+      asked.by_policy
+          ? core_.decide(asked.descriptor, asked.cost, core::Ask{}, now)
+          : core_.take_all(asked.charges, now, nullptr);
+  if (!answer.allowed && answer.error == errc::ok) answer.error = errc::timed_out;
+  return {answer};
+}
+
+void waits::keep(Waiting one, const Asked& asked) {
+  for (const charge& its : asked.charges) {
+    one.handles.push_back(*its.by);
+    one.keys.emplace_back(its.key);
+    one.costs.push_back(its.cost);
+  }
+  for (const entry& its : asked.descriptor) {
+    one.words.emplace_back(its.key);
+    one.words.emplace_back(its.value);
+  }
+  one.by_policy = asked.by_policy;
+  if (asked.by_policy) one.costs.push_back(asked.cost);
+  bytes_ += one.bytes;
+  deadlines_.emplace(one.deadline, one.id);
+  waiting_.emplace(one.id, std::move(one));
+}
+
+waits::Asking waits::ask(const Asked& asked, base::Time now, request::Ticket ticket,
+                         uint64_t& arrival) {
+  const embed::Gate::Inside inside(core_.gate());
+  scratch_.clear();
+  Asking asking = asked.by_policy ? ask_by_policy(asked, now, ticket, arrival)
+                                  : ask_by_charges(asked, now, ticket, arrival);
+  scratch_.clear();
+  return asking;
+}
+
+waits::Asking waits::ask_by_policy(const Asked& asked, base::Time now, request::Ticket ticket,
+                                   uint64_t& arrival) {
+  const bool again = arrival != 0;
+  entries_.clear();
+  for (const entry& one : asked.descriptor) entries_.push_back({one.key, one.value});
+  policy::Plan& plan = scratch_.plan;
+  core_.policy()->rules.match(nullptr,
+                              {.descriptor = entries_,
+                               .verb = request::Verb::wait,
+                               .cost = asked.cost,
+                               .now = now,
+                               .overrides = core_.overrides_table()},
+                              plan);
+  if (!plan.parts().back().error.empty()) return {failed(errc::cannot_match)};
+  request::Batch batch = plan.batch();
+  if (!plan.may_wait()) {
+    if (!again) core_.store().apply(batch, now);
+    return {embed::unmatched()};
+  }
+  plan.let_wait(ticket, arrival);
+  if (again) batch.groups = batch.groups.last(1);  // shadow rules have counted it
+  return settle(batch, now, core_.policy(), arrival);
+}
+
+waits::Asking waits::ask_by_charges(const Asked& asked, base::Time now, request::Ticket ticket,
+                                    uint64_t& arrival) {
+  embed::Charges& together = scratch_.together;
+  if (const errc why = core_.plan(asked.charges, now, together); why != errc::ok)
+    return {failed(why)};
+  if (together.charges.empty()) return {embed::unmatched()};
+  request::Group group;
+  group.charge_count = static_cast<uint32_t>(together.charges.size());
+  group.may_wait = true;
+  group.ticket = ticket;
+  group.arrival = arrival;
+  return settle({{&group, 1}, together.charges, together.decisions}, now, {}, arrival);
+}
+
+// The last group is the one that may wait.
+waits::Asking waits::settle(request::Batch batch, base::Time now, const store::Pin& pin,
+                            uint64_t& arrival) {
+  core_.store().apply(batch, now, &completions_, pin);
+  const request::Group& group = batch.groups.back();
+  Asking asking;
+  asking.asked = true;
+  asking.parked = group.parked;
+  asking.answered = group.answered;
+  arrival = group.arrival;
+  if (group.error != request::Error::none) {
+    asking.answer = failed(embed::error_of(group.error));
+    return asking;
+  }
+  embed::Tightest tightest;
+  for (const auto& its : batch.charges.subspan(group.charge_first, group.charge_count)) {
+    const auto decisions = batch.decisions.subspan(its.decision_first, its.limits.size());
+    tightest.add(decisions);
+    // (Of a group that was asked anew under the same limits decisions are void, without a time.)
+    for (const limit::Decision& one : decisions)
+      if (!one.allowed && one.retry_after.us != 0 && (its.cost > one.limit || one.limit == 0))
+        asking.fits = false;
+  }
+  asking.answer = tightest.shown(group.allowed);
+  return asking;
+}
+
+bool waits::cancel(wait_id id, time_point now) {
+  const std::lock_guard lock(mutex_);
+  const auto at = waiting_.find(id);
+  if (at == waiting_.end() ||
+      !core_.store().cancel(completions_, ticket_of(id), internal(now)))
+    return false;
+  deadlines_.erase({at->second.deadline, id});
+  bytes_ -= at->second.bytes;
+  waiting_.erase(at);
+  return true;
+}
+
+// It has its answer, which the next `run` hands out.
+void waits::finish(wait_id id, const decision& answer) {
+  const auto at = waiting_.find(id);
+  if (at == waiting_.end()) return;
+  deadlines_.erase({at->second.deadline, id});
+  bytes_ -= at->second.bytes;
+  done_.push_back({id, answer, std::move(at->second.callback)});
+  waiting_.erase(at);
+  woken_.store(true);
+}
+
+void waits::ask_again(Waiting& one, base::Time now) {
+  std::vector<charge> charges;
+  for (size_t i = 0; i < one.handles.size(); ++i)
+    charges.push_back({&one.handles[i], one.keys[i], one.costs[i]});
+  std::vector<entry> descriptor;
+  for (size_t i = 0; i + 1 < one.words.size(); i += 2)
+    descriptor.push_back({one.words[i], one.words[i + 1]});
+  const std::int64_t cost = one.by_policy ? one.costs.front() : 1;
+  Asking asking = ask(asked_of(charges, descriptor, one.by_policy, cost), now, ticket_of(one.id),
+                      one.arrival);
+  if (asking.answered || (asking.parked && asking.fits)) return;
+  // Where it is parked still: unless it was answered meanwhile.
+  if ((!asking.asked || asking.parked) &&
+      !core_.store().cancel(completions_, ticket_of(one.id), now))
+    return;
+  if (asking.asked && asking.fits && !asking.answer.allowed && asking.answer.error == errc::ok)
+    asking.answer.error = errc::too_many_waiting;
+  finish(one.id, asking.answer);
+}
+
+void waits::ask_all_again(base::Time now) {
+  std::vector<wait_id> ids;  // in order of arrival
+  for (const auto& [id, one] : waiting_) ids.push_back(id);
+  for (const wait_id id : ids) {
+    const auto at = waiting_.find(id);
+    if (at != waiting_.end()) ask_again(at->second, now);
+  }
+}
+
+void waits::change(time_point now, const std::function<void()>& exchange) {
+  const std::lock_guard lock(mutex_);
+  {
+    const embed::Gate::Closed closed(core_.gate());
+    exchange();
+  }
+  if (waiting_.empty()) return;
+  ask_all_again(internal(now));
+  signal();
+}
+
+void waits::drain() {
+  settled_.clear();
+  completions_.drain(settled_);
+  for (const store::Settled& settled : settled_) {
+    embed::Tightest tightest;
+    tightest.add(settled.decisions);
+    const bool allowed = settled.error == request::Error::none;
+    finish(id_of(settled.ticket),
+           allowed ? tightest.shown(true) : failed(embed::error_of(settled.error)));
+  }
+}
+
+// The first of queues whose counters were written under other limits.
+void waits::drain_named(base::Time now) {
+  named_.clear();
+  completions_.drain_waiters(named_);
+  for (const request::Ticket ticket : named_) {
+    const auto at = waiting_.find(id_of(ticket));
+    if (at != waiting_.end()) ask_again(at->second, now);
+  }
+}
+
+void waits::expire(time_point now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const wait_id id = deadlines_.begin()->second;
+    Waiting& one = waiting_.at(id);
+    if (!core_.store().cancel(completions_, ticket_of(id), internal(now))) {
+      deadlines_.erase(deadlines_.begin());  // it was granted, and is drained next
+      continue;
+    }
+    decision late = one.last;
+    late.error = errc::timed_out;
+    finish(id, late);
+  }
+}
+
+time_point waits::run(time_point now, const std::set<time_point>& ends, std::vector<Done>& done) {
+  constexpr int rounds_max = 8;
+  const std::lock_guard lock(mutex_);
+  const auto end = ends.upper_bound(ran_);
+  const bool ended = now < ran_ || (end != ends.end() && *end <= now);
+  ran_ = now;
+  if (ended) ask_all_again(internal(now));
+  for (int round = 0; round < rounds_max; ++round) {
+    woken_.store(false);
+    const auto at = core_.store().advance(completions_, internal(now));
+    next_ = at ? std::max(now, embed::external(*at)) : latest_time;
+    drain_named(internal(now));
+    drain();
+    expire(now);
+    drain();
+    if (!woken_.load()) break;
+    next_ = now;
+  }
+  if (!deadlines_.empty()) next_ = std::min(next_, deadlines_.begin()->first);
+  if (const auto after = ends.upper_bound(now); !waiting_.empty() && after != ends.end())
+    next_ = std::min(next_, *after);
+  std::move(done_.begin(), done_.end(), std::back_inserter(done));
+  done_.clear();
+  return next_;
+}
+
+}  // namespace sluice::detail

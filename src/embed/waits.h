@@ -1,0 +1,119 @@
+// What waits for units: each with its deadline and its callback. Answers are gathered under the
+// lock and handed out; callbacks are called by who runs what is due, after it is let go. Any thread.
+#pragma once
+
+#include <sluice/limiter.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "embed/scratch.h"
+#include "request/charge.h"
+#include "store/completion_queue.h"
+#include "store/store.h"
+
+namespace sluice::detail {
+
+class core;
+
+class waits {
+ public:
+  explicit waits(core& its_core);
+
+  // One of the two lists says what is asked.
+  struct Asked {
+    view<charge> charges;
+    view<entry> descriptor;
+    bool by_policy = false;
+    std::int64_t cost = 1;  // by the policy
+  };
+  waiting wait(const Asked& asked, time_point deadline, wait_callback callback, time_point now);
+  bool cancel(wait_id id, time_point now);
+
+  struct Done {
+    wait_id id;
+    decision answer;
+    wait_callback callback;
+  };
+  // Moves the answers that there are to the end of `done`. Returns when it is to be called again.
+  // `ends`: the times at which overrides end.
+  time_point run(time_point now, const std::set<time_point>& ends, std::vector<Done>& done);
+
+  // Rules or overrides are exchanged by `exchange`, with this lock and the gate closed; then all
+  // that waits is matched again in its order. What went out of force stays known until then.
+  void change(time_point now, const std::function<void()>& exchange);
+
+ private:
+  // What came of asking the store.
+  struct Asking {
+    decision answer;
+    bool parked = false;    // it has no answer yet
+    bool answered = false;  // it was parked, and its answer is on its way
+    bool asked = false;     // the store was asked; else what is parked is as it was
+    bool fits = true;       // false: it can never be granted as things are
+  };
+  struct Waiting {
+    wait_id id;
+    time_point deadline;
+    wait_callback callback;
+    std::vector<handle> handles;  // of the charges, as are the next two
+    std::vector<std::string> keys;
+    std::vector<std::int64_t> costs;
+    std::vector<std::string> words;  // of the descriptor, key and value in turn
+    bool by_policy = false;
+    size_t bytes = 0;
+    uint64_t arrival = 0;
+    decision last;  // as it was refused last
+  };
+
+  // `arrival` 0: for the first time; else in the place of what is parked under the ticket.
+  Asking ask(const Asked& asked, base::Time now, request::Ticket ticket, uint64_t& arrival);
+  Asking ask_by_policy(const Asked& asked, base::Time now, request::Ticket ticket,
+                       uint64_t& arrival);
+  Asking ask_by_charges(const Asked& asked, base::Time now, request::Ticket ticket,
+                        uint64_t& arrival);
+  Asking settle(request::Batch batch, base::Time now, const store::Pin& pin, uint64_t& arrival);
+  void ask_again(Waiting& one, base::Time now);
+  void ask_all_again(base::Time now);
+  static request::Ticket ticket_of(wait_id id) {
+    return {static_cast<uint32_t>(id), static_cast<uint32_t>(id >> 32)};
+  }
+  static wait_id id_of(request::Ticket ticket) {
+    return uint64_t{ticket.generation} << 32 | ticket.slot;
+  }
+  waiting refuse_late(const Asked& asked, time_point now);
+  static size_t bytes_of(const Asked& asked);
+  void keep(Waiting one, const Asked& asked);
+  void finish(wait_id id, const decision& answer);
+  void drain();
+  void drain_named(base::Time now);
+  void expire(time_point now);
+  void signal() noexcept;
+
+  core& core_;
+  std::mutex mutex_;  // guards all below but `woken_`
+  std::atomic<bool> woken_{false};
+  store::CompletionQueue completions_;
+  embed::Scratch scratch_;
+  std::vector<request::Entry> entries_;  // scratch
+  wait_id last_id_ = 0;
+  std::map<wait_id, Waiting> waiting_;
+  std::set<std::pair<time_point, wait_id>> deadlines_;
+  std::vector<Done> done_;
+  size_t bytes_ = 0;  // of what waits
+  time_point next_ = latest_time;  // as `run` said
+  time_point ran_{};               // when it did
+  std::vector<store::Settled> settled_;     // scratch, as is the next
+  std::vector<request::Ticket> named_;
+};
+
+}  // namespace sluice::detail
