@@ -37,6 +37,7 @@ struct Listener {
   std::optional<protocol::Protocol> protocol = {};  // nothing: the admin port
   Address address;
   net::Timeouts timeouts = {};
+  bool strict = false;  // request::Peer::strict
 };
 
 // One entry of `policy`. An empty list of them stands for the built-in examples of the protocols
@@ -105,6 +106,8 @@ struct Config {
   uint64_t file_digest = 0;  // of its text
 
   Config();
+  // Has the built-in example listen on this machine alone.
+  void listen_on_loopback();
 
   // Of their own, or would it be the built-in example?
   bool has_policy() const { return !policy.empty() || rules.value.document; }

@@ -24,7 +24,8 @@ bool same_listeners(const Config& a, const Config& b) {
                       return x.value.protocol == y.value.protocol &&
                              x.value.address.host == y.value.address.host &&
                              x.value.address.port == y.value.address.port &&
-                             x.value.timeouts == y.value.timeouts;
+                             x.value.timeouts == y.value.timeouts &&
+                             x.value.strict == y.value.strict;
                     });
 }
 

@@ -99,9 +99,9 @@ std::string print_config(const Config& config) {
   std::string out = "listen:\n";
   for (const auto& [listener, origin] : config.listen) {
     const auto& [host, port] = listener.address;
-    out += line("  - { protocol: " + std::string(name_of(listener)) +
-                    ", address: " + in_quotes(format_address(host, port)) +
-                    print_timeouts(listener.timeouts) + " }",
+    out += line("  - { protocol: " + std::string(name_of(listener)) + ", address: " +
+                    in_quotes(format_address(host, port)) + print_timeouts(listener.timeouts) +
+                    (listener.strict ? ", strict: true" : "") + " }",
                 origin);
   }
   out += line(

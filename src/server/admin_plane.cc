@@ -77,7 +77,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
                    return top_board_->answer(call.request, *admin_);
                  }});
   }
-  for (const auto& [service, host, port, timeouts] : options.listeners) {
+  for (const auto& [service, host, port, timeouts, strict] : options.listeners) {
     if (service.kind != Service::Kind::page) continue;
     const protocol::Metrics& metrics = *protocol::describe(service.protocol).metrics;
     pages_.push_back({service, metrics.make_page(metrics_deps(service.protocol), service.path)});

@@ -29,6 +29,7 @@ struct ListenerOptions {
   std::string host = "::";  // as the next two in net::Endpoint
   uint16_t port = 0;
   net::Timeouts timeouts = {};
+  bool strict = false;  // request::Peer::strict
 };
 
 struct Options {

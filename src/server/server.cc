@@ -116,7 +116,7 @@ struct Server::Impl {
   }
 
   request::Peer peer_of(int fd, protocol::Protocol protocol) const;
-  void take(int fd, const Service& service, const net::Timeouts& timeouts);
+  void take(int fd, const ListenerOptions& listener);
   bool has_room();
   std::optional<std::string> plan();
   void go_live(const std::shared_ptr<const live::LivePolicy>& next);
@@ -201,9 +201,7 @@ std::optional<std::string> Server::start() {
     for (auto& address : addresses) {
       // Of port 0, one for all addresses of the name.
       if (&address != &addresses.front()) address.port = s.bound.back().port;
-      const auto take = [&s, service = named.service, timeouts = named.timeouts](int fd) {
-        s.take(fd, service, timeouts);
-      };
+      const auto take = [&s, &named](int fd) { s.take(fd, named); };
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
       if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
@@ -302,7 +300,8 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   return peer;
 }
 
-void Server::Impl::take(int fd, const Service& service, const net::Timeouts& timeouts) {
+void Server::Impl::take(int fd, const ListenerOptions& listener) {
+  const Service& service = listener.service;
   if (admin_plane.take(fd, service)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
@@ -311,7 +310,8 @@ void Server::Impl::take(int fd, const Service& service, const net::Timeouts& tim
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  const Accepted accepted{service.protocol, timeouts, nullptr, peer_of(fd, service.protocol)};
+  Accepted accepted{service.protocol, listener.timeouts, nullptr, peer_of(fd, service.protocol)};
+  accepted.peer.strict = listener.strict;
   if (served < options.connections_max) return least->adopt(fd, accepted, "");
   doors.turned_away();
   // Being told costs a connection for a moment; a flood beyond that is just closed.
