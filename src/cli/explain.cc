@@ -23,9 +23,7 @@ std::string footer_of_explain() {
   return "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
          "\n"
          "Example:\n" +
-         examples +
-         "\n"
-         "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
+         examples;
 }
 
 std::vector<std::string_view> explained_protocols() {
@@ -64,7 +62,7 @@ std::optional<protocol::Protocol> protocol_named(const std::string& name) {
 
 int explain(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice explain --policy FILE [options] key=value...", about_explain,
-                      footer_of_explain());
+                      footer_of_explain(), {"explained", "the policy cannot be used"});
   std::optional<std::string> path, protocol_name;
   FileFlags flags;
   bool json = false;

@@ -1,6 +1,7 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
+#include "cli/watch.h"
 #include "client/http_client.h"
 #include "config/screen_text.h"
 #include "protocol/policy_files.h"
@@ -87,6 +88,36 @@ bool is_encoded(std::string_view text) {
   return !text.empty();
 }
 
+int show_counters(AdminPort& port, const AdminFlags& flags, const std::string& prefix, size_t most,
+                  config::CommandIo& io) {
+  Json list = Json::array();
+  const auto last = read_pages(port, "/v1/counters?prefix=" + client::percent_encoded(prefix),
+                               "counters", most, list);
+  if (!last.is_done()) return tell_failure(last, flags.json, io);
+  const std::string next = text_field(last.json, "next");
+  const bool cut = true_field(last.json, "cut");
+  if (cut && !flags.json)
+    warn("the list is not complete: Redis has more keys than are looked at at a time", io);
+  if (flags.json) {
+    Json json{{"counters", list}};
+    if (!next.empty()) json["next"] = next;
+    if (cut) json["cut"] = true;
+    io.out << to_text(json) << std::flush;
+    return config::exit_ok;
+  }
+  if (list.empty()) {
+    note(
+        prefix.empty() ? "there are no counters" : "no counter's name begins with `" + prefix + "`",
+        io);
+    return config::exit_ok;
+  }
+  Table table({{"COUNTER", false, true}, {"HOW IT STANDS", false, true}});
+  for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
+  io.out << table.text(io) << std::flush;
+  if (!next.empty()) note("there are more; --limit N lists more of them", io);
+  return config::exit_ok;
+}
+
 }  // namespace
 
 int reset(const Words& words, config::CommandIo& io) {
@@ -120,8 +151,10 @@ int reset(const Words& words, config::CommandIo& io) {
 int counters(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
   AdminFlags flags;
+  WatchFlags watching;
   std::string limit_text = "100";
   add_admin_flags(arguments.app(), flags);
+  add_watch_flags(arguments.app(), watching);
   arguments.app()
       .add_option("--limit", limit_text, "List so many at most; default " + limit_text)
       ->type_name("N");
@@ -135,35 +168,10 @@ int counters(const Words& words, config::CommandIo& io) {
   if (!port) return ending;
 
   port->wait_at_least(reset_timeout_min);
-  const std::string prefix =
-      arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
-  Json list = Json::array();
-  const auto last = read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
-  if (!last.is_done()) return tell_failure(last, flags.json, io);
-  const std::string next = text_field(last.json, "next");
-  const bool cut = true_field(last.json, "cut");
-  if (cut && !flags.json)
-    io.err << "the list is not complete: Redis has more keys than are looked at at a time"
-           << std::endl;
-  if (flags.json) {
-    Json json{{"counters", list}};
-    if (!next.empty()) json["next"] = next;
-    if (cut) json["cut"] = true;
-    io.out << to_text(json) << std::flush;
-    return config::exit_ok;
-  }
-  if (list.empty()) {
-    io.err << (prefix.empty() ? "there are no counters"
-                              : "no counter's name begins with `" +
-                                    config::on_screen(arguments.positional().front()) + "`")
-           << std::endl;
-    return config::exit_ok;
-  }
-  Table table({{"COUNTER"}, {"HOW IT STANDS"}});
-  for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
-  io.out << table.text(io.out_colour) << std::flush;
-  if (!next.empty()) io.err << "there are more; --limit N lists more of them" << std::endl;
-  return config::exit_ok;
+  const std::string prefix = arguments.positional().empty() ? "" : arguments.positional().front();
+  return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
+    return show_counters(*port, flags, prefix, *limit, to);
+  });
 }
 
 }  // namespace sluice::cli

@@ -28,10 +28,7 @@ const std::string footer_of_divvy =
     "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what statsd is told, and where\n"
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
-    "                 uses it; either one is enough, the other is localhost or 6379\n"
-    "\n"
-    "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
-    "usage.";
+    "                 uses it; either one is enough, the other is localhost or 6379\n";
 
 // As the original's `debug` package reads DEBUG: names with `*` in them, apart by commas or blanks,
 // `-name` excludes.
@@ -106,7 +103,8 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
-  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy);
+  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy,
+                           cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> host;
   bool documented = false;
