@@ -48,6 +48,8 @@ EXCEPTIONS: dict[str, str] = {
     "src/cli/admin_answers_test.h": "what a server with these protocols answers",
     "src/cli/admin_commands_test.cc": "what a server with these protocols answers",
     "src/cli/commands_test.cc": "the commands as a user types them",
+    "src/cli/definitions_test.cc": "the commands as a user types them",
+    "src/cli/init_test.cc": "the commands as a user types them",
     "src/cli/help_test.cc": "the commands as a user types them",
     "src/cli/override_command_test.cc": "the commands as a user types them",
     "src/cli/store_test.cc": "the commands as a user types them",

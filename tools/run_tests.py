@@ -318,7 +318,10 @@ def install() -> Tally:
         raise Failed("make install failed")
     tally = Tally()
     for path in ("bin/sluice", "share/doc/sluice/README.md", "share/doc/sluice/examples/example-config.ini",
-                 "share/doc/sluice/examples/grafana/sluice.json", "lib/systemd/system/sluice.service"):
+                 "share/doc/sluice/examples/grafana/sluice.json", "lib/systemd/system/sluice.service",
+                 "share/man/man1/sluice.1", "share/man/man1/sluice-check.1",
+                 "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
+                 "share/fish/vendor_completions.d/sluice.fish"):
         if (destination / "usr" / path).exists():
             tally.passed += 1
         else:

@@ -15,8 +15,8 @@ TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
   for (const char* name : {"status", "top", "rules", "counters", "reset", "override", "reload"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     EXPECT_TRUE(said(out, std::string("Usage: sluice ") + name)) << out;
-    for (const char* part :
-         {"--admin", "--token-file", "SLUICE_ADMIN_TOKEN", "--json", "Example", "Exit status: 0"})
+    for (const char* part : {"--admin", "--token-file", "SLUICE_ADMIN_TOKEN", "--json", "Example",
+                             "Exit status:\n  0  "})
       EXPECT_TRUE(said(out, part)) << name << ": " << part;
     std::istringstream text(out);
     for (std::string line; std::getline(text, line);) {
@@ -411,7 +411,7 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   EXPECT_EQ(ask({"counters", "x/*", "--limit", "1", "--json"}), 0);
   EXPECT_EQ(result()["next"], "x");
   EXPECT_EQ(ask({"counters", "x/*", "--limit", "1"}), 0);
-  EXPECT_EQ(err, "there are more; --limit N lists more of them\n");
+  EXPECT_EQ(err, "note: there are more; --limit N lists more of them\n");
   Json none = {{"counter", "n"}, {"limits", Json::array()}, {"problem", "no counter"}};
   answers["GET /v1/counters?prefix=n&limit=100"] = page({{"counters", Json::array({none})}});
   EXPECT_EQ(ask({"counters", "n"}), 0) << err;
@@ -423,7 +423,7 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   lateness = {};
   answers["GET /v1/counters?prefix=no&limit=100"] = page({{"counters", Json::array()}});
   EXPECT_EQ(ask({"counters", "no"}), 0);
-  EXPECT_EQ(out + err, "no counter's name begins with `no`\n");
+  EXPECT_EQ(out + err, "note: no counter's name begins with `no`\n");
 
   Json fresh = counter("divvy:k=*:a b/\xc3\xa9");
   fresh["limits"][0]["remaining"] = 3;

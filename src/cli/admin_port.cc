@@ -121,8 +121,7 @@ std::string admin_footer(const std::string& examples, const std::string& done,
          "  SLUICE_ADMIN_TOKEN   the admin token itself\n"
          "  SLUICE_ADMIN_TOKEN_FILE   a file with it, as --token-file\n"
          "\n" +
-         examples + "\n\nExit status: 0 " + done + ",\n1 " + failed +
-         ",\n2 wrong usage, 3 nobody could be asked (no server, no answer in time, a wrong token).";
+         examples + "\n\n" + exit_help(ExitStatus{done, failed, true});
 }
 
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
@@ -264,7 +263,7 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
 int tell_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
                  const Json& done) {
   const int status =
-      reply.kind == AdminPort::Reply::Kind::refused ? config::exit_failure : exit_unasked;
+      reply.kind == AdminPort::Reply::Kind::refused ? config::exit_failure : exit_no_server;
   if (json) {
     Json told{{"error", reply.problem}};
     if (reply.status != 0) told["status"] = reply.status;

@@ -10,13 +10,10 @@
 #include <string_view>
 
 #include "cli/arguments.h"
+#include "cli/exit_codes.h"
 #include "client/http_client.h"
 
 namespace sluice::cli {
-
-// Exit status of the commands that ask an admin port, beside exit_ok, exit_failure and exit_usage:
-// there is no server, none that answers in time, or it wants another token.
-inline constexpr int exit_unasked = 3;
 
 struct AdminFlags {
   std::optional<std::string> admin, token_file;

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/diagnostic.h"
+#include "cli/exit_codes.h"
 #include "config/load_policy.h"
 #include "config/settings.h"
 
@@ -22,16 +24,63 @@ class HelpForm : public CLI::Formatter {
   std::string usage_;
 };
 
+std::optional<CommandDefinition>* definition_asked = nullptr;
+
+// CLI11's own footer, without the line in front.
+CommandDefinition define(const std::string& usage, const CLI::App& app) {
+  CommandDefinition all{usage, app.get_description(), app.get_footer(), {}, {}};
+  for (const CLI::Option* option : app.get_options())
+    all.options.push_back({option->get_name(false, true),
+                           option->get_type_size() == 0 ? "" : option->get_type_name(),
+                           option->get_description()});
+  return all;
+}
+
 }  // namespace
 
-Arguments::Arguments(const std::string& usage, const std::string& about, const std::string& footer)
+std::vector<std::string> CommandDefinition::long_names() const {
+  std::vector<std::string> all;
+  for (const Option& option : options) {
+    for (size_t at = 0; at < option.names.size();) {
+      const size_t end = std::min(option.names.find(',', at), option.names.size());
+      std::string name = option.names.substr(at, end - at);
+      if (name.starts_with("--")) all.push_back(std::move(name));
+      at = end + 1;
+    }
+  }
+  return all;
+}
+
+std::optional<CommandDefinition> definition_of(const std::function<void()>& run) {
+  std::optional<CommandDefinition> definition;
+  definition_asked = &definition;
+  run();
+  definition_asked = nullptr;
+  return definition;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known) {
+  const auto near = base::nearest_word(word, known);
+  return near.empty() ? "" : "; did you mean `" + std::string(near) + "`?";
+}
+
+Arguments::Arguments(const std::string& usage, const std::string& about, const std::string& footer,
+                     const ExitStatus& exits)
     : usage_(usage), app_(about) {
   app_.formatter(std::make_shared<HelpForm>(usage));
-  app_.footer(footer);
+  std::string text = footer;
+  while (text.ends_with('\n')) text.pop_back();
+  const std::string statuses = exit_help(exits);
+  app_.footer(statuses.empty() ? text : text + "\n\n" + statuses);
   app_.allow_extras();
 }
 
 std::optional<int> Arguments::parse(const Words& words, config::CommandIo& io) {
+  if (definition_asked != nullptr) {
+    *definition_asked = define(usage_, app_);
+    (*definition_asked)->words = first_words_;
+    return config::exit_ok;
+  }
   // Behind `--` nothing is an option, whatever it looks like.
   const auto mark = std::find(words.begin(), words.end(), "--");
   Words reversed(std::make_reverse_iterator(mark), words.rend());
@@ -44,13 +93,23 @@ std::optional<int> Arguments::parse(const Words& words, config::CommandIo& io) {
     return misused(e.what(), io);
   }
   for (std::string& word : app_.remaining()) {
-    if (word.size() > 1 && word.front() == '-')
-      return misused("there is no option " + word + "; behind a `--` it would be taken as a word",
+    if (word.size() > 1 && word.front() == '-') {
+      const std::string name = word.substr(0, word.find('='));
+      const std::vector<std::string> names = define(usage_, app_).long_names();
+      const std::string near = did_you_mean(name, {names.begin(), names.end()});
+      return misused("there is no option " + word +
+                         (near.empty() ? "; behind a `--` it would be taken as a word" : near),
                      io);
+    }
     positional_.push_back(std::move(word));
   }
   if (mark != words.end()) positional_.insert(positional_.end(), mark + 1, words.end());
   return std::nullopt;
+}
+
+std::optional<int> Arguments::refuse_words(config::CommandIo& io, const std::string& what) const {
+  if (positional_.empty()) return std::nullopt;
+  return misused("unexpected argument `" + positional_.front() + "`" + what, io);
 }
 
 int Arguments::misused(const std::string& problem, config::CommandIo& io) const {
@@ -114,6 +173,10 @@ void add_file_flags(CLI::App& app, FileFlags& flags) {
          "--as", flags.as,
          wrapped("What the file is, whatever its name: " + config::one_of(config::kind_names())))
       ->type_name("KIND");
+  add_format_flags(app, flags);
+}
+
+void add_format_flags(CLI::App& app, FileFlags& flags) {
   for (const protocol::Protocol protocol : config::with_policy_files()) {
     const protocol::PolicyFormat& format = *describe(protocol).policy;
     for (const protocol::PolicyFlag& flag : format.flags)
@@ -149,6 +212,20 @@ std::string settings_environment_help() {
   std::string text;
   for (const protocol::Description* protocol : protocol::all())
     if (protocol->settings != nullptr) text += settings_environment_help(*protocol->settings);
+  return text;
+}
+
+std::string exit_help(const ExitStatus& status) {
+  if (status.done.empty()) return "";
+  const auto line = [](int number, std::string_view text) {
+    return "\n  " + std::to_string(number) + "  " + std::string(text);
+  };
+  std::string text = "Exit status:" + line(config::exit_ok, status.done) +
+                     line(config::exit_failure, status.failed);
+  if (status.misused) text += line(config::exit_usage, "wrong usage");
+  if (status.asks)
+    text += line(exit_no_server,
+                 "no decision or answer: no server, none in time, another token or user");
   return text;
 }
 

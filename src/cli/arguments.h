@@ -5,20 +5,29 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/exit_codes.h"
 #include "config/config.h"
 
 namespace sluice::cli {
 
 class Arguments {
  public:
-  // `usage` is what stands behind "Usage: "; `footer` is everything that comes behind the options.
-  Arguments(const std::string& usage, const std::string& about, const std::string& footer);
+  // `usage` is what stands behind "Usage: "; `footer` is everything that comes behind the options,
+  // but for the exit statuses.
+  Arguments(const std::string& usage, const std::string& about, const std::string& footer,
+            const ExitStatus& exits = {});
+
+  // The words that its first word may be, for completions.
+  void set_words(const std::vector<std::string_view>& words) {
+    first_words_.assign(words.begin(), words.end());
+  }
 
   // To add options to. They live as long as this.
   CLI::App& app() { return app_; }
@@ -30,14 +39,39 @@ class Arguments {
   // What is neither an option nor an option's value, in order. After `--` everything is.
   const Words& positional() const { return positional_; }
 
+  // The words there must be none of: tells of the first, `what` behind it. Nothing: there are none.
+  std::optional<int> refuse_words(config::CommandIo& io, const std::string& what = "") const;
+
   // Tells what is wrong with the usage and returns exit_usage.
   int misused(const std::string& problem, config::CommandIo& io) const;
 
  private:
   std::string usage_;
   CLI::App app_;
-  Words positional_;
+  Words positional_, first_words_;
 };
+
+// What a command is, as its --help says it: of these the completions of shells and the pages of the
+// manual are made.
+struct CommandDefinition {
+  struct Option {
+    std::string names;  // "-h,--help"
+    std::string type;   // "FILE"; empty: it takes no value
+    std::string help;
+  };
+  std::string usage, about, footer;
+  std::vector<Option> options;
+  std::vector<std::string> words;  // that its first word may be; none: anything
+
+  // "--help", those that begin with `--` alone.
+  std::vector<std::string> long_names() const;
+};
+// The definition of the command that `run` runs, which ends as soon as it would read its words.
+// Nothing: it reads none. Not within another call.
+std::optional<CommandDefinition> definition_of(const std::function<void()>& run);
+
+// "; did you mean `x`?", or "" where nothing is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known);
 
 // The options that every serving command has: --workers, --connections, --memory, --data,
 // --durability, --redis and what belongs to it, --log-level, --log-format, --admin.
@@ -51,6 +85,7 @@ void add_settings_flags(CLI::App& app, config::Flags& flags);
 // What the options say of every command that looks at files.
 struct FileFlags {
   std::optional<std::string> as;  // --as
+  bool to_be_served = false;      // said as well is what a server would say of its listeners
   // Flags of protocols' formats, whether they are given. The addresses stay.
   struct OfFormat {
     const protocol::PolicyFormat* format;
@@ -60,6 +95,8 @@ struct FileFlags {
   std::vector<OfFormat> of_formats;
 };
 void add_file_flags(CLI::App& app, FileFlags& flags);
+// Those of formats alone, without --as.
+void add_format_flags(CLI::App& app, FileFlags& flags);
 // What to say of an --as that is none.
 std::string unknown_kind(const std::string& as);
 // A flag of a format, as it reads everywhere.

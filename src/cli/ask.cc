@@ -26,9 +26,7 @@ std::string footer_of_ask() {
             std::string(one->ask->usage) + "\n";
   const protocol::Description& first = *askable().front();
   return text + "\nExample:\n  sluice ask " + std::string(first.name) + " " +
-         std::string(first.ask->example) +
-         "\n\nExit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong "
-         "usage).";
+         std::string(first.ask->example);
 }
 
 // "`a`, `b` or `c`"
@@ -96,11 +94,18 @@ int ask(const Words& words, config::CommandIo& io) {
   for (const protocol::Description* one : askable())
     if (name == one->name) return one->ask->run(rest, io);
 
-  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about_ask, footer_of_ask());
+  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about_ask, footer_of_ask(),
+                      exit_of_ask);
   AskOptions options(askable().front()->port);
   add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
+  std::vector<std::string_view> names;
+  for (const protocol::Description* one : askable()) names.push_back(one->name);
+  arguments.set_words(names);
   if (const auto status = arguments.parse(words, io)) return *status;
-  return arguments.misused("the first word is to be the protocol: " + protocol_names(), io);
+  return arguments.misused(
+      (name.empty() ? "there is no protocol" : "there is no protocol `" + name + "`") +
+          did_you_mean(name, names) + "; the first word must be " + protocol_names(),
+      io);
 }
 
 }  // namespace sluice::cli

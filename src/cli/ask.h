@@ -11,7 +11,8 @@
 
 namespace sluice::cli {
 
-inline constexpr int exit_allowed = 0, exit_denied = 1, exit_undecided = 2;
+inline constexpr int exit_allowed = config::exit_ok, exit_denied = config::exit_failure,
+                     exit_undecided = exit_no_server;
 
 struct AskOptions {
   std::string server, timeout = "1000";

@@ -15,29 +15,36 @@ constexpr const char* about_check =
 constexpr const char* footer_of_check =
     "Example:\n"
     "  sluice check rules.ini sluice.yaml\n"
+    "  sluice check --strict sluice.yaml\n"
     "\n"
     "Every finding is one line on standard error, FILE:LINE:COLUMN: error or\n"
     "warning, with line and column where they are known. `FILE: ok, N rules` comes\n"
     "on standard output, for a sluice.yaml with what requests are answered that no\n"
-    "rule applies to. With --json all of it is there.\n"
-    "\n"
-    "Exit status: 0 every file can be served (there may be warnings), 1 one cannot,\n"
-    "2 wrong usage.";
+    "rule applies to. With --json all of it is there.\n";
 
 }  // namespace
 
 int check(const Words& words, config::CommandIo& io) {
-  Arguments arguments("sluice check [options] FILE...", about_check, footer_of_check);
+  Arguments arguments(
+      "sluice check [options] FILE...", about_check, footer_of_check,
+      {"every file can be served", "one cannot, or with --strict there are warnings"});
   FileFlags flags;
   bool json = false;
+  flags.to_be_served = true;
   add_file_flags(arguments.app(), flags);
   arguments.app().add_flag("--json", json, "Print the findings as JSON");
+  // A format may have a flag of that name, which goes with it.
+  CLI::Option* strictly = arguments.app().get_option_no_throw("--strict");
+  const std::string more = strictly == nullptr ? "" : "\n" + strictly->get_description();
+  if (strictly == nullptr) strictly = arguments.app().add_flag("--strict");
+  strictly->description("Fail on warnings as well" + more);
   if (const auto status = arguments.parse(words, io)) return *status;
   std::optional<config::FileKind> kind;
   if (flags.as && !(kind = config::kind_named(*flags.as)))
     return arguments.misused(unknown_kind(*flags.as), io);
   if (arguments.positional().empty()) return arguments.misused("there is no file to check", io);
 
+  const bool strict = strictly->count() > 0;
   bool all_sound = true;
   auto files = nlohmann::ordered_json::array();
   for (const std::string& path : arguments.positional()) {
@@ -46,20 +53,19 @@ int check(const Words& words, config::CommandIo& io) {
     Unmatched unmatched;
     const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched);
     const size_t count = rules ? rules->written() : 0;
-    if (rules)
-      policy::review(*rules, diagnostics);
-    else
-      all_sound = false;
+    if (rules) policy::review(*rules, diagnostics);
+    const bool sound = rules != nullptr && (!strict || diagnostics.empty());
+    all_sound = all_sound && sound;
     if (json) {
       files.push_back({{"file", path},
-                       {"ok", rules != nullptr},
+                       {"ok", sound},
                        {"rules", count},
                        {"diagnostics", admin::to_json(diagnostics)}});
       for (const auto& [protocol, answer] : unmatched) files.back()["unmatched"][protocol] = answer;
       continue;
     }
     tell(diagnostics, io);
-    if (rules)
+    if (sound)
       io.out << path << ": " << config::paint("ok", config::green, io.out_colour) << ", "
              << base::counted(count, "rule") << std::endl;
     if (!rules) continue;

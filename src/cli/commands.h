@@ -17,6 +17,9 @@ int check(const Words& words, config::CommandIo& io);
 int explain(const Words& words, config::CommandIo& io);
 int store(const Words& words, config::CommandIo& io);
 int ask(const Words& words, config::CommandIo& io);
+int init(const Words& words, config::CommandIo& io);
+int completion(const Words& words, config::CommandIo& io);
+int manual(const Words& words, config::CommandIo& io);
 // These ask the admin port of a running server.
 int status(const Words& words, config::CommandIo& io);
 int top(const Words& words, config::CommandIo& io);
@@ -26,6 +29,12 @@ int reset(const Words& words, config::CommandIo& io);
 int override_limits(const Words& words, config::CommandIo& io);
 int changes(const Words& words, config::CommandIo& io);
 int reload(const Words& words, config::CommandIo& io);
+int live_config(const Words& words, config::CommandIo& io);
+int log_settings(const Words& words, config::CommandIo& io);
+int print_metrics(const Words& words, config::CommandIo& io);
+
+// All of them and those of protocols: servers first, tools last.
+std::vector<protocol::Command> all_commands();
 
 // Finds the command that the first word names, and the program's own --help and --version.
 int run(const Words& words, config::CommandIo& io);

@@ -27,10 +27,7 @@ std::string footer_of_explain() {
          examples +
          "\n"
          "  sluice explain --admin 127.0.0.1:8380 " +
-         std::string(describe(config::with_policy_files().front()).policy->request) +
-         "\n\n"
-         "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage, 3 no server could "
-         "be reached.";
+         std::string(describe(config::with_policy_files().front()).policy->request) + "\n";
 }
 
 std::vector<std::string_view> explained_protocols() {
@@ -69,7 +66,8 @@ std::optional<protocol::Protocol> protocol_named(const std::string& name) {
 
 int explain(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice explain --policy FILE|--admin ADDRESS [options] key=value...",
-                      about_explain, footer_of_explain());
+                      about_explain, footer_of_explain(),
+                      {"explained", "the policy cannot be used"});
   std::optional<std::string> path, protocol_name;
   FileFlags flags;
   bool json = false;

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/operations.h"
 #include "config/read_file.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
@@ -62,6 +63,13 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       config::complain(place, "there is no such file or folder", "check the path", diagnostics);
       return nullptr;
     }
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown)) {
+      config::complain(place, "is a folder", "name a file in it", diagnostics);
+      return nullptr;
+    }
+    // What cannot be read, or is not a text, has no format either.
+    if (!config::read_file(path, diagnostics)) return nullptr;
     config::complain(
         place, "Unrecognized format for config file: " + path,
         "name it " + config::one_of(config::known_endings()) + ", or say what it is with --as",
@@ -73,6 +81,10 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
   if (as->is_sluice()) {
     base::Diagnostics of_config;
     config::read_config(*text, path, config, of_config);
+    if (flags.to_be_served && !base::has_errors(of_config)) {
+      config::check_listeners(config, of_config);
+      config::warn_of_open(config, of_config);
+    }
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     if (unmatched != nullptr) say_unmatched(config, *unmatched);
     // Policies that are named soundly are looked at all the same, so that one run tells everything.
@@ -93,6 +105,15 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       if (one.given && file->format() == one.format)
         file->set(one.flag->option, one.flag->value, std::string(one.flag->flag), {}, diagnostics);
   return config::load_policy(files, spaces, diagnostics, config.own);
+}
+
+void note(const std::string& text, config::CommandIo& io) {
+  io.err << "note: " << config::on_screen(text) << std::endl;
+}
+
+void warn(const std::string& problem, config::CommandIo& io) {
+  io.err << config::paint("warning:", config::yellow, io.err_colour) << ' '
+         << config::on_screen(problem) << std::endl;
 }
 
 int fail(const std::string& problem, config::CommandIo& io) {

@@ -33,6 +33,11 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem);
 
+// Lines on standard error of what does not keep the command from going on: what is worth a look,
+// and what is as it may be. All that commands say there begins with `error: `, `warning: ` or
+// `note: `, behind the place in a file where there is one.
+void note(const std::string& text, config::CommandIo& io);
+void warn(const std::string& problem, config::CommandIo& io);
 // Says that a command has failed; returns its status.
 int fail(const std::string& problem, config::CommandIo& io);
 

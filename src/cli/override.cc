@@ -283,21 +283,26 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Comm
     return config::exit_ok;
   }
   if (all.empty()) {
-    io.err << (filter.empty() ? "there are no overrides" : "no override matches" + filter)
-           << std::endl;
+    note(filter.empty() ? "there are no overrides" : "no override matches" + filter, io);
     return config::exit_ok;
   }
-  Table table({{"ID"}, {"RULE"}, {"ACTOR"}, {"LIMITS"}, {"UNTIL"}, {"COMMENT"}});
+  Table table({{"ID"},
+               {"RULE", false, true},
+               {"ACTOR", false, true},
+               {"LIMITS", false, true},
+               {"UNTIL"},
+               {"COMMENT", false, true}});
   for (const Json& one : all) {
     const bool applies = field(one, "applies").is_null() || true_field(one, "applies");
     table.add({text_field(one, "id"), text_field(one, "rule") + (applies ? "" : " (not live)"),
                actor_words(field(one, "actor")), listed_limits(one), end_words(one),
                text_field(one, "comment")});
   }
-  io.out << table.text(io.out_colour) << std::flush;
+  io.out << table.text(io) << std::flush;
   if (!next.empty())
-    io.err << integer_field(last.json, "total") << " in all; --limit N lists more of them"
-           << std::endl;
+    note(
+        std::to_string(integer_field(last.json, "total")) + " in all; --limit N lists more of them",
+        io);
   return config::exit_ok;
 }
 
@@ -383,6 +388,9 @@ int override_limits(const Words& words, config::CommandIo& io) {
                       about_override, footer_of_override());
   OverrideFlags asked;
   add_flags(arguments.app(), asked);
+  std::vector<std::string_view> names;
+  for (const Action& a : actions) names.emplace_back(a.name);
+  arguments.set_words(names);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   const Words& said = arguments.positional();
   if (said.empty())
@@ -390,15 +398,8 @@ int override_limits(const Words& words, config::CommandIo& io) {
   const std::string& name = said.front();
   const auto* const action = std::find_if(std::begin(actions), std::end(actions),
                                           [&](const Action& a) { return name == a.name; });
-  if (action == std::end(actions)) {
-    std::vector<std::string_view> names;
-    for (const Action& a : actions) names.emplace_back(a.name);
-    const auto near = base::nearest_word(name, names);
-    return arguments.misused(
-        "there is no `override " + name + "`" +
-            (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"),
-        io);
-  }
+  if (action == std::end(actions))
+    return arguments.misused("there is no `override " + name + "`" + did_you_mean(name, names), io);
   const size_t count = said.size() - 1;
   if (count < action->words_min || count > action->words_max)
     return arguments.misused(name + " " + action->wants, io);

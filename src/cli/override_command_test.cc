@@ -127,7 +127,7 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   EXPECT_EQ(
       lines()[1],
       "o-1  user (not live)  tenant=acme api=*  5 per 1s, token_bucket  2030-01-01T00:00:00Z  why");
-  EXPECT_EQ(err, "9 in all; --limit N lists more of them\n");
+  EXPECT_EQ(err, "note: 9 in all; --limit N lists more of them\n");
   Json ended = override_of("o-3");
   ended["ended"] = true;
   answers["GET /v1/overrides?rule=ended&limit=100"] =
@@ -143,10 +143,11 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   EXPECT_EQ(ask({"override", "list", "--json"}), 0);
   EXPECT_EQ(result(), none);
   EXPECT_EQ(ask({"override", "list"}), 0);
-  EXPECT_EQ(out + err, "there are no overrides\n");
+  EXPECT_EQ(out + err, "note: there are no overrides\n");
   answers["GET /v1/overrides?rule=u&dialect=native&actor=a%1B&limit=100"] = page(none);
   EXPECT_EQ(ask({"override", "list", "--rule", "u", "--dialect", "native", "--actor", "a\x1b"}), 0);
-  EXPECT_EQ(out + err, "no override matches --rule 'u' --dialect 'native' --actor 'a\\x1b'\n");
+  EXPECT_EQ(out + err,
+            "note: no override matches --rule 'u' --dialect 'native' --actor 'a\\x1b'\n");
   answers["GET /v1/overrides/o-1"] = page(override_of("o-1"));
   EXPECT_EQ(ask({"override", "show", "o-1", "--json"}), 0);
   EXPECT_EQ(result()["id"], "o-1");

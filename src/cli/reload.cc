@@ -29,10 +29,7 @@ int reload(const Words& words, config::CommandIo& io) {
   AdminFlags flags;
   add_admin_flags(arguments.app(), flags);
   if (const auto ended = arguments.parse(words, io)) return *ended;
-  if (!arguments.positional().empty())
-    return arguments.misused("the server knows its files; no word is wanted, and there is `" +
-                                 arguments.positional().front() + "`",
-                             io);
+  if (const auto ended = arguments.refuse_words(io, "; the server knows its files")) return *ended;
   int ending = config::exit_ok;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;

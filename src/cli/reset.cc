@@ -1,6 +1,7 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
+#include "cli/watch.h"
 #include "client/http_client.h"
 #include "config/screen_text.h"
 #include "protocol/policy_files.h"
@@ -88,6 +89,50 @@ bool is_encoded(std::string_view text) {
   return !text.empty();
 }
 
+// Those of one actor, else those whose names begin with `prefix`, so many at most.
+struct CountersWanted {
+  std::optional<std::string> actor;
+  std::string prefix;
+  size_t most;
+};
+
+int show_counters(AdminPort& port, const AdminFlags& flags, const CountersWanted& wanted,
+                  config::CommandIo& io) {
+  const auto& [actor, prefix, most] = wanted;
+  Json list = Json::array();
+  const auto last =
+      actor ? read_pages(port, "/v1/counters?actor=" + client::percent_encoded(*actor), "counters",
+                         SIZE_MAX, list)
+            : read_pages(port, "/v1/counters?prefix=" + client::percent_encoded(prefix), "counters",
+                         most, list);
+  if (!last.is_done()) return tell_failure(last, flags.json, io);
+  const std::string next = text_field(last.json, "next");
+  const bool cut = true_field(last.json, "cut");
+  if (cut && !flags.json)
+    warn(actor ? "the list is not complete: there are more rules than are looked at"
+               : "the list is not complete: Redis has more keys than are looked at at a time",
+         io);
+  if (flags.json) {
+    Json json{{"counters", list}};
+    if (!next.empty()) json["next"] = next;
+    if (cut) json["cut"] = true;
+    io.out << to_text(json) << std::flush;
+    return config::exit_ok;
+  }
+  if (list.empty()) {
+    note(actor            ? "no rule has a counter of `" + *actor + "` that anything is taken of"
+         : prefix.empty() ? "there are no counters"
+                          : "no counter's name begins with `" + prefix + "`",
+         io);
+    return config::exit_ok;
+  }
+  Table table({{"COUNTER", false, true}, {"HOW IT STANDS", false, true}});
+  for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
+  io.out << table.text(io) << std::flush;
+  if (!next.empty()) note("there are more; --limit N lists more of them", io);
+  return config::exit_ok;
+}
+
 }  // namespace
 
 int reset(const Words& words, config::CommandIo& io) {
@@ -121,9 +166,11 @@ int reset(const Words& words, config::CommandIo& io) {
 int counters(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
   AdminFlags flags;
+  WatchFlags watching;
   std::string limit_text = "100";
   std::optional<std::string> actor;
   add_admin_flags(arguments.app(), flags);
+  add_watch_flags(arguments.app(), watching);
   arguments.app()
       .add_option("--actor", actor,
                   "In place of PREFIX: what this actor has taken of any rule; of a rule with\n"
@@ -144,41 +191,11 @@ int counters(const Words& words, config::CommandIo& io) {
   if (!port) return ending;
 
   port->wait_at_least(reset_timeout_min);
-  const std::string prefix =
-      arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
-  Json list = Json::array();
-  const auto last =
-      actor ? read_pages(*port, "/v1/counters?actor=" + client::percent_encoded(*actor), "counters",
-                         SIZE_MAX, list)
-            : read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
-  if (!last.is_done()) return tell_failure(last, flags.json, io);
-  const std::string next = text_field(last.json, "next");
-  const bool cut = true_field(last.json, "cut");
-  if (cut && !flags.json)
-    io.err << (actor ? "the list is not complete: there are more rules than are looked at"
-                     : "the list is not complete: Redis has more keys than are looked at at a time")
-           << std::endl;
-  if (flags.json) {
-    Json json{{"counters", list}};
-    if (!next.empty()) json["next"] = next;
-    if (cut) json["cut"] = true;
-    io.out << to_text(json) << std::flush;
-    return config::exit_ok;
-  }
-  if (list.empty()) {
-    io.err << (actor ? "no rule has a counter of `" + config::on_screen(*actor) +
-                           "` that anything is taken of"
-               : prefix.empty() ? "there are no counters"
-                                : "no counter's name begins with `" +
-                                      config::on_screen(arguments.positional().front()) + "`")
-           << std::endl;
-    return config::exit_ok;
-  }
-  Table table({{"COUNTER"}, {"HOW IT STANDS"}});
-  for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
-  io.out << table.text(io.out_colour) << std::flush;
-  if (!next.empty()) io.err << "there are more; --limit N lists more of them" << std::endl;
-  return config::exit_ok;
+  const CountersWanted wanted{
+      actor, arguments.positional().empty() ? "" : arguments.positional().front(), *limit};
+  return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
+    return show_counters(*port, flags, wanted, to);
+  });
 }
 
 }  // namespace sluice::cli

@@ -7,6 +7,7 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
+#include "cli/watch.h"
 #include "config/screen_text.h"
 #include "protocol/protocol.h"
 
@@ -29,7 +30,8 @@ std::string footer_of_rules() {
       "Examples:\n"
       "  sluice rules\n"
       "  sluice rules cookies --over 5s\n"
-      "  sluice rules --json --over 0s",
+      "  sluice rules --json\n"
+      "  sluice rules --watch",
       "listed", "no rule has TEXT");
 }
 
@@ -79,14 +81,12 @@ std::string rate_of(const Json& rule, const char* outcome) {
   return rate_words(rates.is_object() ? number_field(rates, outcome) : std::nullopt);
 }
 
-std::string table_of(const Json& rules, bool with_rates, bool coloured) {
-  std::vector<Table::Column> columns{{"RULE"},        {"PROTOCOL"},      {"MODE"},
-                                     {"LIMITS"},      {"ALLOWED", true}, {"DENIED", true},
-                                     {"ERRORS", true}};
-  if (with_rates) {
-    columns.push_back({"ALLOWED/S", true});
-    columns.push_back({"DENIED/S", true});
-  }
+// Where there is little room the last columns go first.
+std::string table_of(const Json& rules, bool with_rates, const config::CommandIo& io) {
+  std::vector<Table::Column> columns{
+      {"RULE", false, true}, {"PROTOCOL", false, true}, {"MODE"},        {"LIMITS", false, true},
+      {"ALLOWED", true},     {"DENIED", true},          {"ERRORS", true}};
+  if (with_rates) columns.insert(columns.end() - 1, {{"ALLOWED/S", true}, {"DENIED/S", true}});
   Table table(columns);
   for (const Json& rule : rules) {
     const std::string dialect = text_field(rule, "dialect");
@@ -97,11 +97,10 @@ std::string table_of(const Json& rules, bool with_rates, bool coloured) {
                                  count_words(rule, "allowed", "shadow_allowed"),
                                  count_words(rule, "denied", "shadow_denied"),
                                  count_words(rule, "error", nullptr)};
-    row.push_back(rate_of(rule, "allowed"));
-    row.push_back(rate_of(rule, "denied"));
+    if (with_rates) row.insert(row.end() - 1, {rate_of(rule, "allowed"), rate_of(rule, "denied")});
     table.add(row);
   }
-  return table.text(coloured);
+  return table.text(io);
 }
 
 // What happened between the looks, into each rule as `per_second`.
@@ -121,14 +120,58 @@ void add_rates(Json& rules, const Look& before, const Look& after) {
   }
 }
 
+struct Asked {
+  const AdminFlags& flags;
+  const std::string& text;  // that the rules have; empty: all of them
+  std::chrono::microseconds over;
+  bool watched;
+};
+
+int show_rules(AdminPort& port, const Asked& asked, std::optional<Look>& last,
+               config::CommandIo& io) {
+  const bool json = asked.flags.json;
+  AdminPort::Reply failure;
+  std::optional<Look> before = std::move(last), after;
+  if (asked.over.count() > 0) {
+    if (!(before = look_at(port, failure))) return tell_failure(failure, json, io);
+    std::this_thread::sleep_for(asked.over);
+  }
+  Json list = Json::array();
+  const auto page = read_pages(port, "/v1/rules?", "rules", rules_max, list);
+  if (!page.is_done()) return tell_failure(page, json, io);
+  if (!asked.text.empty())
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [&](const Json& rule) { return !has_text(rule, asked.text); }),
+               list.end());
+  if (before || asked.watched) {
+    if (!(after = look_at(port, failure))) return tell_failure(failure, json, io);
+    if (before) add_rates(list, *before, *after);
+    last = std::move(after);
+  }
+  const bool found = asked.text.empty() || !list.empty();
+  if (json) {
+    io.out << to_text({{"generation", field(page.json, "generation")},
+                       {"total", field(page.json, "total")},
+                       {"rules", list}})
+           << std::flush;
+  } else if (!found) {
+    return fail("no rule has `" + asked.text + "`", io);
+  } else {
+    io.out << table_of(list, before.has_value(), io) << std::flush;
+  }
+  return found ? config::exit_ok : config::exit_failure;
+}
+
 }  // namespace
 
 int rules(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice rules [options] [TEXT]", about_rules, footer_of_rules());
   AdminFlags flags;
-  std::string over_text = "1s";
+  WatchFlags watching;
+  std::string over_text = "0s";
   add_admin_flags(arguments.app(), flags);
   add_over_flag(arguments.app(), over_text);
+  add_watch_flags(arguments.app(), watching);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", io);
   const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();
@@ -137,36 +180,10 @@ int rules(const Words& words, config::CommandIo& io) {
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
-
-  AdminPort::Reply failure;
-  std::optional<Look> before, after;
-  if (over->count() > 0) {
-    if (!(before = look_at(*port, failure))) return tell_failure(failure, flags.json, io);
-    std::this_thread::sleep_for(*over);
-  }
-  Json list = Json::array();
-  const auto last = read_pages(*port, "/v1/rules?", "rules", rules_max, list);
-  if (!last.is_done()) return tell_failure(last, flags.json, io);
-  if (!text.empty())
-    list.erase(std::remove_if(list.begin(), list.end(),
-                              [&](const Json& rule) { return !has_text(rule, text); }),
-               list.end());
-  if (before) {
-    if (!(after = look_at(*port, failure))) return tell_failure(failure, flags.json, io);
-    add_rates(list, *before, *after);
-  }
-  const bool found = text.empty() || !list.empty();
-  if (flags.json) {
-    io.out << to_text({{"generation", field(last.json, "generation")},
-                       {"total", field(last.json, "total")},
-                       {"rules", list}})
-           << std::flush;
-  } else if (!found) {
-    io.err << "no rule has `" << config::on_screen(text) << "`" << std::endl;
-  } else {
-    io.out << table_of(list, before.has_value(), io.out_colour) << std::flush;
-  }
-  return found ? config::exit_ok : config::exit_failure;
+  std::optional<Look> last;  // the one before, while they are watched
+  return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
+    return show_rules(*port, {flags, text, *over, watching.watch}, last, to);
+  });
 }
 
 }  // namespace sluice::cli

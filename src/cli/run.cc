@@ -8,8 +8,10 @@
 #include <exception>
 #include <iostream>
 
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "config/built_in.h"
+#include "config/screen_text.h"
 #include "protocol/protocol.h"
 
 namespace sluice::cli {
@@ -20,6 +22,7 @@ using protocol::Command;
 // The program's own; those of protocols follow `serve`, in the order of their list.
 constexpr Command own_commands[] = {
     {"serve", "serve every configured protocol; without a file, a built-in example", serve},
+    {"init", "write a sluice.yaml to begin with, or one from an old policy", init},
     {"check", "say what is wrong with policy and configuration files", check},
     {"explain", "say which rules of a policy a request meets, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},
@@ -30,20 +33,14 @@ constexpr Command own_commands[] = {
     {"reset", "make a counter a fresh one", reset},
     {"override", "give one actor another limit, for good or for a while", override_limits},
     {"changes", "list what was changed while a server ran, and by whom", changes},
+    {"config", "print the configuration that a running server goes by", live_config},
+    {"log", "print or change what a running server logs", log_settings},
+    {"metrics", "print the metrics of a running server", print_metrics},
     {"reload", "have a running server read its policy again", reload},
     {"store", "look at the counters on the disk, check, repair and copy them", store},
+    {"completion", "print the completion for a shell", completion},
+    {"man", "print or write pages of the manual", manual},
 };
-
-// Servers first, tools last.
-std::vector<Command> all_commands() {
-  std::vector<Command> all{own_commands[0]};
-  std::vector<Command> tools;
-  for (const protocol::Description* protocol : protocol::all())
-    for (const Command& c : protocol->commands) (c.serves ? all : tools).push_back(c);
-  all.insert(all.end(), std::begin(own_commands) + 1, std::end(own_commands));
-  all.insert(all.end(), tools.begin(), tools.end());
-  return all;
-}
 
 // Of the built-in example policy of the first protocol that has one.
 std::string example_question() {
@@ -80,9 +77,8 @@ std::string help() {
 int misused(const std::string& word, config::CommandIo& io) {
   std::vector<std::string_view> names;
   for (const Command& c : all_commands()) names.emplace_back(c.name);
-  const auto near = base::nearest_word(word, names);
-  io.err << config::paint("error:", config::red, io.err_colour) << " there is no command `" << word
-         << '`' << (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?")
+  io.err << config::paint("error:", config::red, io.err_colour) << " there is no command `"
+         << config::on_screen(word) << '`' << did_you_mean(word, names)
          << "\nUsage: sluice COMMAND [options]\nMore with --help." << std::endl;
   return config::exit_usage;
 }
@@ -124,6 +120,16 @@ int run_command(const Words& words, config::CommandIo& io) {
 
 }  // namespace
 
+std::vector<protocol::Command> all_commands() {
+  std::vector<Command> all{own_commands[0]};
+  std::vector<Command> tools;
+  for (const protocol::Description* protocol : protocol::all())
+    for (const Command& c : protocol->commands) (c.serves ? all : tools).push_back(c);
+  all.insert(all.end(), std::begin(own_commands) + 1, std::end(own_commands));
+  all.insert(all.end(), tools.begin(), tools.end());
+  return all;
+}
+
 int run(const Words& words, config::CommandIo& io) {
   const int status = run_command(words, io);
   // Of `ask` the status is the answer.
@@ -160,7 +166,7 @@ int run(int argc, char** argv) {
     return run(Words(argv + std::min(argc, 1), argv + argc), io);
   } catch (const std::exception& e) {
     // What is left is a system without memory, threads or descriptors.
-    std::cerr << "sluice: " << e.what() << std::endl;
+    std::cerr << "error: " << e.what() << std::endl;
     return config::exit_failure;
   }
 }

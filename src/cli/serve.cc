@@ -12,7 +12,8 @@ constexpr const char* about_serve =
     "Serves rate limits over every protocol that the configuration lists, until SIGTERM or "
     "SIGINT.\n"
     "SIGHUP, or a change of the policy's files, reloads the rules.\n"
-    "Without --config it serves each protocol on its own port with a built-in example policy.";
+    "Without --config it serves each protocol on its own port of 127.0.0.1, so that this machine\n"
+    "alone reaches it, with a built-in example policy.";
 
 // "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON"
 std::string policy_lines() {
@@ -41,10 +42,7 @@ std::string footer_of_serve() {
          policy_lines() +
          "\n"
          "Environment (flags override it, it overrides the file):\n" +
-         server_environment_help + settings_environment_help() +
-         "\n"
-         "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 "
-         "wrong usage.";
+         server_environment_help + settings_environment_help();
 }
 
 std::string hints(const std::vector<server::Bound>& bound) {
@@ -90,7 +88,7 @@ void read_config_file(const std::string& file, config::Config& config,
 
 int serve(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice serve [--config sluice.yaml] [options]", about_serve,
-                      footer_of_serve());
+                      footer_of_serve(), exit_of_server);
   std::optional<std::string> file;
   config::Flags flags;
   bool print = false;
@@ -114,7 +112,10 @@ int serve(const Words& words, config::CommandIo& io) {
 
   const config::ReadConfig read = [&](base::Diagnostics& to) {
     config::Config config;
-    if (file) read_config_file(*file, config, to);
+    if (file)
+      read_config_file(*file, config, to);
+    else
+      config.listen_on_loopback();
     config::apply_environment(io, config, to);
     config::apply_flags(flags, config, to);
     return config;

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
+#include "cli/watch.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {
@@ -19,7 +20,8 @@ std::string footer_of_status() {
   return admin_footer(
       "Examples:\n"
       "  sluice status\n"
-      "  sluice status --over 0s --json\n"
+      "  sluice status --over 1s --json\n"
+      "  sluice status --watch\n"
       "  sluice status --admin 10.0.0.5:8380 --token-file admin.token",
       "ready", "not ready, degraded, or the policy that was read last is refused");
 }
@@ -250,45 +252,53 @@ std::string status_text(const Json& json, bool coloured) {
   return out;
 }
 
+int show_status(AdminPort& port, const AdminFlags& flags, std::chrono::microseconds over,
+                std::optional<Look>& last, config::CommandIo& io) {
+  auto health = port.get("/health/ready");
+  const bool ready = health.is_done();
+  const bool says_why = health.kind == AdminPort::Reply::Kind::refused && health.status == 503;
+  if (!ready && !says_why) return tell_failure(health, flags.json, io);
+  auto config = port.get("/v1/config");
+  if (!config.is_done()) return tell_failure(config, flags.json, io);
+  AdminPort::Reply failure;
+  std::optional<Look> before = std::move(last);
+  if (over.count() > 0) {
+    before = look_at(port, failure);
+    if (!before) return tell_failure(failure, flags.json, io);
+    std::this_thread::sleep_for(over);
+  }
+  auto now = look_at(port, failure);
+  if (!now) return tell_failure(failure, flags.json, io);
+
+  const Json json = status_json(port, health.json, ready, config.json, before, *now);
+  last = std::move(now);
+  io.out << (flags.json ? to_text(json) : status_text(json, io.out_colour)) << std::flush;
+  const bool well =
+      ready && !true_field(json, "degraded") && !true_field(field(json, "policy"), "stale");
+  return well ? config::exit_ok : config::exit_failure;
+}
+
 }  // namespace
 
 int status(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice status [options]", about_status, footer_of_status());
   AdminFlags flags;
-  std::string over_text = "500ms";
+  WatchFlags watching;
+  std::string over_text = "0s";
   add_admin_flags(arguments.app(), flags);
   add_over_flag(arguments.app(), over_text);
+  add_watch_flags(arguments.app(), watching);
   if (const auto ended = arguments.parse(words, io)) return *ended;
-  if (!arguments.positional().empty())
-    return arguments.misused(
-        "no word is wanted, and there is `" + arguments.positional().front() + "`", io);
+  if (const auto ended = arguments.refuse_words(io)) return *ended;
   int ending = config::exit_ok;
   const auto over = over_of(over_text, arguments, io, ending);
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
-
-  auto health = port->get("/health/ready");
-  const bool ready = health.is_done();
-  const bool says_why = health.kind == AdminPort::Reply::Kind::refused && health.status == 503;
-  if (!ready && !says_why) return tell_failure(health, flags.json, io);
-  auto config = port->get("/v1/config");
-  if (!config.is_done()) return tell_failure(config, flags.json, io);
-  AdminPort::Reply failure;
-  std::optional<Look> before;
-  if (over->count() > 0) {
-    before = look_at(*port, failure);
-    if (!before) return tell_failure(failure, flags.json, io);
-    std::this_thread::sleep_for(*over);
-  }
-  const auto now = look_at(*port, failure);
-  if (!now) return tell_failure(failure, flags.json, io);
-
-  const Json json = status_json(*port, health.json, ready, config.json, before, *now);
-  io.out << (flags.json ? to_text(json) : status_text(json, io.out_colour)) << std::flush;
-  const bool well =
-      ready && !true_field(json, "degraded") && !true_field(field(json, "policy"), "stale");
-  return well ? config::exit_ok : config::exit_failure;
+  std::optional<Look> last;  // the one before, while it is watched
+  return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
+    return show_status(*port, flags, *over, last, to);
+  });
 }
 
 }  // namespace sluice::cli

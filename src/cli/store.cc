@@ -70,11 +70,7 @@ std::string footer_of_store() {
   return text +
          "\n"
          "Example:\n"
-         "  sluice store backup /var/lib/sluice /backup/monday\n"
-         "\n"
-         "Exit status: 0 done, and of `check` sound; 1 it cannot be done, or damage was found or "
-         "repaired;\n"
-         "2 wrong usage.";
+         "  sluice store backup /var/lib/sluice /backup/monday\n";
 }
 
 struct StoreFlags {
@@ -92,7 +88,7 @@ void tell_damages(const std::vector<std::string>& damages, config::CommandIo& io
 
 // What a kill, a full disk or a power cut leaves, and a start takes away.
 void tell_torn(const std::vector<std::string>& torn, config::CommandIo& io) {
-  for (const std::string& one : torn) io.err << "note: " << config::on_screen(one) << std::endl;
+  for (const std::string& one : torn) note(one, io);
 }
 
 ordered_json json_of(const limit::Limit& limit) {
@@ -240,7 +236,7 @@ int check(const StoreFlags& asked, config::CommandIo& io) {
            << base::counted(report.block_counters, "counter") << ", "
            << base::counted(report.texts, "text") << std::endl;
   else
-    io.err << "Mend it with `sluice store repair DIR`, or start on a backup." << std::endl;
+    note("mend it with `sluice store repair DIR`, or start on a backup", io);
   return sound ? config::exit_ok : config::exit_failure;
 }
 
@@ -374,26 +370,25 @@ int run_protocols(const protocol::StoreTool& tool, const Words& said, const Stor
 }  // namespace
 
 int store(const Words& words, config::CommandIo& io) {
-  Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about_store, footer_of_store());
+  Arguments arguments(
+      "sluice store TOOL [options] DIR [TARGET]", about_store, footer_of_store(),
+      {"done, and of `check` sound", "it cannot be done, or damage was found or repaired"});
   StoreFlags asked;
   arguments.app().add_flag("--json", asked.json, "Print the result as JSON");
   add_options(arguments.app(), asked);
+  std::vector<std::string_view> names;
+  for (const Tool& one : tools) names.emplace_back(one.name);
+  for (const protocol::StoreTool* one : protocol_tools()) names.push_back(one->name);
+  arguments.set_words(names);
   if (const auto status = arguments.parse(words, io)) return *status;
   const Words& said = arguments.positional();
   if (said.empty()) return arguments.misused("there is no TOOL", io);
-  std::vector<std::string_view> names;
-  for (const Tool& one : tools) {
+  for (const Tool& one : tools)
     if (said.front() == one.name) return run_own(one, said, asked, arguments, io);
-    names.emplace_back(one.name);
-  }
-  for (const protocol::StoreTool* one : protocol_tools()) {
+  for (const protocol::StoreTool* one : protocol_tools())
     if (said.front() == one->name) return run_protocols(*one, said, asked, arguments, io);
-    names.push_back(one->name);
-  }
-  const auto near = base::nearest_word(said.front(), names);
-  return arguments.misused("there is no tool `" + said.front() + "`" +
-                               (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"),
-                           io);
+  return arguments.misused(
+      "there is no tool `" + said.front() + "`" + did_you_mean(said.front(), names), io);
 }
 
 }  // namespace sluice::cli

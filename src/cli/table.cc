@@ -1,9 +1,12 @@
 #include "cli/table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 
+#include "cli/terminal.h"
 #include "config/command_io.h"
 #include "config/screen_text.h"
 
@@ -72,6 +75,11 @@ std::vector<std::string> Table::lines(size_t columns_max) const {
   add_line([&](size_t i) -> const std::string& { return columns_[i].title; });
   for (const auto& row : rows_) add_line([&](size_t i) -> const std::string& { return row[i]; });
   return lines;
+}
+
+std::string Table::text(const config::CommandIo& io) const {
+  return text(io.out_colour,
+              io.out_terminal ? Terminal::size_of(STDOUT_FILENO).columns : any_width);
 }
 
 std::string Table::text(bool coloured, size_t columns_max) const {

@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+namespace sluice::config {
+struct CommandIo;
+}
+
 namespace sluice::cli {
 
 class Table {
@@ -29,6 +33,8 @@ class Table {
   std::vector<std::string> lines(size_t columns_max = any_width) const;
   // The same as a text, with a line end behind each.
   std::string text(bool coloured, size_t columns_max = any_width) const;
+  // For what a command prints: as wide as the terminal, if it is one.
+  std::string text(const config::CommandIo& io) const;
 
  private:
   std::vector<size_t> widths(size_t columns_max) const;

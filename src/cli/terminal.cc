@@ -72,9 +72,9 @@ void Terminal::leave() {
   if (has_keys_) ::tcsetattr(in_, TCSADRAIN, &before_);
 }
 
-Terminal::Size Terminal::size() const {
+Terminal::Size Terminal::size_of(int file) {
   winsize window{};
-  if (::ioctl(out_, TIOCGWINSZ, &window) != 0 || window.ws_col == 0 || window.ws_row == 0)
+  if (::ioctl(file, TIOCGWINSZ, &window) != 0 || window.ws_col == 0 || window.ws_row == 0)
     return {80, 24};
   return {std::min<size_t>(window.ws_col, columns_max), std::min<size_t>(window.ws_row, rows_max)};
 }

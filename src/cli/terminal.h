@@ -33,7 +33,8 @@ class Terminal {
     size_t columns, rows;
   };
   // Of the window; 80 by 24 where the system does not know.
-  Size size() const;
+  Size size() const { return size_of(out_); }
+  static Size size_of(int file);
 
   // Puts the lines onto the screen in place of what is there. False: there is no terminal any more.
   bool draw(std::span<const std::string> lines);

@@ -26,23 +26,26 @@ std::string footer_of_top() {
   return admin_footer(
       "Counts are of the last minutes, and of a busy server's rarer keys at most a little too "
       "high\n"
-      "(error_max in JSON).\n"
+      "(error_max in JSON). REFUSES NOW: which of the counter's limits has nothing left.\n"
       "\n"
       "Examples:\n"
       "  sluice top\n"
       "  sluice top --by active --every 5s\n"
       "  sluice top --shadow\n"
       "  sluice top --once --limit 5\n"
+      "  sluice top --rule cookies\n"
       "  sluice top --json",
       "shown", "the server refuses it");
 }
 
 constexpr size_t listed_min = 100, listed_more = 50, listed_max = 1000;
+// Counters that are looked at for the limit that refuses; it is one question each.
+constexpr size_t refusing_max = 50;
 constexpr base::Duration every_min = base::milliseconds(100), every_max = base::seconds(3600);
 
 struct TopFlags {
   AdminFlags admin;
-  std::string by = "denied", limit = "20", every = "1s", over = "500ms";
+  std::string by = "denied", rule, limit = "20", every = "1s", over = "500ms";
   bool once = false, shadow = false;
 };
 
@@ -52,13 +55,47 @@ struct Seen {
   std::optional<Look> look;
 };
 
-AdminPort::Reply see(AdminPort& port, const std::string& by, size_t count, Seen& seen,
+// Of the items only those of rules that have this text.
+struct Wanted {
+  std::string by, rule;
+  size_t count;
+};
+
+void keep_rules(Json& answer, const std::string& text) {
+  Json items = Json::array();
+  for (const Json& item : list_field(answer, "items"))
+    if (text_field(item, "rule").find(text) != std::string::npos) items.push_back(item);
+  answer["items"] = std::move(items);
+}
+
+AdminPort::Reply see(AdminPort& port, const Wanted& wanted, Seen& seen,
                      std::span<const int> interrupts = {}) {
-  auto reply = port.get("/v1/top?by=" + by + "&limit=" + std::to_string(count), interrupts);
+  // Of a rule's counters many may stand behind all others.
+  const size_t count = wanted.rule.empty() ? wanted.count : listed_max;
+  auto reply = port.get("/v1/top?by=" + wanted.by + "&limit=" + std::to_string(count), interrupts);
   if (!reply.is_done()) return reply;
   seen.answer = reply.json;
+  if (!wanted.rule.empty()) keep_rules(seen.answer, wanted.rule);
   seen.look = look_at(port, reply, interrupts);
   return reply;
+}
+
+// Which limits of the first counters refuse now, into each as `refused_by`, where any was denied. A
+// counter that cannot be looked at has none.
+void add_refusing(AdminPort& port, Json& answer, size_t count,
+                  std::span<const int> interrupts = {}) {
+  Json items = list_field(answer, "items");
+  for (size_t i = 0; i < std::min(count, items.size()); ++i) {
+    Json& item = items[i];
+    if (integer_field(item, "denied") == 0 || true_field(item, "cut")) continue;
+    const auto reply = port.get("/v1/counters/" + text_field(item, "path"), interrupts);
+    if (reply.interrupted) return;
+    Json refusing = Json::array();
+    for (const Json& limit : list_field(reply.json, "limits"))
+      if (!true_field(limit, "allowed")) refusing.push_back(limit);
+    if (reply.is_done()) item["refused_by"] = std::move(refusing);
+  }
+  answer["items"] = std::move(items);
 }
 
 // Only the first items; of more the rates are known when they come up.
@@ -74,19 +111,20 @@ Json first_items(const Json& answer, size_t count) {
 int show_once(AdminPort& port, const TopFlags& asked, size_t count, std::chrono::microseconds over,
               config::CommandIo& io) {
   TopRates rates;
-  const size_t listed = std::clamp(count, listed_min, listed_max);
+  const Wanted wanted{asked.by, asked.rule, std::clamp(count, listed_min, listed_max)};
   Seen seen;
   if (over.count() > 0) {
-    const auto first = see(port, asked.by, listed, seen);
+    const auto first = see(port, wanted, seen);
     if (!first.is_done()) return tell_failure(first, asked.admin.json, io);
     rates.add(seen.answer, Clock::now());
     std::this_thread::sleep_for(over);
   }
   const std::optional<Look> before = std::move(seen.look);
-  const auto reply = see(port, asked.by, listed, seen);
+  const auto reply = see(port, wanted, seen);
   if (!reply.is_done()) return tell_failure(reply, asked.admin.json, io);
   rates.add(seen.answer, Clock::now());
-  const Json answer = first_items(seen.answer, count);
+  Json answer = first_items(seen.answer, count);
+  add_refusing(port, answer, refusing_max);
   if (asked.admin.json) {
     io.out << to_text(answer) << std::flush;
     return config::exit_ok;
@@ -96,16 +134,21 @@ int show_once(AdminPort& port, const TopFlags& asked, size_t count, std::chrono:
   for (const std::string& trouble : server.troubles)
     io.out << config::paint(trouble, config::red, io.out_colour) << '\n';
   const Table table = table_of_top(answer);
-  io.out << order_words(answer) << (table.rows() == 0 ? ": nobody\n" : "\n\n");
-  if (table.rows() > 0) io.out << table.text(io.out_colour);
+  io.out << order_words(answer) << (table.rows() == 0 ? ": none\n" : "\n\n");
+  if (table.rows() > 0) io.out << table.text(io);
   io.out.flush();
   return config::exit_ok;
 }
 
 class LiveTop {
  public:
-  LiveTop(AdminPort& port, std::string by, std::chrono::microseconds every, bool coloured)
-      : port_(port), by_(std::move(by)), every_(every), coloured_(coloured) {}
+  LiveTop(AdminPort& port, std::string by, std::string rule, std::chrono::microseconds every,
+          bool coloured)
+      : port_(port),
+        by_(std::move(by)),
+        rule_(std::move(rule)),
+        every_(every),
+        coloured_(coloured) {}
 
   // What is asked before the terminal is touched: what is wrong is told there as ever.
   AdminPort::Reply begin() { return refresh(listed_min, {}); }
@@ -144,11 +187,12 @@ class LiveTop {
  private:
   AdminPort::Reply refresh(size_t listed, std::span<const int> interrupts) {
     Seen seen;
-    const auto reply = see(port_, by_, listed, seen, interrupts);
+    const auto reply = see(port_, {by_, rule_, listed}, seen, interrupts);
     if (reply.interrupted) return reply;
     picture_.problem = reply.is_done() ? "" : reply.problem;
     if (!reply.is_done()) return reply;
     rates_.add(seen.answer, Clock::now());
+    add_refusing(port_, seen.answer, std::min(listed - listed_more, refusing_max), interrupts);
     picture_.server = server_lines(port_.name(), look_, *seen.look);
     picture_.answer = std::move(seen.answer);
     look_ = std::move(seen.look);
@@ -157,6 +201,7 @@ class LiveTop {
 
   AdminPort& port_;
   std::string by_;
+  const std::string rule_;
   const std::chrono::microseconds every_;
   const bool coloured_;
   TopRates rates_;
@@ -169,6 +214,8 @@ void add_flags(CLI::App& app, TopFlags& asked) {
       ->type_name("WHAT");
   app.add_flag("--shadow", asked.shadow,
                "Whom rules with mode: shadow would deny, as --by shadow_denied");
+  app.add_option("--rule", asked.rule, "Only counters of rules whose name or pattern has it")
+      ->type_name("TEXT");
   app.add_option("--every", asked.every, "How often it is shown anew, 100ms to 1h; default 1s")
       ->type_name("DURATION");
   app.add_flag("--once", asked.once, "Show it once, also on a terminal");
@@ -185,9 +232,7 @@ int top(const Words& words, config::CommandIo& io) {
   TopFlags asked;
   add_flags(arguments.app(), asked);
   if (const auto ended = arguments.parse(words, io)) return *ended;
-  if (!arguments.positional().empty())
-    return arguments.misused(
-        "no word is wanted, and there is `" + arguments.positional().front() + "`", io);
+  if (const auto ended = arguments.refuse_words(io)) return *ended;
   if (asked.shadow) asked.by = "shadow_denied";
   if (asked.by != "denied" && asked.by != "active" && asked.by != "shadow_denied")
     return arguments.misused("--by must be denied, active or shadow_denied, not `" + asked.by + "`",
@@ -206,7 +251,7 @@ int top(const Words& words, config::CommandIo& io) {
 
   if (asked.once || asked.admin.json || !io.out_terminal)
     return show_once(*port, asked, *count, *over, io);
-  LiveTop live(*port, asked.by, std::chrono::microseconds(every->us), io.out_colour);
+  LiveTop live(*port, asked.by, asked.rule, std::chrono::microseconds(every->us), io.out_colour);
   const auto first = live.begin();
   if (!first.is_done()) return tell_failure(first, false, io);
   live.run();

@@ -57,17 +57,24 @@ void TopRates::add(Json& answer, Clock::time_point at) {
 }
 
 Table table_of_top(const Json& answer) {
-  Table table({{"WHO", false, true},
-               {"RULE", false, true},
-               {"DENIED/S", true},
-               {"ALLOWED/S", true},
-               {"DENIED", true},
-               {"ALLOWED", true}});
-  for (const Json& item : list_field(answer, "items"))
-    table.add({who(item), text_field(item, "rule"),
-               rate_words(number_field(item, "denied_per_second")),
-               rate_words(number_field(item, "allowed_per_second")), count_words(item, "denied"),
-               count_words(item, "allowed")});
+  const Json& items = list_field(answer, "items");
+  const bool has_refusing = std::ranges::any_of(
+      items, [](const Json& item) { return !list_field(item, "refused_by").empty(); });
+  std::vector<Table::Column> columns{{"WHO", false, true}, {"RULE", false, true},
+                                     {"DENIED/S", true},   {"ALLOWED/S", true},
+                                     {"DENIED", true},     {"ALLOWED", true}};
+  if (has_refusing) columns.insert(columns.begin() + 2, {"REFUSES NOW", false, true});
+  Table table(columns);
+  for (const Json& item : items) {
+    std::vector<std::string> row{who(item),
+                                 text_field(item, "rule"),
+                                 rate_words(number_field(item, "denied_per_second")),
+                                 rate_words(number_field(item, "allowed_per_second")),
+                                 count_words(item, "denied"),
+                                 count_words(item, "allowed")};
+    if (has_refusing) row.insert(row.begin() + 2, limits_words(list_field(item, "refused_by")));
+    table.add(row);
+  }
   return table;
 }
 

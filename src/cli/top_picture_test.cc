@@ -79,6 +79,19 @@ TEST(TopPicture, SaysHowTheServerIsAndWhoIsLimited) {
     EXPECT_EQ(lines[i].substr(0, lines[i].find_last_not_of(' ') + 1), expected[i]);
 }
 
+TEST(TopPicture, ShowsTheLimitsThatRefuseInNarrowWindowsToo) {
+  Json one = item("10.0.0.7", 1, 2);
+  one["refused_by"] = Json::array(
+      {{{"algorithm", "fixed_window"}, {"quota", 3}, {"window", "1h"}, {"allowed", false}}});
+  const Table table = table_of_top(answer_of({one, item("10.0.0.8", 1, 0)}));
+  EXPECT_EQ(table.lines(),
+            (std::vector<std::string>{
+                "WHO       RULE  REFUSES NOW  DENIED/S  ALLOWED/S  DENIED  ALLOWED",
+                "10.0.0.7  r     3 per 1h            -          -       2        1",
+                "10.0.0.8  r                         -          -       0        1"}));
+  EXPECT_EQ(table.lines(60)[1], "10.0.0.7  r     3 per 1h            -          -       2");
+}
+
 TEST(TopPicture, SaysWhyItIsNotOfNow) {
   TopPicture picture = picture_of(answer_of({}));
   picture.problem = "cannot connect to \x1b[2J";

@@ -4,6 +4,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <utility>
 
+#include "client/looks_like.h"
 #include "client/socket.h"
 
 namespace sluice::client {
@@ -70,14 +71,15 @@ std::string read_answer(Socket& socket, Parser& parser, size_t bytes_max) {
   size_t end = std::string::npos;
   while ((end = in.find("\r\n\r\n")) == std::string::npos) {
     if (in.size() > head_bytes_max) return "what came back has a head without an end";
-    if (!socket.receive(in, problem)) return problem;
+    if (!socket.receive(in, problem))
+      return in.starts_with("HTTP/") ? problem : problem + looks_like(in);
   }
   end += 4;
   boost::beast::error_code ec;
   parser.put(boost::asio::buffer(in.data(), end), ec);
   if (ec == http::error::body_limit)
     return "the answer is longer than " + std::to_string(bytes_max) + " bytes";
-  if (ec && ec != http::error::need_more) return no_http(ec);
+  if (ec && ec != http::error::need_more) return no_http(ec) + looks_like(in);
   if (!parser.is_header_done()) return "what came back is no HTTP answer";
   if (parser.chunked())
     return "the answer comes in chunks, which the server itself never sends; ask it without what "

@@ -64,6 +64,10 @@ Config::Config() {
   listen.push_back({{std::nullopt, {"127.0.0.1", admin_port}}});
 }
 
+void Config::listen_on_loopback() {
+  for (auto& listener : listen) listener.value.address.host = "127.0.0.1";
+}
+
 log::LogSettings LogConfig::settings() const {
   log::LogSettings settings{.level = level.value, .format = format.value};
   for (const auto& [module, its] : modules) settings.modules[module] = its.value;
@@ -80,7 +84,8 @@ server::Options Config::options() const {
   for (const auto& [listener, origin] : listen)
     options.listeners.push_back(
         {listener.protocol ? server::Service(*listener.protocol) : server::Service::admin(),
-         listener.address.host, listener.address.port, listener.timeouts, listener.unmatched});
+         listener.address.host, listener.address.port, listener.timeouts, listener.unmatched,
+         listener.strict});
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.denials_every = log.denials_every.value;

@@ -40,6 +40,7 @@ struct Listener {
   Address address;
   net::Timeouts timeouts = {};
   request::Unmatched unmatched = {};
+  bool strict = false;  // request::Peer::strict
 };
 
 // One entry of `policy`. An empty list of them stands for the built-in examples of the protocols
@@ -111,6 +112,8 @@ struct Config {
   uint64_t file_digest = 0;  // of its text
 
   Config();
+  // Has the built-in example listen on this machine alone.
+  void listen_on_loopback();
 
   // Of their own, or would it be the built-in example?
   bool has_policy() const { return !policy.empty() || rules.value.document; }

@@ -108,7 +108,7 @@ class ConfigReader {
     const size_t problems = diagnostics_.size();
     Listener listener;
     bool has_protocol = false;
-    YamlNode address, timeout, unmatched;
+    YamlNode address, timeout, unmatched, strict;
     map(node, "listen",
         {{"protocol",
           [&](const std::string& key, const YamlNode& value) {
@@ -128,9 +128,15 @@ class ConfigReader {
             timeout = value;
             time_limit(key, value, listener.timeouts.request);
           }},
-         {"send_timeout", [&](const std::string& key, const YamlNode& value) {
+         {"send_timeout",
+          [&](const std::string& key, const YamlNode& value) {
             timeout = value;
             time_limit(key, value, listener.timeouts.send);
+          }},
+         {"strict", [&](const std::string& key, const YamlNode& value) {
+            strict = value;
+            listener.strict = reader_.truth(key, value, "write `strict: true`, or take it out")
+                                  .value_or(listener.strict);
           }}});
     if (diagnostics_.size() > problems) return;
     if (has_protocol && !listener.protocol && !timeout.is_null()) {
@@ -149,6 +155,13 @@ class ConfigReader {
                diagnostics_);
       return;
     }
+    if (has_protocol && strict && !takes_strict(listener)) {
+      complain(place("strict", strict),
+               "means nothing to " +
+                   (listener.protocol ? std::string(name_of(listener)) : "an admin port"),
+               "take it out", diagnostics_);
+      return;
+    }
     if (!has_protocol || address.is_null()) {
       complain(place("listen", node),
                std::string("has no ") + (has_protocol ? "address" : "protocol"),
@@ -159,6 +172,10 @@ class ConfigReader {
     if (!parsed) return;
     listener.address = *parsed;
     config_.listen.push_back({std::move(listener), reader_.origin(node)});
+  }
+
+  static bool takes_strict(const Listener& listener) {
+    return listener.protocol && describe(*listener.protocol).takes_strict;
   }
 
   void time_limit(const std::string& key, const YamlNode& node, base::Duration& into) {

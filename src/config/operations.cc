@@ -46,6 +46,13 @@ std::vector<std::string> socket_folders(const CommandIo& io) {
   return folders;
 }
 
+// Would two listeners of one port on these have an address in common? Names are compared as texts.
+bool overlap(const std::string& a, const std::string& b) {
+  if (a == b || a == "::" || b == "::") return true;
+  const bool has_v6 = a.find(':') != a.npos || b.find(':') != b.npos;
+  return !has_v6 && (a == "0.0.0.0" || b == "0.0.0.0");
+}
+
 }  // namespace
 
 void set_admin(std::string_view text, const std::string& origin, const base::Diagnostic& place,
@@ -114,6 +121,47 @@ Lines lines_of(const Operations& operations) {
   else if (const auto& token = operations.admin_token; !token.value.empty())
     lines.push_back({"# admin: a token, not shown here", token.origin});
   return lines;
+}
+
+void check_listeners(const Config& config, base::Diagnostics& diagnostics) {
+  const auto& all = config.listen;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Address& address = all[i].value.address;
+    for (size_t j = 0; j < i; ++j) {
+      const Address& other = all[j].value.address;
+      if (address.port == 0 || address.port != other.port || !overlap(address.host, other.host))
+        continue;
+      base::Diagnostic place;
+      place.subject = "listen";
+      complain(place,
+               all[i].origin + " has " + std::string(name_of(all[i].value)) + " on " +
+                   format_address(address.host, address.port) + ", where " + all[j].origin +
+                   " has " + std::string(name_of(all[j].value)) + " already",
+               "give one of them another port", diagnostics);
+    }
+  }
+}
+
+void warn_of_open(const Config& config, base::Diagnostics& diagnostics) {
+  std::string open, with_users;
+  for (const auto& [listener, origin] : config.listen) {
+    if (!listener.protocol || is_loopback(listener.address.host)) continue;
+    const bool may_have_users = describe(*listener.protocol).authenticates;
+    if (may_have_users && !config.users.value.empty()) continue;
+    const std::string name(name_of(listener));
+    open += (open.empty() ? "" : ", ") + name + " on " +
+            format_address(listener.address.host, listener.address.port);
+    if (may_have_users) with_users += (with_users.empty() ? "" : " and ") + name;
+  }
+  if (open.empty()) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = "listen";
+  d.message =
+      open + ": other machines reach it, and no access rules say who may take, put and look";
+  d.remedy = "listen on 127.0.0.1, or let a firewall choose who comes" +
+             (with_users.empty() ? "" : "; for " + with_users + " add `users:`");
+  diagnostics.push_back(std::move(d));
 }
 
 bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io) {

@@ -33,6 +33,11 @@ std::string admin_socket_of(const Config& config, const CommandIo& io);
 // Lines of a sluice.yaml with where each comes from; no secret is in them.
 Lines lines_of(const Operations& operations);
 
+// Two listeners that cannot both have their address.
+void check_listeners(const Config& config, base::Diagnostics& diagnostics);
+// Listeners that other machines reach though nothing asks their clients who they are.
+void warn_of_open(const Config& config, base::Diagnostics& diagnostics);
+
 // The token and the rest. False: a port that others reach has none, or its file cannot be used; it
 // is told on standard error.
 bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io);

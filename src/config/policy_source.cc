@@ -25,7 +25,8 @@ bool same_listeners(const Config& a, const Config& b) {
                              x.value.address.host == y.value.address.host &&
                              x.value.address.port == y.value.address.port &&
                              x.value.timeouts == y.value.timeouts &&
-                             x.value.unmatched == y.value.unmatched;
+                             x.value.unmatched == y.value.unmatched &&
+                             x.value.strict == y.value.strict;
                     });
 }
 

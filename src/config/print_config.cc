@@ -114,7 +114,7 @@ std::string print_config(const Config& config) {
                     (listener.unmatched == request::Unmatched::as_protocol
                          ? ""
                          : ", unmatched: " + std::string(name_of(listener.unmatched))) +
-                    " }",
+                    (listener.strict ? ", strict: true" : "") + " }",
                 origin);
   }
   out += line(

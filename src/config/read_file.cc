@@ -72,6 +72,12 @@ std::optional<std::string> read_file(const std::string& path, base::Diagnostics&
     }
     text.append(chunk, n);
   }
+  if (const size_t at = text.find('\0'); at != text.npos) {
+    diagnostics.push_back(about(path,
+                                "is not a text file: byte " + std::to_string(at + 1) + " is 0",
+                                "name a text file in UTF-8"));
+    return std::nullopt;
+  }
   if (std::ferror(file.get())) {
     diagnostics.push_back(unreadable(path, errno));
     return std::nullopt;

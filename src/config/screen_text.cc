@@ -112,6 +112,18 @@ std::string on_screen(std::string_view text) {
   return out;
 }
 
+std::string on_screen_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    out += on_screen(text.substr(0, end));
+    if (end == text.npos) break;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
 size_t columns_of(std::string_view text) {
   const WidthScope scope;
   size_t columns = 0;

@@ -14,6 +14,9 @@ namespace sluice::config {
 // combining marks in a row.
 std::string on_screen(std::string_view text);
 
+// The same of each line of a text, which keeps its lines.
+std::string on_screen_lines(std::string_view text);
+
 // How many columns a text that on_screen has made takes.
 size_t columns_of(std::string_view text);
 

@@ -107,24 +107,6 @@ void warn_of_idle(const Config& config, const policy::RuleSet& rules,
   }
 }
 
-// A listener that others reach, whose clients could authenticate and need not.
-void warn_of_open(const Config& config, base::Diagnostics& diagnostics) {
-  if (!config.users.value.empty()) return;
-  for (const auto& [listener, origin] : config.listen) {
-    if (!listener.protocol || !describe(*listener.protocol).authenticates ||
-        is_loopback(listener.address.host))
-      continue;
-    base::Diagnostic d;
-    d.severity = base::Diagnostic::Severity::warning;
-    d.subject = "listen";
-    d.message = origin + " serves " + std::string(describe(*listener.protocol).name) + " on " +
-                format_address(listener.address.host, listener.address.port) +
-                ", where others reach it, and there are no users: everybody may take, put and look";
-    d.remedy = "add `users:`, or listen on 127.0.0.1";
-    diagnostics.push_back(std::move(d));
-  }
-}
-
 }  // namespace
 
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
@@ -135,6 +117,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   give_memory_back();
   base::Diagnostics unfit;
   check_store(config, unfit);
+  check_listeners(config, unfit);
   tell(unfit, io);
   if (base::has_errors(unfit)) return exit_failure;
   std::shared_ptr<log::LogFile> file;

@@ -160,6 +160,58 @@ Pattern Pattern::regex(std::string text, std::shared_ptr<const Regex> regex) {
   return pattern;
 }
 
+Pattern Pattern::in_network(std::string text, const base::IpNetwork& network) {
+  Pattern pattern;
+  pattern.text_ = std::move(text);
+  auto program = std::make_shared<Program>();
+  program->network = network;
+  pattern.program_ = std::move(program);
+  pattern.kind_ = Kind::network;
+  return pattern;
+}
+
+Pattern Pattern::any_of(std::vector<Pattern> alternatives) {
+  Pattern pattern;
+  for (const Pattern& one : alternatives)
+    pattern.text_ += (pattern.text_.empty() ? "[" : ", ") + one.text();
+  pattern.text_ += ']';
+  auto program = std::make_shared<Program>();
+  program->alternatives = std::move(alternatives);
+  pattern.program_ = std::move(program);
+  pattern.kind_ = Kind::any_of;
+  return pattern;
+}
+
+std::string Pattern::loose_expression() const {
+  const bool is_loose = kind_ == Kind::search || kind_ == Kind::repeats;
+  return is_loose ? expression_of(text_) : "";
+}
+
+std::span<const Pattern> Pattern::alternatives() const {
+  if (kind_ != Kind::any_of) return {};
+  return program_->alternatives;
+}
+
+std::string Pattern::sample() const {
+  if (kind_ == Kind::any_of) return program_->alternatives.front().sample();
+  if (kind_ == Kind::network) return to_text(base::IpNetwork{program_->network.address, 128});
+  return text_;
+}
+
+bool Pattern::covers(const Pattern& other) const {
+  const auto covers_other = [&](const Pattern& one) { return one.covers(other); };
+  if (other.kind_ == Kind::any_of)
+    return std::ranges::all_of(other.alternatives(),
+                               [&](const Pattern& one) { return covers(one); });
+  if (kind_ == Kind::any_of) return std::ranges::any_of(alternatives(), covers_other);
+  if (other.kind_ == Kind::regex) return any();
+  if (kind_ == Kind::regex && !other.exact()) return false;
+  const base::IpNetwork* const inner = other.network();
+  if (inner == nullptr) return (kind_ != Kind::network || other.exact()) && matches(other.text());
+  if (kind_ != Kind::network) return any();
+  return inner->bits >= program_->network.bits && program_->network.contains(inner->address);
+}
+
 // All ways to match at once: bit i of `at` says that the elements in front of i can be behind us.
 // Elements that may be missing are passed over by the carry of an addition.
 template <size_t words_known>
@@ -221,6 +273,16 @@ bool Pattern::matches_regex(std::string_view value, MatchSteps& steps) const {
   return fits;
 }
 
+bool Pattern::matches_any(std::string_view value, MatchSteps& steps) const {
+  const auto fits = [&](const Pattern& one) { return one.matches(value, steps); };
+  return std::ranges::any_of(program_->alternatives, fits);
+}
+
+bool Pattern::is_in_network(std::string_view value) const {
+  const auto address = base::parse_ip_address(value);
+  return address && program_->network.contains(*address);
+}
+
 bool Pattern::matches_present(std::string_view value, MatchSteps& steps) const {
   switch (kind_) {
     case Kind::optional:
@@ -231,6 +293,10 @@ bool Pattern::matches_present(std::string_view value, MatchSteps& steps) const {
       return false;
     case Kind::regex:
       return matches_regex(value, steps);
+    case Kind::network:
+      return is_in_network(value);
+    case Kind::any_of:
+      return matches_any(value, steps);
     default:
       break;
   }

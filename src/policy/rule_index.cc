@@ -4,9 +4,18 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/ip_address.h"
 #include "policy/rule_set.h"
 
 namespace sluice::policy {
+
+namespace {
+
+std::string_view bytes_of(const base::IpAddress& address) {
+  return {reinterpret_cast<const char*>(address.bytes.data()), address.bytes.size()};
+}
+
+}  // namespace
 
 void RuleIndex::add(std::span<const Condition> conditions) {
   const Condition* best = nullptr;
@@ -18,30 +27,72 @@ void RuleIndex::add(std::span<const Condition> conditions) {
     if (condition.pattern.matches(std::nullopt)) continue;
     // Nor does an expression about what they begin with; all requests with the key would meet it.
     if (condition.pattern.regex() != nullptr) continue;
-    const size_t load = load_of(condition);
+    const size_t load = load_of(condition.key, condition.pattern);
     if (load < best_load) {
       best = &condition;
       best_load = load;
     }
   }
-  Numbers& place = best == nullptr ? unfiled_ : place_of(*best);
-  place.push_back(count_++);
+  const uint32_t number = count_++;
+  if (best == nullptr)
+    unfiled_.push_back(number);
+  else
+    file(best->key, best->pattern, number);
 }
 
-size_t RuleIndex::load_of(const Condition& condition) const {
-  const auto key = keys_.find(condition.key);
+void RuleIndex::file(const std::string& key, const Pattern& pattern, uint32_t number) {
+  for (const Pattern& one : pattern.alternatives()) file(key, one, number);
+  if (!pattern.alternatives().empty()) return;
+  Numbers& place = place_of(key, pattern);
+  // Two of a list may have the same place.
+  if (place.empty() || place.back() != number) place.push_back(number);
+}
+
+size_t RuleIndex::load_of(const std::string& name, const Pattern& pattern) const {
+  size_t most = 0;
+  for (const Pattern& one : pattern.alternatives()) most = std::max(most, load_of(name, one));
+  if (!pattern.alternatives().empty()) return most;
+  const auto key = keys_.find(name);
   if (key == keys_.end()) return 0;
-  const std::string_view literal = condition.pattern.literal();
-  if (!condition.pattern.exact()) return key->second.prefixes.load(literal);
+  if (const base::IpNetwork* const network = pattern.network()) {
+    for (const auto& length : key->second.networks.lengths) {
+      if (length.is_v6 != network->address.is_v6 || length.bits != network->bits) continue;
+      const auto found = length.by_first.find(bytes_of(network->address));
+      return found == length.by_first.end() ? 0 : found->second.size();
+    }
+    return 0;
+  }
+  const std::string_view literal = pattern.literal();
+  if (!pattern.exact()) return key->second.prefixes.load(literal);
   const auto found = key->second.values.find(literal);
   return found == key->second.values.end() ? 0 : found->second.size();
 }
 
-RuleIndex::Numbers& RuleIndex::place_of(const Condition& condition) {
-  Key& key = keys_[condition.key];
-  const std::string_view literal = condition.pattern.literal();
-  if (condition.pattern.exact()) return key.values[std::string(literal)];
+RuleIndex::Numbers& RuleIndex::place_of(const std::string& name, const Pattern& pattern) {
+  Key& key = keys_[name];
+  if (const base::IpNetwork* const network = pattern.network()) {
+    auto& lengths = key.networks.lengths;
+    auto at = std::ranges::find_if(lengths, [&](const Networks::Length& one) {
+      return one.is_v6 == network->address.is_v6 && one.bits == network->bits;
+    });
+    if (at == lengths.end()) at = lengths.insert(at, {network->address.is_v6, network->bits, {}});
+    return at->by_first[std::string(bytes_of(network->address))];
+  }
+  const std::string_view literal = pattern.literal();
+  if (pattern.exact()) return key.values[std::string(literal)];
   return key.prefixes.place(literal);
+}
+
+bool RuleIndex::gather_networks(const Networks& networks, std::string_view value, Merge& merge) {
+  const auto address = base::parse_ip_address(value);
+  if (!address) return true;
+  for (const auto& length : networks.lengths) {
+    if (length.is_v6 != address->is_v6) continue;
+    const base::IpAddress first = first_of(*address, length.bits);
+    const auto found = length.by_first.find(bytes_of(first));
+    if (found != length.by_first.end() && !merge.add(found->second)) return false;
+  }
+  return true;
 }
 
 bool RuleIndex::gather(std::span<const request::Entry> descriptor, Merge& merge) const {
@@ -62,6 +113,9 @@ bool RuleIndex::gather(std::span<const request::Entry> descriptor, Merge& merge)
     const bool all = key->second.prefixes.each(
         entry.value, [&](const Numbers& numbers) { return merge.add(numbers); });
     if (!all) return false;
+    if (!key->second.networks.lengths.empty() &&
+        !gather_networks(key->second.networks, entry.value, merge))
+      return false;
   }
   return true;
 }

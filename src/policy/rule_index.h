@@ -1,6 +1,7 @@
 // Which rules of a long list can apply to a request at all, in their order: each rule is filed
 // under one of its conditions that few other rules share, by the entry's key and the text that its
-// value must be or begin with. Built with its rule set, then read by all threads; a look-up
+// value must be or begin with, or the network that it must be in; under each of them if its
+// condition is a list. Built with its rule set, then read by all threads; a look-up
 // allocates nothing.
 #pragma once
 
@@ -20,6 +21,7 @@
 namespace sluice::policy {
 
 struct Condition;
+class Pattern;
 
 class RuleIndex {
  public:
@@ -41,14 +43,26 @@ class RuleIndex {
   template <class T>
   using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
+  // Numbers by network; a look-up is one in the map for each length that networks have.
+  struct Networks {
+    struct Length {
+      bool is_v6;
+      unsigned bits;
+      TextMap<Numbers> by_first;  // the bytes of a network's first address
+    };
+    std::vector<Length> lengths;
+  };
   struct Key {
     TextMap<Numbers> values;
     PrefixTree prefixes;
+    Networks networks;  // without a length: no value is read as an address
   };
 
-  // How many rules are filed where a rule with that condition would be.
-  size_t load_of(const Condition& condition) const;
-  Numbers& place_of(const Condition& condition);
+  // How many rules are filed where a rule with that condition would be; of a list, where they are
+  // most.
+  size_t load_of(const std::string& key, const Pattern& pattern) const;
+  Numbers& place_of(const std::string& key, const Pattern& pattern);
+  void file(const std::string& key, const Pattern& pattern, uint32_t number);
 
   // Lists that are merged by their fronts. A request that meets more of them is shown every rule.
   class Merge {
@@ -70,6 +84,7 @@ class RuleIndex {
     size_t count_ = 0;
   };
 
+  static bool gather_networks(const Networks& networks, std::string_view value, Merge& merge);
   bool gather(std::span<const request::Entry> descriptor, Merge& merge) const;
 
   TextMap<Key> keys_;
@@ -86,9 +101,12 @@ void RuleIndex::candidates(std::span<const request::Entry> descriptor, Visit&& v
     }
     return;
   }
-  for (;;) {
+  // A rule with a list may stand in several lists.
+  for (uint32_t last = UINT32_MAX;;) {
     const uint32_t number = merge.next();
+    if (number == last && number != UINT32_MAX) continue;
     if (number == UINT32_MAX || !visit(number)) return;
+    last = number;
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/diagnostic.h"
 #include "base/setting.h"
+#include "base/time.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
 
@@ -110,6 +111,10 @@ struct PolicyFormat {
   std::unique_ptr<PolicyFiles> (*single)(std::string path, size_t kind);
   // A text that is in no file; `name` stands for its path in messages.
   std::unique_ptr<PolicyTexts> (*from_text)(std::string name, std::string text, size_t kind);
+  // Rules of the format as native ones that decide requests of the protocol alike, for
+  // `sluice init`. What cannot be said by native rules is an error. Null: they are not converted.
+  std::vector<policy::Rule> (*to_native)(std::span<const policy::Rule> rules, base::Time now,
+                                         base::Diagnostics& diagnostics) = nullptr;
   // The built-in example; null: there is none.
   std::unique_ptr<PolicyFiles> (*example)();
 };

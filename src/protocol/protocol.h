@@ -46,6 +46,7 @@ struct Description {
   // Of what its sessions on one worker share (request::Peer::worker); null: nothing.
   std::unique_ptr<request::WorkerState> (*make_worker_state)() = nullptr;
   bool authenticates = false;  // its clients may, as one of the server's users
+  bool takes_strict = false;   // its sessions go by Peer::strict
   bool wants_address = false;  // its sessions tell clients by their addresses (Peer::address)
   // How long the client's last bytes are read once the last reply is sent, before the close.
   std::chrono::milliseconds linger{500};

@@ -64,7 +64,8 @@ struct Peer {
   base::Clock* clock = nullptr;
   // The client's "ADDRESS:PORT"; empty where the protocol does not want it, or it has none.
   std::string address{};
-  uint16_t port = 0;  // the listener's
+  uint16_t port = 0;    // the listener's
+  bool strict = false;  // the listener's option: what could be meant otherwise is an error
 };
 
 }  // namespace sluice::request

@@ -105,6 +105,7 @@ class Requests {
   void add(Entry entry) { entries_.push_back(entry); }
   void add(const limit::Limit& limit) { limits_.push_back(limit); }
   size_t open_entries() const { return entries_.size() - entry_first_; }
+  std::span<const Entry> open_list() const { return std::span(entries_).subspan(entry_first_); }
   // What `request` says of its entries and limits is filled in.
   void commit(Request request) {
     request.entry_first = entry_first_;

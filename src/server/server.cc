@@ -329,8 +329,9 @@ void Server::Impl::take(int fd, const ListenerOptions& listener) {
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  const Accepted accepted{service.protocol, listener.timeouts, nullptr,
-                          peer_of(fd, service.protocol), listener.unmatched};
+  Accepted accepted{service.protocol, listener.timeouts, nullptr, peer_of(fd, service.protocol),
+                    listener.unmatched};
+  accepted.peer.strict = listener.strict;
   if (served < options.connections_max) return least->adopt(fd, accepted, "");
   doors.turned_away();
   // Being told costs a connection for a moment; a flood beyond that is just closed.

@@ -6,6 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "policy/read/native.h"
+#include "policy/read/native_text.h"
+#include "protocol/divvy/dialect.h"
+#include "protocol/divvy/policy_files.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/protocol.h"
 
@@ -49,7 +53,7 @@ Counters WatchedStore::counters(base::Time now) const {
   return all;
 }
 
-MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
+MemoryServer::MemoryServer(const std::string& file, const std::string& policy, Rules kind)
     : store_(store_bytes, base::Hash(1), spaces_), watched_(store_), clock_(told_time()) {
   const auto format = divvy::divvy_format(file);
   if (!format) throw std::runtime_error(file + " has no known format");
@@ -57,6 +61,13 @@ MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
   base::Diagnostics diagnostics;
   divvy::read_divvy(policy, *format, divvy::DivvyMatching::code, file, spaces_, *rules,
                     diagnostics);
+  if (kind == Rules::native && !base::has_errors(diagnostics)) {
+    const auto native =
+        divvy::policy_format.to_native(rules->rules(&divvy::dialect), clock_.now(), diagnostics);
+    rules = std::make_shared<policy::RuleSet>();
+    policy::read_native("rules:\n" + policy::native_text(native), file, spaces_, *rules,
+                        diagnostics);
+  }
   for (const auto& d : diagnostics)
     if (d.severity == base::Diagnostic::Severity::error)
       throw std::runtime_error(base::to_string(d));

@@ -43,8 +43,10 @@ class WatchedStore final : public store::Store {
 
 class MemoryServer {
  public:
+  // As the file has them, or as the native ones that `sluice init` makes of them.
+  enum class Rules { of_file, native };
   // Throws when the policy is refused.
-  MemoryServer(const std::string& file, const std::string& policy);
+  MemoryServer(const std::string& file, const std::string& policy, Rules kind = Rules::of_file);
 
   void sleep(int64_t ms);
   Counters counters() { return watched_.counters(clock_.now()); }

@@ -71,7 +71,7 @@ TEST(Commands, AskSaysTheDecisionByItsExitStatus) {
   }
   const auto nobody =
       run({.arguments = {"ask", "divvy", "--server", "127.0.0.1:" + std::to_string(port), "k=v"}});
-  EXPECT_EQ(nobody.status, 2);
+  EXPECT_EQ(nobody.status, 3);
   EXPECT_EQ(nobody.out, "");
   expect_in(nobody.err, "cannot connect to 127.0.0.1");
   expect_in(nobody.err, std::to_string(port));

@@ -58,14 +58,14 @@ TEST_F(DropletAsk, TellsWhyThereIsNoDecision) {
   const auto wrong =
       run({.arguments = {"ask", "droplet", "--timeout", "20000", "--server",
                          "127.0.0.1:" + std::to_string(divvy.port()), "query", "x"}});
-  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.status, 3);
   EXPECT_NE(wrong.err.find("error: "), std::string::npos) << wrong.err;
   DropletServer full({.arguments = {"--connections", "1"}});
   const DropletClient first = full.client();
   const auto refused =
       run({.arguments = {"ask", "droplet", "--timeout", "20000", "--server",
                          "127.0.0.1:" + std::to_string(full.port()), "query", "x"}});
-  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.status, 3);
   EXPECT_NE(refused.err.find("the server refused: 503"), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("too many connections"), std::string::npos) << refused.err;
 }

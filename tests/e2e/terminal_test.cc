@@ -222,7 +222,7 @@ TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
   EXPECT_EQ(hit("user=alice").substr(0, 9), "OK true 8");  // what was taken meanwhile is taken
   EXPECT_EQ(ask({"override", "show", id}), 1);
   EXPECT_EQ(ask({"override", "list", "--rule", "user"}), 0);
-  EXPECT_EQ(err, "no override matches --rule 'user'\n");
+  EXPECT_EQ(err, "note: no override matches --rule 'user'\n");
   EXPECT_EQ(ask({"override", "set", "--rule", "nobody", "--actor", "a", "--deny"}), 1);
   EXPECT_EQ(err,
             "error: rule: there is no rule `nobody`; `sluice rules` or GET /v1/rules says which "

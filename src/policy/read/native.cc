@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/ip_address.h"
 #include "limit/decide.h"
 #include "policy/read/native_limit.h"
+#include "policy/read/native_text.h"
 #include "policy/read/yaml_tree_reader.h"
+#include "policy/regex.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -18,17 +23,10 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr size_t name_bytes_max = 255;
+constexpr size_t match_values_max = 256;  // in one list; more are refused
 constexpr std::array<std::string_view, 11> rule_keys = {
     "name",      "comment", "match", "actor", "limit",         "limits",
     "unlimited", "deny",    "mode",  "then",  "on_store_error"};
-
-bool sound_name(std::string_view name) {
-  return name.size() <= name_bytes_max && std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '_' || c == '-' || c == '.';
-         });
-}
 
 // With what separates the parts of a stored name escaped, so that no two lists give one text.
 void append_escaped(std::string& out, std::string_view text) {
@@ -36,6 +34,18 @@ void append_escaped(std::string& out, std::string_view text) {
     if (c == '\\' || c == ' ' || c == '=' || c == ']' || c == ',' || c == ':') out += '\\';
     out += c;
   }
+}
+
+// Of a list its values in order, in brackets that no escaped text has.
+void append_pattern(std::string& out, const Pattern& pattern) {
+  if (pattern.alternatives().empty()) return append_escaped(out, pattern.text());
+  std::vector<std::string> sorted;
+  for (const Pattern& one : pattern.alternatives())
+    append_escaped(sorted.emplace_back(), one.text());
+  std::sort(sorted.begin(), sorted.end());
+  out += '[';
+  for (const std::string& one : sorted) out += (&one == &sorted.front() ? "" : ",") + one;
+  out += ']';
 }
 
 // The pattern in one spelling whatever the order of its keys, as nameless rules are stored under
@@ -50,7 +60,7 @@ std::string canonical_pattern(const Rule& rule) {
     if (text.size() > 1) text += ' ';
     append_escaped(text, condition->key);
     text += '=';
-    append_escaped(text, condition->pattern.text());
+    append_pattern(text, condition->pattern);
   }
   return text + "]";
 }
@@ -129,7 +139,7 @@ class NativeReader {
   static std::string_view name_in(YamlNode rule) {
     if (!rule.is_map()) return {};
     for (YamlNode key = rule.first_child(); key; key = key.next().next())
-      if (key.text() == "name" && sound_name(key.next().text())) return key.next().text();
+      if (key.text() == "name" && sound_rule_name(key.next().text())) return key.next().text();
     return {};
   }
 
@@ -176,7 +186,7 @@ class NativeReader {
   void read_name(Rule& rule) {
     const YamlNode node = field("name");
     if (!node || !reader_.has_text("name", node)) return;
-    if (sound_name(node.text()))
+    if (sound_rule_name(node.text()))
       rule.name = std::string(node.text());
     else
       reader_.error("name", node, in_ticks(node.text()) + " cannot name a rule",
@@ -211,18 +221,97 @@ class NativeReader {
       reader_.error("match", key, "has an empty key, which no request can have", "name the key");
       return false;
     }
+    const auto pattern = value.is_list() ? list_of_values(name, value) : value_of(name, key, value);
+    if (!pattern) return false;
+    rule.pattern += (rule.pattern.empty() ? "" : " ") + name + "=" + pattern->text();
+    rule.conditions.push_back({name, *pattern});
+    return true;
+  }
+
+  // `[GET, POST]`. Nothing: it cannot be used, which is told; so of those below.
+  std::optional<Pattern> list_of_values(const std::string& name, YamlNode list) {
+    if (list.size() == 0 || list.size() > match_values_max) {
+      reader_.error("match: " + name, list,
+                    list.size() == 0
+                        ? "is an empty list, which no request fits"
+                        : "has " + std::to_string(list.size()) + " values; a list has at most " +
+                              std::to_string(match_values_max),
+                    list.size() == 0 ? "name the values, as in `[GET, POST]`"
+                                     : "write a rule for each part of them");
+      return std::nullopt;
+    }
+    std::vector<Pattern> all;
+    for (YamlNode item = list.first_child(); item; item = item.next()) {
+      auto one = value_of(name, item, item);
+      if (!one) return std::nullopt;
+      if (one->regex() != nullptr) {
+        reader_.error("match: " + name, item, "is an expression in a list",
+                      "write the other values into the expression, as `a|b`, or a rule for each");
+        return std::nullopt;
+      }
+      if (std::ranges::any_of(all, [&](const Pattern& it) { return it.text() == one->text(); }))
+        reader_.warning("match: " + name, item, in_ticks(one->text()) + " is named twice",
+                        "name it once");
+      else
+        all.push_back(std::move(*one));
+    }
+    return Pattern::any_of(std::move(all));
+  }
+
+  std::optional<Pattern> value_of(const std::string& name, YamlNode key, YamlNode value) {
     if (!value.is_scalar()) {
       // A plain `null` or nothing at all: what was meant cannot be told.
       const bool null = value.is_null();
       reader_.error("match: " + name, value.line() > 0 ? value : key,
-                    null ? "has no value" : "is to be a single value or pattern",
+                    null ? "has no value" : "must be a value or pattern, or a list of them",
                     null ? "write \"*\" for any value, \"\" for an empty one, quotes around null"
-                         : "make it a rule for each value, or a pattern with `*`");
-      return false;
+                         : "write `[GET, POST]` for one of several");
+      return std::nullopt;
     }
-    rule.pattern += (rule.pattern.empty() ? "" : " ") + name + "=" + std::string(value.text());
-    rule.conditions.push_back({name, Pattern::wildcard(std::string(value.text()))});
-    return true;
+    const std::string_view text = value.text();
+    if (text.starts_with(network_begin)) return network_of(name, value, text);
+    if (text.starts_with(expression_begin)) return expression_of(name, value, text);
+    if (text.find('/') != text.npos && base::parse_ip_network(text))
+      reader_.warning("match: " + name, value,
+                      in_ticks(text) + " is compared as a text, not as a network",
+                      "write `cidr(" + std::string(text) + ")` for the addresses of the network");
+    return Pattern::wildcard(std::string(text));
+  }
+
+  std::optional<Pattern> network_of(const std::string& name, YamlNode value,
+                                    std::string_view text) {
+    const auto wrong = [&](const std::string& message, const std::string& remedy) {
+      reader_.error("match: " + name, value, message, remedy);
+      return std::nullopt;
+    };
+    if (!text.ends_with(')')) return wrong(in_ticks(text) + " has no `)` at its end", "add it");
+    const std::string_view inner =
+        text.substr(network_begin.size(), text.size() - network_begin.size() - 1);
+    bool bits_behind = false;
+    const auto network = base::parse_ip_network(inner, &bits_behind);
+    if (!network)
+      return wrong(in_ticks(inner) + " is not a network",
+                   "write an address of IPv4 or IPv6, a `/` and its number of bits, as in "
+                   "`cidr(10.0.0.0/8)` or `cidr(2001:db8::/32)`");
+    if (bits_behind)
+      return wrong(in_ticks(inner) + " has bits behind its first " + std::to_string(network->bits),
+                   "write `cidr(" + to_text(*network) + ")`, or a longer number of bits");
+    return Pattern::in_network("cidr(" + to_text(*network) + ")", *network);
+  }
+
+  // `regex(/^a.*b/i)`
+  std::optional<Pattern> expression_of(const std::string& name, YamlNode value,
+                                       std::string_view text) {
+    const size_t end = text.rfind('/');
+    std::string problem = "has no `/` and `)` at its end";
+    std::shared_ptr<const Regex> regex;
+    if (text.ends_with(')') && end >= expression_begin.size())
+      regex = Regex::javascript(text.substr(expression_begin.size(), end - expression_begin.size()),
+                                text.substr(end + 1, text.size() - end - 2), problem);
+    if (regex) return Pattern::regex(std::string(text), std::move(regex));
+    reader_.error("match: " + name, value, in_ticks(text) + " is not an expression: " + problem,
+                  "write one as JavaScript has it, as in `regex(/^a[0-9]+$/i)`");
+    return std::nullopt;
   }
 
   void read_actor(Rule& rule) {
@@ -354,6 +443,14 @@ class NativeReader {
 };
 
 }  // namespace
+
+bool sound_rule_name(std::string_view name) {
+  constexpr size_t name_bytes_max = 255;
+  return !name.empty() && name.size() <= name_bytes_max && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
 
 void read_native(const YamlDocument& document, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics) {

@@ -22,4 +22,7 @@ void read_native(std::string_view text, std::string_view file, request::Spaces& 
 void read_native(const YamlDocument& document, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics);
 
+// Can a rule have that name?
+bool sound_rule_name(std::string_view name);
+
 }  // namespace sluice::policy

@@ -51,7 +51,17 @@ std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
   if (!reader.has_text(key, node)) return std::nullopt;
   const std::string text(node.text());
   const auto length = base::parse_duration(text);
-  if (!length && base::parse_count(text)) {
+  const bool is_count = !length && base::parse_count(text).has_value();
+  if (is_count && (text.back() < '0' || text.back() > '9')) {
+    const std::string number = text.substr(0, text.size() - 1);
+    reader.error(
+        key, node,
+        in_ticks(text.substr(number.size())) + " in " + in_ticks(text) + " is not a unit of time",
+        text.back() == 'M' ? "write " + in_ticks(number + "m") +
+                                 " if minutes are meant, 30d for a month; units are us, "
+                                 "ms, s, m, h, d"
+                           : "units are us, ms, s, m, h, d");
+  } else if (is_count) {
     reader.error(
         key, node, in_ticks(text) + " has no unit",
         "write " + in_ticks(text + "s") + " if seconds are meant; units are us, ms, s, m, h, d");

@@ -21,21 +21,27 @@ bool decides(const Rule& rule) {
   return rule.mode == Mode::enforce && rule.then == Then::stop;
 }
 
-// The request that stands for all that the rule applies to. A star in its values can only be
-// matched by another rule's star, so a rule that applies to this request applies to them all.
-void generic_request(const Rule& rule, std::vector<request::Entry>& descriptor) {
+// A request that the rule applies to, by which the index finds every rule that may apply to all of
+// its requests.
+void generic_request(const Rule& rule, std::vector<std::string>& values,
+                     std::vector<request::Entry>& descriptor) {
+  values.clear();
   descriptor.clear();
-  for (const Condition& condition : rule.conditions)
-    descriptor.push_back({condition.key, condition.pattern.text()});
+  for (const Condition& condition : rule.conditions) values.push_back(condition.pattern.sample());
+  for (size_t i = 0; i < values.size(); ++i)
+    descriptor.push_back({rule.conditions[i].key, values[i]});
 }
 
-bool covers(const Rule& rule, std::span<const request::Entry> generic) {
+// Does `by` apply to every request that `rule` applies to? A star in a value can only be matched by
+// another rule's star.
+bool covers(const Rule& by, const Rule& rule) {
   // Long patterns against each other take the product of their lengths; nobody writes such.
   constexpr size_t bytes_max = 4096;
-  for (const Condition& condition : rule.conditions)
-    if (condition.pattern.text().size() > bytes_max) return false;
-  std::string_view error;
-  return !mismatch(rule, generic, error);
+  return std::ranges::all_of(by.conditions, [&](const Condition& wanted) {
+    if (wanted.pattern.text().size() > bytes_max) return false;
+    const auto at = std::ranges::find(rule.conditions, wanted.key, &Condition::key);
+    return at != rule.conditions.end() && wanted.pattern.covers(at->pattern);
+  });
 }
 
 // What that takes at most, in steps (base::bounds::review_steps_max).
@@ -45,6 +51,7 @@ size_t cost_of_covers(const Rule& rule, std::span<const request::Entry> generic)
     if (condition.pattern.exact()) continue;
     const std::string_view literal = condition.pattern.literal();
     const size_t size = condition.pattern.text().size() - literal.size();
+    steps += condition.pattern.alternatives().size();
     for (const request::Entry& entry : generic)
       if (entry.key == condition.key && begins_with(entry.value, literal))
         steps += size * (entry.value.size() - literal.size()) / 128;
@@ -98,7 +105,7 @@ class Review {
  private:
   void one(size_t at) {
     const Rule& rule = rules_[at];
-    generic_request(rule, generic_);
+    generic_request(rule, values_, generic_);
     beside_.clear();
     size_t by = rules_.size();
     size_t steps = 0;
@@ -112,7 +119,7 @@ class Review {
         ++cut_short_;
         return false;
       }
-      if (!covers(rules_[other], generic_)) return true;
+      if (!covers(rules_[other], rule)) return true;
       if (other < at && decides(rules_[other])) {
         by = other;
         return false;
@@ -200,12 +207,7 @@ class Review {
 
   // Do they apply to the same requests?
   bool is_twin(size_t a, size_t b) const {
-    const auto covered = [&](const Rule& by, const Rule& rule) {
-      std::vector<request::Entry> generic;
-      generic_request(rule, generic);
-      return covers(by, generic);
-    };
-    return covered(rules_[a], rules_[b]) && covered(rules_[b], rules_[a]);
+    return covers(rules_[a], rules_[b]) && covers(rules_[b], rules_[a]);
   }
 
   void check_limits(const Rule& rule) {
@@ -244,6 +246,7 @@ class Review {
   size_t cut_short_ = 0;  // rules whose share of the steps was not enough
 
   // Of the rule that is being reviewed:
+  std::vector<std::string> values_;
   std::vector<request::Entry> generic_;
   std::vector<size_t> beside_;  // rules that have a say in each of its requests, itself aside
 };

@@ -164,7 +164,7 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
       {rule("match: GET"), "f.yaml:4:12: error: rule a: match: is to be a map of keys"},
       {rule("match: { ip: }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
       {rule("match: { ip: ~ }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
-      {rule("match: { ip: [a, b] }"), "f.yaml:4:18: error: rule a: match: ip: is to be a single"},
+      {rule("match: { ip: { a: b } }"), "f.yaml:4:18: error: rule a: match: ip: must be a value"},
       {rule("match: { \"\": a }"), "f.yaml:4:14: error: rule a: match: has an empty key"},
       {rule("match: { a: b, a: c }"), "f.yaml:4:20: error: rule a: a: is here twice, first on"},
       {rule("actor: []"), "f.yaml:4:12: error: rule a: actor: is an empty list; take it out"},

@@ -92,7 +92,7 @@ class Writer {
 TEST(WriteNative, WhatIsReadIsWhatWasWritten) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const RuleSet written = Writer(seed).rules();
-    const std::string text = write_native(written.native_rules());
+    const std::string text = "rules:\n" + native_text(written.native_rules());
     request::Spaces spaces;
     RuleSet read, again;
     base::Diagnostics diagnostics;
@@ -106,7 +106,7 @@ TEST(WriteNative, WhatIsReadIsWhatWasWritten) {
       ASSERT_TRUE(same_rule(read.native_rules()[i], expected)) << i << " of\n" << text;
     }
     // With their spaces, which are interned by name.
-    read_native(write_native(read.native_rules()), "f", spaces, again, diagnostics);
+    read_native("rules:\n" + native_text(read.native_rules()), "f", spaces, again, diagnostics);
     for (size_t i = 0; i < read.native_rules().size(); ++i)
       ASSERT_EQ(again.native_rules()[i].space, read.native_rules()[i].space);
   }

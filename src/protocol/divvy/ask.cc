@@ -5,6 +5,7 @@
 #include "cli/inspect.h"
 #include "protocol/divvy/client.h"
 #include "protocol/divvy/commands.h"
+#include "protocol/divvy/line.h"
 
 namespace sluice::divvy {
 namespace {
@@ -20,9 +21,7 @@ constexpr const char* footer_of_ask_divvy =
     "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
     "  allowed: 2 left, all of them again in 1h\n"
     "\n"
-    "  sluice ask divvy job=report user=7 >/dev/null && make-report\n"
-    "\n"
-    "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
+    "  sluice ask divvy job=report user=7 >/dev/null && make-report\n";
 
 std::string words_for(const DivvyReply& answer, bool coloured) {
   // Of a limit so large some would be taken.
@@ -47,13 +46,17 @@ std::string words_for(const DivvyReply& answer, bool coloured) {
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask divvy [options] key=value...", about_ask_divvy,
-                           footer_of_ask_divvy);
+                           footer_of_ask_divvy, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, io)) return *status;
   std::string problem;
   const auto pairs = cli::pairs_of(arguments.positional(), problem);
   if (!pairs) return arguments.misused(problem, io);
+  if (!divvy_request(*pairs, problem)) {
+    cli::tell_undecided(problem, options.json, io);
+    return config::exit_usage;
+  }
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 

@@ -1,5 +1,6 @@
 #include "protocol/divvy/client.h"
 
+#include "client/looks_like.h"
 #include "client/socket.h"
 
 namespace sluice::divvy {
@@ -18,7 +19,8 @@ DivvyResult receive(client::Socket& socket) {
   size_t end = std::string::npos;
   while (end == std::string::npos) {
     if (line.size() > reply_bytes_max)
-      return failed("the reply has no line end; that is no server of Divvy's protocol");
+      return failed("the reply has no line end; that is no server of Divvy's protocol" +
+                    client::looks_like(line));
     const size_t searched = line.size();
     if (!socket.receive(line, problem)) return failed(std::move(problem));
     end = line.find('\n', searched);
@@ -33,7 +35,8 @@ DivvyResult divvy_reply(std::string_view line) {
   if (line.starts_with("ERR")) return failed("the server refused: " + std::string(line));
   DivvyReply reply;
   if (read_divvy_reply(line, reply)) return {reply, ""};
-  return failed("that is no reply of Divvy's protocol: " + std::string(line.substr(0, 200)));
+  return failed("that is no reply of Divvy's protocol: " + std::string(line.substr(0, 200)) +
+                client::looks_like(line));
 }
 
 DivvyClient::DivvyClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)

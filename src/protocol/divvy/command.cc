@@ -30,10 +30,7 @@ const std::string footer_of_divvy =
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
     "                 uses it; either one is enough, the other is localhost or 6379\n"
     "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
-    "                 which the original has no variables for\n"
-    "\n"
-    "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
-    "usage.";
+    "                 which the original has no variables for\n";
 
 // As the original's `debug` package reads DEBUG: names with `*` in them, apart by commas or blanks,
 // `-name` excludes.
@@ -118,7 +115,8 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
-  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy);
+  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy,
+                           cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> host, on_store_error;
   bool documented = false;

@@ -30,7 +30,10 @@ constinit const protocol::Description description = {
     .title = "Divvy",
     .port = 8321,
     .make_session =
-        [](const request::Peer&) { return std::unique_ptr<request::Session>(new DivvySession); },
+        [](const request::Peer& peer) {
+          return std::unique_ptr<request::Session>(new DivvySession(peer.strict));
+        },
+    .takes_strict = true,
     .dialect = &dialect,
     .metrics = &own_metrics,
     .ask = &ask_words,

@@ -132,6 +132,13 @@ std::vector<Line> lines_of(std::string_view text) {
   return lines;
 }
 
+// A line that begins as a header does and has no end of one, as a user would look for it.
+std::string header_without_end(std::string_view line) {
+  const std::string_view text = policy::trim(line);
+  if (!text.starts_with('[') || text.find(']') != text.npos) return "";
+  return "`" + policy::shortened(text, 64) + "` has no `]`";
+}
+
 class Reader {
  public:
   explicit Reader(Report& report) : report_(report) {}
@@ -197,6 +204,10 @@ class Reader {
     }
     std::string name = unquoted(line.text.substr(0, equals)).text;
     if (current_ == no_section) {
+      if (const std::string problem = header_without_end(line.text); !problem.empty()) {
+        report_.error({line.number}, {}, problem, "end the section's header with it");
+        return;
+      }
       report_.error({line.number}, policy::shortened(policy::trim(line.text), 64),
                     "this stands in front of the first section",
                     "put it under the `[section]` of its rule, or remove it");
@@ -235,6 +246,12 @@ class Reader {
   void take_unknown_field(const Line& line, const std::string& name, const Section& section) {
     if (!name.starts_with('[')) {
       report_.unknown_field({line.number}, subject_of(section), name);
+      return;
+    }
+    if (const std::string problem = header_without_end(line.text); !problem.empty()) {
+      report_.warning({line.number}, subject_of(section),
+                      problem + ", so it is a field of this rule, and so are the lines that follow",
+                      "end the section's header with it");
       return;
     }
     report_.warning(

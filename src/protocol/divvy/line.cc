@@ -12,6 +12,7 @@
 
 #include "base/bounds.h"
 #include "base/utf8.h"
+#include "policy/text.h"
 
 namespace sluice::divvy {
 namespace {
@@ -246,13 +247,27 @@ bool take_entries(Stops& stops, const char* at, const char* end, request::Reques
   return true;
 }
 
+// What of a request could be meant otherwise, in words for its client; "": nothing. Quoted strings
+// hold no quotes, so one that holds any stood in none.
+std::string doubtful(std::span<const request::Entry> entries) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto& [key, value] = entries[i];
+    for (const std::string_view text : {key, value})
+      if (text.find('"') != text.npos) return "Stray quote in a string; there are no escapes.";
+    for (const request::Entry& before : entries.first(i))
+      if (before.key == key) return "Key '" + policy::shortened(key, 64) + "' is given twice.";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string divvy_error(std::string_view reason) {
   return std::string("ERR unknown \"").append(reason).append("\"");
 }
 
-bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error) {
+bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error,
+                      bool strict) {
   const char* at = line.data();
   const char* end = at + line.size();
   Stops stops(line);
@@ -273,6 +288,13 @@ bool parse_divvy_line(std::string_view line, request::Requests& requests, std::s
   requests.open();
   std::string reason;
   if (!take_entries(stops, at, end, requests, reason)) {
+    requests.rollback();
+    error = divvy_error(reason);
+    return false;
+  }
+  if (strict) [[unlikely]]
+    reason = doubtful(requests.open_list());
+  if (!reason.empty()) {
     requests.rollback();
     error = divvy_error(reason);
     return false;

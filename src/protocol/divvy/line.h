@@ -19,7 +19,9 @@ namespace sluice::divvy {
 // Reads `line`, well-formed UTF-8 without its line end, and commits one request to `requests`,
 // whose entries are views into `line`, in its order, repeated keys included. False: the line is an
 // error; then `requests` is as before and `error` the ERR line that answers it, without LF.
-bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error);
+// `strict`: so are two equal keys, and a quote inside a string that is in none.
+bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error,
+                      bool strict = false);
 
 // The line for a request, LF included, as the original client writes it: sorted by key, everything
 // in quotes. Nothing: it cannot be said in the protocol, for the reason in `problem`.

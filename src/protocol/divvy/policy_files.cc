@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "config/read_file.h"
 #include "config/settings.h"
+#include "policy/read/native_text.h"
 #include "protocol/divvy/example.h"
 
 namespace sluice::divvy {
@@ -83,6 +84,12 @@ constexpr protocol::PolicyFlag flags[] = {
      "Match `*` as Divvy's README says, not as its code does: the key must be\n"
      "there, every star is any run of characters, and the end is anchored",
      matching_option, documented}};
+
+std::vector<policy::Rule> to_native(std::span<const policy::Rule> rules, base::Time,
+                                    base::Diagnostics& diagnostics) {
+  return policy::as_native(rules, "keep the file: `policy: [{ divvy: FILE }]` in place of `rules`",
+                           diagnostics);
+}
 
 }  // namespace
 
@@ -168,6 +175,7 @@ constinit const protocol::PolicyFormat policy_format = {
       texts->set_text(std::move(text));
       return texts;
     },
+    .to_native = to_native,
     .example = []() -> std::unique_ptr<PolicyFiles> { return std::make_unique<DivvyExample>(); },
 };
 

@@ -1,5 +1,6 @@
 #include "protocol/divvy/raw.h"
 
+#include "base/units.h"
 #include "policy/text.h"
 
 namespace sluice::divvy {
@@ -70,6 +71,15 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
   if (negative) number.value = -number.value;
   number.kind = RawNumber::Kind::integer;
   const std::string_view left_out = trimmed.substr(at);
+  // Of a length of time the digits alone would be another one.
+  const auto length = left_out == "s" ? std::nullopt : base::parse_duration(trimmed);
+  if (field == "resetSeconds" && length) {
+    number.kind = RawNumber::Kind::wrong;
+    const int64_t seconds = length->us / 1'000'000 + (length->us % 1'000'000 == 0 ? 0 : 1);
+    number.problem =
+        "has a unit, and is a number of seconds; write `" + std::to_string(seconds) + "`";
+    return number;
+  }
   const std::string taken = std::to_string(number.value);
   if (!left_out.empty()) {
     std::string message(field);

@@ -176,9 +176,10 @@ class Validation {
     if (number.kind == RawNumber::Kind::missing) {
       report_.error(raw.place, raw.subject(), name + " is missing", std::move(remedy));
     } else if (number.kind == RawNumber::Kind::wrong) {
-      report_.error(number.place, raw.subject(),
-                    name + " `" + number.spelling + "` " + number.problem,
-                    "write a whole number from 0 on");
+      report_.error(
+          number.place, raw.subject(), name + " `" + number.spelling + "` " + number.problem,
+          number.problem.find("; write") == std::string::npos ? "write a whole number from 0 on"
+                                                              : "");
     } else if (number.value < 0) {
       report_.error(number.place, raw.subject(), name + " " + number.spelling + " is negative",
                     "write a whole number from 0 on");

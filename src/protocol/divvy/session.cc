@@ -54,12 +54,12 @@ request::Received DivvySession::receive(std::string_view in, bool end, request::
       error_ = divvy_error("Line is longer than " + std::to_string(line_bytes_max) + " bytes.");
       return {in.size(), true};
     } else if (!end || rest.empty()) {
-      searched_ = rest.size();
+      searched_ = static_cast<uint32_t>(rest.size());
       break;
     }
     if (line.ends_with('\r')) line.remove_suffix(1);
 
-    if (!parse_divvy_line(well_formed(line), requests, error_)) return {in.size(), true};
+    if (!parse_divvy_line(well_formed(line), requests, error_, strict_)) return {in.size(), true};
     ++owed_;
     consumed += used;
   }

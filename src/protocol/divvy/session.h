@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <forward_list>
 #include <string>
 #include <string_view>
@@ -19,6 +20,10 @@ namespace sluice::divvy {
 
 class DivvySession final : public request::Session {
  public:
+  // `strict`: a request with two equal keys, or with a quote inside a string without quotes, is an
+  // error.
+  explicit DivvySession(bool strict = false) : strict_(strict) {}
+
   // `in` begins with what the previous call left over; should it be shorter than that, it is taken
   // for new bytes. Each byte is searched for its line's end once, however small the pieces. At a
   // line that is an error everything is consumed: what stands behind it is not asked for. Once
@@ -40,8 +45,9 @@ class DivvySession final : public request::Session {
  private:
   std::string_view well_formed(std::string_view line);
 
-  size_t searched_ = 0;                     // bytes at the front of the next `in` that hold no LF
-  size_t owed_ = 0;                         // requests without a reply yet
+  const bool strict_;
+  uint32_t searched_ = 0;                   // bytes at the front of the next `in` that hold no LF
+  uint32_t owed_ = 0;                       // requests without a reply yet
   std::forward_list<std::string> scratch_;  // rewritten lines; nodes, so that views stay
   std::string error_;                       // the ERR line, without its LF
 };

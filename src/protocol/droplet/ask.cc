@@ -27,10 +27,7 @@ constexpr const char* footer_of_ask_droplet =
     "  allowed: 99 left per minute, 999 per month\n"
     "\n"
     "  sluice ask droplet query jar\n"
-    "  99 left per minute, 999 per month\n"
-    "\n"
-    "Exit status: 0 allowed, or a query answered; 1 denied; 2 no decision (no server, no reply in\n"
-    "time, wrong usage).";
+    "  99 left per minute, 999 per month\n";
 
 constexpr std::array<const char*, droplet_periods.size()> period_words{"second", "minute", "hour",
                                                                        "day",    "week",   "month"};
@@ -91,7 +88,7 @@ int say_take(const DropletResponse& answer, bool json, config::CommandIo& io) {
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask droplet [options] take|query BUCKET", about_ask_droplet,
-                           footer_of_ask_droplet);
+                           footer_of_ask_droplet, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   std::array<std::optional<std::string>, droplet_periods.size()> limits;

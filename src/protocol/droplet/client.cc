@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "client/looks_like.h"
 #include "client/socket.h"
 #include "wire/websocket_frames.h"
 #include "wire/websocket_handshake.h"
@@ -87,7 +88,8 @@ std::string shake_hands(client::Socket& socket, const std::string& host, std::st
   while (end == std::string::npos) {
     if (in.size() > base::bounds::http_head_bytes_max)
       return "that is no server of droplet's protocol";
-    if (!socket.receive(in, problem)) return problem;
+    if (!socket.receive(in, problem))
+      return in.starts_with("HTTP/") ? problem : problem + client::looks_like(in);
     end = in.find("\r\n\r\n");
   }
   const std::string_view all = in;

@@ -21,9 +21,7 @@ std::string footer_of_droplet() {
              "\n"
              "Environment:\n"
              "  PORT           the port to listen on, default 3000; 0 takes a free one\n") +
-         cli::server_environment_help + cli::settings_environment_help(settings_format) +
-         "\n"
-         "Exit status: 0 stopped by a signal, 1 settings or address unusable, 2 wrong usage.";
+         cli::server_environment_help + cli::settings_environment_help(settings_format);
 }
 
 void apply_port(const config::CommandIo& io, config::Config& config,
@@ -44,7 +42,8 @@ void apply_port(const config::CommandIo& io, config::Config& config,
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
-  cli::Arguments arguments("sluice droplet [options]", about_droplet, footer_of_droplet());
+  cli::Arguments arguments("sluice droplet [options]", about_droplet, footer_of_droplet(),
+                           cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> host;
   arguments.app()

@@ -27,11 +27,7 @@ constexpr const char* footer_of_ask_envoy =
     "  allowed (OK)\n"
     "    remote_address=10.0.0.7: OK, 4 of 5 left per minute, resets in 37s\n"
     "\n"
-    "  sluice ask envoy --peek shop tenant=a path=/cart -- tenant=b\n"
-    "\n"
-    "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, an error, "
-    "wrong\n"
-    "usage).";
+    "  sluice ask envoy --peek shop tenant=a path=/cart -- tenant=b\n";
 
 constexpr const char* unnamed_code = "a code without a name";
 
@@ -219,7 +215,7 @@ std::vector<cli::Words> split_at_marks(const cli::Words& words) {
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask envoy [options] DOMAIN KEY=VALUE... [-- KEY=VALUE...]...",
-                           about_ask_envoy, footer_of_ask_envoy);
+                           about_ask_envoy, footer_of_ask_envoy, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   HitOptions of_hits;

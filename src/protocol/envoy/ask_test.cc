@@ -166,12 +166,12 @@ TEST_F(EnvoyAsk, SaysItInJson) {
 TEST_F(EnvoyAsk, SaysWhyThereIsNoDecision) {
   EXPECT_EQ(
       ask({"", wire::GrpcStatus::unknown, "rate limit domain must not be empty"}, {"", "a=1"}),
-      (Said{2, "error: the server refused: UNKNOWN, rate limit domain must not be empty\n"}));
+      (Said{3, "error: the server refused: UNKNOWN, rate limit domain must not be empty\n"}));
   EXPECT_EQ(ask({"", wire::GrpcStatus::unavailable, ""}, {"--json", "d", "a=1"}),
-            (Said{2, "{\n  \"error\": \"the server refused: UNAVAILABLE\"\n}\n"}));
+            (Said{3, "{\n  \"error\": \"the server refused: UNAVAILABLE\"\n}\n"}));
   EXPECT_EQ(ask({"\x08"}, {"d", "a=1"}),
-            (Said{2, "error: that is no answer of Envoy's rate limit service\n"}));
-  const Said no_answer{2, "error: that is no answer to this request\n"};
+            (Said{3, "error: that is no answer of Envoy's rate limit service\n"}));
+  const Said no_answer{3, "error: that is no answer to this request\n"};
   EXPECT_EQ(ask(answer_of(Response::OK), {"d", "a=1", "--", "b=1"}), no_answer);
   EXPECT_EQ(ask(answer_of(Response::UNKNOWN), {"d", "a=1"}), no_answer);
 }

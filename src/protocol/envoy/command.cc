@@ -40,16 +40,14 @@ std::string footer_of_envoy() {
              "  REDIS_SOCKET_TYPE=tcp, REDIS_URL, REDIS_AUTH, REDIS_TLS, REDIS_TIMEOUT\n"
              "                 the Redis that keeps the counters, shared with every `ratelimit`\n"
              "                 that uses it\n") +
-         cli::server_environment_help +
-         "\n"
-         "Exit status: 0 stopped by a signal, 1 limits, settings or address unusable, 2 wrong "
-         "usage.";
+         cli::server_environment_help;
 }
 
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
-  cli::Arguments arguments("sluice envoy [options] [DIR]", about_envoy, footer_of_envoy());
+  cli::Arguments arguments("sluice envoy [options] [DIR]", about_envoy, footer_of_envoy(),
+                           cli::exit_of_server);
   config::Flags flags;
   cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, io)) return *status;

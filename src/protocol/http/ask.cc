@@ -36,10 +36,7 @@ constexpr const char* footer_of_ask_http =
     "  sluice ask http take method=POST path=/login ip=10.0.0.1\n"
     "  sluice ask http take --key user:17 --limit 100/1m --limit 1000/1d:sliding_window\n"
     "\n"
-    "Where the server has users: --user NAME, with the password in SLUICE_PASSWORD.\n"
-    "\n"
-    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no reply in time, an\n"
-    "error, wrong usage).";
+    "Where the server has users: --user NAME, with the password in SLUICE_PASSWORD.\n";
 
 constexpr const char* password_variable = "SLUICE_PASSWORD";
 constexpr std::string_view verbs[] = {"take", "peek", "put", "reset", "wait", "explain", "health"};
@@ -172,7 +169,7 @@ int tell(const Asked& asked, const client::HttpAnswer& answer, bool json, config
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask http [options] VERB KEY=VALUE...", about_ask_http,
-                           footer_of_ask_http);
+                           footer_of_ask_http, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   Asked asked;

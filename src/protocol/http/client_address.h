@@ -1,34 +1,26 @@
 // Addresses of clients behind proxies: which peers are trusted, who of X-Forwarded-For is the
-// client, and the one way in which an address is written. Pure functions and values, any thread.
+// client. Pure functions and values, any thread.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/ip_address.h"
+
 namespace sluice::http {
 
-// An address of IPv4 or IPv6. IPv4-mapped IPv6 (::ffff:1.2.3.4) is IPv4.
-struct IpAddress {
-  std::array<unsigned char, 16> bytes{};  // of IPv4 the first four
-  bool is_v6 = false;
-  friend bool operator==(const IpAddress&, const IpAddress&) = default;
-};
-
-// "1.2.3.4", "::1", "[::1]", and these with ":PORT" behind them (IPv6 with brackets then); a zone
-// (%eth0) is dropped. The numbers of IPv4 are decimal and have no leading zeros. Nothing: it is
-// none.
-std::optional<IpAddress> parse_address(std::string_view text);
-
-inline constexpr size_t address_bytes_max = 45;
-// As RFC 5952 has it, without port or brackets, at `to`, which has room for address_bytes_max;
-// returns the number of bytes. `ipv6_prefix`: bits of an IPv6 address that are kept, 1 to 128; the
-// rest is 0. IPv4 keeps all of its bits.
-size_t write_address(const IpAddress& address, unsigned ipv6_prefix, char* to);
+using base::address_bytes_max;
+using base::IpAddress;
+// As base has them; the words of this folder.
+inline std::optional<IpAddress> parse_address(std::string_view text) {
+  return base::parse_ip_address(text);
+}
+inline size_t write_address(const IpAddress& address, unsigned ipv6_prefix, char* to) {
+  return base::write_ip_address(address, ipv6_prefix, to);
+}
 
 class TrustedProxies {
  public:
@@ -46,11 +38,7 @@ class TrustedProxies {
   std::vector<std::string> texts() const;
 
  private:
-  struct Range {
-    IpAddress address;
-    unsigned bits;
-  };
-  std::vector<Range> ranges_;
+  std::vector<base::IpNetwork> ranges_;
   bool unix_ = false;
 };
 

@@ -25,17 +25,14 @@ std::string footer_of_http() {
              "       -H 'Content-Type: application/json' http://127.0.0.1:8390/v1/take\n"
              "\n"
              "Environment:\n") +
-         cli::server_environment_help +
-         "\n"
-         "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 "
-         "wrong usage.";
+         cli::server_environment_help;
 }
 
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice http [--port N] [--config FILE] [options]", about_http,
-                           footer_of_http());
+                           footer_of_http(), cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> file, host;
   std::optional<uint16_t> port;

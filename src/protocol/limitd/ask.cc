@@ -6,10 +6,12 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
+#include "client/http_client.h"
 #include "config/address.h"
 #include "config/screen_text.h"
 #include "protocol/limitd/client.h"
 #include "protocol/limitd/commands.h"
+#include "protocol/limitd/dialect.h"
 
 namespace sluice::limitd {
 namespace {
@@ -26,10 +28,7 @@ constexpr const char* about_ask_limitd =
 constexpr const char* footer_of_ask_limitd =
     "Example:\n"
     "  sluice ask limitd take user 10.0.0.7\n"
-    "  allowed: 9 of 10 left, all of them again within 1s\n"
-    "\n"
-    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no such type, no\n"
-    "reply in time, wrong usage).";
+    "  allowed: 9 of 10 left, all of them again within 1s\n";
 
 constexpr std::string_view methods_known = "take, wait, put, reset, get, status or ping";
 
@@ -150,11 +149,46 @@ LimitdResult ask_server(const LimitdClient& client, LimitdQuestion question) {
   return result;
 }
 
+constexpr std::chrono::milliseconds types_timeout{500};
+
+// The names of the types that a server on this machine has; empty: its admin port does not say.
+std::string known_types(const std::string& host, const config::CommandIo& io) {
+  if (!config::is_loopback(host) || !io.environment) return "";
+  std::string problem;
+  const std::string admin = io.environment("SLUICE_ADMIN").value_or("");
+  const auto address =
+      config::parse_address(admin.empty() ? "127.0.0.1" : admin, config::admin_port, problem);
+  if (!address) return "";
+  client::HttpClient::Options options;
+  options.host = address->host;
+  options.port = address->port;
+  options.timeout = types_timeout;
+  options.token = io.environment("SLUICE_ADMIN_TOKEN").value_or("");
+  const auto result = client::HttpClient(std::move(options)).ask("GET", "/v1/rules?limit=1000");
+  if (!result.answer || result.answer->status != 200) return "";
+  const auto json = nlohmann::json::parse(result.answer->body, nullptr, false);
+  if (!json.is_object() || !json.contains("rules") || !json["rules"].is_array()) return "";
+  std::string names;
+  for (const auto& rule : json["rules"]) {
+    if (!rule.is_object() || rule.value("dialect", "") != dialect.name) continue;
+    const std::string name = rule.value("name", "");
+    if (!name.empty()) names += (names.empty() ? "`" : ", `") + name + "`";
+  }
+  return names;
+}
+
+std::string no_such_type(const std::string& type, const std::string& host,
+                         const config::CommandIo& io) {
+  const std::string known = known_types(host, io);
+  return "there is no bucket type `" + type + "`; " +
+         (known.empty() ? "`sluice rules` lists those that there are" : "there are " + known);
+}
+
 }  // namespace
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about_ask_limitd,
-                           footer_of_ask_limitd);
+                           footer_of_ask_limitd, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, io)) return *status;
@@ -168,7 +202,10 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto& [address, timeout] = *target;
   const LimitdClient client(address.host, address.port, timeout);
   const LimitdResult result = ask_server(client, question);
-  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
+  if (!result.answer)
+    return cli::tell_undecided(
+        result.no_such_type ? no_such_type(question.type, address.host, io) : result.error,
+        options.json, io);
   const LimitdAnswer& answer = *result.answer;
   io.out << (options.json ? cli::to_text(json_of(question, answer))
                           : to_words(question, answer, io.out_colour))

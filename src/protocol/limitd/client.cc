@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/looks_like.h"
 #include "client/socket.h"
 
 namespace sluice::limitd {
@@ -12,7 +13,7 @@ constexpr const char* no_reply = "that is no reply of limitd's protocol";
 constexpr size_t reply_bytes_max = size_t{16} << 20;  // a list of 100 long keys is far below
 
 LimitdResult failed(std::string error) {
-  return {std::nullopt, std::move(error)};
+  return {std::nullopt, std::move(error), false};
 }
 
 LimitdReply::Kind kind_of_reply(LimitdMethod method) {
@@ -56,11 +57,12 @@ LimitdResult limitd_reply(std::string_view body, LimitdMethod method) {
   LimitdReply reply;
   if (!read_limitd_reply(body, reply) || reply.id.numeric || reply.id.bytes != id)
     return failed(no_reply);
-  if (reply.kind == LimitdReply::Kind::error) return failed("there is no such bucket type");
+  if (reply.kind == LimitdReply::Kind::error)
+    return {std::nullopt, "there is no such bucket type", true};
   if (reply.kind != kind_of_reply(method)) return failed(no_reply);
   LimitdAnswer answer{reply.conformant, reply.delayed, item_of("", reply.level), {}};
   for (const auto& [key, level] : reply.items) answer.items.push_back(item_of(key, level));
-  return {std::move(answer), ""};
+  return {std::move(answer), "", false};
 }
 
 LimitdClient::LimitdClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)
@@ -75,10 +77,13 @@ LimitdResult LimitdClient::ask(const LimitdQuestion& question) const {
     std::string_view body;
     size_t used = 0;
     const LimitdFrame frame = find_limitd_frame(got, reply_bytes_max, body, used);
-    if (frame == LimitdFrame::bad) return failed(no_reply);
-    if (frame == LimitdFrame::whole) return limitd_reply(body, question.method);
+    if (frame == LimitdFrame::bad) return failed(no_reply + client::looks_like(got));
+    if (frame != LimitdFrame::whole) continue;
+    LimitdResult result = limitd_reply(body, question.method);
+    if (!result.answer && result.error == no_reply) result.error += client::looks_like(got);
+    return result;
   }
-  return failed(std::move(problem));
+  return failed(problem + client::looks_like(got));
 }
 
 }  // namespace sluice::limitd

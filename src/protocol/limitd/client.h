@@ -36,6 +36,7 @@ struct LimitdAnswer {
 struct LimitdResult {
   std::optional<LimitdAnswer> answer;
   std::string error;  // empty with an answer
+  bool no_such_type = false;
 };
 
 class LimitdClient {

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "config/built_in.h"
+#include "config/read_file.h"
 #include "config/serving.h"
 #include "config/settings.h"
 #include "protocol/limitd/commands.h"
@@ -33,9 +34,7 @@ const std::string footer_of_limitd =
         "  BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others   bucket types, in "
         "place of all\n"
         "                 those of files\n") +
-    cli::server_environment_help +
-    "\n"
-    "Exit status: 0 stopped by a signal, 1 anything else.";
+    cli::server_environment_help;
 
 struct LimitdFlags {
   std::optional<std::string> file, db, port, hostname, log_file;
@@ -153,7 +152,8 @@ void add_limitd_flags(CLI::App& app, LimitdFlags& flags, bool& print_version) {
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice limitd --config-file FILE [options]", about_limitd,
-                           footer_of_limitd);
+                           footer_of_limitd,
+                           {"stopped by a signal", "anything else", false, false});
   LimitdFlags flags;
   config::Flags server_flags;
   bool print_version = false;
@@ -187,6 +187,8 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
       read_limitd_texts(file, *source, Unusable::main_file, told_with_the_rules);
   const auto said = limitd_settings(texts, *source, told_with_the_rules);
   if (base::has_errors(told_with_the_rules)) {
+    // What a file that is not there lacks is of no interest.
+    if (config::is_missing(file)) told_with_the_rules.resize(1);
     tell(diagnostics, io);
     tell(told_with_the_rules, io);
     return config::exit_failure;

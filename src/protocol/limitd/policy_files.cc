@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "policy/read/native_text.h"
 #include "policy/read/yaml_tree.h"
 
 namespace sluice::limitd {
@@ -38,6 +39,29 @@ class ReadTexts final : public protocol::PolicyTexts {
 
 constexpr protocol::PolicyKind kinds[] = {{"limitd"}};
 constexpr std::string_view doubtful_endings[] = {".yaml", ".yml", ".config"};
+
+// A type's key is in every request, so it may as well be matched; what an override has that a
+// native rule has not is its end.
+std::vector<policy::Rule> to_native(std::span<const policy::Rule> rules, base::Time now,
+                                    base::Diagnostics& diagnostics) {
+  std::vector<policy::Rule> lasting;
+  for (const policy::Rule& rule : rules) {
+    if (rule.until <= now) continue;
+    if (rule.until.us != INT64_MAX)
+      diagnostics.push_back({.file = rule.file,
+                             .line = rule.line,
+                             .column = 0,
+                             .subject = "override [" + rule.pattern + "]",
+                             .message = "has an `until`, which no native rule has",
+                             .remedy = "take it out of the file, and give the server that limit "
+                                       "with `sluice override set --until`"});
+    lasting.push_back(rule);
+    if (rule.conditions.size() == 1)
+      lasting.back().conditions.push_back({"key", policy::Pattern::wildcard("*")});
+  }
+  return policy::as_native(
+      lasting, "keep the file: `policy: [{ limitd: FILE }]` in place of `rules`", diagnostics);
+}
 
 }  // namespace
 
@@ -94,6 +118,7 @@ constinit const protocol::PolicyFormat policy_format = {
       return std::make_unique<ReadTexts>(std::move(texts), source_for(LimitdSource::Use::policy),
                                          Unusable::error);
     },
+    .to_native = to_native,
     .example = []() -> std::unique_ptr<PolicyFiles> {
       return std::make_unique<LimitdFiles>(base::Setting<std::string>{},
                                            source_for(LimitdSource::Use::built_in));

@@ -38,10 +38,7 @@ constexpr const char* footer_of_ask_resp =
     "  sluice ask resp take KEY user:17 LIMIT 100 1h N 3\n"
     "  allowed: 97 of 100 left, all of them again within 1m48s\n"
     "\n"
-    "Where the server has users the password is that of REDISCLI_AUTH, as redis-cli has it.\n"
-    "\n"
-    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no reply in time, an\n"
-    "error, wrong usage).";
+    "Where the server has users the password is that of REDISCLI_AUTH, as redis-cli has it.\n";
 
 constexpr const char* password_variable = "REDISCLI_AUTH";
 
@@ -82,7 +79,7 @@ int print_reply(const RespValue& reply, std::span<const std::string_view> words,
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask resp [options] COMMAND [WORD...]", about_ask_resp,
-                           footer_of_ask_resp);
+                           footer_of_ask_resp, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   Login login;

@@ -78,7 +78,9 @@ TEST(RespClients, SayWhatIsWrongWithAServer) {
         {"HTTP/1.1 400 Bad Request\r\n\r\n", "+PON", deep + ":1\r\n", client::FakeServer::silence},
         "PING\r\n");
     port = server.port();
-    EXPECT_EQ(ask(port, 20s), "that is no reply of Redis' protocol");
+    EXPECT_EQ(ask(port, 20s),
+              "that is no reply of Redis' protocol; it answers as an HTTP server does: is that the "
+              "port you mean?");
     EXPECT_EQ(ask(port, 20s), "the server closed the connection without a reply");
     EXPECT_EQ(ask(port, 20s), "a reply is nested too deeply");
     EXPECT_EQ(ask(port, 20ms), "no reply in time");
@@ -259,20 +261,20 @@ TEST_F(RespAsk, SaysItInJson) {
   EXPECT_EQ(ask_json("*4\r\n+a\r\n:1\r\n$-1\r\n-ERR x\r\n", {"any"}, 0),
             json::parse(R"(["a", 1, null, {"error": "ERR x"}])"));
   EXPECT_EQ(ask_json("%1\r\n+a\r\n#t\r\n", {"any"}, 0), json::parse(R"({"a": true})"));
-  EXPECT_EQ(ask_json("-ERR x\r\n", {"any"}, 2), json::parse(R"({"error": "ERR x"})"));
+  EXPECT_EQ(ask_json("-ERR x\r\n", {"any"}, 3), json::parse(R"({"error": "ERR x"})"));
 }
 
 TEST_F(RespAsk, PrintsAnyOtherReplyAsRedisCli) {
   EXPECT_EQ(ask("*2\r\n$1\r\na\r\n:2\r\n", {"lrange"}), (Said{0, "1) \"a\"\n2) (integer) 2\n"}));
   EXPECT_EQ(asked_, "*2\r\n$6\r\nlrange\r\n$3\r\n");
-  EXPECT_EQ(ask("-ERR unknown command\r\n", {"what"}), (Said{2, "(error) ERR unknown command\n"}));
+  EXPECT_EQ(ask("-ERR unknown command\r\n", {"what"}), (Said{3, "(error) ERR unknown command\n"}));
   EXPECT_EQ(ask(":1\r\n", {"--", "-1"}), (Said{0, "(integer) 1\n"}));
 }
 
 TEST_F(RespAsk, SaysWhyThereIsNoDecision) {
   EXPECT_EQ(ask("-NORULE no rule applies\r\n", {"take"}),
-            (Said{2, "error: the server refused: NORULE no rule applies\n"}));
-  EXPECT_EQ(ask_json("-NORULE no rule applies\r\n", {"take"}, 2),
+            (Said{3, "error: the server refused: NORULE no rule applies\n"}));
+  EXPECT_EQ(ask_json("-NORULE no rule applies\r\n", {"take"}, 3),
             json::parse(R"({"error": "the server refused: NORULE no rule applies"})"));
   const char* const wrong[] = {":1\r\n",
                                "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
@@ -281,15 +283,15 @@ TEST_F(RespAsk, SaysWhyThereIsNoDecision) {
                                "*0\r\n",
                                "$-1\r\n"};
   for (const char* reply : wrong) {
-    EXPECT_EQ(ask(reply, {"take"}), (Said{2, "error: that is no reply to SLUICE.TAKE\n"})) << reply;
-    EXPECT_EQ(ask(reply, {"gcra"}), (Said{2, "error: that is no reply to GCRA\n"})) << reply;
-    EXPECT_EQ(ask(reply, {"put"}), (Said{2, "error: that is no reply to SLUICE.PUT\n"})) << reply;
-    EXPECT_EQ(ask(reply, {"explain"}), (Said{2, "error: that is no reply to SLUICE.EXPLAIN\n"}))
+    EXPECT_EQ(ask(reply, {"take"}), (Said{3, "error: that is no reply to SLUICE.TAKE\n"})) << reply;
+    EXPECT_EQ(ask(reply, {"gcra"}), (Said{3, "error: that is no reply to GCRA\n"})) << reply;
+    EXPECT_EQ(ask(reply, {"put"}), (Said{3, "error: that is no reply to SLUICE.PUT\n"})) << reply;
+    EXPECT_EQ(ask(reply, {"explain"}), (Said{3, "error: that is no reply to SLUICE.EXPLAIN\n"}))
         << reply;
   }
-  EXPECT_EQ(ask("+OK\r\n", {"reset"}), (Said{2, "error: that is no reply to SLUICE.RESET\n"}));
-  EXPECT_EQ(ask("*1\r\n+a\r\n", {"info"}), (Said{2, "error: that is no reply to SLUICE.INFO\n"}));
-  EXPECT_EQ(ask("x\r\n", {"take"}), (Said{2, "error: that is no reply of Redis' protocol\n"}));
+  EXPECT_EQ(ask("+OK\r\n", {"reset"}), (Said{3, "error: that is no reply to SLUICE.RESET\n"}));
+  EXPECT_EQ(ask("*1\r\n+a\r\n", {"info"}), (Said{3, "error: that is no reply to SLUICE.INFO\n"}));
+  EXPECT_EQ(ask("x\r\n", {"take"}), (Said{3, "error: that is no reply of Redis' protocol\n"}));
 }
 
 TEST_F(RespAsk, WantsACommandAndAServer) {

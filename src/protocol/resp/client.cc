@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "client/looks_like.h"
+
 namespace sluice::resp {
 namespace {
 
@@ -90,7 +92,7 @@ bool RespClient::read_replies(std::vector<RespValue>& replies, std::string& prob
       continue;
     }
     if (result.found == RespReplyReader::Found::broken) {
-      problem = no_resp_reply;
+      problem = no_resp_reply + client::looks_like(in);
       return false;
     }
     if (done >= moved_bytes) {

@@ -22,17 +22,14 @@ std::string footer_of_resp() {
              "  redis-cli -p 6380 CL.THROTTLE user:17 14 30 60\n"
              "\n"
              "Environment:\n") +
-         cli::server_environment_help +
-         "\n"
-         "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 "
-         "wrong usage.";
+         cli::server_environment_help;
 }
 
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice resp [--port N] [--config FILE] [options]", about_resp,
-                           footer_of_resp());
+                           footer_of_resp(), cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> file, host;
   std::optional<uint16_t> port;
