@@ -76,6 +76,9 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--redis", flags.redis,
                  "Keep counters in this Redis, shared with all servers that do so")
       ->type_name("HOST:PORT");
+  app.add_option("--redis-cluster", flags.redis_cluster,
+                 "The same in a Redis Cluster: some of its nodes, apart by commas")
+      ->type_name("HOST:PORT");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
   app.add_option("--log-format", flags.log_format, "text, or json: an object a line")
@@ -120,7 +123,8 @@ void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& give
 
 const char* const server_environment_help =
     "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,\n"
-    "  SLUICE_REDIS, SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these\n"
+    "  SLUICE_REDIS, SLUICE_REDIS_CLUSTER, SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN   as "
+    "the flags of these\n"
     "                 names\n"
     "  SLUICE_ADMIN_TOKEN   what requests to the admin port have to show\n";
 

@@ -130,8 +130,8 @@ void each_settings(protocol::SettingsFormat::Subject subject, Visit&& visit) {
 
 // What flags may say, as they were written.
 struct Flags {
-  std::optional<std::string> workers, connections, memory, data, durability, redis, log_level,
-      log_format, admin;
+  std::optional<std::string> workers, connections, memory, data, durability, redis, redis_cluster,
+      log_level, log_format, admin;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
   // Of protocols' own settings, by the flag's name.
   std::map<std::string_view, std::optional<std::string>> own;
