@@ -67,6 +67,13 @@ class StoreWorld {
     }
     return true;
   }
+  // Has the groups asked for; nobody is to hear of their answer.
+  void begin(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
+             std::vector<limit::Decision>& decisions) {
+    for (int i = 0; i < 100; ++i) turn();  // it is connected
+    store_->apply({groups, charges, decisions}, clock.now(), &port_, {}, {1, ++asked_});
+    turn();
+  }
   // A group, until Redis decides it, or something does in its place.
   request::Group ask(std::vector<request::Charge> charges, std::vector<limit::Decision>& decisions,
                      request::OnError on_error = request::OnError::error) {

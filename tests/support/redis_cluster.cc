@@ -1,10 +1,7 @@
 #include "tests/support/redis_cluster.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <stdexcept>
 #include <thread>
 
@@ -31,17 +28,6 @@ RedisReply expect_ok(RedisReply reply, const std::string& what) {
 }
 
 }  // namespace
-
-ScratchFolder::ScratchFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "sluice-redis-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder");
-  path_ = name;
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code unused;
-  std::filesystem::remove_all(path_, unused);
-}
 
 std::vector<std::string> RedisCluster::settings_for() const {
   const std::string number = std::to_string(nodes_.size());

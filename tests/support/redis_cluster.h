@@ -11,19 +11,6 @@
 
 namespace sluice::tests {
 
-// A folder of a test's own, which goes with it.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class RedisCluster {
  public:
   struct Options {
