@@ -163,6 +163,14 @@ inline constexpr size_t redis_reply_bytes_max = size_t{1} << 20;
 // Keys that a list looks at in Redis, at most. Past it: the list is what was found so far; a page
 // of the admin port's says where to go on.
 inline constexpr size_t redis_scanned_max = 10'000'000;
+// Primaries of a Redis Cluster. Past it: what the nodes say of their slots is not believed, and the
+// log says so.
+inline constexpr size_t redis_primaries_max = 1'000;
+// Primaries that descriptors are kept for, in each worker. Past it: there may be too few for as
+// many clients as are promised.
+inline constexpr size_t redis_primaries_held = 16;
+// Nodes of a Redis Cluster that one command is sent on to. Past it: it fails.
+inline constexpr unsigned redis_redirects_max = 5;
 // Names of what was changed last among the texts kept in Redis. A server that is further behind
 // reads all of them.
 inline constexpr size_t redis_kept_changes = 65'536;

@@ -135,6 +135,9 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--redis", flags.redis,
                  "Keep counters in this Redis, shared with all servers that do so")
       ->type_name("HOST:PORT");
+  app.add_option("--redis-cluster", flags.redis_cluster,
+                 "The same in a Redis Cluster: some of its nodes, apart by commas")
+      ->type_name("HOST:PORT");
   app.add_option("--redis-username", flags.redis_username, "Its user, where it wants one")
       ->type_name("NAME");
   app.add_option("--redis-password-file", flags.redis_password_file,
@@ -195,8 +198,8 @@ void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& give
 
 const char* const server_environment_help =
     "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,\n"
-    "  SLUICE_REDIS, SLUICE_REDIS_USERNAME, SLUICE_REDIS_PASSWORD_FILE, SLUICE_LOG_LEVEL,\n"
-    "  SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these names\n"
+    "  SLUICE_REDIS, SLUICE_REDIS_CLUSTER, SLUICE_REDIS_USERNAME, SLUICE_REDIS_PASSWORD_FILE,\n"
+    "  SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these names\n"
     "  SLUICE_REDIS_PASSWORD, SLUICE_REDIS_TLS=true   its password, in place of a file; TLS\n"
     "  SLUICE_ADMIN_TOKEN, SLUICE_ADMIN_TOKEN_FILE   what requests to the admin port have to\n"
     "                 show, or the file that holds it\n";

@@ -123,6 +123,7 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
   apply("SLUICE_DATA", set_data);
   apply("SLUICE_DURABILITY", set_durability);
   apply("SLUICE_REDIS", set_redis);
+  apply("SLUICE_REDIS_CLUSTER", set_redis_cluster);
   apply("SLUICE_REDIS_USERNAME", set_redis_username);
   apply("SLUICE_REDIS_PASSWORD", set_redis_password);
   apply("SLUICE_REDIS_PASSWORD_FILE", set_redis_password_file);
@@ -140,10 +141,38 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
   apply("SLUICE_ADMIN_TOKEN_FILE", set_admin_token_file);
 }
 
+namespace {
+
+// Of one Redis: redis::Options, or its Second.
+template <class Server>
+void check_redis(const Server& server, const std::string& origin, base::Diagnostics& diagnostics) {
+  base::Diagnostic place;
+  place.subject = origin;
+  const bool behind_sentinel = !server.sentinel.master.empty();
+  if (behind_sentinel && (server.cluster || !server.nodes.empty()))
+    complain(place, "Redis is to be found by sentinels, and by `nodes` or `cluster` as well",
+             "name the sentinels alone, or take `sentinel` out", diagnostics);
+  if (server.cluster && server.database != 0)
+    complain(place, "Redis Cluster has no database " + std::to_string(server.database),
+             "take `database` out", diagnostics);
+}
+
+}  // namespace
+
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
   for (const auto& its : config.own)
     if (its) its->check(config, diagnostics);
   const StoreSettings& store = config.store;
+  if (store.redis) {
+    const redis::Options& redis = store.redis->value;
+    check_redis(redis, store.redis->origin, diagnostics);
+    if (redis.has_second()) check_redis(redis.second, store.redis->origin, diagnostics);
+    base::Diagnostic place;
+    place.subject = store.redis->origin;
+    if (redis.cluster && redis.key_prefix.find_first_of("{}") != std::string::npos)
+      complain(place, "key_prefix has a brace, and in Redis Cluster those say where a key is",
+               "choose another, as in `sluice:`", diagnostics);
+  }
   if (store.redis && !store.path.value.empty()) {
     base::Diagnostic place;
     place.subject = store.redis->origin;
@@ -177,6 +206,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.data, "--data", set_data);
   apply(flags.durability, "--durability", set_durability);
   apply(flags.redis, "--redis", set_redis);
+  apply(flags.redis_cluster, "--redis-cluster", set_redis_cluster);
   apply(flags.redis_username, "--redis-username", set_redis_username);
   apply(flags.redis_password_file, "--redis-password-file", set_redis_password_file);
   if (flags.redis_tls) config.store.redis_access.tls = {true, "--redis-tls"};

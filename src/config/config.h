@@ -139,8 +139,8 @@ void each_settings(protocol::SettingsFormat::Subject subject, Visit&& visit) {
 
 // What flags may say, as they were written.
 struct Flags {
-  std::optional<std::string> workers, connections, memory, data, durability, redis, redis_username,
-      redis_password_file, log_level, log_format, admin, unmatched;
+  std::optional<std::string> workers, connections, memory, data, durability, redis, redis_cluster,
+      redis_username, redis_password_file, log_level, log_format, admin, unmatched;
   bool redis_tls = false;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
   // Of protocols' own settings, by the flag's name.

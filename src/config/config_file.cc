@@ -216,20 +216,62 @@ class ConfigReader {
     if (config_.store.redis) config_.store.redis->value.servers = servers;
   }
 
+  // False: it is no list.
+  bool redis_nodes(const std::string& key, const YamlNode& value, const std::string& example,
+                   std::vector<redis::Node>& nodes) {
+    nodes.clear();
+    if (!reader_.sequence(key, value, "write `nodes: [\"" + example + "\"]`")) return false;
+    for (YamlNode one = value.first_child(); one; one = one.next()) {
+      const auto name = text(key, one);
+      if (!name) continue;
+      if (auto address = redis_node_of(*name, place(key, one), diagnostics_))
+        nodes.push_back(std::move(*address));
+    }
+    return true;
+  }
+
+  void redis_sentinel(const YamlNode& node, redis::Sentinels& sentinel) {
+    bool named = false;
+    map(node, "sentinel",
+        {{"master",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) sentinel.master = *t;
+          }},
+         {"nodes",
+          [&](const std::string& key, const YamlNode& value) {
+            named = redis_nodes(key, value, "localhost:26379", sentinel.nodes);
+          }},
+         {"username",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) sentinel.username = *t;
+          }},
+         {"password", [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) sentinel.password = *t;
+          }}});
+    if (node.is_map() && (!named || sentinel.master.empty()))
+      complain(place("sentinel", node), "names no primary, or no sentinels",
+               "write `sentinel: { master: NAME, nodes: [\"localhost:26379\"] }`", diagnostics_);
+  }
+
   // Where one Redis is, and who asks: redis::Options, or its Second.
   template <class Server>
   std::vector<Known> redis_server(Server& options, bool& named, std::string& origin) {
     return {{"nodes",
              [&](const std::string& key, const YamlNode& value) {
                origin = reader_.origin(value);
-               named = reader_.sequence(key, value, "write `nodes: [\"localhost:6379\"]`");
-               options.nodes.clear();
-               for (YamlNode one = value.first_child(); named && one; one = one.next()) {
-                 const auto name = text(key, one);
-                 if (!name) continue;
-                 if (auto address = redis_node_of(*name, place(key, one), diagnostics_))
-                   options.nodes.push_back(std::move(*address));
-               }
+               named = redis_nodes(key, value, "localhost:6379", options.nodes);
+             }},
+            {"cluster",
+             [&](const std::string& key, const YamlNode& value) {
+               const auto cluster = reader_.truth(key, value, "write `true` or `false`");
+               if (cluster) options.cluster = *cluster;
+             }},
+            {"sentinel",
+             [&](const std::string&, const YamlNode& value) {
+               if (!named) options.nodes.clear();
+               named = true;
+               origin = reader_.origin(value);
+               redis_sentinel(value, options.sentinel);
              }},
             {"username",
              [&](const std::string& key, const YamlNode& value) {
@@ -297,6 +339,27 @@ class ConfigReader {
          [&](const std::string& key, const YamlNode& value) {
            if (const auto n = reader_.number(key, value, 1, 60'000))
              options.deadline = base::milliseconds(static_cast<int64_t>(*n));
+         }},
+        {"wait_replicas",
+         [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 0, 100))
+             options.wait_replicas = static_cast<unsigned>(*n);
+         }},
+        {"wait_timeout_ms",
+         [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 1, 60'000))
+             options.wait_timeout = base::milliseconds(static_cast<int64_t>(*n));
+         }},
+        {"across_slots",
+         [&](const std::string& key, const YamlNode& value) {
+           const auto t = text(key, value);
+           if (t && *t == "settle")
+             complain(place(key, value), "requests over several slots cannot be settled yet",
+                      "write `refuse`, or take it out: such a request fails, and says so",
+                      diagnostics_);
+           else if (t && *t != "refuse")
+             complain(place(key, value), "`" + *t + "` is not a way to settle over several slots",
+                      "write `refuse`, or take it out", diagnostics_);
          }},
         {"patience_ms", [&](const std::string& key, const YamlNode& value) {
            if (const auto n = reader_.number(key, value, 1, 60'000))

@@ -48,9 +48,12 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
     opened.problem = "the password of the Redis cannot be read";
     return opened;
   }
-  for (const redis::Node& node : options.nodes)
-    opened.kept +=
-        (opened.kept.empty() ? "Redis at " : ", ") + format_address(node.host, node.port);
+  const redis::Sentinels& sentinel = options.sentinel;
+  std::string head = options.cluster ? "Redis Cluster at " : "Redis at ";
+  if (!sentinel.master.empty())
+    head = "Redis, primary `" + base::printable(sentinel.master) + "` of the sentinels at ";
+  for (const redis::Node& node : sentinel.master.empty() ? options.nodes : sentinel.nodes)
+    opened.kept += (opened.kept.empty() ? head : ", ") + format_address(node.host, node.port);
   if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
   options.kept_fresh_for = cleanup.us > 0 ? cleanup : redis_forever;
   options.local_bytes = settings.table_bytes();

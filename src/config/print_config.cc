@@ -54,16 +54,44 @@ std::string print_password(const std::string& password, const std::string& file,
   return indent + "password_file: " + in_quotes(unknown ? file : path.string()) + "\n";
 }
 
+// Without a comment where the origin is that of what is around it.
+std::string line_of(std::string text, const std::string& origin) {
+  return origin.empty() ? text + "\n" : line(std::move(text), origin);
+}
+
+std::string list_of(const std::vector<redis::Node>& nodes) {
+  std::string list;
+  for (const redis::Node& node : nodes)
+    list += (list.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
+  return "[" + list + "]";
+}
+
+// How one Redis is found: redis::Options, or its Second.
+template <class Server>
+std::string print_place(const Server& server, const std::string& indent,
+                        const std::string& origin) {
+  const redis::Sentinels& sentinel = server.sentinel;
+  if (sentinel.master.empty()) {
+    std::string out = line_of(indent + "nodes: " + list_of(server.nodes), origin);
+    if (server.cluster) out += indent + "cluster: true\n";
+    return out;
+  }
+  std::string out = line_of(indent + "sentinel:", origin);
+  out += indent + "  master: " + in_quotes(sentinel.master) + "\n";
+  out += indent + "  nodes: " + list_of(sentinel.nodes) + "\n";
+  if (!sentinel.username.empty())
+    out += indent + "  username: " + in_quotes(sentinel.username) + "\n";
+  if (!sentinel.password.empty()) out += indent + "  # password: not shown\n";
+  return out;
+}
+
 std::string print_redis(const StoreSettings& store) {
   const std::string& origin = store.redis->origin;
   const redis::Options redis = store.redis_access.over(store.redis->value);
-  std::string nodes;
-  for (const redis::Node& node : redis.nodes)
-    nodes += (nodes.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
   std::string out = "store:\n" + line("  memory: " + base::format_size(store.table_bytes()),
                                       store.memory_bytes.origin);
   if (redis.servers != 1) out += "  servers: " + std::to_string(redis.servers) + "\n";
-  out += "  redis:\n" + line("    nodes: [" + nodes + "]", origin);
+  out += "  redis:\n" + print_place(redis, "    ", origin);
   if (!redis.username.empty()) out += "    username: " + in_quotes(redis.username) + "\n";
   out += print_password(redis.password, redis.password_file, "    ");
   if (redis.tls) out += "    tls: true\n";
@@ -72,13 +100,13 @@ std::string print_redis(const StoreSettings& store) {
   out += "    deadline_ms: " + std::to_string(redis.deadline.us / 1000) + "\n";
   if (redis.patience != redis::Options().patience)
     out += "    patience_ms: " + std::to_string(redis.patience.us / 1000) + "\n";
+  if (redis.wait_replicas != 0)
+    out += "    wait_replicas: " + std::to_string(redis.wait_replicas) +
+           "\n    wait_timeout_ms: " + std::to_string(redis.wait_timeout.us / 1000) + "\n";
   if (redis.over_cache_bytes != 0)
     out += "    over_cache: " + base::format_size(redis.over_cache_bytes) + "\n";
-  if (redis.second.nodes.empty()) return out;
-  std::string second;
-  for (const redis::Node& node : redis.second.nodes)
-    second += (second.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
-  out += "    per_second:\n      nodes: [" + second + "]\n";
+  if (!redis.has_second()) return out;
+  out += "    per_second:\n" + print_place(redis.second, "      ", "");
   if (!redis.second.username.empty())
     out += "      username: " + in_quotes(redis.second.username) + "\n";
   out += print_password(redis.second.password, redis.second.password_file, "      ");

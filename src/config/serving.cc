@@ -184,8 +184,12 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (!config.store.redis && config.store.kept() != Durability::none)
     options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;
   // A worker's connection and the one that takes its place, and as much for overrides and lists.
-  if (config.store.redis)
-    options.redis_files = 2 * (options.workers > 0 ? options.workers : base::processors()) + 4;
+  if (config.store.redis) {
+    const size_t primaries =
+        config.store.redis->value.cluster ? base::bounds::redis_primaries_held : 1;
+    options.redis_files =
+        2 * primaries * (options.workers > 0 ? options.workers : base::processors()) + 8;
+  }
   options.admin_socket = admin_socket_of(config, io);
   options.is_admin_socket_wanted = !config.operations.admin_socket.value.empty();
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };

@@ -164,7 +164,18 @@ void set_redis(std::string_view text, const std::string& origin, const base::Dia
   }
   if (!config.store.redis) config.store.redis.emplace();
   config.store.redis->origin = origin;
-  config.store.redis->value.nodes = std::move(nodes);
+  redis::Options& options = config.store.redis->value;
+  options.nodes = std::move(nodes);
+  options.cluster = false;
+  options.sentinel = {};
+}
+
+void set_redis_cluster(std::string_view text, const std::string& origin,
+                       const base::Diagnostic& place, Config& config,
+                       base::Diagnostics& diagnostics) {
+  const size_t before = diagnostics.size();
+  set_redis(text, origin, place, config, diagnostics);
+  if (diagnostics.size() == before) config.store.redis->value.cluster = true;
 }
 
 std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,

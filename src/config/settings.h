@@ -34,6 +34,10 @@ std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diag
 // HOST:PORT of one node, or several apart by commas.
 void set_redis(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics);
+// The same of some nodes of a Redis Cluster.
+void set_redis_cluster(std::string_view text, const std::string& origin,
+                       const base::Diagnostic& place, Config& config,
+                       base::Diagnostics& diagnostics);
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics);
 void set_log_format(std::string_view text, const std::string& origin, const base::Diagnostic& place,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -110,8 +111,43 @@ bool AsyncConnection::is_full() const {
 
 void AsyncConnection::sent(const Sender& sender, base::Time due) {
   sent_.push({sender, due.us});
+  wait_wanted_ = true;
   call_times_.queued(due.us);
   loop_.at_turn_end(*this);
+}
+
+void AsyncConnection::wait_for_replicas(unsigned replicas, base::Duration timeout) {
+  wait_replicas_ = replicas;
+  wait_count_ = std::to_string(replicas);
+  wait_ms_ = std::to_string(timeout.us / 1000);
+}
+
+void AsyncConnection::append_wait() {
+  if (wait_replicas_ == 0 || !std::exchange(wait_wanted_, false) || sent_.empty()) return;
+  append_array(out_, 3);
+  append_bulk(out_, std::string_view("WAIT"));
+  append_bulk(out_, std::string_view(wait_count_));
+  append_bulk(out_, std::string_view(wait_ms_));
+  sent_.push({{}, sent_[sent_.size() - 1].due_us, false, true});
+  call_times_.queued(sent_[sent_.size() - 1].due_us);
+}
+
+void AsyncConnection::tell_held() {
+  std::vector<Held> held;
+  held.swap(held_);
+  std::string texts;
+  texts.swap(held_texts_);
+  std::string_view rest = texts;
+  for (const Held& one : held) {
+    owner_.on_answer(one.sender, one.reply, rest.substr(0, one.size));
+    rest.remove_prefix(one.size);
+  }
+  if (!held_.empty()) return;
+  // For the next time.
+  held.clear();
+  texts.clear();
+  held_.swap(held);
+  held_texts_.swap(texts);
 }
 
 void AsyncConnection::step_back(base::Duration by) {
@@ -132,7 +168,13 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
     // The clock of the silence begins with the first.
     if (late_ == 0) heard_us_ = now.us;
     Sent& late = sent_[late_++];
-    late.dropped = owner_.on_late(late.sender);
+    if (late.waits) {
+      wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
+      late.dropped = true;
+      tell_held();
+    } else {
+      late.dropped = owner_.on_late(late.sender);
+    }
     publish();
   }
   if (phase_ == Phase::up && late_ > 0 && now.us - heard_us_ >= silence_max_us)
@@ -279,8 +321,13 @@ void AsyncConnection::forget_unsent() {
 void AsyncConnection::drop_all() {
   first_ = false;
   late_ = 0;
+  // What was decided was decided; who has it is not known.
+  if (!held_.empty()) {
+    wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
+    tell_held();
+  }
   for (size_t i = 0; i < sent_.size(); ++i)
-    if (!sent_[i].dropped) owner_.on_lost(sent_[i].sender);
+    if (!sent_[i].dropped && !sent_[i].waits) owner_.on_lost(sent_[i].sender);
   sent_.clear();
   call_times_.lost();
   out_.clear();
@@ -296,7 +343,9 @@ void AsyncConnection::close() {
 }
 
 void AsyncConnection::on_turn_end() {
-  if (phase_ == Phase::up) flush();
+  if (phase_ != Phase::up) return;
+  append_wait();
+  flush();
 }
 
 void AsyncConnection::flush() {
@@ -380,8 +429,19 @@ void AsyncConnection::take(Reply reply, std::string_view text) {
     if (--late_ == 0) publish();
     if (of.dropped) return;
   }
+  if (of.waits) {
+    const bool enough = reply == Reply::text && !text.empty() &&
+                        std::strtoull(std::string(text).c_str(), nullptr, 10) >= wait_replicas_;
+    if (!enough) wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
+    return tell_held();
+  }
   if (reply != Reply::error && (pause_us_ != 0 || doubtful_)) [[unlikely]]
     settle_in();
+  if (wait_replicas_ > 0) {
+    held_.push_back({of.sender, reply, static_cast<uint32_t>(text.size())});
+    held_texts_ += text;
+    return;
+  }
   owner_.on_answer(of.sender, reply, text);
 }
 

@@ -77,6 +77,10 @@ class AsyncConnection final : public net::Watcher {
   // `due`: when its answer is late.
   void sent(const Sender& sender, base::Time due);
 
+  // From now on what a turn sends is followed by one WAIT: an answer is told once so many replicas
+  // have what was written for it, or after that time.
+  void wait_for_replicas(unsigned replicas, base::Duration timeout);
+
   // The clock has gone back by so much: no deadline and no pause is further away for it.
   void step_back(base::Duration by);
 
@@ -86,6 +90,9 @@ class AsyncConnection final : public net::Watcher {
   void leave_node();
   size_t under_way() const { return sent_.size(); }
 
+  // Turns whose writes too few replicas had in time; the answers were told all the same. Any
+  // thread.
+  uint64_t wait_timeouts() const { return wait_timeouts_.load(std::memory_order_relaxed); }
   // For metrics: any thread.
   const CallTimes& call_times() const { return call_times_; }
   ConnectionState state() const { return state_.load(std::memory_order_relaxed); }
@@ -102,6 +109,13 @@ class AsyncConnection final : public net::Watcher {
     Sender sender;
     int64_t due_us;
     bool dropped = false;  // nobody wants its answer any more
+    bool waits = false;    // a WAIT of ours
+  };
+  // An answer that stands behind a WAIT; its text is in held_texts_.
+  struct Held {
+    Sender sender;
+    Reply reply;
+    uint32_t size;
   };
 
   void connect(base::Time now);
@@ -117,6 +131,8 @@ class AsyncConnection final : public net::Watcher {
   void flush();
   void read();
   void take(Reply reply, std::string_view text);
+  void append_wait();
+  void tell_held();
   std::string name() const;
   void publish();
 
@@ -141,6 +157,12 @@ class AsyncConnection final : public net::Watcher {
   Ring<Sent> sent_;
   CallTimes call_times_;
   size_t late_ = 0;  // of sent_, from the front: overdue
+  unsigned wait_replicas_ = 0;
+  std::string wait_ms_, wait_count_;
+  bool wait_wanted_ = false;  // something was sent since the last WAIT
+  std::vector<Held> held_;
+  std::string held_texts_;
+  std::atomic<uint64_t> wait_timeouts_{0};
   int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
   size_t next_address_ = 0, node_ = 0;
   size_t untried_ = 0;  // addresses that are tried before the next pause

@@ -133,6 +133,17 @@ Answer BlockingConnection::ask(std::span<const std::string_view> words) {
   for (const std::string_view word : words) append_bulk(out, word);
   for (std::string_view rest = out; !rest.empty();)
     if (!write_some(rest)) return lost("the connection is lost, or it does not answer");
+  return receive();
+}
+
+Answer BlockingConnection::next(std::chrono::milliseconds patience, bool& is_lost) {
+  due_ = Clock::now() + patience;
+  Answer answer = receive();
+  is_lost = !answer && Clock::now() < due_;
+  return answer;
+}
+
+Answer BlockingConnection::receive() {
   for (;;) {
     void* reply = nullptr;
     if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK)

@@ -44,6 +44,9 @@ class BlockingConnection {
   Answer ask(std::initializer_list<std::string_view> words) {
     return ask(std::span(words.begin(), words.size()));
   }
+  // What is said next without being asked. Null: nothing is in that time, or the connection is
+  // lost.
+  Answer next(std::chrono::milliseconds patience, bool& is_lost);
   // Why the last call failed, for people.
   const std::string& problem() const { return problem_; }
 
@@ -55,6 +58,7 @@ class BlockingConnection {
   bool await(bool writable);
   bool greet(std::initializer_list<std::string_view> words);
   Answer lost(const std::string& why);
+  Answer receive();
 
   const std::atomic<bool>* const stop_;
   std::chrono::microseconds patience_{0};  // of the options that it was opened with

@@ -9,6 +9,9 @@
 
 #include "base/bounds.h"
 #include "base/printable.h"
+#include "redis/cluster_map.h"
+#include "redis/slots.h"
+#include "redis/topology.h"
 
 namespace sluice::redis {
 
@@ -101,10 +104,16 @@ bool is_foreign(std::string_view error) {
 
 }  // namespace
 
+// In Redis Cluster they are in one slot.
+RedisMetadataStore::Keys RedisMetadataStore::keys_for(const Shared& shared) {
+  const std::string kept =
+      shared.options.key_prefix + (shared.first.has_slots() ? "{kept}" : "kept");
+  return {kept, kept + ":version", kept + ":changes", kept + ":none"};
+}
+
 RedisMetadataStore::RedisMetadataStore(Shared& shared)
     : shared_(shared),
-      keys_{shared.options.key_prefix + "kept", shared.options.key_prefix + "kept:version",
-            shared.options.key_prefix + "kept:changes", shared.options.key_prefix + "kept:none"},
+      keys_(keys_for(shared)),
       write_(std::string(write_text)),
       fetch_(std::string(fetch_text)),
       random_(std::random_device()()) {}
@@ -122,20 +131,39 @@ RedisMetadataStore::~RedisMetadataStore() {
 std::unique_ptr<BlockingConnection> RedisMetadataStore::connect(const std::atomic<bool>* stop,
                                                                 std::string& problem) const {
   std::unique_ptr<BlockingConnection> reader;
-  problem = "the names of the nodes of Redis are not found";
-  for (const net::Address& address : shared_.resolver.addresses()) {
+  const auto endpoint = shared_.first.primary_of(slot_of(keys_.texts));
+  problem = endpoint ? "the names of the nodes of Redis are not found"
+                     : "no primary is known that has their slot";
+  if (!endpoint) return nullptr;
+  for (const net::Address& address : endpoint->resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(stop);
-    if (!line->open(shared_.options, shared_.tls.get(), address)) {
+    if (!line->open(endpoint->options, shared_.first.tls(), address)) {
       problem = line->problem();
       continue;
     }
     // Of a key that is never there.
     const Answer probe = line->ask({"DEL", keys_.none});
     if (!is_error(probe)) return line;
-    problem = line->problem();
+    problem = probe ? base::printable(text_of(*probe), 256) : line->problem();
+    if (is_elsewhere(probe)) {
+      if (const auto to = redirect_of(problem, endpoint->options.nodes.front().host);
+          to && !to->ask)
+        shared_.first.follow(*to);
+      return nullptr;
+    }
     if (probe && !reader) reader = std::move(line);
   }
+  shared_.first.want_look();
   return reader;
+}
+
+// Nothing was done, as another node has the slot, or is about to.
+bool RedisMetadataStore::is_elsewhere(const Answer& answer) const {
+  if (!shared_.first.has_slots() || !answer || answer->type != REDIS_REPLY_ERROR) return false;
+  shared_.first.want_look();
+  const std::string_view text = text_of(*answer);
+  return redirect_of(text, {}).has_value() || text.starts_with("TRYAGAIN") ||
+         text.starts_with("CLUSTERDOWN");
 }
 
 Answer RedisMetadataStore::call(BlockingConnection& line, const Script& script,
@@ -214,8 +242,6 @@ bool RedisMetadataStore::read(
 store::MetadataStore::Written RedisMetadataStore::write(std::span<const Change> changes,
                                                         std::string& problem) {
   if (changes.empty()) return Written::yes;
-  const auto line = connect(nullptr, problem);
-  if (!line) return Written::no;
   const std::string listed = std::to_string(base::bounds::redis_kept_changes);
   std::vector<std::string_view> words{listed};
   for (const Change& change : changes) {
@@ -225,7 +251,18 @@ store::MetadataStore::Written RedisMetadataStore::write(std::span<const Change> 
     words.emplace_back(sets ? std::string_view(*change.text) : std::string_view());
     words.emplace_back(tests ? std::string_view(*change.only_if) : std::string_view());
   }
-  const Answer answer = call(*line, write_, words);
+  // Where the slot is on its way to another node nothing is done, so it is asked for again.
+  const auto due = steady_clock::now() + microseconds(shared_.options.patience.us);
+  std::unique_ptr<BlockingConnection> line;
+  Answer answer;
+  for (;;) {
+    line = connect(nullptr, problem);
+    if (line) answer = call(*line, write_, words);
+    const bool again = shared_.first.has_slots() && (!line || is_elsewhere(answer));
+    if (!again || steady_clock::now() >= due) break;
+    std::this_thread::sleep_for(let_others);
+  }
+  if (!line) return Written::no;
   if (answer && is_error(answer)) {
     problem = "Redis refuses it: " + base::printable(text_of(*answer), 256);
     return Written::no;

@@ -47,6 +47,8 @@ class RedisMetadataStore final : public store::MetadataStore {
 
   std::unique_ptr<BlockingConnection> connect(const std::atomic<bool>* stop,
                                               std::string& problem) const;
+  static Keys keys_for(const Shared& shared);
+  bool is_elsewhere(const Answer& answer) const;
   Answer call(BlockingConnection& line, const Script& script,
               std::span<const std::string_view> arguments) const;
   // `order`: held while each page is fetched and visited, if not null.

@@ -19,7 +19,7 @@ TEST(RedisMetadataStoreAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
-  shared.resolver.await(std::chrono::seconds(20));
+  shared.first.await(std::chrono::seconds(20));
   RedisMetadataStore metadata(shared);
   const auto write = [&](const std::string& probe) {
     std::thread redis([&] {

@@ -54,8 +54,8 @@ RedisStore::RedisStore(Options options, request::Spaces& spaces,
                   " ms"),
       metadata_(shared_) {
   shared_.resolve();
-  shared_.resolver.await(resolve_patience);
-  shared_.second_resolver.await(resolve_patience);
+  shared_.first.await(resolve_patience);
+  if (shared_.options.has_second()) shared_.second.await(resolve_patience);
 }
 
 RedisStore::~RedisStore() = default;
@@ -156,8 +156,8 @@ store::Stats RedisStore::stats() const {
 std::string RedisStore::why_degraded() const {
   if (shared_.is_cluster())
     return name_of(shared_.options.nodes.front()) +
-           " is a node of a Redis Cluster, where requests fail that sluice needs; name another "
-           "Redis in store.redis.nodes";
+           " is a node of a Redis Cluster, and requests to it fail; set store.redis.cluster: true, "
+           "or name a Redis that is not one";
   size_t down = 0, up = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -172,36 +172,40 @@ std::string RedisStore::why_degraded() const {
   return why + "; requests are answered as their rules' on_store_error says";
 }
 
+void RedisStore::show_cluster(metrics::Page& page) const {
+  const auto number = [](const std::atomic<uint64_t>& n) {
+    return static_cast<double>(n.load(std::memory_order_relaxed));
+  };
+  for (const auto& [kind, count] :
+       {std::pair("moved", &shared_.counts.moved), std::pair("ask", &shared_.counts.asked_on)})
+    page.counter(
+        "sluice_redis_redirects_total",
+        "Commands that a node of Redis Cluster did not execute and named another node for.",
+        number(*count), {{"kind", kind}});
+  page.counter("sluice_redis_apart_total",
+               "Groups of charges that were not sent, as their counters are in several slots.",
+               number(shared_.counts.apart));
+}
+
 void RedisStore::collect(metrics::Page& page) const {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
-  struct Sums {
-    std::array<uint64_t, connection_states> states{};
-    uint64_t connects = 0, losses = 0;
-    void add(const AsyncConnection& connection) {
-      ++states[static_cast<size_t>(connection.state())];
-      connects += connection.connects();
-      losses += connection.losses();
-    }
-  } first, second;
+  LinkSums first, second;
   CallDistribution times;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [completions, client] : clients_) {
-      first.add(client->connection());
-      client->connection().call_times().add_to(times);
-      const AsyncConnection* const connection = client->second_connection();
-      if (connection == nullptr) continue;
-      second.add(*connection);
-      connection->call_times().add_to(times);
+      client->links().add_to(first, times);
+      if (client->second_links() != nullptr) client->second_links()->add_to(second, times);
     }
   }
   constexpr std::array<const char*, connection_states> state_names{"down", "refused", "silent",
                                                                    "up"};
-  const auto show = [&](const char* prefix, const std::string& redis, const Sums& sums) {
+  const auto show = [&](const char* prefix, const std::string& redis, const LinkSums& sums) {
     const std::string name(prefix);
     for (size_t i = 0; i < connection_states; ++i)
       page.gauge(name + "_connections",
-                 "Connections to " + redis + ", one for each worker; silent: an answer is overdue.",
+                 "Connections to " + redis +
+                     ", one of each worker to each primary; silent: an answer is overdue.",
                  number(sums.states[i]), {{"state", state_names[i]}});
     page.counter(name + "_connects_total", "Connections to " + redis + " that came about.",
                  number(sums.connects));
@@ -210,8 +214,17 @@ void RedisStore::collect(metrics::Page& page) const {
                  number(sums.losses));
   };
   show("sluice_redis", "Redis", first);
-  if (!shared_.second_options.nodes.empty())
+  if (shared_.options.has_second())
     show("sluice_redis_second", "the Redis of limits of one second", second);
+  if (shared_.options.wait_replicas > 0)
+    page.counter("sluice_redis_wait_timeouts_total",
+                 "Turns of a connection whose writes too few replicas had within wait_timeout_ms; "
+                 "what was granted stands.",
+                 number(first.wait_timeouts));
+  if (!shared_.first.is_fixed())
+    page.gauge("sluice_redis_primaries", "Primaries of Redis that are known.",
+               number(shared_.first.map()->primaries.size()));
+  if (shared_.first.has_slots() || shared_.second.has_slots()) show_cluster(page);
   page.counter("sluice_redis_calls_total",
                "Groups of charges that Redis was sent, by scripts or plain commands.",
                number(shared_.counts.asked.load(std::memory_order_relaxed)));

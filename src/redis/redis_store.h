@@ -66,6 +66,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
  private:
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
+  void show_cluster(metrics::Page& page) const;
   WorkerClient* client_of(const store::CompletionQueue& completions) const;
 
   Shared shared_;

@@ -13,6 +13,8 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "redis/blocking_connection.h"
+#include "redis/slots.h"
+#include "redis/topology.h"
 #include "store/first_names.h"
 
 namespace sluice::redis {
@@ -41,22 +43,31 @@ std::string_view prefix_of(const Shared& shared, request::KeyEncoding encoding) 
                                                : std::string_view();
 }
 
-// Asks node after node until one lets us in.
-std::unique_ptr<BlockingConnection> connected(Shared& shared) {
-  for (const net::Address& address : shared.resolver.addresses()) {
-    auto line = std::make_unique<BlockingConnection>(&shared.ending);
-    if (line->open(shared.options, shared.tls.get(), address)) return line;
+// One to each primary, in the order of their slots. Nothing: one of them does not come about.
+std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
+  std::vector<std::unique_ptr<BlockingConnection>> lines;
+  std::string unused;
+  for (const auto& endpoint : shared.first.primaries()) {
+    lines.push_back(connect_to(*endpoint, shared.first.tls(), &shared.ending, unused));
+    if (!lines.back()) lines.clear();
+    if (lines.empty()) break;
   }
-  shared.tell(false, "a list is empty: no connection for it comes about");
-  return nullptr;
+  if (lines.empty()) shared.tell(false, "a list is empty: no connection for it comes about");
+  return lines;
 }
 
 enum class Passed : uint8_t { all, cut, failed };
 
-// Which keys are wanted: `head`, `prefix`, anything, `suffix`.
+// Which keys are wanted: `head`, a tag, `prefix`, anything, `suffix`.
 struct Wanted {
   std::string_view head, prefix, suffix = {};
+  bool tagged = false;
 };
+
+// Do keys of that encoding have a tag (redis/slots.h)?
+bool is_tagged(const Shared& shared, request::KeyEncoding encoding) {
+  return shared.first.has_slots() && encoding == request::KeyEncoding::own;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -69,23 +80,52 @@ struct Place {
   std::string cursor = "0";
 };
 
-// Where a search begins: "09" is the cursor 9 of the first encoding, "09.5000" that for 5000 keys.
+// Where a search begins: "09" is the cursor 9 of the first encoding, "09.5000" that for 5000 keys,
+// "09.5000.2" that at the third primary; there a cursor may stand with "0" keys, which are all.
 struct Start {
   size_t encoding = 0;
   std::string cursor = "0";
   size_t keys = base::bounds::redis_scanned_max;
+  size_t primary = 0;
 };
 
-std::optional<Start> start_of(std::string_view from) {
+std::optional<Start> start_of(const Shared& shared, std::string_view from) {
   if (from.empty()) return Start{};
   if (from.find_first_not_of("0123456789.") != from.npos) return std::nullopt;
+  Start start;
   const size_t dot = std::min(from.find('.'), from.size());
+  const size_t second_dot =
+      dot == from.size() ? dot : std::min(from.find('.', dot + 1), from.size());
   const auto encoding = base::parse_count(from.substr(0, 1));
   const auto cursor = base::parse_count(from.substr(0, dot).substr(std::min<size_t>(dot, 1)));
-  const auto keys = dot == from.size() ? base::bounds::redis_scanned_max
-                                       : base::parse_count(from.substr(dot + 1));
-  if (!encoding || *encoding > 1 || !cursor || !keys || *keys == 0) return std::nullopt;
-  return Start{*encoding, std::to_string(*cursor), *keys};
+  const bool has_primary = second_dot < from.size();
+  if (has_primary && !shared.first.has_slots()) return std::nullopt;
+  const auto keys = dot == from.size()
+                        ? start.keys
+                        : base::parse_count(from.substr(dot + 1, second_dot - dot - 1));
+  const auto primary = has_primary ? base::parse_count(from.substr(second_dot + 1)) : 0;
+  if (!encoding || *encoding > 1 || !cursor || !keys || !primary) return std::nullopt;
+  if (*keys == 0 && !has_primary) return std::nullopt;
+  start.encoding = *encoding;
+  start.cursor = std::to_string(*cursor);
+  if (*keys > 0) start.keys = *keys;
+  start.primary = *primary;
+  return start;
+}
+
+// The key without its head and tag. None: it is not wanted; it might be no Redis that answers.
+std::optional<std::string_view> without_head(std::string_view key, const Wanted& wanted) {
+  if (!key.starts_with(wanted.head)) return std::nullopt;
+  key.remove_prefix(wanted.head.size());
+  if (wanted.tagged) {
+    const std::string_view rest = without_tag(key);
+    if (rest.size() == key.size()) return std::nullopt;
+    key = rest;
+  }
+  if (key.size() < wanted.prefix.size() + wanted.suffix.size() || !key.starts_with(wanted.prefix) ||
+      !key.ends_with(wanted.suffix))
+    return std::nullopt;
+  return key;
 }
 
 // Calls `visit(key)` for these without their head, for some of them more than once.
@@ -93,8 +133,8 @@ template <class Visit>
 Passed pass(Shared& shared, BlockingConnection& line, const Wanted& wanted, Place& place,
             Visit&& visit) {
   constexpr size_t step = 1000;
-  const std::string begin = std::string(wanted.head) + std::string(wanted.prefix);
-  const std::string pattern = escaped(begin) + "*" + escaped(wanted.suffix);
+  const std::string pattern = escaped(wanted.head) + (wanted.tagged ? "{????????}" : "") +
+                              escaped(wanted.prefix) + "*" + escaped(wanted.suffix);
   std::string& cursor = place.cursor;
   do {
     const bool wanted_still = place.lists == nullptr || place.lists->is_wanted();
@@ -112,13 +152,7 @@ Passed pass(Shared& shared, BlockingConnection& line, const Wanted& wanted, Plac
     cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));
     const redisReply& keys = *answer->element[1];
     for (size_t i = 0; i < keys.elements; ++i) {
-      std::string_view key = text_of(*keys.element[i]);
-      // It might be no Redis that answers.
-      if (key.size() < begin.size() + wanted.suffix.size() || !key.starts_with(begin) ||
-          !key.ends_with(wanted.suffix))
-        continue;
-      key.remove_prefix(wanted.head.size());
-      visit(key);
+      if (const auto key = without_head(text_of(*keys.element[i]), wanted)) visit(*key);
     }
     place.left -= count;
     if (cursor == "0") return Passed::all;
@@ -129,7 +163,7 @@ Passed pass(Shared& shared, BlockingConnection& line, const Wanted& wanted, Plac
 }  // namespace
 
 void scan(Shared& shared, store::ListPass& lists) {
-  const std::unique_ptr<BlockingConnection> line = connected(shared);
+  const auto lines = connected(shared);
   for (const request::KeyEncoding encoding :
        {request::KeyEncoding::own, request::KeyEncoding::remaining_text}) {
     const std::string_view head = prefix_of(shared, encoding);
@@ -139,7 +173,7 @@ void scan(Shared& shared, store::ListPass& lists) {
     for (size_t i = 0; i < lists.size(); ++i) {
       const request::Space& space = lists.space(i);
       if (space.encoding != encoding) continue;
-      index.add(0, std::string(head) + space.prefix + lists.prefix(i), i);
+      index.add(0, space.prefix + std::string(lists.prefix(i)), i);
       suffix = ++count == 1 ? std::string_view(space.suffix) : std::string_view();
     }
     if (count == 0) continue;
@@ -147,7 +181,7 @@ void scan(Shared& shared, store::ListPass& lists) {
     const auto visit = [&](std::string_view key) {
       index.each(0, key, [&](size_t number) {
         const request::Space& space = lists.space(number);
-        const size_t front = head.size() + space.prefix.size();
+        const size_t front = space.prefix.size();
         if (key.size() < front + lists.prefix(number).size() + space.suffix.size() ||
             !key.ends_with(space.suffix))
           return;
@@ -156,27 +190,39 @@ void scan(Shared& shared, store::ListPass& lists) {
     };
     Place place{.lists = &lists};
     // The search fits what all of them begin with; what is each one's is picked out here.
-    const Passed passed = line == nullptr
-                              ? Passed::failed
-                              : pass(shared, *line, {{}, index.common(), suffix}, place, visit);
+    const Wanted wanted{head, index.common(), suffix, is_tagged(shared, encoding)};
+    Passed passed = lines.empty() ? Passed::failed : Passed::all;
+    for (size_t i = 0; i < lines.size() && passed == Passed::all; ++i) {
+      place.cursor = "0";
+      passed = pass(shared, *lines[i], wanted, place, visit);
+    }
     if (passed != Passed::failed) continue;
     for (size_t i = 0; i < lists.size(); ++i)
       if (lists.space(i).encoding == encoding) lists.fail(i);
   }
 }
 
-// Two passes, one for each encoding.
+namespace {
+
+// What names a primary in a place to go on from; the first goes without.
+std::string at_primary(const char* head, size_t primary) {
+  return primary == 0 ? "" : head + ("." + std::to_string(primary));
+}
+
+}  // namespace
+
+// Two passes over each primary, one for each encoding.
 store::ScanPage read_scan_page(Shared& shared, const request::SpaceIndex& spaces,
                                std::string_view prefix, std::string_view after, size_t max,
                                std::string_view from, const Reach& reach) {
   store::ScanPage stored;
-  const auto start = start_of(from);
+  const auto start = start_of(shared, from);
   if (!start) {
     stored.unknown = true;
     return stored;
   }
-  const std::unique_ptr<BlockingConnection> line = connected(shared);
-  if (!line) stored.failed = true;
+  const auto lines = connected(shared);
+  if (lines.empty()) stored.failed = true;
   store::FirstNames first(max, base::bounds::listed_names_bytes_max);
   const size_t keys_max = std::min(reach.keys, start->keys);
   Place place{.left = keys_max, .due = Clock::now() + reach.time};
@@ -191,20 +237,25 @@ store::ScanPage read_scan_page(Shared& shared, const request::SpaceIndex& spaces
       return space != nullptr && space->encoding == encoding;
     });
     if (!any || max == 0) continue;
-    place.cursor = i == start->encoding ? start->cursor : "0";
-    const std::string_view head = prefix_of(shared, encoding);
-    const Passed passed = pass(shared, *line, {head, prefix}, place, [&](std::string_view key) {
+    const Wanted sought{prefix_of(shared, encoding), prefix, {}, is_tagged(shared, encoding)};
+    const auto visit = [&](std::string_view key) {
       if (key <= after || (first.end() != nullptr && key >= *first.end())) return;
       const auto found = spaces.find(key);
       if (!found || found->space->encoding != encoding) return;
       first.add(std::string(key));
-    });
-    if (passed == Passed::cut) {
-      stored.rest = std::to_string(i) + place.cursor;
-      stored.again = std::to_string(start->encoding) + start->cursor + "." +
-                     std::to_string(keys_max - place.left);
+    };
+    for (size_t n = i == start->encoding ? start->primary : 0;
+         n < lines.size() && stored.rest.empty() && !stored.failed; ++n) {
+      const bool is_start = i == start->encoding && n == start->primary;
+      place.cursor = is_start ? start->cursor : "0";
+      const Passed passed = pass(shared, *lines[n], sought, place, visit);
+      if (passed == Passed::cut) {
+        stored.rest = std::to_string(i) + place.cursor + at_primary(".0", n);
+        stored.again = std::to_string(start->encoding) + start->cursor + "." +
+                       std::to_string(keys_max - place.left) + at_primary("", start->primary);
+      }
+      stored.failed = passed == Passed::failed;
     }
-    stored.failed = passed == Passed::failed;
   }
   first.move_to(stored);
   return stored;

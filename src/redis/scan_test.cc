@@ -26,7 +26,7 @@ struct ScanTest : testing::Test {
     auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
     Shared shared(options, spaces, std::move(table), nullptr, nullptr);
     shared.resolve();
-    shared.resolver.await(std::chrono::seconds(20));
+    shared.first.await(std::chrono::seconds(20));
     std::thread redis([&] {
       if (!peer.accept()) return;
       while (!done && !peer.heard("SCAN").empty()) {
@@ -71,7 +71,7 @@ TEST_F(ScanTest, ManyListsAreOnePass) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
-  shared.resolver.await(std::chrono::seconds(20));
+  shared.first.await(std::chrono::seconds(20));
   const request::Space& other = *spaces.intern("s2:", ":end");
   std::vector<std::string> heard;
   std::thread redis([&] {
@@ -120,7 +120,7 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
-  shared.resolver.await(std::chrono::seconds(20));
+  shared.first.await(std::chrono::seconds(20));
   request::Space like;
   like.encoding = request::KeyEncoding::remaining_text;
   const request::Space* const all[] = {&space, spaces.intern("d:", "", like)};
@@ -165,7 +165,7 @@ TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
-  shared.resolver.await(std::chrono::seconds(20));
+  shared.first.await(std::chrono::seconds(20));
   const request::Space* const all[] = {&space};
   const request::SpaceIndex index(all);
   std::thread redis([&] {

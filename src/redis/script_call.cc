@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "limit/gcra.h"
 #include "limit/wide.h"
+#include "redis/slots.h"
 #include "redis/window_text.h"
 
 namespace sluice::redis {
@@ -257,6 +258,12 @@ std::string_view mode_of(const ScriptCall& ask) {
   return ask.hold ? "1" : "0";
 }
 
+// Does no other program share it?
+bool is_private(const Charge& charge) {
+  return charge.space->encoding == request::KeyEncoding::own ||
+         charge.space->encoding == request::KeyEncoding::window_text;
+}
+
 void append_window_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
   thread_local std::string name;
   name.clear();
@@ -277,16 +284,31 @@ void append_window(std::string& out, const ScriptCall& ask, const Charge& charge
   append_bulk(out, window_text::life_s(charge, ask.chance));
 }
 
-// Names that other programs share stand as they are.
 void append_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
   if (window_text::holds(charge)) return append_window_key(out, ask, charge);
-  const bool own = charge.space->encoding == request::KeyEncoding::own ||
-                   charge.space->encoding == request::KeyEncoding::window_text;
-  append_bulk(out, own ? ask.key_prefix : std::string_view(), charge.space->prefix, charge.key,
-              charge.space->suffix);
+  if (ask.tagged && is_private(charge)) {
+    thread_local std::string name;
+    name.clear();
+    append_stored_name(name, charge, ask.key_prefix, true, ask.now);
+    return append_bulk(out, name);
+  }
+  append_bulk(out, is_private(charge) ? ask.key_prefix : std::string_view(), charge.space->prefix,
+              charge.key, charge.space->suffix);
 }
 
 }  // namespace
+
+void append_stored_name(std::string& out, const Charge& charge, std::string_view key_prefix,
+                        bool tagged, limit::Time now) {
+  if (window_text::holds(charge)) return window_text::append_name(out, charge, now);
+  if (is_private(charge)) {
+    out += key_prefix;
+    if (tagged) append_tag(out, charge.key);
+  }
+  out += charge.space->prefix;
+  out += charge.key;
+  out += charge.space->suffix;
+}
 
 bool is_plain(const ScriptCall& ask) {
   if (ask.charges.size() != 1 || ask.hold || ask.weight != Weight::light) return false;

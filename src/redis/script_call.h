@@ -44,6 +44,12 @@ void append_bulk(std::string& out, std::string_view a, std::string_view b, std::
                  std::string_view d);
 void append_bulk(std::string& out, int64_t number);
 
+// Appends what the charge's counter is called in Redis. Names that other programs share stand as
+// they are; all others have the prefix in front and, in Redis Cluster, a tag behind it
+// (redis/slots.h). `now`: for counters of a window.
+void append_stored_name(std::string& out, const request::Charge& charge,
+                        std::string_view key_prefix, bool tagged, limit::Time now);
+
 // How a group is asked: at first as light as can be.
 enum class Weight : uint8_t { light, full, wide };
 
@@ -56,6 +62,7 @@ struct ScriptCall {
   bool looks = false;                        // with both: what counts is spared whatever it says
   Weight weight = Weight::light;             // at least
   std::string_view key_prefix{};
+  bool tagged = false;               // in Redis Cluster: keys that nobody shares have a tag
   limit::Duration kept_fresh_for{};  // Options::kept_fresh_for
   limit::Time told{-1};              // not negative: what time it is, for scripts that are told
   // What time it is for counters that go by this server's clock; and any number, for their lives.

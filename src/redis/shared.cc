@@ -16,6 +16,8 @@ constexpr size_t logged_bytes_max = 512;
 Options second_of(Options options) {
   Options::Second& second = options.second;
   options.nodes = std::move(second.nodes);
+  options.cluster = second.cluster;
+  options.sentinel = std::move(second.sentinel);
   options.username = std::move(second.username);
   options.password = std::move(second.password);
   options.tls = second.tls;
@@ -28,16 +30,19 @@ Options second_of(Options options) {
 Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedStore> t,
                std::unique_ptr<net::TlsContext> its_tls, std::shared_ptr<spdlog::logger> log)
     : options(std::move(o)),
-      second_options(second_of(options)),
+      patience_us(options.deadline.us +
+                  (options.wait_replicas > 0 ? 2 * options.wait_timeout.us : 0)),
       spaces(s),
       table(std::move(t)),
       tls(std::move(its_tls)),
-      resolver(options.nodes),
-      second_resolver(second_options.nodes),
       over_cache(options.over_cache_bytes > 0
                      ? std::make_unique<OverCache>(options.over_cache_bytes)
                      : nullptr),
-      log_(std::move(log)) {
+      log_(std::move(log)),
+      first(options, options.tls ? tls.get() : nullptr,
+            [this](bool good, const std::string& text) { tell(good, text); }),
+      second(second_of(options), options.second.tls ? tls.get() : nullptr,
+             [this](bool good, const std::string& text) { tell(good, text); }) {
   spaces.divide_by(options.servers);
 }
 
@@ -48,10 +53,8 @@ bool Shared::take_place() {
 }
 
 void Shared::resolve() {
-  for (net::Resolver* const one : {&resolver, &second_resolver}) {
-    if (const std::string problem = one->take_problem(); !problem.empty()) tell(false, problem);
-    one->look();
-  }
+  first.resolve();
+  if (options.has_second()) second.resolve();
 }
 
 std::string Shared::told() const {
@@ -61,11 +64,12 @@ std::string Shared::told() const {
 
 // Told once: all that fails after it fails for that.
 void Shared::look_for_cluster(std::string_view text) {
-  if (is_cluster() || !is_of_cluster(text) || is_cluster_.exchange(true)) return;
+  if (options.cluster || is_cluster() || !is_of_cluster(text) || is_cluster_.exchange(true))
+    return;
   if (log_)
     log_->error(
-        "redis: {} is a node of a Redis Cluster, where requests fail that sluice needs; name a "
-        "Redis that is not one, or a primary and its replicas, in store.redis.nodes",
+        "redis: {} is a node of a Redis Cluster, and requests to it fail; set "
+        "store.redis.cluster: true, or name a Redis that is not one",
         base::printable(name_of(options.nodes.front()), logged_bytes_max));
 }
 
@@ -87,15 +91,15 @@ void Shared::tell(bool good, const std::string& text) {
 
 void Shared::log_refusal(std::string_view text) {
   look_for_cluster(text);
-  const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
-                             std::chrono::steady_clock::now().time_since_epoch())
-                             .count();
+  const int64_t now_s = std::chrono::duration_cast<std::chrono::seconds>(
+                            std::chrono::steady_clock::now().time_since_epoch())
+                            .count();
   uint64_t others;
   {
     const std::lock_guard lock(mutex_);
     ++refusals_;
-    if (refusal_s_ == second) return;
-    refusal_s_ = second;
+    if (refusal_s_ == now_s) return;
+    refusal_s_ = now_s;
     others = std::exchange(refusals_, 0) - 1;
   }
   if (log_)

@@ -1,4 +1,4 @@
-// What all workers of a Redis store have in common: the scripts, the addresses of the nodes, the
+// What all workers of a Redis store have in common: the scripts, where the nodes are, the
 // table that decides while Redis does not, who waits, and what is told to people. Owned by the
 // store; any thread.
 #pragma once
@@ -13,12 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include "net/resolver.h"
 #include "redis/async_connection.h"
 #include "redis/options.h"
 #include "redis/over_cache.h"
 #include "redis/queues.h"
 #include "redis/scripts.h"
+#include "redis/topology.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
 
@@ -27,6 +27,9 @@ namespace sluice::redis {
 struct Counts {
   // Groups that Redis was sent; groups that the table of this server decided.
   std::atomic<uint64_t> asked{0}, local{0};
+  // Of Redis Cluster: groups that were sent on to another node, for good or once; and those that
+  // were not sent, as their counters are in several slots.
+  std::atomic<uint64_t> moved{0}, asked_on{0}, apart{0};
   std::array<std::atomic<uint64_t>, 16> errors{};  // groups, by request::Error
 };
 
@@ -35,7 +38,7 @@ class Shared {
   Shared(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
          std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
 
-  // Looks the nodes' names up again, and says what came of the last time.
+  // Begins to look for the nodes, looks their names up again, and says what came of the last time.
   void resolve();
 
   // Good news, or bad ones: each once.
@@ -56,8 +59,9 @@ class Shared {
                                         uint32_t& limits_id) const;
 
   const Options options;
-  // Of the second Redis, whose nodes are none where there is none.
-  const Options second_options;
+  // How long an answer may take: the deadline, and where grants wait for replicas as long as that
+  // of the turn before and its own may.
+  const int64_t patience_us;
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
   const std::unique_ptr<net::TlsContext> tls;
@@ -70,7 +74,6 @@ class Shared {
   bool take_place();
   void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
-  net::Resolver resolver, second_resolver;
   const std::unique_ptr<OverCache> over_cache;  // null: nothing is remembered
   std::atomic<bool> ending{false};              // lists are not to be gone on with
 
@@ -83,6 +86,10 @@ class Shared {
   std::string told_;
   int64_t refusal_s_ = 0;
   uint64_t refusals_ = 0;
+
+ public:
+  // Where the primaries are; of the second Redis, if there is one. Last: their threads tell.
+  Topology first, second;
 };
 
 }  // namespace sluice::redis

@@ -31,11 +31,6 @@ bool is_counted(const Charge& charge) {
   return !charge.from_cache && (charge.keeps_limits || limit::is_counted(charge.limits));
 }
 
-// Is its counter in the second Redis, where there is one?
-bool is_in_second(const Charge& charge) {
-  return window_text::holds(charge) && charge.limits.front().window == base::seconds(1);
-}
-
 std::string_view window_name(const Charge& charge, base::Time now) {
   thread_local std::string name;
   name.clear();
@@ -49,13 +44,11 @@ WorkerClient::WorkerClient(Shared& shared, store::CompletionQueue& completions, 
                            uint64_t seed)
     : shared_(shared),
       completions_(completions),
-      first_(*this, shared.options, shared.options.tls ? shared.tls.get() : nullptr,
-             shared.resolver, loop, seed),
+      first_(*this, shared.first, loop, link_ids_, seed),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {
-  if (!shared.second_options.nodes.empty())
-    second_ = std::make_unique<Link>(*this, shared.second_options,
-                                     shared.second_options.tls ? shared.tls.get() : nullptr,
-                                     shared.second_resolver, loop, seed + 1);
+  if (shared.options.has_second())
+    second_ = std::make_unique<Links>(static_cast<LinkOwner&>(*this), shared.second, loop,
+                                      link_ids_, seed);
   completions_.wake();  // it connects
 }
 
@@ -77,6 +70,7 @@ WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bo
     pending.generation = ticket.generation;
     pending.serial = ++serial_;
     pending.done = pending.awaited = 0;
+    pending.wrote = false;
     pending.answers.assign(groups, {});
     pending.texts.clear();
   }
@@ -108,8 +102,7 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
   bool fresh;
   Pending& pending = pending_of(ticket, batch.groups.size(), fresh);
   if (fresh) {
-    const bool was_idle = first_.connection.under_way() == 0 &&
-                          (second_ == nullptr || second_->connection.under_way() == 0);
+    const bool was_idle = first_.is_idle() && (second_ == nullptr || second_->is_idle());
     for (size_t i = 0; i < batch.groups.size(); ++i) ask(batch, i, pending, ticket.slot, now);
     // A deadline needs a timer.
     if (pending.awaited > 0 &&
@@ -178,26 +171,9 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
   return all;
 }
 
-Error WorkerClient::trouble(const Link& link) {
-  if (link.connection.is_refused()) return Error::auth_failed;
+Error WorkerClient::trouble(const Link* link) {
+  if (link != nullptr && link->connection.is_refused()) return Error::auth_failed;
   return Error::store;
-}
-
-// Null: they are in two, which cannot settle anything in one step.
-WorkerClient::Link* WorkerClient::link_of(std::span<const Charge> charges) {
-  if (second_ == nullptr) [[likely]]
-    return &first_;
-  const auto count = std::ranges::count_if(charges, is_in_second);
-  if (count == 0) return &first_;
-  return static_cast<size_t>(count) == charges.size() ? second_.get() : nullptr;
-}
-
-void WorkerClient::send(Link& link, const ScriptCall& what, Weight& weight, bool by_text,
-                        const Sender& sender, base::Time due) {
-  const Script& script = script_of(what, shared_.scripts, texts_, weight);
-  append_call(link.connection.out(), what, script, !by_text, shared_.scripts, texts_);
-  link.connection.sent(sender, due);
-  shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
 }
 
 void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t slot,
@@ -214,18 +190,17 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
   bool hold = false;
   if (settle_without(batch, group, now, hold)) return;
   const auto charges = counted_of(batch.charges.subspan(group.charge_first, group.charge_count));
-  Link* const link = link_of(charges);
-  if (link == nullptr) {
-    shared_.log_refusal(
-        "a request needs counters of both Redis in one step; keep limits of one second and longer "
-        "ones in one Redis, or ask for each by itself");
+  const bool looks = shared_.options.wait_replicas > 0 && !pending.wrote &&
+                     std::ranges::all_of(charges, request::only_looks, &Charge::verb);
+  const Route route = route_of(charges, now, looks);
+  Link* link = route.link;
+  const bool asking = std::exchange(answer.ask_link, 0) != 0;
+  if (asking) link = route.links->by_id(answer.link);
+  if (link == nullptr || !link->takes()) {
+    say_apart(route.what);
     answer.what = Answer::What::error;
-    answer.error = Error::store;
-    return;
-  }
-  if (!link->connection.takes() || link->connection.is_full()) {
-    answer.what = Answer::What::error;
-    answer.error = link->connection.is_full() ? Error::overloaded : trouble(*link);
+    answer.error =
+        link != nullptr && link->connection.is_full() ? Error::overloaded : trouble(link);
     return;
   }
   const ScriptCall what{.charges = charges,
@@ -235,48 +210,26 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                         .looks = remembered && group.sparing,
                         .weight = answer.weight,
                         .key_prefix = shared_.options.key_prefix,
+                        .tagged = route.links->topology().has_slots(),
                         .kept_fresh_for = shared_.options.kept_fresh_for,
                         .now = now,
                         .chance = random_()};
   answer.what = Answer::What::awaited;
   answer.asked = now;
-  answer.second = link != &first_;
+  answer.second = route.links != &first_;
+  answer.link = link->id;
   answer.plain = is_plain(what);
   ++pending.awaited;
   const Sender sender{kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)};
-  const base::Time due{now.us + shared_.options.deadline.us};
+  const base::Time due{now.us + shared_.patience_us};
+  pending.wrote |= !looks;
   if (answer.plain)
-    send_plain(*link, what, sender, due);
+    send_plain(*link, what, asking, sender, due);
   else
-    send(*link, what, answer.weight, answer.by_text, sender, due);
+    send(*link, what, answer.weight, answer.by_text, asking, sender, due);
   if (group.answer_by >= due) return;
   answers_by_.push_back({group.answer_by.us, slot, sender.serial, sender.index});
   std::ranges::push_heap(answers_by_, std::less<>());
-}
-
-// What answers later is the first command alone.
-void WorkerClient::send_plain(Link& link, const ScriptCall& what, const Sender& sender,
-                              base::Time due) {
-  AsyncConnection& connection = link.connection;
-  append_plain(connection.out(), what);
-  connection.sent(sender, due);
-  shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
-  if (!may_make_key(what)) return;
-  append_life(connection.out(), what, link.expire_nx != ExpireNx::yes);
-  connection.sent({kind_life, 0, 0, 0}, due);
-  if (link.expire_nx != ExpireNx::unknown) return;
-  append_life(connection.out(), what, false);
-  connection.sent({kind_probe, 0, 0, 0}, due);
-  link.expire_nx = ExpireNx::asked;
-}
-
-void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::string_view text) {
-  if (sender.kind == kind_probe) {
-    link.expire_nx = reply == Reply::error ? ExpireNx::no : ExpireNx::yes;
-  } else if (reply == Reply::error) {
-    link.expire_nx = ExpireNx::no;  // another Redis has come in its place
-    shared_.log_refusal("a counter was given no end: " + std::string(text.substr(0, 300)));
-  }
 }
 
 // Of the group, those that are known to be past their quota. True: there are some.
@@ -312,7 +265,7 @@ void WorkerClient::remember(const Batch& batch, const Group& group, base::Time a
 }
 
 Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t slot, base::Time now,
-                               const store::Pin& pin, Ticket) {
+                               const store::Pin& pin, Ticket ticket) {
   // What has to be asked once more is asked at once, and all that is behind it is told later: it
   // has been decided, and replies keep their order.
   size_t again = batch.groups.size();
@@ -362,9 +315,15 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
     return {i + 1, false};
   }
   pending.done += again;
-  if (again < batch.groups.size()) return {again, pending.awaited > 0};
-  pending.open = false;
-  return {again, false};
+  if (again == batch.groups.size()) {
+    pending.open = false;
+    return {again, false};
+  }
+  if (pending.awaited > 0) return {again, true};
+  // It could not be asked again; what is behind it may be told.
+  const Batch rest{batch.groups.subspan(again), batch.charges, batch.decisions};
+  const Applied applied = hand_out(rest, pending, slot, now, pin, ticket);
+  return {again + applied.settled, applied.later};
 }
 
 // Into the group and its decisions. False: it is to be asked again.
@@ -377,6 +336,11 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
       answer.by_text = true;
       return false;
     }
+    if (is_redirected(answer.second ? *second_ : first_, text, answer.link, answer.redirects,
+                      answer.ask_link)) {
+      if (answer.ask_link != 0) answer.link = answer.ask_link;
+      return false;
+    }
     if (answer.plain && text.ends_with("would overflow")) {
       answer.weight = Weight::full;  // the script fills it up
       return false;
@@ -384,7 +348,8 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
     answer.what = Answer::What::error;
     answer.error = refusal_of(text, batch.charges.subspan(group.charge_first, group.charge_count),
                               answer.asked);
-    if (answer.error == Error::read_only) link_of(answer).connection.leave_node();
+    if (answer.error == Error::read_only)
+      leave_node(answer.second ? *second_ : first_, answer.link);
     return true;
   }
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
@@ -432,17 +397,14 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
       if (!is_counted(charge)) continue;
       if (window_text::holds(charge)) {
         own = false;
-        key_.clear();
-        window_text::append_name(key_, charge, asked);
-        told.append("; key ").append(key_, 0, 300);
-        continue;
+      } else {
+        own &= charge.space->encoding == request::KeyEncoding::own;
+        clients_key |= charge.space->encoding == request::KeyEncoding::tat_text;
       }
-      own &= charge.space->encoding == request::KeyEncoding::own;
-      clients_key |= charge.space->encoding == request::KeyEncoding::tat_text;
-      told += "; key ";
-      if (charge.space->encoding == request::KeyEncoding::own) told += shared_.options.key_prefix;
-      told.append(charge.space->prefix).append(charge.key.substr(0, 300));
-      told += charge.space->suffix;
+      key_.clear();
+      append_stored_name(key_, charge, shared_.options.key_prefix, shared_.first.has_slots(),
+                         asked);
+      told.append("; key ").append(key_, 0, 600);
     }
     // Keys that other programs share are what they are.
     told += clients_key ? "; it may be another program's: use another key for the limit"
@@ -509,10 +471,9 @@ void WorkerClient::settled(const Sender& sender) {
 }
 
 void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) {
-  if (sender.kind == kind_waiting) return on_waiting_answer(sender, reply, text);
-  if (sender.kind == kind_life || sender.kind == kind_probe)
-    return on_life(link, sender, reply, text);
-  Answer* const answer = sender.kind == kind_batch ? awaited(sender) : nullptr;
+  if (sender.kind == kind_waiting) return on_waiting_answer(link, sender, reply, text);
+  if (sender.kind != kind_batch) return on_life(link, sender, reply, text);
+  Answer* const answer = awaited(sender);
   if (answer == nullptr) return;
   std::string& texts = pending_[sender.slot].texts;
   answer->what = Answer::What::text;
@@ -526,8 +487,11 @@ void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std:
 
 bool WorkerClient::on_late(Link& link, const Sender& sender) {
   if (sender.kind == kind_waiting) return false;  // who waits has time
-  if (sender.kind == kind_probe) link.expire_nx = ExpireNx::unknown;
-  Answer* const answer = sender.kind == kind_batch ? awaited(sender) : nullptr;
+  if (sender.kind != kind_batch) {
+    on_life_lost(link, sender);
+    return true;
+  }
+  Answer* const answer = awaited(sender);
   if (answer == nullptr) return true;
   answer->what = Answer::What::error;
   answer->error = Error::deadline;
@@ -541,11 +505,11 @@ void WorkerClient::on_lost(Link& link, const Sender& sender) {
     if (at == asked_.end()) return;
     Waiting& waiting = *at->second;
     asked_.erase(at);
-    on_waiting_lost(waiting, trouble(link));
+    on_waiting_lost(waiting, trouble(&link));
     return;
   }
-  if (sender.kind == kind_probe) link.expire_nx = ExpireNx::unknown;
-  Answer* const answer = sender.kind == kind_batch ? awaited(sender) : nullptr;
+  if (sender.kind != kind_batch) return on_life_lost(link, sender);
+  Answer* const answer = awaited(sender);
   if (answer == nullptr) return;
   answer->what = Answer::What::error;
   answer->error = Error::store;

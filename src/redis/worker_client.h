@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "limit/limit.h"
-#include "redis/async_connection.h"
+#include "redis/links.h"
 #include "redis/queues.h"
 #include "redis/script_call.h"
 #include "redis/shared.h"
@@ -23,11 +23,11 @@
 
 namespace sluice::redis {
 
-class WorkerClient {
+class WorkerClient final : LinkOwner {
  public:
   // All of it outlives the client.
   WorkerClient(Shared& shared, store::CompletionQueue& completions, net::Loop& loop, uint64_t seed);
-  ~WorkerClient();
+  ~WorkerClient() override;
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
 
@@ -36,11 +36,9 @@ class WorkerClient {
   void abandon(request::Ticket ticket);
   std::optional<base::Time> advance(base::Time now);
   bool cancel(request::Ticket ticket);
-  const AsyncConnection& connection() const { return first_.connection; }
+  const Links& links() const { return first_; }
   // Null: there is no second Redis.
-  const AsyncConnection* second_connection() const {
-    return second_ != nullptr ? &second_->connection : nullptr;
-  }
+  const Links* second_links() const { return second_.get(); }
 
  private:
   // What became of a group.
@@ -53,34 +51,23 @@ class WorkerClient {
     bool plain = false;             // it was asked without a script
     bool nil = false;
     bool second = false;        // at the second Redis
+    uint8_t redirects = 0;      // nodes that it was sent on to
+    uint32_t link = 0;          // that it was asked by
+    uint32_t ask_link = 0;      // that it is asked by once, in place of its slot's; 0: none
     uint32_t at = 0, size = 0;  // in Pending::texts
     base::Time asked{};
   };
-  // What an answer belongs to (Sender::kind): a batch, who waits, the life of a key, and whether
-  // Redis knows a command.
-  static constexpr uint32_t kind_batch = 1, kind_waiting = 2, kind_life = 3, kind_probe = 4;
-  // Does Redis know how to give a key an end that has none (EXPIRE ... NX, from 7.0 on)? Until that
-  // is known, and where it does not, each count gives its key a new end.
-  enum class ExpireNx : uint8_t { unknown, asked, yes, no };
+  // What an answer belongs to (Sender::kind): a batch, who waits, the life of a key, whether Redis
+  // knows a command, that the next command is sent on, and units that were given back.
+  static constexpr uint32_t kind_batch = 1, kind_waiting = 2, kind_life = 3, kind_probe = 4,
+                            kind_asking = 5, kind_given = 6;
 
-  // A Redis that counters are in, with the connection to it.
-  struct Link final : AsyncConnection::Owner {
-    Link(WorkerClient& its_client, const Options& options, net::TlsContext* tls,
-         net::Resolver& its_resolver, net::Loop& loop, uint64_t seed)
-        : client(its_client), resolver(its_resolver), connection(options, tls, loop, *this, seed) {}
-    void on_answer(const Sender& sender, Reply reply, std::string_view text) override {
-      client.on_answer(*this, sender, reply, text);
-    }
-    bool on_late(const Sender& sender) override { return client.on_late(*this, sender); }
-    void on_lost(const Sender& sender) override { client.on_lost(*this, sender); }
-    void on_change() override { client.completions_.wake(); }
-    void on_news(bool good, const std::string& text) override { client.shared_.tell(good, text); }
-    std::vector<net::Address> addresses() override { return resolver.addresses(); }
-
-    WorkerClient& client;
-    net::Resolver& resolver;
-    ExpireNx expire_nx = ExpireNx::unknown;
-    AsyncConnection connection;
+  // Where a group goes. `unknown`: no primary is known that has its counters. `two_redis`,
+  // `two_slots`: they are apart, and nothing settles them in one step.
+  struct Route {
+    enum class What : uint8_t { to, unknown, two_redis, two_slots } what = What::unknown;
+    Links* links = nullptr;
+    Link* link = nullptr;
   };
   // Until when somebody wants the answer to a group (request::Group::answer_by).
   struct AnswerBy {
@@ -96,6 +83,7 @@ class WorkerClient {
     uint32_t generation = 0, serial = 0;
     size_t done = 0;     // groups that have been handed out
     size_t awaited = 0;  // answers that are to come
+    bool wrote = false;  // something was sent that may write: looks behind it come after it
     std::vector<Answer> answers;
     std::string texts;
   };
@@ -119,6 +107,8 @@ class WorkerClient {
     uint32_t serial = 0;
     Weight weight = Weight::light;
     bool asked = false, by_text = false;
+    uint8_t redirects = 0;  // as an Answer has them
+    uint32_t link = 0, ask_link = 0;
     base::Time asked_at{};
     bool called = false;     // it came to the front, or something came back, while it was asked
     bool cancelled = false;  // its answer is nobody's
@@ -133,27 +123,40 @@ class WorkerClient {
             const store::Pin& pin);
   bool settle_without(const request::Batch& batch, request::Group& group, base::Time now,
                       bool& hold);
-  static request::Error trouble(const Link& link);
-  void on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text);
-  bool on_late(Link& link, const Sender& sender);
-  void on_lost(Link& link, const Sender& sender);
+  static request::Error trouble(const Link* link);
+  void on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) override;
+  bool on_late(Link& link, const Sender& sender) override;
+  void on_lost(Link& link, const Sender& sender) override;
+  void on_change(Link& link) override;
+  void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
   Answer* awaited(const Sender& sender);
   void settled(const Sender& sender);
   void give_up_late(base::Time now);
-  Link* link_of(std::span<const request::Charge> charges);
-  Link& link_of(const Answer& answer) { return answer.second ? *second_ : first_; }
   bool refuse_remembered(const request::Batch& batch, const request::Group& group, base::Time now);
   void remember(const request::Batch& batch, const request::Group& group, base::Time asked);
   request::Error refusal_of(std::string_view text, std::span<const request::Charge> charges,
                             base::Time asked);
-  void send(Link& link, const ScriptCall& what, Weight& weight, bool by_text, const Sender& sender,
-            base::Time due);
-  void send_plain(Link& link, const ScriptCall& what, const Sender& sender, base::Time due);
   bool read_plain_group(const request::Batch& batch, request::Group& group, Answer& answer,
                         std::string_view text);
-  void on_life(Link& link, const Sender& sender, Reply reply, std::string_view text);
   std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
   std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, uint64_t arrival);
+
+  // worker_client_route.cc: which connection a group goes by, and what is sent on.
+  Route route_of(std::span<const request::Charge> charges, base::Time now, bool looks = false);
+  void say_apart(Route::What what);
+  Links& links_of(const Link& link);
+  bool is_redirected(Links& links, std::string_view text, uint32_t link, uint8_t& redirects,
+                     uint32_t& ask_link);
+  void leave_node(Links& links, uint32_t link);
+  void send(Link& link, const ScriptCall& what, Weight& weight, bool by_text, bool asking,
+            const Sender& sender, base::Time due);
+  void send_plain(Link& link, const ScriptCall& what, bool asking, const Sender& sender,
+                  base::Time due);
+  void say_asking(Link& link, bool asking, base::Time due);
+  void send_life(Link& link, const ScriptCall& what, bool renews, bool asking, base::Time due);
+  void on_life(Link& link, const Sender& sender, Reply reply, std::string_view text);
+  static void on_life_lost(Link& link, const Sender& sender);
+  bool send_on(Link& link, const Sender& sender, std::string_view text);
 
   // What this server's own table says, by its share of the limits.
   void decide_here(const request::Batch& batch, request::Group& group, base::Time now,
@@ -173,9 +176,10 @@ class WorkerClient {
   void look_at(Waiting& waiting, base::Time now);
   bool granted_here(Waiting& waiting, base::Time now);
   void ask_waiting(Waiting& waiting, base::Time now);
-  Link& link_of(const Waiting& waiting);
-  void on_waiting_answer(const Sender& sender, Reply reply, std::string_view text);
-  void on_waiting_refused(Waiting& waiting, std::string_view text);
+  Route route_of(const Waiting& waiting);
+  bool may_ask(const Waiting& waiting);
+  void on_waiting_answer(Link& link, const Sender& sender, Reply reply, std::string_view text);
+  void on_waiting_refused(Link& link, Waiting& waiting, std::string_view text);
   void on_waiting_lost(Waiting& waiting, request::Error error);
   static void take_next(Waiting& waiting);
   void answer(Waiting& waiting, request::Error error, base::Time now);
@@ -186,8 +190,9 @@ class WorkerClient {
 
   Shared& shared_;
   store::CompletionQueue& completions_;
-  Link first_;
-  std::unique_ptr<Link> second_;
+  uint32_t link_ids_ = 0;
+  Links first_;
+  std::unique_ptr<Links> second_;
   LimitTexts texts_;
   std::vector<Pending> pending_;  // by the tickets' slots
   uint32_t serial_ = 0;

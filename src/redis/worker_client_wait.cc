@@ -81,7 +81,7 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
       charge.limits.begin(), charge.limits.end(),
       [](const limit::Limit& l) { return l.algorithm == limit::Algorithm::fixed_bucket; });
   int64_t wait_us = longest < 0 ? ask_pause_us : longest;
-  if (put_back || !link_of(w).connection.takes()) wait_us = std::min(wait_us, look_again());
+  if (put_back || !may_ask(w)) wait_us = std::min(wait_us, look_again());
   wait_us = std::max(wait_us, ask_pause_us);
   const bool ever = !w.queue.empty() && wait_us <= INT64_MAX - now.us;
   schedule(w, ever ? now.us + wait_us : INT64_MAX);
@@ -167,15 +167,8 @@ void WorkerClient::brought(std::span<const Charge> charges) {
     if (charge.verb == Verb::put || charge.reset_first) shared_.queues.call(name_of(charge));
 }
 
-// Of counters in both Redis it is the first that says no (ask_waiting).
-WorkerClient::Link& WorkerClient::link_of(const Waiting& w) {
-  Link* const link = link_of(w.wanted.charges);
-  return link != nullptr ? *link : first_;
-}
-
 void WorkerClient::look_at(Waiting& w, base::Time now) {
-  const AsyncConnection& connection = link_of(w).connection;
-  if (connection.takes() && !connection.is_full()) return ask_waiting(w, now);
+  if (may_ask(w)) return ask_waiting(w, now);
   if (granted_here(w, now)) return;
   schedule(w, now.us + look_again());  // it waits on, until Redis is back
 }
@@ -186,7 +179,7 @@ bool WorkerClient::granted_here(Waiting& w, base::Time now) {
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
   decide_here({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, w.wanted.pin);
   if (group.error != Error::none || !group.allowed) return false;
-  shared_.counts.errors[static_cast<size_t>(trouble(link_of(w)))].fetch_add(
+  shared_.counts.errors[static_cast<size_t>(trouble(route_of(w).link))].fetch_add(
       1, std::memory_order_relaxed);
   shared_.counts.local.fetch_add(1, std::memory_order_relaxed);
   answer(w, Error::none, now);
@@ -198,7 +191,14 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
   settle_without({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, hold);
   const auto charges = counted_of(w.wanted.charges);
-  if (link_of(charges) == nullptr) return on_waiting_lost(w, Error::store);
+  const Route route = route_of(charges, now);
+  const bool asking = std::exchange(w.ask_link, 0) != 0;
+  Link* const link = asking && route.links != nullptr ? route.links->by_id(w.link) : route.link;
+  if (link == nullptr || !link->takes()) {
+    say_apart(route.what);
+    return on_waiting_lost(w, trouble(link));
+  }
+  w.link = link->id;
   w.asked = true;
   w.called = false;
   w.serial = ++serial_;
@@ -208,16 +208,18 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
                         .hold = hold,
                         .weight = w.weight,
                         .key_prefix = shared_.options.key_prefix,
+                        .tagged = route.links->topology().has_slots(),
                         .kept_fresh_for = shared_.options.kept_fresh_for,
                         .now = now,
                         .chance = random_()};
   w.asked_at = now;
   // It has no deadline of its own; its connection has one.
-  send(*link_of(charges), what, w.weight, w.by_text, {kind_waiting, 0, w.serial, 0},
-       {now.us + shared_.options.deadline.us});
+  send(*link, what, w.weight, w.by_text, asking, {kind_waiting, 0, w.serial, 0},
+       {now.us + shared_.patience_us});
 }
 
-void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::string_view text) {
+void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply reply,
+                                     std::string_view text) {
   const auto at = asked_.find(sender.serial);
   if (at == asked_.end()) return;
   Waiting& w = *at->second;
@@ -226,10 +228,16 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
   ScriptReply said = ScriptReply::nonsense;
   bool allowed = false;
   if (reply == Reply::error) {
-    if (!text.starts_with("NOSCRIPT") || w.by_text) return on_waiting_refused(w, text);
-    w.by_text = true;
+    if (is_redirected(links_of(link), text, w.link, w.redirects, w.ask_link)) {
+      if (w.ask_link != 0) w.link = w.ask_link;
+    } else if (text.starts_with("NOSCRIPT") && !w.by_text) {
+      w.by_text = true;
+    } else {
+      return on_waiting_refused(link, w, text);
+    }
   } else {
     w.by_text = false;
+    w.redirects = 0;
     const auto counted = counted_of(w.wanted.charges);
     // Into the charges themselves, unless some of them have no counter.
     said = read_answer(
@@ -257,9 +265,10 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
 }
 
 // Nothing was done. Who waits while its Redis takes no writes waits for one that does.
-void WorkerClient::on_waiting_refused(Waiting& w, std::string_view text) {
+void WorkerClient::on_waiting_refused(Link& link, Waiting& w, std::string_view text) {
   const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
-  if (error == Error::read_only) link_of(w).connection.leave_node();
+  w.redirects = 0;
+  if (error == Error::read_only) leave_node(links_of(link), link.id);
   if (w.cancelled || error != Error::read_only || w.wanted.on_error != OnError::local)
     return on_waiting_lost(w, error);
   if (w.next) take_next(w);
@@ -301,19 +310,24 @@ void WorkerClient::erase(Waiting& w) {
 
 // Taken for somebody who has gone, or under limits that hold no more.
 void WorkerClient::give_back(Waiting& w) {
-  Link& link = link_of(w);
-  if (!link.connection.takes() || link.connection.is_full()) return;
   std::vector<Charge> charges = w.wanted.charges;
   for (Charge& charge : charges) charge.verb = Verb::put;
   const auto counted = counted_of(charges);
+  const Route route = route_of(counted, w.asked_at);
+  if (route.link == nullptr || !route.link->takes()) return;
+  Link& link = *route.link;
+  const ScriptCall what{.charges = counted,
+                        .weight = Weight::full,
+                        .key_prefix = shared_.options.key_prefix,
+                        .tagged = link.topology.has_slots(),
+                        .kept_fresh_for = shared_.options.kept_fresh_for,
+                        .now = w.asked_at};
+  const size_t from = link.connection.out().size();
   Weight weight;
-  send(link,
-       {.charges = counted,
-        .weight = Weight::full,
-        .key_prefix = shared_.options.key_prefix,
-        .kept_fresh_for = shared_.options.kept_fresh_for,
-        .now = w.asked_at},
-       weight, true, {}, {now_.us + shared_.options.deadline.us});
+  send(link, what, weight, true, false, {kind_given, 0, 0, 0},
+       {now_.us + shared_.options.deadline.us});
+  if (link.topology.has_slots())
+    link.sent_on.push(std::string_view(link.connection.out()).substr(from));
 }
 
 bool WorkerClient::cancel(request::Ticket ticket) {
@@ -341,8 +355,8 @@ void WorkerClient::see(base::Time now) {
     return;
   }
   now_ = now;
-  first_.connection.step_back({back_us});
-  if (second_ != nullptr) second_->connection.step_back({back_us});
+  first_.step_back({back_us});
+  if (second_ != nullptr) second_->step_back({back_us});
   for (AnswerBy& one : answers_by_) one.due_us -= back_us;
   std::set<std::pair<int64_t, uint64_t>> earlier;
   for (const auto& [due_us, arrival] : due_) {
@@ -371,9 +385,9 @@ std::optional<base::Time> WorkerClient::advance(base::Time now) {
     if (!w.asked && shared_.queues.is_first(w.queue, w.arrival)) look_at(w, now);
   }
   int64_t next_us = due_.empty() ? INT64_MAX : due_.begin()->first;
-  for (Link* const link : {&first_, second_.get()}) {
-    if (link == nullptr) continue;
-    if (const auto next = link->connection.advance(now)) next_us = std::min(next_us, next->us);
+  for (Links* const links : {&first_, second_.get()}) {
+    if (links == nullptr) continue;
+    if (const auto next = links->advance(now)) next_us = std::min(next_us, next->us);
   }
   give_up_late(now);
   if (!answers_by_.empty()) next_us = std::min(next_us, answers_by_.front().due_us);

@@ -39,7 +39,7 @@ TEST(RedisListing, EveryCounterIsOnOnePage) {
                        store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces),
                        nullptr, nullptr);
   shared.resolve();
-  shared.resolver.await(std::chrono::seconds(20));
+  shared.first.await(std::chrono::seconds(20));
   const request::SpaceIndex index(all);
   constexpr std::chrono::milliseconds none{0}, enough{60'000};
   for (const redis::Reach& reach :

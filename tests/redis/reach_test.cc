@@ -189,7 +189,7 @@ TEST(Degraded, ARedisClusterIsTold) {
     if (ready(world.admin_port())["status"] == "degraded") break;
     std::this_thread::sleep_for(Milliseconds(20));
   }
-  EXPECT_TRUE(world.process().says(" is a node of a Redis Cluster, where requests fail"));
+  EXPECT_TRUE(world.process().says(" is a node of a Redis Cluster, and requests to it fail"));
   const Json told = ready(world.admin_port());
   ASSERT_EQ(told["status"], "degraded");
   EXPECT_NE(

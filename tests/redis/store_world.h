@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,12 @@ class StoreWorld {
       charges[i].decision_first = static_cast<uint32_t>(i);
     const auto deadline = tests::soon();
     const request::Ticket batch{0, ++asked_};
-    while (store_->apply({groups, charges, decisions}, now, &port_, {}, batch).later) {
+    std::span<request::Group> rest(groups);
+    for (;;) {
+      const store::Applied applied =
+          store_->apply({rest, charges, decisions}, now, &port_, {}, batch);
+      if (!applied.later) break;
+      rest = rest.subspan(applied.settled);
       for (bool named = false; !named;) {
         if (std::chrono::steady_clock::now() > deadline) return false;
         turn();
@@ -60,6 +66,13 @@ class StoreWorld {
       }
     }
     return true;
+  }
+  // Has the groups asked for; nobody is to hear of their answer.
+  void begin(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
+             std::vector<limit::Decision>& decisions) {
+    for (int i = 0; i < 100; ++i) turn();  // it is connected
+    store_->apply({groups, charges, decisions}, clock.now(), &port_, {}, {1, ++asked_});
+    turn();
   }
   // A group, until Redis decides it, or something does in its place.
   request::Group ask(std::vector<request::Charge> charges, std::vector<limit::Decision>& decisions,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <stdexcept>
 #include <thread>
 
@@ -23,6 +24,17 @@ uint16_t free_port() {
   ::close(fd);
   if (!ok) throw std::runtime_error("no free port");
   return ntohs(address.sin_port);
+}
+
+ScratchFolder::ScratchFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "sluice-redis-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder");
+  path_ = name;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code unused;
+  std::filesystem::remove_all(path_, unused);
 }
 
 namespace {
@@ -98,6 +110,19 @@ RedisServer::RedisServer(std::vector<std::string> settings) : settings_(std::mov
   start();
 }
 
+RedisServer::RedisServer(const Sentinel& sentinel) : sentinel_(sentinel.file) {
+  start();
+}
+
+std::vector<std::string> RedisServer::words() const {
+  if (!sentinel_.empty()) return {sentinel_, "--sentinel", "--port", std::to_string(port_)};
+  std::vector<std::string> words{
+      "--port", std::to_string(port_),  "--bind", "127.0.0.1", "--save", "", "--appendonly",
+      "no",     "--rdb-del-sync-files", "yes"};
+  words.insert(words.end(), settings_.begin(), settings_.end());
+  return words;
+}
+
 RedisServer::~RedisServer() {
   if (process_) process_->signal(SIGCONT);
 }
@@ -111,10 +136,8 @@ void RedisServer::start() {
   for (int attempt = 0; attempt < 20; ++attempt) {
     if (port_ == 0 || (attempt > 0 && process_ == nullptr)) port_ = free_port();
     Process::Options options;
-    options.arguments = {"--port", std::to_string(port_), "--bind", "127.0.0.1", "--save",
-                         "",       "--appendonly",        "no"};
-    options.arguments.insert(options.arguments.end(), settings_.begin(), settings_.end());
-    options.folder = "/tmp";
+    options.arguments = words();
+    options.folder = folder_.path();
     process_ = std::make_unique<Process>(options, "/usr/bin/redis-server");
     const auto deadline = soon();
     while (std::chrono::steady_clock::now() < deadline) {

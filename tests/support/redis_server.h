@@ -43,10 +43,28 @@ class RedisClient {
   std::unique_ptr<redisContext, Free> context_;
 };
 
+// A folder of a test's own, which goes with it.
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 class RedisServer {
  public:
   // `settings`: further words of its command line.
   explicit RedisServer(std::vector<std::string> settings = {});
+  // A sentinel, with that file, which it writes to.
+  struct Sentinel {
+    std::string file;
+  };
+  explicit RedisServer(const Sentinel& sentinel);
   ~RedisServer();
 
   uint16_t port() const { return port_; }
@@ -59,7 +77,11 @@ class RedisServer {
   void start();
 
  private:
+  std::vector<std::string> words() const;
+  // Its own: a replica leaves a file there, which the next server of that folder would load.
+  ScratchFolder folder_;
   const std::vector<std::string> settings_;
+  const std::string sentinel_;
   uint16_t port_ = 0;
   std::unique_ptr<Process> process_;
 };

@@ -29,6 +29,7 @@ const std::string footer_of_divvy =
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
     "                 uses it; either one is enough, the other is localhost or 6379\n"
+    "  REDIS_CLUSTER  1: that is a node of a Redis Cluster\n"
     "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
     "                 which the original has no variables for\n";
 
@@ -71,14 +72,26 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
   const auto redis_host = io.environment("REDIS_HOST");
   const auto redis_port = io.environment("REDIS_PORT");
   const auto is_set = [](const auto& text) { return text && !text->empty(); };
-  if (is_set(redis_host) || is_set(redis_port)) {
+  const auto cluster = io.environment("REDIS_CLUSTER");
+  const bool is_cluster = is_set(cluster) && (*cluster == "1" || *cluster == "true");
+  if (is_set(cluster) && !is_cluster && *cluster != "0" && *cluster != "false") {
+    base::Diagnostic place;
+    place.subject = "REDIS_CLUSTER";
+    config::complain(place, "`" + *cluster + "` is neither 1 nor 0",
+                     "set it to 1 where REDIS_HOST is a node of a Redis Cluster, or unset it",
+                     diagnostics);
+  }
+  if (is_set(redis_host) || is_set(redis_port) || is_cluster) {
     redis::Node node;
     if (is_set(redis_host)) node.host = *redis_host;
     // As the original does: what is no port is 6379.
     if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
     config::Setting<redis::Options> setting;
     setting.value.nodes = {node};
-    setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
+    setting.value.cluster = is_cluster;
+    setting.origin = is_set(redis_host)   ? "REDIS_HOST"
+                     : is_set(redis_port) ? "REDIS_PORT"
+                                          : "REDIS_CLUSTER";
     config.store.redis = std::move(setting);
   }
   const auto apply = [&](const char* name, auto set) {
@@ -98,7 +111,9 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
 std::string first_lines(const std::vector<server::Bound>& bound, config::Config& config) {
   std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
   if (config.store.redis) {
-    const redis::Node& node = config.store.redis->value.nodes.front();
+    const redis::Options& redis = config.store.redis->value;
+    const redis::Node& node =
+        redis.nodes.empty() ? redis.sentinel.nodes.front() : redis.nodes.front();
     text += ", Redis host " + node.host + ":" + std::to_string(node.port) + "\n";
   } else {
     text += ", embedded store\n";

@@ -1,5 +1,6 @@
 #include "protocol/envoy/environment.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
@@ -129,13 +130,11 @@ constexpr const char* without_effect[] = {"REDIS_POOL_SIZE",
                                           "REDIS_STARTUP_MAX_INTERVAL",
                                           "REDIS_STARTUP_MAX_ELAPSED_TIME",
                                           "TRACING_ENABLED",
-                                          "REDIS_SENTINEL_AUTH",
                                           "REDIS_PERSECOND_POOL_SIZE",
                                           "REDIS_PERSECOND_PIPELINE_WINDOW",
                                           "REDIS_PERSECOND_PIPELINE_LIMIT",
                                           "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM",
                                           "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR",
-                                          "REDIS_PERSECOND_SENTINEL_AUTH",
                                           "REDIS_PERSECOND_TIMEOUT",
                                           "USE_DOG_STATSD_MOGRIFIERS"};
 // All that begin so.
@@ -144,6 +143,7 @@ constexpr std::string_view without_effect_prefixes[] = {
 
 // Of a Redis that is not named.
 constexpr const char* of_redis[] = {"REDIS_TYPE",
+                                    "REDIS_SENTINEL_AUTH",
                                     "REDIS_AUTH",
                                     "REDIS_TLS",
                                     "REDIS_TIMEOUT",
@@ -297,34 +297,74 @@ void apply_auth(const std::optional<std::string>& auth, std::string& username,
   password = colon == std::string::npos ? *auth : auth->substr(colon + 1);
 }
 
-bool is_reached(Variables& variables, const char* kind, const char* type) {
+// How one Redis is found.
+struct RedisPlace {
+  std::vector<redis::Node> nodes;
+  bool cluster = false;
+  redis::Sentinels sentinel;
+};
+
+bool is_reached(Variables& variables, const char* kind) {
   if (variables.text(kind).value_or("unix") != "tcp") {
     variables.complain(kind, "Redis is reached over TCP only",
                        "set it to tcp, and the URL to HOST:PORT; without Redis in the environment "
                        "sluice keeps the counters itself");
     return false;
   }
-  const std::string name = variables.text(type).value_or("SINGLE");
-  if (name == "SINGLE" || name == "single") return true;
-  variables.complain(type, "`" + name + "` cannot be used yet",
-                     "set it to SINGLE, and the URL to the primary");
-  return false;
+  return true;
+}
+
+// CLUSTER: the URL has some of its nodes. SENTINEL: what the sentinels call the primary, and they.
+// None: the diagnostics say why.
+std::optional<RedisPlace> read_place(Variables& variables, const char* type, const char* url_name,
+                                     const char* sentinel_auth, const std::string& url,
+                                     base::Diagnostics& diagnostics) {
+  std::string name = variables.text(type).value_or("SINGLE");
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  if (name != "SINGLE" && name != "CLUSTER" && name != "SENTINEL") {
+    variables.complain(type, "`" + name + "` is not a type of Redis",
+                       "set it to SINGLE, CLUSTER or SENTINEL");
+    return std::nullopt;
+  }
+  RedisPlace place;
+  place.cluster = name == "CLUSTER";
+  std::string_view nodes = url;
+  if (name == "SENTINEL") {
+    const size_t comma = url.find(',');
+    if (comma == std::string::npos || comma == 0) {
+      variables.complain(url_name, "names no primary, or no sentinels",
+                         std::string("set ") + url_name + "=MASTER,HOST:PORT,HOST:PORT");
+      return std::nullopt;
+    }
+    place.sentinel.master = url.substr(0, comma);
+    nodes.remove_prefix(comma + 1);
+    apply_auth(variables.text(sentinel_auth), place.sentinel.username, place.sentinel.password);
+  }
+  Diagnostic where;
+  where.subject = url_name;
+  config::Config named;
+  config::set_redis(nodes, url_name, where, named, diagnostics);
+  if (!named.store.redis) return std::nullopt;
+  (name == "SENTINEL" ? place.sentinel.nodes : place.nodes) = named.store.redis->value.nodes;
+  return place;
 }
 
 // For limits per second.
 void apply_second_redis(Variables& variables, redis::Options& redis,
                         base::Diagnostics& diagnostics) {
-  if (!is_reached(variables, "REDIS_PERSECOND_SOCKET_TYPE", "REDIS_PERSECOND_TYPE")) return;
+  if (!is_reached(variables, "REDIS_PERSECOND_SOCKET_TYPE")) return;
   const auto url = variables.text("REDIS_PERSECOND_URL");
   if (!url)
     return variables.complain("REDIS_PERSECOND_URL", "names no Redis",
                               "set REDIS_PERSECOND_URL=HOST:PORT");
-  Diagnostic place;
-  place.subject = "REDIS_PERSECOND_URL";
-  config::Config named;
-  config::set_redis(*url, "REDIS_PERSECOND_URL", place, named, diagnostics);
-  if (!named.store.redis) return;
-  redis.second.nodes = named.store.redis->value.nodes;
+  auto place = read_place(variables, "REDIS_PERSECOND_TYPE", "REDIS_PERSECOND_URL",
+                          "REDIS_PERSECOND_SENTINEL_AUTH", *url, diagnostics);
+  if (!place) return;
+  redis.second.nodes = std::move(place->nodes);
+  redis.second.cluster = place->cluster;
+  redis.second.sentinel = std::move(place->sentinel);
   apply_auth(variables.text("REDIS_PERSECOND_AUTH"), redis.second.username, redis.second.password);
   redis.second.tls = variables.is_true("REDIS_PERSECOND_TLS");
 }
@@ -340,13 +380,17 @@ void apply_redis(Variables& variables, config::Config& config, base::Diagnostics
                        "set REDIS_SOCKET_TYPE=tcp and REDIS_URL=HOST:PORT, or unset it");
     return;
   }
-  if (!is_reached(variables, "REDIS_SOCKET_TYPE", "REDIS_TYPE")) return;
+  if (!is_reached(variables, "REDIS_SOCKET_TYPE")) return;
   if (!url) return variables.complain("REDIS_URL", "names no Redis", "set REDIS_URL=HOST:PORT");
-  Diagnostic place;
-  place.subject = "REDIS_URL";
-  config::set_redis(*url, "REDIS_URL", place, config, diagnostics);
-  if (!config.store.redis) return;
+  auto place =
+      read_place(variables, "REDIS_TYPE", "REDIS_URL", "REDIS_SENTINEL_AUTH", *url, diagnostics);
+  if (!place) return;
+  config.store.redis.emplace();
+  config.store.redis->origin = "REDIS_URL";
   redis::Options& redis = config.store.redis->value;
+  redis.nodes = std::move(place->nodes);
+  redis.cluster = place->cluster;
+  redis.sentinel = std::move(place->sentinel);
   apply_auth(variables.text("REDIS_AUTH"), redis.username, redis.password);
   redis.tls = variables.is_true("REDIS_TLS");
   redis.deadline = variables.duration("REDIS_TIMEOUT").value_or(base::seconds(10));

@@ -1,0 +1,28 @@
+// Finds the primaries of a Redis Cluster and their slots, by asking some of its nodes: the newest
+// answer of a node that takes commands counts. The topology's thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "redis/topology.h"
+
+namespace sluice::redis {
+
+class ClusterFinder final : public Finder {
+ public:
+  std::chrono::milliseconds look_every() const override { return std::chrono::seconds(5); }
+  std::optional<ClusterMap> find(Topology& topology, std::string& problem) override;
+
+ private:
+  struct View {
+    ClusterState state;
+    ClusterMap map;
+  };
+  std::vector<Node> candidates(const Topology& topology) const;
+  static std::optional<View> ask(Topology& topology, const Node& node, std::string& problem);
+
+  std::vector<Node> bad_;  // these did not answer the last time, and are asked last
+};
+
+}  // namespace sluice::redis

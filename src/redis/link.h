@@ -1,0 +1,91 @@
+// A connection of one worker to one primary, with what the worker knows of that Redis. Belongs to
+// the worker's thread; what says so may be read by any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "net/loop.h"
+#include "redis/async_connection.h"
+#include "redis/topology.h"
+
+namespace sluice::redis {
+
+// Does Redis know how to give a key an end that has none (EXPIRE ... NX, from 7.0 on)? Until that
+// is known, and where it does not, each count gives its key a new end.
+enum class ExpireNx : uint8_t { unknown, asked, yes, no };
+
+// Commands that are sent on where their slot is at another node by then, in the order in which they
+// were sent. Allocates nothing once it is as large as it gets.
+class SentOn {
+ public:
+  void push(std::string_view command) {
+    bytes_ += command;
+    sizes_.push(static_cast<uint32_t>(command.size()));
+  }
+  bool empty() const { return sizes_.empty(); }
+  std::string_view front() { return std::string_view(bytes_).substr(at_, sizes_[0]); }
+  void pop() {
+    at_ += sizes_.pop();
+    if (!sizes_.empty() && at_ < bytes_.size() / 2) return;
+    bytes_.erase(0, at_);
+    at_ = 0;
+  }
+
+ private:
+  std::string bytes_;
+  size_t at_ = 0;
+  Ring<uint32_t> sizes_;
+};
+
+struct Link;
+
+class LinkOwner {
+ public:
+  virtual ~LinkOwner() = default;
+  // As AsyncConnection::Owner has them.
+  virtual void on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) = 0;
+  virtual bool on_late(Link& link, const Sender& sender) = 0;
+  virtual void on_lost(Link& link, const Sender& sender) = 0;
+  virtual void on_change(Link& link) = 0;
+  virtual void on_news(bool good, const std::string& text) = 0;
+};
+
+struct Link final : AsyncConnection::Owner {
+  // All of it outlives the link.
+  Link(LinkOwner& its_owner, Topology& its_topology, std::shared_ptr<Endpoint> its_endpoint,
+       net::Loop& loop, uint32_t its_id, uint64_t seed)
+      : id(its_id),
+        owner(its_owner),
+        topology(its_topology),
+        endpoint(std::move(its_endpoint)),
+        connection(endpoint->options, topology.tls(), loop, *this, seed) {}
+  void on_answer(const Sender& sender, Reply reply, std::string_view text) override {
+    owner.on_answer(*this, sender, reply, text);
+  }
+  bool on_late(const Sender& sender) override { return owner.on_late(*this, sender); }
+  void on_lost(const Sender& sender) override { owner.on_lost(*this, sender); }
+  void on_change() override { owner.on_change(*this); }
+  void on_news(bool good, const std::string& text) override { owner.on_news(good, text); }
+  std::vector<net::Address> addresses() override { return endpoint->resolver.addresses(); }
+
+  // What may be sent now?
+  bool takes() const { return connection.takes() && !connection.is_full(); }
+  const std::string& host() const { return endpoint->options.nodes.front().host; }
+
+  const uint32_t id;  // among those of the worker, never used again
+  LinkOwner& owner;
+  Topology& topology;
+  const std::shared_ptr<Endpoint> endpoint;
+  ExpireNx expire_nx = ExpireNx::unknown;
+  bool looks = false;   // it takes looks alone, which wait for no replica
+  bool leaves = false;  // its node is no primary any more: it goes once nothing is under way
+  SentOn sent_on;
+  AsyncConnection connection;
+};
+
+}  // namespace sluice::redis

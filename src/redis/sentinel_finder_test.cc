@@ -1,0 +1,35 @@
+#include "redis/sentinel_finder.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace sluice::redis {
+namespace {
+
+const Node a{"10.0.0.1", 1}, b{"10.0.0.2", 2};
+
+TEST(SentinelViews, TheNewestDecisionCounts) {
+  const std::vector<SentinelView> views{{a, 3}, {b, 4}, {a, 3}};
+  const auto view = newest(views, 3, 3);
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->primary, b);
+}
+
+TEST(SentinelViews, AnOlderDecisionIsNotGoneBackTo) {
+  // The one sentinel that answers has been cut off from the others.
+  EXPECT_FALSE(newest(std::vector<SentinelView>{{a, 3}}, 4, 3));
+  EXPECT_FALSE(newest(std::vector<SentinelView>{{a, 3}, {b, 2}}, 4, 3));
+  EXPECT_FALSE(newest({}, 0, 3));
+  EXPECT_TRUE(newest(std::vector<SentinelView>{{a, 4}}, 4, 3));
+}
+
+TEST(SentinelViews, SentinelsThatWereSetUpAnewAreBelievedWhereMostAgree) {
+  const auto view = newest(std::vector<SentinelView>{{a, 0}, {a, 0}}, 4, 3);
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->primary, a);
+  EXPECT_FALSE(newest(std::vector<SentinelView>{{a, 0}, {a, 0}}, 4, 4));
+}
+
+}  // namespace
+}  // namespace sluice::redis

@@ -1,0 +1,208 @@
+// Which connection a group goes by, and what becomes of a command whose slot is at another node.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/bounds.h"
+#include "redis/slots.h"
+#include "redis/window_text.h"
+#include "redis/worker_client.h"
+
+namespace sluice::redis {
+
+using request::Charge;
+using request::Error;
+
+namespace {
+
+// Is its counter in the second Redis, where there is one?
+bool is_in_second(const Charge& charge) {
+  return window_text::holds(charge) && charge.limits.front().window == base::seconds(1);
+}
+
+}  // namespace
+
+WorkerClient::Route WorkerClient::route_of(std::span<const Charge> charges, base::Time now,
+                                           bool looks) {
+  Route route{Route::What::to, &first_, nullptr};
+  if (second_ != nullptr) [[unlikely]] {
+    const auto count = std::ranges::count_if(charges, is_in_second);
+    if (count > 0) route.links = second_.get();
+    if (count > 0 && static_cast<size_t>(count) < charges.size()) {
+      route.what = Route::What::two_redis;
+      return route;
+    }
+  }
+  if (!route.links->topology().has_slots()) [[likely]] {
+    route.link = route.links->primary(looks);
+  } else {
+    uint16_t slot = 0;
+    for (size_t k = 0; k < charges.size(); ++k) {
+      key_.clear();
+      append_stored_name(key_, charges[k], shared_.options.key_prefix, true, now);
+      const uint16_t its = slot_of(key_);
+      if (k > 0 && its != slot) {
+        route.what = Route::What::two_slots;
+        return route;
+      }
+      slot = its;
+    }
+    route.link = route.links->of_slot(slot, looks);
+  }
+  if (route.link == nullptr) route.what = Route::What::unknown;
+  return route;
+}
+
+void WorkerClient::say_apart(Route::What what) {
+  if (what == Route::What::two_redis)
+    shared_.log_refusal(
+        "a request needs counters of both Redis in one step; keep limits of one second and longer "
+        "ones in one Redis, or ask for each by itself");
+  if (what != Route::What::two_slots) return;
+  shared_.counts.apart.fetch_add(1, std::memory_order_relaxed);
+  shared_.log_refusal(
+      "a request needs counters of several slots of Redis Cluster in one step; have its rules "
+      "count by the same actor, or ask for each by itself");
+}
+
+Links& WorkerClient::links_of(const Link& link) {
+  return &link.topology == &shared_.first ? first_ : *second_;
+}
+
+// Nothing was executed: it may be sent on without being charged twice. `link` is the one that
+// answered; `ask_link` becomes the one that it is sent on to once. False: it is not to be sent on.
+bool WorkerClient::is_redirected(Links& links, std::string_view text, uint32_t link,
+                                 uint8_t& redirects, uint32_t& ask_link) {
+  if (!links.topology().has_slots()) return false;
+  if (text.starts_with("CLUSTERDOWN")) links.topology().want_look();
+  const Link* const from = links.by_id(link);
+  const auto redirect = redirect_of(text, from != nullptr ? from->host() : std::string());
+  if (!redirect) return false;
+  links.topology().want_look();
+  if (redirect->node.host.empty() || redirects == base::bounds::redis_redirects_max) return false;
+  ++redirects;
+  (redirect->ask ? shared_.counts.asked_on : shared_.counts.moved)
+      .fetch_add(1, std::memory_order_relaxed);
+  if (redirect->ask)
+    ask_link = links.of_node(redirect->node)->id;
+  else
+    links.topology().follow(*redirect);
+  return true;
+}
+
+// It takes no writes. Where nothing is looked for the next node is tried.
+void WorkerClient::leave_node(Links& links, uint32_t link) {
+  Link* const at = links.by_id(link);
+  if (at == nullptr) return;
+  if (links.topology().is_fixed())
+    at->connection.leave_node();
+  else
+    links.topology().want_look();
+}
+
+void WorkerClient::on_change(Link& link) {
+  completions_.wake();
+  if (link.connection.losses() > 0 && link.connection.state() != ConnectionState::up)
+    link.topology.want_look();
+}
+
+// The next command alone is executed for a slot that is on its way to that node.
+void WorkerClient::say_asking(Link& link, bool asking, base::Time due) {
+  if (!asking) [[likely]]
+    return;
+  append_array(link.connection.out(), 1);
+  append_bulk(link.connection.out(), std::string_view("ASKING"));
+  link.connection.sent({kind_asking, 0, 0, 0}, due);
+}
+
+void WorkerClient::send(Link& link, const ScriptCall& what, Weight& weight, bool by_text,
+                        bool asking, const Sender& sender, base::Time due) {
+  say_asking(link, asking, due);
+  const Script& script = script_of(what, shared_.scripts, texts_, weight);
+  append_call(link.connection.out(), what, script, !by_text, shared_.scripts, texts_);
+  link.connection.sent(sender, due);
+  shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
+}
+
+// What answers later is the first command alone.
+void WorkerClient::send_plain(Link& link, const ScriptCall& what, bool asking, const Sender& sender,
+                              base::Time due) {
+  say_asking(link, asking, due);
+  append_plain(link.connection.out(), what);
+  link.connection.sent(sender, due);
+  shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
+  if (!may_make_key(what)) return;
+  send_life(link, what, link.expire_nx != ExpireNx::yes, asking, due);
+  if (link.expire_nx != ExpireNx::unknown) return;
+  say_asking(link, asking, due);
+  append_life(link.connection.out(), what, false);
+  link.connection.sent({kind_probe, 0, 0, 0}, due);
+  link.expire_nx = ExpireNx::asked;
+}
+
+// Its slot may leave between a count and this: then the key would have no end.
+void WorkerClient::send_life(Link& link, const ScriptCall& what, bool renews, bool asking,
+                             base::Time due) {
+  say_asking(link, asking, due);
+  std::string& out = link.connection.out();
+  const size_t from = out.size();
+  append_life(out, what, renews);
+  if (link.topology.has_slots()) link.sent_on.push(std::string_view(out).substr(from));
+  link.connection.sent({kind_life, 0, 0, 0}, due);
+}
+
+// Of a command whose answer no request waits for.
+void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::string_view text) {
+  const bool known =
+      (sender.kind == kind_life || sender.kind == kind_given) && link.topology.has_slots();
+  const bool sent_on = known && reply == Reply::error && send_on(link, sender, text);
+  if (known) link.sent_on.pop();
+  if (sender.kind == kind_probe) {
+    // Another node's slot says nothing about what this one knows.
+    const bool elsewhere = redirect_of(text, link.host()).has_value() ||
+                           text.starts_with("TRYAGAIN") || text.starts_with("CLUSTERDOWN");
+    link.expire_nx = reply != Reply::error ? ExpireNx::yes
+                     : elsewhere           ? ExpireNx::unknown
+                                           : ExpireNx::no;
+  } else if (sender.kind == kind_life && reply == Reply::error && !sent_on) {
+    if (!link.topology.has_slots()) link.expire_nx = ExpireNx::no;  // another Redis has come
+    shared_.log_refusal("a counter was given no end: " + std::string(text.substr(0, 300)));
+  }
+}
+
+void WorkerClient::on_life_lost(Link& link, const Sender& sender) {
+  if (sender.kind == kind_probe) link.expire_nx = ExpireNx::unknown;
+  if ((sender.kind == kind_life || sender.kind == kind_given) && link.topology.has_slots())
+    link.sent_on.pop();
+}
+
+// It was not executed, as its slot is at another node, or on its way there. False: it is lost.
+bool WorkerClient::send_on(Link& link, const Sender& sender, std::string_view text) {
+  Links& links = links_of(link);
+  auto redirects = static_cast<uint8_t>(sender.index);
+  uint32_t ask_link = 0;
+  const auto redirect = redirect_of(text, link.host());
+  if (!redirect || !is_redirected(links, text, link.id, redirects, ask_link)) return false;
+  Link* const to = ask_link != 0 ? links.by_id(ask_link) : links.of_slot(redirect->slot);
+  if (to == nullptr || !to->takes()) return false;
+  const base::Time due{now_.us + shared_.options.deadline.us};
+  say_asking(*to, ask_link != 0, due);
+  const std::string command(link.sent_on.front());
+  to->connection.out() += command;
+  to->sent_on.push(command);
+  to->connection.sent({sender.kind, 0, 0, redirects}, due);
+  return true;
+}
+
+WorkerClient::Route WorkerClient::route_of(const Waiting& w) {
+  return route_of(counted_of(w.wanted.charges), now_);
+}
+
+// A group whose counters are apart is asked about as well: it fails then.
+bool WorkerClient::may_ask(const Waiting& w) {
+  const Route route = route_of(w);
+  if (route.what == Route::What::to) return route.link->takes();
+  return route.what != Route::What::unknown;
+}
+
+}  // namespace sluice::redis

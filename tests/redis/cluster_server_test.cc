@@ -1,0 +1,127 @@
+// The whole server over a real Redis Cluster: every protocol, lists, counters, overrides and
+// waiting.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/redis/world.h"
+#include "tests/support/redis_cluster.h"
+
+namespace sluice::tests {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string api =
+    "rules:\n  - name: api\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
+    "      - { quota: 3, window: 1h }\n";
+
+std::set<std::string> keys_of(RedisCluster& cluster) {
+  std::set<std::string> keys;
+  for (size_t i = 0; i < cluster.size(); ++i)
+    for (const auto& key : cluster.node(i).client()({"KEYS", "*"}).list) keys.insert(key.text);
+  return keys;
+}
+
+// Of several slots there are keys, some of which have a tag and some of which have not.
+TEST(ClusterServer, EveryProtocolIsServed) {
+  RedisCluster cluster;
+  const RedisWorld::Options options{.rules = api, .redis = ", cluster: true"};
+  RedisWorld one({cluster.node(0).address()}, options), two(cluster.addresses(), options);
+  // What Divvy shares is where it is.
+  EXPECT_EQ(one.hit("method=GET").substr(0, 11), "OK true 999");
+  EXPECT_EQ(two.hit("method=GET").substr(0, 11), "OK true 998");
+  EXPECT_EQ(cluster.at_owner({"GET", "divvy:::1000:600"}, "divvy:::1000:600").text, "998");
+  LimitdClient limitd = one.limitd();
+  for (int i = 0; i < 12; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    EXPECT_EQ(limitd.take("fixed", key, 2).remaining, 1);
+    EXPECT_EQ(two.limitd().take("fixed", key, 1).remaining, 0);
+    EXPECT_FALSE(limitd.take("fixed", key).conformant);
+  }
+  // A list is of all nodes.
+  EXPECT_EQ(limitd.ask({LimitdMethod::status, "fixed", "k"}).items.size(), 12u);
+  size_t tagged = 0;
+  for (const std::string& key : keys_of(cluster))
+    if (!key.starts_with("divvy:")) tagged += key.starts_with("sluice:{") ? 1 : 1'000;
+  EXPECT_EQ(tagged, 12u);
+  // Who waits has what is put back at another server.
+  LimitdClient waits = one.limitd();
+  const std::string id = waits.send({LimitdMethod::wait, "fixed", "k1", 2});
+  two.limitd().ask({LimitdMethod::put, "fixed", "k1", 2});
+  const auto reply = waits.await(id);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_TRUE(reply->conformant);
+}
+
+TEST(ClusterServer, CountersAndOverridesAreThoseOfAllNodes) {
+  RedisCluster cluster;
+  const RedisWorld::Options options{.rules = api, .redis = ", cluster: true"};
+  RedisWorld one({cluster.node(0).address()}, options), two(cluster.addresses(), options);
+  std::set<std::string> expected;
+  for (int i = 0; i < 20; ++i) {
+    // An actor may have any byte.
+    const std::string actor = "a" + std::to_string(i) + "{}";
+    EXPECT_EQ(one.hit("r=" + actor).substr(0, 7), "OK true");
+    expected.insert(actor);
+  }
+  std::set<std::string> listed;
+  std::string next;
+  for (int page = 0; page < 100; ++page) {
+    const auto said = http_get(one.admin_port(), "/v1/counters?limit=7" + next);
+    ASSERT_EQ(said.status, 200) << said.body;
+    const Json json = Json::parse(said.body);
+    for (const Json& counter : json.at("counters")) listed.insert(counter.at("actor"));
+    if (!json.contains("next") || json.at("next").is_null()) break;
+    next = "&after=" + json.at("next").get<std::string>();
+  }
+  EXPECT_EQ(listed, expected);
+  const auto set = http(one.admin_port(), "POST", "/v1/overrides",
+                        R"({"rule":"api","actor":"a1{}","limit":{"quota":50,"window":"1h"}})");
+  EXPECT_EQ(set.status, 201) << set.body;
+  EXPECT_EQ(two.await_hit("r=a1{}", "OK true 4"), "");
+  const std::string id = Json::parse(set.body).at("id");
+  EXPECT_EQ(cluster.at_owner({"HEXISTS", "sluice:{kept}", id}, "sluice:{kept}").number, 1);
+  // Their slot moves; they can be set again at once.
+  const uint16_t slot = cluster.slot_of("sluice:{kept}");
+  const size_t from = cluster.owner_of(slot);
+  cluster.move_slot(slot, from, (from + 1) % 3);
+  const auto again = http(two.admin_port(), "POST", "/v1/overrides",
+                          R"({"rule":"api","actor":"a2{}","limit":{"quota":60,"window":"1h"}})");
+  EXPECT_EQ(again.status, 201) << again.body;
+  EXPECT_EQ(one.await_hit("r=a2{}", "OK true 5"), "");
+}
+
+TEST(ClusterServer, DivvysDropInIsToldByItsEnvironment) {
+  RedisCluster cluster;
+  Folder folder;
+  const std::string rules =
+      folder.write("rules.ini", "[default]\ncreditLimit = 10\nresetSeconds = 600\n");
+  Process process({.arguments = {"divvy", rules, "--host", "127.0.0.1"},
+                   .environment = {{"PORT", "0"},
+                                   {"REDIS_PORT", std::to_string(cluster.node(0).port())},
+                                   {"REDIS_HOST", "127.0.0.1"},
+                                   {"REDIS_CLUSTER", "1"}}});
+  const uint16_t port = await_listening(process, "divvy");
+  TcpClient client = connected(port);
+  const auto deadline = soon();
+  std::string reply;
+  while (!reply.starts_with("OK true") && std::chrono::steady_clock::now() < deadline)
+    reply = client.ask("HIT a=b");
+  EXPECT_EQ(reply.substr(0, 9), "OK true 9");
+  EXPECT_EQ(cluster.at_owner({"GET", "divvy:::10:600"}, "divvy:::10:600").text, "9");
+}
+
+TEST(ClusterServer, ANodeOfAClusterIsNotTakenForASingleRedis) {
+  RedisCluster cluster;
+  RedisWorld world({cluster.node(0).address()}, {});
+  const std::string owned = cluster.owner_of(cluster.slot_of("divvy:::1000:600")) == 0
+                                ? "OK true"
+                                : "ERR Internal Error: Redis cannot be reached";
+  EXPECT_EQ(world.await_hit("", owned), "");
+}
+
+}  // namespace
+}  // namespace sluice::tests
