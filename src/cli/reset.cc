@@ -29,7 +29,7 @@ std::string footer_of_reset() {
       "Examples:\n"
       "  sluice reset '" +
           example_counter() + "'\n  sluice reset --encoded " +
-          client::percent_encoded(example_counter()),
+          calls::percent_encoded(example_counter()),
       "done", "no rule has such a counter, or the store cannot do it now");
 }
 
@@ -136,7 +136,7 @@ int counters(const Words& words, config::CommandIo& io) {
 
   port->wait_at_least(reset_timeout_min);
   const std::string prefix =
-      arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
+      arguments.positional().empty() ? "" : calls::percent_encoded(arguments.positional().front());
   Json list = Json::array();
   const auto last = read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
   if (!last.is_done()) return tell_failure(last, flags.json, io);

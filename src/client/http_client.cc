@@ -6,7 +6,7 @@
 
 #include "client/socket.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 namespace http = boost::beast::http;
@@ -134,4 +134,4 @@ std::string percent_encoded(std::string_view text) {
   return out;
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::client {
+namespace sluice::calls {
 
 struct HttpAnswer {
   unsigned status = 0;
@@ -55,4 +55,4 @@ class HttpClient {
 // `text` as one segment of a path: all but letters, digits and `-._~` as %XX.
 std::string percent_encoded(std::string_view text);
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 std::string words_for(int problem) {
@@ -136,4 +136,4 @@ std::string Socket::peer() const {
   return host;
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -12,7 +12,7 @@
 
 #include "net/stream.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 
 class Socket {
  public:
@@ -59,4 +59,4 @@ class Socket {
 
 inline constexpr const char* sent_too_late = "the request could not be sent in time";
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -13,7 +13,7 @@ DivvyResult failed(std::string error) {
 }
 
 // Reads up to the first line end, which is dropped.
-DivvyResult receive(client::Socket& socket) {
+DivvyResult receive(calls::Socket& socket) {
   std::string line, problem;
   size_t end = std::string::npos;
   while (end == std::string::npos) {
@@ -44,9 +44,9 @@ DivvyResult DivvyClient::hit(std::span<const Entry> descriptor) const {
   const auto request = divvy_request(descriptor, problem);
   if (!request) return failed(std::move(problem));
 
-  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
+  auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
-  if (!socket->send(*request)) return failed(client::sent_too_late);
+  if (!socket->send(*request)) return failed(calls::sent_too_late);
   return receive(*socket);
 }
 

@@ -59,7 +59,7 @@ TEST(DivvyReply, TellsAnErrFromNonsense) {
 }
 
 TEST(DivvyClient, AsksAndReadsTheAnswer) {
-  client::FakeServer server({"OK true 2 3600\n", "OK false 0 59\n"});
+  calls::FakeServer server({"OK true 2 3600\n", "OK false 0 59\n"});
   const DivvyClient client("127.0.0.1", server.port(), 5s);
   const auto first = client.hit(Entries{{"ip", "10.0.0.7"}});
   ASSERT_TRUE(first.answer) << first.error;
@@ -71,27 +71,27 @@ TEST(DivvyClient, AsksAndReadsTheAnswer) {
 }
 
 TEST(DivvyClient, TriesEveryAddressOfAName) {
-  client::FakeServer server({"OK true 1 1\n"});  // on IPv4 alone, while localhost may be IPv6 first
+  calls::FakeServer server({"OK true 1 1\n"});  // on IPv4 alone, while localhost may be IPv6 first
   const auto result = DivvyClient("localhost", server.port(), 5s).hit({});
   EXPECT_TRUE(result.answer) << result.error;
 }
 
 TEST(DivvyClient, GivesUpAtTheDeadline) {
-  client::FakeServer server({client::FakeServer::silence});
+  calls::FakeServer server({calls::FakeServer::silence});
   const auto result = DivvyClient("127.0.0.1", server.port(), 20ms).hit({});
   EXPECT_FALSE(result.answer);
   EXPECT_EQ(result.error, "no reply in time");
 }
 
 TEST(DivvyClient, SaysThatTheServerClosed) {
-  client::FakeServer server({"", "OK true"});
+  calls::FakeServer server({"", "OK true"});
   const DivvyClient client("127.0.0.1", server.port(), 5s);
   EXPECT_EQ(client.hit({}).error, "the server closed the connection without a reply");
   EXPECT_EQ(client.hit({}).error, "the server closed the connection without a reply");
 }
 
 TEST(DivvyClient, BoundsTheReply) {
-  client::FakeServer server({std::string(1 << 20, 'x')});
+  calls::FakeServer server({std::string(1 << 20, 'x')});
   EXPECT_EQ(DivvyClient("127.0.0.1", server.port(), 5s).hit({}).error,
             "the reply has no line end; that is no server of Divvy's protocol");
 }
@@ -99,7 +99,7 @@ TEST(DivvyClient, BoundsTheReply) {
 TEST(DivvyClient, SaysThatNobodyListens) {
   uint16_t port = 0;
   {
-    const client::FakeServer gone({});
+    const calls::FakeServer gone({});
     port = gone.port();
   }
   EXPECT_EQ(DivvyClient("127.0.0.1", port, 5s).hit({}).error,

@@ -68,9 +68,9 @@ LimitdClient::LimitdClient(std::string host, uint16_t port, std::chrono::millise
 
 LimitdResult LimitdClient::ask(const LimitdQuestion& question) const {
   std::string problem, got;
-  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
+  auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
-  if (!socket->send(limitd_request(question))) return failed(client::sent_too_late);
+  if (!socket->send(limitd_request(question))) return failed(calls::sent_too_late);
   while (socket->receive(got, problem)) {
     std::string_view body;
     size_t used = 0;

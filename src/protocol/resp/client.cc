@@ -48,7 +48,7 @@ std::optional<RespValue> resp_value(std::string_view bytes) {
 std::optional<RespClient> RespClient::connect(const std::string& host, uint16_t port,
                                               std::chrono::milliseconds timeout,
                                               std::string& problem) {
-  auto socket = client::Socket::connect(host, port, timeout, problem);
+  auto socket = calls::Socket::connect(host, port, timeout, problem);
   if (!socket) return std::nullopt;
   return RespClient(std::move(*socket), timeout);
 }
@@ -62,7 +62,7 @@ bool RespClient::exchange(std::vector<RespValue>& replies, std::string& problem)
   replies.clear();
   socket_.renew(timeout_);
   if (!socket_.send(out_.view())) {
-    problem = client::sent_too_late;
+    problem = calls::sent_too_late;
     return false;
   }
   out_.clear();
