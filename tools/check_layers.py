@@ -31,6 +31,7 @@ ROOMS: dict[str, str] = {
     "redis": "base limit request metrics net store",
     "client": "base net",
     "protocol": "base request metrics policy",
+    "remote": "base client protocol",
     "live": "access base limit request metrics policy policy/read wire store protocol",
     "engine": "access base limit request metrics policy store live protocol",
     "admin": "base log request metrics policy policy/read wire store live protocol engine",

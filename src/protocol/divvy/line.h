@@ -21,6 +21,14 @@ namespace sluice::divvy {
 // error; then `requests` is as before and `error` the ERR line that answers it, without LF.
 bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error);
 
+using DivvyEntry = std::pair<std::string_view, std::string_view>;
+
+// Appends the line for a request, LF included, as the original client writes it: sorted by key
+// (`descriptor` is), everything in quotes. False: it cannot be said in the protocol, for the reason
+// in `problem`, and nothing is appended.
+bool append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out,
+                          std::string& problem);
+
 // The line for a request, LF included, as the original client writes it: sorted by key, everything
 // in quotes. Nothing: it cannot be said in the protocol, for the reason in `problem`.
 std::optional<std::string> divvy_request(
