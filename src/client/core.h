@@ -37,6 +37,9 @@ namespace sluice::calls {
 // The bytes that came and were not consumed.
 class Inbox {
  public:
+  // What it keeps while nothing is in it.
+  static constexpr size_t kept_bytes = 256 << 10;
+
   char* room(size_t bytes);
   void add(size_t bytes) { end_ += bytes; }
   void consume(size_t bytes) { begin_ += bytes; }
@@ -152,6 +155,7 @@ class Core {
   void append_call(uint32_t link, uint32_t index);
   void remove_call(uint32_t index);
   void end_call(uint32_t index, client_result&& result, bool keeps_place);
+  void end_calls(uint32_t link, client_errc error, const std::string& text);
   void give_up_call(uint32_t index, client_errc error, const char* text, base::Time now);
   void want_write(uint32_t link);
   void check_stall(uint32_t link, base::Time now);

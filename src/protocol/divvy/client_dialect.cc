@@ -40,6 +40,8 @@ class ClientCodec final : public calls::Codec {
       std::string_view line = in.substr(done, end - done);
       done = end + 1;
       searched_ = 0;
+      if (line.size() > reply_line_bytes_max)
+        return {done, client_errc::bad_reply, "the reply is too long"};
       if (line.ends_with('\r')) line.remove_suffix(1);
       if (replies.oldest() == nullptr)
         return {done, client_errc::bad_reply, "the server sent a line that answers nothing"};
