@@ -67,7 +67,7 @@ void client_interface::await(std::future<client_result>& future) {
 
 // One thread polls at a time, by `polling`; all state is guarded by `mutex`. Handlers run with
 // `polling` alone.
-struct client::impl {
+struct __attribute__((visibility("hidden"))) client::impl {
   impl(std::string_view text, client_options&& given)
       : options(checked(std::move(given))),
         address(checked_address(text, options)),

@@ -4,6 +4,7 @@
 
 #include <sluice/client.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>

@@ -38,8 +38,7 @@ class ServerOfAll {
   - { protocol: droplet, address: "127.0.0.1:0" }
   - { protocol: resp, address: "127.0.0.1:0" }
   - { protocol: http, address: "127.0.0.1:0" }
-policy:
-  limitd: limitd.yaml
+policy: [{ limitd: limitd.yaml }]
 rules:
   - name: by-ip
     match: { ip: "*" }

@@ -9,6 +9,7 @@
 namespace sluice::divvy {
 extern const calls::Dialect client_dialect;
 
+namespace client_dialect_test {
 namespace {
 
 using calls::ClientWorld;
@@ -19,7 +20,7 @@ client_request hit(std::string_view ip) {
   return request;
 }
 
-TEST(DivvyClient, SaysWhatTheOriginalSays) {
+TEST(DivvyClientDialect, SaysWhatTheOriginalSays) {
   ClientWorld world(client_dialect);
   EXPECT_TRUE(world.tries.empty());  // it connects with the first call
   world.submit(hit("1"), "a");
@@ -36,7 +37,7 @@ TEST(DivvyClient, SaysWhatTheOriginalSays) {
   EXPECT_EQ(world.results["b"].reset_after, client_never);
 }
 
-TEST(DivvyClient, AnErrorIsTheWholeLineAndTheCloseFailsTheOthers) {
+TEST(DivvyClientDialect, AnErrorIsTheWholeLineAndTheCloseFailsTheOthers) {
   ClientWorld world(client_dialect);
   for (const char* name : {"a", "b", "c"}) world.submit(hit(name), name);
   world.accept(0);
@@ -48,7 +49,7 @@ TEST(DivvyClient, AnErrorIsTheWholeLineAndTheCloseFailsTheOthers) {
   EXPECT_EQ(world.results["c"].error, client_errc::disconnected);
 }
 
-TEST(DivvyClient, RefusesWhatTheProtocolCannotSay) {
+TEST(DivvyClientDialect, RefusesWhatTheProtocolCannotSay) {
   ClientWorld world(client_dialect);
   client_request request = hit("a\"b");
   world.submit(request, "quote");
@@ -65,7 +66,7 @@ TEST(DivvyClient, RefusesWhatTheProtocolCannotSay) {
     EXPECT_EQ(world.results[name].error, client_errc::bad_request) << name;
 }
 
-TEST(DivvyClient, HasAtMost100CallsUnderWayTimedOutOnesIncluded) {
+TEST(DivvyClientDialect, HasAtMost100CallsUnderWayTimedOutOnesIncluded) {
   ClientWorld world(client_dialect);
   world.submit(hit("1"), "first");
   world.accept(0);
@@ -78,7 +79,7 @@ TEST(DivvyClient, HasAtMost100CallsUnderWayTimedOutOnesIncluded) {
 }
 
 // As the original: tries at 0, 1, 2, 3, 4, 5 s; then one for each call, a second apart.
-TEST(DivvyClient, TriesFiveTimesMoreAndThenAtTheNextCall) {
+TEST(DivvyClientDialect, TriesFiveTimesMoreAndThenAtTheNextCall) {
   std::vector<client_connection_report::event> events;
   client_options options;
   options.on_connection = [&](const client_connection_report& report) {
@@ -118,4 +119,5 @@ TEST(DivvyClient, TriesFiveTimesMoreAndThenAtTheNextCall) {
 }
 
 }  // namespace
+}  // namespace client_dialect_test
 }  // namespace sluice::divvy

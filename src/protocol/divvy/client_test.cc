@@ -51,11 +51,17 @@ TEST(DivvyReply, TellsAnErrFromNonsense) {
             "the server refused: ERR unknown \"Unexpected end of input string.\"");
   for (const char* line :
        {"", "OK", "OK true 2", "OK true 2 3 4", "OK true  2", "OK yes 2 3", "OK true two 3",
-        "OK true 2 3x", "HTTP/1.1 400 Bad Request", "OK true 99999999999999999999 1"}) {
+        "OK true 2 3x", "HTTP/1.1 400 Bad Request", "OK true - 1"}) {
     const auto result = divvy_reply(line);
     EXPECT_FALSE(result.answer) << line;
     EXPECT_EQ(result.error, std::string("that is no reply of Divvy's protocol: ") + line);
   }
+}
+
+// The original counts in doubles, and tells such numbers.
+TEST(DivvyReply, NumbersBeyond64BitsAreTheNearest) {
+  EXPECT_EQ(divvy_reply("OK true 99999999999999999999 1").answer->remaining, INT64_MAX);
+  EXPECT_EQ(divvy_reply("OK true -9223372036854778000 1").answer->remaining, INT64_MIN);
 }
 
 TEST(DivvyClient, AsksAndReadsTheAnswer) {

@@ -335,7 +335,11 @@ bool read_divvy_reply(std::string_view line, DivvyReply& reply) {
   };
   const auto take_number = [&](int64_t& n) {
     const auto [at, bad] = std::from_chars(line.data(), line.data() + line.size(), n);
-    if (bad != std::errc{}) return false;
+    // The original tells numbers that its own could not count, beyond 64 bits.
+    if (bad == std::errc::result_out_of_range)
+      n = line.starts_with('-') ? INT64_MIN : INT64_MAX;
+    else if (bad != std::errc{})
+      return false;
     line.remove_prefix(static_cast<size_t>(at - line.data()));
     return true;
   };

@@ -56,7 +56,8 @@ inline void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
   out.commit(static_cast<size_t>(at - begin));
 }
 
-// Reads it, without its line end. False: it is something else, an ERR line perhaps.
+// Reads it, without its line end; a number beyond 64 bits as the nearest. False: it is something
+// else, an ERR line perhaps.
 bool read_divvy_reply(std::string_view line, DivvyReply& reply);
 
 // Appends `ERR Internal Error: <text>` and LF: the answer of a server that cannot decide.

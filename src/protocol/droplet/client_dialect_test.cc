@@ -36,7 +36,7 @@ void open(ClientWorld& world) {
   world.receive(0, switching(world.take_sent(0)));
 }
 
-TEST(DropletClient, RequestsWaitForTheHandshake) {
+TEST(DropletClientDialect, RequestsWaitForTheHandshake) {
   ClientWorld world(client_dialect);
   world.submit(takes("a"), "a");
   world.accept(0);
@@ -51,7 +51,7 @@ TEST(DropletClient, RequestsWaitForTheHandshake) {
   EXPECT_NE(world.take_sent(0), "");
 }
 
-TEST(DropletClient, AnswersAreTheBalancesOfThePeriods) {
+TEST(DropletClientDialect, AnswersAreTheBalancesOfThePeriods) {
   ClientWorld world(client_dialect);
   open(world);
   world.submit(takes("a"), "a");
@@ -70,7 +70,7 @@ TEST(DropletClient, AnswersAreTheBalancesOfThePeriods) {
   EXPECT_EQ(result.remaining, 9);
 }
 
-TEST(DropletClient, PingsAreAnswered) {
+TEST(DropletClientDialect, PingsAreAnswered) {
   ClientWorld world(client_dialect);
   open(world);
   world.receive(0, "\x89\x02hi");
@@ -79,7 +79,7 @@ TEST(DropletClient, PingsAreAnswered) {
   EXPECT_EQ(sent[0], '\x8a');
 }
 
-TEST(DropletClient, LimitsMustBeItsPeriods) {
+TEST(DropletClientDialect, LimitsMustBeItsPeriods) {
   ClientWorld world(client_dialect);
   client_request request = takes("a");
   request.subject.limits = {{10, 2s}};
@@ -93,7 +93,7 @@ TEST(DropletClient, LimitsMustBeItsPeriods) {
 }
 
 // What the original forgets: requests under way fail, and the next answer is the next call's.
-TEST(DropletClient, ALostConnectionFailsWhatIsUnderWayAndShiftsNothing) {
+TEST(DropletClientDialect, ALostConnectionFailsWhatIsUnderWayAndShiftsNothing) {
   ClientWorld world(client_dialect);
   open(world);
   world.submit(takes("a"), "a");
@@ -107,7 +107,7 @@ TEST(DropletClient, ALostConnectionFailsWhatIsUnderWayAndShiftsNothing) {
 }
 
 // As the original: 600 ms, then 1.2 times as long each time, in whole milliseconds.
-TEST(DropletClient, TriesFifteenTimesMoreAndIsDeadThen) {
+TEST(DropletClientDialect, TriesFifteenTimesMoreAndIsDeadThen) {
   std::vector<client_connection_report::event> events;
   client_options options;
   options.on_connection = [&](const client_connection_report& report) {
@@ -130,7 +130,7 @@ TEST(DropletClient, TriesFifteenTimesMoreAndIsDeadThen) {
   EXPECT_EQ(world.core.pending(), 0u);
 }
 
-TEST(DropletClient, AnOpenConnectionBeginsTheWaitsAnew) {
+TEST(DropletClientDialect, AnOpenConnectionBeginsTheWaitsAnew) {
   ClientWorld world(client_dialect);
   world.fail(0);
   world.advance(base::milliseconds(600));
@@ -143,7 +143,7 @@ TEST(DropletClient, AnOpenConnectionBeginsTheWaitsAnew) {
   EXPECT_EQ(world.tries.size(), 1u);
 }
 
-TEST(DropletClient, WhatIsNotItsProtocolEndsTheConnection) {
+TEST(DropletClientDialect, WhatIsNotItsProtocolEndsTheConnection) {
   for (const char* text : {"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nno", "SSH-2.0-x\r\n"}) {
     ClientWorld world(client_dialect);
     world.accept(0);

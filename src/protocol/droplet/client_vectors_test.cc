@@ -100,8 +100,9 @@ bool play(const json& step) {
   world.receive(0, frame.view());
   const client_result& result = world.results["call"];
   EXPECT_EQ(result.error, client_errc::none);
-  if (request.verb == client_verb::take)
+  if (request.verb == client_verb::take) {
     EXPECT_EQ(result.allowed, step.at("response").at("accept").get<bool>());
+  }
   size_t periods = 0;
   for (const client_level& level : result.levels) {
     EXPECT_EQ(step.at("response").at(level.name).get<int64_t>(), level.remaining);
@@ -117,7 +118,7 @@ TEST(DropletClientVectors, RequestsAndAnswersAreTheOriginals) {
   size_t played = 0;
   for (const auto& one : recorded.at("cases")) {
     SCOPED_TRACE(one.at("name").get<std::string>());
-    for (const auto& step : one.at("steps")) played += play(step) ? 1 : 0;
+    for (const auto& step : one.at("steps")) played += play(step) ? 1u : 0u;
   }
   EXPECT_GT(played, 100u);
 }

@@ -43,7 +43,7 @@ std::string take_reply(const LimitdId& id, bool conformant, int64_t remaining) {
   return std::string(out.view());
 }
 
-TEST(LimitdClient, SaysWhatTheRealClientSays) {
+TEST(LimitdClientDialect, SaysWhatTheRealClientSays) {
   ClientWorld world(client_dialect);
   EXPECT_EQ(world.tries.size(), 1u);  // it connects at once
   world.accept(0);
@@ -70,7 +70,7 @@ TEST(LimitdClient, SaysWhatTheRealClientSays) {
   EXPECT_TRUE(requests[4].all);
 }
 
-TEST(LimitdClient, RepliesAreMatchedByTheirIdsAndDroppedWhenTheyComeTwice) {
+TEST(LimitdClientDialect, RepliesAreMatchedByTheirIdsAndDroppedWhenTheyComeTwice) {
   ClientWorld world(client_dialect);
   world.accept(0);
   world.submit(asks(client_verb::take, "a"), "a");
@@ -89,7 +89,7 @@ TEST(LimitdClient, RepliesAreMatchedByTheirIdsAndDroppedWhenTheyComeTwice) {
   EXPECT_EQ(world.closed.count(0), 0u);
 }
 
-TEST(LimitdClient, AnUnknownTypeIsAnErrorAndTheConnectionStays) {
+TEST(LimitdClientDialect, AnUnknownTypeIsAnErrorAndTheConnectionStays) {
   ClientWorld world(client_dialect);
   world.accept(0);
   world.submit(asks(client_verb::take, "a"), "a");
@@ -101,7 +101,7 @@ TEST(LimitdClient, AnUnknownTypeIsAnErrorAndTheConnectionStays) {
   EXPECT_EQ(world.closed.count(0), 0u);
 }
 
-TEST(LimitdClient, OnlyAWaitHasNoDeadline) {
+TEST(LimitdClientDialect, OnlyAWaitHasNoDeadline) {
   ClientWorld world(client_dialect);
   world.accept(0);
   world.submit(asks(client_verb::take, "a"), "take");
@@ -114,7 +114,7 @@ TEST(LimitdClient, OnlyAWaitHasNoDeadline) {
   EXPECT_EQ(world.ended.count("wait"), 0u);
 }
 
-TEST(LimitdClient, APutWithoutAnAnswerEndsWhenItIsSent) {
+TEST(LimitdClientDialect, APutWithoutAnAnswerEndsWhenItIsSent) {
   ClientWorld world(client_dialect);
   client_request request = asks(client_verb::put, "a");
   request.no_answer = true;
@@ -129,7 +129,7 @@ TEST(LimitdClient, APutWithoutAnAnswerEndsWhenItIsSent) {
 }
 
 // As reconnect-core has it: a Fibonacci sequence of waits from 200 ms to 1 s, for ever.
-TEST(LimitdClient, TriesForEver) {
+TEST(LimitdClientDialect, TriesForEver) {
   ClientWorld world(client_dialect);
   world.refuses = true;
   world.fail(0);
@@ -140,7 +140,7 @@ TEST(LimitdClient, TriesForEver) {
   EXPECT_EQ(world.tries, expected);
 }
 
-TEST(LimitdClient, TheFirstLiveHostOfTheListIsAsked) {
+TEST(LimitdClientDialect, TheFirstLiveHostOfTheListIsAsked) {
   ClientWorld world(client_dialect, 2);
   EXPECT_EQ(world.tries.size(), 2u);
   world.accept(0);
@@ -153,7 +153,7 @@ TEST(LimitdClient, TheFirstLiveHostOfTheListIsAsked) {
   EXPECT_EQ(requests_of(world.take_sent(1)).size(), 1u);
 }
 
-TEST(LimitdClient, AListOverShardsHasOfEachItsOwnKeys) {
+TEST(LimitdClientDialect, AListOverShardsHasOfEachItsOwnKeys) {
   client_options options;
   options.shard = true;
   ClientWorld world(client_dialect, 3, options);

@@ -104,7 +104,7 @@ TEST(LimitdClientVectors, TheOriginalsAnswersAreUnderstood) {
   size_t played = 0;
   for (const auto& one : recorded.at("cases")) {
     SCOPED_TRACE(one.at("name").get<std::string>());
-    for (const auto& step : one.at("steps")) played += play(step) ? 1 : 0;
+    for (const auto& step : one.at("steps")) played += play(step) ? 1u : 0u;
   }
   EXPECT_GT(played, 150u);
 }
