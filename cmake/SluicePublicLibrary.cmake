@@ -85,6 +85,7 @@ function(sluice_public_library name)
   string(JOIN " " SLUICE_NEEDS ${ARG_NEEDS})
   list(TRANSFORM ARG_LIBRARIES PREPEND "-l")
   string(JOIN " " SLUICE_LIBRARIES ${ARG_LIBRARIES} -lstdc++ -pthread)
+  set(SLUICE_PREFIX "@SLUICE_PREFIX@")  # of the second pass, below
   configure_file(${CMAKE_SOURCE_DIR}/cmake/public.pc.in ${CMAKE_BINARY_DIR}/generated/${name}.pc.part @ONLY)
   # The prefix is known only when it is installed.
   install(CODE "

@@ -7,6 +7,7 @@
 #include <future>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -35,6 +36,10 @@ calls::Address checked_address(std::string_view text, const client_options& opti
   if (!address.problem.empty()) throw std::invalid_argument("sluice::client: " + address.problem);
   if (options.shard && address.dialect->make_sharder == nullptr)
     throw std::invalid_argument("sluice::client: the protocol has no shards");
+  std::set<std::string_view> names;
+  for (const calls::Target& host : address.hosts)
+    if (!names.insert(host.name).second)
+      throw std::invalid_argument("sluice::client: the address names " + host.name + " twice");
   return address;
 }
 

@@ -306,9 +306,9 @@ TEST(ClientLibrary, ThreadsWithoutAThreadOfTheClientsPollForEachOther) {
 }
 
 TEST(ClientLibrary, AddressesThatCannotBeReadAreRefused) {
-  for (const char* address :
-       {"", "127.0.0.1:8321", "ftp://a", "divvy://", "divvy://:1", "divvy://a:0", "divvy://a:65536",
-        "divvy://user@a", "resp://a%2:b@c", "resp://[::1", "resp://a:1,", "http://a/path"})
+  for (const char* address : {"", "127.0.0.1:8321", "ftp://a", "divvy://", "divvy://:1",
+                              "divvy://a:0", "divvy://a:65536", "divvy://user@a", "resp://a%2:b@c",
+                              "resp://[::1", "resp://a:1,", "http://a/path", "limitd://a,a:9231"})
     EXPECT_THROW(client{address}, std::invalid_argument) << address;
   client_options options;
   options.shard = true;
