@@ -30,8 +30,9 @@
 /// - **Bounds.** client_options::pending_max calls are under way at a time; the next one fails with
 ///   client_errc::backlog. A reply has at most 16 MiB.
 /// - **Errors.** Values. Constructors throw std::invalid_argument where an address cannot be read,
-///   and std::system_error where the system has no descriptor left; allocation may throw
-///   std::bad_alloc from any function.
+///   std::system_error where the system has no descriptor left, and std::runtime_error where
+///   shards are asked for and OpenSSL has no MD5. Allocation may throw std::bad_alloc from any
+///   function.
 /// - **fork().** A child must neither use nor destroy a client of its parent.
 #ifndef SLUICE_CLIENT_H
 #define SLUICE_CLIENT_H

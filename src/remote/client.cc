@@ -229,6 +229,8 @@ size_t client::poll(std::chrono::milliseconds timeout) {
   if (impl_->options.own_thread) return 0;
   using Clock = std::chrono::steady_clock;
   const std::lock_guard lock(impl_->polling);
+  constexpr std::chrono::milliseconds year = std::chrono::hours(24 * 365);
+  timeout = std::min(timeout, year);
   const auto until = Clock::now() + timeout;
   for (;;) {
     if (const size_t count = impl_->step(timeout); count > 0) return count;

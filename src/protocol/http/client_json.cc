@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "client/seconds_text.h"
 #include "wire/json.h"
 
 namespace sluice::http {
@@ -38,16 +39,9 @@ void append_number(int64_t number, std::string& out) {
   out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }
 
-// In seconds, to the microsecond.
 void append_seconds(std::chrono::microseconds length, std::string& out) {
-  append_number(length.count() / 1'000'000, out);
-  int64_t rest = length.count() % 1'000'000;
-  if (rest == 0) return;
-  out += '.';
-  for (int64_t unit = 100'000; rest != 0; unit /= 10) {
-    out += static_cast<char>('0' + rest / unit);
-    rest %= unit;
-  }
+  char text[calls::seconds_text_bytes_max];
+  out.append(text, calls::write_seconds(length, text));
 }
 
 constexpr std::string_view algorithm_names[] = {"token_bucket",   "fixed_window", "aligned_window",

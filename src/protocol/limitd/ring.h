@@ -13,7 +13,8 @@ namespace sluice::limitd {
 
 class Ring {
  public:
-  // `hosts`: "10.0.0.1:9231", at least one, no two the same.
+  // `hosts`: "10.0.0.1:9231", at least one, no two the same. Throws std::runtime_error where
+  // OpenSSL has no MD5.
   explicit Ring(std::span<const std::string> hosts);
 
   // The place of the key's host among `hosts`.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/dialect.h"
+#include "client/seconds_text.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {
@@ -228,15 +229,8 @@ class CommandWords {
   }
   // In seconds.
   void add(std::chrono::microseconds length) {
-    char digits[32];
-    auto end = std::to_chars(digits, digits + 20, length.count() / 1'000'000).ptr;
-    if (int64_t rest = length.count() % 1'000'000; rest != 0) {
-      *end++ = '.';
-      for (int64_t unit = 100'000; rest != 0; unit /= 10) {
-        *end++ = static_cast<char>('0' + rest / unit);
-        rest %= unit;
-      }
-    }
+    char digits[calls::seconds_text_bytes_max];
+    const char* const end = calls::write_seconds(length, digits);
     add_joined({digits, static_cast<size_t>(end - digits)}, "", "");
   }
 
