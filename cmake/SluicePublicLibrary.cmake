@@ -2,11 +2,11 @@
 # and installed with headers, a CMake package and a pkg-config file.
 #
 # sluice_public_library(NAME ROOMS rooms... [SOURCES files...] [HEADERS files...] [LINK targets...] [REQUIRES names...]
-#                       [NEEDS libraries...] [DESCRIPTION text]): libNAME.so, with the project's version and its first two
+#                       [NEEDS libraries...] [LIBRARIES names...] [DESCRIPTION text]): libNAME.so, with the project's version and its first two
 #   numbers as soname, and libNAME.a. ROOMS: folders of src/ whose sources (but for tests) are in it. SOURCES: further files,
 #   relative to the checkout. HEADERS: files of include/sluice/ that are installed with it. LINK: what it links, none of it
 #   named by the headers. REQUIRES: public libraries of ours that it links, by their NAMEs. NEEDS: pkg-config names of what the
-#   static library needs besides. Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
+#   static library needs besides. LIBRARIES: the same without pkg-config, as for -l. Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
 # sluice_install_package(): installs the CMake package of all public libraries. Once, behind the last of them.
 #
 # What fails in such a library must not end the process that uses it: SLUICE_CHECK throws there (base/check.h), and the public
@@ -28,7 +28,7 @@ function(sluice_public_flags target)
 endfunction()
 
 function(sluice_public_library name)
-  cmake_parse_arguments(ARG "" "DESCRIPTION" "ROOMS;SOURCES;HEADERS;LINK;REQUIRES;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "DESCRIPTION" "ROOMS;SOURCES;HEADERS;LINK;REQUIRES;NEEDS;LIBRARIES" ${ARGN})
   set(sources ${ARG_SOURCES})
   list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/)
   foreach(room IN LISTS ARG_ROOMS)
@@ -52,7 +52,7 @@ function(sluice_public_library name)
 
   # The standard library's templates are no part of the interface, whatever their own visibility.
   set(map ${CMAKE_BINARY_DIR}/generated/${name}.map)
-  file(CONFIGURE OUTPUT ${map} CONTENT "{ global: sluice_*; _ZN6sluice*; _ZNK6sluice*; local: *; };\n" @ONLY)
+  file(CONFIGURE OUTPUT ${map} CONTENT "{ global: sluice_*; _ZN6sluice*; _ZNK6sluice*; _ZTIN6sluice*; _ZTSN6sluice*; _ZTVN6sluice*; local: *; };\n" @ONLY)
   add_library(${name}_shared SHARED $<TARGET_OBJECTS:${name}_objects>)
   target_link_libraries(${name}_shared PRIVATE ${ARG_LINK})
   foreach(other IN LISTS ARG_REQUIRES)
@@ -77,11 +77,15 @@ function(sluice_public_library name)
   set_property(GLOBAL APPEND PROPERTY sluice_public_libraries ${name})
   set_property(GLOBAL PROPERTY sluice_public_${name}_requires ${ARG_REQUIRES})
   set_property(GLOBAL PROPERTY sluice_public_${name}_needs ${ARG_NEEDS})
+  set_property(GLOBAL PROPERTY sluice_public_${name}_libraries ${ARG_LIBRARIES})
 
   set(SLUICE_NAME ${name})
   set(SLUICE_DESCRIPTION "${ARG_DESCRIPTION}")
   string(JOIN " " SLUICE_REQUIRES ${ARG_REQUIRES})
   string(JOIN " " SLUICE_NEEDS ${ARG_NEEDS})
+  list(TRANSFORM ARG_LIBRARIES PREPEND "-l")
+  string(JOIN " " SLUICE_LIBRARIES ${ARG_LIBRARIES} -lstdc++ -pthread)
+  set(SLUICE_PREFIX "@SLUICE_PREFIX@")  # of the second pass, below
   configure_file(${CMAKE_SOURCE_DIR}/cmake/public.pc.in ${CMAKE_BINARY_DIR}/generated/${name}.pc.part @ONLY)
   # The prefix is known only when it is installed.
   install(CODE "
@@ -96,7 +100,8 @@ function(sluice_install_package)
   foreach(name IN LISTS libraries)
     get_property(requires GLOBAL PROPERTY sluice_public_${name}_requires)
     get_property(needs GLOBAL PROPERTY sluice_public_${name}_needs)
-    string(APPEND SLUICE_TARGETS "sluice_package_library(${name} REQUIRES ${requires} NEEDS ${needs})\n")
+    get_property(raw GLOBAL PROPERTY sluice_public_${name}_libraries)
+    string(APPEND SLUICE_TARGETS "sluice_package_library(${name} REQUIRES ${requires} NEEDS ${needs} LIBRARIES ${raw})\n")
   endforeach()
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
   configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/sluice-config.cmake.in ${CMAKE_BINARY_DIR}/generated/sluice-config.cmake

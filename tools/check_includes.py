@@ -40,6 +40,7 @@ NAMES: dict[str, str] = {
     "cmath cstdlib": "abs",
     "compare": "strong_ordering",
     "condition_variable": "condition_variable",
+    "coroutine": "suspend_never coroutine_handle",
     "cctype": "tolower toupper",
     "cstddef": "byte",
     "cstddef cstring cstdio cstdlib vector string": "size_t ptrdiff_t",

@@ -11,11 +11,11 @@ namespace sluice::cli {
 inline std::string problem(unsigned status, const std::string& detail, Json more = Json::object()) {
   Json json{{"type", "about:blank"}, {"title", "T"}, {"status", status}, {"detail", detail}};
   json.update(more);
-  return client::FakeHttp::response(status, json.dump(), "application/problem+json");
+  return calls::FakeHttp::response(status, json.dump(), "application/problem+json");
 }
 
 inline std::string page(const Json& json, unsigned status = 200) {
-  return client::FakeHttp::response(status, json.dump());
+  return calls::FakeHttp::response(status, json.dump());
 }
 
 inline constexpr const char* metrics_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -385,7 +385,7 @@ TEST_F(AdminCommands, RulesHaveTheRatesOfTheirOwnProtocol) {
 
 Json counter(const std::string& name) {
   return {{"counter", name},
-          {"path", client::percent_encoded(name)},
+          {"path", calls::percent_encoded(name)},
           {"dialect", "divvy"},
           {"rule", "k=*"},
           {"actor", "a"},
@@ -444,7 +444,7 @@ TEST_F(AdminCommands, TopIsOneTableWithoutATerminal) {
     items.push_back({{"dialect", "divvy"},
                      {"rule", "k=*"},
                      {"counter", "c"},
-                     {"path", client::percent_encoded(who)},
+                     {"path", calls::percent_encoded(who)},
                      {"actor", who},
                      {"allowed", 12},
                      {"denied", 3456},

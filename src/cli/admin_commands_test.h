@@ -16,7 +16,7 @@
 
 namespace sluice::cli {
 
-using client::FakeHttp;
+using calls::FakeHttp;
 using Request = FakeHttp::Request;
 
 class AdminCommands : public CommandTest {

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds probe_timeout{500};
 
 bool answers(const std::string& host, uint16_t port) {
   std::string problem;
-  return client::Socket::connect(host, port, probe_timeout, problem).has_value();
+  return calls::Socket::connect(host, port, probe_timeout, problem).has_value();
 }
 
 // Where nothing is said: the one server that is found here, be it at the default address or at a
@@ -87,7 +87,7 @@ std::string_view media_type(std::string_view content_type) {
 }
 
 // As sluice sends its figures; other servers send plain text too.
-bool is_metrics(const client::HttpAnswer& answer) {
+bool is_metrics(const calls::HttpAnswer& answer) {
   return media_type(answer.content_type) == "text/plain" &&
          answer.content_type.find("version=0.0.4") != std::string::npos;
 }
@@ -147,7 +147,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
                    " is `off`, and what is switched off cannot be asked; write "
                    "--admin ADDRESS");
   std::string problem;
-  const auto address = client::is_unix_path(text)
+  const auto address = calls::is_unix_path(text)
                            ? std::optional(config::Address{text, 0})
                            : config::parse_address(text, config::admin_port, problem);
   if (!address) return misused(origin + ": " + problem);
@@ -160,7 +160,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
     status = tell_failure(unusable, flags.json, io);
     return std::nullopt;
   }
-  client::HttpClient::Options options;
+  calls::HttpClient::Options options;
   options.host = address->host;
   options.port = address->port;
   options.token = std::move(*token);
@@ -173,7 +173,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
 void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
   auto options = client_.options();
   options.timeout = std::max(options.timeout, timeout);
-  client_ = client::HttpClient(std::move(options));
+  client_ = calls::HttpClient(std::move(options));
 }
 
 AdminPort::Reply AdminPort::get(const std::string& target, std::span<const int> interrupts) {
@@ -202,7 +202,7 @@ bool AdminPort::has_path(const std::string& target, std::span<const int> interru
 }
 
 AdminPort::Reply AdminPort::read(const std::string& method, const std::string& target,
-                                 client::HttpResult result, std::span<const int> interrupts) {
+                                 calls::HttpResult result, std::span<const int> interrupts) {
   Reply reply;
   reply.interrupted = result.interrupted;
   if (!result.answer) {
@@ -215,7 +215,7 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
           "$XDG_RUNTIME_DIR)";
     return reply;
   }
-  client::HttpAnswer& answer = *result.answer;
+  calls::HttpAnswer& answer = *result.answer;
   reply.status = answer.status;
   const std::string_view type = media_type(answer.content_type);
   const bool is_json = type == "application/json", is_problem = type == "application/problem+json";

@@ -60,13 +60,13 @@ class AdminPort {
   const std::string& name() const { return name_; }
 
  private:
-  AdminPort(client::HttpClient::Options options, std::string name)
+  AdminPort(calls::HttpClient::Options options, std::string name)
       : client_(std::move(options)), name_(std::move(name)) {}
-  Reply read(const std::string& method, const std::string& target, client::HttpResult result,
+  Reply read(const std::string& method, const std::string& target, calls::HttpResult result,
              std::span<const int> interrupts);
   bool has_path(const std::string& target, std::span<const int> interrupts);
 
-  client::HttpClient client_;
+  calls::HttpClient client_;
   std::string name_;
 };
 

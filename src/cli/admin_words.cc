@@ -136,7 +136,7 @@ AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const ch
     const size_t wanted = std::min(count_max - list.size(), page_max);
     auto page =
         port.get(target + (target.ends_with('?') ? "" : "&") + "limit=" + std::to_string(wanted) +
-                 (after.empty() ? "" : "&after=" + client::percent_encoded(after)));
+                 (after.empty() ? "" : "&after=" + calls::percent_encoded(after)));
     if (!page.is_done()) return page;
     for (const Json& one : list_field(page.json, key)) list.push_back(one);
     std::string next = text_field(page.json, "next");

@@ -371,9 +371,9 @@ TEST_F(Commands, ExplainSaysThatARuleCannotBeEvaluated) {
 }
 
 TEST_F(Commands, AskSaysTheDecisionInWords) {
-  client::FakeServer server({"OK true 2 3597\n", "OK false 0 59\n", "OK false 0 -1\n",
-                             "ERR unknown \"x\"\n", "OK true 1 0\n",
-                             "OK true 9007199254740991 0\n"});
+  calls::FakeServer server({"OK true 2 3597\n", "OK false 0 59\n", "OK false 0 -1\n",
+                            "ERR unknown \"x\"\n", "OK true 1 0\n",
+                            "OK true 9007199254740991 0\n"});
   const std::string at = "127.0.0.1:" + std::to_string(server.port());
   EXPECT_EQ(command({"ask", "divvy", "--server", at, "path=/a b", "ip=1"}), 0) << err;
   EXPECT_EQ(out, "allowed: 2 left, all of them again in 59m57s\n");

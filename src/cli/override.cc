@@ -264,7 +264,7 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Comm
   std::string target = "/v1/overrides?", filter;
   const auto only = [&](const char* key, const std::string& value) {
     if (!target.ends_with('?')) target += '&';
-    target += std::string(key) + '=' + client::percent_encoded(value);
+    target += std::string(key) + '=' + calls::percent_encoded(value);
     filter += std::string(" --") + key + " '" + config::on_screen(value) + "'";
   };
   if (asked.rule) only("rule", *asked.rule);
@@ -307,7 +307,7 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Comm
 }
 
 std::string override_path(const std::string& id) {
-  return "/v1/overrides/" + client::percent_encoded(id);
+  return "/v1/overrides/" + calls::percent_encoded(id);
 }
 
 // One that is refused, as one that is not there, leaves the others to be removed; each is told. Who

@@ -30,7 +30,7 @@ std::string footer_of_reset() {
       "Examples:\n"
       "  sluice reset '" +
           example_counter() + "'\n  sluice reset --encoded " +
-          client::percent_encoded(example_counter()),
+          calls::percent_encoded(example_counter()),
       "done", "no rule has such a counter, or the store cannot do it now");
 }
 
@@ -101,9 +101,9 @@ int show_counters(AdminPort& port, const AdminFlags& flags, const CountersWanted
   const auto& [actor, prefix, most] = wanted;
   Json list = Json::array();
   const auto last =
-      actor ? read_pages(port, "/v1/counters?actor=" + client::percent_encoded(*actor), "counters",
+      actor ? read_pages(port, "/v1/counters?actor=" + calls::percent_encoded(*actor), "counters",
                          SIZE_MAX, list)
-            : read_pages(port, "/v1/counters?prefix=" + client::percent_encoded(prefix), "counters",
+            : read_pages(port, "/v1/counters?prefix=" + calls::percent_encoded(prefix), "counters",
                          most, list);
   if (!last.is_done()) return tell_failure(last, flags.json, io);
   const std::string next = text_field(last.json, "next");

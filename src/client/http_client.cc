@@ -7,7 +7,7 @@
 #include "client/looks_like.h"
 #include "client/socket.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 namespace http = boost::beast::http;
@@ -137,4 +137,4 @@ std::string percent_encoded(std::string_view text) {
   return out;
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

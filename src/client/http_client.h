@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::client {
+namespace sluice::calls {
 
 struct HttpAnswer {
   unsigned status = 0;
@@ -29,7 +29,7 @@ struct HttpResult {
 class HttpClient {
  public:
   struct Options {
-    std::string host;  // as client::Socket::connect takes it
+    std::string host;  // as calls::Socket::connect takes it
     uint16_t port = 0;
     std::string token;  // shown as `Authorization: Bearer`; empty: none
     std::chrono::milliseconds timeout{5000};
@@ -55,4 +55,4 @@ class HttpClient {
 // `text` as one segment of a path: all but letters, digits and `-._~` as %XX.
 std::string percent_encoded(std::string_view text);
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

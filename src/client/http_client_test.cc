@@ -9,7 +9,7 @@
 
 #include "testing/fake_http.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 using std::chrono::milliseconds;
@@ -140,4 +140,4 @@ TEST(PercentEncoded, LeavesOnlyWhatIsPlain) {
 }
 
 }  // namespace
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 std::string words_for(int problem) {
@@ -159,4 +159,4 @@ std::string Socket::peer() const {
   return host;
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -12,7 +12,7 @@
 
 #include "net/stream.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 
 // Is that host the path of a UNIX socket?
 inline bool is_unix_path(std::string_view host) {
@@ -68,4 +68,4 @@ class Socket {
 
 inline constexpr const char* sent_too_late = "the request could not be sent in time";
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

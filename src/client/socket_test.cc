@@ -4,7 +4,7 @@
 
 #include "testing/fake_server.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 using std::chrono::milliseconds;
@@ -25,4 +25,4 @@ TEST(Socket, GoesOnAfterItsDeadlineOnceThatIsRenewed) {
 }
 
 }  // namespace
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -17,7 +17,7 @@
 
 #include "testing/loopback_listener.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 
 class FakeHttp {
  public:
@@ -95,4 +95,4 @@ class FakeHttp {
   std::thread thread_;
 };
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -14,7 +14,7 @@
 
 #include "testing/loopback_listener.h"
 
-namespace sluice::client {
+namespace sluice::calls {
 
 class FakeServer {
  public:
@@ -73,4 +73,4 @@ class FakeServer {
   std::thread thread_;
 };
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -19,10 +19,10 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto target = cli::target_of(options, port, problem);
   if (!target) return arguments.misused(problem, io);
   auto socket =
-      client::Socket::connect(target->address.host, target->address.port, target->timeout, problem);
+      calls::Socket::connect(target->address.host, target->address.port, target->timeout, problem);
   std::string reply;
   if (socket && !socket->send("take " + arguments.positional().front() + "\n"))
-    problem = client::sent_too_late;
+    problem = calls::sent_too_late;
   while (socket && problem.empty() && !reply.ends_with('\n'))
     if (!socket->receive(reply, problem)) break;
   if (!reply.ends_with('\n') || reply.starts_with("error"))

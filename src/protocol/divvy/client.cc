@@ -14,13 +14,13 @@ DivvyResult failed(std::string error) {
 }
 
 // Reads up to the first line end, which is dropped.
-DivvyResult receive(client::Socket& socket) {
+DivvyResult receive(calls::Socket& socket) {
   std::string line, problem;
   size_t end = std::string::npos;
   while (end == std::string::npos) {
     if (line.size() > reply_bytes_max)
       return failed("the reply has no line end; that is no server of Divvy's protocol" +
-                    client::looks_like(line));
+                    calls::looks_like(line));
     const size_t searched = line.size();
     if (!socket.receive(line, problem)) return failed(std::move(problem));
     end = line.find('\n', searched);
@@ -36,7 +36,7 @@ DivvyResult divvy_reply(std::string_view line) {
   DivvyReply reply;
   if (read_divvy_reply(line, reply)) return {reply, ""};
   return failed("that is no reply of Divvy's protocol: " + std::string(line.substr(0, 200)) +
-                client::looks_like(line));
+                calls::looks_like(line));
 }
 
 DivvyClient::DivvyClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)
@@ -47,9 +47,9 @@ DivvyResult DivvyClient::hit(std::span<const Entry> descriptor) const {
   const auto request = divvy_request(descriptor, problem);
   if (!request) return failed(std::move(problem));
 
-  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
+  auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
-  if (!socket->send(*request)) return failed(client::sent_too_late);
+  if (!socket->send(*request)) return failed(calls::sent_too_late);
   return receive(*socket);
 }
 

@@ -51,7 +51,7 @@ TEST(DivvyReply, TellsAnErrFromNonsense) {
             "the server refused: ERR unknown \"Unexpected end of input string.\"");
   for (const char* line :
        {"", "OK", "OK true 2", "OK true 2 3 4", "OK true  2", "OK yes 2 3", "OK true two 3",
-        "OK true 2 3x", "HTTP/1.1 400 Bad Request", "OK true 99999999999999999999 1"}) {
+        "OK true 2 3x", "HTTP/1.1 400 Bad Request", "OK true - 1"}) {
     const auto result = divvy_reply(line);
     EXPECT_FALSE(result.answer) << line;
     EXPECT_EQ(result.error.find(std::string("that is no reply of Divvy's protocol: ") + line), 0u)
@@ -59,8 +59,14 @@ TEST(DivvyReply, TellsAnErrFromNonsense) {
   }
 }
 
+// The original counts in doubles, and tells such numbers.
+TEST(DivvyReply, NumbersBeyond64BitsAreTheNearest) {
+  EXPECT_EQ(divvy_reply("OK true 99999999999999999999 1").answer->remaining, INT64_MAX);
+  EXPECT_EQ(divvy_reply("OK true -9223372036854778000 1").answer->remaining, INT64_MIN);
+}
+
 TEST(DivvyClient, AsksAndReadsTheAnswer) {
-  client::FakeServer server({"OK true 2 3600\n", "OK false 0 59\n"});
+  calls::FakeServer server({"OK true 2 3600\n", "OK false 0 59\n"});
   const DivvyClient client("127.0.0.1", server.port(), 5s);
   const auto first = client.hit(Entries{{"ip", "10.0.0.7"}});
   ASSERT_TRUE(first.answer) << first.error;
@@ -72,27 +78,27 @@ TEST(DivvyClient, AsksAndReadsTheAnswer) {
 }
 
 TEST(DivvyClient, TriesEveryAddressOfAName) {
-  client::FakeServer server({"OK true 1 1\n"});  // on IPv4 alone, while localhost may be IPv6 first
+  calls::FakeServer server({"OK true 1 1\n"});  // on IPv4 alone, while localhost may be IPv6 first
   const auto result = DivvyClient("localhost", server.port(), 5s).hit({});
   EXPECT_TRUE(result.answer) << result.error;
 }
 
 TEST(DivvyClient, GivesUpAtTheDeadline) {
-  client::FakeServer server({client::FakeServer::silence});
+  calls::FakeServer server({calls::FakeServer::silence});
   const auto result = DivvyClient("127.0.0.1", server.port(), 20ms).hit({});
   EXPECT_FALSE(result.answer);
   EXPECT_EQ(result.error, "no reply in time");
 }
 
 TEST(DivvyClient, SaysThatTheServerClosed) {
-  client::FakeServer server({"", "OK true"});
+  calls::FakeServer server({"", "OK true"});
   const DivvyClient client("127.0.0.1", server.port(), 5s);
   EXPECT_EQ(client.hit({}).error, "the server closed the connection without a reply");
   EXPECT_EQ(client.hit({}).error, "the server closed the connection without a reply");
 }
 
 TEST(DivvyClient, BoundsTheReply) {
-  client::FakeServer server({std::string(1 << 20, 'x')});
+  calls::FakeServer server({std::string(1 << 20, 'x')});
   EXPECT_EQ(DivvyClient("127.0.0.1", server.port(), 5s).hit({}).error,
             "the reply has no line end; that is no server of Divvy's protocol");
 }
@@ -100,7 +106,7 @@ TEST(DivvyClient, BoundsTheReply) {
 TEST(DivvyClient, SaysThatNobodyListens) {
   uint16_t port = 0;
   {
-    const client::FakeServer gone({});
+    const calls::FakeServer gone({});
     port = gone.port();
   }
   EXPECT_EQ(DivvyClient("127.0.0.1", port, 5s).hit({}).error,

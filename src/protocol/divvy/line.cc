@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/bounds.h"
@@ -303,26 +304,49 @@ bool parse_divvy_line(std::string_view line, request::Requests& requests, std::s
   return true;
 }
 
+bool append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out,
+                          std::string& problem) {
+  const auto is_before = [](const DivvyEntry& a, const DivvyEntry& b) { return a.first < b.first; };
+  constexpr size_t few = 16;
+  // Of equal keys the last one counts, so they keep their order. The library's sort allocates.
+  if (descriptor.size() > few) {
+    std::stable_sort(descriptor.begin(), descriptor.end(), is_before);
+  } else {
+    for (size_t i = 1; i < descriptor.size(); ++i)
+      for (size_t j = i; j > 0 && is_before(descriptor[j], descriptor[j - 1]); --j)
+        std::swap(descriptor[j], descriptor[j - 1]);
+  }
+  size_t bytes = sizeof "HIT\n";
+  for (const auto& [key, value] : descriptor) {
+    for (const std::string_view part : {key, value}) {
+      const size_t bad = part.find_first_of("\"\n");
+      if (bad == std::string_view::npos) continue;
+      problem = (part.data() == key.data() ? "the key `" : "the value of `") + std::string(key) +
+                "` holds " + (part[bad] == '"' ? "a double quote" : "a line end") +
+                ", which Divvy's protocol cannot carry; leave it out or replace it";
+      return false;
+    }
+    bytes += key.size() + value.size() + 6;
+  }
+  out.prepare(bytes);
+  out.append("HIT");
+  for (const auto& [key, value] : descriptor) {
+    out.append(" \"");
+    out.append(key);
+    out.append("\"=\"");
+    out.append(value);
+    out.append('"');
+  }
+  out.append('\n');
+  return true;
+}
+
 std::optional<std::string> divvy_request(
     std::span<const std::pair<std::string, std::string>> descriptor, std::string& problem) {
-  std::vector<std::pair<std::string, std::string>> sorted(descriptor.begin(), descriptor.end());
-  // Of equal keys the last one counts, so they keep their order.
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::string line = "HIT";
-  for (const auto& [key, value] : sorted) {
-    for (const std::string* part : {&key, &value}) {
-      const bool is_key = part == &key;
-      const size_t bad = part->find_first_of("\"\n");
-      if (bad == std::string::npos) continue;
-      problem = (is_key ? "the key `" + key : "the value of `" + key) + "` holds " +
-                ((*part)[bad] == '"' ? "a double quote" : "a line end") +
-                ", which Divvy's protocol cannot carry; leave it out or replace it";
-      return std::nullopt;
-    }
-    line += " \"" + key + "\"=\"" + value + "\"";
-  }
-  return line += '\n';
+  std::vector<DivvyEntry> views(descriptor.begin(), descriptor.end());
+  base::Buffer line;
+  if (!append_divvy_request(views, line, problem)) return std::nullopt;
+  return std::string(line.view());
 }
 
 bool read_divvy_reply(std::string_view line, DivvyReply& reply) {
@@ -333,7 +357,11 @@ bool read_divvy_reply(std::string_view line, DivvyReply& reply) {
   };
   const auto take_number = [&](int64_t& n) {
     const auto [at, bad] = std::from_chars(line.data(), line.data() + line.size(), n);
-    if (bad != std::errc{}) return false;
+    // The original tells numbers that its own could not count, beyond 64 bits.
+    if (bad == std::errc::result_out_of_range)
+      n = line.starts_with('-') ? INT64_MIN : INT64_MAX;
+    else if (bad != std::errc{})
+      return false;
     line.remove_prefix(static_cast<size_t>(at - line.data()));
     return true;
   };

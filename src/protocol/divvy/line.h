@@ -23,6 +23,14 @@ namespace sluice::divvy {
 bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error,
                       bool strict = false);
 
+using DivvyEntry = std::pair<std::string_view, std::string_view>;
+
+// Appends the line for a request, LF included, as the original client writes it: sorted by key
+// (`descriptor` is), everything in quotes. False: it cannot be said in the protocol, for the reason
+// in `problem`, and nothing is appended.
+bool append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out,
+                          std::string& problem);
+
 // The line for a request, LF included, as the original client writes it: sorted by key, everything
 // in quotes. Nothing: it cannot be said in the protocol, for the reason in `problem`.
 std::optional<std::string> divvy_request(
@@ -50,7 +58,8 @@ inline void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
   out.commit(static_cast<size_t>(at - begin));
 }
 
-// Reads it, without its line end. False: it is something else, an ERR line perhaps.
+// Reads it, without its line end; a number beyond 64 bits as the nearest. False: it is something
+// else, an ERR line perhaps.
 bool read_divvy_reply(std::string_view line, DivvyReply& reply);
 
 // Appends `ERR Internal Error: <text>` and LF: the answer of a server that cannot decide.

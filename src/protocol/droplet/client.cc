@@ -76,20 +76,20 @@ std::string refusal(std::string_view head, std::string_view body, std::string_vi
 }
 
 // Leaves in `in` what came behind the head. "", or what is wrong.
-std::string shake_hands(client::Socket& socket, const std::string& host, std::string& in) {
+std::string shake_hands(calls::Socket& socket, const std::string& host, std::string& in) {
   base::Buffer request;
   wire::append_websocket_upgrade(host, new_key(), request);
   const std::string_view head = request.view();
   // What our own server would answer.
   const wire::WebsocketHandshake wanted = wire::read_websocket_handshake(head);
-  if (!socket.send(head)) return client::sent_too_late;
+  if (!socket.send(head)) return calls::sent_too_late;
   std::string problem;
   size_t end = std::string::npos;
   while (end == std::string::npos) {
     if (in.size() > base::bounds::http_head_bytes_max)
       return "that is no server of droplet's protocol";
     if (!socket.receive(in, problem))
-      return in.starts_with("HTTP/") ? problem : problem + client::looks_like(in);
+      return in.starts_with("HTTP/") ? problem : problem + calls::looks_like(in);
     end = in.find("\r\n\r\n");
   }
   const std::string_view all = in;
@@ -106,7 +106,7 @@ std::string words_for_close(const Event& event) {
 }
 
 // The next message; pings are of no account, as the connection ends with it.
-DropletResult receive(client::Socket& socket, std::string& in) {
+DropletResult receive(calls::Socket& socket, std::string& in) {
   wire::WebsocketReader reader;
   std::string problem;
   for (;;) {
@@ -146,12 +146,12 @@ DropletClient::DropletClient(std::string host, uint16_t port, std::chrono::milli
 
 DropletResult DropletClient::ask(const DropletRequest& request) const {
   std::string problem, in;
-  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
+  auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
   problem = shake_hands(*socket, host_, in);
   if (!problem.empty()) return failed(std::move(problem));
   if (!socket->send(masked_frame(wire::websocket_binary, droplet_message(request))))
-    return failed(client::sent_too_late);
+    return failed(calls::sent_too_late);
   DropletResult result = receive(*socket, in);
   socket->send(masked_frame(wire::websocket_close, "\x03\xe8"));  // 1000: nothing more to ask
   return result;

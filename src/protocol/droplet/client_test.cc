@@ -80,18 +80,18 @@ TEST(DropletClient, SaysWhatIsWrongWithTheServer) {
       {"", "the server closed the connection without a reply"},
   };
   for (const auto& [answer, error] : cases) {
-    client::FakeServer server({answer}, "\r\n\r\n");
+    calls::FakeServer server({answer}, "\r\n\r\n");
     const auto result = DropletClient("127.0.0.1", server.port(), 5s).ask({.bucket = "jar"});
     EXPECT_FALSE(result.answer);
     EXPECT_EQ(result.error, error) << answer;
     EXPECT_TRUE(server.lines().front().starts_with("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"));
   }
-  client::FakeServer endless({std::string(1 << 20, 'x')}, "\r\n\r\n");
+  calls::FakeServer endless({std::string(1 << 20, 'x')}, "\r\n\r\n");
   EXPECT_EQ(DropletClient("127.0.0.1", endless.port(), 5s)
                 .ask({.bucket = "jar", .type = query_type})
                 .error,
             "that is no server of droplet's protocol");
-  client::FakeServer silent({client::FakeServer::silence}, "\r\n\r\n");
+  calls::FakeServer silent({calls::FakeServer::silence}, "\r\n\r\n");
   EXPECT_EQ(DropletClient("127.0.0.1", silent.port(), 20ms)
                 .ask({.bucket = "jar", .type = query_type})
                 .error,

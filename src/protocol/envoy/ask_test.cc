@@ -221,8 +221,8 @@ TEST(EnvoyServiceClient, SaysWhatIsWrongWithTheServer) {
     const std::string request_end =
         "\n\x01"
         "d";
-    client::FakeServer server({"HTTP/1.1 400 Bad Request\r\n\r\n", "", client::FakeServer::silence},
-                              request_end);
+    calls::FakeServer server({"HTTP/1.1 400 Bad Request\r\n\r\n", "", calls::FakeServer::silence},
+                             request_end);
     port = server.port();
     EXPECT_EQ(problem_of(port, 20s), "that is no server of gRPC: it does not speak HTTP/2");
     EXPECT_EQ(problem_of(port, 20s), "the server closed the connection without a reply");

@@ -18,13 +18,13 @@ std::string authority_of(const std::string& host, uint16_t port) {
 }
 
 // Sends and reads until the call is over. "", or why there is no answer.
-std::string run_call(wire::GrpcClientCall& call, client::Socket& socket) {
+std::string run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
   base::Buffer out;
   std::string in, problem;
   for (;;) {
     out.clear();
     call.write(out);
-    if (!out.empty() && !socket.send(out.view())) return client::sent_too_late;
+    if (!out.empty() && !socket.send(out.view())) return calls::sent_too_late;
     if (call.is_over()) return call.problem();
     in.clear();
     if (!socket.receive(in, problem)) return problem;
@@ -45,7 +45,7 @@ std::unique_ptr<const ServiceAnswer> ServiceClient::ask(const RateLimitRequest& 
     problem = "the request is larger than 4 MiB";
     return nullptr;
   }
-  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
+  auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return nullptr;
   wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(),
                             timeout_);

@@ -143,7 +143,7 @@ std::string words_of(const Json& answer, bool coloured) {
   return words;
 }
 
-int tell(const Asked& asked, const client::HttpAnswer& answer, bool json, config::CommandIo& io) {
+int tell(const Asked& asked, const calls::HttpAnswer& answer, bool json, config::CommandIo& io) {
   const Json parsed = Json::parse(answer.body, nullptr, false);
   const bool decided = answer.status == 200 || answer.status == 429;
   if (parsed.is_discarded() || !parsed.is_object())
@@ -206,10 +206,10 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
       target->timeout +=
           std::chrono::milliseconds(static_cast<int64_t>((*body)["timeout"].get<double>() * 1000));
   }
-  client::HttpClient client({.host = target->address.host,
-                             .port = target->address.port,
-                             .token = asked.user.empty() ? "" : asked.user + ":" + password,
-                             .timeout = target->timeout});
+  calls::HttpClient client({.host = target->address.host,
+                            .port = target->address.port,
+                            .token = asked.user.empty() ? "" : asked.user + ":" + password,
+                            .timeout = target->timeout});
   const auto result =
       client.ask(asked.verb == "health" ? "GET" : "POST", "/v1/" + asked.verb, text);
   if (!result.answer) return cli::tell_undecided(result.error, options.json, io);

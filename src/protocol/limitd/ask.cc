@@ -159,12 +159,12 @@ std::string known_types(const std::string& host, const config::CommandIo& io) {
   const auto address =
       config::parse_address(admin.empty() ? "127.0.0.1" : admin, config::admin_port, problem);
   if (!address) return "";
-  client::HttpClient::Options options;
+  calls::HttpClient::Options options;
   options.host = address->host;
   options.port = address->port;
   options.timeout = types_timeout;
   options.token = io.environment("SLUICE_ADMIN_TOKEN").value_or("");
-  const auto result = client::HttpClient(std::move(options)).ask("GET", "/v1/rules?limit=1000");
+  const auto result = calls::HttpClient(std::move(options)).ask("GET", "/v1/rules?limit=1000");
   if (!result.answer || result.answer->status != 200) return "";
   const auto json = nlohmann::json::parse(result.answer->body, nullptr, false);
   if (!json.is_object() || !json.contains("rules") || !json["rules"].is_array()) return "";

@@ -70,20 +70,20 @@ LimitdClient::LimitdClient(std::string host, uint16_t port, std::chrono::millise
 
 LimitdResult LimitdClient::ask(const LimitdQuestion& question) const {
   std::string problem, got;
-  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
+  auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
-  if (!socket->send(limitd_request(question))) return failed(client::sent_too_late);
+  if (!socket->send(limitd_request(question))) return failed(calls::sent_too_late);
   while (socket->receive(got, problem)) {
     std::string_view body;
     size_t used = 0;
     const LimitdFrame frame = find_limitd_frame(got, reply_bytes_max, body, used);
-    if (frame == LimitdFrame::bad) return failed(no_reply + client::looks_like(got));
+    if (frame == LimitdFrame::bad) return failed(no_reply + calls::looks_like(got));
     if (frame != LimitdFrame::whole) continue;
     LimitdResult result = limitd_reply(body, question.method);
-    if (!result.answer && result.error == no_reply) result.error += client::looks_like(got);
+    if (!result.answer && result.error == no_reply) result.error += calls::looks_like(got);
     return result;
   }
-  return failed(problem + client::looks_like(got));
+  return failed(problem + calls::looks_like(got));
 }
 
 }  // namespace sluice::limitd

@@ -60,7 +60,7 @@ TEST(LimitdClients, SayWhatIsWrongWithAServer) {
   uint16_t port = 0;
   {
     // To it a frame is a line: the tag of its first field is a line end.
-    client::FakeServer server({"", client::FakeServer::silence});
+    calls::FakeServer server({"", calls::FakeServer::silence});
     port = server.port();
     const LimitdClient client("127.0.0.1", port, std::chrono::milliseconds(500));
     EXPECT_FALSE(client.ask({}).answer);

@@ -46,7 +46,7 @@ TEST(RespValues, AreNotNestedWithoutEnd) {
 }
 
 TEST(RespClients, ReadAReplyToEachCommand) {
-  client::FakeServer server({"+OK\r\n>2\r\n+news\r\n:1\r\n*2\r\n:5\r\n$1\r\nx\r\n"}, "last\r\n");
+  calls::FakeServer server({"+OK\r\n>2\r\n+news\r\n:1\r\n*2\r\n:5\r\n$1\r\nx\r\n"}, "last\r\n");
   std::string problem;
   auto client = RespClient::connect("127.0.0.1", server.port(), 20s, problem);
   ASSERT_TRUE(client) << problem;
@@ -74,8 +74,8 @@ TEST(RespClients, SayWhatIsWrongWithAServer) {
   {
     std::string deep = "*1\r\n";
     for (size_t i = 0; i < resp_depth_max; ++i) deep += "*1\r\n";
-    client::FakeServer server(
-        {"HTTP/1.1 400 Bad Request\r\n\r\n", "+PON", deep + ":1\r\n", client::FakeServer::silence},
+    calls::FakeServer server(
+        {"HTTP/1.1 400 Bad Request\r\n\r\n", "+PON", deep + ":1\r\n", calls::FakeServer::silence},
         "PING\r\n");
     port = server.port();
     EXPECT_EQ(ask(port, 20s),
@@ -154,7 +154,7 @@ class RespAsk : public cli::CommandTest {
   };
   // What is printed where a server answers so to `words`. Standard error is added.
   Said ask(const std::string& reply, cli::Words words, bool as_json = false) {
-    client::FakeServer server({reply}, "k=v\r\n");
+    calls::FakeServer server({reply}, "k=v\r\n");
     words.insert(words.begin(),
                  {"ask", "resp", "--server", "127.0.0.1:" + std::to_string(server.port()),
                   "--timeout", "20000"});

@@ -50,7 +50,7 @@ std::optional<RespValue> resp_value(std::string_view bytes) {
 std::optional<RespClient> RespClient::connect(const std::string& host, uint16_t port,
                                               std::chrono::milliseconds timeout,
                                               std::string& problem) {
-  auto socket = client::Socket::connect(host, port, timeout, problem);
+  auto socket = calls::Socket::connect(host, port, timeout, problem);
   if (!socket) return std::nullopt;
   return RespClient(std::move(*socket), timeout);
 }
@@ -64,7 +64,7 @@ bool RespClient::exchange(std::vector<RespValue>& replies, std::string& problem)
   replies.clear();
   socket_.renew(timeout_);
   if (!socket_.send(out_.view())) {
-    problem = client::sent_too_late;
+    problem = calls::sent_too_late;
     return false;
   }
   out_.clear();
@@ -92,7 +92,7 @@ bool RespClient::read_replies(std::vector<RespValue>& replies, std::string& prob
       continue;
     }
     if (result.found == RespReplyReader::Found::broken) {
-      problem = no_resp_reply + client::looks_like(in);
+      problem = no_resp_reply + calls::looks_like(in);
       return false;
     }
     if (done >= moved_bytes) {

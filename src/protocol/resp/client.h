@@ -54,11 +54,11 @@ class RespClient {
   bool exchange(std::vector<RespValue>& replies, std::string& problem);
 
  private:
-  RespClient(client::Socket socket, std::chrono::milliseconds timeout)
+  RespClient(calls::Socket socket, std::chrono::milliseconds timeout)
       : socket_(std::move(socket)), timeout_(timeout) {}
   bool read_replies(std::vector<RespValue>& replies, std::string& problem);
 
-  client::Socket socket_;
+  calls::Socket socket_;
   std::chrono::milliseconds timeout_;
   base::Buffer out_;
   size_t awaited_ = 0;  // commands in `out_`

@@ -1,0 +1,354 @@
+/// @file
+/// A client of a sluice server for C++ programs, over every protocol that such a server speaks.
+/// C++17 or later; C++20 adds awaitable calls. Link `sluice-client`.
+///
+///     sluice::client client("resp://127.0.0.1:6380");
+///     sluice::client_request request;
+///     request.subject.key = "user:17";
+///     request.subject.limits = {{100, std::chrono::minutes(1)}};
+///     if (client.call(request).is_allowed()) ...
+///
+/// - **Addresses.** `divvy://`, `limitd://`, `ws://` (droplet's protocol), `resp://` or `redis://`,
+///   `http://`, each `SCHEME://[USER:PASSWORD@]HOST[:PORT]`; several hosts are separated by commas.
+///   USER and PASSWORD (resp and http alone) may hold %XX. What each protocol can say is in
+///   docs/client.md; what it cannot is refused by client_errc::bad_request, and nothing is sent.
+/// - **Calls.** A call ends exactly once, with a client_result: by a handler, a future, an awaited
+///   coroutine, or as the value of call(). It is never sent a second time, since a take that is
+///   sent twice may be counted twice. Handlers must not throw.
+/// - **Threads.** Every member may be called by any thread at a time, except for constructors and
+///   the destructor. The client has no thread unless client_options::own_thread asks for one:
+///   calls go on, deadlines pass and handlers run inside poll(). One thread polls at a time, others
+///   wait for it. A handler may call everything of its client but call(), poll(), close() and the
+///   destructor.
+/// - **Foreign loops.** descriptor() is readable whenever poll(0) has something to do.
+/// - **Names.** Host names are looked up by the system's resolver inside poll(), each time that a
+///   connection is opened. Give addresses in digits where poll() must not wait for a name server.
+/// - **When the server is away.** A take or a wait that fails since the server is away, silent,
+/// slow
+///   or out of order (see is_unavailable) is answered as client_options::on_unavailable says, or by
+///   client_options::stand_in. Other calls, and takes where neither is set, end with the error.
+/// - **Bounds.** client_options::pending_max calls are under way at a time; the next one fails with
+///   client_errc::backlog. A reply has at most 16 MiB.
+/// - **Errors.** Values. Constructors throw std::invalid_argument where an address cannot be read,
+///   std::system_error where the system has no descriptor left, and std::runtime_error where
+///   shards are asked for and OpenSSL has no MD5. Allocation may throw std::bad_alloc from any
+///   function.
+/// - **fork().** A child must neither use nor destroy a client of its parent.
+#ifndef SLUICE_CLIENT_H
+#define SLUICE_CLIENT_H
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#if defined(__cpp_impl_coroutine)
+#include <coroutine>
+#endif
+
+#define SLUICE_API __attribute__((visibility("default")))
+
+namespace sluice {
+
+// ---- Requests ----
+
+enum class client_verb : unsigned char {
+  take,   ///< units now, or none: `HIT`, `TAKE`
+  wait,   ///< units once they are there
+  peek,   ///< how a take would end, or how the counter stands; takes nothing: `GET`, a query
+  put,    ///< units back
+  reset,  ///< counters as fresh
+  list,   ///< counters whose keys begin with the subject's key: `STATUS`
+  ping,   ///< is the server there?
+};
+
+/// How a limit that comes with a request counts (docs/algorithms.md).
+enum class client_algorithm : unsigned char {
+  token_bucket,
+  fixed_window,
+  aligned_window,
+  sliding_window,
+  sliding_log,
+  fixed_bucket,  ///< has no window
+};
+
+/// A limit that comes with a request.
+struct client_limit {
+  std::int64_t quota = 0;
+  std::chrono::microseconds window{};
+  client_algorithm algorithm = client_algorithm::token_bucket;
+  std::int64_t burst = 0;  ///< of a token bucket: its size; 0: the quota
+};
+
+struct client_entry {
+  std::string_view key, value;
+};
+
+/// What counters a request is about. Views are read before submit() returns.
+struct client_subject {
+  std::vector<client_entry> entries{};  ///< what the server's rules match
+  std::string_view type{};              ///< limitd: the bucket type
+  std::string_view key{};  ///< limitd: the instance; droplet: the bucket; else with `limits`
+  std::vector<client_limit> limits{};  ///< droplet: at most one for each of its six periods
+};
+
+struct client_request {
+  client_verb verb = client_verb::take;
+  client_subject subject{};
+  /// Where it is not empty: a take (or peek) of these, in place of `subject`: all of them or none.
+  std::vector<client_subject> several{};
+  bool each = false;  ///< of several: each by itself
+  /// Units. None: 1; a put of limitd's protocol without it fills the bucket. 0 and below have the
+  /// meaning that the protocol gives them.
+  std::optional<std::int64_t> n{};
+  bool all = false;          ///< of a put: all units, whatever `n`
+  bool reset_first = false;  ///< droplet: forget the bucket first
+  /// Of a wait over resp and http: how long the server waits at most. 0: resp for ever, http as
+  /// long as the server likes.
+  std::chrono::microseconds wait_for{};
+  /// limitd's put: do not answer. The call ends when the request is on its way to the socket.
+  bool no_answer = false;
+};
+
+// ---- Results ----
+
+enum class client_errc : unsigned char {
+  none,
+  bad_request,   ///< the protocol cannot say it, or the call's bounds are wrong; nothing was sent
+  unavailable,   ///< not connected, or the server says that it cannot decide now
+  disconnected,  ///< the connection was lost after the request was sent: it may have been counted
+  timeout,       ///< no reply in time: it may have been counted
+  backlog,       ///< client_options::pending_max calls are under way; nothing was sent
+  bad_reply,     ///< the server answered what the protocol does not have
+  refused,       ///< the server answered with an error of its own: client_result::text
+  no_rule,       ///< no rule or bucket type of the server applies to the subject
+  cancelled,     ///< by cancel(); it may have been counted
+  closed,        ///< the client was closed
+};
+
+/// Is it an error that means "the server is away"? unavailable, disconnected, timeout, backlog and
+/// bad_reply are.
+constexpr bool is_unavailable(client_errc error) {
+  return error == client_errc::unavailable || error == client_errc::disconnected ||
+         error == client_errc::timeout || error == client_errc::backlog ||
+         error == client_errc::bad_reply;
+}
+
+/// "There is no such moment": no wait helps, or a counter never resets.
+inline constexpr std::chrono::microseconds client_never = std::chrono::microseconds::max();
+
+/// A counter, or one of several subjects, or a period of droplet's.
+struct client_level {
+  std::string name{};  ///< limitd's list: the instance; droplet: "ls", "lm", ...; else the rule
+  bool allowed = false;
+  bool decided = true;  ///< false: no rule applies to this subject of several
+  std::optional<std::int64_t> limit{}, remaining{};
+  std::optional<std::chrono::microseconds> retry_after{}, reset_after{};
+  std::optional<std::int64_t> reset_at{};  ///< limitd: UNIX seconds when it is full again
+};
+
+enum class client_origin : unsigned char {
+  server,
+  stand_in,        ///< client_options::stand_in answered
+  on_unavailable,  ///< client_options::on_unavailable answered
+};
+
+/// How a call ended. What the protocol does not tell is empty.
+struct client_result {
+  client_errc error = client_errc::none;
+  client_origin origin = client_origin::server;
+  bool allowed = false;  ///< of a take, a wait and a peek; false with an error
+  bool delayed = false;  ///< of a wait: the units were not there at once
+  std::optional<std::int64_t> limit{}, remaining{};
+  std::optional<std::chrono::microseconds> retry_after{}, reset_after{}, waited{};
+  std::optional<std::int64_t> reset_at{};  ///< limitd: UNIX seconds when it is full again
+  std::optional<std::int64_t> counters{};  ///< of a reset: how many were not fresh
+  std::string rule{};                      ///< that decided, where the protocol tells
+  std::string text{};                      ///< with an error: what is wrong, for people
+  std::vector<client_level> levels{};      ///< of several, of a list, of droplet's periods
+  std::size_t missing_hosts = 0;           ///< of a list over shards: those that did not answer
+
+  bool is_allowed() const { return error == client_errc::none && allowed; }
+};
+
+using client_handler = std::function<void(client_result&&)>;
+
+/// Names a call that is under way. 0 names none.
+using client_call_id = std::uint64_t;
+
+// ---- Options ----
+
+/// What decides where the server does not. Implementations are called by the polling thread (or by
+/// call()'s), one call at a time, and must not call the client.
+class SLUICE_API client_stand_in {
+ public:
+  virtual ~client_stand_in();
+  /// The result of a take or a wait that failed with `error`. A stand-in must grant its share of
+  /// the limit alone: of N clients with one stand-in each, a quota of Q is kept where each grants
+  /// at most Q / N of it.
+  virtual client_result decide(const client_request& request, client_errc error) = 0;
+};
+
+/// What happened to a call, when it has ended.
+struct client_call_report {
+  client_verb verb;
+  client_errc error;  ///< before on_unavailable and the stand-in
+  client_origin origin;
+  bool allowed;
+  std::chrono::microseconds took;  ///< from submit() to its end
+};
+
+struct client_connection_report {
+  enum class event : unsigned char {
+    connected,
+    attempt_failed,
+    disconnected,
+    gave_up,  ///< no further attempt by itself; droplet: the client is dead
+  };
+  event what;
+  std::string host;  ///< "127.0.0.1:8321"
+  std::string text;  ///< why; empty of `connected`
+};
+
+enum class client_policy : unsigned char { error, allow, deny };
+
+struct client_options {
+  /// A call's time from submit() to its end. None: 1 s of divvy, 500 ms of limitd (a wait: none),
+  /// 5 s else (a wait of resp and http: `wait_for` beside that; for ever if `wait_for` is 0 and the
+  /// protocol is resp).
+  std::optional<std::chrono::microseconds> timeout{};
+  std::size_t connections = 1;  ///< to each host, 1 to 64
+  std::size_t pending_max = 0;  ///< calls under way; 0: 100 of divvy, else 1,000,000
+  std::size_t waits_max = 64;  ///< resp and http: waits at a time, each has a connection of its own
+  /// limitd: hosts are shards. A key belongs to one of them, by limitd-client's ring. Else several
+  /// hosts are in order of preference: the first that is connected is asked.
+  bool shard = false;
+  client_policy on_unavailable = client_policy::error;
+  std::shared_ptr<client_stand_in> stand_in{};  ///< goes before on_unavailable
+  /// A connection that answers in order is given up when its oldest request has timed out and
+  /// nothing has come for so long. 0: never.
+  std::chrono::microseconds stalled_after = std::chrono::seconds(10);
+  /// The client polls on a thread of its own, on which handlers run.
+  bool own_thread = false;
+  /// Called by the polling thread, without a lock of the client's.
+  std::function<void(const client_call_report&)> on_call{};
+  std::function<void(const client_connection_report&)> on_connection{};
+};
+
+struct client_call_options {
+  std::optional<std::chrono::microseconds> timeout{};  ///< in place of client_options::timeout
+};
+
+// ---- Callers ----
+
+/// What can be asked: a client, or in tests a mock_client (sluice/client_mock.h).
+class SLUICE_API client_interface {
+ public:
+  virtual ~client_interface();
+
+  /// Begins a call. `handler` is called once, by poll(), never by submit() itself.
+  virtual client_call_id submit(const client_request& request, client_handler handler,
+                                const client_call_options& options) = 0;
+  client_call_id submit(const client_request& request, client_handler handler) {
+    return submit(request, std::move(handler), client_call_options{});
+  }
+  /// Ends a call with client_errc::cancelled. False: it has ended, or it is a list or a ping over
+  /// shards, which end by their deadlines. A wait of resp and http then takes nothing; any other
+  /// request may have been counted.
+  virtual bool cancel(client_call_id call) = 0;
+  /// Does what there is to do, and waits up to `timeout` until there is something; less than 0:
+  /// without end. Returns how many handlers it called. Of a client with a thread of its own it does
+  /// nothing.
+  virtual std::size_t poll(std::chrono::milliseconds timeout) = 0;
+
+  /// The result as a future. Somebody must poll.
+  std::future<client_result> ask(const client_request& request,
+                                 const client_call_options& options = {});
+  /// Asks, and polls until the call has ended. Blocks the calling thread.
+  client_result call(const client_request& request, const client_call_options& options = {});
+
+#if defined(__cpp_impl_coroutine)
+  class awaitable;
+  /// `client_result result = co_await client.async(request)`. The coroutine goes on inside poll().
+  /// `request` must live until it does.
+  awaitable async(const client_request& request, const client_call_options& options = {});
+#endif
+
+ protected:
+  client_interface() = default;
+  client_interface(const client_interface&) = default;
+  client_interface& operator=(const client_interface&) = default;
+  /// Polls until the future is ready.
+  virtual void await(std::future<client_result>& future);
+};
+
+class SLUICE_API client final : public client_interface {
+ public:
+  explicit client(std::string_view address, client_options options = {});
+  /// Ends all calls with client_errc::closed; their handlers run here.
+  ~client() override;
+  client(const client&) = delete;
+  client& operator=(const client&) = delete;
+
+  using client_interface::submit;
+  client_call_id submit(const client_request& request, client_handler handler,
+                        const client_call_options& options) override;
+  bool cancel(client_call_id call) override;
+  std::size_t poll(std::chrono::milliseconds timeout) override;
+  /// Readable when poll(0) has something to do. Belongs to the client.
+  int descriptor() const;
+  /// As the destructor. Later calls end with client_errc::closed. From no handler.
+  void close();
+
+  std::size_t pending() const;      ///< calls under way, those included that only hold a place
+  bool is_connected() const;        ///< is a connection to a host ready?
+  std::size_t connections() const;  ///< that are ready
+
+ private:
+  void await(std::future<client_result>& future) override;
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+#if defined(__cpp_impl_coroutine)
+class client_interface::awaitable {
+ public:
+  awaitable(client_interface& caller, const client_request& request,
+            const client_call_options& options)
+      : caller_(caller), request_(request), options_(options) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    // Another thread may resume the coroutine before submit() has returned: nothing follows it.
+    caller_.submit(
+        request_,
+        [this, handle](client_result&& result) {
+          result_ = std::move(result);
+          handle.resume();
+        },
+        options_);
+  }
+  client_result await_resume() { return std::move(result_); }
+
+ private:
+  client_interface& caller_;
+  const client_request& request_;
+  const client_call_options options_;
+  client_result result_;
+};
+
+inline client_interface::awaitable client_interface::async(const client_request& request,
+                                                           const client_call_options& options) {
+  return {*this, request, options};
+}
+#endif
+
+}  // namespace sluice
+
+#endif

@@ -1,0 +1,408 @@
+#include "client/core.h"
+
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "testing/client_world.h"
+
+namespace sluice::calls {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A protocol of tests: `KEY ID` and LF in, `ID NUMBER` and LF out. By its id or in order.
+class LineCodec final : public Codec {
+ public:
+  explicit LineCodec(bool in_order) : in_order_(in_order) {}
+  CodecRead read(std::string_view in, Replies& replies, base::Buffer&) override {
+    size_t done = 0;
+    for (size_t end = in.find('\n'); end != in.npos; end = in.find('\n', done)) {
+      const std::string_view line = in.substr(done, end - done);
+      done = end + 1;
+      uint64_t id = 0;
+      int64_t number = 0;
+      const auto rest = std::from_chars(line.data(), line.data() + line.size(), id).ptr;
+      const auto last = line.data() + line.size();
+      if (rest == last || std::from_chars(rest + 1, last, number).ptr != last)
+        return {done, client_errc::bad_reply, "garbage"};
+      client_result result;
+      result.allowed = true;
+      result.remaining = number;
+      if (in_order_) {
+        if (replies.oldest() == nullptr) return {done, client_errc::bad_reply, "unasked"};
+        replies.answer_oldest(std::move(result));
+      } else if (replies.find(id) != nullptr) {
+        replies.answer(id, std::move(result));
+      }
+    }
+    return {done, client_errc::none, {}};
+  }
+
+ private:
+  const bool in_order_;
+};
+
+bool encode_line(const client_request& request, EncodeContext& context, base::Buffer& out,
+                 std::string& problem) {
+  if (request.subject.key.empty()) {
+    problem = "no key";
+    return false;
+  }
+  out.append(request.subject.key);
+  out.append(" " + std::to_string(context.id) + "\n");
+  return true;
+}
+
+Dialect line_dialect(bool in_order) {
+  Dialect dialect;
+  dialect.timeout = base::seconds(1);
+  dialect.pending_max = 50;
+  dialect.in_order = in_order;
+  dialect.reconnect.first = base::milliseconds(100);
+  dialect.away = {.queue_while_waiting = true, .keep_on_failed_attempt = true};
+  dialect.make_codec = in_order
+      ? [](const Target&) -> std::unique_ptr<Codec> { return std::make_unique<LineCodec>(true); }
+  : [](const Target&) -> std::unique_ptr<Codec> { return std::make_unique<LineCodec>(false); };
+  dialect.encode = encode_line;
+  return dialect;
+}
+
+const Dialect ordered = line_dialect(true), by_id = line_dialect(false);
+
+client_request asks(std::string_view key) {
+  client_request request;
+  request.subject.key = key;
+  return request;
+}
+
+// The ids of the requests that were sent, by their keys.
+std::vector<std::pair<std::string, uint64_t>> lines_of(std::string_view text) {
+  std::vector<std::pair<std::string, uint64_t>> lines;
+  while (!text.empty()) {
+    const size_t blank = text.find(' '), end = text.find('\n');
+    uint64_t id = 0;
+    std::from_chars(text.data() + blank + 1, text.data() + end, id);
+    lines.emplace_back(text.substr(0, blank), id);
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+TEST(ClientCore, RequestsThatWaitForTheConnectionLeaveTogether) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a");
+  world.submit(asks("b"), "b");
+  EXPECT_EQ(world.take_sent(0), "");
+  world.accept(0);
+  ASSERT_EQ(lines_of(world.take_sent(0)).size(), 2u);
+  world.receive(0, "1 7\n1 ");
+  EXPECT_EQ(world.results["a"].remaining, 7);
+  EXPECT_EQ(world.ended.count("b"), 0u);
+  world.receive(0, "8\n");
+  EXPECT_EQ(world.results["b"].remaining, 8);
+  EXPECT_EQ(world.core.pending(), 0u);
+}
+
+TEST(ClientCore, WhatHasTimedOutBeforeTheConnectionIsNotSent) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a", {.timeout = 100ms});
+  world.submit(asks("b"), "b");
+  world.advance(base::milliseconds(100));
+  EXPECT_EQ(world.results["a"].error, client_errc::timeout);
+  world.accept(0);
+  const auto lines = lines_of(world.take_sent(0));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].first, "b");
+  world.receive(0, "1 5\n");
+  EXPECT_EQ(world.results["b"].remaining, 5);
+}
+
+TEST(ClientCore, ACallThatHasTimedOutKeepsItsPlaceInOrder) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a", {.timeout = 100ms});
+  world.submit(asks("b"), "b");
+  world.accept(0);
+  world.advance(base::milliseconds(200));
+  EXPECT_EQ(world.results["a"].error, client_errc::timeout);
+  EXPECT_EQ(world.core.pending(), 2u);
+  world.receive(0, "1 1\n");
+  EXPECT_EQ(world.ended.count("b"), 0u);
+  world.receive(0, "2 2\n");
+  EXPECT_EQ(world.results["b"].remaining, 2);
+}
+
+TEST(ClientCore, ALostConnectionFailsWhatWasSent) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a");
+  world.accept(0);
+  world.fail(0, "reset");
+  EXPECT_EQ(world.results["a"].error, client_errc::disconnected);
+  EXPECT_EQ(world.results["a"].text, "reset");
+  world.submit(asks("b"), "b");
+  world.advance(base::milliseconds(100));
+  world.accept(0);
+  world.receive(0, "1 2\n");
+  EXPECT_EQ(world.results["b"].remaining, 2);
+  EXPECT_EQ(world.ended["a"], 1);
+}
+
+TEST(ClientCore, AReplyThatNothingAskedForEndsTheConnection) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a");
+  world.accept(0);
+  world.receive(0, "1 1\n1 1\n");
+  EXPECT_EQ(world.results["a"].remaining, 1);
+  EXPECT_EQ(world.closed[0], 1);
+}
+
+TEST(ClientCore, GarbageFailsWhatIsUnderWay) {
+  for (const Dialect* dialect : {&ordered, &by_id}) {
+    ClientWorld world(*dialect);
+    world.submit(asks("a"), "a");
+    world.accept(0);
+    world.receive(0, "what?\n");
+    EXPECT_EQ(world.results["a"].error, client_errc::bad_reply);
+    EXPECT_EQ(world.closed[0], 1);
+  }
+}
+
+TEST(ClientCore, RepliesThatComeTwiceAreDroppedByTheirIds) {
+  ClientWorld world(by_id);
+  world.submit(asks("a"), "a");
+  world.submit(asks("b"), "b");
+  world.accept(0);
+  const auto lines = lines_of(world.take_sent(0));
+  ASSERT_EQ(lines.size(), 2u);
+  const std::string second = std::to_string(lines[1].second);
+  world.receive(0, second + " 9\n" + second + " 9\n");
+  EXPECT_EQ(world.results["b"].remaining, 9);
+  EXPECT_EQ(world.closed.count(0), 0u);
+  world.submit(asks("c"), "c");
+  world.receive(0, second + " 9\n");  // of a call that has ended, whose place is used again
+  EXPECT_EQ(world.ended.count("c"), 0u);
+  world.receive(0, std::to_string(lines[0].second) + " 3\n");
+  EXPECT_EQ(world.results["a"].remaining, 3);
+}
+
+TEST(ClientCore, PastTheBoundACallFailsAtOnce) {
+  client_options options;
+  options.pending_max = 2;
+  ClientWorld world(ordered, 1, options);
+  for (const char* name : {"a", "b", "c"}) world.submit(asks(name), name);
+  EXPECT_EQ(world.results["c"].error, client_errc::backlog);
+  EXPECT_EQ(world.ended.count("a"), 0u);
+}
+
+TEST(ClientCore, WhatCannotBeSaidIsNotSent) {
+  ClientWorld world(ordered);
+  world.submit(asks(""), "a");
+  EXPECT_EQ(world.results["a"].error, client_errc::bad_request);
+  EXPECT_EQ(world.core.pending(), 0u);
+}
+
+TEST(ClientCore, TheCallersChoiceHoldsWhileTheServerIsAway) {
+  for (const client_policy policy : {client_policy::allow, client_policy::deny}) {
+    client_options options;
+    options.on_unavailable = policy;
+    ClientWorld world(ordered, 1, options);
+    world.submit(asks("a"), "a");
+    client_request peek = asks("b");
+    peek.verb = client_verb::peek;
+    world.submit(peek, "b");
+    world.advance(base::seconds(1));
+    EXPECT_EQ(world.results["a"].error, client_errc::none);
+    EXPECT_EQ(world.results["a"].origin, client_origin::on_unavailable);
+    EXPECT_EQ(world.results["a"].allowed, policy == client_policy::allow);
+    EXPECT_EQ(world.results["b"].error, client_errc::timeout);
+  }
+}
+
+TEST(ClientCore, AServerThatHasStoppedAnsweringIsLeft) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a");
+  world.accept(0);
+  world.advance(base::milliseconds(9'999));
+  EXPECT_EQ(world.closed.count(0), 0u);
+  world.advance(base::milliseconds(1));
+  EXPECT_EQ(world.closed[0], 1);
+  EXPECT_EQ(world.core.pending(), 0u);
+}
+
+TEST(ClientCore, ATryThatTakesTooLongHasFailed) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a");
+  world.advance(base::seconds(10));
+  EXPECT_EQ(world.closed[0], 1);
+  world.advance(base::milliseconds(100));
+  EXPECT_EQ(world.tries.size(), 2u);
+}
+
+TEST(ClientCore, TheFirstHostThatIsConnectedIsAsked) {
+  ClientWorld world(ordered, 3);
+  world.submit(asks("a"), "a");
+  world.fail(0);
+  world.accept(1);
+  world.accept(2);
+  world.submit(asks("b"), "b");
+  EXPECT_EQ(lines_of(world.take_sent(1)).size(), 1u);
+  world.advance(base::milliseconds(100));
+  world.accept(0);
+  EXPECT_EQ(lines_of(world.take_sent(0)).size(), 1u);  // `a`, which has waited
+  world.submit(asks("c"), "c");
+  EXPECT_EQ(lines_of(world.take_sent(0)).size(), 1u);
+}
+
+TEST(ClientCore, SeveralConnectionsShareTheCalls) {
+  client_options options;
+  options.connections = 2;
+  ClientWorld world(ordered, 1, options);
+  world.submit(asks("x"), "x");
+  world.accept(0);
+  world.accept(1);
+  for (const char* name : {"a", "b", "c", "d"}) world.submit(asks(name), name);
+  EXPECT_EQ(lines_of(world.take_sent(0)).size() + lines_of(world.take_sent(1)).size(), 5u);
+  world.receive(0, "1 1\n2 2\n");
+  world.receive(1, "1 1\n2 2\n");
+  EXPECT_EQ(world.core.pending(), 1u);
+}
+
+TEST(ClientCore, ClosingEndsEveryCallOnce) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a");
+  world.accept(0);
+  world.submit(asks("b"), "b");
+  world.core.close(world.now);
+  world.settle();
+  world.submit(asks("c"), "c");
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_EQ(world.results[name].error, client_errc::closed);
+    EXPECT_EQ(world.ended[name], 1);
+  }
+}
+
+// ---- Random sequences against a model of the server ----
+
+// What a server has got and not answered. It answers a request by the number that is its key.
+struct Peer {
+  std::deque<std::pair<std::string, uint64_t>> requests;
+};
+
+class RandomRun {
+ public:
+  RandomRun(const Dialect& dialect, uint32_t seed)
+      : dice_(seed), in_order_(dialect.in_order), world_(dialect, 2, options()) {}
+
+  void run() {
+    for (int step = 0; step < 400; ++step) {
+      act();
+      collect();
+      ASSERT_LE(world_.core.pending(), 50u);
+    }
+    // All that is left ends by its deadline.
+    world_.advance(base::seconds(30));
+    for (int i = 0; i < asked_; ++i) {
+      const std::string name = std::to_string(i);
+      ASSERT_EQ(world_.ended[name], 1) << name;
+      const client_result& result = world_.results[name];
+      if (result.error == client_errc::none) {
+        ASSERT_EQ(result.remaining, i);
+        ++answered_;
+      }
+      ASSERT_EQ(cancelled_.count(name) > 0, result.error == client_errc::cancelled) << name;
+    }
+    EXPECT_GT(answered_, 0);
+  }
+
+ private:
+  static client_options options() {
+    client_options made;
+    made.connections = 2;
+    return made;
+  }
+  uint32_t dice(uint32_t sides) { return static_cast<uint32_t>(dice_() % sides); }
+
+  void collect() {
+    for (uint32_t link = 0; link < 4; ++link) {
+      if (world_.core.phase(link) != Link::Phase::ready) peers_[link].requests.clear();
+      for (const auto& line : lines_of(world_.take_sent(link)))
+        peers_[link].requests.push_back(line);
+    }
+  }
+
+  void answer(uint32_t link) {
+    Peer& peer = peers_[link];
+    if (peer.requests.empty() || world_.core.phase(link) != Link::Phase::ready) return;
+    const size_t at = in_order_ ? 0 : dice(static_cast<uint32_t>(peer.requests.size()));
+    const auto [key, id] = peer.requests[at];
+    peer.requests.erase(peer.requests.begin() + static_cast<ptrdiff_t>(at));
+    const std::string line = std::to_string(id) + " " + key + "\n";
+    const size_t cut = dice(static_cast<uint32_t>(line.size()));
+    if (cut > 0) world_.receive(link, line.substr(0, cut));
+    world_.receive(link, line.substr(cut));
+    if (!in_order_ && dice(4) == 0) world_.receive(link, line);
+  }
+
+  void act() {
+    const uint32_t link = dice(4);
+    switch (dice(10)) {
+      case 0:
+      case 1:
+      case 2: {
+        const std::string name = std::to_string(asked_++);
+        const auto timeout = std::chrono::milliseconds(1 + dice(500));
+        ids_.push_back(world_.submit(asks(name), name, {.timeout = timeout}));
+        break;
+      }
+      case 3:
+        if (!ids_.empty()) cancel(dice(static_cast<uint32_t>(ids_.size())));
+        break;
+      case 4:
+        world_.advance(base::milliseconds(dice(60)));
+        break;
+      case 5:
+        if (dice(3) == 0) world_.fail(link);
+        break;
+      case 6:
+        world_.accept(link);
+        break;
+      default:
+        answer(link);
+    }
+  }
+  void cancel(uint32_t which) {
+    const std::string name = std::to_string(which);
+    const bool is_under_way = world_.ended.count(name) == 0;
+    const bool done = world_.cancel(ids_[which]);
+    EXPECT_EQ(done, is_under_way) << name;
+    if (done) cancelled_.insert(name);
+  }
+
+  std::mt19937 dice_;
+  const bool in_order_;
+  ClientWorld world_;
+  std::map<uint32_t, Peer> peers_;
+  std::vector<client_call_id> ids_;
+  std::set<std::string> cancelled_;
+  int asked_ = 0, answered_ = 0;
+};
+
+TEST(ClientCore, EveryCallEndsOnceAndIsNeverGivenAnothersReply) {
+  for (uint32_t seed = 0; seed < 300; ++seed)
+    for (const Dialect* dialect : {&ordered, &by_id}) {
+      SCOPED_TRACE(seed);
+      RandomRun run(*dialect, seed);
+      run.run();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace sluice::calls

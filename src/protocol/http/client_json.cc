@@ -1,0 +1,267 @@
+#include "protocol/http/client_json.h"
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "client/seconds_text.h"
+#include "wire/json.h"
+
+namespace sluice::http {
+namespace client_json {
+namespace {
+
+using wire::Json;
+
+// ---- Requests ----
+
+void append_text(std::string_view text, std::string& out) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += "\\u00";
+      out += hex[static_cast<unsigned char>(c) >> 4];
+      out += hex[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+void append_number(int64_t number, std::string& out) {
+  char digits[20];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+void append_seconds(std::chrono::microseconds length, std::string& out) {
+  char text[calls::seconds_text_bytes_max];
+  out.append(text, calls::write_seconds(length, text));
+}
+
+constexpr std::string_view algorithm_names[] = {"token_bucket",   "fixed_window", "aligned_window",
+                                                "sliding_window", "sliding_log",  "fixed_bucket"};
+
+void append_limit(const client_limit& limit, std::string& out) {
+  out += "{\"quota\": ";
+  append_number(limit.quota, out);
+  if (limit.algorithm != client_algorithm::fixed_bucket) {
+    out += ", \"window\": ";
+    append_seconds(limit.window, out);
+  }
+  out += ", \"algorithm\": ";
+  append_text(algorithm_names[static_cast<size_t>(limit.algorithm)], out);
+  if (limit.burst > 0) {
+    out += ", \"burst\": ";
+    append_number(limit.burst, out);
+  }
+  out += '}';
+}
+
+std::string problem_of(const client_subject& subject) {
+  if (!subject.type.empty()) return "a type belongs to limitd's protocol";
+  if (subject.entries.empty() && subject.limits.empty())
+    return "the subject must have entries, or a key with limits";
+  if (!subject.entries.empty() && (!subject.limits.empty() || !subject.key.empty()))
+    return "the subject must have entries or a key with limits, and not both";
+  for (const client_limit& limit : subject.limits)
+    if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
+      return "a limit's quota must be 1 or more, its window and burst 0 or more";
+  return "";
+}
+
+// Its members, without braces.
+void append_subject(const client_subject& subject, std::string& out) {
+  const char* between = "";
+  if (!subject.entries.empty()) {
+    out += "\"entries\": {";
+    for (const client_entry& entry : subject.entries) {
+      out += between;
+      append_text(entry.key, out);
+      out += ": ";
+      append_text(entry.value, out);
+      between = ", ";
+    }
+    out += '}';
+    return;
+  }
+  out += "\"key\": ";
+  append_text(subject.key, out);
+  out += ", \"limits\": [";
+  for (const client_limit& limit : subject.limits) {
+    out += between;
+    append_limit(limit, out);
+    between = ", ";
+  }
+  out += ']';
+}
+
+void append_takes(const client_request& request, std::string& out) {
+  out += "\"takes\": [";
+  const char* between = "{";
+  for (const client_subject& subject : request.several) {
+    out += between;
+    append_subject(subject, out);
+    if (request.n) {
+      out += ", \"n\": ";
+      append_number(*request.n, out);
+    }
+    out += '}';
+    between = ", {";
+  }
+  out += request.each ? "], \"mode\": \"each\"" : "]";
+}
+
+// ---- Answers ----
+
+std::optional<std::chrono::microseconds> length_in(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  if (at == object.end()) return std::nullopt;
+  if (at->is_null()) return client_never;
+  if (!at->is_number()) return std::nullopt;
+  const double us = at->get<double>() * 1e6;
+  if (us >= 9.2e18 || us < 0) return client_never;
+  return std::chrono::microseconds(std::llround(us));
+}
+
+std::optional<int64_t> number_in(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  if (at == object.end() || !at->is_number_integer()) return std::nullopt;
+  return at->get<int64_t>();
+}
+
+std::string text_in(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+template <class To>
+bool read_decision(const Json& object, To& to) {
+  const auto allowed = object.find("allowed");
+  if (allowed == object.end() || !allowed->is_boolean()) return false;
+  to.allowed = allowed->template get<bool>();
+  to.limit = number_in(object, "limit");
+  to.remaining = number_in(object, "remaining");
+  to.retry_after = length_in(object, "retry_after");
+  to.reset_after = length_in(object, "reset_after");
+  return true;
+}
+
+bool read_takes(const Json& object, size_t count, client_result& result) {
+  const auto allowed = object.find("allowed");
+  const auto takes = object.find("takes");
+  if (allowed == object.end() || !allowed->is_boolean() || takes == object.end() ||
+      !takes->is_array() || takes->size() != count)
+    return false;
+  result.allowed = allowed->get<bool>();
+  for (const Json& take : *takes) {
+    client_level& level = result.levels.emplace_back();
+    if (!take.is_object()) return false;
+    level.decided = take.find("error") == take.end();
+    if (level.decided && !read_decision(take, level)) return false;
+    level.name = text_in(take, "rule");
+  }
+  return true;
+}
+
+client_result failed(client_errc error, std::string text) {
+  client_result result;
+  result.error = error;
+  result.text = std::move(text);
+  return result;
+}
+
+bool read_good(const Json& object, const calls::Expected& expected, client_result& result) {
+  switch (expected.verb) {
+    case client_verb::take:
+    case client_verb::peek:
+    case client_verb::wait:
+      if (expected.several > 0) return read_takes(object, expected.several, result);
+      result.rule = text_in(object, "rule");
+      if (const auto waited = length_in(object, "waited")) {
+        result.waited = waited;
+        result.delayed = waited->count() > 0;
+      }
+      return read_decision(object, result);
+    case client_verb::put:
+      result.remaining = number_in(object, "remaining");
+      result.limit = number_in(object, "limit");
+      return result.remaining.has_value();
+    case client_verb::reset:
+      result.counters = number_in(object, "reset");
+      return result.counters.has_value();
+    case client_verb::ping:
+      return text_in(object, "status") == "ok";
+    case client_verb::list:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+}  // namespace client_json
+
+bool append_client_body(const client_request& request, std::string& out, std::string& problem) {
+  using namespace client_json;
+  if (request.verb == client_verb::list) problem = "counters cannot be listed over this protocol";
+  if (!request.several.empty() && request.verb != client_verb::take &&
+      request.verb != client_verb::peek)
+    problem = "only takes and peeks may have several subjects";
+  if (request.wait_for.count() < 0) problem = "wait_for must be 0 or more";
+  for (const client_subject& subject : request.several)
+    if (problem.empty()) problem = problem_of(subject);
+  if (problem.empty() && request.several.empty()) problem = problem_of(request.subject);
+  if (!problem.empty()) return false;
+  out += '{';
+  if (request.several.empty()) {
+    append_subject(request.subject, out);
+    if (request.verb == client_verb::put && request.all) {
+      out += ", \"all\": true";
+    } else if (request.n && request.verb != client_verb::reset) {
+      out += ", \"n\": ";
+      append_number(*request.n, out);
+    }
+    if (request.verb == client_verb::wait && request.wait_for.count() > 0) {
+      out += ", \"timeout\": ";
+      append_seconds(request.wait_for, out);
+    }
+  } else {
+    append_takes(request, out);
+  }
+  out += '}';
+  return true;
+}
+
+client_result read_client_answer(unsigned status, std::string_view body,
+                                 const calls::Expected& expected) {
+  using namespace client_json;
+  Json object;
+  if (wire::is_bounded(body)) object = Json::parse(body, nullptr, false);
+  const std::string words = "status " + std::to_string(status);
+  if (!object.is_object()) {
+    const bool is_away = status >= 500;
+    return failed(is_away ? client_errc::unavailable : client_errc::bad_reply,
+                  words + ", and its body is not a JSON object");
+  }
+  if (status == 200 || status == 429) {
+    client_result result;
+    if (read_good(object, expected, result)) return result;
+    if (status == 200) return failed(client_errc::bad_reply, "the answer is to another request");
+  }
+  const std::string detail = text_in(object, "detail");
+  const std::string text = detail.empty() ? words : detail;
+  if (status == 408 && expected.verb == client_verb::wait) {
+    client_result result;
+    result.text = text;
+    return result;
+  }
+  if (status == 404) return failed(client_errc::no_rule, text);
+  return failed(status >= 500 ? client_errc::unavailable : client_errc::refused, text);
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,22 @@
+// Any bytes of a server give the client the same answers, or the same problem, in one piece and in
+// pieces. The first byte says how they are cut.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "testing/client_codec_check.h"
+
+namespace sluice::limitd {
+extern const calls::Dialect client_dialect;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using sluice::client_verb;
+  const std::vector<sluice::calls::Expected> expected = {
+      {client_verb::take}, {client_verb::wait}, {client_verb::put}, {client_verb::peek},
+      {client_verb::list}, {client_verb::ping}, {client_verb::take}};
+  if (!sluice::calls::reads_alike(sluice::limitd::client_dialect, data, size, expected))
+    std::abort();
+  return 0;
+}

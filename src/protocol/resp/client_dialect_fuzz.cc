@@ -1,0 +1,21 @@
+// Any bytes of a server give the client the same answers, or the same problem, in one piece and in
+// pieces. The first byte says how they are cut.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "testing/client_codec_check.h"
+
+namespace sluice::resp {
+extern const calls::Dialect client_dialect;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using sluice::client_verb;
+  const std::vector<sluice::calls::Expected> expected = {
+      {client_verb::take}, {client_verb::wait},           {client_verb::put}, {client_verb::reset},
+      {client_verb::ping}, {client_verb::take, false, 2}, {client_verb::peek}};
+  if (!sluice::calls::reads_alike(sluice::resp::client_dialect, data, size, expected)) std::abort();
+  return 0;
+}

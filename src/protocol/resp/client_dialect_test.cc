@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "testing/client_world.h"
+
+namespace sluice::resp {
+extern const calls::Dialect client_dialect;
+
+namespace client_dialect_test {
+namespace {
+
+using calls::ClientWorld;
+using namespace std::chrono_literals;
+
+// Words as they are typed, from a command's array.
+std::string typed(std::string_view command) {
+  std::string words;
+  for (size_t at = command.find('$'); at != command.npos; at = command.find('$', at)) {
+    const size_t begin = command.find("\r\n", at) + 2;
+    const size_t end = command.find("\r\n", begin);
+    words.append(words.empty() ? "" : " ").append(command.substr(begin, end - begin));
+    at = end;
+  }
+  return words;
+}
+
+client_request keyed(client_verb verb) {
+  client_request request;
+  request.verb = verb;
+  request.subject.key = "user:17";
+  request.subject.limits = {{100, 1500ms}};
+  return request;
+}
+
+class RespClientDialect : public testing::Test {
+ protected:
+  RespClientDialect() {
+    world_.submit(keyed(client_verb::ping), "first");
+    world_.accept(0);
+    world_.take_sent(0);
+    world_.receive(0, "+PONG\r\n");
+  }
+  std::string said(const client_request& request) {
+    world_.submit(request, "call");
+    std::string sent;
+    for (uint32_t link = 0; link < world_.core.link_count(); ++link) {
+      if (world_.core.phase(link) == calls::Link::Phase::connecting) world_.accept(link);
+      sent += world_.take_sent(link);
+    }
+    return typed(sent);
+  }
+  ClientWorld world_{client_dialect};
+};
+
+TEST_F(RespClientDialect, CommandsAreThoseOfTheManual) {
+  client_request request = keyed(client_verb::take);
+  EXPECT_EQ(said(request), "SLUICE.TAKE KEY user:17 LIMIT 100 1.5 WITHNAME");
+  request.n = 3;
+  request.subject.limits = {{5, 1h, client_algorithm::fixed_window},
+                            {7, 60s, client_algorithm::token_bucket, 9}};
+  EXPECT_EQ(said(request),
+            "SLUICE.TAKE KEY user:17 LIMIT 5 3600 ALGORITHM fixed_window LIMIT 7 60 BURST 9 N 3 "
+            "WITHNAME");
+  EXPECT_EQ(said(keyed(client_verb::peek)), "SLUICE.PEEK KEY user:17 LIMIT 100 1.5 WITHNAME");
+  request = keyed(client_verb::put);
+  request.all = true;
+  EXPECT_EQ(said(request), "SLUICE.PUT KEY user:17 LIMIT 100 1.5 ALL");
+  EXPECT_EQ(said(keyed(client_verb::reset)), "SLUICE.RESET KEY user:17 LIMIT 100 1.5");
+  request = keyed(client_verb::wait);
+  request.wait_for = 250us;
+  EXPECT_EQ(said(request), "SLUICE.WAIT 0.00025 KEY user:17 LIMIT 100 1.5");
+  request = {};
+  request.several = {keyed(client_verb::take).subject, {}};
+  request.several[1].entries = {{"method", "POST"}, {"path", "/a=b"}};
+  request.each = true;
+  EXPECT_EQ(said(request),
+            "SLUICE.MTAKE 2 KEY user:17 LIMIT 100 1.5 ENTRIES 2 method=POST path=/a=b EACH");
+}
+
+TEST_F(RespClientDialect, RepliesAreReadByWhatWasAsked) {
+  for (const auto& [verb, name] : {std::pair{client_verb::take, "take"},
+                                   {client_verb::put, "put"},
+                                   {client_verb::reset, "reset"},
+                                   {client_verb::take, "error"}})
+    world_.submit(keyed(verb), name);
+  world_.receive(0,
+                 "*6\r\n:0\r\n:100\r\n:60\r\n:-1\r\n:1440000\r\n$6\r\ninline\r\n"
+                 ">2\r\n+push\r\n+x\r\n*2\r\n:7\r\n:9\r\n:1\r\n-TRYAGAIN store\r\n");
+  const client_result& take = world_.results["take"];
+  EXPECT_FALSE(take.allowed);
+  EXPECT_EQ(take.remaining, 60);
+  EXPECT_EQ(take.retry_after, client_never);
+  EXPECT_EQ(take.reset_after, 1'440s);
+  EXPECT_EQ(take.rule, "inline");
+  EXPECT_EQ(world_.results["put"].remaining, 7);
+  EXPECT_EQ(world_.results["reset"].counters, 1);
+  EXPECT_EQ(world_.results["error"].error, client_errc::unavailable);
+}
+
+TEST_F(RespClientDialect, AReplyToAnotherCommandEndsTheConnection) {
+  world_.submit(keyed(client_verb::put), "put");
+  world_.submit(keyed(client_verb::take), "take");
+  world_.receive(0, ":1\r\n*2\r\n:7\r\n:9\r\n");
+  EXPECT_EQ(world_.results["put"].error, client_errc::bad_reply);
+  EXPECT_EQ(world_.results["take"].error, client_errc::bad_reply);
+  EXPECT_EQ(world_.closed[0], 1);
+}
+
+TEST_F(RespClientDialect, EachWaitHasAConnectionWhichIsUsedAgain) {
+  client_request wait = keyed(client_verb::wait);
+  world_.submit(wait, "a");
+  world_.submit(wait, "b");
+  ASSERT_EQ(world_.core.link_count(), 3u);
+  world_.accept(1);
+  world_.accept(2);
+  world_.receive(2, "*6\r\n:1\r\n:1\r\n:0\r\n:0\r\n:5\r\n:20\r\n");
+  EXPECT_TRUE(world_.results["b"].is_allowed());
+  EXPECT_TRUE(world_.results["b"].delayed);
+  EXPECT_EQ(world_.results["b"].waited, 20ms);
+  world_.receive(1, "*-1\r\n");
+  EXPECT_EQ(world_.results["a"].error, client_errc::none);
+  EXPECT_FALSE(world_.results["a"].allowed);
+  world_.submit(wait, "c");
+  EXPECT_EQ(world_.core.link_count(), 3u);
+}
+
+TEST_F(RespClientDialect, ACancelledWaitClosesItsConnection) {
+  const auto id = world_.submit(keyed(client_verb::wait), "a");
+  world_.accept(1);
+  EXPECT_TRUE(world_.cancel(id));
+  EXPECT_EQ(world_.closed[1], 1);
+  EXPECT_EQ(world_.results["a"].error, client_errc::cancelled);
+  EXPECT_EQ(world_.core.pending(), 0u);
+}
+
+// 100 ms, twice as long each time up to 2 s, for ever; a call between two tries fails at once.
+TEST(RespClientTries, GrowUpToTwoSeconds) {
+  ClientWorld world(client_dialect);
+  world.refuses = true;
+  world.submit(keyed(client_verb::take), "a");
+  EXPECT_EQ(world.results["a"].error, client_errc::unavailable);
+  world.submit(keyed(client_verb::take), "b");
+  EXPECT_EQ(world.results["b"].error, client_errc::unavailable);
+  world.advance(base::seconds(8));
+  std::vector<ClientWorld::Try> expected;
+  for (const int64_t ms : {0, 100, 300, 700, 1'500, 3'100, 5'100, 7'100})
+    expected.push_back({0, ms});
+  EXPECT_EQ(world.tries, expected);
+}
+
+}  // namespace
+}  // namespace client_dialect_test
+}  // namespace sluice::resp

@@ -1,0 +1,133 @@
+// For tests: the client's core over sockets and a clock that the test moves by hand. Nothing waits,
+// and what the core wants done is written down.
+#pragma once
+
+#include <sluice/client.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "client/core.h"
+
+namespace sluice::calls {
+
+class ClientWorld {
+ public:
+  struct Try {
+    uint32_t link;
+    int64_t ms;  // since the world began
+    friend bool operator==(const Try&, const Try&) = default;
+  };
+  static constexpr base::Time begun{base::seconds(1'000).us};
+
+  explicit ClientWorld(const Dialect& dialect, size_t hosts = 1, client_options given = {})
+      : options(std::move(given)), core(dialect, make_hosts(hosts), options, begun) {
+    settle();
+  }
+
+  static std::vector<Target> make_hosts(size_t count) {
+    std::vector<Target> hosts;
+    for (size_t i = 1; i <= count; ++i) {
+      Target& host = hosts.emplace_back();
+      host.host = "10.0.0." + std::to_string(i);
+      host.port = 9231;
+      host.name = host.host + ":9231";
+    }
+    return hosts;
+  }
+
+  client_call_id submit(const client_request& request, const std::string& name = "",
+                        const client_call_options& call = {}) {
+    const client_call_id id = core.submit(
+        request,
+        [this, name](client_result&& result) {
+          ++ended[name];
+          results[name] = std::move(result);
+        },
+        call, now);
+    settle();
+    return id;
+  }
+  bool cancel(client_call_id id) {
+    const bool done = core.cancel(id, now);
+    settle();
+    return done;
+  }
+
+  // The socket that connects does.
+  void accept(uint32_t link) {
+    core.on_connected(link, now);
+    settle();
+  }
+  void fail(uint32_t link, std::string text = "refused") {
+    core.on_failed(link, std::move(text), now);
+    settle();
+  }
+  void receive(uint32_t link, std::string_view bytes) {
+    std::memcpy(core.read_room(link, bytes.size()), bytes.data(), bytes.size());
+    core.on_read(link, bytes.size(), now);
+    settle();
+  }
+  // Goes through all that is due until then. Tries fail at once where `refuses`.
+  void advance(base::Duration length) {
+    const base::Time end{now.us + length.us};
+    while (core.next_time() <= end) {
+      now = std::max(now, core.next_time());
+      core.tick(now);
+      settle();
+    }
+    now = end;
+  }
+  int64_t ms() const { return (now.us - begun.us) / 1'000; }
+  std::string take_sent(uint32_t link) { return std::exchange(sent[link], {}); }
+
+  // Does what the core wants, and hands results on.
+  void settle() {
+    while (!core.actions().empty() || !core.completed().empty() || !core.reports().empty()) {
+      for (const Core::Action& action : std::exchange(core.actions(), {})) act(action);
+      for (client_connection_report& report : std::exchange(core.reports(), {}))
+        options.on_connection(report);
+      for (Core::Completed& done : std::exchange(core.completed(), {}))
+        done.handler(std::move(done.result));
+    }
+  }
+
+  client_options options;
+  base::Time now = begun;
+  Core core;
+  bool refuses = false;
+  std::vector<Try> tries;
+  std::map<uint32_t, std::string> sent;  // by link, since it connected
+  std::map<uint32_t, int> closed;
+  std::map<std::string, int> ended;  // calls, by name
+  std::map<std::string, client_result> results;
+
+ private:
+  void act(const Core::Action& action) {
+    switch (action.kind) {
+      case Core::Action::Kind::connect:
+        tries.push_back({action.link, ms()});
+        sent[action.link].clear();
+        if (refuses) core.on_failed(action.link, "refused", now);
+        break;
+      case Core::Action::Kind::close:
+        ++closed[action.link];
+        sent[action.link].clear();
+        break;
+      case Core::Action::Kind::write: {
+        const std::string_view bytes = core.output(action.link);
+        sent[action.link] += bytes;
+        core.on_written(action.link, bytes.size());
+      }
+    }
+  }
+};
+
+}  // namespace sluice::calls

@@ -1,0 +1,79 @@
+// Responses of HTTP/1.1 (RFC 9112) from the bytes of a connection, as a client reads them, without
+// I/O. One reader for each connection, used by one thread.
+//
+//   head      at most Bounds::head_bytes, lines that end with CR LF, of at most 256 fields.
+//             Responses 100, 102 and 103 are passed over; 101 ends the reading.
+//   body      Content-Length, or `chunked` alone; at most Bounds::body_bytes. 204 and 304 have
+//   none.
+//             One without either is broken: where it ends only the end of the connection tells, and
+//             that a response was cut off could not be seen.
+//   splits    What is found does not depend on how the input is cut.
+//   work      A byte is looked at a bounded number of times.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/http1_chunks.h"
+#include "wire/http_field.h"
+
+namespace sluice::wire {
+
+class Http1ResponseReader {
+ public:
+  struct Bounds {
+    size_t head_bytes = size_t{64} << 10;
+    size_t body_bytes = size_t{16} << 20;
+  };
+  enum class Found : uint8_t {
+    incomplete,
+    response,   // all of it is there
+    switching,  // a 101: what follows is another protocol's
+    broken,     // not a response that may come. It stays so
+  };
+  struct Result {
+    size_t consumed = 0;
+    Found found = Found::incomplete;
+  };
+
+  Http1ResponseReader() : Http1ResponseReader(Bounds{}) {}
+  explicit Http1ResponseReader(const Bounds& bounds) : bounds_(bounds) {}
+
+  // Reads from the front of `in`: what was not consumed before, and what has come since. Consumes
+  // whole responses.
+  Result next(std::string_view in);
+
+  // After `response` or `switching`. Views live as long as `in` and until the next call.
+  unsigned status() const { return status_; }
+  std::string_view body() const { return body_; }
+  // The value of a field's first line; empty: there is none. `lower_name`: in lower case.
+  std::string_view field(std::string_view lower_name) const;
+
+ private:
+  enum class Coding : uint8_t { none, length, chunked };
+
+  Result read_body(std::string_view in);
+  bool read_head(std::string_view head);
+  bool read_status_line(std::string_view line);
+  bool read_field(std::string_view line);
+  Result fail();
+  void begin();
+
+  const Bounds bounds_;
+  bool is_broken_ = false, has_head_ = false;
+  size_t searched_ = 0;    // bytes in which the head does not end
+  size_t head_bytes_ = 0;  // with its empty line
+  size_t fed_ = 0;         // of a chunked body
+  uint64_t length_ = 0;
+  Coding coding_ = Coding::none;
+  unsigned status_ = 0;
+  std::vector<HttpField> fields_;
+  Http1Chunks chunks_;
+  std::string own_body_;
+  std::string_view body_;
+};
+
+}  // namespace sluice::wire

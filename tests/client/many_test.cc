@@ -1,0 +1,173 @@
+// Many calls, many threads, and a server that comes and goes.
+#include <gtest/gtest.h>
+#include <sluice/client.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/client/peers.h"
+
+namespace sluice::tests::client_many_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+client_request numbered(std::string& text, int number) {
+  text = std::to_string(number);
+  client_request request;
+  request.subject.entries = {{"n", text}};
+  return request;
+}
+
+// Answers each line by the number in it: `HIT "n"="17"` by 17.
+std::string answer_to(const std::string& line) {
+  const size_t begin = line.rfind("=\"") + 2;
+  return "OK true " + line.substr(begin, line.rfind('"') - begin) + " 60\n";
+}
+
+// Reads much at a time, so that 100,000 lines take no time.
+void answer_all(int fd, size_t bytes_max = SIZE_MAX) {
+  std::string in, out;
+  char bytes[64 << 10];
+  for (ssize_t n = 0; (n = ::recv(fd, bytes, sizeof bytes, 0)) > 0;) {
+    in.append(bytes, static_cast<size_t>(n));
+    out.clear();
+    size_t done = 0;
+    for (size_t end = in.find('\n'); end != in.npos; end = in.find('\n', done)) {
+      out += answer_to(in.substr(done, end - done));
+      done = end + 1;
+    }
+    in.erase(0, done);
+    if (out.size() > bytes_max) {
+      Peer::say(fd, std::string_view(out).substr(0, bytes_max));
+      return;
+    }
+    bytes_max -= out.size();
+    if (!Peer::say(fd, out)) return;
+  }
+}
+
+TEST(ManyCalls, AHundredThousandUnderWay) {
+  constexpr int count = 100'000;
+  // Nothing is answered before all are under way.
+  std::atomic<bool> go = false;
+  const Peer peer([&](int fd, int) {
+    while (!go) std::this_thread::yield();
+    answer_all(fd);
+  });
+  client_options options;
+  options.pending_max = count;
+  options.timeout = 100s;
+  client one(peer.address("divvy"), options);
+  std::string text;
+  int ended = 0, right = 0;
+  for (int i = 0; i < count; ++i)
+    one.submit(numbered(text, i), [&ended, &right, i](client_result&& result) {
+      ++ended;
+      right += result.remaining == i ? 1 : 0;
+    });
+  EXPECT_EQ(one.pending(), size_t{count});
+  one.poll(0ms);
+  go = true;
+  while (ended < count) one.poll(100ms);
+  EXPECT_EQ(right, count);
+  EXPECT_EQ(one.pending(), 0u);
+}
+
+// Connections end after a few answers, in the middle of one. Each call ends once, with its own
+// answer or as disconnected.
+TEST(ManyCalls, AStormOfDisconnectsAssignsNothingWrongly) {
+  const Peer peer([](int fd, int number) { answer_all(fd, 50 + static_cast<size_t>(number) * 7); });
+  client_options options;
+  options.connections = 4;
+  options.own_thread = true;
+  options.pending_max = 100'000;
+  options.timeout = 100s;
+  std::atomic<int> ended = 0, wrong = 0, right = 0, asked = 0;
+  {
+    client one(peer.address("resp").replace(0, 4, "divvy"), options);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        std::string text;
+        for (int i = 0; i < 2'000; ++i) {
+          const int number = t * 1'000'000 + i;
+          ++asked;
+          one.submit(numbered(text, number), [&, number](client_result&& result) {
+            ++ended;
+            if (result.error != client_errc::none) return;
+            (result.remaining == number ? right : wrong) += 1;
+          });
+          if (i % 100 == 0) std::this_thread::sleep_for(1ms);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(ended, asked);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(right, 0);
+}
+
+TEST(ManyCalls, ManyClientsComeBackToAServerThatWasAway) {
+  std::atomic<bool> away = true;
+  const Peer peer([&](int fd, int) {
+    if (!away) answer_all(fd);
+  });
+  client_options options;
+  options.own_thread = true;
+  std::vector<std::unique_ptr<client>> clients;
+  for (int i = 0; i < 50; ++i)
+    clients.push_back(std::make_unique<client>(peer.address("divvy"), options));
+  std::string text;
+  for (const auto& one : clients)
+    EXPECT_NE(one->call(numbered(text, 1), {.timeout = 60s}).error, client_errc::none);
+  away = false;
+  for (const auto& one : clients) {
+    client_result result;
+    do result = one->call(numbered(text, 7), {.timeout = 60s});
+    while (result.error != client_errc::none);
+    EXPECT_EQ(result.remaining, 7);
+  }
+}
+
+TEST(ManyCalls, ThreadsSubmitCancelAndPollAtATime) {
+  const Peer peer([](int fd, int) { answer_all(fd); });
+  client_options options;
+  options.pending_max = 100'000;
+  client one(peer.address("divvy"), options);
+  std::atomic<int> ended = 0, wrong = 0;
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      std::string text;
+      for (int i = 0; i < 2'000; ++i) {
+        const int number = t * 10'000 + i;
+        const auto id =
+            one.submit(numbered(text, number),
+                       [&, number](client_result&& result) {
+                         ++ended;
+                         if (result.error == client_errc::none && result.remaining != number)
+                           ++wrong;
+                       },
+                       {.timeout = 60s});
+        if (i % 7 == 0) one.cancel(id);
+        if (i % 50 == 0) one.poll(0ms);
+      }
+    });
+  std::thread poller([&] {
+    while (!done) one.poll(10ms);
+  });
+  for (std::thread& thread : threads) thread.join();
+  while (ended < 6'000) std::this_thread::sleep_for(1ms);
+  done = true;
+  poller.join();
+  EXPECT_EQ(ended, 6'000);
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace sluice::tests::client_many_test

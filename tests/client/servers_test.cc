@@ -1,0 +1,261 @@
+// The client against the real server, over every protocol.
+#include <gtest/gtest.h>
+#include <sluice/client.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "tests/client/peers.h"
+
+namespace sluice::tests::client_servers_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr client_call_options patient{.timeout = 60s};
+
+client_request about(client_verb verb, client_subject subject, std::optional<int64_t> n = {}) {
+  client_request request;
+  request.verb = verb;
+  request.subject = std::move(subject);
+  request.n = n;
+  return request;
+}
+
+client_subject bucket(std::string_view type, std::string_view key) {
+  client_subject subject;
+  subject.type = type;
+  subject.key = key;
+  return subject;
+}
+
+client_subject keyed(std::string_view key, int64_t quota, std::chrono::microseconds window) {
+  client_subject subject;
+  subject.key = key;
+  subject.limits = {{quota, window}};
+  return subject;
+}
+
+client_subject entries(std::string_view ip) {
+  client_subject subject;
+  subject.entries = {{"ip", ip}};
+  return subject;
+}
+
+class ClientOfServers : public testing::Test {
+ protected:
+  ServerOfAll server_;
+};
+
+TEST_F(ClientOfServers, Divvy) {
+  client one(server_.address("divvy"));
+  for (int64_t left = 4; left >= 0; --left) {
+    const client_result result = one.call(about(client_verb::take, entries("1")), patient);
+    EXPECT_TRUE(result.is_allowed()) << result.text;
+    EXPECT_EQ(result.remaining, left);
+  }
+  EXPECT_FALSE(one.call(about(client_verb::take, entries("1")), patient).is_allowed());
+  EXPECT_TRUE(one.call(about(client_verb::take, entries("2")), patient).is_allowed());
+}
+
+TEST_F(ClientOfServers, Limitd) {
+  client one(server_.address("limitd"));
+  const auto ask = [&](client_verb verb, const client_subject& subject,
+                       std::optional<int64_t> n = {}) {
+    return one.call(about(verb, subject, n), patient);
+  };
+  EXPECT_EQ(ask(client_verb::take, bucket("ip", "10.0.0.7")).remaining, 9);
+  EXPECT_EQ(ask(client_verb::take, bucket("fixed", "a"), 3).remaining, 0);
+  const client_result refused = ask(client_verb::take, bucket("fixed", "a"));
+  EXPECT_EQ(refused.error, client_errc::none);
+  EXPECT_FALSE(refused.allowed);
+  EXPECT_EQ(refused.limit, 3);
+  EXPECT_EQ(ask(client_verb::put, bucket("fixed", "a"), 1).remaining, 1);
+  EXPECT_EQ(ask(client_verb::peek, bucket("fixed", "a")).remaining, 1);
+  EXPECT_EQ(ask(client_verb::reset, bucket("fixed", "a")).remaining, 3);
+  ask(client_verb::take, bucket("fixed", "list-1"));
+  ask(client_verb::take, bucket("fixed", "list-2"), 2);
+  const client_result list = ask(client_verb::list, bucket("fixed", "list-"));
+  ASSERT_EQ(list.levels.size(), 2u);
+  EXPECT_EQ(list.levels[1].name, "list-2");
+  EXPECT_EQ(list.levels[1].remaining, 1);
+  EXPECT_EQ(ask(client_verb::ping, {}).error, client_errc::none);
+  EXPECT_EQ(ask(client_verb::take, bucket("unknown", "k")).error, client_errc::no_rule);
+  EXPECT_EQ(ask(client_verb::take, bucket("fixed", "k")).remaining, 2);
+}
+
+// A wait is answered when a put frees its units, and holds up nothing meanwhile.
+TEST_F(ClientOfServers, LimitdsWaitIsReleasedByAPut) {
+  client one(server_.address("limitd"));
+  one.call(about(client_verb::take, bucket("fixed", "w"), 3), patient);
+  auto waiting = one.ask(about(client_verb::wait, bucket("fixed", "w"), 2), patient);
+  EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
+  EXPECT_NE(waiting.wait_for(0s), std::future_status::ready);
+  one.call(about(client_verb::put, bucket("fixed", "w"), 2), patient);
+  while (waiting.wait_for(0s) != std::future_status::ready) one.poll(100ms);
+  const client_result result = waiting.get();
+  EXPECT_TRUE(result.is_allowed());
+  EXPECT_TRUE(result.delayed);
+}
+
+TEST_F(ClientOfServers, LimitdsShardsAreAskedByTheirKeys) {
+  ServerOfAll second;
+  const std::string both =
+      server_.address("limitd") + "," + second.address("limitd").substr(sizeof "limitd://" - 1);
+  client_options options;
+  options.shard = true;
+  client one(both, options);
+  for (int i = 0; i < 40; ++i)
+    EXPECT_TRUE(
+        one.call(about(client_verb::take, bucket("fixed", "k" + std::to_string(i))), patient)
+            .is_allowed());
+  size_t told = 0;
+  for (const ServerOfAll* server : {&std::as_const(server_), &std::as_const(second)}) {
+    client single(server->address("limitd"));
+    const auto list = single.call(about(client_verb::list, bucket("fixed", "k")), patient);
+    EXPECT_LT(list.levels.size(), 40u);
+    told += list.levels.size();
+  }
+  EXPECT_EQ(told, 40u);
+  EXPECT_EQ(one.call(about(client_verb::list, bucket("fixed", "k")), patient).levels.size(), 40u);
+  EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
+}
+
+TEST_F(ClientOfServers, LimitdsSecondHostAnswersWhenTheFirstIsGone) {
+  auto first = std::make_unique<ServerOfAll>();
+  client one(first->address("limitd") + "," +
+             server_.address("limitd").substr(sizeof "limitd://" - 1));
+  EXPECT_EQ(one.call(about(client_verb::take, bucket("fixed", "f"), 2), patient).remaining, 1);
+  first.reset();
+  client_result result;
+  // The end of the first is seen when the socket tells it.
+  do result = one.call(about(client_verb::take, bucket("fixed", "f"), 1), patient);
+  while (result.error == client_errc::disconnected);
+  EXPECT_EQ(result.remaining, 2);
+}
+
+TEST_F(ClientOfServers, Droplet) {
+  client one(server_.address("droplet", "ws"));
+  client_subject subject = keyed("b", 10, 1h);
+  subject.limits.push_back({100, 24h});
+  const client_result taken = one.call(about(client_verb::take, subject, 3), patient);
+  EXPECT_TRUE(taken.is_allowed()) << taken.text;
+  ASSERT_EQ(taken.levels.size(), 2u);
+  EXPECT_EQ(taken.levels[0].name, "lh");
+  EXPECT_EQ(taken.levels[0].remaining, 7);
+  EXPECT_EQ(taken.levels[1].remaining, 97);
+  const client_result refused = one.call(about(client_verb::take, subject, 8), patient);
+  EXPECT_FALSE(refused.is_allowed());
+  EXPECT_EQ(refused.remaining, -1);
+  client_subject name;
+  name.key = "b";
+  EXPECT_EQ(one.call(about(client_verb::peek, name), patient).remaining, 7);
+  client_request again = about(client_verb::take, subject);
+  again.reset_first = true;
+  EXPECT_EQ(one.call(again, patient).remaining, 9);
+}
+
+class ClientOfVerbs : public ClientOfServers, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Protocols, ClientOfVerbs, testing::Values("resp", "http"));
+
+TEST_P(ClientOfVerbs, TakePeekPutReset) {
+  client one(server_.address(GetParam()));
+  const client_subject subject = keyed("a", 5, 1h);
+  const client_result taken = one.call(about(client_verb::take, subject, 3), patient);
+  EXPECT_TRUE(taken.is_allowed()) << taken.text;
+  EXPECT_EQ(taken.limit, 5);
+  EXPECT_EQ(taken.remaining, 2);
+  EXPECT_EQ(taken.retry_after, 0s);
+  EXPECT_GT(taken.reset_after, 30min);
+  const client_result peeked = one.call(about(client_verb::peek, subject, 3), patient);
+  EXPECT_EQ(peeked.error, client_errc::none);
+  EXPECT_FALSE(peeked.allowed);
+  EXPECT_GT(peeked.retry_after, 0s);
+  EXPECT_EQ(one.call(about(client_verb::take, subject, 6), patient).retry_after, client_never);
+  EXPECT_EQ(one.call(about(client_verb::put, subject, 1), patient).remaining, 3);
+  EXPECT_EQ(one.call(about(client_verb::reset, subject), patient).counters, 1);
+  EXPECT_EQ(one.call(about(client_verb::peek, subject, 0), patient).remaining, 5);
+  EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
+}
+
+TEST_P(ClientOfVerbs, RulesDecideEntries) {
+  client one(server_.address(GetParam()));
+  const client_result result = one.call(about(client_verb::take, entries("7")), patient);
+  EXPECT_TRUE(result.is_allowed()) << result.text;
+  EXPECT_EQ(result.rule, "by-ip");
+  client_subject other;
+  other.entries = {{"path", "/"}};
+  EXPECT_EQ(one.call(about(client_verb::take, other), patient).error, client_errc::no_rule);
+}
+
+TEST_P(ClientOfVerbs, SeveralAllOrNoneOrEach) {
+  client one(server_.address(GetParam()));
+  client_request request;
+  request.several = {keyed("s1", 2, 1h), keyed("s2", 1, 1h)};
+  const client_result both = one.call(request, patient);
+  EXPECT_TRUE(both.is_allowed()) << both.text;
+  ASSERT_EQ(both.levels.size(), 2u);
+  EXPECT_EQ(both.levels[0].remaining, 1);
+  const client_result none = one.call(request, patient);
+  EXPECT_FALSE(none.is_allowed());
+  EXPECT_EQ(none.levels[0].remaining, 1);
+  EXPECT_FALSE(none.levels[1].allowed);
+  request.each = true;
+  const client_result first = one.call(request, patient);
+  EXPECT_FALSE(first.is_allowed());
+  EXPECT_TRUE(first.levels[0].allowed);
+  EXPECT_EQ(first.levels[0].remaining, 0);
+}
+
+TEST_P(ClientOfVerbs, AWaitHoldsUpNothingAndAPutEndsIt) {
+  client one(server_.address(GetParam()));
+  const client_subject subject = keyed("w", 1, 24h);
+  one.call(about(client_verb::take, subject), patient);
+  client_request wait = about(client_verb::wait, subject);
+  wait.wait_for = 9s;
+  auto waiting = one.ask(wait, patient);
+  EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
+  EXPECT_NE(waiting.wait_for(0s), std::future_status::ready);
+  // The put comes after the wait has been parked, or before it: either way it is granted.
+  one.call(about(client_verb::put, subject, 1), patient);
+  while (waiting.wait_for(0s) != std::future_status::ready) one.poll(100ms);
+  const client_result result = waiting.get();
+  EXPECT_TRUE(result.is_allowed()) << result.text;
+  EXPECT_TRUE(result.waited.has_value());
+}
+
+TEST_P(ClientOfVerbs, AWaitEndsWithItsTimeOrByBeingCancelled) {
+  client one(server_.address(GetParam()));
+  const client_subject subject = keyed("c", 1, 24h);
+  one.call(about(client_verb::take, subject), patient);
+  client_request wait = about(client_verb::wait, subject);
+  wait.wait_for = 50ms;
+  const client_result late = one.call(wait, patient);
+  EXPECT_EQ(late.error, client_errc::none) << late.text;
+  EXPECT_FALSE(late.allowed);
+  wait.wait_for = 9s;
+  bool ended = false;
+  const auto id = one.submit(
+      wait,
+      [&](client_result&& result) {
+        ended = true;
+        EXPECT_EQ(result.error, client_errc::cancelled);
+      },
+      patient);
+  one.call(about(client_verb::ping, {}), patient);
+  EXPECT_TRUE(one.cancel(id));
+  while (!ended) one.poll(100ms);
+  // The server forgets it: what is put back later is there for others.
+  client_result got;
+  do {
+    one.call(about(client_verb::put, subject, 1), patient);
+    got = one.call(about(client_verb::take, subject), patient);
+  } while (got.error == client_errc::none && !got.allowed);
+  EXPECT_TRUE(got.is_allowed());
+}
+
+}  // namespace
+}  // namespace sluice::tests::client_servers_test
