@@ -85,8 +85,8 @@ struct decision {
   errc error = errc::ok;       ///< not ok: not allowed, nothing was taken, the numbers are void
   std::int64_t limit = 0;      ///< the most that `remaining` can be
   std::int64_t remaining = 0;  ///< units left
-  duration retry_after{};      ///< until the same could be allowed; 0: it is; `never`: no wait helps
-  duration reset_after{};      ///< until the counter is as a fresh one; `never`: it never is
+  duration retry_after{};  ///< until the same could be allowed; 0: it is; `never`: no wait helps
+  duration reset_after{};  ///< until the counter is as a fresh one; `never`: it never is
 
   explicit operator bool() const noexcept { return allowed; }
 };
@@ -110,11 +110,21 @@ class view {
   template <class Container, class = decltype(std::declval<const Container&>().data())>
   constexpr view(const Container& all) noexcept : data_(all.data()), size_(all.size()) {}
 
-  constexpr const T* data() const noexcept { return data_; }
-  constexpr std::size_t size() const noexcept { return size_; }
-  constexpr const T* begin() const noexcept { return data_; }
-  constexpr const T* end() const noexcept { return data_ + size_; }
-  constexpr const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+  constexpr const T* data() const noexcept {
+    return data_;
+  }
+  constexpr std::size_t size() const noexcept {
+    return size_;
+  }
+  constexpr const T* begin() const noexcept {
+    return data_;
+  }
+  constexpr const T* end() const noexcept {
+    return data_ + size_;
+  }
+  constexpr const T& operator[](std::size_t i) const noexcept {
+    return data_[i];
+  }
 
  private:
   const T* data_ = nullptr;

@@ -1,7 +1,8 @@
 /**
  * @file
- * sluice's engine inside a program, for C and for languages that call C. Link `sluice-limiter`. What
- * sluice/limiter.h says of threads, time, units, keys, memory, fork() and dlclose() holds here.
+ * sluice's engine inside a program, for C and for languages that call C. Link `sluice-limiter`.
+ * What sluice/limiter.h says of threads, time, units, keys, memory, fork() and dlclose() holds
+ * here.
  *
  * - **Errors.** No function ends the process and no exception crosses this interface. What can fail
  *   returns SLUICE_OK or another sluice_errc, or a null pointer and the reason in a sluice_error.
@@ -208,9 +209,9 @@ SLUICE_C_API int32_t sluice_reset_matching(sluice_limiter* limiter, const sluice
 /** Takes as soon as there is enough. `*id` 0: it is decided, as `decision` says, and `callback` is
  * not called; else it is called once. `decision` may be null. `data` must live until then, or until
  * sluice_cancel() returns 1 or the limiter is destroyed. */
-SLUICE_C_API int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
-                                 int64_t deadline, sluice_wait_callback callback, void* data,
-                                 int64_t now, sluice_decision* decision, uint64_t* id);
+SLUICE_C_API int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges,
+                                 size_t count, int64_t deadline, sluice_wait_callback callback,
+                                 void* data, int64_t now, sluice_decision* decision, uint64_t* id);
 /** The same by the policy. */
 SLUICE_C_API int32_t sluice_wait_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                           size_t count, int64_t cost, int64_t deadline,

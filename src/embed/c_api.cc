@@ -49,14 +49,8 @@ int32_t done(sluice_error* out) noexcept {
 
 void tell(const decision& d, sluice_decision* out) noexcept {
   if (out == nullptr) return;
-  *out = {d.allowed,
-          d.matched,
-          static_cast<int32_t>(d.error),
-          0,
-          d.limit,
-          d.remaining,
-          d.retry_after.count(),
-          d.reset_after.count()};
+  *out = {d.allowed, d.matched,   static_cast<int32_t>(d.error), 0,
+          d.limit,   d.remaining, d.retry_after.count(),         d.reset_after.count()};
 }
 
 int32_t told(const decision& d, sluice_decision* out) noexcept {
@@ -144,7 +138,8 @@ std::vector<sluice::limit_spec> limits_of(const sluice_limit* limits, size_t cou
   for (size_t i = 0; i < count; ++i) {
     // What does not fit into its type must not come out as another one.
     const int32_t number = limits[i].algorithm;
-    const auto algorithm = static_cast<sluice::algorithm>(number < 0 || number > 255 ? 255 : number);
+    const auto algorithm =
+        static_cast<sluice::algorithm>(number < 0 || number > 255 ? 255 : number);
     all.push_back({limits[i].quota, duration(limits[i].window_us), algorithm, limits[i].burst});
   }
   return all;
@@ -212,9 +207,8 @@ int32_t matching(sluice_limiter* limiter, const sluice_entry* entries, size_t co
                  sluice_decision* out, Ask&& ask) {
   if (!is_sound(limiter, entries, count)) return told(errc::invalid_argument, out);
   return guarded_decision(out, [&] {
-    return with_entries(entries, count, [&](auto descriptor) {
-      return told(ask(limiter->its, descriptor), out);
-    });
+    return with_entries(entries, count,
+                        [&](auto descriptor) { return told(ask(limiter->its, descriptor), out); });
   });
 }
 
@@ -227,11 +221,20 @@ const char* sluice_version(void) {
 }
 
 const char* sluice_error_name(int32_t code) {
-  static constexpr const char* names[] = {
-      "ok",           "invalid_argument",   "unknown_rule",     "policy",
-      "no_memory",    "too_many_limits",    "too_many_waiting", "conflicting_limits",
-      "timed_out",    "cannot_match",       "storage",          "internal",
-      "too_many_overrides", "not_found"};
+  static constexpr const char* names[] = {"ok",
+                                          "invalid_argument",
+                                          "unknown_rule",
+                                          "policy",
+                                          "no_memory",
+                                          "too_many_limits",
+                                          "too_many_waiting",
+                                          "conflicting_limits",
+                                          "timed_out",
+                                          "cannot_match",
+                                          "storage",
+                                          "internal",
+                                          "too_many_overrides",
+                                          "not_found"};
   return code >= 0 && static_cast<size_t>(code) < std::size(names) ? names[code] : "unknown";
 }
 
@@ -356,9 +359,8 @@ int32_t sluice_take_matching(sluice_limiter* limiter, const sluice_entry* entrie
 
 int32_t sluice_peek_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
                              int64_t now, sluice_decision* decision) {
-  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
-    return its.peek(descriptor, time_of(now));
-  });
+  return matching(limiter, entries, count, decision,
+                  [&](auto& its, auto descriptor) { return its.peek(descriptor, time_of(now)); });
 }
 
 int32_t sluice_would_take_matching(sluice_limiter* limiter, const sluice_entry* entries,
@@ -378,9 +380,8 @@ int32_t sluice_put_matching(sluice_limiter* limiter, const sluice_entry* entries
 
 int32_t sluice_reset_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
                               int64_t now, sluice_decision* decision) {
-  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
-    return its.reset(descriptor, time_of(now));
-  });
+  return matching(limiter, entries, count, decision,
+                  [&](auto& its, auto descriptor) { return its.reset(descriptor, time_of(now)); });
 }
 
 int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
@@ -392,9 +393,9 @@ int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges, size_
   *id = 0;
   return guarded_decision(decision, [&] {
     return with_charges(charges, count, [&](auto all) {
-      return waits(limiter->its.wait_all(all, time_of(deadline), callback_of(callback, data),
-                                         time_of(now)),
-                   decision, id);
+      return waits(
+          limiter->its.wait_all(all, time_of(deadline), callback_of(callback, data), time_of(now)),
+          decision, id);
     });
   });
 }
@@ -453,9 +454,9 @@ int32_t sluice_set_override(sluice_limiter* limiter, const char* rule, const cha
     if (!is_sound(limiter, actor, actor_count) || !is_sound(rule, limits, limit_count))
       return fail(errc::invalid_argument, "limiter, rule, actor and limits must not be null",
                   error);
-    const auto set = limiter->its.set_override({rule, texts_of(actor, actor_count),
-                                                limits_of(limits, limit_count), time_of(until)},
-                                               time_of(now));
+    const auto set = limiter->its.set_override(
+        {rule, texts_of(actor, actor_count), limits_of(limits, limit_count), time_of(until)},
+        time_of(now));
     return set ? done(error) : fail(set.why().code, set.why().message, error);
   });
 }
@@ -505,8 +506,8 @@ int32_t sluice_get_stats(const sluice_limiter* limiter, sluice_stats* stats) {
     return static_cast<int32_t>(errc::invalid_argument);
   const sluice::limiter_stats its = limiter->its.stats();
   const size_t size = std::min(stats->size, sizeof *stats);
-  const sluice_stats all{size,        its.counters, its.memory_bytes, its.memory_bytes_max,
-                         its.swept,   its.refused,  its.waiting,      its.limits};
+  const sluice_stats all{size,      its.counters, its.memory_bytes, its.memory_bytes_max,
+                         its.swept, its.refused,  its.waiting,      its.limits};
   std::memcpy(stats, &all, size);
   return 0;
 }

@@ -112,10 +112,10 @@ errc core::plan(view<charge> charges, base::Time now, embed::Charges& together) 
     request::Charge next;
     if (!terms_of(*one.by, one.key, now, next)) return errc::unknown_rule;
     next.cost = one.cost;
-    const auto same = std::find_if(
-        together.charges.begin(), together.charges.end(), [&](const request::Charge& other) {
-          return other.space == next.space && other.key == next.key;
-        });
+    const auto same = std::find_if(together.charges.begin(), together.charges.end(),
+                                   [&](const request::Charge& other) {
+                                     return other.space == next.space && other.key == next.key;
+                                   });
     if (same == together.charges.end()) {
       next.decision_first = decisions;
       decisions += static_cast<uint32_t>(next.limits.size());
@@ -206,9 +206,8 @@ void core::take_batch(view<charge> charges, decision* each, base::Time now) {
     groups[count].may_fail = true;
     whose[count++] = i;
   }
-  store_->apply({std::span(groups).first(count), std::span(asked).first(count),
-                 room.first(decisions)},
-                now);
+  store_->apply(
+      {std::span(groups).first(count), std::span(asked).first(count), room.first(decisions)}, now);
   for (uint32_t i = 0; i < count; ++i) {
     if (groups[i].error != request::Error::none) {
       each[whose[i]] = failed(embed::error_of(groups[i].error));

@@ -96,9 +96,7 @@ class core {
   const options& how() const { return how_; }
 
   // Of a handle of this limiter.
-  bool owns(const handle& by) const {
-    return by.terms_ != nullptr && by.terms_->is_of(spaces_);
-  }
+  bool owns(const handle& by) const { return by.terms_ != nullptr && by.terms_->is_of(spaces_); }
   static bool is_rule(const handle& by) { return by.terms_->is_rule(); }
 
  private:
@@ -134,9 +132,9 @@ class core {
   std::shared_ptr<const Policy> policy_;
   std::map<std::string, handle, std::less<>> rules_;  // that have a handle; guarded by change_
   policy::Overrides overrides_;
-  std::map<OverrideKey, Override> overrides_set_;               // guarded by change_
-  std::set<time_point> override_ends_;               // guarded by change_
-  uint64_t last_override_ = 0;                                  // guarded by change_
+  std::map<OverrideKey, Override> overrides_set_;  // guarded by change_
+  std::set<time_point> override_ends_;             // guarded by change_
+  uint64_t last_override_ = 0;                     // guarded by change_
 
   std::unique_ptr<detail::waits> waits_;
 

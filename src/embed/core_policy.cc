@@ -79,10 +79,9 @@ constexpr auto too_many_limits =
 
 result<std::vector<limit::Limit>> limits_of(view<limit_spec> all) {
   if (all.size() < 1 || all.size() > limits_per_counter_max)
-    return error{errc::invalid_argument, "a counter has 1 to " +
-                                             std::to_string(limits_per_counter_max) +
-                                             " limits, and there are " +
-                                             std::to_string(all.size())};
+    return error{errc::invalid_argument,
+                 "a counter has 1 to " + std::to_string(limits_per_counter_max) +
+                     " limits, and there are " + std::to_string(all.size())};
   std::vector<limit::Limit> limits;
   for (size_t i = 0; i < all.size(); ++i) {
     if (const std::string problem = problem_of(all[i]); !problem.empty())
@@ -249,7 +248,8 @@ result<void> core::remove_override(std::string_view rule, const std::vector<std:
   const std::lock_guard lock(change_);
   const auto at = overrides_set_.find({std::string(rule), policy::key_text(actor)});
   if (at == overrides_set_.end())
-    return error{errc::not_found, "rule `" + std::string(rule) + "` has no override for this actor"};
+    return error{errc::not_found,
+                 "rule `" + std::string(rule) + "` has no override for this actor"};
   const Override before = std::move(at->second);
   overrides_set_.erase(at);
   waits_->change(now, [&] { overrides_.remove(before.rule, before.as_set.actor); });

@@ -53,8 +53,8 @@ auto guarded_result(Do&& action) noexcept -> decltype(action()) {
   }
 }
 
-constexpr core::Ask take_now{}, peek_now{Verb::peek, false}, would_take_now{Verb::would_take, false},
-    put_now{Verb::put, false}, reset_now{Verb::put, true};
+constexpr core::Ask take_now{}, peek_now{Verb::peek, false},
+    would_take_now{Verb::would_take, false}, put_now{Verb::put, false}, reset_now{Verb::put, true};
 
 error closed() {
   return {errc::invalid_argument, "the limiter was moved from"};
@@ -78,9 +78,9 @@ limiter::~limiter() = default;
 result<limiter> limiter::create(options how) {
   if (how.memory_bytes < base::bounds::table_bytes_min ||
       how.memory_bytes > base::bounds::table_bytes_max)
-    return error{errc::invalid_argument, "options::memory_bytes must be " +
-                                             std::to_string(base::bounds::table_bytes_min) + " to " +
-                                             std::to_string(base::bounds::table_bytes_max)};
+    return error{errc::invalid_argument,
+                 "options::memory_bytes must be " + std::to_string(base::bounds::table_bytes_min) +
+                     " to " + std::to_string(base::bounds::table_bytes_max)};
   return guarded_result([&]() -> result<limiter> {
     auto made = std::make_shared<core>(std::move(how));
     made->start();
@@ -130,7 +130,8 @@ decision limiter::peek(const handle& by, std::string_view key, time_point now) n
 
 decision limiter::would_take(const handle& by, std::string_view key, std::int64_t cost,
                              time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, cost, would_take_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(by, key, cost, would_take_now, now); });
 }
 
 decision limiter::put(const handle& by, std::string_view key, std::int64_t units,
@@ -156,7 +157,8 @@ void limiter::take_many(view<charge> charges, decision* each, time_point now) no
 }
 
 decision limiter::take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, cost, take_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(descriptor, cost, take_now, now); });
 }
 
 decision limiter::peek(view<entry> descriptor, time_point now) noexcept {
@@ -164,11 +166,13 @@ decision limiter::peek(view<entry> descriptor, time_point now) noexcept {
 }
 
 decision limiter::would_take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, cost, would_take_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(descriptor, cost, would_take_now, now); });
 }
 
 decision limiter::put(view<entry> descriptor, std::int64_t units, time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, units, put_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(descriptor, units, put_now, now); });
 }
 
 decision limiter::reset(view<entry> descriptor, time_point now) noexcept {
@@ -207,9 +211,9 @@ waiting limiter::wait(view<entry> descriptor, std::int64_t cost, time_point dead
   if (!core_ || cost < 0 || descriptor.size() > base::bounds::descriptor_entries_max ||
       !embed::is_sound(now))
     return {embed::failed(errc::invalid_argument), 0};
-  return guarded_wait(
-      *core_, {.charges = {}, .descriptor = descriptor, .by_policy = true, .cost = cost}, deadline,
-      std::move(callback), now);
+  return guarded_wait(*core_,
+                      {.charges = {}, .descriptor = descriptor, .by_policy = true, .cost = cost},
+                      deadline, std::move(callback), now);
 }
 
 bool limiter::cancel(wait_id id, time_point now) noexcept {

@@ -75,10 +75,8 @@ waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callb
 
 // There is no time to wait: as a take.
 waiting waits::refuse_late(const Asked& asked, time_point now) {
-  decision answer =
-      asked.by_policy
-          ? core_.decide(asked.descriptor, asked.cost, core::Ask{}, now)
-          : core_.take_all(asked.charges, now, nullptr);
+  decision answer = asked.by_policy ? core_.decide(asked.descriptor, asked.cost, core::Ask{}, now)
+                                    : core_.take_all(asked.charges, now, nullptr);
   if (!answer.allowed && answer.error == errc::ok) answer.error = errc::timed_out;
   return {answer};
 }
@@ -178,8 +176,7 @@ waits::Asking waits::settle(request::Batch batch, base::Time now, const store::P
 bool waits::cancel(wait_id id, time_point now) {
   const std::lock_guard lock(mutex_);
   const auto at = waiting_.find(id);
-  if (at == waiting_.end() ||
-      !core_.store().cancel(completions_, ticket_of(id), internal(now)))
+  if (at == waiting_.end() || !core_.store().cancel(completions_, ticket_of(id), internal(now)))
     return false;
   deadlines_.erase({at->second.deadline, id});
   bytes_ -= at->second.bytes;
@@ -206,8 +203,8 @@ void waits::ask_again(Waiting& one, base::Time now) {
   for (size_t i = 0; i + 1 < one.words.size(); i += 2)
     descriptor.push_back({one.words[i], one.words[i + 1]});
   const std::int64_t cost = one.by_policy ? one.costs.front() : 1;
-  Asking asking = ask(asked_of(charges, descriptor, one.by_policy, cost), now, ticket_of(one.id),
-                      one.arrival);
+  Asking asking =
+      ask(asked_of(charges, descriptor, one.by_policy, cost), now, ticket_of(one.id), one.arrival);
   if (asking.answered || (asking.parked && asking.fits)) return;
   // Where it is parked still: unless it was answered meanwhile.
   if ((!asking.asked || asking.parked) &&

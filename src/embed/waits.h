@@ -1,5 +1,6 @@
 // What waits for units: each with its deadline and its callback. Answers are gathered under the
-// lock and handed out; callbacks are called by who runs what is due, after it is let go. Any thread.
+// lock and handed out; callbacks are called by who runs what is due, after it is let go. Any
+// thread.
 #pragma once
 
 #include <sluice/limiter.h>
@@ -109,10 +110,10 @@ class waits {
   std::map<wait_id, Waiting> waiting_;
   std::set<std::pair<time_point, wait_id>> deadlines_;
   std::vector<Done> done_;
-  size_t bytes_ = 0;  // of what waits
-  time_point next_ = latest_time;  // as `run` said
-  time_point ran_{};               // when it did
-  std::vector<store::Settled> settled_;     // scratch, as is the next
+  size_t bytes_ = 0;                     // of what waits
+  time_point next_ = latest_time;        // as `run` said
+  time_point ran_{};                     // when it did
+  std::vector<store::Settled> settled_;  // scratch, as is the next
   std::vector<request::Ticket> named_;
 };
 

@@ -1,0 +1,305 @@
+#include <gtest/gtest.h>
+#include <sluice/limiter.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::waits_test {
+
+using namespace std::chrono_literals;
+
+constexpr time_point start{duration(1'700'000'000'000'000)};
+
+limiter made(const std::string& policy = {}, size_t waiting_max = 1000) {
+  options how;
+  how.memory_bytes = size_t{16} << 20;
+  how.waiting_max = waiting_max;
+  auto made = policy.empty() ? limiter::create(std::move(how))
+                             : limiter::from_policy_text(policy, std::move(how));
+  EXPECT_TRUE(made.has_value()) << (made ? "" : made.why().message);
+  return std::move(*made);
+}
+
+// Answers by their waits.
+struct Answers {
+  std::map<wait_id, decision> all;
+  std::vector<wait_id> order;
+  wait_callback callback() {
+    return [this](wait_id id, const decision& d) {
+      EXPECT_TRUE(all.emplace(id, d).second) << "called twice";
+      order.push_back(id);
+    };
+  }
+};
+
+TEST(LimiterWait, IsGrantedWhenUnitsComeBack) {
+  limiter limiter = made();
+  const handle by = *limiter.limits("b", {{2, 0s, algorithm::fixed_bucket}});
+  Answers answers;
+  EXPECT_TRUE(limiter.wait(by, "k", 2, start + 1h, answers.callback(), start).now.allowed);
+  const waiting first = limiter.wait(by, "k", 1, start + 1h, answers.callback(), start);
+  const waiting second = limiter.wait(by, "k", 1, start + 1h, answers.callback(), start);
+  ASSERT_NE(first.id, 0u);
+  ASSERT_NE(second.id, 0u);
+  EXPECT_EQ(limiter.run_due(start).called, 0u);
+  limiter.put(by, "k", 1, start);
+  EXPECT_EQ(limiter.run_due(start).called, 1u);
+  EXPECT_TRUE(answers.all.at(first.id).allowed);
+  EXPECT_FALSE(limiter.take(by, "k", 1, start).allowed);
+  EXPECT_TRUE(limiter.cancel(second.id, start));
+  EXPECT_FALSE(limiter.cancel(second.id, start));
+  EXPECT_FALSE(limiter.cancel(first.id, start));
+  limiter.put(by, "k", 1, start);
+  EXPECT_EQ(limiter.run_due(start).called, 0u);
+  EXPECT_TRUE(limiter.take(by, "k", 1, start).allowed);
+}
+
+TEST(LimiterWait, IsGrantedInTimeOrTimesOut) {
+  limiter limiter = made();
+  const handle by = *limiter.limits("w", {{1, 10s, algorithm::fixed_window}});
+  Answers answers;
+  EXPECT_TRUE(limiter.take(by, "k", 1, start).allowed);
+  const auto in_time = limiter.wait(by, "k", 1, start + 10s, answers.callback(), start);
+  const auto too_late = limiter.wait(by, "k", 1, start + 15s, answers.callback(), start);
+  EXPECT_EQ(limiter.run_due(start + 5s).next, start + 10s);
+  EXPECT_EQ(limiter.run_due(start + 10s).called, 1u);
+  EXPECT_TRUE(answers.all.at(in_time.id).allowed);
+  EXPECT_EQ(limiter.run_due(start + 15s).called, 1u);
+  EXPECT_EQ(answers.all.at(too_late.id).error, errc::timed_out);
+  EXPECT_FALSE(answers.all.at(too_late.id).allowed);
+  EXPECT_EQ(limiter.stats().waiting, 0u);
+  EXPECT_TRUE(limiter.take(by, "k", 1, start + 20s).allowed);
+}
+
+TEST(LimiterWait, WhatCannotWaitIsAnsweredAtOnce) {
+  limiter limiter = made({}, 1);
+  const handle by = *limiter.limits("w", {{2, 10s, algorithm::fixed_window}});
+  Answers answers;
+  const auto never_fits = limiter.wait(by, "k", 3, start + 1h, answers.callback(), start);
+  EXPECT_EQ(never_fits.id, 0u);
+  EXPECT_FALSE(never_fits.now.allowed);
+  EXPECT_EQ(limiter.wait(by, "k", -1, start + 1h, answers.callback(), start).now.error,
+            errc::invalid_argument);
+  EXPECT_TRUE(limiter.take(by, "k", 2, start).allowed);
+  EXPECT_EQ(limiter.wait(by, "k", 1, start, answers.callback(), start).now.error, errc::timed_out);
+  EXPECT_NE(limiter.wait(by, "k", 1, start + 1h, answers.callback(), start).id, 0u);
+  EXPECT_EQ(limiter.wait(by, "k", 1, start + 1h, answers.callback(), start).now.error,
+            errc::too_many_waiting);
+  EXPECT_EQ(limiter.stats().waiting, 1u);
+}
+
+const std::string two =
+    "rules: [{ name: r, match: { k: \"*\" }, actor: k, limit: { quota: 2, "
+    "window: 1m, algorithm: fixed_window } }]";
+const std::string five =
+    "rules: [{ name: r, match: { k: \"*\" }, actor: k, limit: { quota: 5, "
+    "window: 1m, algorithm: fixed_window } }]";
+const std::string none = "rules: [{ name: x, match: { y: \"*\" }, deny: true }]";
+
+TEST(LimiterWait, AReloadMatchesAgain) {
+  limiter limiter = made(two);
+  const handle by = *limiter.find("r");
+  Answers answers;
+  EXPECT_TRUE(limiter.take(by, "a", 2, start).allowed);
+  const auto one = limiter.wait(by, "a", 2, start + 1h, answers.callback(), start);
+  const auto other = limiter.wait({{"k", "a"}}, 2, start + 1h, answers.callback(), start);
+  ASSERT_TRUE(limiter.reload_text(two, start));  // nothing changes
+  EXPECT_EQ(limiter.run_due(start).called, 0u);
+  ASSERT_TRUE(limiter.reload_text(five, start));
+  EXPECT_EQ(limiter.run_due(start).called, 1u);
+  EXPECT_TRUE(answers.all.at(one.id).allowed);
+  ASSERT_TRUE(limiter.reload_text(none, start));
+  EXPECT_EQ(limiter.run_due(start).called, 1u);
+  EXPECT_TRUE(answers.all.at(other.id).allowed);
+  EXPECT_FALSE(answers.all.at(other.id).matched);
+  ASSERT_TRUE(limiter.reload_text(two, start));
+  const auto gone = limiter.wait(by, "a", 1, start + 1h, answers.callback(), start);
+  ASSERT_NE(gone.id, 0u);
+  ASSERT_TRUE(limiter.reload_text(none, start));
+  EXPECT_EQ(limiter.run_due(start).called, 1u);
+  EXPECT_EQ(answers.all.at(gone.id).error, errc::unknown_rule);
+  EXPECT_EQ(limiter.stats().waiting, 0u);
+}
+
+TEST(LimiterWait, AnOverrideMatchesAgainAndItsEndToo) {
+  limiter limiter = made(two);
+  const handle by = *limiter.find("r");
+  Answers answers;
+  EXPECT_TRUE(limiter.take(by, "a", 2, start).allowed);
+  const auto one = limiter.wait(by, "a", 1, start + 1h, answers.callback(), start);
+  ASSERT_TRUE(limiter.set_override({"r", {"a"}, {{3, 1min, algorithm::fixed_window}}}, start));
+  EXPECT_EQ(limiter.run_due(start).called, 1u);
+  EXPECT_TRUE(answers.all.at(one.id).allowed);
+  // A tight one that ends: then there is enough.
+  ASSERT_TRUE(
+      limiter.set_override({"r", {"b"}, {{1, 1min, algorithm::fixed_window}}, start + 5s}, start));
+  EXPECT_TRUE(limiter.take(by, "b", 1, start).allowed);
+  const auto other = limiter.wait(by, "b", 1, start + 1h, answers.callback(), start);
+  EXPECT_EQ(limiter.run_due(start + 1s).next, start + 5s);
+  EXPECT_EQ(limiter.run_due(start + 5s).called, 1u);
+  EXPECT_TRUE(answers.all.at(other.id).allowed);
+}
+
+TEST(LimiterWait, ACallbackMayDoAnything) {
+  auto limiter = std::make_unique<class limiter>(made(two));
+  const handle by = *limiter->find("r");
+  EXPECT_TRUE(limiter->take(by, "a", 2, start).allowed);
+  int called = 0;
+  limiter->wait(
+      by, "a", 1, start + 2h,
+      [&](wait_id, const decision& d) {
+        EXPECT_TRUE(d.allowed);
+        ++called;
+        limiter->put(by, "a", 1, start + 1min);
+        limiter->run_due(start + 1min);
+        EXPECT_TRUE(limiter->reload_text(five, start + 1min));
+        throw 1;
+      },
+      start);
+  limiter->wait(
+      by, "a", 1, start + 2h,
+      [&](wait_id, const decision&) {
+        ++called;
+        limiter.reset();
+      },
+      start);
+  limiter->run_due(start + 1min);
+  EXPECT_EQ(called, 2);
+  EXPECT_EQ(limiter, nullptr);
+}
+
+// Waits crossed with puts, takes, reloads, overrides, cancels and steps of the clock. What is
+// granted in a window is never more than the largest limit that held in it, and every wait ends
+// once.
+TEST(LimiterWait, EachEndsOnceWhateverHappens) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 dice(seed);
+    limiter limiter = made(two);
+    const handle by = *limiter.find("r");
+    const handle bucket = *limiter.limits("b", {{3, 0s, algorithm::fixed_bucket}});
+    Answers answers;
+    std::map<wait_id, bool> open;  // cancelled?
+    time_point now = start;
+    int64_t out = 0;  // units of the bucket that somebody has
+    std::map<wait_id, int64_t> bucket_cost;
+    const auto settle = [&] {
+      for (const wait_id id : std::exchange(answers.order, {})) {
+        EXPECT_TRUE(open.count(id) == 1 && !open[id]);
+        if (answers.all.at(id).allowed && bucket_cost.count(id)) out += bucket_cost[id];
+        open.erase(id);
+      }
+      EXPECT_LE(out, 3);
+    };
+    for (int i = 0; i < 400; ++i) {
+      const std::string key(1, static_cast<char>('a' + dice() % 2));
+      const auto cost = static_cast<int64_t>(1 + dice() % 2);
+      waiting w;
+      switch (dice() % 10) {
+        case 0:
+          w = limiter.wait(by, key, cost, now + duration(dice() % 90'000'000), answers.callback(),
+                           now);
+          break;
+        case 1:
+          w = limiter.wait({{"k", key}}, cost, now + 100s, answers.callback(), now);
+          break;
+        case 2:
+          w = limiter.wait(bucket, "k", cost, now + 50s, answers.callback(), now);
+          if (w.id != 0)
+            bucket_cost[w.id] = cost;
+          else if (w.now.allowed)
+            out += cost;
+          break;
+        case 3:
+          w = limiter.wait_all({{&by, key, 1}, {&bucket, "k", 1}}, now + 70s, answers.callback(),
+                               now);
+          if (w.id != 0)
+            bucket_cost[w.id] = 1;
+          else if (w.now.allowed && w.now.matched)
+            out += 1;
+          break;
+        case 4:
+          if (out > 0) {
+            limiter.put(bucket, "k", 1, now);
+            --out;
+          }
+          break;
+        case 5:
+          EXPECT_TRUE(limiter.reload_text(dice() % 2 ? two : five, now));
+          break;
+        case 6:
+          if (dice() % 2)
+            EXPECT_TRUE(limiter.set_override(
+                {"r", {key}, {{4, 1min, algorithm::fixed_window}}, now + 20s}, now));
+          else
+            limiter.remove_override("r", {key}, now);
+          break;
+        case 7:
+          if (!open.empty()) {
+            const wait_id id =
+                std::next(open.begin(), static_cast<std::ptrdiff_t>(dice() % open.size()))->first;
+            if (limiter.cancel(id, now)) open.erase(id);
+          }
+          break;
+        case 8:
+          now += dice() % 10 == 0 ? duration(-5'000'000) : duration(dice() % 10'000'000);
+          break;
+        default:
+          limiter.sweep(100, now);
+          break;
+      }
+      if (w.id != 0) open[w.id] = false;
+      if (dice() % 2) limiter.run_due(now);
+      settle();
+    }
+    now += 10min;
+    for (int i = 0; i < 100 && !open.empty(); ++i) {
+      limiter.run_due(now);
+      settle();
+    }
+    EXPECT_TRUE(open.empty()) << open.size() << " waits have no answer";
+    EXPECT_EQ(limiter.stats().waiting, 0u);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(LimiterWait, ThreadsWaitAndRun) {
+  limiter limiter = made();
+  const handle by = *limiter.limits("b", {{2, 0s, algorithm::fixed_bucket}});
+  constexpr int threads = 3, each = 200;
+  std::atomic<int> answered{0};
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&] {
+      for (int i = 0; i < each; ++i) {
+        const auto w = limiter.wait(
+            by, "k", 1, start + 1h,
+            [&](wait_id, const decision& d) {
+              EXPECT_TRUE(d.allowed);
+              ++answered;
+              limiter.put(by, "k", 1, start);
+            },
+            start);
+        if (w.id == 0) {
+          EXPECT_TRUE(w.now.allowed);
+          ++answered;
+          limiter.put(by, "k", 1, start);
+        }
+        limiter.run_due(start);
+      }
+    });
+  for (std::thread& thread : all) thread.join();
+  for (int i = 0; i < threads * each && answered < threads * each; ++i) limiter.run_due(start);
+  EXPECT_EQ(answered, threads * each);
+  EXPECT_EQ(limiter.peek(by, "k", start).remaining, 2);
+}
+
+}  // namespace sluice::waits_test
