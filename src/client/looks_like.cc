@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 struct Beginning {
@@ -41,4 +41,4 @@ std::string looks_like(std::string_view first_bytes) {
   return std::string("; it answers as ") + speaker + " does: is that the port you mean?";
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

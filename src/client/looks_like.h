@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::client {
+namespace sluice::calls {
 
 // "; it answers as an HTTP server does: is that the port you mean?" Empty: nothing is known of it.
 std::string looks_like(std::string_view first_bytes);
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace sluice::client {
+namespace sluice::calls {
 namespace {
 
 TEST(LooksLike, NamesWhatAnswersOtherwise) {
@@ -23,4 +23,4 @@ TEST(LooksLike, NamesWhatAnswersOtherwise) {
 }
 
 }  // namespace
-}  // namespace sluice::client
+}  // namespace sluice::calls
