@@ -1,7 +1,6 @@
 #include "admin/admin.h"
 
 #include <algorithm>
-#include <boost/beast/core/string.hpp>
 #include <chrono>
 #include <exception>
 
@@ -43,9 +42,9 @@ bool is_local_or_address(std::string_view host) {
   if (host.front() == '[') return true;
   host = host.substr(0, host.rfind(':'));
   constexpr std::string_view below = ".localhost";
-  if (boost::beast::iequals(host, below.substr(1))) return true;
+  if (wire::is_http_name(host, below.substr(1))) return true;
   if (host.size() > below.size() &&
-      boost::beast::iequals(host.substr(host.size() - below.size()), below))
+      wire::is_http_name(host.substr(host.size() - below.size()), below))
     return true;
   return std::all_of(host.begin(), host.end(),
                      [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
@@ -158,9 +157,9 @@ std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
                                                    const Route* route) const {
   if (route != nullptr && route->open) return std::nullopt;
   if (!options_.token.empty()) {
-    constexpr std::string_view scheme = "Bearer ";
+    constexpr std::string_view scheme = "bearer ";
     const std::string_view given = request.authorization;
-    if (boost::beast::iequals(given.substr(0, scheme.size()), scheme) &&
+    if (wire::is_http_name(given.substr(0, scheme.size()), scheme) &&
         are_equal(given.substr(scheme.size()), options_.token))
       return std::nullopt;
     auto response =

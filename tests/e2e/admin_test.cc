@@ -99,11 +99,11 @@ TEST(Admin, DescribesWhatAnyRequestMayBeRefusedFor) {
           path.substr(0, path.find('{')) + (path.find('{') == path.npos ? "" : "nothing");
       const std::string what = verb + " " + path;
       EXPECT_EQ(http(served.admin, verb, target + "?x=%zz", {}).status, 400) << what;
-      EXPECT_EQ(http(served.admin, verb, target, {}, "Transfer-Encoding: chunked\r\n").status, 411)
+      EXPECT_EQ(http(served.admin, verb, target, {}, "Transfer-Encoding: gzip\r\n").status, 501)
           << what;
       EXPECT_EQ(http(served.admin, verb, target, {}, "Content-Length: 16777217\r\n").status, 413)
           << what;
-      for (const char* status : {"400", "411", "413"})
+      for (const char* status : {"400", "413", "501"})
         EXPECT_TRUE(described.at("responses").contains(status)) << what << " " << status;
     }
   }
@@ -130,7 +130,23 @@ TEST(Admin, TellsProblemsAsProblems) {
   problem(ask(served.admin, "POST", "/v1/config/check?as=toml", "x"), 400);
   problem(ask(served.admin, "GET", "/" + std::string(10'000, 'x')), 431);
   problem(ask(served.admin, "POST", "/v1/config/check", {}, "Content-Length: 16777217\r\n"), 413);
-  problem(ask(served.admin, "POST", "/v1/config/check", {}, "Transfer-Encoding: chunked\r\n"), 411);
+  problem(ask(served.admin, "POST", "/v1/config/check", {}, "Transfer-Encoding: gzip\r\n"), 501);
+}
+
+TEST(Admin, TakesABodyInChunks) {
+  const Served served;
+  const auto answer_to = [&](const std::string& fields, const std::string& chunks) {
+    auto client = TcpClient::connect(served.admin).value();
+    client.send("POST /v1/config/check HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
+                fields + "\r\n" + chunks);
+    return client.read_to_end();
+  };
+  const std::string chunked = "Transfer-Encoding: chunked\r\n";
+  const std::string right = answer_to(chunked, "6\r\nrules:\r\n3;x=y\r\n []\r\n0\r\n\r\n");
+  EXPECT_TRUE(right.starts_with("HTTP/1.1 200 ")) << right;
+  EXPECT_TRUE(answer_to(chunked, "x\r\n").starts_with("HTTP/1.1 400 "));
+  EXPECT_TRUE(
+      answer_to(chunked + "Content-Length: 5\r\n", "0\r\n\r\n").starts_with("HTTP/1.1 400 "));
 }
 
 TEST(Admin, WithoutATokenNoWebPageIsAnswered) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/e2e/http_described.h"
+#include "tests/support/redis_server.h"
 
 namespace sluice::tests::http_e2e {
 namespace {
@@ -283,6 +284,34 @@ TEST(HttpTwins, AThrottlecrabsClientIsAnswered) {
     EXPECT_EQ(json_of(denied).at("allowed"), false) << denied.body;
   }
   EXPECT_EQ(Http1(door.port()).ask(get("/health")).status, 200);
+}
+
+TEST(HttpTwins, AThrottleHasTheCounterOfTheRedisProtocol) {
+  const Folder folder;
+  const std::string file = folder.write("sluice.yaml",
+                                        "listen:\n"
+                                        "  - { protocol: http, address: \"127.0.0.1:0\" }\n"
+                                        "  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
+                                        "http: { twins: [throttlecrab] }\n");
+  Process process({.arguments = {"serve", "--config", file, "--log-level", "warn"}});
+  const uint16_t http = await_listening(process, "http"), resp = await_listening(process, "resp");
+  RedisClient redis(resp);
+  // Periods so long that no second passes unseen.
+  const Json body{{"key", "k"}, {"max_burst", 9}, {"count_per_period", 9}, {"period", 864'000}};
+  for (int64_t left = 9; left > 0;) {
+    const HttpAnswer answer = Http1(http).ask(post("/throttle", with(body, {{"quantity", 2}})));
+    EXPECT_EQ(json_of(answer).at("allowed"), left >= 2) << answer.body;
+    if (left >= 2) left -= 2;
+    EXPECT_EQ(json_of(answer).at("remaining"), left) << answer.body;
+    const RedisReply reply = redis({"THROTTLE", "k", "9", "9", "864000", "1"});
+    ASSERT_EQ(reply.list.size(), 5u) << reply.text;
+    EXPECT_EQ(reply.list[0].number, left >= 1);
+    if (left >= 1) --left;
+    EXPECT_EQ(reply.list[1].number, json_of(answer).at("limit"));
+    EXPECT_EQ(reply.list[2].number, left);
+  }
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0);
 }
 
 }  // namespace

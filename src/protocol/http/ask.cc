@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
 #include "client/http_client.h"
@@ -39,7 +41,12 @@ constexpr const char* footer_of_ask_http =
     "Where the server has users: --user NAME, with the password in SLUICE_PASSWORD.\n";
 
 constexpr const char* password_variable = "SLUICE_PASSWORD";
+// The longest wait that a server may be set to allow.
+constexpr int wait_seconds_max = 3600;
 constexpr std::string_view verbs[] = {"take", "peek", "put", "reset", "wait", "explain", "health"};
+
+// 36600 days, as long as a window may be.
+constexpr double seconds_max = 36'600.0 * 86'400;
 
 struct Asked {
   std::string verb, key, n = "1", wait = "10", user;
@@ -63,6 +70,14 @@ std::optional<Json> limit_of(const std::string& text) {
 // The words into a body; otherwise `problem` says what is wrong with them.
 std::optional<Json> body_of(const Asked& asked, std::string& problem) {
   Json body = Json::object();
+  std::vector<std::string> texts = asked.entries;
+  texts.insert(texts.end(), asked.limits.begin(), asked.limits.end());
+  texts.push_back(asked.key);
+  const auto bad = std::find_if_not(texts.begin(), texts.end(), base::utf8::is_valid);
+  if (bad != texts.end()) {
+    problem = "`" + config::on_screen(*bad) + "` is not UTF-8, which a body of JSON must be";
+    return std::nullopt;
+  }
   if (asked.key.empty() != asked.limits.empty()) {
     problem = "--key and --limit go together";
     return std::nullopt;
@@ -99,8 +114,8 @@ std::optional<Json> body_of(const Asked& asked, std::string& problem) {
   if (asked.verb != "reset") body["n"] = *n;
   if (asked.verb != "wait") return body;
   const Json seconds = Json::parse(asked.wait, nullptr, false);
-  if (!seconds.is_number()) {
-    problem = "--wait takes seconds, not `" + asked.wait + "`";
+  if (!seconds.is_number() || !(seconds >= 0 && seconds <= wait_seconds_max)) {
+    problem = "--wait takes 0 to 3600 seconds, not `" + asked.wait + "`";
     return std::nullopt;
   }
   body["timeout"] = seconds;
@@ -109,23 +124,41 @@ std::optional<Json> body_of(const Asked& asked, std::string& problem) {
 
 std::string seconds_text(const Json& seconds) {
   if (!seconds.is_number()) return "never";
-  return base::format_duration({static_cast<int64_t>(seconds.get<double>() * 1000 + 0.5) * 1000});
+  // A server may say anything.
+  const double bounded = std::clamp(seconds.get<double>(), 0.0, seconds_max);
+  return base::format_duration({static_cast<int64_t>(bounded * 1000 + 0.5) * 1000});
+}
+
+// A member that is one, else null.
+const Json& member_of(const Json& answer, const char* name) {
+  static const Json none;
+  const auto at = answer.find(name);
+  return at == answer.end() ? none : *at;
+}
+std::string text_of(const Json& answer, const char* name) {
+  const Json& text = member_of(answer, name);
+  return text.is_string() ? text.get<std::string>() : std::string();
+}
+
+// "97 of 100 left"
+std::string balance_text(const Json& answer) {
+  const Json& limit = member_of(answer, "limit");
+  if (limit.is_number_integer() && limit >= base::bounds::quota_max) return "unlimited";
+  return member_of(answer, "remaining").dump() + " of " + limit.dump() + " left";
 }
 
 // "allowed: 97 of 100 left, all of them again within 2s (rule login)"
 std::string words_of(const Json& answer, bool coloured) {
-  const auto text = [&](const char* member) {
-    return answer.contains(member) ? answer[member].dump() : std::string();
-  };
-  if (answer.contains("reset")) return text("reset") + " counters reset\n";
+  if (answer.contains("reset"))
+    return answer["reset"].dump() +
+           (answer["reset"] == 1 ? " counter reset\n" : " counters reset\n");
   std::string words;
   const bool decides = answer.contains("allowed");
   const bool allowed = decides && answer["allowed"] == true;
   if (decides)
     words = allowed ? config::paint("allowed", config::green, coloured)
                     : config::paint("denied", config::red, coloured);
-  if (answer.contains("remaining"))
-    words += (decides ? ": " : "") + text("remaining") + " of " + text("limit") + " left";
+  if (answer.contains("remaining")) words += (decides ? ": " : "") + balance_text(answer);
   if (decides && !allowed && answer.contains("retry_after"))
     words += answer["retry_after"].is_null()
                  ? ", and it never can be"
@@ -133,13 +166,15 @@ std::string words_of(const Json& answer, bool coloured) {
   if (allowed && answer.contains("reset_after") && answer["reset_after"].is_number() &&
       answer["reset_after"] != 0)
     words += ", all of them again within " + seconds_text(answer["reset_after"]);
-  if (answer.contains("rule") && answer["rule"].is_string())
-    words += " (rule " + config::on_screen(answer["rule"].get<std::string>()) + ")";
+  if (const std::string rule = text_of(answer, "rule"); !rule.empty())
+    words += " (rule " + config::on_screen(rule) + ")";
   words += "\n";
-  if (!answer.contains("limits")) return words;
-  for (const Json& limit : answer["limits"])
-    words += "  " + config::on_screen(limit.value("name", "")) + ": " + limit["remaining"].dump() +
-             " of " + limit["limit"].dump() + " left, " + limit.value("algorithm", "") + "\n";
+  const Json& limits = member_of(answer, "limits");
+  if (!limits.is_array()) return words;
+  for (const Json& limit : limits)
+    if (limit.is_object())
+      words += "  " + config::on_screen(text_of(limit, "name")) + ": " + balance_text(limit) +
+               ", " + config::on_screen(text_of(limit, "algorithm")) + "\n";
   return words;
 }
 
@@ -151,8 +186,10 @@ int tell(const Asked& asked, const calls::HttpAnswer& answer, bool json, config:
         "the server's answer is not sluice's: HTTP status " + std::to_string(answer.status), json,
         io);
   if (!decided) {
-    const std::string why = parsed.value("detail", parsed.value("title", std::string("refused")));
-    return cli::tell_undecided("the server refused (" + std::to_string(answer.status) + "): " + why,
+    std::string why = text_of(parsed, "detail");
+    if (why.empty()) why = text_of(parsed, "title");
+    return cli::tell_undecided("the server refused (" + std::to_string(answer.status) + ")" +
+                                   (why.empty() ? "" : ": " + why),
                                json, io);
   }
   if (json)

@@ -236,9 +236,10 @@ std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
                   "an Idempotency-Key is a string of 1 to 255 printable characters");
   std::string path(question.path);
   path.append("?").append(question.query);
-  const auto result =
-      memory->begin(around.client.identity().user(), key, {question.method, path, question.body},
-                    around.peer.clock->monotonic(), kept_);
+  const access::Identity& identity = around.client.identity();
+  const auto result = memory->begin(
+      identity.is_needed() ? std::string_view(identity.user()) : std::string_view(), key,
+      {question.method, path, question.body}, around.peer.clock->monotonic(), kept_);
   switch (result.found) {
     case IdempotencyMemory::Found::begun:
       ticket_ = result.ticket;

@@ -36,6 +36,11 @@ constexpr int64_t preflight_seconds = 600;
 
 constexpr char kept_separator = '\n';
 
+// What write_origin adds: of the page that asks, which may be another one the next time.
+bool is_of_origin(std::string_view name) {
+  return name == "Vary" || name.starts_with("Access-Control-");
+}
+
 }  // namespace
 
 void Exchange::write(const Surroundings& around, Answer& answer) {
@@ -257,6 +262,7 @@ void Exchange::keep_answer(const Surroundings& around, const Answer& answer) {
   kept.append(kept_separator);
   for (size_t i = 0; i < answer.fields.size(); ++i) {
     const wire::HttpField field = answer.fields[i];
+    if (is_of_origin(field.name)) continue;
     for (const std::string_view text : {field.name, field.value}) {
       kept.append(text);
       kept.append(kept_separator);
@@ -283,6 +289,7 @@ void Exchange::replay(Answer& answer) const {
                                              : std::string_view();
   for (std::string_view name = line(); !name.empty(); name = line()) answer.add(name, line());
   answer.add("Idempotency-Replayed", "true");
+  if (!origin_.empty()) write_origin(answer);
   answer.body.append(rest);
 }
 

@@ -165,12 +165,12 @@ struct IdempotencyMemory::State {
   }
 
   // A user's record lives as long as it is held: by each of its entries, and by `begin`.
-  KeptUser& hold_user(const KeptHash& id) {
+  KeptUser& hold_user(const KeptHash& id, size_t bytes_max) {
     KeptUser& user = users[id];
     if (user.holders++ == 0) {
       user.id = id;
       user.scope.link = 1;
-      user.scope.bytes_max = user_bytes;
+      user.scope.bytes_max = bytes_max;
     }
     return user;
   }
@@ -272,7 +272,9 @@ IdempotencyMemory::Result IdempotencyMemory::begin(std::string_view user, std::s
       return {Found::kept, 0, {}};
     }
   }
-  return state.add_if_there_is_room(id, asked, state.hold_user(user_id), now);
+  KeptUser& holder =
+      state.hold_user(user_id, user.empty() ? state.all.bytes_max : state.user_bytes);
+  return state.add_if_there_is_room(id, asked, holder, now);
 }
 
 void IdempotencyMemory::finish(Ticket ticket, std::string_view answer, base::Time now) {

@@ -68,8 +68,9 @@ class IdempotencyMemory {
   IdempotencyMemory& operator=(const IdempotencyMemory&) = delete;
 
   // `request`: method, path and body, put together by the caller as three texts. Both key and
-  // request are compared by a keyed hash of 128 bits. `now`: monotonic. `answer` is set where it is
-  // kept: the bytes given to `finish`.
+  // request are compared by a keyed hash of 128 bits. `user`: empty where the server has none, so
+  // that all keys are of one, which may use all bytes. `now`: monotonic. `answer` is set where it
+  // is kept: the bytes given to `finish`.
   Result begin(std::string_view user, std::string_view key, std::array<std::string_view, 3> request,
                base::Time now, std::string& answer);
   // The answer, kept for the time to live from `now` on. Of one that is longer than

@@ -263,6 +263,13 @@ TEST(IdempotencyMemory, a_user_has_its_part) {
   EXPECT_EQ(memory.begin("ann", "c"), "begun");
 }
 
+// Where there are no users nobody else has to be left anything.
+TEST(IdempotencyMemory, without_users_there_is_one_that_has_it_all) {
+  Memory memory({base::seconds(60), 4 * idempotent_begun_bytes, 4});
+  for (const char* const key : {"a", "b", "c", "d"}) EXPECT_EQ(memory.begin("", key), "begun");
+  EXPECT_EQ(memory.begin("", "e"), "full");
+}
+
 TEST(IdempotencyMemory, many_that_expire_at_once_hold_nobody_up) {
   const size_t count = 1000;
   Memory memory({base::seconds(60), (count + 50) * idempotent_entry_bytes, 1});

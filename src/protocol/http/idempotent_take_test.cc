@@ -246,5 +246,25 @@ TEST(IdempotentTake, is_503_where_there_is_no_room_for_a_new_key) {
   connections.clear();
 }
 
+TEST(IdempotentTake, is_answered_again_to_the_page_that_asks) {
+  World world({.http = "{ origins: ['https://one.example', 'https://two.example'] }"});
+  const auto asked_by = [&](const std::string& origin) {
+    return ask(world, post("/v1/take", by_ip("a"),
+                           "Idempotency-Key: k\r\n" +
+                               (origin.empty() ? origin : "Origin: " + origin + "\r\n")));
+  };
+  const HttpAnswer first = asked_by("https://one.example");
+  EXPECT_EQ(first.field("access-control-allow-origin"), "https://one.example");
+  const HttpAnswer second = asked_by("https://two.example");
+  EXPECT_EQ(second.field("access-control-allow-origin"), "https://two.example");
+  EXPECT_EQ(second.field("vary"), "Origin");
+  EXPECT_EQ(second.field("idempotency-replayed"), "true");
+  EXPECT_EQ(second.body, first.body);
+  const HttpAnswer third = asked_by("");
+  EXPECT_FALSE(third.has("access-control-allow-origin"));
+  EXPECT_FALSE(third.has("vary"));
+  EXPECT_EQ(third.field("ratelimit"), first.field("ratelimit"));
+}
+
 }  // namespace
 }  // namespace sluice::http::idempotent_take_test

@@ -1,6 +1,7 @@
 #include "protocol/http/limit_fields.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/decimal.h"
@@ -227,6 +228,33 @@ bool is_same_field_name(std::string_view a, std::string_view b) {
                     [](char x, char y) { return wire::http_lower(x) == wire::http_lower(y); });
 }
 
+// Those that an answer has for other reasons, or that say where it ends; in lower case.
+constexpr std::string_view taken_field_names[] = {"allow",
+                                                  "cache-control",
+                                                  "connection",
+                                                  "content-encoding",
+                                                  "content-length",
+                                                  "content-type",
+                                                  "date",
+                                                  "idempotency-replayed",
+                                                  "keep-alive",
+                                                  "proxy-connection",
+                                                  "set-cookie",
+                                                  "te",
+                                                  "trailer",
+                                                  "transfer-encoding",
+                                                  "upgrade",
+                                                  "vary",
+                                                  "www-authenticate",
+                                                  "x-sluice-remaining",
+                                                  "x-sluice-rule"};
+
+bool is_taken_field_name(std::string_view name) {
+  const auto is_it = [name](std::string_view taken) { return wire::is_http_name(name, taken); };
+  return std::any_of(std::begin(taken_field_names), std::end(taken_field_names), is_it) ||
+         (name.size() > 15 && wire::is_http_name(name.substr(0, 15), "access-control-"));
+}
+
 // The names of a style, in the order of HeaderNames.
 std::array<std::string_view, 4> field_names_of(const HeaderNames& names) {
   return {names.policy, names.limit, names.remaining, names.reset};
@@ -270,7 +298,13 @@ std::string problem_of(const HeaderOptions& options) {
     for (const std::string_view name : field_names_of(options.names_of(style))) {
       if (name.empty()) continue;
       if (!wire::is_http_field_name(name))
-        return "`" + std::string(name) + "` is not a name of a header field";
+        return "`" + std::string(name.substr(0, field_name_bytes_max)) +
+               "` is not a name of a header field";
+      if (name.size() > field_name_bytes_max)
+        return "`" + std::string(name.substr(0, field_name_bytes_max)) + "...` is longer than " +
+               std::to_string(field_name_bytes_max) + " bytes";
+      if (is_taken_field_name(name))
+        return "`" + std::string(name) + "` is a field that answers have for another reason";
       for (const std::string_view other : sent)
         if (is_same_field_name(name, other))
           return "two fields of the styles are named " + std::string(name);

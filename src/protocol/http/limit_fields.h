@@ -83,8 +83,12 @@ struct HeaderOptions {
   const HeaderNames& names_of(HeaderStyle style) const { return names[static_cast<size_t>(style)]; }
 };
 
-// What is wrong with them, as a sentence: a name that no field may have, or one that two fields of
-// the styles share, whatever its case. Empty: nothing.
+// A name of a field, so that all of them have room in an answer.
+inline constexpr size_t field_name_bytes_max = 40;
+
+// What is wrong with them, as a sentence: a name that no field may have, one that is too long, one
+// that answers have for another reason, or one that two fields of the styles share, whatever its
+// case. Empty: nothing.
 std::string problem_of(const HeaderOptions& options);
 
 // A list of fields, kept and used again: as lines of HTTP/1.1, and each by itself.

@@ -111,7 +111,9 @@ void HttpSettings::read_names(config::FileReader& reader, const std::string& key
 
 void HttpSettings::read_headers(config::FileReader& reader, const std::string& key,
                                 const YamlNode& value) {
-  if (!reader.sequence(key, value, "headers: [ietf, retry-after]")) return;
+  const bool is_none = value.is_list() && value.size() == 0;
+  if (!is_none && !reader.sequence(key, value, "headers: [ietf, retry-after], or [] for none"))
+    return;
   std::vector<HeaderStyle> styles;
   for (YamlNode item = value.first_child(); item; item = item.next()) {
     const auto text = reader.text(key, item);
@@ -123,9 +125,6 @@ void HttpSettings::read_headers(config::FileReader& reader, const std::string& k
       styles.push_back(static_cast<HeaderStyle>(at - header_style_names.begin()));
   }
   options_.value.headers.styles = std::move(styles);
-  if (const std::string problem = problem_of(options_.value.headers); !problem.empty())
-    config::complain(reader.place(key, value), problem, "take one of the two styles out",
-                     reader.diagnostics());
 }
 
 void HttpSettings::read_field_names(config::FileReader& reader, const std::string& key,
@@ -149,9 +148,6 @@ void HttpSettings::read_field_names(config::FileReader& reader, const std::strin
                       }});
   }
   reader.map(value, key, styles);
-  if (const std::string problem = problem_of(headers); !problem.empty())
-    config::complain(reader.place(key, value), problem, "give each field a name of its own",
-                     reader.diagnostics());
 }
 
 // `{ x-ratelimit: { limit: X-Limit } }` of those names that are not as usual; empty: all are.
@@ -195,6 +191,8 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
       if (const auto read = read_length(reader, key, value, least, most, or_none)) to = *read;
     };
   };
+  std::optional<base::Diagnostic>
+      fields_at;  // of `headers` and `field_names`, whichever comes first
   reader.map(
       section, "http",
       {{"unmatched",
@@ -222,9 +220,15 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
        {"max_wait", length(its.wait_max, base::Duration{1'000}, wait_max_max, false)},
        {"max_waiting", number(its.waiting_max, 0, waiting_most)},
        {"headers",
-        [&](const std::string& key, const YamlNode& value) { read_headers(reader, key, value); }},
-       {"field_names", [&](const std::string& key,
-                           const YamlNode& value) { read_field_names(reader, key, value); }},
+        [&](const std::string& key, const YamlNode& value) {
+          if (!fields_at) fields_at = reader.place(key, value);
+          read_headers(reader, key, value);
+        }},
+       {"field_names",
+        [&](const std::string& key, const YamlNode& value) {
+          if (!fields_at) fields_at = reader.place(key, value);
+          read_field_names(reader, key, value);
+        }},
        {"ratelimit",
         [&](const std::string& key, const YamlNode& value) {
           const auto text = reader.text(key, value);
@@ -279,6 +283,11 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
         }},
        {"auth",
         [&](const std::string&, const YamlNode& value) { read_auth(reader, value, its.auth); }}});
+  // Styles that share a name may be told apart by names of their own.
+  if (const std::string problem = problem_of(its.headers); fields_at && !problem.empty())
+    config::complain(*fields_at, problem,
+                     "take one of the two styles out, or give each field a name of its own",
+                     reader.diagnostics());
 }
 
 std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {

@@ -1,0 +1,127 @@
+// The fields that answers tell limits by, as the settings have them.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "protocol/http/http_text_test.h"
+
+namespace sluice::http::answer_fields_test {
+namespace {
+
+using namespace session_world;
+
+TEST(HttpAnswerFields, of_times_are_seconds_or_unix_time) {
+  // now_us is 1'795'334'123 s at first, and the window a minute.
+  for (const auto& [style, reset] :
+       {std::pair("x-ratelimit", "60"), std::pair("x-ratelimit-epoch", "1795334183"),
+        std::pair("x-rate-limit", "1795334183"), std::pair("draft-06", "60")}) {
+    World world({.http = "{ headers: [" + std::string(style) + "] }"});
+    const std::string prefix = style == std::string("x-rate-limit") ? "x-rate-limit-"
+                               : style == std::string("draft-06")   ? "ratelimit-"
+                                                                    : "x-ratelimit-";
+    for (const auto& [n, remaining] : {std::pair(2, "1"), std::pair(2, "1"), std::pair(1, "0")}) {
+      const HttpAnswer answer =
+          ask(world, post("/v1/take", by_ip("a", ", \"n\": " + std::to_string(n))));
+      EXPECT_EQ(answer.field(prefix + "limit"), "3") << style;
+      EXPECT_EQ(answer.field(prefix + "remaining"), remaining) << style;
+      EXPECT_EQ(answer.field(prefix + "reset"), reset) << style;
+      EXPECT_FALSE(answer.has("retry-after")) << style;
+      EXPECT_FALSE(answer.has("ratelimit")) << style;
+    }
+  }
+}
+
+TEST(HttpAnswerFields, may_be_none_at_all) {
+  World world({.http = "{ headers: [] }"});
+  const std::string all = by_ip("a", ", \"n\": 3");
+  for (const int status : {200, 429}) {
+    const HttpAnswer answer = ask(world, post("/v1/take", all));
+    EXPECT_EQ(answer.status, status);
+    for (const auto& [name, value] : answer.fields)
+      EXPECT_TRUE(name == "content-type" || name == "content-length" || name == "date" ||
+                  name == "cache-control")
+          << name;
+  }
+  EXPECT_TRUE(ask(world, post("/v1/take", all)).tells(R"("retry_after": 60)"));
+  world.store.fails = true;
+  EXPECT_FALSE(ask(world, post("/v1/take", all)).has("retry-after"));
+  EXPECT_TRUE(ask(world, get("/v1/take")).has("allow")) << "what a status requires";
+}
+
+TEST(HttpAnswerFields, spread_retry_after_where_that_is_wanted) {
+  World world({.http = "{ retry_jitter: 0.5, auth: { profiles: { web: { proxy: nginx } } } }"});
+  const std::string all = by_ip("a", ", \"n\": 3");
+  EXPECT_EQ(ask(world, post("/v1/take", all)).status, 200);
+  std::set<int> told;
+  for (int i = 0; i < 100; ++i) {
+    const HttpAnswer answer = ask(world, post("/v1/take", all));
+    EXPECT_TRUE(answer.tells(R"("retry_after": 60)")) << answer.body;
+    EXPECT_TRUE(answer.field("ratelimit").ends_with(";t=60")) << answer.field("ratelimit");
+    told.insert(std::stoi(answer.field("retry-after")));
+  }
+  EXPECT_GE(*told.begin(), 60);
+  EXPECT_LE(*told.rbegin(), 90);
+  EXPECT_GT(told.size(), 10u);
+  told.clear();
+  const std::string page =
+      get("/auth/web", "X-Original-Method: GET\r\nX-Original-URI: /\r\nX-Real-IP: 192.0.2.1\r\n");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(world, page).status, 200);
+  for (int i = 0; i < 100; ++i) told.insert(std::stoi(ask(world, page).field("retry-after")));
+  EXPECT_GT(told.size(), 10u) << "of forward-auth as well";
+}
+
+TEST(HttpAnswerFields, tell_whose_limit_it_is_by_a_hash) {
+  std::string of_one_server;
+  for (int i = 0; i < 2; ++i) {
+    World world({.http = "{ partition_keys: true, ratelimit: all }"});
+    const auto key_of = [&](const std::string& ip) {
+      const HttpAnswer answer = ask(world, post("/v1/take", by_ip(ip)));
+      const std::string policy = answer.field("ratelimit-policy"),
+                        limit = answer.field("ratelimit");
+      const size_t at = policy.find(";pk=:");
+      EXPECT_NE(at, std::string::npos) << policy;
+      const std::string key = policy.substr(at + 5);
+      EXPECT_EQ(key.size(), 13u) << "9 bytes, and the colon: " << key;
+      EXPECT_TRUE(limit.ends_with(";pk=:" + key)) << limit;
+      EXPECT_EQ(policy.find(ip), std::string::npos);
+      return key;
+    };
+    const std::string one = key_of("10.0.0.1");
+    EXPECT_EQ(key_of("10.0.0.1"), one);
+    EXPECT_NE(key_of("10.0.0.2"), one);
+    EXPECT_NE(of_one_server, one) << "each server has a secret of its own";
+    of_one_server = one;
+  }
+}
+
+// Seven styles with names of their own at once, as long as names may be, over both versions.
+TEST(HttpAnswerFields, have_room_for_all_styles) {
+  const auto name = [](const std::string& of) { return of + std::string(40 - of.size(), 'x'); };
+  std::string names;
+  for (const std::string style : {"ietf", "draft-06", "draft-07", "x-ratelimit",
+                                  "x-ratelimit-epoch", "x-rate-limit", "retry-after"}) {
+    names += (names.empty() ? "" : ", ") + style + ": {";
+    for (const std::string part : {"policy", "limit", "remaining", "reset"})
+      names += (part == "policy" ? "" : ", ") + part + ": " + name(style + "-" + part);
+    names += "}";
+  }
+  World world({.http = "{ headers: [ietf, draft-06, draft-07, x-ratelimit, x-ratelimit-epoch, "
+                       "x-rate-limit, retry-after], origins: ['http://a'], field_names: {" +
+                       names + "} }"});
+  Http2Client client(world);
+  const std::string all = by_ip("a", ", \"n\": 3");
+  for (const int status : {200, 429, 429}) {
+    const HttpAnswer answer =
+        client.ask("/v1/take", all,
+                   {{"origin", "http://a"}, {"idempotency-key", "k" + std::to_string(status)}});
+    EXPECT_EQ(answer.status, status);
+    EXPECT_EQ(answer.field(name("x-rate-limit-limit")), "3");
+    EXPECT_EQ(answer.has(name("retry-after-reset")), status == 429);
+  }
+  EXPECT_FALSE(client.connection.is_closed());
+}
+
+}  // namespace
+}  // namespace sluice::http::answer_fields_test
