@@ -158,12 +158,14 @@ std::string RedisStore::why_degraded() const {
     return name_of(shared_.options.nodes.front()) +
            " is a node of a Redis Cluster, and requests to it fail; set store.redis.cluster: true, "
            "or name a Redis that is not one";
-  size_t down = 0, up = 0;
+  LinkSums sums;
+  CallDistribution times;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [completions, client] : clients_)
-      ++(client->connection().state() == ConnectionState::up ? up : down);
+    for (const auto& [completions, client] : clients_) client->links().add_to(sums, times);
   }
+  const uint64_t up = sums.states[static_cast<size_t>(ConnectionState::up)];
+  const uint64_t down = std::accumulate(sums.states.begin(), sums.states.end(), uint64_t{0}) - up;
   if (up > 0 || down == 0) return {};
   std::string why = "Redis cannot be asked: none of " + std::to_string(down) +
                     (down == 1 ? " connection" : " connections") + " to it is up";
