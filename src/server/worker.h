@@ -93,8 +93,9 @@ class Worker {
   // has been unfinished for the longest gives way; nothing: that is the one that `by` has.
   std::optional<Lent> lend(size_t bytes, const Connection& by);
   void give_back(Lent buffer);
-  // As `lend`, for the input of a batch that waits for the store: no request gives way for it, and
-  // half of the bound is left to these. `beside`: what the caller holds besides, as by `account`.
+  // As `lend`, for the input of a batch that waits for the store, and for what a client that sends
+  // much at once has sent until its turn: no request gives way for it, and half of the bound is
+  // left to these. `beside`: what the caller holds besides, as by `account`.
   std::optional<Lent> lend_aside(size_t bytes, size_t beside);
   // A session holds `now` bytes in place of `before`, under the same bound. False: as above.
   bool account(const Connection& by, size_t before, size_t now);
