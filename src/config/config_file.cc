@@ -481,20 +481,39 @@ class ConfigReader {
     for (const protocol::Protocol protocol : with_policy_files())
       parts.push_back({protocol, base::Cloned(describe(protocol).policy->configured({}))});
     std::vector<Known> known;
+    std::vector<std::string_view> options;
     for (EntryPart& one : parts) {
       known.push_back({one.description().name, [&](const std::string& key, const YamlNode& value) {
                          policy_path(key, value, one);
                        }});
+      // Several formats may have an option of that name: whose it is, the file says.
       for (const std::string_view option : one.description().policy->options)
-        known.push_back({option, [&, option](const std::string& key, const YamlNode& value) {
-                           one.option = option;
-                           if (const auto t = text(key, value))
-                             one.files->set(option, *t, reader_.origin(value), place(key, value),
-                                            diagnostics_);
-                         }});
+        if (std::find(options.begin(), options.end(), option) == options.end())
+          options.push_back(option);
     }
+    std::vector<std::pair<std::string_view, YamlNode>> given;
+    for (const std::string_view option : options)
+      known.push_back({option, [&, option](const std::string&, const YamlNode& value) {
+                         given.emplace_back(option, value);
+                       }});
     map(entry, "policy", known);
+    for (const auto& [option, value] : given) policy_option(option, value, parts);
     if (diagnostics_.size() == problems) add_policy(entry, parts);
+  }
+
+  void policy_option(std::string_view option, const YamlNode& value,
+                     std::vector<EntryPart>& parts) {
+    const auto has = [&](const EntryPart& one) {
+      const auto& its = one.description().policy->options;
+      return std::find(its.begin(), its.end(), option) != its.end();
+    };
+    auto owner = std::find_if(parts.begin(), parts.end(),
+                              [&](const EntryPart& one) { return one.named && has(one); });
+    if (owner == parts.end()) owner = std::find_if(parts.begin(), parts.end(), has);
+    owner->option = option;
+    const std::string key(option);
+    if (const auto t = text(key, value))
+      owner->files->set(option, *t, reader_.origin(value), place(key, value), diagnostics_);
   }
 
   void policy_path(const std::string& key, const YamlNode& value, EntryPart& part) {

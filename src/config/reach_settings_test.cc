@@ -130,6 +130,22 @@ TEST(RedisAccess, APasswordIsReadWithoutItsLineEnd) {
   EXPECT_EQ(diagnostics.size(), 4u);
 }
 
+// Two formats have an option of that name: it is the one's whose file stands beside it.
+TEST(OnStoreError, IsOfThePolicyThatItStandsBeside) {
+  Config config;
+  EXPECT_EQ(problems("policy:\n- { on_store_error: local, divvy: a.ini }\n"
+                     "- { envoy: b, on_store_error: deny }\n",
+                     config),
+            "");
+  const std::string printed = print_config(config);
+  EXPECT_TRUE(has(printed, "    on_store_error: local ")) << printed;
+  EXPECT_TRUE(has(printed, "    on_store_error: deny ")) << printed;
+  EXPECT_TRUE(has(problems("policy: [{ divvy: a.ini, on_store_error: maybe }]\n", config),
+                  "`maybe` is not an answer"));
+  EXPECT_TRUE(has(problems("policy: [{ limitd: a.yaml, on_store_error: local }]\n", config),
+                  "and this policy is limitd's"));
+}
+
 TEST(Unmatched, IsOfEachListenerAndPrintedBack) {
   Config config;
   EXPECT_EQ(problems("listen:\n- { protocol: divvy, address: \"[::]:1\", unmatched: allow }\n"

@@ -203,7 +203,7 @@ void Reloader::reload(Cause cause) {
   if (!loaded.hash || *loaded.hash != live_->hash) {
     if (log_refused(loaded, cause))
       tell_change(
-          "policy refused", cause, terms_of(*live_),
+          "reload refused", cause, terms_of(*live_),
           {{"why", loaded.diagnostics.empty() ? "" : base::to_string(loaded.diagnostics.front())},
            {"diagnostics", loaded.diagnostics.size()}});
     return record(Reading::Outcome::refused, answered, loaded.diagnostics);
@@ -275,7 +275,7 @@ void Reloader::go_live(Loaded loaded, uint64_t answered, Cause cause) {
       live_, std::make_shared<const LivePolicy>(LivePolicy{
                  loaded.rules, *loaded.hash, live_->generation + 1, loaded.names, loaded.users}));
   publish_(live_);
-  tell_change("policy loaded", cause, terms_of(*old), terms_of(*live_));
+  tell_change("policy reloaded", cause, terms_of(*old), terms_of(*live_));
   const auto begin = steady_clock::now();
   bool recorded = false;  // a caller that waits for it is not to wait for a stuck one
   for (bool told = false; old->rules.use_count() > 1;) {

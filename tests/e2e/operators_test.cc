@@ -124,13 +124,13 @@ TEST(Changes, ReloadsAreToldByWhomTheyWereAskedFor) {
       "\"127.0.0.1:0\" }\n- { protocol: admin, address: \"127.0.0.1:0\" }\nworkers: 2\n";
   served.folder.write("sluice.yaml", listen + text);
   served.process->signal(SIGHUP);
-  ASSERT_TRUE(served.process->says("policy loaded by "));
+  ASSERT_TRUE(served.process->says("policy reloaded by "));
   const Json loaded = served.changes("?limit=1")["changes"][0];
   EXPECT_EQ(loaded["before"]["rules"], 2);
   EXPECT_EQ(loaded["after"]["rules"], 3);
   EXPECT_NE(loaded["before"]["hash"], loaded["after"]["hash"]);
   served.folder.write("sluice.yaml", listen + text + "- { name: ill }\n");
-  ASSERT_TRUE(served.process->says("policy refused by "));
+  ASSERT_TRUE(served.process->says("reload refused by "));
   const Json refused = served.changes("?limit=1")["changes"][0];
   EXPECT_NE(refused["after"]["why"].get<std::string>().find("ill"), std::string::npos) << refused;
 }
