@@ -173,7 +173,7 @@ TEST_F(AllCommands, AreCompletedByBash) {
   EXPECT_EQ(offered_by_bash(path, "sluice store re"), "repair\n");
   EXPECT_EQ(offered_by_bash(path, "sluice serve --config " + folder_ + "/slu"), path + "\n");
   EXPECT_EQ(offered_by_bash(path, "sluice status --over "), "\n");
-  EXPECT_EQ(offered_by_bash(path, "sluice help res"), "reset\n");
+  EXPECT_EQ(offered_by_bash(path, "sluice help res"), "resp reset\n");
 }
 
 }  // namespace

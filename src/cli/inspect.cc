@@ -13,13 +13,30 @@
 namespace sluice::cli {
 namespace {
 
+// Is there a file in it or below it that could be of a policy?
+bool has_policy_files(const std::string& folder) {
+  constexpr size_t looked_at_max = 10'000;
+  std::error_code problem;
+  size_t looked_at = 0;
+  for (std::filesystem::recursive_directory_iterator at(folder, problem), end;
+       !problem && at != end && looked_at < looked_at_max; at.increment(problem), ++looked_at) {
+    const auto ending = at->path().extension();
+    if (ending == ".yaml" || ending == ".yml") return true;
+  }
+  return looked_at == looked_at_max;
+}
+
 // Looks into a file whose name does not say what it is. False: it cannot be read.
 bool find_kind(const std::string& path, std::optional<config::FileKind>& as,
                std::optional<std::string>& text, base::Diagnostics& diagnostics) {
   std::error_code unknown;
   if (!as && std::filesystem::is_directory(path, unknown)) {
     as = config::kind_of_folder();
-    if (as) return true;
+    if (as && has_policy_files(path)) return true;
+    base::Diagnostic place;
+    place.file = path;
+    config::complain(place, "is a folder without a policy in it", "name a file", diagnostics);
+    return false;
   }
   const bool told = as.has_value();
   if (!as) as = config::kind_of(path);
@@ -63,11 +80,6 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       config::complain(place, "there is no such file or folder", "check the path", diagnostics);
       return nullptr;
     }
-    std::error_code unknown;
-    if (std::filesystem::is_directory(path, unknown)) {
-      config::complain(place, "is a folder", "name a file in it", diagnostics);
-      return nullptr;
-    }
     // What cannot be read, or is not a text, has no format either.
     if (!config::read_file(path, diagnostics)) return nullptr;
     config::complain(
@@ -83,7 +95,10 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     config::read_config(*text, path, config, of_config);
     if (flags.to_be_served && !base::has_errors(of_config)) {
       config::check_listeners(config, of_config);
-      config::warn_of_open(config, of_config);
+      // Of what the file says of listeners; a start warns of those that are there without a word.
+      config::Config said = config;
+      std::erase_if(said.listen, [](const auto& listener) { return listener.origin == "default"; });
+      config::warn_of_open(said, of_config);
     }
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     if (unmatched != nullptr) say_unmatched(config, *unmatched);

@@ -30,8 +30,7 @@ std::string footer_of_rules() {
       "Examples:\n"
       "  sluice rules\n"
       "  sluice rules cookies --over 5s\n"
-      "  sluice rules --json\n"
-      "  sluice rules --watch",
+      "  sluice rules --json",
       "listed", "no rule has TEXT");
 }
 

@@ -21,7 +21,6 @@ std::string footer_of_status() {
       "Examples:\n"
       "  sluice status\n"
       "  sluice status --over 1s --json\n"
-      "  sluice status --watch\n"
       "  sluice status --admin 10.0.0.5:8380 --token-file admin.token",
       "ready", "not ready, degraded, or the policy that was read last is refused");
 }

@@ -147,7 +147,7 @@ TEST(FirstHour, FoldersBinariesAndMissingFilesAreNamed) {
   }
   const auto listed = run({.arguments = {"check", "folder"}, .folder = folder.path()});
   EXPECT_EQ(listed.status, 1) << listed.out;
-  EXPECT_NE(listed.err, "");
+  EXPECT_EQ(listed.err, "folder: error: is a folder without a policy in it; name a file\n");
 
   const auto limitd = run({.arguments = {"limitd", "-c", "nosuch.yaml"}, .folder = folder.path()});
   EXPECT_EQ(limitd.status, 1);

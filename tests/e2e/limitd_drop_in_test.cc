@@ -297,7 +297,8 @@ class LimitdAsk : public testing::Test {
                                  "--timeout", "20000",
                                  "--server",  "127.0.0.1:" + std::to_string(server_.port())};
     all.insert(all.end(), words.begin(), words.end());
-    return run({.arguments = all});
+    // Nobody's admin port, which is asked for the types that there are.
+    return run({.arguments = all, .environment = {{"SLUICE_ADMIN", "127.0.0.1:1"}}});
   }
   Finished ctl(std::vector<std::string> words) {
     std::vector<std::string> all{"limitdctl", "-h", "127.0.0.1", "-p",
@@ -327,8 +328,9 @@ TEST_F(LimitdAsk, SaysTheAnswerInWords) {
   EXPECT_EQ(ask({"reset", "fixed", "a"}).out, "3 of 3 left\n");
   EXPECT_EQ(ask({"ping"}).out, "pong\n");
   done = ask({"take", "nobody", "a"});
-  EXPECT_EQ(done.status, 2);
-  EXPECT_EQ(done.err, "error: there is no such bucket type\n");
+  EXPECT_EQ(done.status, 3);
+  EXPECT_EQ(done.err,
+            "error: there is no bucket type `nobody`; `sluice rules` lists those that there are\n");
   EXPECT_EQ(
       json::parse(ask({"--json", "take", "fixed", "j"}).out),
       json({{"allowed", true}, {"delayed", false}, {"remaining", 2}, {"reset", 0}, {"limit", 3}}));

@@ -28,8 +28,9 @@ struct Served {
   explicit Served(std::vector<std::string> words,
                   std::map<std::string, std::string> environment = {}) {
     environment["PORT"] = "0";
-    std::vector<std::string> arguments{"divvy", folder.write("rules.ini", policy), "--admin",
-                                       "127.0.0.1:0"};
+    std::vector<std::string> arguments{"divvy",   folder.write("rules.ini", policy),
+                                       "--admin", "127.0.0.1:0",
+                                       "--host",  "127.0.0.1"};
     arguments.insert(arguments.end(), words.begin(), words.end());
     process = std::make_unique<Process>(
         Process::Options{.arguments = arguments, .environment = std::move(environment)});

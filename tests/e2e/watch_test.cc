@@ -92,7 +92,7 @@ TEST_F(Watch, TablesFitSixtyColumns) {
   for (const char* command : {"rules", "counters", "top"}) {
     std::vector<std::string> more;
     if (std::string(command) == "top") more = {"--once", "--over", "0s"};
-    Pty pty(words(command, more), {}, {60, 20});
+    Pty pty(words(command, more), {{"NO_COLOR", "1"}}, {60, 20});
     EXPECT_EQ(pty.wait(), 0);
     std::istringstream lines(pty.output());
     size_t shown = 0;
