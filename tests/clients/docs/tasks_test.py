@@ -1,0 +1,19 @@
+"""docs/tasks.md, typed from its first line to its last."""
+
+from __future__ import annotations
+
+import unittest
+
+from manual import Manual
+
+
+class TasksTest(unittest.TestCase):
+    def test_the_ten_tasks(self) -> None:
+        with Manual(self, "docs/tasks.md") as manual:
+            manual.follow()
+            self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (5, 6, 27))
+            self.assertEqual(sum(line.startswith("## ") for line in manual.lines), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
