@@ -15,7 +15,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(SLUICE_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-add_custom_target(public_libraries)
+add_custom_target(public_libraries ALL)
 
 # The flags of these objects, in place of those of the program.
 function(sluice_public_flags target)
@@ -68,12 +68,13 @@ function(sluice_public_library name)
   foreach(kind shared static)
     set_target_properties(${name}_${kind} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)
     target_include_directories(${name}_${kind} INTERFACE ${CMAKE_SOURCE_DIR}/include)
-    install(TARGETS ${name}_${kind} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS ${name}_${kind} COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT libraries
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endforeach()
   add_dependencies(public_libraries ${name}_shared ${name}_static)
 
   list(TRANSFORM ARG_HEADERS PREPEND ${CMAKE_SOURCE_DIR}/include/sluice/)
-  install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice)
+  install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice COMPONENT libraries)
   set_property(GLOBAL APPEND PROPERTY sluice_public_libraries ${name})
   set_property(GLOBAL PROPERTY sluice_public_${name}_requires ${ARG_REQUIRES})
   set_property(GLOBAL PROPERTY sluice_public_${name}_needs ${ARG_NEEDS})
@@ -82,12 +83,10 @@ function(sluice_public_library name)
   set(SLUICE_DESCRIPTION "${ARG_DESCRIPTION}")
   string(JOIN " " SLUICE_REQUIRES ${ARG_REQUIRES})
   string(JOIN " " SLUICE_NEEDS ${ARG_NEEDS})
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/public.pc.in ${CMAKE_BINARY_DIR}/generated/${name}.pc.part @ONLY)
-  # The prefix is known only when it is installed.
-  install(CODE "
-    set(SLUICE_PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
-    configure_file(\"${CMAKE_BINARY_DIR}/generated/${name}.pc.part\" \"${CMAKE_BINARY_DIR}/generated/${name}.pc\" @ONLY)")
-  install(FILES ${CMAKE_BINARY_DIR}/generated/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  # Relative to the file, so that what is installed can be moved.
+  file(RELATIVE_PATH SLUICE_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/public.pc.in ${CMAKE_BINARY_DIR}/generated/${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/generated/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT libraries)
 endfunction()
 
 function(sluice_install_package)
@@ -104,5 +103,5 @@ function(sluice_install_package)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/generated/sluice-config-version.cmake VERSION ${PROJECT_VERSION}
                                    COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/generated/sluice-config.cmake ${CMAKE_BINARY_DIR}/generated/sluice-config-version.cmake
-          DESTINATION ${package})
+          DESTINATION ${package} COMPONENT libraries)
 endfunction()

@@ -318,7 +318,8 @@ def install() -> Tally:
         raise Failed("make install failed")
     tally = Tally()
     for path in ("bin/sluice", "share/doc/sluice/README.md", "share/doc/sluice/examples/example-config.ini",
-                 "share/doc/sluice/examples/grafana/sluice.json", "lib/systemd/system/sluice.service"):
+                 "share/doc/sluice/examples/grafana/sluice.json", "lib/systemd/system/sluice.service", "include/sluice/limiter.h",
+                 "include/sluice/sluice.h", "share/doc/sluice/docs/limiter.md"):
         if (destination / "usr" / path).exists():
             tally.passed += 1
         else:

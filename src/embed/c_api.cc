@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "embed/version.h"
 
 struct sluice_limiter {
   sluice::limiter its;
@@ -217,7 +220,7 @@ int32_t matching(sluice_limiter* limiter, const sluice_entry* entries, size_t co
 extern "C" {
 
 const char* sluice_version(void) {
-  return SLUICE_VERSION;
+  return sluice::embed::version;
 }
 
 const char* sluice_error_name(int32_t code) {
