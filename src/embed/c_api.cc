@@ -40,7 +40,7 @@ int32_t fail(errc code, std::string_view message, sluice_error* out) noexcept {
   if (out != nullptr) {
     out->code = static_cast<int32_t>(code);
     const size_t size = std::min(message.size(), sizeof out->message - 1);
-    std::memcpy(out->message, message.data(), size);
+    std::copy_n(message.begin(), size, out->message);
     out->message[size] = 0;
   }
   return static_cast<int32_t>(code);
