@@ -22,6 +22,8 @@ function(sluice_public_flags target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                         VISIBILITY_INLINES_HIDDEN ON)
   target_compile_definitions(${target} PRIVATE SLUICE_CHECK_THROWS)
+  # The types of the interface, for the comparison with its baseline (scripts/lint).
+  target_compile_options(${target} PRIVATE -g)
   # A unique symbol would keep the library loaded after dlclose().
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)

@@ -118,7 +118,7 @@ sluice_limiter* made(sluice::result<sluice::limiter> limiter, sluice_error* erro
     return nullptr;
   }
   done(error);
-  return new sluice_limiter{std::move(*limiter)};
+  return new sluice_limiter{std::move(limiter).value()};
 }
 
 sluice_handle* made(sluice::result<sluice::handle> handle, sluice_error* error) {
@@ -127,7 +127,7 @@ sluice_handle* made(sluice::result<sluice::handle> handle, sluice_error* error) 
     return nullptr;
   }
   done(error);
-  return new sluice_handle{std::move(*handle)};
+  return new sluice_handle{std::move(handle).value()};
 }
 
 template <class T>
