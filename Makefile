@@ -44,7 +44,7 @@ format: ## lay out the source as `make lint` wants it
 	@scripts/setup test
 	@scripts/lint --fix
 
-install: build ## install under PREFIX (/usr/local), below DESTDIR if given
+install: build ## install the program and the libraries under PREFIX (/usr/local), below DESTDIR if given
 	@scripts/build release sluice public_libraries
 	@cmake --install build/release --strip --prefix "$(PREFIX)"
 

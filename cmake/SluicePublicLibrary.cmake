@@ -22,6 +22,8 @@ function(sluice_public_flags target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                         VISIBILITY_INLINES_HIDDEN ON)
   target_compile_definitions(${target} PRIVATE SLUICE_CHECK_THROWS)
+  # The types of the interface, for the comparison with its baseline (scripts/lint).
+  target_compile_options(${target} PRIVATE -g)
   # A unique symbol would keep the library loaded after dlclose().
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
@@ -66,14 +68,18 @@ function(sluice_public_library name)
   add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
   target_link_libraries(${name}_static INTERFACE ${ARG_LINK})
   foreach(kind shared static)
+    if(SLUICE_SANITIZE)  # nothing of those builds links it: the rooms' tests have the same code
+      set_target_properties(${name}_${kind} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
     set_target_properties(${name}_${kind} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)
     target_include_directories(${name}_${kind} INTERFACE ${CMAKE_SOURCE_DIR}/include)
-    install(TARGETS ${name}_${kind} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS ${name}_${kind} COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT libraries
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endforeach()
   add_dependencies(public_libraries ${name}_shared ${name}_static)
 
   list(TRANSFORM ARG_HEADERS PREPEND ${CMAKE_SOURCE_DIR}/include/sluice/)
-  install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice)
+  install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice COMPONENT libraries)
   set_property(GLOBAL APPEND PROPERTY sluice_public_libraries ${name})
   set_property(GLOBAL PROPERTY sluice_public_${name}_requires ${ARG_REQUIRES})
   set_property(GLOBAL PROPERTY sluice_public_${name}_needs ${ARG_NEEDS})
@@ -85,13 +91,10 @@ function(sluice_public_library name)
   string(JOIN " " SLUICE_NEEDS ${ARG_NEEDS})
   list(TRANSFORM ARG_LIBRARIES PREPEND "-l")
   string(JOIN " " SLUICE_LIBRARIES ${ARG_LIBRARIES} -lstdc++ -pthread)
-  set(SLUICE_PREFIX "@SLUICE_PREFIX@")  # of the second pass, below
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/public.pc.in ${CMAKE_BINARY_DIR}/generated/${name}.pc.part @ONLY)
-  # The prefix is known only when it is installed.
-  install(CODE "
-    set(SLUICE_PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
-    configure_file(\"${CMAKE_BINARY_DIR}/generated/${name}.pc.part\" \"${CMAKE_BINARY_DIR}/generated/${name}.pc\" @ONLY)")
-  install(FILES ${CMAKE_BINARY_DIR}/generated/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  # Relative to the file, so that what is installed can be moved.
+  file(RELATIVE_PATH SLUICE_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/public.pc.in ${CMAKE_BINARY_DIR}/generated/${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/generated/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT libraries)
 endfunction()
 
 function(sluice_install_package)
@@ -109,5 +112,5 @@ function(sluice_install_package)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/generated/sluice-config-version.cmake VERSION ${PROJECT_VERSION}
                                    COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/generated/sluice-config.cmake ${CMAKE_BINARY_DIR}/generated/sluice-config-version.cmake
-          DESTINATION ${package})
+          DESTINATION ${package} COMPONENT libraries)
 endfunction()

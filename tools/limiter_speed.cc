@@ -114,8 +114,8 @@ double probe(size_t nodes) {
 sluice::limiter made(const char* policy = nullptr) {
   sluice::options how;
   how.memory_bytes = size_t{256} << 20;
-  auto limiter = policy == nullptr ? sluice::limiter::create(std::move(how))
-                                   : sluice::limiter::from_policy_text(policy, std::move(how));
+  auto limiter = policy == nullptr ? sluice::limiter::create(how)
+                                   : sluice::limiter::from_policy_text(policy, how);
   if (!limiter) {
     std::fprintf(stderr, "limiter_speed: %s\n", limiter.why().message.c_str());
     std::exit(2);

@@ -321,7 +321,8 @@ def install() -> Tally:
                  "share/doc/sluice/examples/grafana/sluice.json", "lib/systemd/system/sluice.service",
                  "share/man/man1/sluice.1", "share/man/man1/sluice-check.1",
                  "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
-                 "share/fish/vendor_completions.d/sluice.fish"):
+                 "share/fish/vendor_completions.d/sluice.fish", "include/sluice/limiter.h", "include/sluice/sluice.h",
+                 "include/sluice/client.h", "share/doc/sluice/docs/limiter.md"):
         if (destination / "usr" / path).exists():
             tally.passed += 1
         else:

@@ -38,6 +38,7 @@
 #include <utility>
 #include <vector>
 
+/// Marks what the library exports.
 #define SLUICE_API __attribute__((visibility("default")))
 
 namespace sluice {
@@ -53,10 +54,13 @@ inline constexpr duration never = duration::max();
 inline constexpr time_point latest_time{duration{std::int64_t{1} << 61}};
 /// The longest key, in bytes.
 inline constexpr std::size_t key_bytes_max = 65'535;
-/// The most charges of one take_all(), and the most limits of one counter.
-inline constexpr std::size_t charges_max = 64, limits_per_counter_max = 8;
-/// The largest quota and burst, and the longest window.
+/// The most charges of one take_all().
+inline constexpr std::size_t charges_max = 64;
+/// The most limits of one counter.
+inline constexpr std::size_t limits_per_counter_max = 8;
+/// The largest quota and burst.
 inline constexpr std::int64_t quota_max = (std::int64_t{1} << 53) - 1;
+/// The longest window.
 inline constexpr duration window_max{std::int64_t{100} * 366 * 86'400 * 1'000'000};
 
 /// How a limit counts (docs/algorithms.md). The numbers are part of the ABI.
@@ -73,6 +77,7 @@ enum class algorithm : unsigned char {
 struct limit_spec {
   std::int64_t quota = 0;  ///< 1 to quota_max
   duration window{};       ///< 1 us to window_max; 0 for a fixed_bucket
+  /// how it counts
   sluice::algorithm algorithm = sluice::algorithm::token_bucket;
   std::int64_t burst = 0;  ///< of a token_bucket: its size, 1 to quota_max; 0: the quota
 };
@@ -88,6 +93,7 @@ struct decision {
   duration retry_after{};  ///< until the same could be allowed; 0: it is; `never`: no wait helps
   duration reset_after{};  ///< until the counter is as a fresh one; `never`: it never is
 
+  /// Is it allowed, there, or done?
   explicit operator bool() const noexcept { return allowed; }
 };
 
@@ -97,11 +103,13 @@ template <class T>
 class view {
  public:
   constexpr view() noexcept = default;
+  /// Of elements that live as long as it is used.
   constexpr view(const T* data, std::size_t size) noexcept : data_(data), size_(size) {}
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winit-list-lifetime"  // it lives as long as the call, as is told
 #endif
+  /// Of elements that live as long as it is used.
   constexpr view(std::initializer_list<T> all) noexcept : data_(all.begin()), size_(all.size()) {}
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
@@ -110,18 +118,23 @@ class view {
   template <class Container, class = decltype(std::declval<const Container&>().data())>
   constexpr view(const Container& all) noexcept : data_(all.data()), size_(all.size()) {}
 
+  /// The first element.
   constexpr const T* data() const noexcept {
     return data_;
   }
+  /// How many there are.
   constexpr std::size_t size() const noexcept {
     return size_;
   }
+  /// The first element.
   constexpr const T* begin() const noexcept {
     return data_;
   }
+  /// Behind the last element.
   constexpr const T* end() const noexcept {
     return data_ + size_;
   }
+  /// The element of that number, below size().
   constexpr const T& operator[](std::size_t i) const noexcept {
     return data_[i];
   }
@@ -142,8 +155,11 @@ class terms;
 class SLUICE_API handle {
  public:
   handle() noexcept = default;
+  /// Another one of the same.
   handle(const handle& other) noexcept;
+  /// Another one of the same.
   handle(handle&& other) noexcept : terms_(std::exchange(other.terms_, nullptr)) {}
+  /// Takes the other one's place.
   handle& operator=(handle other) noexcept {
     std::swap(terms_, other.terms_);
     return *this;
@@ -162,14 +178,20 @@ class SLUICE_API handle {
 
 /// A cost against one key of a handle.
 struct charge {
+  /// whose limits hold
   const handle* by = nullptr;
+  /// the name
   std::string_view key;
+  /// units, 0 or more
   std::int64_t cost = 1;
 };
 
 /// One key=value pair of a descriptor, on which the rules of a policy match.
 struct entry {
-  std::string_view key, value;
+  /// the name
+  std::string_view key;
+  /// the value
+  std::string_view value;
 };
 
 /// Names a wait; 0 names none.
@@ -192,6 +214,7 @@ struct due {
 
 /// What came of reading a policy.
 struct policy_report {
+  /// how many it has
   std::size_t rules = 0;
   std::vector<std::string> warnings;  ///< "file:line:column: warning: ..."
 };
@@ -208,6 +231,7 @@ struct override_spec {
 struct limiter_stats {
   std::uint64_t counters = 0;      ///< that are held
   std::uint64_t memory_bytes = 0;  ///< of counters
+  /// the bound of `memory_bytes`
   std::uint64_t memory_bytes_max = 0;
   std::uint64_t swept = 0;    ///< counters that were forgotten as they equalled fresh ones
   std::uint64_t refused = 0;  ///< decisions that failed for want of memory
@@ -245,7 +269,9 @@ class SLUICE_API limiter {
   static result<limiter> from_policy_text(std::string_view text, options how = {},
                                           std::string_view name = "policy");
 
+  /// The other one is empty from here on: errc::invalid_argument.
   limiter(limiter&&) noexcept;
+  /// Takes the other one's place.
   limiter& operator=(limiter&&) noexcept;
   /// No thread may be in a call. Callbacks of waits that have no answer are not called.
   ~limiter();
@@ -260,6 +286,7 @@ class SLUICE_API limiter {
   /// Takes the cost, if all limits of the handle allow it. The key of a rule's handle is the value
   /// of its actor; of several values key_of(), of none "".
   decision take(const handle& by, std::string_view key, std::int64_t cost, time_point now) noexcept;
+  /// The same at the time of the limiter's clock.
   decision take(const handle& by, std::string_view key, std::int64_t cost = 1) noexcept {
     return take(by, key, cost, now());
   }
@@ -285,8 +312,11 @@ class SLUICE_API limiter {
   decision take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept;
   /// The same without taking.
   decision peek(view<entry> descriptor, time_point now) noexcept;
+  /// What take() would answer.
   decision would_take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept;
+  /// Gives units back.
   decision put(view<entry> descriptor, std::int64_t units, time_point now) noexcept;
+  /// Makes the counters as fresh ones.
   decision reset(view<entry> descriptor, time_point now) noexcept;
 
   /// Takes as soon as there is enough, first come first served for each counter; units that earlier
@@ -307,6 +337,7 @@ class SLUICE_API limiter {
   bool cancel(wait_id id, time_point now) noexcept;
   /// Answers waits that are due and calls their callbacks. An exception of a callback is swallowed.
   due run_due(time_point now) noexcept;
+  /// The same at the time of the limiter's clock.
   due run_due() noexcept { return run_due(now()); }
 
   /// Puts other rules in force, at once for all threads. Counters stay; rules are the same if name
@@ -330,6 +361,7 @@ class SLUICE_API limiter {
   /// next time. `now` must not be later than that of any decision still to be made.
   void sweep(std::size_t steps, time_point now) noexcept;
 
+  /// What it holds, and has done.
   limiter_stats stats() const noexcept;
   /// The limiter's clock.
   time_point now() const noexcept;

@@ -31,7 +31,9 @@ enum class errc : int {
 
 /// An error and a text for people: what is wrong, where, and what to do.
 struct error {
+  /// which error it is
   errc code = errc::ok;
+  /// what is wrong, where, and what to do
   std::string message;
 };
 
@@ -40,20 +42,31 @@ struct error {
 template <class T>
 class result {
  public:
+  /// Of a value, or of the reason why there is none.
   result(T value) : held_(std::in_place_index<0>, std::move(value)) {}
+  /// Of a value, or of the reason why there is none.
   result(error why) : held_(std::in_place_index<1>, std::move(why)) {}
 
   /// Is there a value?
   bool has_value() const noexcept { return held_.index() == 0; }
+  /// Is it allowed, there, or done?
   explicit operator bool() const noexcept { return has_value(); }
 
+  /// the value
   T& value() & { return std::get<0>(held_); }
+  /// the value
   const T& value() const& { return std::get<0>(held_); }
+  /// the value
   T&& value() && { return std::get<0>(std::move(held_)); }
+  /// The value.
   T& operator*() & { return value(); }
+  /// The value.
   const T& operator*() const& { return value(); }
+  /// The value.
   T&& operator*() && { return std::move(*this).value(); }
+  /// The value.
   T* operator->() { return &value(); }
+  /// The value.
   const T* operator->() const { return &value(); }
 
   /// Why there is no value.
@@ -68,10 +81,12 @@ template <>
 class result<void> {
  public:
   result() = default;
+  /// Of a value, or of the reason why there is none.
   result(error why) : why_(std::move(why)) {}
 
   /// Was it done?
   bool has_value() const noexcept { return why_.code == errc::ok; }
+  /// Is it allowed, there, or done?
   explicit operator bool() const noexcept { return has_value(); }
   /// Why it was not; errc::ok: it was.
   const sluice::error& why() const { return why_; }

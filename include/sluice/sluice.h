@@ -27,6 +27,7 @@
 extern "C" {
 #endif
 
+/** Marks what the library exports. */
 #define SLUICE_C_API __attribute__((visibility("default")))
 /** The latest time that a call may be made at, and the time of what never ends. */
 #define SLUICE_LATEST_TIME ((int64_t)1 << 61)
@@ -54,6 +55,7 @@ typedef enum sluice_errc {
 /** Why a function failed. The message ends with a zero byte and may be cut. */
 typedef struct sluice_error {
   int32_t code; /**< a sluice_errc */
+  /** what is wrong, where, and what to do */
   char message[1020];
 } sluice_error;
 
@@ -69,9 +71,12 @@ typedef enum sluice_algorithm {
 
 /** A limit; see sluice::limit_spec. */
 typedef struct sluice_limit {
+  /** 1 to 2^53 - 1 */
   int64_t quota;
+  /** 1 or more; 0 for a fixed bucket */
   int64_t window_us;
   int64_t burst; /**< of a token bucket; 0: the quota */
+  /** how it counts */
   int32_t algorithm;
   int32_t reserved; /**< 0 */
 } sluice_limit;
@@ -81,10 +86,15 @@ typedef struct sluice_decision {
   int32_t allowed; /**< 1 or 0 */
   int32_t matched; /**< 1: a limit had a say */
   int32_t error;   /**< a sluice_errc */
+  /** 0 */
   int32_t reserved;
+  /** the most that `remaining` can be */
   int64_t limit;
+  /** units left */
   int64_t remaining;
+  /** until the same could be allowed; 0: it is */
   int64_t retry_after_us;
+  /** until the counter is as a fresh one */
   int64_t reset_after_us;
 } sluice_decision;
 
@@ -95,38 +105,65 @@ typedef struct sluice_handle sluice_handle;
 
 /** A cost against one key of a handle. */
 typedef struct sluice_charge {
+  /** whose limits hold */
   const sluice_handle* by;
+  /** the name */
   const char* key;
+  /** length of `key` */
   size_t key_bytes;
+  /** units, 0 or more */
   int64_t cost;
 } sluice_charge;
 
 /** One key=value pair of a descriptor. */
 typedef struct sluice_entry {
+  /** the name */
   const char* key;
+  /** length of `key` */
   size_t key_bytes;
+  /** the value */
   const char* value;
+  /** length of `value` */
   size_t value_bytes;
 } sluice_entry;
 
 /** How a limiter is made. Zero in a field: its default; see sluice::options. */
 typedef struct sluice_options {
   size_t size; /**< sizeof(sluice_options) */
+  /** of counters, in bytes */
   size_t memory_bytes;
+  /** waits at a time */
   size_t waiting_max;
+  /** different lists of limits at a time */
   size_t limits_max;
   int64_t (*clock)(void* data); /**< may be null: the system's */
+  /** for `clock` */
   void* clock_data;
   void (*wake)(void* data); /**< may be null */
+  /** for `wake` */
   void* wake_data;
   int32_t sweep_thread; /**< 1: with a thread of its own that sweeps */
+  /** 0 */
   int32_t reserved;
 } sluice_options;
 
 /** Numbers of a limiter; see sluice::limiter_stats. */
 typedef struct sluice_stats {
   size_t size; /**< sizeof(sluice_stats); set by the caller */
-  uint64_t counters, memory_bytes, memory_bytes_max, swept, refused, waiting, limits;
+  /** that are held */
+  uint64_t counters;
+  /** of counters, in bytes */
+  uint64_t memory_bytes;
+  /** the bound of `memory_bytes` */
+  uint64_t memory_bytes_max;
+  /** counters that were forgotten as fresh */
+  uint64_t swept;
+  /** decisions that failed for want of memory */
+  uint64_t refused;
+  /** waits that have no answer */
+  uint64_t waiting;
+  /** lists of limits that are known */
+  uint64_t limits;
 } sluice_stats;
 
 /** The end of a wait: granted, or its error. Called by sluice_run_due(), under no lock. */
@@ -171,14 +208,18 @@ SLUICE_C_API void sluice_handle_destroy(sluice_handle* handle);
 SLUICE_C_API int32_t sluice_take(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                                  size_t key_bytes, int64_t cost, int64_t now,
                                  sluice_decision* decision);
+/** What is left; changes nothing. */
 SLUICE_C_API int32_t sluice_peek(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                                  size_t key_bytes, int64_t now, sluice_decision* decision);
+/** What sluice_take() would answer; changes nothing. */
 SLUICE_C_API int32_t sluice_would_take(sluice_limiter* limiter, const sluice_handle* by,
                                        const char* key, size_t key_bytes, int64_t cost, int64_t now,
                                        sluice_decision* decision);
+/** Gives units back. */
 SLUICE_C_API int32_t sluice_put(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                                 size_t key_bytes, int64_t units, int64_t now,
                                 sluice_decision* decision);
+/** Makes the counter as a fresh one. */
 SLUICE_C_API int32_t sluice_reset(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                                   size_t key_bytes, int64_t now, sluice_decision* decision);
 
@@ -194,15 +235,19 @@ SLUICE_C_API int32_t sluice_take_many(sluice_limiter* limiter, const sluice_char
 SLUICE_C_API int32_t sluice_take_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                           size_t count, int64_t cost, int64_t now,
                                           sluice_decision* decision);
+/** What is left by the policy. */
 SLUICE_C_API int32_t sluice_peek_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                           size_t count, int64_t now, sluice_decision* decision);
+/** What sluice_take_matching() would answer. */
 SLUICE_C_API int32_t sluice_would_take_matching(sluice_limiter* limiter,
                                                 const sluice_entry* entries, size_t count,
                                                 int64_t cost, int64_t now,
                                                 sluice_decision* decision);
+/** Gives units back by the policy. */
 SLUICE_C_API int32_t sluice_put_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                          size_t count, int64_t units, int64_t now,
                                          sluice_decision* decision);
+/** Makes the counters that the policy finds as fresh ones. */
 SLUICE_C_API int32_t sluice_reset_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                            size_t count, int64_t now, sluice_decision* decision);
 
@@ -227,6 +272,7 @@ SLUICE_C_API size_t sluice_run_due(sluice_limiter* limiter, int64_t now, int64_t
 SLUICE_C_API int32_t sluice_reload_text(sluice_limiter* limiter, const char* text,
                                         size_t text_bytes, const char* name, int64_t now,
                                         sluice_error* error);
+/** The same of a file. */
 SLUICE_C_API int32_t sluice_reload_file(sluice_limiter* limiter, const char* path, int64_t now,
                                         sluice_error* error);
 
@@ -236,6 +282,7 @@ SLUICE_C_API int32_t sluice_set_override(sluice_limiter* limiter, const char* ru
                                          const char* const* actor, size_t actor_count,
                                          const sluice_limit* limits, size_t limit_count,
                                          int64_t until, int64_t now, sluice_error* error);
+/** SLUICE_NOT_FOUND: there is none. */
 SLUICE_C_API int32_t sluice_remove_override(sluice_limiter* limiter, const char* rule,
                                             const char* const* actor, size_t actor_count,
                                             int64_t now, sluice_error* error);

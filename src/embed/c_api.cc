@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "embed/version.h"
 
 struct sluice_limiter {
   sluice::limiter its;
@@ -37,7 +40,7 @@ int32_t fail(errc code, std::string_view message, sluice_error* out) noexcept {
   if (out != nullptr) {
     out->code = static_cast<int32_t>(code);
     const size_t size = std::min(message.size(), sizeof out->message - 1);
-    std::memcpy(out->message, message.data(), size);
+    std::copy_n(message.begin(), size, out->message);
     out->message[size] = 0;
   }
   return static_cast<int32_t>(code);
@@ -115,7 +118,7 @@ sluice_limiter* made(sluice::result<sluice::limiter> limiter, sluice_error* erro
     return nullptr;
   }
   done(error);
-  return new sluice_limiter{std::move(*limiter)};
+  return new sluice_limiter{std::move(limiter).value()};
 }
 
 sluice_handle* made(sluice::result<sluice::handle> handle, sluice_error* error) {
@@ -124,7 +127,7 @@ sluice_handle* made(sluice::result<sluice::handle> handle, sluice_error* error) 
     return nullptr;
   }
   done(error);
-  return new sluice_handle{std::move(*handle)};
+  return new sluice_handle{std::move(handle).value()};
 }
 
 template <class T>
@@ -217,7 +220,7 @@ int32_t matching(sluice_limiter* limiter, const sluice_entry* entries, size_t co
 extern "C" {
 
 const char* sluice_version(void) {
-  return SLUICE_VERSION;
+  return sluice::embed::version;
 }
 
 const char* sluice_error_name(int32_t code) {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t batch_max = 16;
 
-bool is_sound(std::string_view key, std::int64_t cost, time_point now) {
+bool is_sound(std::string_view key, int64_t cost, time_point now) {
   return cost >= 0 && key.size() <= key_bytes_max && embed::is_sound(now);
 }
 
@@ -78,7 +78,7 @@ inline decision core::settle_one(request::Charge& charge, base::Time now) {
   return tightest.shown(group.allowed);
 }
 
-decision core::decide(const handle& by, std::string_view key, std::int64_t cost, Ask ask,
+decision core::decide(const handle& by, std::string_view key, int64_t cost, Ask ask,
                       time_point now) {
   if (!owns(by) || !is_sound(key, cost, now)) [[unlikely]]
     return failed(errc::invalid_argument);
@@ -92,7 +92,7 @@ decision core::decide(const handle& by, std::string_view key, std::int64_t cost,
   return settle_one(charge, internal(now));
 }
 
-decision core::decide_rule(const handle& by, std::string_view key, std::int64_t cost, Ask ask,
+decision core::decide_rule(const handle& by, std::string_view key, int64_t cost, Ask ask,
                            base::Time now) {
   const embed::Gate::Inside inside(gate_);
   request::Charge charge;

@@ -61,12 +61,11 @@ class core {
     request::Verb verb = request::Verb::take;
     bool all = false;  // put: the whole counter
   };
-  decision decide(const handle& by, std::string_view key, std::int64_t cost, Ask ask,
-                  time_point now);
+  decision decide(const handle& by, std::string_view key, int64_t cost, Ask ask, time_point now);
   decision take_all(view<charge> charges, time_point now, decision* each);
   void take_many(view<charge> charges, decision* each, time_point now);
   // By the policy.
-  decision decide(view<entry> descriptor, std::int64_t cost, Ask ask, time_point now);
+  decision decide(view<entry> descriptor, int64_t cost, Ask ask, time_point now);
 
   result<handle> find(std::string_view rule);
   result<handle> limits(std::string_view name, view<limit_spec> all);
@@ -109,7 +108,7 @@ class core {
   using OverrideKey = std::pair<std::string, std::string>;  // rule, actor
 
   bool terms_of(const handle& by, std::string_view key, base::Time now, request::Charge& charge);
-  decision decide_rule(const handle& by, std::string_view key, std::int64_t cost, Ask ask,
+  decision decide_rule(const handle& by, std::string_view key, int64_t cost, Ask ask,
                        base::Time now);
   decision settle_one(request::Charge& charge, base::Time now);
   void take_batch(view<charge> charges, decision* each, base::Time now);

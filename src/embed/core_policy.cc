@@ -282,7 +282,7 @@ void core::end_overrides(time_point now) {
   });
 }
 
-decision core::decide(view<entry> descriptor, std::int64_t cost, Ask ask, time_point now) {
+decision core::decide(view<entry> descriptor, int64_t cost, Ask ask, time_point now) {
   constexpr size_t entries_max = base::bounds::descriptor_entries_max;
   if (cost < 0 || descriptor.size() > entries_max || !embed::is_sound(now))
     return failed(errc::invalid_argument);

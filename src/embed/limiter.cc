@@ -119,7 +119,7 @@ result<handle> limiter::limits(std::string_view name, view<limit_spec> all) noex
   });
 }
 
-decision limiter::take(const handle& by, std::string_view key, std::int64_t cost,
+decision limiter::take(const handle& by, std::string_view key, int64_t cost,
                        time_point now) noexcept {
   return guarded(core_.get(), [&](core& its) { return its.decide(by, key, cost, take_now, now); });
 }
@@ -128,13 +128,13 @@ decision limiter::peek(const handle& by, std::string_view key, time_point now) n
   return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, peek_now, now); });
 }
 
-decision limiter::would_take(const handle& by, std::string_view key, std::int64_t cost,
+decision limiter::would_take(const handle& by, std::string_view key, int64_t cost,
                              time_point now) noexcept {
   return guarded(core_.get(),
                  [&](core& its) { return its.decide(by, key, cost, would_take_now, now); });
 }
 
-decision limiter::put(const handle& by, std::string_view key, std::int64_t units,
+decision limiter::put(const handle& by, std::string_view key, int64_t units,
                       time_point now) noexcept {
   return guarded(core_.get(), [&](core& its) { return its.decide(by, key, units, put_now, now); });
 }
@@ -156,7 +156,7 @@ void limiter::take_many(view<charge> charges, decision* each, time_point now) no
   for (size_t i = 0; i < charges.size(); ++i) each[i] = done;
 }
 
-decision limiter::take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept {
+decision limiter::take(view<entry> descriptor, int64_t cost, time_point now) noexcept {
   return guarded(core_.get(),
                  [&](core& its) { return its.decide(descriptor, cost, take_now, now); });
 }
@@ -165,12 +165,12 @@ decision limiter::peek(view<entry> descriptor, time_point now) noexcept {
   return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, 0, peek_now, now); });
 }
 
-decision limiter::would_take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept {
+decision limiter::would_take(view<entry> descriptor, int64_t cost, time_point now) noexcept {
   return guarded(core_.get(),
                  [&](core& its) { return its.decide(descriptor, cost, would_take_now, now); });
 }
 
-decision limiter::put(view<entry> descriptor, std::int64_t units, time_point now) noexcept {
+decision limiter::put(view<entry> descriptor, int64_t units, time_point now) noexcept {
   return guarded(core_.get(),
                  [&](core& its) { return its.decide(descriptor, units, put_now, now); });
 }
@@ -192,8 +192,8 @@ waiting guarded_wait(core& its, const detail::waits::Asked& asked, time_point de
 
 }  // namespace
 
-waiting limiter::wait(const handle& by, std::string_view key, std::int64_t cost,
-                      time_point deadline, wait_callback callback, time_point now) noexcept {
+waiting limiter::wait(const handle& by, std::string_view key, int64_t cost, time_point deadline,
+                      wait_callback callback, time_point now) noexcept {
   const charge one{&by, key, cost};
   return wait_all({&one, 1}, deadline, std::move(callback), now);
 }
@@ -206,7 +206,7 @@ waiting limiter::wait_all(view<charge> charges, time_point deadline, wait_callba
                       now);
 }
 
-waiting limiter::wait(view<entry> descriptor, std::int64_t cost, time_point deadline,
+waiting limiter::wait(view<entry> descriptor, int64_t cost, time_point deadline,
                       wait_callback callback, time_point now) noexcept {
   if (!core_ || cost < 0 || descriptor.size() > base::bounds::descriptor_entries_max ||
       !embed::is_sound(now))

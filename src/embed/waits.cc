@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 
 #include "base/bounds.h"
@@ -17,7 +18,7 @@ namespace {
 
 // Asked for again in the same way as at first.
 waits::Asked asked_of(const std::vector<charge>& charges, const std::vector<entry>& descriptor,
-                      bool by_policy, std::int64_t cost) {
+                      bool by_policy, int64_t cost) {
   return {.charges = charges, .descriptor = descriptor, .by_policy = by_policy, .cost = cost};
 }
 
@@ -202,7 +203,7 @@ void waits::ask_again(Waiting& one, base::Time now) {
   std::vector<entry> descriptor;
   for (size_t i = 0; i + 1 < one.words.size(); i += 2)
     descriptor.push_back({one.words[i], one.words[i + 1]});
-  const std::int64_t cost = one.by_policy ? one.costs.front() : 1;
+  const int64_t cost = one.by_policy ? one.costs.front() : 1;
   Asking asking =
       ask(asked_of(charges, descriptor, one.by_policy, cost), now, ticket_of(one.id), one.arrival);
   if (asking.answered || (asking.parked && asking.fits)) return;

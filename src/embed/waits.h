@@ -35,7 +35,7 @@ class waits {
     view<charge> charges;
     view<entry> descriptor;
     bool by_policy = false;
-    std::int64_t cost = 1;  // by the policy
+    int64_t cost = 1;  // by the policy
   };
   waiting wait(const Asked& asked, time_point deadline, wait_callback callback, time_point now);
   bool cancel(wait_id id, time_point now);
@@ -68,7 +68,7 @@ class waits {
     wait_callback callback;
     std::vector<handle> handles;  // of the charges, as are the next two
     std::vector<std::string> keys;
-    std::vector<std::int64_t> costs;
+    std::vector<int64_t> costs;
     std::vector<std::string> words;  // of the descriptor, key and value in turn
     bool by_policy = false;
     size_t bytes = 0;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,8 +23,7 @@ limiter made(const std::string& policy = {}, size_t waiting_max = 1000) {
   options how;
   how.memory_bytes = size_t{16} << 20;
   how.waiting_max = waiting_max;
-  auto made = policy.empty() ? limiter::create(std::move(how))
-                             : limiter::from_policy_text(policy, std::move(how));
+  auto made = policy.empty() ? limiter::create(how) : limiter::from_policy_text(policy, how);
   EXPECT_TRUE(made.has_value()) << (made ? "" : made.why().message);
   return std::move(*made);
 }

@@ -1,0 +1,209 @@
+"""Rate limits and quotas inside a Python program, by libsluice-limiter's C interface (sluice/sluice.h).
+
+The library is found as the system finds libraries, or is the file that SLUICE_LIMITER_LIBRARY names. Times are whole
+microseconds since the Unix epoch; without one the limiter's clock is read. Any number of threads may use a Limiter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, c_char, c_char_p, c_int32, c_int64, c_size_t, c_void_p
+from typing import NamedTuple
+
+__all__ = ["Decision", "Error", "Handle", "Limit", "Limiter", "NEVER"]
+
+NEVER = 2**63 - 1
+ALGORITHMS = ("token_bucket", "fixed_window", "aligned_window", "sliding_window", "sliding_log", "fixed_bucket")
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("code", c_int32), ("message", c_char * 1020)]
+
+
+class _Limit(ctypes.Structure):
+    _fields_ = [("quota", c_int64), ("window_us", c_int64), ("burst", c_int64), ("algorithm", c_int32),
+                ("reserved", c_int32)]
+
+
+class _Decision(ctypes.Structure):
+    _fields_ = [("allowed", c_int32), ("matched", c_int32), ("error", c_int32), ("reserved", c_int32),
+                ("limit", c_int64), ("remaining", c_int64), ("retry_after_us", c_int64), ("reset_after_us", c_int64)]
+
+
+class _Entry(ctypes.Structure):
+    _fields_ = [("key", c_char_p), ("key_bytes", c_size_t), ("value", c_char_p), ("value_bytes", c_size_t)]
+
+
+def _load() -> ctypes.CDLL:
+    library = ctypes.CDLL(os.environ.get("SLUICE_LIMITER_LIBRARY", "libsluice-limiter.so.0.1"))
+    error, decision = POINTER(_Error), POINTER(_Decision)
+    key = [c_void_p, c_void_p, c_char_p, c_size_t]
+    entries = [c_void_p, POINTER(_Entry), c_size_t]
+    functions = {
+        "sluice_version": (c_char_p, []),
+        "sluice_error_name": (c_char_p, [c_int32]),
+        "sluice_create": (c_void_p, [c_void_p, error]),
+        "sluice_create_from_text": (c_void_p, [c_char_p, c_size_t, c_char_p, c_void_p, error]),
+        "sluice_create_from_file": (c_void_p, [c_char_p, c_void_p, error]),
+        "sluice_destroy": (None, [c_void_p]),
+        "sluice_find": (c_void_p, [c_void_p, c_char_p, error]),
+        "sluice_limits": (c_void_p, [c_void_p, c_char_p, POINTER(_Limit), c_size_t, error]),
+        "sluice_handle_destroy": (None, [c_void_p]),
+        "sluice_take": (c_int32, [*key, c_int64, c_int64, decision]),
+        "sluice_would_take": (c_int32, [*key, c_int64, c_int64, decision]),
+        "sluice_put": (c_int32, [*key, c_int64, c_int64, decision]),
+        "sluice_peek": (c_int32, [*key, c_int64, decision]),
+        "sluice_reset": (c_int32, [*key, c_int64, decision]),
+        "sluice_take_matching": (c_int32, [*entries, c_int64, c_int64, decision]),
+        "sluice_put_matching": (c_int32, [*entries, c_int64, c_int64, decision]),
+        "sluice_peek_matching": (c_int32, [*entries, c_int64, decision]),
+        "sluice_reload_text": (c_int32, [c_void_p, c_char_p, c_size_t, c_char_p, c_int64, error]),
+        "sluice_sweep": (None, [c_void_p, c_size_t, c_int64]),
+        "sluice_now": (c_int64, [c_void_p]),
+    }
+    for name, (result, arguments) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_library = _load()
+
+
+class Error(Exception):
+    """What the library refused: `code` is a sluice_errc, `name` its word."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        self.code = code
+        self.name = _library.sluice_error_name(code).decode()
+        super().__init__(f"{self.name}: {message}" if message else self.name)
+
+
+class Limit(NamedTuple):
+    """A limit in code: units in each window of so many microseconds."""
+
+    quota: int
+    window_us: int
+    algorithm: str = "token_bucket"
+    burst: int = 0
+
+
+class Decision(NamedTuple):
+    """What was decided; NEVER in a time: there is no such moment."""
+
+    allowed: bool
+    matched: bool
+    limit: int
+    remaining: int
+    retry_after_us: int
+    reset_after_us: int
+
+
+def _raise(error: _Error) -> None:
+    raise Error(error.code, error.message.decode(errors="replace"))
+
+
+def _told(code: int, its: _Decision) -> Decision:
+    if code != 0:
+        raise Error(code)
+    return Decision(bool(its.allowed), bool(its.matched), its.limit, its.remaining, its.retry_after_us,
+                    its.reset_after_us)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+class Handle:
+    """A rule or limits in code, resolved once; made by a Limiter."""
+
+    def __init__(self, limiter: Limiter, pointer: int) -> None:
+        self._limiter, self._pointer = limiter, pointer
+
+    def __del__(self) -> None:
+        _library.sluice_handle_destroy(self._pointer)
+
+    def _ask(self, name: str, key: str | bytes, *numbers: int, now: int | None) -> Decision:
+        its, text = _Decision(), _bytes(key)
+        at = self._limiter.now() if now is None else now
+        function = getattr(_library, name)
+        return _told(function(self._limiter._pointer, self._pointer, text, len(text), *numbers, at, ctypes.byref(its)), its)
+
+    def take(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
+        return self._ask("sluice_take", key, cost, now=now)
+
+    def would_take(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
+        return self._ask("sluice_would_take", key, cost, now=now)
+
+    def put(self, key: str | bytes, units: int = 1, now: int | None = None) -> Decision:
+        return self._ask("sluice_put", key, units, now=now)
+
+    def peek(self, key: str | bytes, now: int | None = None) -> Decision:
+        return self._ask("sluice_peek", key, now=now)
+
+    def reset(self, key: str | bytes, now: int | None = None) -> Decision:
+        return self._ask("sluice_reset", key, now=now)
+
+
+class Limiter:
+    """A limiter, with the rules of a text or of a file, or with limits in code alone."""
+
+    def __init__(self, policy: str | None = None, path: str | None = None) -> None:
+        error = _Error()
+        self._pointer = None
+        if policy is not None:
+            text = _bytes(policy)
+            self._pointer = _library.sluice_create_from_text(text, len(text), b"policy", None, ctypes.byref(error))
+        elif path is not None:
+            self._pointer = _library.sluice_create_from_file(_bytes(path), None, ctypes.byref(error))
+        else:
+            self._pointer = _library.sluice_create(None, ctypes.byref(error))
+        if not self._pointer:
+            _raise(error)
+
+    def __del__(self) -> None:
+        _library.sluice_destroy(self._pointer)
+
+    def _handle(self, pointer: int | None, error: _Error) -> Handle:
+        if not pointer:
+            _raise(error)
+        return Handle(self, pointer)
+
+    def find(self, rule: str) -> Handle:
+        error = _Error()
+        return self._handle(_library.sluice_find(self._pointer, _bytes(rule), ctypes.byref(error)), error)
+
+    def limits(self, name: str, *limits: Limit) -> Handle:
+        error = _Error()
+        all_of_them = (_Limit * len(limits))(*(
+            _Limit(one.quota, one.window_us, one.burst, ALGORITHMS.index(one.algorithm), 0) for one in limits))
+        pointer = _library.sluice_limits(self._pointer, _bytes(name), all_of_them, len(limits), ctypes.byref(error))
+        return self._handle(pointer, error)
+
+    def _ask(self, name: str, descriptor: dict[str, str], *numbers: int, now: int | None) -> Decision:
+        its = _Decision()
+        pairs = [(_bytes(key), _bytes(value)) for key, value in descriptor.items()]
+        entries = (_Entry * len(pairs))(*(_Entry(key, len(key), value, len(value)) for key, value in pairs))
+        at = self.now() if now is None else now
+        return _told(getattr(_library, name)(self._pointer, entries, len(pairs), *numbers, at, ctypes.byref(its)), its)
+
+    def take(self, descriptor: dict[str, str], cost: int = 1, now: int | None = None) -> Decision:
+        return self._ask("sluice_take_matching", descriptor, cost, now=now)
+
+    def put(self, descriptor: dict[str, str], units: int = 1, now: int | None = None) -> Decision:
+        return self._ask("sluice_put_matching", descriptor, units, now=now)
+
+    def peek(self, descriptor: dict[str, str], now: int | None = None) -> Decision:
+        return self._ask("sluice_peek_matching", descriptor, now=now)
+
+    def reload(self, policy: str) -> None:
+        error, text = _Error(), _bytes(policy)
+        if _library.sluice_reload_text(self._pointer, text, len(text), b"policy", self.now(), ctypes.byref(error)) != 0:
+            _raise(error)
+
+    def sweep(self, steps: int, now: int | None = None) -> None:
+        _library.sluice_sweep(self._pointer, steps, self.now() if now is None else now)
+
+    def now(self) -> int:
+        return _library.sluice_now(self._pointer)

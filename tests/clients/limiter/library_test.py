@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""The installed library, as other programs find it: headers, packages, programs in C++, C and Python, outside the checkout.
+
+    tests/clients/limiter/library_test.py        needs build/release with its public libraries
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SECONDS_MAX = 240
+COMPILERS = [(compiler, standard) for compiler in ("g++", "clang++-14") for standard in ("17", "20")]
+EXPECTED = """\
+200 RateLimit: "per-client";r=2;t=60
+200 RateLimit: "per-client";r=1;t=60
+200 RateLimit: "per-client";r=0;t=60
+429 RateLimit: "per-client";r=0;t=60 Retry-After: 60
+3 jobs begun
+940 records left
+"""
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+UNLOADED = """
+import _ctypes, ctypes, sys
+for _ in range(3):
+    library = ctypes.CDLL(sys.argv[1])
+    library.sluice_create.restype = ctypes.c_void_p
+    library.sluice_destroy.argtypes = [ctypes.c_void_p]
+    limiter = library.sluice_create(None, None)
+    assert limiter
+    library.sluice_destroy(limiter)
+    _ctypes.dlclose(library._handle)
+    assert "libsluice" not in open("/proc/self/maps").read(), "it is still loaded"
+"""
+
+
+def run(command: list[str], **more: object) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+                            stdin=subprocess.DEVNULL, **more)
+    if result.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: {result.returncode}\n{result.stdout}\n{result.stderr}")
+    return result.stdout
+
+
+class Library(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = Path(tempfile.mkdtemp(prefix="sluice-library-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.prefix = cls.folder / "installed"
+        run(["cmake", "--install", str(ROOT / "build/release"), "--prefix", str(cls.prefix), "--component", "libraries"])
+        [cls.library] = cls.prefix.rglob("libsluice-limiter.so")
+        cls.environment = {**os.environ, "LD_LIBRARY_PATH": str(cls.library.parent),
+                           "PKG_CONFIG_PATH": str(cls.library.parent / "pkgconfig")}
+        shutil.copytree(ROOT / "examples/cpp", cls.folder / "example")
+
+    def flags(self, *options: str) -> list[str]:
+        return run(["pkg-config", *options, "sluice-limiter"], env=self.environment).split()
+
+    def test_the_example_builds_by_find_package(self) -> None:
+        for compiler, standard in COMPILERS:
+            with self.subTest(compiler=compiler, standard=standard):
+                build = self.folder / f"cmake-{compiler}-{standard}"
+                run(["cmake", "-S", str(self.folder / "example"), "-B", str(build), f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                     f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_STANDARD={standard}",
+                     f"-DCMAKE_CXX_FLAGS={' '.join(WARNINGS)}"])
+                run(["cmake", "--build", str(build)])
+                self.assertEqual(run([str(build / "limited")]), EXPECTED)
+
+    def test_the_example_builds_by_pkg_config(self) -> None:
+        for compiler, standard in COMPILERS:
+            with self.subTest(compiler=compiler, standard=standard):
+                program = self.folder / f"pkg-config-{compiler}-{standard}"
+                run([compiler, f"-std=c++{standard}", *WARNINGS, "-o", str(program), str(self.folder / "example/limited.cc"),
+                     *self.flags("--cflags", "--libs")])
+                self.assertEqual(run([str(program)], env=self.environment), EXPECTED)
+
+    def test_the_archive_links(self) -> None:
+        program = self.folder / "static"
+        needs = self.flags("--libs", "--static")
+        needs = [str(self.library.with_suffix(".a")) if flag == "-lsluice-limiter" else flag for flag in needs]
+        run(["g++", "-std=c++17", "-o", str(program), str(self.folder / "example/limited.cc"), *self.flags("--cflags"), *needs])
+        self.assertEqual(run([str(program)]), EXPECTED)
+        self.assertNotIn("libsluice", run(["readelf", "--dynamic", str(program)]))
+
+    def test_a_c_program(self) -> None:
+        for compiler in ("gcc", "clang-14"):
+            with self.subTest(compiler=compiler):
+                program = self.folder / f"c-{compiler}"
+                source = ROOT / "tests/clients/limiter/program.c"
+                run([compiler, "-std=c11", *WARNINGS, "-o", str(program), str(source), *self.flags("--cflags", "--libs")])
+                self.assertEqual(run([str(program)], env=self.environment), "0.1.0: 2 allowed, 1 called\n")
+
+    def test_it_exports_its_interface_alone_and_links_no_store_and_no_log(self) -> None:
+        names = run(["nm", "--dynamic", "--defined-only", "--demangle", "--format=posix", str(self.library)]).splitlines()
+        foreign = [name for name in names if not name.startswith(("sluice::limiter::", "sluice::handle::", "sluice_"))]
+        self.assertEqual(foreign, [])
+        needed = run(["readelf", "--dynamic", str(self.library)])
+        self.assertIn("[libsluice-limiter.so.0.1]", needed)
+        for library in ("rocksdb", "spdlog", "fmt", "boost", "protobuf", "ssl", "crypto"):
+            self.assertNotIn(f"lib{library}", needed)
+
+    def test_it_can_be_unloaded(self) -> None:
+        run([sys.executable, "-c", UNLOADED, str(self.library)])
+
+    def test_the_wheel_works(self) -> None:
+        source, wheels = self.folder / "python", self.folder / "wheels"
+        shutil.copytree(ROOT / "bindings/python", source)
+        wheels.mkdir()
+        # Debian's own interpreter has Debian's packages.
+        run(["/usr/bin/python3", "-c", "import sys, setuptools.build_meta as b; b.build_wheel(sys.argv[1])", str(wheels)],
+            cwd=source)
+        [wheel] = wheels.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(self.folder / "site")
+        script = """
+from sluice_limiter import Error, Limit, Limiter
+limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m, algorithm: fixed_window } }]")
+now = limiter.now()
+assert [limiter.take({"ip": "1"}, now=now).allowed for _ in range(3)] == [True, True, False]
+assert limiter.find("r").peek("1", now=now).remaining == 0
+both = limiter.limits("x", Limit(2, 0, "fixed_bucket"))
+assert both.take("k", 2).allowed and not both.take("k").allowed and both.put("k").remaining == 1
+for wrong in (lambda: limiter.find("y"), lambda: both.take("k", -1), lambda: Limiter("rules: 1")):
+    try:
+        wrong()
+    except Error as error:
+        print(error.name)
+"""
+        output = run([sys.executable, "-c", script],
+                     env={**os.environ, "PYTHONPATH": str(self.folder / "site"), "SLUICE_LIMITER_LIBRARY": str(self.library)})
+        self.assertEqual(output.split(), ["unknown_rule", "invalid_argument", "policy"])
+
+
+if __name__ == "__main__":
+    unittest.main()
