@@ -23,8 +23,9 @@ std::vector<Node> ClusterFinder::candidates(const Topology& topology) const {
   std::vector<Node> distinct;
   for (Node& node : all)
     if (std::ranges::find(distinct, node) == distinct.end()) distinct.push_back(std::move(node));
-  std::ranges::stable_partition(
-      distinct, [this](const Node& node) { return std::ranges::find(bad_, node) == bad_.end(); });
+  std::stable_partition(distinct.begin(), distinct.end(), [this](const Node& node) {
+    return std::ranges::find(bad_, node) == bad_.end();
+  });
   return distinct;
 }
 
