@@ -23,8 +23,13 @@ std::vector<Node> ClusterFinder::candidates(const Topology& topology) const {
   std::vector<Node> distinct;
   for (Node& node : all)
     if (std::ranges::find(distinct, node) == distinct.end()) distinct.push_back(std::move(node));
-  std::ranges::stable_partition(
-      distinct, [this](const Node& node) { return std::ranges::find(bad_, node) == bad_.end(); });
+  // Those that answered stand first.
+  std::stable_sort(distinct.begin(), distinct.end(), [this](const Node& a, const Node& b) {
+    const auto is_bad = [this](const Node& node) {
+      return std::ranges::find(bad_, node) != bad_.end();
+    };
+    return !is_bad(a) && is_bad(b);
+  });
   return distinct;
 }
 

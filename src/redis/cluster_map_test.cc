@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace sluice::redis {
+namespace sluice::redis::cluster_map_test {
 namespace {
 
 struct FreeReplyObject {
@@ -151,4 +151,4 @@ TEST(ClusterMap, ASlotMoves) {
 }
 
 }  // namespace
-}  // namespace sluice::redis
+}  // namespace sluice::redis::cluster_map_test

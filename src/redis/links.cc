@@ -22,17 +22,17 @@ Links::Links(LinkOwner& owner, Topology& topology, net::Loop& loop, uint32_t& id
 Link* Links::make(std::shared_ptr<Endpoint> endpoint, bool looks) {
   const uint32_t id = ++ids_;
   auto link = std::make_unique<Link>(owner_, topology_, std::move(endpoint), loop_, id, seed_ + id);
-  Link* const made = link.get();
-  made->looks = looks;
+  Link* const added = link.get();
+  added->looks = looks;
   const Options& options = topology_.options();
   if (waits_ && !looks)
-    made->connection.wait_for_replicas(options.wait_replicas, options.wait_timeout);
+    added->connection.wait_for_replicas(options.wait_replicas, options.wait_timeout);
   {
     const std::lock_guard lock(mutex_);
     links_.push_back(std::move(link));
   }
-  owner_.on_change(*made);  // it connects when it is advanced
-  return made;
+  owner_.on_change(*added);  // it connects when it is advanced
+  return added;
 }
 
 // A node that is no primary any more is asked nothing more; what is under way there is answered.

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace sluice::redis {
+namespace sluice::redis::sentinel_finder_test {
 namespace {
 
 const Node a{"10.0.0.1", 1}, b{"10.0.0.2", 2};
@@ -32,4 +32,4 @@ TEST(SentinelViews, SentinelsThatWereSetUpAnewAreBelievedWhereMostAgree) {
 }
 
 }  // namespace
-}  // namespace sluice::redis
+}  // namespace sluice::redis::sentinel_finder_test

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace sluice::redis {
+namespace sluice::redis::slots_test {
 namespace {
 
 // The examples of Redis Cluster's specification, and what CLUSTER KEYSLOT of Redis 7.0 answered.
@@ -48,4 +48,4 @@ TEST(Slots, WhatIsNoTagStays) {
 }
 
 }  // namespace
-}  // namespace sluice::redis
+}  // namespace sluice::redis::slots_test

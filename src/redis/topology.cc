@@ -95,17 +95,17 @@ void Topology::follow(const Redirect& redirect) {
 }
 
 std::shared_ptr<Endpoint> Topology::endpoint(const Node& node) {
-  std::shared_ptr<Endpoint> made;
+  std::shared_ptr<Endpoint> added;
   {
     const std::lock_guard lock(mutex_);
     auto& known = endpoints_[name_of(node)];
     if (known) return known;
     Options options = options_;
     options.nodes = {node};
-    known = made = std::make_shared<Endpoint>(std::move(options));
+    known = added = std::make_shared<Endpoint>(std::move(options));
   }
-  made->resolver.look();
-  return made;
+  added->resolver.look();
+  return added;
 }
 
 std::vector<std::shared_ptr<Endpoint>> Topology::primaries() {
