@@ -72,7 +72,8 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
   number.kind = RawNumber::Kind::integer;
   const std::string_view left_out = trimmed.substr(at);
   // Of a length of time the digits alone would be another one.
-  const auto length = left_out == "s" ? std::nullopt : base::parse_duration(trimmed);
+  std::optional<base::Duration> length;
+  if (left_out != "s") length = base::parse_duration(trimmed);
   if (field == "resetSeconds" && length) {
     number.kind = RawNumber::Kind::wrong;
     const int64_t seconds = length->us / 1'000'000 + (length->us % 1'000'000 == 0 ? 0 : 1);
