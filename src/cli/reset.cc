@@ -100,11 +100,11 @@ int show_counters(AdminPort& port, const AdminFlags& flags, const CountersWanted
                   config::CommandIo& io) {
   const auto& [actor, prefix, most] = wanted;
   Json list = Json::array();
-  const auto last =
-      actor ? read_pages(port, "/v1/counters?actor=" + calls::percent_encoded(*actor), "counters",
-                         SIZE_MAX, list)
-            : read_pages(port, "/v1/counters?prefix=" + calls::percent_encoded(prefix), "counters",
-                         most, list);
+  const auto last = actor
+                        ? read_pages(port, "/v1/counters?actor=" + calls::percent_encoded(*actor),
+                                     "counters", SIZE_MAX, list)
+                        : read_pages(port, "/v1/counters?prefix=" + calls::percent_encoded(prefix),
+                                     "counters", most, list);
   if (!last.is_done()) return tell_failure(last, flags.json, io);
   const std::string next = text_field(last.json, "next");
   const bool cut = true_field(last.json, "cut");

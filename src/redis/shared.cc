@@ -64,8 +64,7 @@ std::string Shared::told() const {
 
 // Told once: all that fails after it fails for that.
 void Shared::look_for_cluster(std::string_view text) {
-  if (options.cluster || is_cluster() || !is_of_cluster(text) || is_cluster_.exchange(true))
-    return;
+  if (options.cluster || is_cluster() || !is_of_cluster(text) || is_cluster_.exchange(true)) return;
   if (log_)
     log_->error(
         "redis: {} is a node of a Redis Cluster, and requests to it fail; set "

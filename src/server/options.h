@@ -31,7 +31,7 @@ struct ListenerOptions {
   uint16_t port = 0;
   net::Timeouts timeouts = {};
   request::Unmatched unmatched = {};  // what takes and waits are answered that no rule applies to
-  bool strict = false;  // request::Peer::strict
+  bool strict = false;                // request::Peer::strict
 };
 
 struct Options {
