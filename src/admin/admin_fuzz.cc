@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "admin/admin.h"
+#include "admin/changes_api.h"
 #include "admin/counter_routes.h"
 #include "admin/log_control.h"
 #include "admin/overrides_api.h"
@@ -22,6 +23,7 @@
 #include "base/hash.h"
 #include "engine/engine.h"
 #include "engine/table_scanner.h"
+#include "live/change_log.h"
 #include "live/override_registry.h"
 #include "policy/read/native.h"
 #include "protocol/divvy/rules.h"
@@ -79,8 +81,9 @@ struct World {
                  return log_control.get();
                }});
     admin.add({.method = "PUT", .path = "/v1/log", .handler = [this](const Call& call) {
-                 return log_control.put(call.request, admin);
+                 return log_control.put(call.request, admin, call.by, changes);
                }});
+    admin::add_changes(admin, changes);
     admin.add({.method = "GET", .path = "/v1/top", .handler = [this](const Call& call) {
                  return top_board.answer(call.request, admin);
                }});
@@ -102,8 +105,9 @@ struct World {
   admin::ServerStats server_stats;
   metrics::Sources sources;
   admin::Admin admin{{}, {live, server_stats, sources}};
+  live::ChangeLog changes{silent()};
   live::OverrideRegistry registry{
-      {.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
+      {.spaces = spaces, .live = live, .clock = clock, .log = silent(), .changes = &changes}};
   admin::TopBoard top_board{clock, live, server_stats, &spaces};
   engine::TopKeys top_keys{top_board.hash()};
   engine::Engine engine{{.store = store,
