@@ -112,7 +112,7 @@ class Core {
   // What a socket of a link did. None may be told of a link that has no socket.
   void on_connected(uint32_t link, base::Time now);
   // The try failed, or the connection ended: `text` says why.
-  void on_failed(uint32_t link, std::string text, base::Time now);
+  void on_failed(uint32_t link, const std::string& text, base::Time now);
   char* read_room(uint32_t link, size_t bytes) { return links_[link]->in.room(bytes); }
   void on_read(uint32_t link, size_t bytes, base::Time now);
   // What a write action is about, and whenever the socket has become writable.

@@ -163,7 +163,7 @@ void Core::open(uint32_t link) {
   if (!one.out.empty()) want_write(link);
 }
 
-void Core::on_failed(uint32_t link, std::string text, base::Time now) {
+void Core::on_failed(uint32_t link, const std::string& text, base::Time now) {
   now_ = now;
   end_link(link, client_errc::disconnected, text, now);
 }

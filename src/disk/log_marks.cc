@@ -87,11 +87,12 @@ std::string LogMarks::missing_words() const {
 int LogMarks::look_at_ends(std::vector<TornLog>& torn, std::string& wrong) {
   const std::lock_guard lock(mutex_);
   base::Result<SyncedLogs> all_synced = read_synced_file(store_path_, synced_file_);
-  synced_ = all_synced ? *std::move(all_synced) : SyncedLogs();
   if (!all_synced) {
+    synced_.clear();
     wrong = all_synced.problem().text;
     return 0;
   }
+  synced_ = *std::move(all_synced);
   const std::string part = path_.substr(path_.rfind('/') + 1);
   for (const auto& [number, name] : logs_in(path_)) {
     LogScan scan;

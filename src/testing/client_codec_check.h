@@ -89,7 +89,8 @@ inline CodecOutcome read_all(const Dialect& dialect, const Target& target,
       if (!read.problem.empty() && read.error == client_errc::none) std::abort();
       in.erase(0, read.consumed);
       outcome.problem = read.problem;
-      again = !was_open && codec->is_open();
+      const bool is_open = codec->is_open();
+      again = is_open && !was_open;
     }
     if (!outcome.problem.empty()) break;
   }

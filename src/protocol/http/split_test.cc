@@ -97,8 +97,9 @@ std::vector<Kind> kinds(bool is_http2) {
 // A client's preface, and its requests one behind the other.
 class Http2Text {
  public:
-  Http2Text() {
-    text_ = wire::http2_peer::join({wire::http2_peer::hello(), wire::http2_peer::settings_ack()});
+  Http2Text()
+      : text_(
+            wire::http2_peer::join({wire::http2_peer::hello(), wire::http2_peer::settings_ack()})) {
   }
   void add(const std::string& method, const std::string& path, const std::string& body,
            const std::string& authorization) {
@@ -191,7 +192,8 @@ TEST(HttpSplit, makes_no_difference_to_streams) {
     std::string text = http2_text(dice, seed % 3 == 0);
     if (seed % 4 == 0) {
       const size_t begin = 24;
-      text = text.substr(0, begin) + mutated(text.substr(begin), {text}, dice);
+      const std::string rest = mutated(text.substr(begin), {text}, dice);
+      text.replace(begin, text.npos, rest);
     }
     const Kind kind =
         Kind::of(static_cast<uint8_t>(0x80 + dice(128)), static_cast<uint8_t>(dice(9)));
