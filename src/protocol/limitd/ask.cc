@@ -164,7 +164,7 @@ std::string known_types(const std::string& host, const config::CommandIo& io) {
   options.port = address->port;
   options.timeout = types_timeout;
   options.token = io.environment("SLUICE_ADMIN_TOKEN").value_or("");
-  const calls::HttpClient client(std::move(options));
+  calls::HttpClient client(std::move(options));
   const auto result = client.ask("GET", "/v1/rules?limit=1000");
   if (!result.answer || result.answer->status != 200) return "";
   const auto json = nlohmann::json::parse(result.answer->body, nullptr, false);
