@@ -74,7 +74,7 @@ TEST_F(HttpAsk, TakesByLimitsThatComeAlong) {
   const std::string denied = told(key, 1);
   EXPECT_EQ(denied.substr(0, 34), "denied: 0 of 2 left, try again in ");
   EXPECT_TRUE(denied.ends_with(" (rule 2)\n")) << denied;
-  EXPECT_NE(told({"take", "--key", "k", "--limit", "0/1h"}, 2).find("(400)"), std::string::npos);
+  EXPECT_NE(told({"take", "--key", "k", "--limit", "0/1h"}, 3).find("(400)"), std::string::npos);
 }
 
 TEST_F(HttpAsk, WaitsForUnits) {
@@ -84,25 +84,25 @@ TEST_F(HttpAsk, WaitsForUnits) {
     return words;
   };
   EXPECT_EQ(told(with({"wait"}), 0), "allowed: 0 of 2 left (rule jar)\n");
-  EXPECT_EQ(told(with({"wait", "--wait", "0.05"}), 2),
+  EXPECT_EQ(told(with({"wait", "--wait", "0.05"}), 3),
             "error: the server refused (408): there were not enough units in time; nothing was "
             "charged\n");
   EXPECT_EQ(told(with({"wait", "--wait", "0"}), 1).substr(0, 19), "denied: 0 of 2 left");
-  EXPECT_NE(told(with({"wait", "--wait", "61"}), 2).find("(400)"), std::string::npos);
+  EXPECT_NE(told(with({"wait", "--wait", "61"}), 3).find("(400)"), std::string::npos);
 }
 
 TEST_F(HttpAsk, PrintsJsonWhereThatIsWanted) {
   const Json taken = Json::parse(told({"take", "--json", "tenant=t"}, 0));
   EXPECT_EQ(taken.at("remaining"), 9);
-  const Json refused = Json::parse(told({"take", "--json", "no=rule"}, 2));
+  const Json refused = Json::parse(told({"take", "--json", "no=rule"}, 3));
   EXPECT_NE(refused.dump().find("no rule of the policy applies"), std::string::npos) << refused;
 }
 
 TEST_F(HttpAsk, SaysWhatIsWrong) {
-  EXPECT_EQ(told({"take", "no=rule"}, 2),
+  EXPECT_EQ(told({"take", "no=rule"}, 3),
             "error: the server refused (404): no rule of the policy applies to these entries\n");
   EXPECT_EQ(
-      told({"explain", "jar=j"}, 2),
+      told({"explain", "jar=j"}, 3),
       "error: the server refused (403): this needs the right `admin`, which the user does not "
       "have\n");
   for (const Words& words :
@@ -127,7 +127,7 @@ TEST(HttpAskUsers, AreByNameWithThePasswordInTheEnvironment) {
                             ", rights: [take] }]\n");
   const std::string server = "127.0.0.1:" + std::to_string(door.port());
   const Printed nobody = ask_at(server, {"take", "jar=j"});
-  EXPECT_EQ(nobody.status, 2);
+  EXPECT_EQ(nobody.status, 3);
   EXPECT_EQ(nobody.err,
             "error: the server refused (401): send the name and the password of a user as Basic or "
             "Bearer\n");
@@ -143,7 +143,7 @@ TEST(HttpAskUsers, AreByNameWithThePasswordInTheEnvironment) {
 
 TEST(HttpAskOthers, AServerThatIsAwayIsNoAnswer) {
   const Printed away = ask_at("127.0.0.1:" + std::to_string(free_port()), {"take", "jar=j"});
-  EXPECT_EQ(away.status, 2);
+  EXPECT_EQ(away.status, 3);
   EXPECT_EQ(away.out, "");
   EXPECT_TRUE(away.err.starts_with("error: ")) << away.err;
   EXPECT_NE(away.err.find("refused"), std::string::npos) << away.err;
@@ -152,12 +152,14 @@ TEST(HttpAskOthers, AServerThatIsAwayIsNoAnswer) {
 TEST(HttpAskOthers, AnotherProtocolOnThePortIsNoAnswer) {
   const DivvyServer divvy("policy.ini", "[default]\ncreditLimit = 0\nresetSeconds = 0\n");
   const Printed printed = ask_at("127.0.0.1:" + std::to_string(divvy.port()), {"take", "jar=j"});
-  EXPECT_EQ(printed.status, 2);
+  EXPECT_EQ(printed.status, 3);
   EXPECT_EQ(printed.out, "");
-  EXPECT_EQ(printed.err, "error: the server closed the connection without a reply\n");
+  EXPECT_EQ(printed.err,
+            "error: the server closed the connection without a reply; it answers as a server of a "
+            "line protocol does: is that the port you mean?\n");
   const Door door;
   const Printed admin = ask_at("127.0.0.1:" + std::to_string(door.admin()), {"take", "jar=j"});
-  EXPECT_EQ(admin.status, 2);
+  EXPECT_EQ(admin.status, 3);
   EXPECT_NE(admin.err.find("404"), std::string::npos) << admin.err;
 }
 

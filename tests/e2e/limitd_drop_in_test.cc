@@ -342,7 +342,7 @@ TEST_F(LimitdAsk, AWaitEndsAfterASecondAndSaysWhatIsNeverThere) {
   ASSERT_EQ(ask({"take", "fixed", "w", "3"}).status, 0);
   Finished done =
       run({.arguments = {"ask", "limitd", "--server", server, "wait", "fixed", "w", "2"}});
-  EXPECT_EQ(done.status, 2) << done.out;
+  EXPECT_EQ(done.status, 3) << done.out;
   EXPECT_NE(done.err.find("nothing was taken, and --timeout MILLISECONDS waits longer"),
             std::string::npos)
       << done.err;

@@ -122,10 +122,11 @@ TEST(Limitd, DebugShowsARequestPerLine) {
   client.ask({LimitdMethod::status, "fixed", ""});
   Process& process = server.process();
   for (const char* text :
-       {"limitd: take type=fixed key=a\\nb | rule [", "| decides allowed, 0 of 3 left | took ",
-        "| decides denied, 0 of 3 left | took ", "limitd: wait type=fixed key=a\\nb | rule [",
-        "| decides waits, 0 of 3 left", "limitd: take type=nobody key=k | no rule applies | took ",
-        "limitd: put type=fixed key=a\\nb | rule [",
+       {"limitd: take type=fixed key=a\\nb | rule fixed [",
+        "| decides allowed, 0 of 3 left | took ", "| decides denied, 0 of 3 left | took ",
+        "limitd: wait type=fixed key=a\\nb | rule fixed [", "| decides waits, 0 of 3 left",
+        "limitd: take type=nobody key=k | no rule applies | took ",
+        "limitd: put type=fixed key=a\\nb | rule fixed [",
         "limitd: wait type=fixed key=a\\nb | late, allowed, 2 of 3 left | took ",
         "limitd: list type=fixed"})
     EXPECT_TRUE(process.says(text)) << text;

@@ -18,6 +18,7 @@
 #include "tests/support/limitd_client.h"
 #include "tests/support/line_sink.h"
 #include "tests/support/paths.h"
+#include "tests/support/redis_cluster.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests::prometheus_test {
@@ -122,15 +123,21 @@ TEST(Prometheus, NoKeyOfARequestOrOfAnOverrideIsALabel) {
     EXPECT_EQ(page.find(key), std::string::npos) << key;
 }
 
-// The families of a server in memory, of one on disk and of one on Redis.
+// The families of a server in memory, of one on disk, of one on Redis and of one on Redis Cluster.
 TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
   const RedisServer redis, second;
+  RedisCluster cluster;
+  std::string nodes;
+  for (const std::string& address : cluster.addresses())
+    nodes += (nodes.empty() ? "\"" : ", \"") + address + "\"";
   const Folder data;
   std::set<std::string> families;
   for (const std::string& store :
        {std::string(), "store: { path: \"" + data.path() + "\", durability: always }\n",
         "store: { redis: { nodes: [\"" + redis.address() + "\"], per_second: { nodes: [\"" +
-            second.address() + "\"] } } }\n"}) {
+            second.address() + "\"] } } }\n",
+        "store: { redis: { cluster: true, nodes: [" + nodes +
+            "], wait_replicas: 1, wait_timeout_ms: 10 } }\n"}) {
     const Served served(store);
     auto client = TcpClient::connect(served.divvy);
     for (int i = 0; i < 3; ++i) client->ask("HIT k=v");
