@@ -370,7 +370,7 @@ bool Http1Reader::read_special_field(const HttpField& field, const char* head) {
 bool Http1Reader::read_host(std::string_view value, const char* head) {
   if (std::exchange(progress_.has_host, true))
     return refuse(400, "the head has more than one field Host");
-  if (!value.empty() && !is_http_authority(value))
+  if (use_ != Use::handshake && !value.empty() && !is_http_authority(value))
     return refuse(400, "the field Host is ill-formed");
   progress_.host_at = distance(head, value.data());
   progress_.host_bytes = static_cast<uint32_t>(value.size());

@@ -63,7 +63,8 @@ class Http1Reader {
   enum class Use : uint8_t {
     requests,
     // A request that opens another protocol (WebSocket): it is found with its head, whatever body
-    // that announces, and HTTP/1.1 needs no Host.
+    // that announces. HTTP/1.1 needs no Host, and one that is ill-formed is taken: older clients
+    // write an IPv6 address without brackets (`Host: ::1:3000`).
     handshake,
   };
   enum class Found : uint8_t {

@@ -49,7 +49,7 @@ class AskTest(LimitedTest):
 
     def test_no_decision(self) -> None:
         self.assertEqual(self.ask("", "user=a"),
-                         (2, "error: the server refused: UNKNOWN, rate limit domain must not be empty\n"))
+                         (3, "error: the server refused: UNKNOWN, rate limit domain must not be empty\n"))
         self.server.stop()
         status, told = self.ask("shop", "user=a")
         self.assertEqual(status, 2)
