@@ -52,7 +52,7 @@ class AskTest(LimitedTest):
                          (3, "error: the server refused: UNKNOWN, rate limit domain must not be empty\n"))
         self.server.stop()
         status, told = self.ask("shop", "user=a")
-        self.assertEqual(status, 2)
+        self.assertEqual(status, 3)
         self.assertIn("Connection refused", told)
 
 
