@@ -50,7 +50,7 @@ TEST(ClusterServer, EveryProtocolIsServed) {
   EXPECT_EQ(limitd.ask({LimitdMethod::status, "fixed", "k"}).items.size(), 12u);
   size_t tagged = 0;
   for (const std::string& key : keys_of(cluster))
-    if (!key.starts_with("divvy:")) tagged += key.starts_with("sluice:{") ? 1 : 1'000;
+    if (!key.starts_with("divvy:")) tagged += key.starts_with("sluice:{") ? 1u : 1'000u;
   EXPECT_EQ(tagged, 12u);
   // Who waits has what is put back at another server.
   LimitdClient waits = one.limitd();

@@ -71,7 +71,7 @@ class ClusterWorld : public StoreWorld {
     EXPECT_TRUE(StoreWorld::ask(groups, charges, decisions, clock.now()));
     size_t errors = 0;
     for (size_t i = 0; i < groups.size(); ++i) {
-      errors += groups[i].error != request::Error::none ? 1 : 0;
+      errors += groups[i].error != request::Error::none ? 1u : 0u;
       if (groups[i].error == request::Error::none && groups[i].allowed) ++granted[names[i]];
       if (groups[i].error != request::Error::none) ++unknown[names[i]];
     }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "tests/support/patience.h"
@@ -16,6 +18,12 @@ bool comes(Condition&& condition, Deadline deadline = soon()) {
     std::this_thread::sleep_for(Milliseconds(5));
   }
   return false;
+}
+
+// Throws `what` where it did not come in time.
+template <class Condition>
+void await(const std::string& what, Condition&& condition) {
+  if (!comes(condition)) throw std::runtime_error(what);
 }
 
 }  // namespace sluice::tests

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/comes.h"
 #include "tests/support/patience.h"
 
 namespace sluice::tests {
@@ -12,15 +13,6 @@ namespace sluice::tests {
 namespace {
 
 constexpr size_t slots = 16'384;
-
-template <class Done>
-void await(const std::string& what, Done&& done) {
-  const auto deadline = soon();
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error(what);
-    std::this_thread::sleep_for(Milliseconds(10));
-  }
-}
 
 RedisReply expect_ok(RedisReply reply, const std::string& what) {
   if (reply.is_error()) throw std::runtime_error(what + ": " + reply.text);

@@ -5,20 +5,12 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/comes.h"
 #include "tests/support/patience.h"
 
 namespace sluice::tests {
 
 namespace {
-
-template <class Done>
-void await(const std::string& what, Done&& done) {
-  const auto deadline = soon();
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error(what);
-    std::this_thread::sleep_for(Milliseconds(20));
-  }
-}
 
 // `field:N` of a text of INFO, or of names and values in turn.
 std::string field(const RedisReply& reply, const std::string& name) {

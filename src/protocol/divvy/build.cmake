@@ -2,4 +2,5 @@
 sluice_embed(sluice_protocol_divvy divvy example examples/example-config.ini)
 
 # What the client library has of the folder.
-list(APPEND sluice_client_sources src/protocol/divvy/client_dialect.cc src/protocol/divvy/line.cc)
+list(APPEND sluice_client_sources src/protocol/divvy/client_dialect.cc src/protocol/divvy/line.cc
+     src/policy/text.cc)
