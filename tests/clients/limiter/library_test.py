@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 import zipfile
 from pathlib import Path
@@ -26,7 +28,25 @@ EXPECTED = """\
 3 jobs begun
 940 records left
 """
+COROUTINES_EXPECTED = "alice 200 200 200 429\nbob 200 200\n"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+PAGE = (ROOT / "docs/limiter.md").read_text()
+# What stands around a program of the page.
+SNIPPET = '''
+#include <sluice/limiter.h>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+%s
+static int report(const std::string& what) { return std::puts(what.c_str()); }
+static int too_many(sluice::duration) { return 1; }
+static int page() {
+%s
+  return 0;
+}
+int main() { return page() == 0 ? std::puts("done") < 0 : 1; }
+'''
 UNLOADED = """
 import _ctypes, ctypes, sys
 for _ in range(3):
@@ -73,6 +93,7 @@ class Library(unittest.TestCase):
                      f"-DCMAKE_CXX_FLAGS={' '.join(WARNINGS)}"])
                 run(["cmake", "--build", str(build)])
                 self.assertEqual(run([str(build / "limited")]), EXPECTED)
+                self.assertEqual(run([str(build / "coroutine_server")]), COROUTINES_EXPECTED)
 
     def test_the_example_builds_by_pkg_config(self) -> None:
         for compiler, standard in COMPILERS:
@@ -81,6 +102,36 @@ class Library(unittest.TestCase):
                 run([compiler, f"-std=c++{standard}", *WARNINGS, "-o", str(program), str(self.folder / "example/limited.cc"),
                      *self.flags("--cflags", "--libs")])
                 self.assertEqual(run([str(program)], env=self.environment), EXPECTED)
+
+    def test_commands_of_the_page_work_as_written(self) -> None:
+        folder = self.folder / "page"
+        shutil.copytree(ROOT / "examples/cpp", folder / "examples/cpp")
+        block = re.search(r"(?:^    .+\n)+", PAGE, re.MULTILINE)[0]
+        # Where it is installed is the only thing that differs.
+        commands = textwrap.dedent(block).replace("/usr/local", str(self.prefix))
+        self.assertTrue(run(["bash", "-euc", commands], cwd=folder).endswith(EXPECTED + COROUTINES_EXPECTED))
+        [command] = re.findall(r"`(g\+\+ .+)`", PAGE)
+        output = run(["bash", "-euc", f"{command}; ./a.out"], cwd=folder / "examples/cpp", env=self.environment)
+        self.assertEqual(output, EXPECTED)
+
+    def test_programs_of_the_page_work(self) -> None:
+        folder = self.folder / "snippets"
+        folder.mkdir()
+        (folder / "limits.yaml").write_text("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
+        blocks = re.findall(r"^```cpp\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(blocks), 3)
+        for number, block in enumerate(blocks):
+            with self.subTest(block=block):
+                includes = re.findall(r"^#include .*$", block, re.MULTILINE)
+                statements = re.sub(r"^#include .*$", "", block, flags=re.MULTILINE)
+                source, program = folder / f"{number}.cc", folder / str(number)
+                source.write_text(SNIPPET % ("\n".join(includes), statements))
+                run(["g++", "-std=c++17", *WARNINGS, "-Wno-unused", "-o", str(program), str(source),
+                     *self.flags("--cflags", "--libs"), "-lsluice-client"])
+                self.assertEqual(run([str(program)], env=self.environment, cwd=folder), "done\n")
+        [block] = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        run([sys.executable, "-c", block], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
+                                                "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
 
     def test_the_archive_links(self) -> None:
         program = self.folder / "static"
