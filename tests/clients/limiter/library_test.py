@@ -47,6 +47,64 @@ static int page() {
 }
 int main() { return page() == 0 ? std::puts("done") < 0 : 1; }
 '''
+WAITS = """
+import threading, time
+from sluice_limiter import LATEST_TIME
+places = limiter.limits("places", Limit(2, 0, "fixed_bucket"))
+told = []
+assert places.take("a", 2, now=now).allowed
+first = limiter.wait([(places, "a", 1)], now + 10, told.append, now=now)
+gone = limiter.wait([(places, "a", 1)], now + 10, told.append, now=now)
+late = limiter.wait([(places, "a", 2)], now + 10, told.append, now=now)
+assert limiter.cancel(gone, now=now) and not limiter.cancel(gone, now=now)
+assert limiter.run_due(now=now) == now + 10 and told == []
+places.put("a", now=now)
+limiter.run_due(now=now)
+assert [one.allowed for one in told] == [True]
+assert limiter.run_due(now=now + 10) == LATEST_TIME and told[1].name == "timed_out" and len(told) == 2
+assert limiter.wait(((limiter.limits("free", Limit(1, 0, "fixed_bucket")), "a", 1) for _ in "1"), now, told.append, now=now).allowed
+assert not limiter.take_all([(places, "b", 1), (places, "a", 1)], now=now).allowed
+assert limiter.take_all([(places, "b", 1), (places, "c", 2)], now=now).allowed and places.peek("b", now=now).remaining == 1
+
+# A callback that raises holds up no other one.
+def broken(answer): raise KeyError("broken")
+limiter.wait([(places, "c", 1)], now + 20, broken, now=now)
+limiter.wait([(places, "c", 1)], now + 20, told.append, now=now)
+try: limiter.run_due(now=now + 20)
+except KeyError: told.append("raised")
+assert [getattr(one, "name", one) for one in told[2:]] == ["timed_out", "raised"]
+
+# Threads that wait while others give back and run: each wait is answered once.
+answers, stop, errors = [], threading.Event(), []
+def wait_often():
+    for _ in range(300):
+        now_or_later = limiter.wait([(places, "t", 1)], LATEST_TIME, answers.append)
+        if not isinstance(now_or_later, int): answers.append(now_or_later)
+def run_often():
+    granted = 0
+    while not stop.is_set():
+        limiter.run_due()
+        while granted < len(answers):
+            granted += 1
+            places.put("t")
+threads = [threading.Thread(target=wait_often) for _ in range(3)]
+runner = threading.Thread(target=run_often)
+other = threading.Thread(target=lambda: [limiter.run_due() for _ in range(300)])
+for thread in (*threads, runner, other): thread.start()
+for thread in (*threads, other): thread.join()
+while len(answers) < 900: time.sleep(0.001)
+stop.set()
+runner.join()
+assert len(answers) == 900 and all(one.allowed for one in answers)
+
+limiter.set_override("r", ["1"], Limit(7, 60_000_000, "fixed_window"), until=now + 100, now=now)
+assert limiter.find("r").peek("1", now=now).limit == 7 and limiter.find("r").peek("2", now=now).limit == 2
+limiter.remove_override("r", ["1"], now=now)
+assert limiter.find("r").peek("1", now=now).limit == 2
+for wrong in (lambda: limiter.remove_override("r", ["1"]), lambda: limiter.set_override("none", ["1"], Limit(1, 1))):
+    try: wrong()
+    except Error as error: print(error.name)
+"""
 UNLOADED = """
 import _ctypes, ctypes, sys
 for _ in range(3):
@@ -184,10 +242,10 @@ for wrong in (lambda: limiter.find("y"), lambda: both.take("k", -1), lambda: Lim
         wrong()
     except Error as error:
         print(error.name)
-"""
+""" + WAITS
         output = run([sys.executable, "-c", script],
                      env={**os.environ, "PYTHONPATH": str(self.folder / "site"), "SLUICE_LIMITER_LIBRARY": str(self.library)})
-        self.assertEqual(output.split(), ["unknown_rule", "invalid_argument", "policy"])
+        self.assertEqual(output.split(), ["unknown_rule", "invalid_argument", "policy", "not_found", "unknown_rule"])
 
 
 if __name__ == "__main__":
