@@ -2,18 +2,24 @@
 
 The library is found as the system finds libraries, or is the file that SLUICE_LIMITER_LIBRARY names. Times are whole
 microseconds since the Unix epoch; without one the limiter's clock is read. Any number of threads may use a Limiter.
+Callbacks of waits are called by the thread that calls run_due(), and may call everything.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_char, c_char_p, c_int32, c_int64, c_size_t, c_void_p
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import CFUNCTYPE, POINTER, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import NamedTuple
 
-__all__ = ["Decision", "Error", "Handle", "Limit", "Limiter", "NEVER"]
+__all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NEVER"]
 
 NEVER = 2**63 - 1
+LATEST_TIME = 2**61
 ALGORITHMS = ("token_bucket", "fixed_window", "aligned_window", "sliding_window", "sliding_log", "fixed_bucket")
 
 
@@ -33,6 +39,13 @@ class _Decision(ctypes.Structure):
 
 class _Entry(ctypes.Structure):
     _fields_ = [("key", c_char_p), ("key_bytes", c_size_t), ("value", c_char_p), ("value_bytes", c_size_t)]
+
+
+class _Charge(ctypes.Structure):
+    _fields_ = [("by", c_void_p), ("key", c_char_p), ("key_bytes", c_size_t), ("cost", c_int64)]
+
+
+_WaitCallback = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(_Decision))
 
 
 def _load() -> ctypes.CDLL:
@@ -59,6 +72,14 @@ def _load() -> ctypes.CDLL:
         "sluice_put_matching": (c_int32, [*entries, c_int64, c_int64, decision]),
         "sluice_peek_matching": (c_int32, [*entries, c_int64, decision]),
         "sluice_reload_text": (c_int32, [c_void_p, c_char_p, c_size_t, c_char_p, c_int64, error]),
+        "sluice_take_all": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_void_p, decision]),
+        "sluice_wait": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, _WaitCallback, c_void_p, c_int64, decision,
+                                  POINTER(c_uint64)]),
+        "sluice_cancel": (c_int32, [c_void_p, c_uint64, c_int64]),
+        "sluice_run_due": (c_size_t, [c_void_p, c_int64, POINTER(c_int64)]),
+        "sluice_set_override": (c_int32, [c_void_p, c_char_p, POINTER(c_char_p), c_size_t, POINTER(_Limit), c_size_t, c_int64,
+                                          c_int64, error]),
+        "sluice_remove_override": (c_int32, [c_void_p, c_char_p, POINTER(c_char_p), c_size_t, c_int64, error]),
         "sluice_sweep": (None, [c_void_p, c_size_t, c_int64]),
         "sluice_now": (c_int64, [c_void_p]),
     }
@@ -107,8 +128,17 @@ def _raise(error: _Error) -> None:
 def _told(code: int, its: _Decision) -> Decision:
     if code != 0:
         raise Error(code)
+    return _outcome(its)
+
+
+def _outcome(its: _Decision) -> Decision:
     return Decision(bool(its.allowed), bool(its.matched), its.limit, its.remaining, its.retry_after_us,
                     its.reset_after_us)
+
+
+def _limits(limits: Sequence[Limit]) -> ctypes.Array[_Limit]:
+    return (_Limit * len(limits))(*(
+        _Limit(one.quota, one.window_us, one.burst, ALGORITHMS.index(one.algorithm), 0) for one in limits))
 
 
 def _bytes(text: str | bytes) -> bytes:
@@ -146,12 +176,25 @@ class Handle:
         return self._ask("sluice_reset", key, now=now)
 
 
+def _answered(limiter: weakref.ref[Limiter]) -> Callable[..., None]:
+    def note(_data: int | None, number: int, decision: POINTER(_Decision)) -> None:
+        its, owner = decision.contents, limiter()
+        if owner is not None:
+            owner._answers.append((number, Error(its.error) if its.error != 0 else _outcome(its)))
+    return note
+
+
 class Limiter:
     """A limiter, with the rules of a text or of a file, or with limits in code alone."""
 
     def __init__(self, policy: str | None = None, path: str | None = None) -> None:
         error = _Error()
         self._pointer = None
+        # What ended each wait that has no answer, and the one function of the library's that it is called through.
+        self._waiting: dict[int, Callable[[Decision | Error], object]] = {}
+        self._answers: deque[tuple[int, Decision | Error]] = deque()  # any thread appends, without the lock
+        self._lock = threading.Lock()
+        self._callback = _WaitCallback(_answered(weakref.ref(self)))
         if policy is not None:
             text = _bytes(policy)
             self._pointer = _library.sluice_create_from_text(text, len(text), b"policy", None, ctypes.byref(error))
@@ -176,9 +219,7 @@ class Limiter:
 
     def limits(self, name: str, *limits: Limit) -> Handle:
         error = _Error()
-        all_of_them = (_Limit * len(limits))(*(
-            _Limit(one.quota, one.window_us, one.burst, ALGORITHMS.index(one.algorithm), 0) for one in limits))
-        pointer = _library.sluice_limits(self._pointer, _bytes(name), all_of_them, len(limits), ctypes.byref(error))
+        pointer = _library.sluice_limits(self._pointer, _bytes(name), _limits(limits), len(limits), ctypes.byref(error))
         return self._handle(pointer, error)
 
     def _ask(self, name: str, descriptor: dict[str, str], *numbers: int, now: int | None) -> Decision:
@@ -201,6 +242,79 @@ class Limiter:
         error, text = _Error(), _bytes(policy)
         if _library.sluice_reload_text(self._pointer, text, len(text), b"policy", self.now(), ctypes.byref(error)) != 0:
             _raise(error)
+
+    def take_all(self, charges: Iterable[tuple[Handle, str | bytes, int]], now: int | None = None) -> Decision:
+        """Takes every charge, a handle with a key and a cost, or none of them."""
+        its, (all_of_them, kept) = _Decision(), self._charges(charges)
+        at = self.now() if now is None else now
+        return _told(_library.sluice_take_all(self._pointer, all_of_them, len(kept), at, None, ctypes.byref(its)), its)
+
+    def wait(self, charges: Iterable[tuple[Handle, str | bytes, int]], deadline: int,
+             callback: Callable[[Decision | Error], object], now: int | None = None) -> Decision | int:
+        """Takes every charge as soon as it can: the decision, if it is made at once, or a number for cancel().
+
+        Then `callback` is called once, in run_due(), with the decision, or with the Error `timed_out` or `unknown_rule`.
+        """
+        its, number, (all_of_them, kept) = _Decision(), c_uint64(), self._charges(charges)
+        at = self.now() if now is None else now
+        with self._lock:  # run_due() looks the number up
+            code = _library.sluice_wait(self._pointer, all_of_them, len(kept), deadline, self._callback, None, at, ctypes.byref(its),
+                                        ctypes.byref(number))
+            if number.value != 0:
+                self._waiting[number.value] = callback
+                return number.value
+        return _told(code, its)
+
+    def cancel(self, number: int, now: int | None = None) -> bool:
+        """Ends a wait without its callback; false: it has its answer."""
+        ended = _library.sluice_cancel(self._pointer, number, self.now() if now is None else now) == 1
+        if ended:
+            with self._lock:
+                self._waiting.pop(number, None)
+        return ended
+
+    def run_due(self, now: int | None = None) -> int:
+        """Calls the callbacks of waits that have ended. Returns when it has to be called again, or LATEST_TIME.
+
+        What a callback raises is raised here, when the others have been called.
+        """
+        due = c_int64()
+        _library.sluice_run_due(self._pointer, self.now() if now is None else now, ctypes.byref(due))
+        with self._lock:
+            ended = []
+            while self._answers:
+                number, answer = self._answers.popleft()
+                ended.append((self._waiting.pop(number), answer))
+        raised = None
+        for callback, answer in ended:
+            try:
+                callback(answer)
+            except Exception as error:  # noqa: BLE001
+                raised = raised or error
+        if raised is not None:
+            raise raised
+        return due.value
+
+    def set_override(self, rule: str, actor: Sequence[str], *limits: Limit, until: int = LATEST_TIME,
+                     now: int | None = None) -> None:
+        """Puts limits in place of the rule's for an actor, with a value (or `*`) for each of its entries."""
+        error, values = _Error(), (c_char_p * len(actor))(*map(_bytes, actor))
+        if _library.sluice_set_override(self._pointer, _bytes(rule), values, len(actor), _limits(limits), len(limits), until,
+                                        self.now() if now is None else now, ctypes.byref(error)) != 0:
+            _raise(error)
+
+    def remove_override(self, rule: str, actor: Sequence[str], now: int | None = None) -> None:
+        """Takes an override away; the Error `not_found`: there is none."""
+        error, values = _Error(), (c_char_p * len(actor))(*map(_bytes, actor))
+        if _library.sluice_remove_override(self._pointer, _bytes(rule), values, len(actor), self.now() if now is None else now,
+                                           ctypes.byref(error)) != 0:
+            _raise(error)
+
+    @staticmethod
+    def _charges(charges: Iterable[tuple[Handle, str | bytes, int]]) -> tuple[ctypes.Array[_Charge], list[object]]:
+        """The charges, and what must live as long as they are used."""
+        kept = [(by, _bytes(key), cost) for by, key, cost in charges]
+        return (_Charge * len(kept))(*(_Charge(by._pointer, key, len(key), cost) for by, key, cost in kept)), kept
 
     def sweep(self, steps: int, now: int | None = None) -> None:
         _library.sluice_sweep(self._pointer, steps, self.now() if now is None else now)

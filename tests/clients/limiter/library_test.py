@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 import zipfile
 from pathlib import Path
@@ -26,7 +28,83 @@ EXPECTED = """\
 3 jobs begun
 940 records left
 """
+COROUTINES_EXPECTED = "alice 200 200 200 429\nbob 200 200\n"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+PAGE = (ROOT / "docs/limiter.md").read_text()
+# What stands around a program of the page.
+SNIPPET = '''
+#include <sluice/limiter.h>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+%s
+static int report(const std::string& what) { return std::puts(what.c_str()); }
+static int too_many(sluice::duration) { return 1; }
+static int page() {
+%s
+  return 0;
+}
+int main() { return page() == 0 ? std::puts("done") < 0 : 1; }
+'''
+WAITS = """
+import threading, time
+from sluice_limiter import LATEST_TIME
+places = limiter.limits("places", Limit(2, 0, "fixed_bucket"))
+told = []
+assert places.take("a", 2, now=now).allowed
+first = limiter.wait([(places, "a", 1)], now + 10, told.append, now=now)
+gone = limiter.wait([(places, "a", 1)], now + 10, told.append, now=now)
+late = limiter.wait([(places, "a", 2)], now + 10, told.append, now=now)
+assert limiter.cancel(gone, now=now) and not limiter.cancel(gone, now=now)
+assert limiter.run_due(now=now) == now + 10 and told == []
+places.put("a", now=now)
+limiter.run_due(now=now)
+assert [one.allowed for one in told] == [True]
+assert limiter.run_due(now=now + 10) == LATEST_TIME and told[1].name == "timed_out" and len(told) == 2
+assert limiter.wait(((limiter.limits("free", Limit(1, 0, "fixed_bucket")), "a", 1) for _ in "1"), now, told.append, now=now).allowed
+assert not limiter.take_all([(places, "b", 1), (places, "a", 1)], now=now).allowed
+assert limiter.take_all([(places, "b", 1), (places, "c", 2)], now=now).allowed and places.peek("b", now=now).remaining == 1
+
+# A callback that raises holds up no other one.
+def broken(answer): raise KeyError("broken")
+limiter.wait([(places, "c", 1)], now + 20, broken, now=now)
+limiter.wait([(places, "c", 1)], now + 20, told.append, now=now)
+try: limiter.run_due(now=now + 20)
+except KeyError: told.append("raised")
+assert [getattr(one, "name", one) for one in told[2:]] == ["timed_out", "raised"]
+
+# Threads that wait while others give back and run: each wait is answered once.
+answers, stop, errors = [], threading.Event(), []
+def wait_often():
+    for _ in range(300):
+        now_or_later = limiter.wait([(places, "t", 1)], LATEST_TIME, answers.append)
+        if not isinstance(now_or_later, int): answers.append(now_or_later)
+def run_often():
+    granted = 0
+    while not stop.is_set():
+        limiter.run_due()
+        while granted < len(answers):
+            granted += 1
+            places.put("t")
+threads = [threading.Thread(target=wait_often) for _ in range(3)]
+runner = threading.Thread(target=run_often)
+other = threading.Thread(target=lambda: [limiter.run_due() for _ in range(300)])
+for thread in (*threads, runner, other): thread.start()
+for thread in (*threads, other): thread.join()
+while len(answers) < 900: time.sleep(0.001)
+stop.set()
+runner.join()
+assert len(answers) == 900 and all(one.allowed for one in answers)
+
+limiter.set_override("r", ["1"], Limit(7, 60_000_000, "fixed_window"), until=now + 100, now=now)
+assert limiter.find("r").peek("1", now=now).limit == 7 and limiter.find("r").peek("2", now=now).limit == 2
+limiter.remove_override("r", ["1"], now=now)
+assert limiter.find("r").peek("1", now=now).limit == 2
+for wrong in (lambda: limiter.remove_override("r", ["1"]), lambda: limiter.set_override("none", ["1"], Limit(1, 1))):
+    try: wrong()
+    except Error as error: print(error.name)
+"""
 UNLOADED = """
 import _ctypes, ctypes, sys
 for _ in range(3):
@@ -73,6 +151,7 @@ class Library(unittest.TestCase):
                      f"-DCMAKE_CXX_FLAGS={' '.join(WARNINGS)}"])
                 run(["cmake", "--build", str(build)])
                 self.assertEqual(run([str(build / "limited")]), EXPECTED)
+                self.assertEqual(run([str(build / "coroutine_server")]), COROUTINES_EXPECTED)
 
     def test_the_example_builds_by_pkg_config(self) -> None:
         for compiler, standard in COMPILERS:
@@ -81,6 +160,36 @@ class Library(unittest.TestCase):
                 run([compiler, f"-std=c++{standard}", *WARNINGS, "-o", str(program), str(self.folder / "example/limited.cc"),
                      *self.flags("--cflags", "--libs")])
                 self.assertEqual(run([str(program)], env=self.environment), EXPECTED)
+
+    def test_commands_of_the_page_work_as_written(self) -> None:
+        folder = self.folder / "page"
+        shutil.copytree(ROOT / "examples/cpp", folder / "examples/cpp")
+        block = re.search(r"(?:^    .+\n)+", PAGE, re.MULTILINE)[0]
+        # Where it is installed is the only thing that differs.
+        commands = textwrap.dedent(block).replace("/usr/local", str(self.prefix))
+        self.assertTrue(run(["bash", "-euc", commands], cwd=folder).endswith(EXPECTED + COROUTINES_EXPECTED))
+        [command] = re.findall(r"`(g\+\+ .+)`", PAGE)
+        output = run(["bash", "-euc", f"{command}; ./a.out"], cwd=folder / "examples/cpp", env=self.environment)
+        self.assertEqual(output, EXPECTED)
+
+    def test_programs_of_the_page_work(self) -> None:
+        folder = self.folder / "snippets"
+        folder.mkdir()
+        (folder / "limits.yaml").write_text("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
+        blocks = re.findall(r"^```cpp\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(blocks), 3)
+        for number, block in enumerate(blocks):
+            with self.subTest(block=block):
+                includes = re.findall(r"^#include .*$", block, re.MULTILINE)
+                statements = re.sub(r"^#include .*$", "", block, flags=re.MULTILINE)
+                source, program = folder / f"{number}.cc", folder / str(number)
+                source.write_text(SNIPPET % ("\n".join(includes), statements))
+                run(["g++", "-std=c++17", *WARNINGS, "-Wno-unused", "-o", str(program), str(source),
+                     *self.flags("--cflags", "--libs"), "-lsluice-client"])
+                self.assertEqual(run([str(program)], env=self.environment, cwd=folder), "done\n")
+        [block] = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        run([sys.executable, "-c", block], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
+                                                "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
 
     def test_the_archive_links(self) -> None:
         program = self.folder / "static"
@@ -133,10 +242,10 @@ for wrong in (lambda: limiter.find("y"), lambda: both.take("k", -1), lambda: Lim
         wrong()
     except Error as error:
         print(error.name)
-"""
+""" + WAITS
         output = run([sys.executable, "-c", script],
                      env={**os.environ, "PYTHONPATH": str(self.folder / "site"), "SLUICE_LIMITER_LIBRARY": str(self.library)})
-        self.assertEqual(output.split(), ["unknown_rule", "invalid_argument", "policy"])
+        self.assertEqual(output.split(), ["unknown_rule", "invalid_argument", "policy", "not_found", "unknown_rule"])
 
 
 if __name__ == "__main__":
