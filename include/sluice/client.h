@@ -53,12 +53,14 @@
 #include <coroutine>
 #endif
 
+/// Of what the libraries export.
 #define SLUICE_API __attribute__((visibility("default")))
 
 namespace sluice {
 
 // ---- Requests ----
 
+/// What is asked of counters.
 enum class client_verb : unsigned char {
   take,   ///< units now, or none: `HIT`, `TAKE`
   wait,   ///< units once they are there
@@ -81,14 +83,16 @@ enum class client_algorithm : unsigned char {
 
 /// A limit that comes with a request.
 struct client_limit {
-  std::int64_t quota = 0;
-  std::chrono::microseconds window{};
-  client_algorithm algorithm = client_algorithm::token_bucket;
+  std::int64_t quota = 0;              ///< units for each window, at least 1
+  std::chrono::microseconds window{};  ///< longer than 0; 0 of a fixed_bucket
+  client_algorithm algorithm = client_algorithm::token_bucket;  ///< how it counts
   std::int64_t burst = 0;  ///< of a token bucket: its size; 0: the quota
 };
 
+/// One key=value pair of a descriptor, on which the server's rules match.
 struct client_entry {
-  std::string_view key, value;
+  std::string_view key;    ///< "ip"
+  std::string_view value;  ///< "10.0.0.7"
 };
 
 /// What counters a request is about. Views are read before submit() returns.
@@ -99,9 +103,10 @@ struct client_subject {
   std::vector<client_limit> limits{};  ///< droplet: at most one for each of its six periods
 };
 
+/// One call's request.
 struct client_request {
-  client_verb verb = client_verb::take;
-  client_subject subject{};
+  client_verb verb = client_verb::take;  ///< what is asked
+  client_subject subject{};              ///< of which counters
   /// Where it is not empty: a take (or peek) of these, in place of `subject`: all of them or none.
   std::vector<client_subject> several{};
   bool each = false;  ///< of several: each by itself
@@ -119,8 +124,9 @@ struct client_request {
 
 // ---- Results ----
 
+/// Why a call has no answer.
 enum class client_errc : unsigned char {
-  none,
+  none,          ///< it has one
   bad_request,   ///< the protocol cannot say it, or the call's bounds are wrong; nothing was sent
   unavailable,   ///< not connected, or the server says that it cannot decide now
   disconnected,  ///< the connection was lost after the request was sent: it may have been counted
@@ -146,28 +152,34 @@ inline constexpr std::chrono::microseconds client_never = std::chrono::microseco
 
 /// A counter, or one of several subjects, or a period of droplet's.
 struct client_level {
-  std::string name{};  ///< limitd's list: the instance; droplet: "ls", "lm", ...; else the rule
-  bool allowed = false;
-  bool decided = true;  ///< false: no rule applies to this subject of several
-  std::optional<std::int64_t> limit{}, remaining{};
-  std::optional<std::chrono::microseconds> retry_after{}, reset_after{};
+  std::string name{};    ///< limitd's list: the instance; droplet: "ls", "lm", ...; else the rule
+  bool allowed = false;  ///< whether it allows the units
+  bool decided = true;   ///< false: no rule applies to this subject of several
+  std::optional<std::int64_t> limit{};                     ///< the most that `remaining` can be
+  std::optional<std::int64_t> remaining{};                 ///< units left
+  std::optional<std::chrono::microseconds> retry_after{};  ///< until the same could be allowed
+  std::optional<std::chrono::microseconds> reset_after{};  ///< until it is as a fresh one
   std::optional<std::int64_t> reset_at{};  ///< limitd: UNIX seconds when it is full again
 };
 
+/// What decided.
 enum class client_origin : unsigned char {
-  server,
+  server,          ///< the server
   stand_in,        ///< client_options::stand_in answered
   on_unavailable,  ///< client_options::on_unavailable answered
 };
 
 /// How a call ended. What the protocol does not tell is empty.
 struct client_result {
-  client_errc error = client_errc::none;
-  client_origin origin = client_origin::server;
-  bool allowed = false;  ///< of a take, a wait and a peek; false with an error
-  bool delayed = false;  ///< of a wait: the units were not there at once
-  std::optional<std::int64_t> limit{}, remaining{};
-  std::optional<std::chrono::microseconds> retry_after{}, reset_after{}, waited{};
+  client_errc error = client_errc::none;         ///< why there is no answer
+  client_origin origin = client_origin::server;  ///< what decided
+  bool allowed = false;                     ///< of a take, a wait and a peek; false with an error
+  bool delayed = false;                     ///< of a wait: the units were not there at once
+  std::optional<std::int64_t> limit{};      ///< the most that `remaining` can be
+  std::optional<std::int64_t> remaining{};  ///< units left
+  std::optional<std::chrono::microseconds> retry_after{};  ///< until the same could be allowed
+  std::optional<std::chrono::microseconds> reset_after{};  ///< until it is as a fresh one
+  std::optional<std::chrono::microseconds> waited{};       ///< of a wait: how long it took
   std::optional<std::int64_t> reset_at{};  ///< limitd: UNIX seconds when it is full again
   std::optional<std::int64_t> counters{};  ///< of a reset: how many were not fresh
   std::string rule{};                      ///< that decided, where the protocol tells
@@ -175,9 +187,11 @@ struct client_result {
   std::vector<client_level> levels{};      ///< of several, of a list, of droplet's periods
   std::size_t missing_hosts = 0;           ///< of a list over shards: those that did not answer
 
+  /// Whether a decision allows it.
   bool is_allowed() const { return error == client_errc::none && allowed; }
 };
 
+/// Called once for each call, with how it ended. Must not throw.
 using client_handler = std::function<void(client_result&&)>;
 
 /// Names a call that is under way. 0 names none.
@@ -198,27 +212,35 @@ class SLUICE_API client_stand_in {
 
 /// What happened to a call, when it has ended.
 struct client_call_report {
-  client_verb verb;
-  client_errc error;  ///< before on_unavailable and the stand-in
-  client_origin origin;
-  bool allowed;
+  client_verb verb;                ///< what was asked
+  client_errc error;               ///< before on_unavailable and the stand-in
+  client_origin origin;            ///< what decided
+  bool allowed;                    ///< client_result::allowed
   std::chrono::microseconds took;  ///< from submit() to its end
 };
 
+/// What happened to a connection.
 struct client_connection_report {
+  /// What there is to report.
   enum class event : unsigned char {
-    connected,
-    attempt_failed,
-    disconnected,
-    gave_up,  ///< no further attempt by itself; droplet: the client is dead
+    connected,       ///< requests can be sent
+    attempt_failed,  ///< to connect
+    disconnected,    ///< it was lost
+    gave_up,         ///< no further attempt by itself; droplet: the client is dead
   };
-  event what;
+  event what;        ///< what happened
   std::string host;  ///< "127.0.0.1:8321"
   std::string text;  ///< why; empty of `connected`
 };
 
-enum class client_policy : unsigned char { error, allow, deny };
+/// The result of takes and waits where the server is away.
+enum class client_policy : unsigned char {
+  error,  ///< the error
+  allow,  ///< allowed, without a server
+  deny,   ///< denied, without a server
+};
 
+/// How a client is made.
 struct client_options {
   /// A call's time from submit() to its end. None: 1 s of divvy, 500 ms of limitd (a wait: none),
   /// 5 s else (a wait of resp and http: `wait_for` beside that; for ever if `wait_for` is 0 and the
@@ -230,8 +252,8 @@ struct client_options {
   /// limitd: hosts are shards. A key belongs to one of them, by limitd-client's ring. Else several
   /// hosts are in order of preference: the first that is connected is asked.
   bool shard = false;
-  client_policy on_unavailable = client_policy::error;
-  std::shared_ptr<client_stand_in> stand_in{};  ///< goes before on_unavailable
+  client_policy on_unavailable = client_policy::error;  ///< where the server is away
+  std::shared_ptr<client_stand_in> stand_in{};          ///< goes before on_unavailable
   /// A connection that answers in order is given up when its oldest request has timed out and
   /// nothing has come for so long. 0: never.
   std::chrono::microseconds stalled_after = std::chrono::seconds(10);
@@ -239,9 +261,11 @@ struct client_options {
   bool own_thread = false;
   /// Called by the polling thread, without a lock of the client's.
   std::function<void(const client_call_report&)> on_call{};
+  /// The same, of connections.
   std::function<void(const client_connection_report&)> on_connection{};
 };
 
+/// What holds for one call alone.
 struct client_call_options {
   std::optional<std::chrono::microseconds> timeout{};  ///< in place of client_options::timeout
 };
@@ -256,6 +280,7 @@ class SLUICE_API client_interface {
   /// Begins a call. `handler` is called once, by poll(), never by submit() itself.
   virtual client_call_id submit(const client_request& request, client_handler handler,
                                 const client_call_options& options) = 0;
+  /// The same with the client's own options.
   client_call_id submit(const client_request& request, client_handler handler) {
     return submit(request, std::move(handler), client_call_options{});
   }
@@ -283,14 +308,16 @@ class SLUICE_API client_interface {
 
  protected:
   client_interface() = default;
-  client_interface(const client_interface&) = default;
-  client_interface& operator=(const client_interface&) = default;
+  client_interface(const client_interface&) = default;             ///< of what derives from it
+  client_interface& operator=(const client_interface&) = default;  ///< of what derives from it
   /// Polls until the future is ready.
   virtual void await(std::future<client_result>& future);
 };
 
+/// A client of one server, or of several that are one to it. See the top of this file.
 class SLUICE_API client final : public client_interface {
  public:
+  /// Connects with the first call. `address`: see the top of this file, as for what is thrown.
   explicit client(std::string_view address, client_options options = {});
   /// Ends all calls with client_errc::closed; their handlers run here.
   ~client() override;

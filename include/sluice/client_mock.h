@@ -29,17 +29,19 @@
 
 namespace sluice {
 
+/// A client without a server, for the tests of programs that use one. Any thread.
 class mock_client : public client_interface {
  public:
+  /// Answers a request. Called under the mock's lock.
   using rule = std::function<client_result(const client_request&)>;
 
   /// A request with bytes of its own.
   struct recorded {
     recorded() = default;
-    recorded(recorded&&) = default;
-    recorded& operator=(recorded&&) = default;
-    client_request request;
-    std::list<std::string> texts;  // which stay where they are when this is moved
+    recorded(recorded&&) = default;             ///< the views of `request` stay good
+    recorded& operator=(recorded&&) = default;  ///< likewise
+    client_request request;                     ///< its views point into `texts`
+    std::list<std::string> texts;               ///< the bytes, which a move leaves in their place
   };
 
   /// From now on requests are answered so.
@@ -59,16 +61,19 @@ class mock_client : public client_interface {
     return std::exchange(requests_, {});
   }
 
+  /// A result that allows.
   static client_result allowed() {
     client_result result;
     result.allowed = true;
     return result;
   }
+  /// A result that denies.
   static client_result denied(std::chrono::microseconds retry_after = client_never) {
     client_result result;
     result.retry_after = retry_after;
     return result;
   }
+  /// A result that is an error.
   static client_result failed(client_errc error, std::string text = {}) {
     client_result result;
     result.error = error;
