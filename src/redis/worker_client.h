@@ -92,6 +92,9 @@ class WorkerClient final : LinkOwner {
   struct Wanted {
     store::Pin pin;
     std::vector<std::string> keys;
+    // Of the charges, one behind the other: limits that came with a request are gone with its
+    // batch.
+    std::vector<limit::Limit> limits;
     std::vector<request::Charge> charges;
     std::vector<limit::Decision> decisions;
     request::OnError on_error = request::OnError::error;

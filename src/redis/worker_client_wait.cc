@@ -42,10 +42,18 @@ std::unique_ptr<WorkerClient::Wanted> WorkerClient::wanted_of(const Group& group
   wanted->pin = pin;
   wanted->on_error = group.on_error;
   wanted->charges.assign(charges.begin(), charges.end());
-  for (const Charge& charge : charges) wanted->keys.emplace_back(charge.key);
+  size_t limits = 0;
+  for (const Charge& charge : charges) {
+    wanted->keys.emplace_back(charge.key);
+    limits += charge.limits.size();
+  }
+  wanted->limits.reserve(limits);  // so that they stay where they are
   for (size_t k = 0; k < charges.size(); ++k) {
     Charge& charge = wanted->charges[k];
     charge.key = wanted->keys[k];
+    const size_t first_limit = wanted->limits.size();
+    wanted->limits.insert(wanted->limits.end(), charge.limits.begin(), charge.limits.end());
+    charge.limits = std::span(wanted->limits).subspan(first_limit);
     const auto from = batch.decisions.subspan(charge.decision_first, charge.limits.size());
     charge.decision_first = static_cast<uint32_t>(wanted->decisions.size());
     wanted->decisions.insert(wanted->decisions.end(), from.begin(), from.end());
@@ -147,7 +155,8 @@ bool WorkerClient::park_again(Group& group, const request::Batch& batch, const s
   if (!w.next && asks_the_same(w.wanted.charges, charges)) {
     // It stays where it is, and what Redis is asked for it holds: an answer that came to nobody
     // would be asked for again at each change of any override.
-    for (size_t i = 0; i < charges.size(); ++i) w.wanted.charges[i].limits = charges[i].limits;
+    for (size_t i = 0; i < charges.size(); ++i)
+      w.wanted.charges[i].rule_name = charges[i].rule_name;
     w.wanted.pin = pin;
     w.wanted.on_error = group.on_error;
     return true;

@@ -95,12 +95,10 @@ struct World {
     apply(asked, now);
     return asked;
   }
-  // Parks it if it is refused. The limits live as long as the world.
+  // Parks it if it is refused.
   Asked wait(Counting& at, uint32_t ticket, const std::vector<Part>& parts, base::Time now,
              uint64_t arrival = 0) {
-    std::vector<Part> lasting = parts;
-    Asked asked = prepare(lasting);
-    for (Charge& c : asked.charges) c.limits = spaces.limits(c.limits_id);
+    Asked asked = prepare(parts);
     asked.group.may_wait = true;
     asked.group.ticket = {ticket, 0};
     asked.group.arrival = arrival;

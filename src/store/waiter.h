@@ -43,9 +43,11 @@ struct Waiter {
   CompletionQueue& completions;
   const request::Ticket ticket;
   const uint64_t arrival;
-  Pin pin;  // keeps the limits alive
+  Pin pin;  // keeps the rules alive
   const std::vector<std::string> keys;
-  std::vector<request::Charge> charges;  // of `keys`; decision_first counts from 0
+  // Of its charges, one behind the other: limits that came with a request are gone with its batch.
+  std::vector<limit::Limit> limits;
+  std::vector<request::Charge> charges;  // of `keys`, `limits`; decision_first counts from 0
   size_t decisions = 0;                  // that they have together
   // Guarded by the locks of all its charges' stripes, held together.
   State state = State::aside;

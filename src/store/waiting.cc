@@ -101,9 +101,15 @@ void EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settlin
   // In the order of the group, which its decisions have, whatever the order of the locks.
   uint32_t first = UINT32_MAX;
   for (const PendingCharge& s : settling) first = std::min(first, s.charge->decision_first);
+  size_t limits = 0;
+  for (const PendingCharge& s : settling) limits += s.charge->limits.size();
+  waiter->limits.reserve(limits);  // so that they stay where they are
   for (size_t i = 0; i < settling.size(); ++i) {
     Charge charge = *settling[i].charge;
     charge.key = waiter->keys[i];
+    const size_t first_limit = waiter->limits.size();
+    waiter->limits.insert(waiter->limits.end(), charge.limits.begin(), charge.limits.end());
+    charge.limits = std::span(waiter->limits).subspan(first_limit);
     charge.decision_first -= first;
     waiter->decisions += charge.limits.size();
     waiter->charges.push_back(charge);
@@ -306,7 +312,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
     waiter->confirmed.clear();
     for (const PendingCharge& s : group_lock.settling) {
       const auto i = static_cast<size_t>(s.charge - charges.data());
-      waiter->charges[i].limits = charges[i].limits;
+      waiter->charges[i].rule_name = charges[i].rule_name;
       if (s.entry == nullptr || s.entry->limits_id() == charges[i].limits_id) continue;
       waiter->confirmed.resize(charges.size());
       waiter->confirmed[i] = s.entry->limits_id();

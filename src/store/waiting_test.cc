@@ -440,6 +440,22 @@ TEST(Waiting, asked_anew_it_keeps_its_place_and_nobody_comes_between) {
   EXPECT_EQ(w.answered(completions, {second}), (Tickets{3}));
 }
 
+// Limits that come with a request lie in the memory of its batch, which is used again.
+TEST(Waiting, a_group_has_limits_of_its_own_while_it_waits) {
+  World w;
+  Counting completions;
+  w.ask({{"k", 3, {fixed(3)}}}, {0});
+  Asked asked = w.wait(completions, 1, {{"k", 2, {fixed(3)}}}, {0});
+  ASSERT_TRUE(asked.group.parked);
+  asked.limits[0][0] = fixed(1'000);
+  w.put({{"k", 1, {fixed(3)}}}, {0});
+  EXPECT_EQ(w.answered(completions, {0}), Tickets{});
+  w.put({{"k", 1, {fixed(3)}}}, {0});
+  EXPECT_EQ(w.answered(completions, {0}), Tickets{1});
+  EXPECT_EQ(completions.settled[0].decisions[0].limit, 3);
+  EXPECT_EQ(w.left({"k", 0, {fixed(3)}}, {0}), 0);
+}
+
 // The queue goes with the only one that was in it.
 TEST(Waiting, asked_anew_alone_it_may_be_answered) {
   World w;

@@ -280,7 +280,8 @@ TEST(Overrides, WhatListPrintsLoadsAgain) {
   set({"--rule", "two", "--actor", "t=1", "--actor", "u=2", "--quota", "5", "--window", "1h"});
   const Finished before = served.command({"override", "list", "--json"});
   const std::string file = served.folder.write("overrides.json", before.out);
-  for (const Json& one : Json::parse(before.out)["overrides"])
+  const Json listed = Json::parse(before.out);
+  for (const Json& one : listed.at("overrides"))
     ASSERT_EQ(served.command({"override", "remove", one["id"]}).status, 0);
   const Finished loaded = served.command({"override", "load", file});
   EXPECT_EQ(loaded.status, 0) << loaded.err;

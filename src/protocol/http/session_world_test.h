@@ -46,7 +46,8 @@
 namespace sluice::http::session_world {
 
 inline constexpr int64_t second = 1'000'000;
-inline int64_t now_us;  // of the one world
+inline int64_t now_us;    // of the one world
+inline int64_t ahead_us;  // that its wall clock is ahead of that
 
 inline protocol::Protocol self() {
   return protocol::find("http").value();
@@ -96,7 +97,8 @@ class LateStore final : public store::tests::Forwarding {
                       store::CompletionQueue* completions, request::Ticket ticket, size_t all) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       request::Group& group = batch.groups[i];
-      if (limit::is_counted(batch.charges[group.charge_first].limits)) {
+      // One that is parked and asked again has its place in the table.
+      if (group.arrival == 0 && limit::is_counted(batch.charges[group.charge_first].limits)) {
         store::fall_back(group, batch, request::Error::store, now);
       } else {
         auto one = batch;
@@ -139,6 +141,7 @@ class World {
  public:
   explicit World(const Setup& setup = {}) {
     now_us = 1'795'334'123 * second;
+    ahead_us = 0;
     access.set(setup.users);
     base::Diagnostics diagnostics;
     config::read_config(
@@ -189,7 +192,9 @@ class World {
     if (!algorithm) {
       overrides_.remove(rule.id, std::array{key});
     } else {
-      const std::vector<limit::Limit> limits = {{*algorithm}};
+      const bool is_free = *algorithm == limit::Algorithm::unlimited;
+      const std::vector<limit::Limit> limits = {
+          {*algorithm, is_free ? base::bounds::quota_max : 0, {}, 0}};
       policy::Override one;
       one.rule = rule.id;
       one.actor = {key};
@@ -250,7 +255,7 @@ class World {
   config::Config config_;
   std::shared_ptr<const request::SessionOptions> options_;
   request::Spaces spaces_;
-  base::Clock clock_{{[] { return now_us; }, [] { return now_us; }}};
+  base::Clock clock_{{[] { return now_us; }, [] { return now_us + ahead_us; }}};
   store::EmbeddedStore table_{0, base::Hash(1), spaces_};
   uint64_t generation_ = 0, override_id_ = 0;
   // None is the last to be held by the engine.

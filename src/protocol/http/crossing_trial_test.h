@@ -1,0 +1,233 @@
+// Random requests of many clients over HTTP/1.1 and HTTP/2, crossed with reloads, overrides, a
+// store that answers late or fails, clients that leave, streams that are reset, a stop and clocks
+// that are set, against the plainest account of the same: what each counter has given out. Counters
+// are of fixed buckets, which time does not fill. For crossing_test.cc; one thread.
+//
+//   quiet    Between two steps nothing is at the store. Then each answer is foreseen: by what is
+//            used, and by what those that wait have a claim on.
+//   unquiet  While the store answers late answers are only accounted for. What a client does not
+//            hear of may have been charged or not; how much of it was is looked up once it is
+//            quiet.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/http/http_text_test.h"
+#include "tests/support/dice.h"
+#include "wire/json.h"
+
+namespace sluice::http::crossing_trial {
+
+using namespace session_world;
+using sluice::tests::Dice;
+using wire::Json;
+
+enum class What : uint8_t { take, peek, put, reset, wait, all, each, batch };
+
+struct Part {
+  std::string counter;  // "ip:a", "queue:x": by a rule; "key:k": with a limit along
+  int64_t n = 1;
+};
+
+// One request, and how its answer must be.
+struct Asked {
+  What what = What::take;
+  std::vector<Part> parts;
+  std::string path, body, key;
+  uint32_t stream = 0;
+  int64_t sent_us = 0, timeout_us = 0;
+  // Of a wait that is parked: when it was seen to be, and its place in the queue of its counter, or
+  // that of a few that came together; 0: it is not known to be.
+  int64_t parked_us = 0;
+  uint64_t arrival = 0;
+  int status = 0;         // foreseen; 0: it is not
+  std::vector<int> each;  // of each part, likewise
+  bool parks = false;     // foreseen: it waits
+  bool may_fail = false;  // the store failed meanwhile
+  bool is_ended = false;  // by its client, or by the server
+  bool owns_key = false;  // it is the first with its key
+  std::string replay;     // foreseen: the body of the first answer with its key
+};
+
+// What became of a key.
+struct Key {
+  std::string request;
+  // `unknown`: nobody has heard what became of the first one.
+  enum class State : uint8_t { under_way, kept, cut, unknown } state = State::under_way;
+  int status = 0;
+  std::string answer;
+  int64_t until_us = INT64_MAX;
+};
+
+struct Counter {
+  int64_t used = 0;
+  int64_t unheard = 0;  // charged or not: no client has heard of it
+};
+
+struct Tally {
+  size_t granted = 0, denied = 0, late = 0, timed_out = 0, failed = 0, replayed = 0, in_use = 0;
+  size_t reused = 0, cut = 0, reset = 0, unheard = 0, stopped = 0, put_off = 0, unmatched = 0;
+  size_t foreseen = 0;
+  void add(const Tally& other) {
+    granted += other.granted, denied += other.denied, late += other.late;
+    timed_out += other.timed_out, failed += other.failed, replayed += other.replayed;
+    in_use += other.in_use, reused += other.reused, cut += other.cut, reset += other.reset;
+    unheard += other.unheard, stopped += other.stopped, put_off += other.put_off;
+    unmatched += other.unmatched, foreseen += other.foreseen;
+  }
+};
+
+inline const std::array<std::string, 5> counter_names = {"ip:a", "ip:b", "queue:x", "key:k",
+                                                         "key:l"};
+inline constexpr int64_t key_quota = 3, queue_quota = 2, ttl_us = 60 * second;
+// Larger ones are of `unlimited`.
+inline constexpr int64_t quota_max = 100;
+
+// A connection with what was asked on it and has no answer yet.
+struct Seat {
+  std::unique_ptr<Connection> http1;
+  std::unique_ptr<Http2Client> http2;
+  std::string text;
+  std::deque<Asked> open;
+  bool is_ending = false;  // its client sends no more
+
+  Connection& connection() { return http1 != nullptr ? *http1 : http2->connection; }
+  bool may_ask() { return !connection().is_closed() && !is_ending && open.size() < 10; }
+  // Is the next request begun as soon as it is sent?
+  bool begins_at_once() const { return http1 == nullptr || open.empty(); }
+};
+
+struct Model {
+  std::map<std::string, Counter> counters;
+  std::map<std::string, Key> keys;
+  std::map<std::string, limit::Algorithm> overrides;  // by key
+  int64_t ip_quota = 3;
+  bool has_queue = true;  // a rule
+  bool fails = false;     // the store
+
+  static bool is_key(const std::string& counter) { return counter.starts_with("key:"); }
+  // Nothing: no rule applies.
+  std::optional<int64_t> quota_of(const std::string& counter) const {
+    if (is_key(counter)) return key_quota;
+    if (counter.starts_with("ip:")) return ip_quota;
+    if (has_queue) return queue_quota;
+    return std::nullopt;
+  }
+  std::optional<limit::Algorithm> override_of(const std::string& counter) const {
+    const auto at = overrides.find(counter);
+    if (at == overrides.end()) return std::nullopt;
+    return at->second;
+  }
+};
+
+inline std::string part_text(const Part& part, std::string_view more) {
+  const size_t cut = part.counter.find(':');
+  const std::string kind = part.counter.substr(0, cut), name = part.counter.substr(cut + 1);
+  std::string text = kind == "key"
+                         ? R"({"key": ")" + name + R"(", "limits": [{"quota": )" +
+                               std::to_string(key_quota) + R"(, "algorithm": "fixed_bucket"}])"
+                         : R"({"entries": {")" + kind + R"(": ")" + name + "\"}";
+  if (part.n >= 0) text += ", \"n\": " + std::to_string(part.n);
+  return text + std::string(more) + "}";
+}
+
+inline std::string body_of(const Asked& asked, const std::string& timeout) {
+  if (asked.what < What::all)
+    return part_text(asked.parts.front(),
+                     timeout.empty() ? std::string() : ", \"timeout\": " + timeout);
+  std::string text;
+  for (const Part& part : asked.parts) text += (text.empty() ? "" : ", ") + part_text(part, "");
+  return "{\"takes\": [" + text + "]" +
+         (asked.what == What::each  ? R"(, "mode": "each"})"
+          : asked.what == What::all ? R"(, "mode": "all"})"
+                                    : "}");
+}
+
+// More than twenty members: the world, its clients, and the account.
+class Trial {
+ public:
+  explicit Trial(uint32_t seed) : dice_(seed), world_({.rules = rules()}) {
+    for (Seat& seat : seats_) renew(seat);
+  }
+
+  void run(int steps) {
+    for (step_ = 0; step_ < steps && !testing::Test::HasFailure(); ++step_) {
+      SCOPED_TRACE("step " + std::to_string(step_));
+      dice_(5) == 0 ? be_unquiet() : take_step();
+      be_quiet();
+    }
+  }
+  // Nothing is left of all that.
+  void finish();
+
+  Tally tally;
+
+ private:
+  using State = Key::State;
+
+  // ---- What is done ----
+
+  void take_step();
+  void be_unquiet();
+  void wobble();
+  void be_quiet();
+  void reload();
+  void override_one();
+  void set_clocks();
+  void ask_one();
+  Asked some_request(const Seat& seat);
+  void add_key(Asked& asked);
+  void send(Seat& seat, Asked asked);
+  void reset_one();
+  void leave(Seat& seat);
+  void end_one();
+  void stop_one();
+  void renew(Seat& seat);
+  void let_fail(bool fails);
+
+  // ---- The account ----
+
+  std::string rules() const;
+  int64_t free_of(const std::string& counter) const;
+  int take_status(const Part& part, int64_t free) const;
+  void foresee(Asked& asked);
+  void foresee_several(Asked& asked);
+  bool foresee_key(Asked& asked);
+  void collect();
+  void collect_from(Seat& seat);
+  void take_answer(const Asked& asked, const HttpAnswer& answer);
+  void take_wait(const Asked& asked, const HttpAnswer& answer);
+  void take_parts(const Asked& asked, const HttpAnswer& answer);
+  void take_part(const Asked& asked, size_t i, const Json& told, bool charged);
+  bool settle_key(const Asked& asked, const HttpAnswer& answer);
+  void lose(const Asked& asked, bool is_parked);
+  void note_parked();
+  void look_up(const std::string& counter);
+  void check_queue(const std::string& counter);
+  std::vector<Asked*> parked();
+
+  Dice dice_;
+  Model model_;
+  World world_;
+  std::array<Seat, 5> seats_;
+  std::map<std::string, Asked> first_with_;       // by key
+  std::multimap<std::string, uint64_t> granted_;  // arrivals of waits, since it was quiet
+  uint64_t arrivals_ = 0;
+  int step_ = 0, keys_made_ = 0;
+  bool quiet_ = true;
+};
+
+}  // namespace sluice::http::crossing_trial
