@@ -84,7 +84,7 @@ bool Trial::settle_key(const Asked& asked, const HttpAnswer& answer) {
     if (key.state != State::unknown) return false;
     key.until_us = now_us + ttl_us;  // or earlier
   }
-  // When what nobody has heard of was answered is not known.
+  // When that was answered is not known.
   if (!replayed) key.state = State::kept;
   key.status = answer.status;
   key.answer = answer.body;

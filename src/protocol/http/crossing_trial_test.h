@@ -65,7 +65,7 @@ struct Asked {
 // What became of a key.
 struct Key {
   std::string request;
-  // `unknown`: nobody has heard what became of the first one.
+  // `unknown`: no client has heard what became of the first one.
   enum class State : uint8_t { under_way, kept, cut, unknown } state = State::under_way;
   int status = 0;
   std::string answer;
