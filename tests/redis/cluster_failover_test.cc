@@ -67,7 +67,7 @@ void tell(const char* what, const Ledger& ledger, int64_t failed_ms) {
 }
 
 TEST(ClusterFailover, APrimaryThatIsKilledIsReplacedByItsReplica) {
-  tests::RedisCluster cluster({.primaries = 3, .replicas = 1});
+  tests::RedisCluster cluster({.primaries = 3, .replicas = 1, .node_timeout_ms = 1'000});
   ClusterWorld world(options_for(cluster));
   const auto all = names(60);
   for (int round = 0; round < 20; ++round) EXPECT_EQ(world.take_of(all), 0u);
@@ -85,7 +85,7 @@ TEST(ClusterFailover, APrimaryThatIsKilledIsReplacedByItsReplica) {
 }
 
 TEST(ClusterFailover, APrimaryThatStandsStillHoldsNobodyElse) {
-  tests::RedisCluster cluster({.primaries = 3});
+  tests::RedisCluster cluster({.primaries = 3, .node_timeout_ms = 1'000});
   ClusterWorld world(options_for(cluster));
   const auto all = names(60);
   EXPECT_EQ(world.take_of(all), 0u);
@@ -104,7 +104,7 @@ TEST(ClusterFailover, APrimaryThatStandsStillHoldsNobodyElse) {
 }
 
 TEST(ClusterFailover, CountersThatAreFlushedBeginAnew) {
-  tests::RedisCluster cluster({.primaries = 3});
+  tests::RedisCluster cluster({.primaries = 3, .node_timeout_ms = 1'000});
   ClusterWorld world(options_for(cluster));
   const auto all = names(30);
   EXPECT_EQ(world.take_of(all), 0u);

@@ -30,7 +30,7 @@ std::vector<std::string> RedisCluster::settings_for() const {
                                  "--cluster-port",
                                  std::to_string(free_port()),
                                  "--cluster-node-timeout",
-                                 "1000",
+                                 std::to_string(node_timeout_ms_),
                                  "--cluster-allow-replica-migration",
                                  "no",
                                  "--cluster-replica-validity-factor",
@@ -41,7 +41,8 @@ std::vector<std::string> RedisCluster::settings_for() const {
   return words;
 }
 
-RedisCluster::RedisCluster(const Options& options) : settings_(options.settings) {
+RedisCluster::RedisCluster(const Options& options)
+    : settings_(options.settings), node_timeout_ms_(options.node_timeout_ms) {
   const size_t count = options.primaries * (1 + options.replicas);
   for (size_t i = 0; i < count; ++i) {
     nodes_.push_back(std::make_unique<RedisServer>(settings_for()));
@@ -115,15 +116,20 @@ uint16_t RedisCluster::slot_of(const std::string& key) {
 
 size_t RedisCluster::owner_of(uint16_t slot) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (!runs_[i]) continue;
-    for (const RedisReply& range : nodes_[i]->client()({"CLUSTER", "SLOTS"}).list) {
-      if (slot < range.list.at(0).number || slot > range.list.at(1).number) continue;
-      const auto port = static_cast<uint16_t>(range.list.at(2).list.at(1).number);
-      const auto at = std::ranges::find(nodes_, port, [](const auto& n) { return n->port(); });
-      if (at != nodes_.end()) return static_cast<size_t>(at - nodes_.begin());
-    }
+    const auto owner = runs_[i] ? owner_seen_by(i, slot) : std::nullopt;
+    if (owner) return *owner;
   }
-  throw std::runtime_error("nobody has slot " + std::to_string(slot));
+  throw std::runtime_error("no node has slot " + std::to_string(slot));
+}
+
+std::optional<size_t> RedisCluster::owner_seen_by(size_t i, uint16_t slot) {
+  for (const RedisReply& range : nodes_[i]->client()({"CLUSTER", "SLOTS"}).list) {
+    if (slot < range.list.at(0).number || slot > range.list.at(1).number) continue;
+    const auto port = static_cast<uint16_t>(range.list.at(2).list.at(1).number);
+    const auto at = std::ranges::find(nodes_, port, [](const auto& n) { return n->port(); });
+    if (at != nodes_.end()) return static_cast<size_t>(at - nodes_.begin());
+  }
+  return std::nullopt;
 }
 
 void RedisCluster::begin_move(uint16_t slot, size_t from, size_t to) {
@@ -147,8 +153,15 @@ void RedisCluster::move_keys(uint16_t slot, size_t from, size_t to) {
 void RedisCluster::end_move(uint16_t slot, size_t, size_t to) {
   const std::string number = std::to_string(slot), id = id_of(to);
   expect_ok(nodes_[to]->client()({"CLUSTER", "SETSLOT", number, "NODE", id}), "node");
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    if (i != to && runs_[i]) nodes_[i]->client()({"CLUSTER", "SETSLOT", number, "NODE", id});
+  // Told again until all agree: what a node gossips of an epoch that the new owner does not know
+  // yet may take the slot from it again.
+  await("the nodes do not agree on a slot", [&] {
+    bool agree = true;
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (runs_[i]) nodes_[i]->client()({"CLUSTER", "SETSLOT", number, "NODE", id});
+    for (size_t i = 0; i < nodes_.size(); ++i) agree &= !runs_[i] || owner_seen_by(i, slot) == to;
+    return agree;
+  });
 }
 
 void RedisCluster::move_slot(uint16_t slot, size_t from, size_t to) {

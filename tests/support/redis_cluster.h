@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ class RedisCluster {
   struct Options {
     size_t primaries = 3;
     size_t replicas = 0;  // of each primary
+    // A node that does not answer for so long counts as failed. Short only where a test fails one:
+    // a busy machine may hold up a node for a second.
+    int node_timeout_ms = 15'000;
     std::vector<std::string> settings{};
   };
   RedisCluster() : RedisCluster(Options()) {}
@@ -48,9 +52,11 @@ class RedisCluster {
  private:
   std::vector<std::string> settings_for() const;
   void await_known(size_t count);
+  std::optional<size_t> owner_seen_by(size_t i, uint16_t slot);
 
   ScratchFolder folder_;
   const std::vector<std::string> settings_;
+  const int node_timeout_ms_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;
   std::vector<bool> runs_;
 };
