@@ -39,7 +39,7 @@ HttpResult failure(std::string error) {
 }
 
 std::string no_http(const boost::beast::error_code& ec) {
-  return "what came back is no HTTP answer: " + ec.message();
+  return "what came back is not an HTTP answer: " + ec.message();
 }
 
 // The body, up to its length or, where none is said, to the end of the connection. Empty: all is
@@ -80,7 +80,7 @@ std::string read_answer(Socket& socket, Parser& parser, size_t bytes_max) {
   if (ec == http::error::body_limit)
     return "the answer is longer than " + std::to_string(bytes_max) + " bytes";
   if (ec && ec != http::error::need_more) return no_http(ec) + looks_like(in);
-  if (!parser.is_header_done()) return "what came back is no HTTP answer";
+  if (!parser.is_header_done()) return "what came back is not an HTTP answer";
   if (parser.chunked())
     return "the answer comes in chunks, which the server itself never sends; ask it without what "
            "stands between";

@@ -78,13 +78,13 @@ TEST(HttpClient, SaysWhatIsWrongWithAnAnswer) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "closed the connection without a reply"},
       {"HTTP/1.1 200", "closed the connection without a reply"},
-      {"OK true 1 0\n\r\n\r\n", "no HTTP answer"},
+      {"OK true 1 0\n\r\n\r\n", "not an HTTP answer"},
       {head + "Content-Length: 5\r\n\r\nfour", "ended in the middle of the answer"},
       {head + "Content-Length: 1001\r\n\r\n", "longer than 1000 bytes"},
       {head + "\r\n" + std::string(1001, 'x'), "longer than 1000 bytes"},
       {head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "comes in chunks"},
       {head + "X: " + std::string(70'000, 'x'), "a head without an end"},
-      {head + "X: " + std::string(65'600, 'x') + "\r\n\r\n", "no HTTP answer"},
+      {head + "X: " + std::string(65'600, 'x') + "\r\n\r\n", "not an HTTP answer"},
   };
   for (const auto& [bytes, wrong] : cases) {
     const auto result = answered(bytes);

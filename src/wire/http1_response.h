@@ -2,7 +2,7 @@
 // I/O. One reader for each connection, used by one thread.
 //
 //   head      at most Bounds::head_bytes, lines that end with CR LF, of at most 256 fields.
-//             Responses 100, 102 and 103 are passed over; 101 ends the reading.
+//             Responses 100, 102 and 103 are skipped; 101 ends the reading.
 //   body      Content-Length, or `chunked` alone; at most Bounds::body_bytes. 204 and 304 have
 //   none.
 //             One without either is broken: where it ends only the end of the connection tells, and
@@ -42,8 +42,8 @@ class Http1ResponseReader {
   Http1ResponseReader() : Http1ResponseReader(Bounds{}) {}
   explicit Http1ResponseReader(const Bounds& bounds) : bounds_(bounds) {}
 
-  // Reads from the front of `in`: what was not consumed before, and what has come since. Consumes
-  // whole responses.
+  // Reads from the front of `in`: what was not consumed before, and what has arrived since.
+  // Consumes whole responses.
   Result next(std::string_view in);
 
   // After `response` or `switching`. Views live as long as `in` and until the next call.

@@ -164,7 +164,7 @@ class Manual:
         at = 0
 
         def block(begin: int) -> tuple[str, int]:
-            """The indented block, without what stands behind its last line."""
+            """The indented block, without what follows its last line."""
             end = begin
             while end < len(self.lines) and (not self.lines[end] or self.lines[end].startswith("    ")):
                 end += 1
