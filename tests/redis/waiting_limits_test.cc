@@ -13,7 +13,7 @@ namespace {
 constexpr request::Ticket ticket{7, 1};
 
 limit::Limit bucket_of(int64_t quota) {
-  return {limit::Algorithm::fixed_bucket, quota, {}, 0};
+  return {limit::Algorithm::fixed_bucket, quota, {}, quota};
 }
 
 TEST(RedisWaitingLimits, AreThoseThatItWasAskedWith) {
