@@ -370,8 +370,9 @@ TEST(HttpInline, MeetsTheRulesOfThePolicy) {
 }
 
 TEST(HttpInline, ARuleOfThePolicyMayBeNamedAsTheyAre) {
-  World world({.rules = "- { match: { http: inline, key: 'vip*' }, actor: key, name: inline, "
-                        "limit: { quota: 1, window: 1m, algorithm: fixed_window } }\n"});
+  World world({.rules =
+                   "- { match: { http: inline, key: 'vip*' }, actor: key, name: inline, "
+                   "limit: { quota: 1, window: 1m, algorithm: fixed_window }, then: continue }\n"});
   const std::string detailed = by_key("vip-1", 9, R"(, "detail": true)");
   const HttpAnswer answer = ask(world, post("/v1/take", detailed));
   EXPECT_TRUE(answer.tells(R"("rule": "inline")")) << answer.body;
