@@ -258,7 +258,8 @@ auto read_config_mistakes() {
        "2:22: error: protocol: `divy` is not a protocol; did you mean `divvy`?"},
       {"listen: [{ protocol: divvy, address: \"::1:80\" }]",
        "2:38: error: address: `::1:80` is not an address; an IPv6 address goes into brackets"},
-      {"listen: [{ protocol: divvy, prot: 1, address: a }]", "2:29: error: prot: is not a known key"},
+      {"listen: [{ protocol: divvy, prot: 1, address: a }]",
+       "2:29: error: prot: is not a known key"},
       {"workers: [", "error: is not YAML"},
       {"--- {}", "error: ---: begins a second document, which would not be read; keep one"},
   };

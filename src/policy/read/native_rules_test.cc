@@ -297,7 +297,8 @@ rules:
   - { <<: [{ name: three, actor: ip }, *base], limit: { <<: *limit, burst: 20 } }
   - { "<<": x, name: four, deny: true }
 )");
-  EXPECT_NE(read.said.find("f.yaml:12:7: error: rule four: <<: is not a known key"), std::string::npos)
+  EXPECT_NE(read.said.find("f.yaml:12:7: error: rule four: <<: is not a known key"),
+            std::string::npos)
       << read.said;
   ASSERT_EQ(read.rules.native_rules().size(), 4u);
   EXPECT_EQ(read.rule(1).name, "two");
