@@ -30,7 +30,7 @@ ROOMS: dict[str, str] = {
     "disk": "base limit request store",
     "durable": "base limit request metrics disk store",
     "redis": "base limit request metrics net store",
-    "client": "base net",
+    "client": "base net wire",
     "protocol": "base request metrics policy",
     "remote": "base client protocol",
     "live": "access base limit request metrics policy policy/read wire store protocol",
