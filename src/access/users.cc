@@ -23,7 +23,7 @@ constexpr Method methods[] = {{"$y$", 43},  {"$gy$", 43}, {"$7$", 43}, {"$2b$", 
                               {"$2a$", 53}, {"$2y$", 53}, {"$6$", 86}, {"$5$", 43}};
 
 // A hash of no user's password; as slow as SHA-512 with its usual number of rounds.
-constexpr const char* unknown_user_hash = "$6$nobody.here$";
+constexpr const char* unknown_user_hash = "$6$unknown.user$";
 
 bool is_same(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;

@@ -124,7 +124,7 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
   const int ways = (numbers ? 1 : 0) + (asked.limits.empty() ? 0 : 1) + (asked.deny ? 1 : 0) +
                    (asked.unlimited ? 1 : 0);
   if (ways != 1)
-    return "what is needed is one of --quota (with --window), --limit JSON, --deny and "
+    return "exactly one is required of --quota (with --window), --limit JSON, --deny and "
            "--unlimited";
   if (asked.deny || asked.unlimited) {
     if (asked.all_limits) return "--deny and --unlimited replace all limits without --all-limits";

@@ -26,7 +26,7 @@ std::string how_kept(const StoreSettings& settings) {
   return text + (settings.fsync.value ? ", and synced" : "");
 }
 
-// Counters are stored there, and none must be kept: that may be a mistake in the settings.
+// Counters are stored there, and the settings keep none: that may be a mistake in the settings.
 void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
   const std::string& dir = settings.path.value;
   if (dir.empty() || disk::look(dir).condition == disk::Condition::absent) return;

@@ -102,7 +102,7 @@ int LogMarks::look_at_ends(std::vector<TornLog>& torn, std::string& wrong) {
     const std::string where = "the log " + part + "/" + name + " cannot be read behind byte " +
                               std::to_string(scan.whole_bytes);
     if (scan.bytes == 0 && synced > 0)
-      wrong = missing_words();  // RocksDB makes one again where the last one was taken away
+      wrong = missing_words();  // RocksDB makes a new one where the last one was taken away
     else if (scan.whole_bytes < synced)
       wrong = where + ", and was synced up to byte " + std::to_string(synced);
     else if (scan.end == LogScan::End::garbled)

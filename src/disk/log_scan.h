@@ -13,7 +13,7 @@ struct LogScan {
   enum class End : uint8_t {
     whole,    // the file ends with a record
     cut,      // it ends within a record
-    zeros,    // there are zeros where a record, or a part of one, must be
+    zeros,    // zeros stand in place of a record or of a part of one
     garbled,  // a record is there and its checksum or its order is wrong
   };
   End end = End::whole;

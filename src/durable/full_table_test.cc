@@ -157,7 +157,8 @@ TEST(FullTable, NothingThatDiffersFromAFreshCounterGoes) {
     }
     w.apply(asked, now);
     if (asked.group.error == request::Error::memory) {
-      // Nothing happened: what was to begin again is as it was, so its model is not known any more.
+      // Nothing happened: the counter that should have started again is as it was, so its model is
+      // unknown.
       for (size_t i = 0; i < parts.size(); ++i)
         if (anew[i]) model.erase({of_space[i], parts[i].key});
       ++refused;

@@ -23,7 +23,7 @@ TEST(DenialSampler, SoManyASecondAreTold) {
   EXPECT_EQ(denials.take_passed_over(), 75 - 2 * DenialSampler::lines_per_second_max);
 }
 
-// A worker whose batch is a little older does not begin the second again.
+// A worker whose batch is a little older does not start a new second.
 TEST(DenialSampler, AnotherWorkersSecondIsNotBegunAnew) {
   DenialSampler denials;
   EXPECT_EQ(told(denials, now, 4), 4u);

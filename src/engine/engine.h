@@ -63,8 +63,8 @@ class Engine {
   // The sink is gone: no more requests are taken from it.
   void forget(ReplySink& sink);
 
-  // What the sink's session waits for is over, unless it has arrived: its verdict is `expired`.
-  // `session`: of those waits alone that it says are interrupted; null: of all.
+  // The wait of the sink's session is over, unless its answer has arrived: its verdict is
+  // `expired`. `session`: of those waits alone that it says are interrupted; null: of all.
   void interrupt(ReplySink& sink, const request::Session* session = nullptr) {
     late_.interrupt(sink, session);
   }

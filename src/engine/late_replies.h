@@ -38,7 +38,7 @@ class LateReplies {
   // gets it by its batch.
   void answer(request::Ticket ticket, const request::Verdict& verdict);
   void drop(request::Ticket ticket) { pending_.remove(ticket); }
-  // What the sink waits for is over, unless it has arrived; `session`: as Engine::interrupt has it.
+  // The sink's wait is over, unless its answer has arrived; `session`: as Engine::interrupt has it.
   void interrupt(ReplySink& sink, const request::Session* session);
   // No more requests are taken from the sink.
   void forget(ReplySink& sink);

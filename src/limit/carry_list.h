@@ -17,7 +17,7 @@
 //   bound   Whatever is granted while limits of one kind are in force, the largest of them alone
 //           (the largest quota with the largest burst) would have granted as well: each change
 //           gives a limit the state of its kind, or a stricter one. So overrides that come and go
-//           give nothing again. Three things forget: a kind that did not fit into cells_max cells
+//           give no unit twice. Three things forget: a kind that did not fit into cells_max cells
 //           begins again; a fixed_window that begins with the open window of another length counts
 //           the rest of that as one window more; and with CarryOver::left another kind that went on
 //           with the state, or a smaller bucket, has it to itself.

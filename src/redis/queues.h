@@ -1,6 +1,6 @@
 // Who waits for units of a counter in Redis, over all workers of this server, in order of arrival:
 // only the first of a counter asks, and what those in front ask for is not there for anybody behind
-// them. (Among servers there is no order.) Any thread.
+// them. (Several servers do not order their waiting requests among each other.) Any thread.
 #pragma once
 
 #include <atomic>

@@ -69,7 +69,7 @@ class WorkerClient final : LinkOwner {
     Links* links = nullptr;
     Link* link = nullptr;
   };
-  // Until when the answer is needed to a group (request::Group::answer_by).
+  // Until when the answer to a group is needed (request::Group::answer_by).
   struct AnswerBy {
     int64_t due_us;
     uint32_t slot, serial, index;

@@ -37,7 +37,7 @@ class StableList {
   const T& push_back(T element) {
     return append([&](T& its) { its = std::move(element); });
   }
-  // One more, which `fill` makes what it must be before anybody sees it.
+  // Appends one, which `fill` completes before any reader sees it.
   template <class Fill>
   T& append(Fill&& fill) {
     const size_t i = size_.load(std::memory_order_relaxed);

@@ -221,7 +221,7 @@ void Stripe::set_chains(uint32_t chains) {
   floor_.store(uint32_t{1} << (31 - __builtin_clz(chains)), std::memory_order_relaxed);
 }
 
-// One more chain: the entries of its lower partner are dealt out again.
+// One more chain: the entries of its lower partner are distributed over both.
 void Stripe::split(Region& region, const base::Hash& hash_of) {
   const uint32_t partner = chains() - floor_.load(std::memory_order_relaxed);
   set_chains(chains() + 1);

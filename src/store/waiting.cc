@@ -157,7 +157,7 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
 }
 
 Wide EmbeddedStore::units_ahead(const PendingCharge& s, uint64_t arrival) {
-  // Who sets a counter again sets it for those that wait as well.
+  // A reset ignores waiters' claims.
   if (s.queue == nullptr || s.charge->reset_first) return 0;
   return arrival == 0 ? s.queue->units() : s.queue->waiters.sum_before(arrival);
 }

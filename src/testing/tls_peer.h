@@ -112,7 +112,7 @@ class TlsPeer {
     return all;
   }
   void notify_end() { SSL_shutdown(ssl_); }
-  // Has the other side announced its end? As far as `read` has arrived.
+  // Has the other side announced its end, as far as `read` has read?
   bool has_ended() const { return ended_; }
 
  private:

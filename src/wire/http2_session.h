@@ -133,7 +133,7 @@ struct Http2Response {
 };
 
 // More than twenty members: nghttp2's session, what is known of the frame and of the stream that
-// are being read, the bounds, and how far the connection's end has arrived.
+// are being read, the bounds, and how far the end of the connection has got.
 class Http2Session {
  public:
   struct Bounds {

@@ -233,7 +233,7 @@ TEST(WhatIsOver, OthersOfTheGroupAreChargedUnlessItIsSparing) {
     EXPECT_EQ(client({"EXISTS", "w3600_x_1800000000"}).number, sparing ? 0 : 1);
     EXPECT_EQ(client({"GET", "w60_x_1800000000"}).text, "3");
   }
-  // Where nothing must be charged what is over itself is not either.
+  // Where nothing may be charged, what is over itself is not charged either.
   const auto asked = server.settle({server.charge(two_a_minute), server.charge(five_an_hour, 9)},
                                    {.sparing = true});
   EXPECT_TRUE(asked.decisions[1].allowed);

@@ -73,7 +73,7 @@ class Load {
     }
   }
 
-  // As long as there must be `more`; the longest that a pipeline took. `calm`: nothing happens.
+  // While `more` says so; the longest that a pipeline took. `calm`: nothing happens.
   double run(const std::function<bool()>& more, bool calm) {
     double worst = 0;
     auto moment = steady_clock::now() + moments;

@@ -48,7 +48,7 @@ class Call {
 
   // Asks what the message wants, or finds that it is not a request: then nothing is asked, and
   // `error` tells why. `number`: below 2^21, the caller's own, back by number_of. `deadline`: past
-  // it nothing must be charged. The message's texts live until the last verdict.
+  // it nothing may be charged. The message's texts live until the last verdict.
   void ask(uint32_t number, const EnvoyOptions& options, base::Time deadline,
            request::Requests& requests);
   // Asks whether the service is healthy.

@@ -22,7 +22,7 @@ struct RequestFields {
 // Several lines of Accept count as the last one alone.
 RequestFields read_request_fields(std::span<const wire::HttpField> fields);
 
-// What is read of an Accept: a longer list is not a client's that lives.
+// What is read of an Accept; no known client sends a longer list.
 inline constexpr size_t accept_bytes_max = 1024;
 // In which form a client takes an answer (RFC 9110, 12.5.1).
 enum class AnswerForm : uint8_t {
