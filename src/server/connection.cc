@@ -204,10 +204,7 @@ void Connection::process() {
     if (!receive_last()) {
       if (worker_.engine().has_lists(*this)) return;  // on_lists_done goes on
       if (!under_way_.empty()) return;                // and so does resume
-      start_flushing();
-      worker_.out().clear();
-      session_->goodbye(worker_.out());
-      if (!flush()) return;
+      return say_goodbye();
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -221,6 +222,33 @@ TEST(ClientLibrary, CallsAfterTheEndOfItsThreadEndAtOnce) {
   auto later = one.ask(keyed("k"), patient);
   ASSERT_EQ(later.wait_for(60s), std::future_status::ready);
   EXPECT_EQ(later.get().error, client_errc::closed);
+}
+
+// A caller may hold a lock that a handler waits for.
+TEST(ClientLibrary, ACallWhileItClosesDoesNotWaitForHandlers) {
+  client_options options;
+  options.own_thread = true;
+  client one("resp://127.0.0.1:1", options);
+  std::mutex callers;
+  std::promise<void> in_handler;
+  std::atomic<int> ended = 0;
+  std::unique_lock held(callers);
+  one.submit(
+      keyed("k"),
+      [&](client_result&&) {
+        in_handler.set_value();
+        const std::lock_guard lock(callers);
+        ++ended;
+      },
+      patient);
+  std::thread closing([&] { one.close(); });
+  in_handler.get_future().wait();
+  auto late = one.ask(keyed("k"), patient);
+  held.unlock();
+  closing.join();
+  EXPECT_EQ(ended, 1);
+  ASSERT_EQ(late.wait_for(60s), std::future_status::ready);
+  EXPECT_EQ(late.get().error, client_errc::closed);
 }
 
 TEST(ClientLibrary, ACallWithoutATimeoutWaits) {
