@@ -312,7 +312,7 @@ void LateReplies::take_answers() {
       if (verdict.tightest != &settled.decisions[i]) continue;
       verdict.rule = pending->limit_rules[i]->name;
       verdict.limit = &pending->limits[i];
-      verdict.came_along = pending->limit_rules[i]->limits_from == policy::LimitsFrom::request;
+      verdict.inline_limit = pending->limit_rules[i]->limits_from == policy::LimitsFrom::request;
     }
     reply(settled.ticket, verdict, settled.at);
   }

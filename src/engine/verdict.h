@@ -62,9 +62,10 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     verdict.allowed = group.allowed;
     const auto& charge = plan.charge(step);
     const auto decisions = plan.decisions(step);
-    // The charges of a group lie side by side.
-    if (verdict.decisions == nullptr && !part.joint)
-      verdict.charges = {&charge, group.charge_count};
+    if (verdict.decisions == nullptr)
+      verdict.charges = part.joint ? plan.joint_charges(part)
+                                   // The charges of a group lie side by side.
+                                   : request::ChargeList(&charge, group.charge_count);
     verdict.decisions = decisions.data() - charge.decision_first;
     if (charge.keeps_limits) {
       verdict.slots = decisions;
@@ -76,7 +77,7 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
       if (verdict.tightest != &decisions[i]) continue;
       verdict.rule = step.rule->name;
       verdict.limit = charge.keeps_limits ? nullptr : &charge.limits[i];
-      verdict.came_along = step.rule->limits_from == policy::LimitsFrom::request;
+      verdict.inline_limit = step.rule->limits_from == policy::LimitsFrom::request;
     }
   }
   if (verdict.tightest != nullptr && !verdict.allowed)

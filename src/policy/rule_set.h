@@ -151,9 +151,11 @@ class Plan {
   };
   // The steps of one request, shadow rules first. groups_end: behind the last group it needs.
   // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
-  // joint: its enforced rules share their group with those of other parts (match_together).
+  // joint: its enforced rules share their group with those of other parts (match_together), and
+  // their charges are those of the order_count numbers from order_first on in joint_order_.
   struct Part {
     uint32_t step_first = 0, step_count = 0, groups_end = 0;
+    uint32_t order_first = 0, order_count = 0;
     bool enforced = false;  // its last group is of enforced rules
     bool joint = false;
     std::string_view error{};
@@ -192,6 +194,10 @@ class Plan {
   request::Batch batch() { return {groups_, charges_, decisions_}; }
   const request::Group& group(const Step& step) const { return groups_[step.group]; }
   const request::Charge& charge(const Step& step) const { return charges_[step.charge]; }
+  // Of the enforced rules of a joint part.
+  request::ChargeList joint_charges(const Part& part) const {
+    return {charges_.data(), std::span(joint_order_).subspan(part.order_first, part.order_count)};
+  }
   // The decisions of a step's charge, limit after limit or window after window.
   std::span<const limit::Decision> decisions(const Step& step) const;
 
@@ -223,6 +229,7 @@ class Plan {
     size_t part;  // of these requests
   };
   std::vector<JointStep> joint_;  // of requests that are being matched together
+  std::vector<uint32_t> joint_order_;
 };
 
 // Rules by their dialects. A dialect's rules see only requests of its own protocol, native rules

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -116,6 +117,49 @@ struct Charge {
   // Set by the store: it is refused by what this process remembers of its counter, which was
   // neither asked nor charged.
   bool from_cache = false;
+};
+
+// Charges of a batch: some that lie side by side, or those of an order. A view.
+class ChargeList {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = Charge;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Charge*;
+    using reference = const Charge&;
+
+    Iterator(const Charge* all, const uint32_t* order, size_t at)
+        : all_(all), order_(order), at_(at) {}
+    const Charge& operator*() const { return all_[order_ == nullptr ? at_ : order_[at_]]; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) { return {all_, order_, at_++}; }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const Charge* all_;
+    const uint32_t* order_;
+    size_t at_;
+  };
+
+  ChargeList() = default;
+  ChargeList(const Charge* first, size_t count) : all_(first), count_(count) {}
+  // all[order[0]], all[order[1]], ...
+  ChargeList(const Charge* all, std::span<const uint32_t> order)
+      : all_(all), order_(order.data()), count_(order.size()) {}
+
+  bool empty() const { return count_ == 0; }
+  Iterator begin() const { return {all_, order_, 0}; }
+  Iterator end() const { return {all_, order_, count_}; }
+
+ private:
+  const Charge* all_ = nullptr;
+  const uint32_t* order_ = nullptr;  // null: one after the other
+  size_t count_ = 0;
 };
 
 // Why a store could not decide.

@@ -162,22 +162,22 @@ struct Verdict {
   std::string_view rule{};    // whose decision is shown; empty: it has no name
   // Of which limit it is; null: the counter keeps its limits.
   const limit::Limit* limit = nullptr;
-  bool came_along = false;  // the rule is the one for limits that come with the request
-  bool matched = false;     // a rule applies; if none does, only the error may be set
-  bool delayed = false;     // it was allowed only after a wait
-  bool expired = false;     // it waited for as long as it may: nothing was taken
-  base::Duration waited{};  // of a reply that came late
-  bool counted = true;      // false: the tightest limit has no counter (unlimited, deny)
-  uint64_t generation = 0;  // of the policy that decided, or that is live; 0: none is known
+  bool inline_limit = false;  // the rule is the one for limits that come with the request
+  bool matched = false;       // a rule applies; if none does, only the error may be set
+  bool delayed = false;       // it was allowed only after a wait
+  bool expired = false;       // it waited for as long as it may: nothing was taken
+  base::Duration waited{};    // of a reply that came late
+  bool counted = true;        // false: the tightest limit has no counter (unlimited, deny)
+  uint64_t generation = 0;    // of the policy that decided, or that is live; 0: none is known
   KeyEncoding encoding = KeyEncoding::own;  // of the tightest limit's counter
   // Where limits come with the request: a decision for each window that the charge concerns, or
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
   std::span<const limit::Decision> slots{};
   uint32_t slot_mask = 0;
-  // Of the enforced rules, where the reply does not come late and the request settles by itself:
-  // the decision of limit i of a charge that does not keep its limits is
-  // decisions[charge.decision_first + i].
-  std::span<const Charge> charges{};
+  // Of the enforced rules, unless the reply comes late: the decision of limit i of a charge that
+  // does not keep its limits is decisions[charge.decision_first + i]. Requests that settle together
+  // may share a charge, whose cost is that of all of them.
+  ChargeList charges{};
   const limit::Decision* decisions = nullptr;
   // Of the rule of the protocol's own that applies and has data, in shadow or not: these, its
   // charge, and the decisions of that; not of a reply that comes late. Null: none does, or the

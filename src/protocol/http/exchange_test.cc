@@ -369,6 +369,41 @@ TEST(HttpInline, MeetsTheRulesOfThePolicy) {
   EXPECT_TRUE(ask(world, post("/v1/take", by_key("k", 9))).tells(R"("rule": "default")"));
 }
 
+TEST(HttpInline, OfTakesThatSettleTogetherAllAreInDetail) {
+  World world;
+  const std::string takes =
+      R"({"takes": [{"key": "a", "limits": [{"name": "one", "quota": 1, "window": 60, "algorithm": "fixed_window"}]}, )"
+      R"({"key": "b", "limits": [{"name": "x", "quota": 9, "window": 60, "algorithm": "fixed_window"}, {"name": "two", "quota": 2, "window": 60, "algorithm": "sliding_log"}]}], "detail": true})";
+  const HttpAnswer answer = ask(world, post("/v1/take", takes));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.tells(R"("limits": [{"name": "one", "allowed": true, "limit": 1, )"))
+      << answer.body;
+  EXPECT_TRUE(answer.tells(R"("limits": [{"name": "x", "allowed": true, "limit": 9, )"));
+  EXPECT_TRUE(answer.tells(R"({"name": "two", "allowed": true, "limit": 2, )")) << answer.body;
+  EXPECT_EQ(answer.field("ratelimit-policy"), R"("one";q=1;w=60, "x";q=9;w=60, "two";q=2;w=60)");
+}
+
+// A counter that both have is charged once, in one sum.
+TEST(HttpTakes, ThatShareACounterHaveItInDetailEach) {
+  World world({.rules =
+                   "- { match: { t: '*' }, actor: t, name: a, then: continue, limit: { quota: 9, "
+                   "window: 1h, algorithm: fixed_window } }\n"
+                   "- { match: { ip: '*' }, actor: ip, name: b, limit: { quota: 5, window: 1h, "
+                   "algorithm: fixed_window } }\n"});
+  const HttpAnswer answer = ask(
+      world, post("/v1/take",
+                  R"({"takes": [{"entries": {"ip": "x"}}, {"entries": {"t": "y", "ip": "x"}}], )"
+                  R"("detail": true})"));
+  EXPECT_EQ(answer.status, 200);
+  const std::string shared = R"({"name": "b", "allowed": true, "limit": 5, "remaining": 3, )";
+  EXPECT_TRUE(answer.tells(R"("limits": [)" + shared)) << answer.body;
+  const size_t second =
+      answer.body.find(R"("limits": [{"name": "a", "allowed": true, "limit": 9, )");
+  ASSERT_NE(second, std::string::npos) << answer.body;
+  EXPECT_NE(answer.body.find(shared, second), std::string::npos) << answer.body;
+  EXPECT_EQ(answer.field("ratelimit-policy"), R"("b";q=5;w=3600, "a";q=9;w=3600)");
+}
+
 TEST(HttpInline, ARuleOfThePolicyMayBeNamedAsTheyAre) {
   World world({.rules =
                    "- { match: { http: inline, key: 'vip*' }, actor: key, name: inline, "

@@ -29,7 +29,7 @@ std::span<const Decision> decisions_of(const Verdict& verdict, const Charge& cha
 }
 
 // Are its limits those that came with the request? A rule of the policy may have any name.
-bool came_along(const Charge& charge) {
+bool is_inline(const Charge& charge) {
   return charge.space->prefix == policy::inline_prefix;
 }
 
@@ -254,10 +254,10 @@ const Exchange::Subject* Exchange::subject_of_verdict() const {
 // Which of the limits that came along is shown; one of a rule that the key met besides keeps its
 // name.
 std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict& verdict) const {
-  if (!verdict.came_along) return verdict.rule;
+  if (!verdict.inline_limit) return verdict.rule;
   if (subject.name_count == 1) return limit_names_[subject.name_first];
   for (const Charge& charge : verdict.charges) {
-    if (!came_along(charge) || charge.limits.size() != subject.name_count) continue;
+    if (!is_inline(charge) || charge.limits.size() != subject.name_count) continue;
     const auto decisions = decisions_of(verdict, charge);
     for (size_t i = 0; i < decisions.size(); ++i)
       if (&decisions[i] == verdict.tightest) return limit_names_[subject.name_first + i];
@@ -265,7 +265,7 @@ std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict&
   return name_by_limit(subject, verdict);
 }
 
-// Of a verdict without charges (it came late, or settled together with others).
+// Of a verdict without charges: it came late.
 std::string_view Exchange::name_by_limit(const Subject& subject, const Verdict& verdict) const {
   for (size_t i = 0; verdict.limit != nullptr && i < subject.name_count; ++i)
     if (inline_limits_[subject.name_first + i] == *verdict.limit)
@@ -285,12 +285,12 @@ void Exchange::tell_limits(const Verdict& verdict, const Surroundings& around) {
     const auto decisions = decisions_of(verdict, charge);
     const std::string_view rule =
         charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
-    const bool is_inline = subject != nullptr && subject->is_inline && came_along(charge) &&
+    const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
                            subject->name_count == decisions.size();
     const size_t first = told_.size();
     for (size_t i = 0; i < decisions.size(); ++i) {
       if (!limit::has_counter(charge.limits[i].algorithm)) continue;
-      if (is_inline)
+      if (has_names)
         tell_limit(limit_names_[subject->name_first + i], 0, charge.limits[i], decisions[i]);
       else
         tell_limit(rule, i, charge.limits[i], decisions[i]);
@@ -360,8 +360,8 @@ void Exchange::tell_limit(std::string_view rule, size_t index, const limit::Limi
       {static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()), limit, decision});
 }
 
-// Each limit that the request met, with its counter where all of it is explained; of takes that
-// settle together, and of a wait that was granted late, the tightest alone.
+// Each limit that the request met, with its counter where all of it is explained; of a wait that
+// was granted late the tightest alone.
 void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
   const Subject* const subject = subject_of_verdict();
   out.append(", \"limits\": [");
@@ -378,15 +378,15 @@ void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
     const auto decisions = decisions_of(verdict, charge);
     const std::string_view rule =
         charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
-    const bool is_inline = subject != nullptr && subject->is_inline && came_along(charge) &&
+    const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
                            subject->name_count == decisions.size();
     for (size_t i = 0; i < decisions.size(); ++i) {
       out.append(is_first ? "{\"name\": " : ", {\"name\": ");
       is_first = false;
-      std::string name(is_inline      ? std::string_view(limit_names_[subject->name_first + i])
+      std::string name(has_names      ? std::string_view(limit_names_[subject->name_first + i])
                        : rule.empty() ? std::string_view("default")
                                       : rule);
-      if (!is_inline && i > 0) name += "-" + std::to_string(i + 1);
+      if (!has_names && i > 0) name += "-" + std::to_string(i + 1);
       append_json_text(name, out);
       out.append(", ");
       append_decision(decisions[i], decisions[i].allowed, out);
