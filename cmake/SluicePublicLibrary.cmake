@@ -52,7 +52,7 @@ function(sluice_public_library name)
     target_precompile_headers(${name}_objects REUSE_FROM sluice_public_headers)
   endif()
 
-  # The standard library's templates are no part of the interface, whatever their own visibility.
+  # The standard library's templates are not a part of the interface, whatever their own visibility.
   set(map ${CMAKE_BINARY_DIR}/generated/${name}.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{ global: sluice_*; _ZN6sluice*; _ZNK6sluice*; _ZTIN6sluice*; _ZTSN6sluice*; _ZTVN6sluice*; local: *; };\n" @ONLY)
   add_library(${name}_shared SHARED $<TARGET_OBJECTS:${name}_objects>)

@@ -310,7 +310,7 @@ def bench() -> Tally:
 
 
 def install() -> Tally:
-    """That `make install` puts a program that runs where it is told to."""
+    """That `make install` puts a program that runs where it is asked to."""
     destination = ROOT / "build/install"
     shutil.rmtree(destination, ignore_errors=True)
     make = ["make", "install", f"DESTDIR={destination}", "PREFIX=/usr"]

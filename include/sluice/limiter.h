@@ -150,7 +150,7 @@ class terms;
 }  // namespace detail
 class durable;
 
-/// A rule or a list of limits, resolved once, by which decisions are made without a look-up. Copies
+/// A rule or a list of limits, resolved once, by which decisions are made without a lookup. Copies
 /// are cheap and name the same. A rule's handle follows reloads and overrides. It may outlive its
 /// limiter, and is of no use then. Any thread may use a handle that no other thread changes.
 class SLUICE_API handle {

@@ -274,14 +274,14 @@ void RocksJournal::note_cause(const Status& status) {
     cause_ = text_of(status);
 }
 
-// Once more, if it fails and what has failed can be mended.
+// Once more, if it fails and what has failed can be recovered.
 template <class Call>
 base::Done RocksJournal::attempt(Call&& call) {
   Status status = call();
   note_cause(status);
   if (!status.ok() && monotonic_us() - mended_us_ >= mend_interval_us) {
     mended_us_ = monotonic_us();
-    if (blocks_.mend().ok()) status = call();
+    if (blocks_.recover().ok()) status = call();
     note_cause(status);
   }
   if (status.ok()) return {};

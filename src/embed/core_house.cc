@@ -1,5 +1,5 @@
-// What nobody asks for: forgetting counters, limits and overrides; the thread that does so, if it
-// is asked for; and what is due.
+// Work that no call asks for: forgetting counters, limits and overrides; the thread that does so,
+// if it is asked for; and what is due.
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>

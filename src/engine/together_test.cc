@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t now_us = 1'800'000'000'000'000;
 
-// What the session is told of each request, in order.
+// What the session receives of each request, in order.
 struct Told {
   bool allowed = false, matched = false;
   int64_t remaining = -1;

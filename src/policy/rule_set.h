@@ -28,7 +28,7 @@ namespace sluice::policy {
 class Overrides;
 
 enum class Mode : uint8_t {
-  enforce,  // has a say in the request
+  enforce,  // decides about the request
   shadow,   // is charged and counted, then the search goes on (Divvy's canary)
   off,      // as if it were not there; explain shows it
 };
@@ -69,8 +69,8 @@ struct Asked {
   std::span<const std::span<const request::Entry>> siblings{};
   uint64_t message = 0;  // which message it is, of those of this thread; 0: there are no siblings
   limit::Time now{};     // for rules and overrides that end at a time
-  // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. Who
-  // matches is one of its readers.
+  // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. The
+  // matching thread is one of its readers.
   const Overrides* overrides = nullptr;
 };
 
@@ -178,7 +178,7 @@ class Plan {
     return part.error.empty() && part.enforced && !part.joint;
   }
   void let_wait(request::Ticket ticket, uint64_t arrival);
-  // Of the parts from `part` on: their groups are to be answered before that time.
+  // Of the parts from `part` on: their groups must be answered before that time.
   void answer_by(size_t part, base::Time time);
   // Puts the terms of overrides in place of the rules' for all that was matched without: for many
   // requests at once that is cheaper than one by one. Before any of it is settled.

@@ -15,8 +15,8 @@
 namespace sluice::store {
 
 // Commits are numbered. While number n is `open`, whatever changes will be in commit n at the
-// latest: whoever collects for n opens n + 1 first and then takes each stripe's lock, so a change
-// that it does not meet was made, under that lock, by somebody who has seen n + 1 open.
+// latest: the collector for n opens n + 1 first and then takes each stripe's lock, so a change
+// that it does not meet was made, under that lock, by a writer that has seen n + 1 open.
 class Changes {
  public:
   // With the lock of the stripe; an entry is on the list once at most.

@@ -112,7 +112,7 @@ void EmbeddedStore::collect(const request::VisitCounter& visit) {
           record.forget_us = forget_us(entry, space);
         }
         visit(record);
-        // A look-up on the disk before all is loaded may still find what was folded.
+        // A lookup on the disk before all is loaded may still find what was folded.
         if (loading_.load()) {
           entry.set_stored(true);
         } else {

@@ -68,7 +68,7 @@ class Entry {
   // It has changed since it was committed.
   bool dirty() const { return (flags_ & dirty_flag) != 0; }
   void set_dirty(bool is) { set(dirty_flag, is); }
-  // There is no such counter, which is to be remembered: committed, or not looked for again.
+  // There is no such counter, which must be remembered: committed, or not looked for again.
   bool erased() const { return (flags_ & erased_flag) != 0; }
   void set_erased(bool is) { set(erased_flag, is); }
   // It is not what the disk may hold: not to be forgotten before all of that is loaded.

@@ -77,7 +77,7 @@ TEST(ClientLibrary, AServerThatIsCutOffInMidAnswerFailsWhatIsUnderWay) {
 TEST(ClientLibrary, ATimedOutCallsAnswerIsNotAnothers) {
   const Peer peer([](int fd, int) {
     Peer::line(fd);
-    Peer::line(fd);  // the first is answered when the second has come
+    Peer::line(fd);  // the first is answered when the second has arrived
     Peer::say(fd, "OK true 1 60\nOK true 2 60\n");
     Peer::be_silent(fd);
   });

@@ -145,7 +145,7 @@ class Trial {
     take(client);
   }
 
-  // The worker takes what there is room for, and matches it.
+  // The worker takes what fits, and matches it.
   void take(Client& client) {
     const size_t most = client.in_order ? 1 : base::bounds::batches_per_connection_max;
     while (client.under_way.size() < most && !client.sent.empty()) {
@@ -199,7 +199,7 @@ class Trial {
     if ((client.half_closed || client.gone) && client.under_way.empty()) finish(at);
   }
 
-  // What has been answered must have come before it leaves, as the model counts it.
+  // What has been answered must have arrived before it leaves, as the model counts it.
   void leave() {
     const size_t at = dice(clients_.size());
     Client& client = clients_[at];

@@ -1,6 +1,6 @@
 // The HTTP protocol without sockets: sessions, engine, rules and the table in memory, with a clock
-// that stands still until it is told, and a store in front of the table that answers late or not at
-// all when it is told. One world at a time, on the test's thread; passwords alone are checked on
+// that stands still until it is set, and a store in front of the table that answers late or not at
+// all when it is set so. One world at a time, on the test's thread; passwords alone are checked on
 // another one.
 #pragma once
 
@@ -116,7 +116,7 @@ class LateStore final : public store::tests::Forwarding {
   std::vector<std::pair<store::CompletionQueue*, request::Ticket>> asks_;
 };
 
-// What the server's log is told.
+// Lines of the server's log.
 struct Log final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }

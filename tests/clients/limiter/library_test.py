@@ -191,6 +191,12 @@ class Library(unittest.TestCase):
         run([sys.executable, "-c", block], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
                                                 "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
 
+    def test_the_picture_of_the_algorithms_is_what_they_do(self) -> None:
+        picture = self.folder / "algorithms.svg"
+        run([sys.executable, str(ROOT / "tools/draw_algorithms.py"), str(picture)],
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
+        self.assertEqual(picture.read_text(), (ROOT / "docs/algorithms.svg").read_text())
+
     def test_the_archive_links(self) -> None:
         program = self.folder / "static"
         needs = self.flags("--libs", "--static")
