@@ -94,6 +94,7 @@ struct __attribute__((visibility("hidden"))) client::impl {
 
   void run_actions();
   size_t deliver();
+  void deliver_all();
   void deliver(calls::Core::Completed& done);
   size_t step(std::chrono::milliseconds timeout);
   int wait_time(std::chrono::milliseconds timeout);
@@ -141,6 +142,15 @@ size_t client::impl::deliver() {
   const size_t count = completed.size();
   completed.clear();
   return count;
+}
+
+// Once the client's own thread has ended. With `polling`.
+void client::impl::deliver_all() {
+  poller = std::this_thread::get_id();
+  run_actions();
+  while (deliver() > 0) {  // handlers may submit
+  }
+  poller = std::thread::id();
 }
 
 void client::impl::deliver(calls::Core::Completed& done) {
@@ -210,8 +220,12 @@ client_call_id client::submit(const client_request& request, client_handler hand
     const std::lock_guard lock(impl_->mutex);
     id = impl_->core.submit(request, std::move(handler), options, monotonic_now());
   }
-  if (impl_->poller.load(std::memory_order_relaxed) != std::this_thread::get_id())
-    impl_->sockets.wake();
+  if (impl_->poller.load(std::memory_order_relaxed) == std::this_thread::get_id()) return id;
+  impl_->sockets.wake();
+  if (impl_->options.own_thread && impl_->stopping) {  // its thread may have ended already
+    const std::lock_guard lock(impl_->polling);
+    impl_->deliver_all();
+  }
   return id;
 }
 
@@ -268,8 +282,7 @@ void client::close() {
   impl_->sockets.wake();
   if (impl_->thread.joinable()) impl_->thread.join();
   const std::lock_guard lock(impl_->polling);
-  impl_->run_actions();
-  impl_->deliver();
+  impl_->deliver_all();
 }
 
 size_t client::pending() const {

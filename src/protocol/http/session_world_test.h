@@ -140,8 +140,6 @@ class Connection;
 class World {
  public:
   explicit World(const Setup& setup = {}) {
-    now_us = 1'795'334'123 * second;
-    ahead_us = 0;
     access.set(setup.users);
     base::Diagnostics diagnostics;
     config::read_config(
@@ -255,7 +253,12 @@ class World {
   config::Config config_;
   std::shared_ptr<const request::SessionOptions> options_;
   request::Spaces spaces_;
-  base::Clock clock_{{[] { return now_us; }, [] { return now_us + ahead_us; }}};
+  // Of the time at which its world begins, whatever the one before has left.
+  base::Clock clock_{[]() -> base::Clock::Source {
+    now_us = 1'795'334'123 * second;
+    ahead_us = 0;
+    return {[] { return now_us; }, [] { return now_us + ahead_us; }};
+  }()};
   store::EmbeddedStore table_{0, base::Hash(1), spaces_};
   uint64_t generation_ = 0, override_id_ = 0;
   // None is the last to be held by the engine.
