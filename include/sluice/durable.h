@@ -1,11 +1,14 @@
 /// @file
 /// A limiter whose counters are kept in a directory, so that they survive the end of the process.
-/// C++17 or later; link `sluice-durable` in place of `sluice-limiter`: it has all of that as well.
+/// C++17 or later; link `sluice-durable` in place of `sluice-limiter`: it has all of that as well,
+/// and one program must not link both (the packages refuse it).
 ///
 /// - **What is kept.** A decision is returned once it is made in memory, before it is on disk.
 ///   commit() returns when all that was decided before it was called is kept; a process that is
 ///   killed then still finds it. What was decided later may be forgotten if the process is killed.
 ///   Counters are kept. Rules, overrides and waits are not: set them again after open().
+/// - **Time.** The directory forgets a counter once it equals a fresh one by the limiter's clock
+///   (options::clock). Calls that give a time must give one of that clock.
 /// - **Threads.** commit() may be called by any number of threads at a time; those that come while
 ///   another one commits share the next commit. There is no thread that commits unless
 ///   durable_options::commit_every asks for one. An open directory has threads of its own that
@@ -13,8 +16,12 @@
 /// - **Errors.** Values (sluice/result.h). errc::storage: the directory is in use by another
 ///   process, cannot be read or written, is damaged or was written by a newer version; the message
 ///   says which, and what to do. After a failed commit() nothing is lost: the limiter goes on in
-///   memory, and the next commit() writes all of it.
-/// - **Memory.** Counters that changed since the last commit() keep their place in memory. The
+///   memory, and the next commit() writes all of it. Not so if the process has no memory left
+///   while a commit collects changes (errc::no_memory): later commits fail with errc::internal, and
+///   what the last one that succeeded kept is found by the next open().
+/// - **Memory.** Counters that changed since the last commit() keep their place in memory, within
+///   options::memory_bytes: past it new counters fail with errc::no_memory until a commit()
+///   succeeds. While commits fail, each drops those that equal fresh ones again. The
 ///   directory's caches and unfolded blocks take up to some hundred megabytes beside the counters.
 /// - **fork().** A child may go on with the counters in memory, as a limiter's child may. In the
 ///   child commit() fails with errc::storage, and the destructor writes nothing.
@@ -45,7 +52,7 @@ struct durable_options {
   bool sync = false;
   /// 0: only commit() commits. 1 ms or more: a thread commits once in this time as well.
   duration commit_every{};
-  /// Called with a text for people about what is noteworthy: damaged counters that begin anew, or
+  /// Called with a text for people about what is noteworthy: damaged counters that start fresh, or
   /// a commit by the thread that failed (each time). By the thread that opens or by the one that
   /// commits; must not throw or call durable. Empty: such messages are dropped.
   std::function<void(const std::string&)> tell;

@@ -65,7 +65,7 @@ void kept_core::tell(const std::string& text) const {
   if (!where_.tell) return;
   try {
     where_.tell(where_.directory + ": " + text);
-  } catch (...) {  // it was told not to
+  } catch (...) {  // tell must not throw
   }
 }
 
@@ -116,7 +116,7 @@ result<void> kept_core::load() {
                                       ": holds more counters than options::memory_bytes has room "
                                       "for; raise it"};
   journal_->all_is_loaded();
-  if (damaged > 0) tell(std::to_string(damaged) + " counters are damaged and begin anew");
+  if (damaged > 0) tell(std::to_string(damaged) + " counters are damaged and start fresh");
   return {};
 }
 
@@ -139,7 +139,9 @@ result<void> kept_core::commit_once() {
   if (broken_)
     return error{errc::internal, where_.directory +
                                      ": an earlier commit ran out of memory and has lost changes; "
-                                     "open the directory anew"};
+                                     "open the directory again"};
+  // What waits for the disk fills the table: counters that equal fresh ones need not be written.
+  if (failing_) core_->store().sweep_changed(embed::internal(core_->now()));
   if (!failing_) {
     broken_ = true;  // unless it ends
     turned_ = core_->store().changes().turn();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -14,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::int64_t quota = 1'000'000'000;
+constexpr int64_t quota = 1'000'000'000;
 
 int report(const sluice::error& why) {
   std::printf("%d %s\n", static_cast<int>(why.code), why.message.c_str());
@@ -44,11 +45,11 @@ int forked(sluice::durable kept, const sluice::handle& by) {
   if (!kept->take(by, "0", 5) || !kept.commit()) return 2;
   const pid_t child = fork();
   if (child == 0) {
-    if (!kept->take(by, "0", 100)) std::_Exit(3);
+    if (!kept->take(by, "0", 100)) _exit(3);
     const auto done = kept.commit();
-    if (done || done.why().code != sluice::errc::storage) std::_Exit(4);
+    if (done || done.why().code != sluice::errc::storage) _exit(4);
     { const sluice::durable gone = std::move(kept); }
-    std::_Exit(0);
+    _exit(0);
   }
   int status = 1;
   if (waitpid(child, &status, 0) != child || status != 0) return 5;
@@ -93,7 +94,8 @@ int main(int count, char** words) {
     if (!(*kept)->take(*by, "7", 3)) return 2;
     std::puts("open");
     std::fflush(stdout);
-    return std::getchar() == EOF ? 0 : 2;
+    char ignored = 0;
+    return std::fread(&ignored, 1, 1, stdin) == 0 ? 0 : 2;
   }
   return 2;
 }
