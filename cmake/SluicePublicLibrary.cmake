@@ -7,7 +7,7 @@
 #   relative to the checkout. HEADERS: files of include/sluice/ that are installed with it. LINK: what it links, none of it
 #   named by the headers. REQUIRES: public libraries of ours that it links, by their NAMEs. NEEDS: pkg-config names of what the
 #   static library needs besides. LIBRARIES: the same without pkg-config, as for -l. INSTEAD_OF: the library that it contains, which no program
-#   may link beside it (an error of pkg-config and of CMake). Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
+#   may link beside it (an error of CMake). Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
 # sluice_install_package(): installs the CMake package of all public libraries. Once, behind the last of them.
 #
 # What fails in such a library must not end the process that uses it: SLUICE_CHECK throws there (base/check.h), and the public
@@ -90,7 +90,6 @@ function(sluice_public_library name)
   set(SLUICE_NAME ${name})
   set(SLUICE_DESCRIPTION "${ARG_DESCRIPTION}")
   string(JOIN " " SLUICE_REQUIRES ${ARG_REQUIRES})
-  set(SLUICE_CONFLICTS "${ARG_INSTEAD_OF}")
   string(JOIN " " SLUICE_NEEDS ${ARG_NEEDS})
   list(TRANSFORM ARG_LIBRARIES PREPEND "-l")
   string(JOIN " " SLUICE_LIBRARIES ${ARG_LIBRARIES} -lstdc++ -pthread)

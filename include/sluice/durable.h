@@ -1,7 +1,7 @@
 /// @file
 /// A limiter whose counters are kept in a directory, so that they survive the end of the process.
 /// C++17 or later; link `sluice-durable` in place of `sluice-limiter`: it has all of that as well,
-/// and one program must not link both (the packages refuse it).
+/// and one program must not link both (the CMake package refuses it).
 ///
 /// - **What is kept.** A decision is returned once it is made in memory, before it is on disk.
 ///   commit() returns when all that was decided before it was called is kept; a process that is

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import resource
 import shutil
 import subprocess
@@ -28,7 +30,25 @@ library.sluice_destroy(limiter)
 _ctypes.dlclose(library._handle)
 assert "libsluice" not in open("/proc/self/maps").read(), "it is still loaded"
 """
+COMPILERS = [(compiler, standard) for compiler in ("g++", "clang++-14") for standard in ("17", "20")]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+PAGE = (ROOT / "docs/limiter.md").read_text()
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(kept LANGUAGES CXX)
+find_package(sluice 0.1 REQUIRED)
+add_executable(kept %s)
+target_link_libraries(kept PRIVATE %s)
+"""
 STORAGE = "10"  # errc::storage
+
+
+def run(command: list[str], **more: object) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+                            stdin=subprocess.DEVNULL, **more)
+    if result.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: {result.returncode}\n{result.stdout}\n{result.stderr}")
+    return result.stdout
 
 
 class Durable(unittest.TestCase):
@@ -141,6 +161,91 @@ class Durable(unittest.TestCase):
         self.assertIn("[libsluice-durable.so.0.1]", needed)
         for other in ("spdlog", "fmt", "boost", "protobuf", "ssl", "crypto"):
             self.assertNotIn(f"[lib{other}", needed)
+
+
+class Packages(unittest.TestCase):
+    """The installed library, as programs outside the checkout find it."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = Path(tempfile.mkdtemp(prefix="sluice-durable-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.prefix = cls.folder / "installed"
+        run(["cmake", "--install", str(ROOT / "build/release"), "--prefix", str(cls.prefix), "--component", "libraries"])
+        [cls.library] = cls.prefix.rglob("libsluice-durable.so")
+        cls.environment = {**os.environ, "LD_LIBRARY_PATH": str(cls.library.parent),
+                           "PKG_CONFIG_PATH": str(cls.library.parent / "pkgconfig")}
+        [block] = re.findall(r"^```cpp\n(#include <sluice/durable.h>.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        cls.source = cls.folder / "kept.cc"
+        cls.source.write_text(block)
+
+    def flags(self, *options: str) -> list[str]:
+        return run(["pkg-config", *options, "sluice-durable"], env=self.environment).split()
+
+    def counts_on(self, program: Path) -> None:
+        """The recipe of the page takes one of three jobs in each life."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            for told in ("2 jobs left\n", "1 jobs left\n", "0 jobs left\n", "no job left\n"):
+                self.assertEqual(run([str(program)], env=self.environment, cwd=folder), told)
+
+    def configure(self, name: str, libraries: str, *options: str) -> subprocess.CompletedProcess[str]:
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "CMakeLists.txt").write_text(PROJECT % (self.source, libraries))
+        return subprocess.run(["cmake", "-S", str(folder), "-B", str(folder / "build"), f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                               *options], capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+
+    def test_programs_find_it_by_find_package(self) -> None:
+        for compiler, standard in COMPILERS:
+            for library in ("sluice::durable", "sluice::durable-static"):
+                with self.subTest(compiler=compiler, standard=standard, library=library):
+                    name = f"{compiler}-{standard}-{library.replace(':', '')}"
+                    made = self.configure(name, library, f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_STANDARD={standard}",
+                                          f"-DCMAKE_CXX_FLAGS={' '.join(WARNINGS)}")
+                    self.assertEqual(made.returncode, 0, made.stderr)
+                    run(["cmake", "--build", str(self.folder / name / "build")])
+                    self.counts_on(self.folder / name / "build/kept")
+
+    def test_programs_find_it_by_pkg_config(self) -> None:
+        for compiler, standard in COMPILERS:
+            with self.subTest(compiler=compiler, standard=standard):
+                program = self.folder / f"pkg-config-{compiler}-{standard}"
+                run([compiler, f"-std=c++{standard}", *WARNINGS, "-o", str(program), str(self.source),
+                     *self.flags("--cflags", "--libs")])
+                self.counts_on(program)
+
+    def test_the_archive_links(self) -> None:
+        program = self.folder / "static"
+        needs = [str(self.library.with_suffix(".a")) if flag == "-lsluice-durable" else flag
+                 for flag in self.flags("--libs", "--static")]
+        run(["g++", "-std=c++17", "-o", str(program), str(self.source), *self.flags("--cflags"), *needs])
+        self.assertNotIn("libsluice", run(["readelf", "--dynamic", str(program)]))
+        self.counts_on(program)
+
+    def test_cmake_refuses_both_libraries_in_one_program(self) -> None:
+        both = self.configure("both", "sluice::limiter sluice::durable")
+        self.assertNotEqual(both.returncode, 0)
+        self.assertIn("SLUICE_EITHER_LIMITER_OR_DURABLE", both.stderr)
+        for one in ("sluice::limiter", "sluice::durable"):
+            self.assertEqual(self.configure(one.replace("::", "-"), one).returncode, 0)
+
+    def test_a_library_that_uses_it_can_be_unloaded(self) -> None:
+        plugin = self.folder / "plugin.so"
+        run(["g++", "-std=c++17", "-shared", "-fPIC", "-fno-gnu-unique", "-Dmain=run_once", "-o", str(plugin), str(self.source),
+             *self.flags("--cflags", "--libs")])
+        # In C++ `main` has a mangled name once it is called otherwise.
+        script = """
+import _ctypes, ctypes, sys
+for _ in range(2):
+    library = ctypes.CDLL(sys.argv[1])
+    assert library._Z8run_oncev() == 0
+    _ctypes.dlclose(library._handle)
+    maps = open("/proc/self/maps").read()
+    assert "plugin.so" not in maps and "libsluice" not in maps, "it is still loaded"
+"""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            output = run([sys.executable, "-c", script, str(plugin)], env=self.environment, cwd=folder)
+        self.assertEqual(output, "2 jobs left\n1 jobs left\n")
 
 
 if __name__ == "__main__":
