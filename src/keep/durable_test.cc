@@ -91,7 +91,7 @@ struct World {
       const auto at = model.places.find(key);
       const int64_t used = at == model.places.end() ? 0 : at->second;
       if (kept->peek(places, key, model.now).remaining != places_quota - used) return false;
-      const int64_t left = std::max<int64_t>(0, model.quota - model.used(key));
+      const int64_t left = model.quota - model.used(key);  // a reload may leave less than nothing
       if (kept->peek(rule, key, model.now).remaining != left) return false;
     }
     return true;
@@ -291,7 +291,7 @@ TEST_F(Durable, OverridesAreNotKeptAndCountersAre) {
     EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 10 : 7);
     EXPECT_TRUE((*kept)->set_override({"r", {"a"}, {{100, 1h, algorithm::fixed_window}}}, start));
     EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 100 : 97);
-    if (life == 0) EXPECT_EQ((*kept)->take(rule, "a", 3, start).remaining, 97);
+    EXPECT_TRUE((*kept)->take(rule, "a", 3, start).allowed);
   }
 }
 
