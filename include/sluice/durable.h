@@ -25,8 +25,8 @@
 ///   directory's caches and unfolded blocks take up to some hundred megabytes beside the counters.
 /// - **fork().** A child may go on with the counters in memory, as a limiter's child may. In the
 ///   child commit() fails with errc::storage, and the destructor writes nothing.
-/// - **dlclose().** Destroy what this header has made before. Libraries that it needs, such as
-///   RocksDB's, may stay loaded.
+/// - **dlclose().** Destroy what this header has made before. Once a directory was open, RocksDB's
+///   library stays loaded, and so may this one and what was loaded with it; loading it again works.
 #ifndef SLUICE_DURABLE_H
 #define SLUICE_DURABLE_H
 
