@@ -25,6 +25,7 @@ namespace sluice::durable_test {
 using namespace std::chrono_literals;
 
 constexpr time_point start{duration(1'700'000'000'000'000)};
+constexpr duration window = std::chrono::hours(1);  // of the rule
 
 class Durable : public testing::Test {
  protected:
@@ -74,7 +75,7 @@ struct Model {
 
   int64_t used(const std::string& key) const {
     const auto at = windows.find(key);
-    return at == windows.end() || now >= at->second.begun + 1h ? 0 : at->second.used;
+    return at == windows.end() || now >= at->second.begun + window ? 0 : at->second.used;
   }
 };
 
@@ -289,7 +290,8 @@ TEST_F(Durable, OverridesAreNotKeptAndCountersAre) {
     const handle rule = *(*kept)->find("r");
     EXPECT_TRUE((*kept)->overrides(start).empty());
     EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 10 : 7);
-    EXPECT_TRUE((*kept)->set_override({"r", {"a"}, {{100, 1h, algorithm::fixed_window}}}, start));
+    EXPECT_TRUE(
+        (*kept)->set_override({"r", {"a"}, {{100, window, algorithm::fixed_window}}}, start));
     EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 100 : 97);
     EXPECT_TRUE((*kept)->take(rule, "a", 3, start).allowed);
   }
