@@ -16,9 +16,8 @@
 /// - **Errors.** Values (sluice/result.h). errc::storage: the directory is in use by another
 ///   process, cannot be read or written, is damaged or was written by a newer version; the message
 ///   says which, and what to do. After a failed commit() nothing is lost: the limiter goes on in
-///   memory, and the next commit() writes all of it. Not so if the process has no memory left
-///   while a commit collects changes (errc::no_memory): later commits fail with errc::internal, and
-///   what the last one that succeeded kept is found by the next open().
+///   memory, and the next commit() writes all of it. So it does after errc::no_memory, with which a
+///   commit() ends that finds no memory for what it collects.
 /// - **Memory.** Counters that changed since the last commit() keep their place in memory, within
 ///   options::memory_bytes: past it new counters fail with errc::no_memory until a commit()
 ///   succeeds. While commits fail, each drops those that equal fresh ones again. The

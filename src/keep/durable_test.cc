@@ -13,12 +13,17 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <new>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "embed/core.h"
+#include "request/counter_record.h"
 
 namespace sluice::durable_test {
 
@@ -338,6 +343,31 @@ TEST_F(Durable, ADirectoryThatMayNotBeWrittenIsAnError) {
   });
   std::filesystem::permissions(folder_, std::filesystem::perms(0755));
   EXPECT_EQ(status, 0);
+}
+
+TEST(DurableChanges, AreCollectedAfterACollectorThatThrew) {
+  options how;
+  how.memory_bytes = size_t{16} << 20;
+  detail::core core(how);
+  core.store().keep_changes();
+  const handle by = *core.limits("x", {{many, 0us, algorithm::fixed_bucket}});
+  for (int i = 0; i < 300; ++i)
+    EXPECT_TRUE(core.decide(by, std::to_string(i), 1, {}, start).allowed);
+  std::multiset<std::string> seen;
+  const auto collect = [&](size_t most) {
+    core.store().collect([&](const request::CounterRecord& record) {
+      if (seen.size() == most) throw std::bad_alloc();
+      seen.emplace(record.key);
+    });
+  };
+  for (const size_t most : {0u, 1u, 100u, 101u}) EXPECT_THROW(collect(most), std::bad_alloc);
+  EXPECT_EQ(seen.size(), 101u);
+  EXPECT_TRUE(core.decide(by, *seen.begin(), 1, {}, start).allowed);
+  collect(SIZE_MAX);
+  EXPECT_EQ(seen.size(), 301u);
+  collect(SIZE_MAX);
+  EXPECT_EQ(seen.size(), 301u);
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), 300u);
 }
 
 // Without a commit new counters find no place past options::memory_bytes, and those that exist go

@@ -136,17 +136,11 @@ result<void> kept_core::commit() {
 
 // With commit_. What failed is in the journal still, and goes first.
 result<void> kept_core::commit_once() {
-  if (broken_)
-    return error{errc::internal, where_.directory +
-                                     ": an earlier commit ran out of memory and has lost changes; "
-                                     "open the directory again"};
   // What waits for the disk fills the table: counters that equal fresh ones need not be written.
   if (failing_) core_->store().sweep_changed(embed::internal(core_->now()));
   if (!failing_) {
-    broken_ = true;  // unless it ends
     turned_ = core_->store().changes().turn();
     core_->store().collect([&](const request::CounterRecord& record) { journal_->add(record); });
-    broken_ = false;
   }
   failing_ = true;
   if (journal_->pending() > 0)

@@ -42,10 +42,9 @@ class kept_core {
   std::unique_ptr<disk::Journal> journal_;
   int process_ = 0;  // that has opened it
 
-  std::mutex commit_;                    // of the thread that commits; guards the next three
+  std::mutex commit_;                    // of the thread that commits; guards the next two
   uint64_t turned_ = 0;                  // the commit under way, or the last one
   bool failing_ = false;                 // the last commit failed, and the journal holds it
-  bool broken_ = false;                  // an exception was thrown while changes were collected
   std::atomic<uint64_t> committed_ = 0;  // the last commit that is kept
 
   std::mutex ending_mutex_;
