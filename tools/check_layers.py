@@ -28,6 +28,7 @@ ROOMS: dict[str, str] = {
     "store": "base limit request net",
     "embed": "base limit request policy policy/read store",
     "disk": "base limit request store",
+    "keep": "base limit request policy policy/read disk store embed",
     "durable": "base limit request metrics disk store",
     "redis": "base limit request metrics net store",
     "client": "base net wire",

@@ -148,6 +148,7 @@ namespace detail {
 class core;
 class terms;
 }  // namespace detail
+class durable;
 
 /// A rule or a list of limits, resolved once, by which decisions are made without a lookup. Copies
 /// are cheap and name the same. A rule's handle follows reloads and overrides. It may outlive its
@@ -369,6 +370,7 @@ class SLUICE_API limiter {
   static std::string key_of(view<std::string_view> values);
 
  private:
+  friend class durable;
   explicit limiter(std::shared_ptr<detail::core> its_core) noexcept;
   std::shared_ptr<detail::core> core_;
 };

@@ -174,8 +174,11 @@ void RocksJournal::add(const Record& record) {
 }
 
 void RocksJournal::close_block() {
-  full_count_ += writer_.count();
+  // Without memory for it the block goes on.
+  if (full_.size() == full_.capacity()) full_.reserve(2 * full_.size() + 1);
+  const auto count = writer_.count();
   full_.push_back(writer_.take());
+  full_count_ += count;
   full_bytes_ += full_.back().size();
   std::string spare;
   {

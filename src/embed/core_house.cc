@@ -28,8 +28,7 @@ core::~core() {
   thread_->thread.join();
 }
 
-void core::start() {
-  if (!how_.sweep_thread) return;
+void core::start_sweeping() {
   thread_ = std::make_unique<Thread>();
   process_ = getpid();
   // Signals are for the threads of the program.

@@ -35,13 +35,19 @@ class Changes {
 
   // The collecting thread: opens the next number and returns that of the commit to be made.
   uint64_t turn() { return open_.fetch_add(1); }
-  // Calls `visit(stripe)` for each stripe that has a list.
+  // Calls `visit(stripe)` for each stripe that has a list. After an exception of `visit` those that
+  // it has not been through have theirs still.
   template <class Visit>
   void each_stripe(Visit&& visit) {
     for (size_t word = 0; word < stripes_.size(); ++word) {
       uint64_t bits = stripes_[word].exchange(0);
-      for (; bits != 0; bits &= bits - 1)
-        visit(word * 64 + static_cast<size_t>(__builtin_ctzll(bits)));
+      try {
+        for (; bits != 0; bits &= bits - 1)
+          visit(word * 64 + static_cast<size_t>(__builtin_ctzll(bits)));
+      } catch (...) {
+        stripes_[word].fetch_or(bits);
+        throw;
+      }
     }
   }
   // With the lock of the stripe.
