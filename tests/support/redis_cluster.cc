@@ -195,8 +195,8 @@ void RedisCluster::end_move(uint16_t slot, size_t, size_t to) {
   const std::string number = std::to_string(slot), id = id_of(to);
   // The new owner first: it takes a new epoch, and tells the others.
   expect_ok(nodes_[to]->client()({"CLUSTER", "SETSLOT", number, "NODE", id}), "node");
-  // All are told, as the old owner forgets that it was migrating by this alone; again those that
-  // what another one gossips meanwhile made forget.
+  // Every node is notified: this alone makes the old owner forget that it was migrating. A node
+  // that forgets because of another node's gossip meanwhile is notified again.
   for (size_t i = 0; i < nodes_.size(); ++i)
     if (runs_[i]) nodes_[i]->client()({"CLUSTER", "SETSLOT", number, "NODE", id});
   await("the nodes do not agree on a slot", [&] {
