@@ -1,6 +1,7 @@
 """Rate limits and quotas inside a Python program, by libsluice-limiter's C interface (sluice/sluice.h).
 
-The library is found as the system finds libraries, or is the file that SLUICE_LIMITER_LIBRARY names. Times are whole
+The library is found as the system finds libraries, or is the file that SLUICE_LIMITER_LIBRARY names; name libsluice-durable
+there to keep counters in a directory. Times are whole
 microseconds since the Unix epoch; without one the limiter's clock is read. Any number of threads may use a Limiter.
 Callbacks of waits are called by the thread that calls run_due(), and may call everything.
 """
@@ -37,6 +38,11 @@ class _Decision(ctypes.Structure):
                 ("limit", c_int64), ("remaining", c_int64), ("retry_after_us", c_int64), ("reset_after_us", c_int64)]
 
 
+class _DurableOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("directory", c_char_p), ("commit_every_us", c_int64), ("tell", c_void_p), ("tell_data", c_void_p),
+                ("sync", c_int32), ("reserved", c_int32)]
+
+
 class _Entry(ctypes.Structure):
     _fields_ = [("key", c_char_p), ("key_bytes", c_size_t), ("value", c_char_p), ("value_bytes", c_size_t)]
 
@@ -60,6 +66,11 @@ def _load() -> ctypes.CDLL:
         "sluice_create_from_text": (c_void_p, [c_char_p, c_size_t, c_char_p, c_void_p, error]),
         "sluice_create_from_file": (c_void_p, [c_char_p, c_void_p, error]),
         "sluice_destroy": (None, [c_void_p]),
+        "sluice_durable_open": (c_void_p, [POINTER(_DurableOptions), c_void_p, error]),
+        "sluice_durable_limiter": (c_void_p, [c_void_p]),
+        "sluice_durable_commit": (c_int32, [c_void_p, error]),
+        "sluice_durable_close": (None, [c_void_p]),
+        "sluice_reload_file": (c_int32, [c_void_p, c_char_p, c_int64, error]),
         "sluice_find": (c_void_p, [c_void_p, c_char_p, error]),
         "sluice_limits": (c_void_p, [c_void_p, c_char_p, POINTER(_Limit), c_size_t, error]),
         "sluice_handle_destroy": (None, [c_void_p]),
@@ -84,6 +95,8 @@ def _load() -> ctypes.CDLL:
         "sluice_now": (c_int64, [c_void_p]),
     }
     for name, (result, arguments) in functions.items():
+        if name.startswith("sluice_durable_") and not hasattr(library, name):
+            continue  # libsluice-limiter
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
@@ -185,17 +198,28 @@ def _answered(limiter: weakref.ref[Limiter]) -> Callable[..., None]:
 
 
 class Limiter:
-    """A limiter, with the rules of a text or of a file, or with limits in code alone."""
+    """A limiter, with the rules of a text or of a file, or with limits in code alone.
 
-    def __init__(self, policy: str | None = None, path: str | None = None) -> None:
+    With a `directory` (and libsluice-durable) its counters are kept there: commit() returns when all that was decided before is
+    kept. `commit_every_us`: a thread commits as often as well; 0: none. `sync`: a commit survives a power failure.
+    """
+
+    def __init__(self, policy: str | None = None, path: str | None = None, *, directory: str | None = None, sync: bool = False,
+                 commit_every_us: int = 0) -> None:
         error = _Error()
-        self._pointer = None
+        self._pointer = self._durable = None
         # What ended each wait that has no answer, and the one function of the library's that it is called through.
         self._waiting: dict[int, Callable[[Decision | Error], object]] = {}
         self._answers: deque[tuple[int, Decision | Error]] = deque()  # any thread appends, without the lock
         self._lock = threading.Lock()
         self._callback = _WaitCallback(_answered(weakref.ref(self)))
-        if policy is not None:
+        if directory is not None:
+            self._open(directory, sync, commit_every_us)
+            if policy is not None:
+                self.reload(policy)
+            elif path is not None and _library.sluice_reload_file(self._pointer, _bytes(path), self.now(), ctypes.byref(error)) != 0:
+                _raise(error)
+        elif policy is not None:
             text = _bytes(policy)
             self._pointer = _library.sluice_create_from_text(text, len(text), b"policy", None, ctypes.byref(error))
         elif path is not None:
@@ -206,7 +230,26 @@ class Limiter:
             _raise(error)
 
     def __del__(self) -> None:
-        _library.sluice_destroy(self._pointer)
+        if self._durable is not None:
+            _library.sluice_durable_close(self._durable)
+        else:
+            _library.sluice_destroy(self._pointer)
+
+    def _open(self, directory: str, sync: bool, commit_every_us: int) -> None:
+        if not hasattr(_library, "sluice_durable_open"):
+            raise RuntimeError("a directory needs libsluice-durable: set SLUICE_LIMITER_LIBRARY=libsluice-durable.so.0.1")
+        error = _Error()
+        where = _DurableOptions(ctypes.sizeof(_DurableOptions), os.fsencode(directory), commit_every_us, None, None, int(sync), 0)
+        self._durable = _library.sluice_durable_open(ctypes.byref(where), None, ctypes.byref(error))
+        if not self._durable:
+            _raise(error)
+        self._pointer = _library.sluice_durable_limiter(self._durable)
+
+    def commit(self) -> None:
+        """Returns when all that was decided before is kept in the directory. Without a directory nothing happens."""
+        error = _Error()
+        if self._durable is not None and _library.sluice_durable_commit(self._durable, ctypes.byref(error)) != 0:
+            _raise(error)
 
     def _handle(self, pointer: int | None, error: _Error) -> Handle:
         if not pointer:

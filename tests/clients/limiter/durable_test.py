@@ -40,6 +40,14 @@ find_package(sluice 0.1 REQUIRED)
 add_executable(kept %s)
 target_link_libraries(kept PRIVATE %s)
 """
+PYTHON = """
+import sys
+from sluice_limiter import Limit, Limiter
+limiter = Limiter("rules:\\n  - name: unused\\n    actor: [user]\\n    limit: 1 per 1m\\n", directory=sys.argv[1])
+taken = limiter.limits("c", Limit(2, 0, "fixed_bucket")).take("k")
+limiter.commit()
+print(taken.allowed, taken.remaining)
+"""
 STORAGE = "10"  # errc::storage
 
 
@@ -228,6 +236,49 @@ class Packages(unittest.TestCase):
         self.assertIn("SLUICE_EITHER_LIMITER_OR_DURABLE", both.stderr)
         for one in ("sluice::limiter", "sluice::durable"):
             self.assertEqual(self.configure(one.replace("::", "-"), one).returncode, 0)
+
+    def test_programs_in_c_keep_counters(self) -> None:
+        for compiler in ("gcc", "clang-14"):
+            with self.subTest(compiler=compiler), tempfile.TemporaryDirectory(dir=self.folder) as folder:
+                program = Path(folder) / "program"
+                run([compiler, "-std=c11", *WARNINGS, "-o", str(program), str(ROOT / "tests/clients/limiter/durable_program.c"),
+                     *self.flags("--cflags", "--libs")])
+                for output in ("taken, 1 left\n", "taken, 0 left\n", "denied, 0 left\n"):
+                    self.assertEqual(run([str(program), f"{folder}/kept"], env=self.environment), output)
+                nowhere = subprocess.run([str(program), f"{folder}/no/kept"], env=self.environment, capture_output=True, text=True,
+                                         timeout=SECONDS_MAX, check=False)
+                self.assertEqual((nowhere.returncode, nowhere.stdout.split(":")[0]), (3, "storage"))
+                unnamed = subprocess.run([str(program), folder, "null"], env=self.environment, capture_output=True, text=True,
+                                         timeout=SECONDS_MAX, check=False)
+                self.assertEqual((unnamed.returncode, unnamed.stdout.split(":")[0]), (3, "invalid_argument"))
+
+    def test_programs_in_python_keep_counters(self) -> None:
+        environment = {**self.environment, "PYTHONPATH": str(ROOT / "bindings/python"),
+                       "SLUICE_LIMITER_LIBRARY": str(self.library)}
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            for output in ("True 1\n", "True 0\n", "False 0\n"):
+                self.assertEqual(run([sys.executable, "-c", PYTHON, f"{folder}/kept"], env=environment), output)
+            # What a process has open, another one cannot open; and the reason is an Error.
+            script = """
+import subprocess, sys
+from sluice_limiter import Error, Limiter
+first = Limiter(directory=sys.argv[1])
+if len(sys.argv) == 2:
+    sys.exit(subprocess.run([sys.executable, "-c", SCRIPT, sys.argv[1], "second"]).returncode)
+"""
+            script = script.replace("SCRIPT", repr(script.replace("SCRIPT", "''")))
+            refused = subprocess.run([sys.executable, "-c", script, f"{folder}/kept"], env=environment, capture_output=True, text=True,
+                                     timeout=SECONDS_MAX, check=False)
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertIn("Error: storage: ", refused.stderr)
+
+    def test_python_needs_the_library_that_has_a_directory(self) -> None:
+        library = self.library.with_name("libsluice-limiter.so")
+        environment = {**self.environment, "PYTHONPATH": str(ROOT / "bindings/python"), "SLUICE_LIMITER_LIBRARY": str(library)}
+        refused = subprocess.run([sys.executable, "-c", PYTHON, f"{self.folder}/none"], env=environment, capture_output=True, text=True,
+                                 timeout=SECONDS_MAX, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("libsluice-durable.so.0.1", refused.stderr)
 
     def test_a_library_that_uses_it_can_be_closed_and_loaded_again(self) -> None:
         plugin = self.folder / "plugin.so"
