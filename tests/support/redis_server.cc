@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
@@ -138,7 +139,9 @@ void RedisServer::start() {
     Process::Options options;
     options.arguments = words();
     options.folder = folder_.path();
-    process_ = std::make_unique<Process>(options, "/usr/bin/redis-server");
+    const char* const other = std::getenv("SLUICE_REDIS_SERVER");
+    process_ =
+        std::make_unique<Process>(options, other != nullptr ? other : "/usr/bin/redis-server");
     const auto deadline = soon();
     while (std::chrono::steady_clock::now() < deadline) {
       try {
