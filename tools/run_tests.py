@@ -322,7 +322,7 @@ def install() -> Tally:
                  "share/man/man1/sluice.1", "share/man/man1/sluice-check.1",
                  "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
                  "share/fish/vendor_completions.d/sluice.fish", "include/sluice/limiter.h", "include/sluice/sluice.h",
-                 "include/sluice/durable.h",
+                 "include/sluice/durable.h", "include/sluice/sluice_durable.h",
                  "include/sluice/client.h", "share/doc/sluice/docs/limiter.md"):
         if (destination / "usr" / path).exists():
             tally.passed += 1

@@ -44,7 +44,7 @@ class kept_core;
 
 /// Where counters are kept, and how.
 struct durable_options {
-  /// It is made if it is missing; its parent must exist. One process at a time may have it open.
+  /// It is made if it is missing, with its parents. One process at a time may have it open.
   std::string directory;
   /// A commit reaches the medium, not only the system: it survives a power failure, and takes
   /// milliseconds. Else it survives the end of the process alone.

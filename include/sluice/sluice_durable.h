@@ -20,7 +20,7 @@ typedef struct sluice_durable sluice_durable;
 /** Where counters are kept, and how; see sluice::durable_options. */
 typedef struct sluice_durable_options {
   size_t size; /**< sizeof(sluice_durable_options) */
-  /** It is made if it is missing; its parent must exist. */
+  /** It is made if it is missing, with its parents. */
   const char* directory;
   /** 0: no thread commits; else how often one does, 1,000 or more */
   int64_t commit_every_us;

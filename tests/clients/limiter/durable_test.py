@@ -43,7 +43,7 @@ target_link_libraries(kept PRIVATE %s)
 PYTHON = """
 import sys
 from sluice_limiter import Limit, Limiter
-limiter = Limiter("rules:\\n  - name: unused\\n    actor: [user]\\n    limit: 1 per 1m\\n", directory=sys.argv[1])
+limiter = Limiter("rules:\\n  - name: unused\\n    actor: [user]\\n    limit: { quota: 1, window: 1m }\\n", directory=sys.argv[1])
 taken = limiter.limits("c", Limit(2, 0, "fixed_bucket")).take("k")
 limiter.commit()
 print(taken.allowed, taken.remaining)
@@ -245,7 +245,7 @@ class Packages(unittest.TestCase):
                      *self.flags("--cflags", "--libs")])
                 for output in ("taken, 1 left\n", "taken, 0 left\n", "denied, 0 left\n"):
                     self.assertEqual(run([str(program), f"{folder}/kept"], env=self.environment), output)
-                nowhere = subprocess.run([str(program), f"{folder}/no/kept"], env=self.environment, capture_output=True, text=True,
+                nowhere = subprocess.run([str(program), "/proc/kept"], env=self.environment, capture_output=True, text=True,
                                          timeout=SECONDS_MAX, check=False)
                 self.assertEqual((nowhere.returncode, nowhere.stdout.split(":")[0]), (3, "storage"))
                 unnamed = subprocess.run([str(program), folder, "null"], env=self.environment, capture_output=True, text=True,
