@@ -27,8 +27,8 @@ BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 SECONDS_MAX = 60  # of one command, and until a server listens
 STARTS_MAX = 5  # of a server whose port another process has taken
 
-PORT = re.compile(r"\b(8000|8080|8081|8321|8322|8380|8390|9000|6379|6380)\b")
-ASK_PORTS = {"http": 8390, "divvy": 8321, "resp": 6380, "envoy": 8081}  # of `sluice ask` by default
+PORT = re.compile(r"\b(3000|8000|8080|8081|8321|8322|8380|8390|9000|6379|6380)\b")
+ASK_PORTS = {"http": 8390, "divvy": 8321, "droplet": 3000, "resp": 6380, "envoy": 8081}  # of `sluice ask` by default
 FILE = re.compile(r".*`([\w/]+\.\w+)`:")
 
 VARYING = (
