@@ -155,14 +155,19 @@ class Manual:
         elif not line.startswith(("#", "make ")):
             self.serve(line)
 
-    def compare(self, command: str, shown: str) -> None:
-        self.commands += 1
+    def run(self, command: str) -> tuple[int, str, str]:
+        """Its exit status, what it prints with the ports of the page, and its standard error."""
         done = subprocess.run(["bash", "-c", self.exports + self.here(command)], cwd=self.folder, env=self.environment(True),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=SECONDS_MAX, check=False)
-        self.test.assertEqual(settled(self.as_on_the_page(done.stdout)), settled(shown), f"{command}\n{done.stderr}")
+        return done.returncode, self.as_on_the_page(done.stdout), done.stderr
+
+    def compare(self, command: str, shown: str) -> None:
+        self.commands += 1
+        status, printed, told = self.run(command)
+        self.test.assertEqual(settled(printed), settled(shown), f"{command}\n{told}")
         refused = shown.startswith("denied")  # which is an answer, with a status of its own
-        self.test.assertEqual(done.returncode, 1 if refused else 0, f"{command}\n{done.stderr}")
+        self.test.assertEqual(status, 1 if refused else 0, f"{command}\n{told}")
         for path in set(self.folder.glob("*.yaml")) - {self.folder / name for name in self.files}:
             self.files[path.name] = path.read_text(encoding="utf-8")
 
