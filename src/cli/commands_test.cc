@@ -379,7 +379,7 @@ TEST_F(Commands, AskSaysTheDecisionInWords) {
   EXPECT_EQ(out, "allowed: 2 left, all of them again in 59m57s\n");
   EXPECT_EQ(server.lines().front(), "HIT \"ip\"=\"1\" \"path\"=\"/a b\"");
   EXPECT_EQ(command({"ask", "divvy", "--server", at, "ip=1"}), 1);
-  EXPECT_EQ(out, "denied: none left, there are more in 59s\n");
+  EXPECT_EQ(out, "denied: none left, try again in 59s\n");
   EXPECT_EQ(command({"ask", "--json", "divvy", "--server", at}), 1);
   EXPECT_EQ(json::parse(out), json({{"allowed", false}, {"remaining", 0}, {"reset_seconds", -1}}));
   EXPECT_EQ(command({"ask", "divvy", "--server", at, "ip=1"}), 3);

@@ -55,13 +55,13 @@ TEST_F(HttpAsk, TakesByTheRules) {
   EXPECT_EQ(told(with({"take", "--n", "2"}), 1).substr(0, 34),
             "denied: 1 of 5 left, try again in ");
   EXPECT_EQ(told(with({"take", "--n", "6"}), 1),
-            "denied: 1 of 5 left, and it never can be (rule login)\n");
+            "denied: 1 of 5 left, and waiting does not help (rule login)\n");
   EXPECT_EQ(told(with({"put", "--n", "3"}), 0), "4 of 5 left\n");
   EXPECT_EQ(told(with({"peek", "--n", "0"}), 0).substr(0, 21), "allowed: 4 of 5 left,");
   EXPECT_EQ(told(with({"reset"}), 0), "1 counter reset\n");
   EXPECT_EQ(told(with({"reset"}), 0), "0 counters reset\n");
   EXPECT_EQ(told({"take", "closed=x"}, 1),
-            "denied: 0 of 0 left, and it never can be (rule closed)\n");
+            "denied: 0 of 0 left, and waiting does not help (rule closed)\n");
   EXPECT_EQ(told({"take", "open=x"}, 0), "allowed: unlimited (rule open)\n");
   EXPECT_EQ(told({"health"}, 0), "the server is ready\n");
 }

@@ -71,7 +71,7 @@ TEST(Resp, TheManualsSession) {
   const RespServer server;
   std::ifstream manual(source_path("docs/resp.md"));
   ASSERT_TRUE(manual.is_open());
-  bool session = false;
+  bool here = false, session = false;
   size_t asked = 0;
   std::string expected, printed, command;
   const auto compare = [&] {
@@ -84,6 +84,8 @@ TEST(Resp, TheManualsSession) {
     expected.clear();
   };
   for (std::string line; std::getline(manual, line);) {
+    if (line.starts_with("## ")) here = line == "## Try it";
+    if (!here) continue;
     if (line.starts_with("```")) {
       compare();
       session = line == "```console";

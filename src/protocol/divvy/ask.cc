@@ -39,7 +39,7 @@ std::string words_for(const DivvyReply& answer, bool coloured) {
   // The protocol has the same words for both.
   if (seconds < 0)
     return text + ", and waiting does not help: a rule denies for good, or no rule applies\n";
-  return text + (answer.allowed ? ", all of them again " : ", there are more ") + when + "\n";
+  return text + (answer.allowed ? ", all of them again " : ", try again ") + when + "\n";
 }
 
 }  // namespace

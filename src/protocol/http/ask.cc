@@ -161,7 +161,7 @@ std::string words_of(const Json& answer, bool coloured) {
   if (answer.contains("remaining")) words += (decides ? ": " : "") + balance_text(answer);
   if (decides && !allowed && answer.contains("retry_after"))
     words += answer["retry_after"].is_null()
-                 ? ", and it never can be"
+                 ? ", and waiting does not help"
                  : ", try again in " + seconds_text(answer["retry_after"]);
   if (allowed && answer.contains("reset_after") && answer["reset_after"].is_number() &&
       answer["reset_after"] != 0)

@@ -73,11 +73,11 @@ std::string level_words(int64_t remaining, int64_t limit, std::optional<base::Du
                      : ", all of them again within " + base::format_duration(*reset));
 }
 
-// "0 of 5 left, there are enough in 15s"
+// "0 of 5 left, try again in 15s"
 std::string refusal_words(int64_t remaining, int64_t limit, base::Duration retry) {
   return std::to_string(remaining) + " of " + std::to_string(limit) + " left, " +
          (retry == base::never ? "and waiting does not help"
-                               : "there are enough in " + base::format_duration(retry));
+                               : "try again in " + base::format_duration(retry));
 }
 
 std::string decision_words(const AskedDecision& d) {

@@ -182,7 +182,7 @@ TEST_F(RespAsk, SaysDecisionsInWords) {
   EXPECT_EQ(ask("*5\r\n:1\r\n:10\r\n:9\r\n:0\r\n:-1\r\n", {"take"}),
             (Said{0, "allowed: 9 of 10 left, more only when they are put back\n"}));
   EXPECT_EQ(ask("*5\r\n:0\r\n:10\r\n:2\r\n:3000\r\n:9000\r\n", {"take"}),
-            (Said{1, "denied: 2 of 10 left, there are enough in 3s\n"}));
+            (Said{1, "denied: 2 of 10 left, try again in 3s\n"}));
   EXPECT_EQ(ask("*5\r\n:0\r\n:10\r\n:2\r\n:-1\r\n:9000\r\n", {"peek"}),
             (Said{1, "denied: 2 of 10 left, and waiting does not help\n"}));
   EXPECT_EQ(ask("*5\r\n:1\r\n:9007199254740991\r\n:9007199254740991\r\n:0\r\n:0\r\n", {"take"}),
@@ -199,14 +199,14 @@ TEST_F(RespAsk, SaysThoseOfTheThreeOtherProgramsAlike) {
       (Said{0, "allowed: 4 of 5 left, all of them again within 6s\n"}));
   EXPECT_TRUE(asked_.starts_with("*6\r\n$11\r\nCL.THROTTLE\r\n$7\r\nuser:17\r\n")) << asked_;
   EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:0\r\n:6\r\n:30\r\n", {"gcra"}),
-            (Said{1, "denied: 0 of 5 left, there are enough in 6s\n"}));
+            (Said{1, "denied: 0 of 5 left, try again in 6s\n"}));
   EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:0\r\n:-1\r\n:30\r\n", {"CL.THROTTLE"}),
             (Said{1, "denied: 0 of 5 left, and waiting does not help\n"}));
   // The flag means the opposite, and the last two are the other way round.
   EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:4\r\n:180\r\n:0\r\n", {"throttle"}),
             (Said{0, "allowed: 4 of 5 left\n"}));
   EXPECT_EQ(ask("*5\r\n:0\r\n:5\r\n:0\r\n:180\r\n:6\r\n", {"throttle"}),
-            (Said{1, "denied: 0 of 5 left, there are enough in 6s\n"}));
+            (Said{1, "denied: 0 of 5 left, try again in 6s\n"}));
 }
 
 TEST_F(RespAsk, SaysTheOtherAnswersInWords) {
@@ -231,7 +231,7 @@ TEST_F(RespAsk, ExplainsEachLimit) {
             (Said{0,
                   "denied by the rule login\n"
                   "  token_bucket of ip:7: 4 of 10 left, all of them again within 30s\n"
-                  "  fixed_window of ip:7: denied, 0 of 50 left, there are enough in 2s\n"}));
+                  "  fixed_window of ip:7: denied, 0 of 50 left, try again in 2s\n"}));
   const json told = ask_json(explanation, {"explain"}, 0);
   EXPECT_EQ(told["allowed"], false);
   EXPECT_EQ(told["rule"], "login");

@@ -8,6 +8,7 @@ What a page must look like:
   - any other indented block has commands, one a line: `make` and comments are not run, `export` holds for what follows,
     everything else is a server that stays until the end of the page and listens on the new ports of its line and files;
   - ```mermaid blocks are pictures;
+  - a `X.yaml` that a command writes is a file of the page as well;
   - in ```console blocks lines that begin with "$ " are commands, the others what they print; a `\\` at the end continues one.
 """
 
@@ -27,8 +28,8 @@ BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 SECONDS_MAX = 60  # of one command, and until a server listens
 STARTS_MAX = 5  # of a server whose port another process has taken
 
-PORT = re.compile(r"\b(8000|8080|8081|8321|8322|8380|8390|9000|6379|6380)\b")
-ASK_PORTS = {"http": 8390, "divvy": 8321, "resp": 6380, "envoy": 8081}  # of `sluice ask` by default
+PORT = re.compile(r"\b(3000|8000|8080|8081|8321|8322|8380|8390|9000|9231|6379|6380)\b")
+ASK_PORTS = {"http": 8390, "divvy": 8321, "droplet": 3000, "resp": 6380, "envoy": 8081}  # of `sluice ask` by default
 FILE = re.compile(r".*`([\w/]+\.\w+)`:")
 
 VARYING = (
@@ -36,6 +37,8 @@ VARYING = (
     (r"(within|resets in|again in|more in|them in|of the last) [\dhmsdu]+", r"\1 (time)"),
     (r"\bo-[0-9a-f]{16}\b", "o-(id)"),
     (r"\bhash [0-9a-f]{16}\b", "hash (hash)"),
+    (r"(?m)^(up +)[\dhmsdu]+$", r"\1(time)"),
+    (r"(?m)^(OK (?:true|false) -?\d+) \d+$", r"\1 (time)"),
     (r"[\d-]{10}T[\d:.]+Z", "(moment)"),
     (r"(?im)^date: .*", "date: (moment)"),
 )
@@ -152,14 +155,21 @@ class Manual:
         elif not line.startswith(("#", "make ")):
             self.serve(line)
 
-    def compare(self, command: str, shown: str) -> None:
-        self.commands += 1
+    def run(self, command: str) -> tuple[int, str, str]:
+        """Its exit status, what it prints with the ports of the page, and its standard error."""
         done = subprocess.run(["bash", "-c", self.exports + self.here(command)], cwd=self.folder, env=self.environment(True),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=SECONDS_MAX, check=False)
-        self.test.assertEqual(settled(self.as_on_the_page(done.stdout)), settled(shown), f"{command}\n{done.stderr}")
+        return done.returncode, self.as_on_the_page(done.stdout), done.stderr
+
+    def compare(self, command: str, shown: str) -> None:
+        self.commands += 1
+        status, printed, told = self.run(command)
+        self.test.assertEqual(settled(printed), settled(shown), f"{command}\n{told}")
         refused = shown.startswith("denied")  # which is an answer, with a status of its own
-        self.test.assertEqual(done.returncode, 1 if refused else 0, f"{command}\n{done.stderr}")
+        self.test.assertEqual(status, 1 if refused else 0, f"{command}\n{told}")
+        for path in set(self.folder.glob("*.yaml")) - {self.folder / name for name in self.files}:
+            self.files[path.name] = path.read_text(encoding="utf-8")
 
     def follow(self) -> None:
         at = 0
