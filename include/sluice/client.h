@@ -23,10 +23,10 @@
 /// - **Foreign loops.** descriptor() is readable whenever poll(0) has something to do.
 /// - **Names.** Host names are looked up by the system's resolver inside poll(), each time that a
 ///   connection is opened. Give addresses in digits where poll() must not wait for a name server.
-/// - **When the server is away.** A take or a wait that fails since the server is away, silent,
-/// slow
-///   or out of order (see is_unavailable) is answered as client_options::on_unavailable says, or by
-///   client_options::stand_in. Other calls, and takes where neither is set, end with the error.
+/// - **When the server is away.** A take or a wait that fails because the server is away, silent,
+///   slow, or breaks its protocol (see is_unavailable) is answered as
+///   client_options::on_unavailable says, or by client_options::stand_in. Other calls, and takes
+///   where neither is set, end with the error.
 /// - **Bounds.** client_options::pending_max calls are under way at a time; the next one fails with
 ///   client_errc::backlog. Of the requests that a connection's socket has not taken, 1 MiB and one
 ///   request are written ahead; the others wait, and are not sent once their calls have ended. A
