@@ -23,12 +23,14 @@
 /// - **Foreign loops.** descriptor() is readable whenever poll(0) has something to do.
 /// - **Names.** Host names are looked up by the system's resolver inside poll(), each time that a
 ///   connection is opened. Give addresses in digits where poll() must not wait for a name server.
-/// - **When the server is away.** A take or a wait that fails since the server is away, silent,
-/// slow
-///   or out of order (see is_unavailable) is answered as client_options::on_unavailable says, or by
-///   client_options::stand_in. Other calls, and takes where neither is set, end with the error.
+/// - **When the server is away.** A take or a wait that fails because the server is away, silent,
+///   slow, or breaks its protocol (see is_unavailable) is answered as
+///   client_options::on_unavailable says, or by client_options::stand_in. Other calls, and takes
+///   where neither is set, end with the error.
 /// - **Bounds.** client_options::pending_max calls are under way at a time; the next one fails with
-///   client_errc::backlog. A reply has at most 16 MiB.
+///   client_errc::backlog. Of the requests that a connection's socket has not taken, 1 MiB and one
+///   request are written ahead; the others wait, and are not sent once their calls have ended. A
+///   reply has at most 16 MiB.
 /// - **Errors.** Values. Constructors throw std::invalid_argument where an address cannot be read,
 ///   std::system_error where the system has no descriptor left, and std::runtime_error where
 ///   shards are asked for and OpenSSL has no MD5. Allocation may throw std::bad_alloc from any
@@ -255,7 +257,8 @@ struct client_options {
   client_policy on_unavailable = client_policy::error;  ///< where the server is away
   std::shared_ptr<client_stand_in> stand_in{};          ///< goes before on_unavailable
   /// A connection that answers in order is given up when its oldest request has timed out and
-  /// nothing has arrived for so long. 0: never.
+  /// nothing has arrived for so long; any connection, when the oldest request that waits for its
+  /// socket has timed out and the socket has taken nothing for so long. 0: never.
   std::chrono::microseconds stalled_after = std::chrono::seconds(10);
   /// The client polls on a thread of its own, on which handlers run.
   bool own_thread = false;

@@ -131,6 +131,7 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
                        for_wait ? client_errc::backlog : client_errc::unavailable,
                        for_wait ? "too many waits are under way" : "no server is connected", now);
   const uint32_t index = calls_.add();
+  const bool is_sent = may_send(*links_[link]);
   std::string problem;
   if (!encode(request, link, index, problem)) {
     calls_.remove(index);
@@ -142,13 +143,13 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
   call.expected = {request.verb, request.each, static_cast<uint32_t>(request.several.size())};
   call.no_answer = request.no_answer;
   call.begun = now;
-  call.state = links_[link]->phase == Link::Phase::ready ? Call::State::sent : Call::State::queued;
+  call.state = is_sent ? Call::State::sent : Call::State::queued;
   if (options_.stand_in != nullptr && is_decision(request.verb))
     call.request = std::make_unique<OwnedRequest>(request);
   append_call(link, index);
   const client_call_id id = calls_.id_of(index);
   if (call.state == Call::State::queued) {
-    links_[link]->queue.push_back({index, links_[link]->queued.size()});
+    links_[link]->queue.push(index);
     demand(link, now);
   } else {
     want_write(link);
@@ -161,10 +162,15 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
   return id;
 }
 
+bool Core::may_send(const Link& link) const {
+  return link.phase == Link::Phase::ready && link.queue.empty() &&
+         link.unwritten() < dialect_.output_bytes_max;
+}
+
 bool Core::encode(const client_request& request, uint32_t link, uint32_t index,
                   std::string& problem) {
   Link& one = *links_[link];
-  base::Buffer& to = one.phase == Link::Phase::ready ? one.out : one.queued;
+  base::Buffer& to = may_send(one) ? one.out : one.queue.bytes();
   EncodeContext context{hosts_[one.host], calls_.id_of(index), entropy(), words_, text_};
   return dialect_.encode(request, context, to, problem);
 }
@@ -284,7 +290,6 @@ void Core::end_calls(uint32_t link, client_errc error, const std::string& text) 
       remove_call(index);
   }
   one.queue.clear();
-  one.queued = {};
 }
 
 void Core::close(base::Time now) {

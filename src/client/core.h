@@ -8,7 +8,8 @@
 //   waiting     a try is due at `next_try`
 //   connecting  the socket connects
 //   opening     connected; the codec's handshake is under way
-//   ready       requests are written as they come
+//   ready       requests are written as they come; those that would exceed the bound of the output
+//               wait until the socket has taken half of it
 //   dead        given up for ever
 //
 //   idle -> connecting or waiting -> connecting -> opening -> ready;
@@ -31,6 +32,7 @@
 #include "client/call_table.h"
 #include "client/dialect.h"
 #include "client/owned_request.h"
+#include "client/request_queue.h"
 
 namespace sluice::calls {
 
@@ -54,26 +56,30 @@ class Inbox {
 // More than twenty members: the connection, its calls, and its tries, which end together.
 struct Link {
   enum class Phase : uint8_t { idle, waiting, connecting, opening, ready, dead };
-  struct Queued {
-    uint32_t call;
-    size_t bytes_end;  // in `queued`
-  };
   uint32_t host = 0;
   bool is_for_waits = false;  // each carries one wait at a time
   Phase phase = Phase::idle;
   std::unique_ptr<Codec> codec;
   base::Buffer out;
-  size_t written = 0;  // of `out`
+  size_t written = 0;      // of `out`
+  size_t codec_bytes = 0;  // of `out`, at most: the codec's answers to the server, as pongs
   bool has_write_action = false;
   Inbox in;
   uint32_t first = no_index, last = no_index;  // its calls, oldest first
   size_t calls = 0;
-  base::Buffer queued;  // requests of calls that wait for `ready`
-  std::vector<Queued> queue;
+  // Requests of calls that wait for `ready`, or for the socket to take what is in `out`. They are
+  // behind all calls that were sent.
+  RequestQueue queue;
   // Tries.
   unsigned tries = 0;
   base::Duration wait{}, wait_before{};
-  base::Time next_try{}, ended{INT64_MIN / 2}, phase_since{}, last_read{};
+  base::Time next_try{}, ended{INT64_MIN / 2}, phase_since{}, last_read{}, last_written{};
+
+  size_t unwritten() const { return out.size() - written; }
+  // Whether its oldest call was sent.
+  bool has_sent() const {
+    return first != no_index && (queue.empty() || first != queue.front_call());
+  }
 };
 
 class Core {
@@ -117,7 +123,9 @@ class Core {
   void on_read(uint32_t link, size_t bytes, base::Time now);
   // What a write action is about, and whenever the socket has become writable.
   std::string_view output(uint32_t link);
-  void on_written(uint32_t link, size_t bytes);
+  void on_written(uint32_t link, size_t bytes, base::Time now);
+  // What is in memory of it, with what was written and not yet dropped.
+  size_t output_bytes(uint32_t link) const { return links_[link]->out.size(); }
 
   const Target& target(uint32_t link) const { return hosts_[links_[link]->host]; }
   Link::Phase phase(uint32_t link) const { return links_[link]->phase; }
@@ -138,6 +146,7 @@ class Core {
   client_call_id submit_to(size_t host_first, size_t host_end, const client_request& request,
                            client_handler&& handler, const client_call_options& options,
                            base::Time now);
+  bool may_send(const Link& link) const;
   bool encode(const client_request& request, uint32_t link, uint32_t index, std::string& problem);
   client_call_id end_at_once(const client_request& request, client_handler&& handler,
                              client_errc error, std::string text, base::Time now);
@@ -150,6 +159,7 @@ class Core {
   void demand(uint32_t link, base::Time now);
   void begin_try(uint32_t link, base::Time now);
   void open(uint32_t link);
+  void send_queued(uint32_t link);
   void end_link(uint32_t link, client_errc error, const std::string& text, base::Time now);
   void plan_next_try(uint32_t link, base::Time now);
   void append_call(uint32_t link, uint32_t index);
@@ -158,6 +168,7 @@ class Core {
   void end_calls(uint32_t link, client_errc error, const std::string& text);
   void give_up_call(uint32_t index, client_errc error, const char* text, base::Time now);
   void want_write(uint32_t link);
+  base::Time stall_time(const Link& link) const;
   void check_stall(uint32_t link, base::Time now);
   void report(client_connection_report::event what, uint32_t link, std::string text);
   uint32_t entropy();

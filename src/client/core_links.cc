@@ -15,7 +15,7 @@ class Core::LinkReplies final : public Replies {
   const Expected* oldest() override {
     // Before the connection is ready nothing was asked.
     const Link& link = *core_.links_[link_];
-    if (link.phase != Link::Phase::ready || link.first == no_index) return nullptr;
+    if (link.phase != Link::Phase::ready || !link.has_sent()) return nullptr;
     return &core_.calls_[link.first].expected;
   }
   void answer_oldest(client_result&& result) override {
@@ -138,29 +138,32 @@ void Core::on_connected(uint32_t link, base::Time now) {
   if (one.codec->is_open()) open(link);
 }
 
-// Requests that waited leave, except for those that have ended.
 void Core::open(uint32_t link) {
   Link& one = *links_[link];
   one.phase = Link::Phase::ready;
   one.tries = 0;
   one.wait = one.wait_before = {};
   report(client_connection_report::event::connected, link, "");
-  size_t begin = 0;
-  for (const Link::Queued& queued : one.queue) {
-    Call& call = calls_[queued.call];
-    const std::string_view bytes = one.queued.view().substr(begin, queued.bytes_end - begin);
-    begin = queued.bytes_end;
-    if (!call.is_under_way()) {
-      remove_call(queued.call);
-      continue;
+  one.last_written = now_;
+  send_queued(link);
+}
+
+// Requests that waited leave as far as the bound allows, except for those that have ended.
+void Core::send_queued(uint32_t link) {
+  Link& one = *links_[link];
+  while (!one.queue.empty() && one.unwritten() < dialect_.output_bytes_max) {
+    const RequestQueue::Request request = one.queue.front();
+    Call& call = calls_[request.call];
+    if (call.is_under_way()) {
+      one.out.append(request.bytes);
+      call.state = Call::State::sent;
+      if (call.no_answer) end_call(request.call, {}, false);
+    } else {
+      remove_call(request.call);
     }
-    one.out.append(bytes);
-    call.state = Call::State::sent;
-    if (call.no_answer) end_call(queued.call, {}, false);
+    one.queue.pop();
   }
-  one.queue.clear();
-  one.queued = {};
-  if (!one.out.empty()) want_write(link);
+  if (one.unwritten() > 0) want_write(link);
 }
 
 void Core::on_failed(uint32_t link, const std::string& text, base::Time now) {
@@ -182,6 +185,9 @@ void Core::on_read(uint32_t link, size_t bytes, base::Time now) {
     if (one.out.size() != out_before) want_write(link);
     if (read.problem.empty() && one.in.view().size() > reply_bytes_max)
       read = {0, client_errc::bad_reply, "the reply is too long"};
+    one.codec_bytes += one.out.size() - out_before;
+    if (read.problem.empty() && one.codec_bytes > dialect_.output_bytes_max)
+      read = {0, client_errc::disconnected, "the server does not read what it asks for"};
     if (!read.problem.empty()) {
       end_link(link, read.error, read.problem, now);
       return;
@@ -205,7 +211,7 @@ void Core::end_link(uint32_t link, client_errc error, const std::string& text, b
            link, text);
   one.codec.reset();
   one.out.clear();
-  one.written = 0;
+  one.written = one.codec_bytes = 0;
   one.in.clear();
   const bool keeps_queue = !was_ready && dialect_.away.keep_on_failed_attempt && !one.is_for_waits;
   if (!keeps_queue) {
@@ -263,15 +269,27 @@ std::string_view Core::output(uint32_t link) {
   return one.out.view().substr(one.written);
 }
 
-void Core::on_written(uint32_t link, size_t bytes) {
+void Core::on_written(uint32_t link, size_t bytes, base::Time now) {
+  now_ = now;
   Link& one = *links_[link];
   one.written += bytes;
-  if (one.written < one.out.size()) return;
-  one.written = 0;
-  if (one.out.size() > Inbox::kept_bytes)
-    one.out = {};
-  else
-    one.out.clear();
+  if (bytes > 0) one.last_written = now;
+  one.codec_bytes -= std::min(one.codec_bytes, bytes);
+  if (one.unwritten() == 0) {
+    one.written = 0;
+    if (one.out.size() > Inbox::kept_bytes)
+      one.out = {};
+    else
+      one.out.clear();
+  } else if (one.written >= dialect_.output_bytes_max) {
+    base::Buffer rest;
+    rest.append(one.out.view().substr(one.written));
+    one.out = std::move(rest);
+    one.written = 0;
+  }
+  if (one.phase == Link::Phase::ready && !one.queue.empty() &&
+      one.unwritten() <= dialect_.output_bytes_max / 2)
+    send_queued(link);
 }
 
 void Core::want_write(uint32_t link) {
@@ -311,23 +329,30 @@ void Core::tick(base::Time now) {
   }
 }
 
-namespace {
-
-// When a link whose oldest call has ended without a reply is given up; no_time: not now.
-base::Time stall_time(const Link& link, const Call* oldest, base::Duration after) {
-  if (after.us <= 0 || link.phase != Link::Phase::ready || oldest == nullptr ||
-      oldest->state != Call::State::ended)
-    return no_time;
-  return {std::max(link.last_read.us, oldest->begun.us) + after.us};
+// When a link is given up whose oldest call has ended without a reply, or whose oldest request that
+// waits for the socket has ended; no_time: not now.
+base::Time Core::stall_time(const Link& link) const {
+  const int64_t after = options_.stalled_after.count();
+  if (after <= 0 || link.phase != Link::Phase::ready) return no_time;
+  int64_t time = no_time.us;
+  if (link.has_sent() && calls_[link.first].state == Call::State::ended)
+    time = std::max(link.last_read.us, calls_[link.first].begun.us) + after;
+  if (!link.queue.empty()) {
+    const Call& waits = calls_[link.queue.front_call()];
+    if (waits.state == Call::State::ended)
+      time = std::min(time, std::max(link.last_written.us, waits.begun.us) + after);
+  }
+  return {time};
 }
-
-}  // namespace
 
 void Core::check_stall(uint32_t link, base::Time now) {
   const Link& one = *links_[link];
-  const Call* oldest = one.first == no_index ? nullptr : &calls_[one.first];
-  if (stall_time(one, oldest, {options_.stalled_after.count()}) <= now)
-    end_link(link, client_errc::disconnected, "the server has stopped answering", now);
+  if (stall_time(one) <= now)
+    end_link(link, client_errc::disconnected,
+             one.has_sent() && calls_[one.first].state == Call::State::ended
+                 ? "the server has stopped answering"
+                 : "the server has stopped reading",
+             now);
 }
 
 base::Time Core::next_time() const {
@@ -339,8 +364,7 @@ base::Time Core::next_time() const {
     else if (link->phase == Link::Phase::connecting || link->phase == Link::Phase::opening)
       its = {link->phase_since.us + attempt_max.us};
     else
-      its = stall_time(*link, link->first == no_index ? nullptr : &calls_[link->first],
-                       {options_.stalled_after.count()});
+      its = stall_time(*link);
     first = std::min(first, its);
   }
   return first;

@@ -77,6 +77,15 @@ Dialect line_dialect(bool in_order) {
 
 const Dialect ordered = line_dialect(true), by_id = line_dialect(false);
 
+// Of so small a bound that requests wait for their socket.
+Dialect narrow_dialect(bool in_order) {
+  Dialect dialect = line_dialect(in_order);
+  dialect.output_bytes_max = 30;
+  return dialect;
+}
+
+const Dialect narrow_ordered = narrow_dialect(true), narrow_by_id = narrow_dialect(false);
+
 client_request asks(std::string_view key) {
   client_request request;
   request.subject.key = key;
@@ -312,11 +321,108 @@ TEST(ClientCore, ClosingEndsEveryCallOnce) {
   }
 }
 
+// ---- A socket that does not take all ----
+
+constexpr size_t mebibyte = 1 << 20;
+
+client_options many_calls(size_t pending_max) {
+  client_options options;
+  options.pending_max = pending_max;
+  return options;
+}
+
+TEST(ClientCore, WhatTheSocketDoesNotTakeWaitsInTheQueue) {
+  constexpr int calls = 30'000;
+  ClientWorld world(ordered, 1, many_calls(calls));
+  const std::string key(100, 'k');
+  world.submit(asks("first"), "0", {.timeout = 1h});
+  world.accept(0);
+  world.socket_room = 0;
+  for (int i = 1; i < calls; ++i) world.submit(asks(key), std::to_string(i), {.timeout = 1h});
+  EXPECT_EQ(world.core.pending(), size_t{calls});
+  EXPECT_LE(world.core.output_bytes(0), mebibyte + 200);
+  // It takes much, but never all.
+  for (int i = 0; i < 200; ++i) {
+    world.drain(0, 10'007);
+    ASSERT_LE(world.core.output_bytes(0), 2 * mebibyte + 200);
+  }
+  world.drain(0, SIZE_MAX);
+  const auto lines = lines_of(world.take_sent(0));
+  ASSERT_EQ(lines.size(), size_t{calls});
+  std::string answers;
+  for (int i = 0; i < calls; ++i) answers += "1 " + std::to_string(i) + "\n";
+  world.receive(0, answers);
+  for (int i = 0; i < calls; ++i) ASSERT_EQ(world.results[std::to_string(i)].remaining, i);
+  EXPECT_EQ(world.core.pending(), 0u);
+}
+
+// Without a reply to wait for, only the socket holds such a call up.
+TEST(ClientCore, CallsWithoutAnAnswerWaitForTheSocketAndFailPastTheBound) {
+  ClientWorld world(by_id, 1, many_calls(100));
+  world.submit(asks("first"), "first");
+  world.accept(0);
+  world.socket_room = 0;
+  const std::string key(10'000, 'k');
+  client_request silent = asks(key);
+  silent.no_answer = true;
+  for (int i = 0; i < 300; ++i) world.submit(silent, "silent");
+  EXPECT_EQ(world.core.pending(), 100u);
+  EXPECT_LE(world.core.output_bytes(0), mebibyte + 11'000);
+  EXPECT_EQ(world.results["silent"].error, client_errc::backlog);
+  world.drain(0, SIZE_MAX);
+  EXPECT_EQ(world.core.pending(), 1u);
+  EXPECT_EQ(world.ended["silent"], 300);
+}
+
+TEST(ClientCore, WhatTimesOutBehindTheSocketIsNotSentAndAnUnaskedReplyIsNotItsOwn) {
+  Dialect narrow = line_dialect(true);
+  narrow.output_bytes_max = 10;
+  ClientWorld world(narrow);
+  world.submit(asks("a"), "a");
+  world.accept(0);
+  world.socket_room = 0;
+  world.submit(asks("longer than the bound"), "sent", {.timeout = 1h});
+  world.submit(asks("late"), "late", {.timeout = 100ms});
+  world.submit(asks("b"), "b");
+  world.advance(base::milliseconds(100));
+  EXPECT_EQ(world.results["late"].error, client_errc::timeout);
+  world.receive(0, "1 1\n2 2\n");
+  EXPECT_EQ(world.results["sent"].remaining, 2);
+  world.drain(0, SIZE_MAX);
+  const auto lines = lines_of(world.take_sent(0));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[2].first, "b");
+  world.receive(0, "1 3\n");
+  EXPECT_EQ(world.results["b"].remaining, 3);
+  world.socket_room = 0;
+  world.submit(asks("longer than the bound"), "c");
+  world.submit(asks("d"), "d");
+  world.receive(0, "1 1\n1 1\n");  // the second answers nothing that was sent
+  EXPECT_EQ(world.results["d"].error, client_errc::bad_reply);
+  EXPECT_EQ(world.closed[0], 1);
+}
+
+TEST(ClientCore, AServerThatHasStoppedReadingIsLeft) {
+  ClientWorld world(narrow_by_id);
+  world.submit(asks("a"), "a");
+  world.accept(0);
+  world.socket_room = 0;
+  for (int i = 0; i < 20; ++i) world.submit(asks("0123456789"), "stuck");
+  world.advance(base::milliseconds(9'000));
+  world.drain(0, 5);  // it still reads a little
+  world.advance(base::milliseconds(9'999));
+  EXPECT_EQ(world.closed.count(0), 0u);
+  world.advance(base::milliseconds(1));
+  EXPECT_EQ(world.closed[0], 1);
+  EXPECT_EQ(world.core.pending(), 0u);
+}
+
 // ---- Random sequences against a model of the server ----
 
 // What a server has got and not answered. It answers a request by the number that is its key.
 struct Peer {
   std::deque<std::pair<std::string, uint64_t>> requests;
+  std::string part;  // of one that has not come whole
 };
 
 class RandomRun {
@@ -355,9 +461,17 @@ class RandomRun {
 
   void collect() {
     for (uint32_t link = 0; link < 4; ++link) {
-      if (world_.core.phase(link) != Link::Phase::ready) peers_[link].requests.clear();
-      for (const auto& line : lines_of(world_.take_sent(link)))
+      if (world_.core.phase(link) != Link::Phase::ready) {
+        peers_[link] = {};
+        world_.take_sent(link);
+        continue;
+      }
+      std::string& part = peers_[link].part;
+      part += world_.take_sent(link);
+      const size_t whole = part.rfind('\n') + 1;  // npos + 1 is 0
+      for (const auto& line : lines_of(std::string_view(part).substr(0, whole)))
         peers_[link].requests.push_back(line);
+      part.erase(0, whole);
     }
   }
 
@@ -376,7 +490,7 @@ class RandomRun {
 
   void act() {
     const uint32_t link = dice(4);
-    switch (dice(10)) {
+    switch (dice(12)) {
       case 0:
       case 1:
       case 2: {
@@ -396,6 +510,12 @@ class RandomRun {
         break;
       case 6:
         world_.accept(link);
+        break;
+      case 7:
+        world_.socket_room = dice(3) == 0 ? SIZE_MAX : dice(40);
+        break;
+      case 8:
+        if (world_.core.phase(link) == Link::Phase::ready) world_.drain(link, dice(40));
         break;
       default:
         answer(link);
@@ -420,7 +540,7 @@ class RandomRun {
 
 TEST(ClientCore, EveryCallEndsOnceAndIsNeverGivenAnothersReply) {
   for (uint32_t seed = 0; seed < 300; ++seed)
-    for (const Dialect* dialect : {&ordered, &by_id}) {
+    for (const Dialect* dialect : {&ordered, &by_id, &narrow_ordered, &narrow_by_id}) {
       SCOPED_TRACE(seed);
       RandomRun run(*dialect, seed);
       run.run();

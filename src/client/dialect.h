@@ -112,6 +112,8 @@ struct Dialect {
   base::Duration timeout{};
   bool waits_have_timeout = true;  // else a wait has one only where the caller says so
   size_t pending_max = 1'000'000;
+  // Of a connection: past it, requests wait in the queue until the socket has taken some.
+  size_t output_bytes_max = size_t{1} << 20;
   bool in_order = true;           // replies come in the order of requests
   bool wait_blocks = false;       // a wait holds up what follows on its connection
   bool connects_at_once = false;  // not with the first call

@@ -169,7 +169,7 @@ void Sockets::write(uint32_t link, Core& core, base::Time now) {
       }
     }
   }
-  core.on_written(link, written);
+  core.on_written(link, written, now);
   if (blocked != sockets_[link].awaits_writable) watch(link, false, blocked);
 }
 

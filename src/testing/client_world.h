@@ -75,6 +75,12 @@ class ClientWorld {
     core.on_read(link, bytes.size(), now);
     settle();
   }
+  // The socket of a link has become writable, and takes so many bytes more.
+  void drain(uint32_t link, size_t bytes) {
+    socket_room = bytes;
+    write(link);
+    settle();
+  }
   // Goes through all that is due until then. Tries fail at once where `refuses`.
   void advance(base::Duration length) {
     const base::Time end{now.us + length.us};
@@ -103,6 +109,7 @@ class ClientWorld {
   base::Time now = begun;
   Core core;
   bool refuses = false;
+  size_t socket_room = SIZE_MAX;  // bytes that sockets take yet
   std::vector<Try> tries;
   std::map<uint32_t, std::string> sent;  // by link, since it connected
   std::map<uint32_t, int> closed;
@@ -110,6 +117,12 @@ class ClientWorld {
   std::map<std::string, client_result> results;
 
  private:
+  void write(uint32_t link) {
+    const std::string_view bytes = core.output(link).substr(0, socket_room);
+    if (socket_room != SIZE_MAX) socket_room -= bytes.size();
+    sent[link] += bytes;
+    core.on_written(link, bytes.size(), now);
+  }
   void act(const Core::Action& action) {
     switch (action.kind) {
       case Core::Action::Kind::connect:
@@ -122,9 +135,7 @@ class ClientWorld {
         sent[action.link].clear();
         break;
       case Core::Action::Kind::write: {
-        const std::string_view bytes = core.output(action.link);
-        sent[action.link] += bytes;
-        core.on_written(action.link, bytes.size());
+        write(action.link);
       }
     }
   }

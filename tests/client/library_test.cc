@@ -102,6 +102,46 @@ TEST(ClientLibrary, AnUnaskedAnswerEndsTheConnection) {
   while (lost == 0) one.poll(100ms);
 }
 
+// Requests that expect no answer have a bound as well, if the server does not read them.
+TEST(ClientLibrary, WhatAServerDoesNotReadWaitsAndFailsPastTheBound) {
+  std::promise<void> go;
+  std::atomic<size_t> read = 0;
+  const Peer peer([&](int fd, int) {
+    go.get_future().wait();
+    char bytes[64 << 10];
+    for (ssize_t n = 0; (n = ::recv(fd, bytes, sizeof bytes, 0)) > 0;)
+      read += static_cast<size_t>(n);
+  });
+  client_options options;
+  options.pending_max = 100;
+  options.timeout = 600s;
+  client one(peer.address("limitd"), options);
+  const std::string key(10'000, 'k');
+  client_request put;
+  put.verb = client_verb::put;
+  put.subject.type = "ip";
+  put.subject.key = key;
+  put.no_answer = true;
+  size_t sent = 0, backlog = 0, other = 0;
+  const auto count = [&](client_result&& result) {
+    if (result.error == client_errc::none)
+      ++sent;
+    else
+      ++(result.error == client_errc::backlog ? backlog : other);
+  };
+  // More than sockets keep.
+  for (int i = 0; i < 10'000 && backlog == 0; ++i) {
+    one.submit(put, count);
+    one.poll(0ms);
+  }
+  EXPECT_EQ(backlog, 1u);
+  EXPECT_EQ(one.pending(), 100u);
+  go.set_value();
+  while (one.pending() > 0) one.poll(100ms);
+  EXPECT_EQ(other, 0u);
+  while (read < sent * key.size()) std::this_thread::yield();
+}
+
 TEST(ClientLibrary, GarbageIsABadReply) {
   const Peer peer([](int fd, int) {
     char c = 0;

@@ -79,6 +79,20 @@ TEST(DropletClientDialect, PingsAreAnswered) {
   EXPECT_EQ(sent[0], '\x8a');
 }
 
+// The pongs to a server that reads none of them have a bound.
+TEST(DropletClientDialect, AServerThatSendsPingsAndReadsNothingIsLeft) {
+  ClientWorld world(client_dialect);
+  open(world);
+  world.socket_room = 0;
+  const std::string ping = "\x89\x7d" + std::string(125, 'p');
+  constexpr int fit = (1 << 20) / 131;  // a pong is masked: 2 + 4 + 125 bytes
+  for (int i = 0; i < fit; ++i) world.receive(0, ping);
+  EXPECT_EQ(world.closed.count(0), 0u);
+  world.receive(0, ping);
+  EXPECT_EQ(world.closed[0], 1);
+  EXPECT_EQ(world.core.output_bytes(0), 0u);
+}
+
 TEST(DropletClientDialect, LimitsMustBeItsPeriods) {
   ClientWorld world(client_dialect);
   client_request request = takes("a");
