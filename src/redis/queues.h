@@ -38,18 +38,20 @@ class Queues {
   // Appends to `called` the arrivals of requests of that completion queue that were called since
   // the last time.
   void take_called(store::CompletionQueue& completions, std::vector<uint64_t>& called);
-  // The completion queue is about to go: it has left all queues.
+  // The completion queue is about to go; its requests have left all queues.
   void forget(store::CompletionQueue& completions);
-  // The most counters that a lookup may have to compare with. For tests.
+  // The largest number of counters that a lookup has to compare with. For tests.
   size_t longest_search();
 
  private:
   struct Queue {
-    base::RunningSums<store::CompletionQueue*, limit::Wide> places;  // by arrival, with their units
+    // one for each waiting request, by arrival, with its units
+    base::RunningSums<store::CompletionQueue*, limit::Wide> places;
   };
   void call_first(Queue& queue);
 
-  // Of a counter's name, which clients choose: with a secret, so that theirs do not meet.
+  // The hash of a counter's name. Clients choose names, so it has a secret: they cannot make names
+  // collide.
   struct NameHash {
     size_t operator()(const std::string& name) const { return hash(0, name); }
     base::Hash hash;
