@@ -292,6 +292,27 @@ ExplainedRequest random_request(Dice& dice) {
   return asked;
 }
 
+// An explanation and the reply of a take right behind it agree.
+void expect_told_as_explained(const ExplainedVerdict& said, const std::vector<ExplainedStep>& steps,
+                              const Told& told) {
+  ASSERT_TRUE(told.told);
+  EXPECT_EQ(said.error, told.error);
+  EXPECT_EQ(said.allowed, told.allowed);
+  EXPECT_EQ(said.matched, told.matched);
+  EXPECT_EQ(said.remaining, told.remaining);
+  if (said.matched) {
+    EXPECT_EQ(said.allowed ? said.reset_after.us : said.retry_after.us, told.more_after.us);
+  }
+  if (told.slots.empty()) return;
+  const auto& decisions = steps.back().decisions;
+  ASSERT_EQ(decisions.size(), told.slots.size());
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    EXPECT_EQ(decisions[i].allowed, told.slots[i].allowed);
+    EXPECT_EQ(decisions[i].remaining, told.slots[i].remaining);
+    EXPECT_EQ(decisions[i].limit.quota, told.slots[i].limit);
+  }
+}
+
 TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
   std::array<size_t, 3> allowed{}, refused{};
   size_t waiting = 0, stopped = 0, overridden = 0;
@@ -322,24 +343,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
       EXPECT_EQ(world.store.stats().counters, counters);
       const ExplainedVerdict repeated = world.explain(asked, again);
       EXPECT_EQ(repeated.remaining, said.remaining);
-      const Told told = world.ask(asked, request::Verb::take);
-      ASSERT_TRUE(told.told);
-      EXPECT_EQ(said.error, told.error);
-      EXPECT_EQ(said.allowed, told.allowed);
-      EXPECT_EQ(said.matched, told.matched);
-      EXPECT_EQ(said.remaining, told.remaining);
-      if (said.matched) {
-        EXPECT_EQ(said.allowed ? said.reset_after.us : said.retry_after.us, told.more_after.us);
-      }
-      if (!told.slots.empty()) {
-        const auto& decisions = steps.back().decisions;
-        ASSERT_EQ(decisions.size(), told.slots.size());
-        for (size_t i = 0; i < decisions.size(); ++i) {
-          EXPECT_EQ(decisions[i].allowed, told.slots[i].allowed);
-          EXPECT_EQ(decisions[i].remaining, told.slots[i].remaining);
-          EXPECT_EQ(decisions[i].limit.quota, told.slots[i].limit);
-        }
-      }
+      expect_told_as_explained(said, steps, world.ask(asked, request::Verb::take));
       ++(said.allowed ? allowed : refused)[place_of(asked.dialect)];
       stopped += steps.size() > 1 ? 1u : 0u;
       overridden += std::any_of(steps.begin(), steps.end(),

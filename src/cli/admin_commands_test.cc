@@ -11,7 +11,7 @@
 namespace sluice::cli {
 namespace {
 
-TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
+TEST_F(AdminCommands, HelpNamesFlagsAnExampleAndTheExitStatus) {
   for (const char* name : {"status", "top", "rules", "counters", "reset", "override", "reload"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     EXPECT_TRUE(said(out, std::string("Usage: sluice ") + name)) << out;
@@ -23,6 +23,10 @@ TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
       EXPECT_TRUE(line.size() <= 100 || line.starts_with("  sluice ")) << line;
     }
   }
+  EXPECT_TRUE(server.requests().empty());
+}
+
+TEST_F(AdminCommands, WrongArgumentsAreRefusedAndNothingIsSent) {
   const Words wrong[] = {{"status", "word"},
                          {"status", "--over", "2m"},
                          {"status", "--admin", "::1:80"},

@@ -105,6 +105,78 @@ bool eventually(Condition&& condition) {
   return true;
 }
 
+// A journal under `folder`, which folds all at once, and what was committed to it.
+struct Committed {
+  explicit Committed(const Folder& folder)
+      : space(spaces.intern("fold:", "")),
+        limits_id(spaces.intern_limits(
+            std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}})),
+        journal(options_in(folder), spaces, {1, 1, 256 << 10, most_unfolded, 64 << 10}) {}
+
+  static constexpr size_t most_unfolded = 512 << 10;  // bytes
+  static JournalOptions options_in(const Folder& folder) {
+    JournalOptions options;
+    options.path = folder / "data";
+    options.now = [] { return base::Time{0}; };
+    return options;
+  }
+
+  void start() {
+    std::string problem;
+    ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
+    ASSERT_TRUE(succeeds(journal.read_blocks(), problem)) << problem;
+    journal.start_folding();
+  }
+  void commit(int times) {
+    for (int i = 0; i < times; ++i) commit();
+  }
+  void commit() {
+    ++n;
+    for (int i = 0; i < 200; ++i) {
+      const std::string key = "counter " + std::to_string(dice(20'000));
+      const limit::State cell{1, n};
+      journal.add({space, limits_id, key, {&cell, 1}, INT64_MAX});
+      model[key] = n;
+    }
+    std::string why;
+    EXPECT_TRUE(succeeds(journal.commit(), why)) << why;
+  }
+
+  tests::Dice dice{23};
+  std::map<std::string, int64_t> model;
+  int64_t n = 0;
+  request::Spaces spaces;
+  const request::Space* space;
+  uint32_t limits_id;
+  RocksJournal journal;
+};
+
+// Commits until `thread` stands still outside the C library.
+void stop_while_committing(pid_t thread, Committed& committed) {
+  hold = true;
+  ASSERT_TRUE(eventually([&] {
+    committed.commit(committed.dice(20) + 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(committed.dice(3'000)));
+    const int before = asked;
+    return ::syscall(SYS_tgkill, ::getpid(), thread, SIGUSR2) == 0 &&
+           eventually([&] { return asked != before; }) && held;
+  }));
+}
+
+// Another journal reads from `folder` what `model` holds.
+void expect_on_disk(const Folder& folder, const std::map<std::string, int64_t>& model) {
+  request::Spaces spaces;
+  const auto* const space = spaces.intern("fold:", "");
+  RocksJournal again(Committed::options_in(folder), spaces);
+  std::string problem;
+  ASSERT_TRUE(succeeds(again.open(), problem)) << problem;
+  KeptByKey all;
+  ASSERT_TRUE(read_all(again, all, problem)) << problem;
+  ASSERT_EQ(all.size(), model.size());
+  for (const auto& [key, units] : model)
+    ASSERT_EQ(all.at({space, key}).cells[0].units, units) << key;
+}
+
 TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
 #ifdef SLUICE_SANITIZED
   GTEST_SKIP() << "it would hold locks of the sanitizer's own";
@@ -116,70 +188,26 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
   action.sa_flags = SA_SIGINFO;
   ASSERT_EQ(::sigaction(SIGUSR2, &action, nullptr), 0);
   const Folder folder;
-  tests::Dice dice(23);
   std::map<std::string, int64_t> model;
-  int64_t n = 0;
   {
-    request::Spaces spaces;
-    const auto* const space = spaces.intern("fold:", "");
-    const uint32_t limits_id = spaces.intern_limits(
-        std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
-    JournalOptions options;
-    options.path = folder / "data";
-    options.now = [] { return base::Time{0}; };
-    // All of it is folded at once, and no more than half a MiB may wait for that.
-    RocksJournal journal(std::move(options), spaces, {1, 1, 256 << 10, 512 << 10, 64 << 10});
-    std::string problem;
-    ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
-    ASSERT_TRUE(succeeds(journal.read_blocks(), problem)) << problem;
-    journal.start_folding();
-    const auto commit = [&] {
-      ++n;
-      for (int i = 0; i < 200; ++i) {
-        const std::string key = "counter " + std::to_string(dice(20'000));
-        const limit::State cell{1, n};
-        journal.add({space, limits_id, key, {&cell, 1}, INT64_MAX});
-        model[key] = n;
-      }
-      std::string why;
-      EXPECT_TRUE(succeeds(journal.commit(), why)) << why;
-    };
+    Committed committed(folder);
+    ASSERT_NO_FATAL_FAILURE(committed.start());
     pid_t idle = 0;
     ASSERT_TRUE(eventually([&] { return (idle = thread_named("sluice-fold")) != 0; }));
     for (int round = 0; round < 8 && !testing::Test::HasFailure(); ++round) {
       SCOPED_TRACE(round);
-      hold = true;
-      ASSERT_TRUE(eventually([&] {
-        for (int i = dice(20); i >= 0; --i) commit();
-        std::this_thread::sleep_for(std::chrono::microseconds(dice(3'000)));
-        const int before = asked;
-        return ::syscall(SYS_tgkill, ::getpid(), idle, SIGUSR2) == 0 &&
-               eventually([&] { return asked != before; }) && held;
-      }));
-      // More than may wait.
-      auto done = std::async(std::launch::async, [&] {
-        for (int i = 0; i < 130; ++i) commit();
-      });
+      ASSERT_NO_FATAL_FAILURE(stop_while_committing(idle, committed));
+      // More than `most_unfolded`.
+      auto done = std::async(std::launch::async, [&] { committed.commit(130); });
       EXPECT_EQ(done.wait_for(300s), std::future_status::ready);
       hold = false;
       done.wait();
       ASSERT_TRUE(eventually([] { return !held; }));
     }
-    EXPECT_GT(journal.stats().folds, 8u);
+    EXPECT_GT(committed.journal.stats().folds, 8u);
+    model = std::move(committed.model);
   }
-  request::Spaces spaces;
-  const auto* const space = spaces.intern("fold:", "");
-  JournalOptions options;
-  options.path = folder / "data";
-  options.now = [] { return base::Time{0}; };
-  RocksJournal again(std::move(options), spaces);
-  std::string problem;
-  ASSERT_TRUE(succeeds(again.open(), problem)) << problem;
-  KeptByKey all;
-  ASSERT_TRUE(read_all(again, all, problem)) << problem;
-  ASSERT_EQ(all.size(), model.size());
-  for (const auto& [key, units] : model)
-    ASSERT_EQ(all.at({space, key}).cells[0].units, units) << key;
+  expect_on_disk(folder, model);
 }
 
 // Where merging does not get on, as beside busy processors, folds and with them commits go on: that

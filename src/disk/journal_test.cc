@@ -70,6 +70,17 @@ class JournalTest : public testing::Test {
     return {{{now_us + 5, units}}, one, forget_us};
   }
   void commit(Journal& journal) { ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem; }
+  // `all` of a journal are those of `model`. Counters past their time may be gone.
+  void expect_like(const KeptByKey& model, const KeptByKey& all) const {
+    for (const auto& [key, its] : all) {
+      if (its.forget_us <= now_us) continue;
+      ASSERT_TRUE(model.contains(key)) << key.second;
+      ASSERT_EQ(model.at(key), its) << key.second;
+    }
+    for (const auto& [key, its] : model) {
+      ASSERT_TRUE(its.forget_us <= now_us || all.contains(key)) << key.second;
+    }
+  }
   static void settle(Journal& journal) {
     for (int i = 0; i < 20'000 && journal.stats().unfolded_bytes > 0; ++i) ::usleep(1000);
     ASSERT_EQ(journal.stats().unfolded_bytes, 0u);
@@ -187,8 +198,7 @@ TEST_F(JournalTest, AScanGoesOnWhereItWas) {
   EXPECT_EQ(calls, 143u);
 }
 
-// Adding, committing, folding, time passing, closing, against a map. What is past its time may
-// have gone.
+// Adding, committing, folding, time passing, closing, against a map.
 TEST_F(JournalTest, HoldsWhatAMapWould) {
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     Folder another;
@@ -196,24 +206,12 @@ TEST_F(JournalTest, HoldsWhatAMapWould) {
     tests::Dice dice(seed);
     KeptByKey model, open_block;
     std::unique_ptr<Journal> journal;
-    // By names, as the numbers change.
-    std::vector<std::pair<std::string, Kept>> found;
-    const auto compare = [&](const KeptByKey& all) {
-      for (const auto& [key, its] : all) {
-        if (its.forget_us <= now_us) continue;
-        ASSERT_TRUE(model.contains(key)) << key.second;
-        ASSERT_EQ(model.at(key), its) << key.second;
-      }
-      for (const auto& [key, its] : model) {
-        ASSERT_TRUE(its.forget_us <= now_us || all.contains(key)) << key.second;
-      }
-    };
     for (int step = 0; step < 600; ++step) {
       if (!journal) {
         const Folding sometimes{size_t{1} << dice(14), 50, size_t{1} << dice(16), 1 << 17, 4096};
         journal = open(dice(2) == 0 ? at_once : sometimes);
         ASSERT_TRUE(journal) << problem;
-        ASSERT_NO_FATAL_FAILURE(compare(all_of(*journal)));
+        ASSERT_NO_FATAL_FAILURE(expect_like(model, all_of(*journal)));
         journal->start_folding();
       }
       const int what = dice(100);
@@ -241,7 +239,7 @@ TEST_F(JournalTest, HoldsWhatAMapWould) {
         if (journal->stats().unfolded_bytes == 0) {
           KeptByKey all;
           for (const auto& [key, its] : model) journal->find(*key.first, key.second, collect(all));
-          ASSERT_NO_FATAL_FAILURE(compare(all));
+          ASSERT_NO_FATAL_FAILURE(expect_like(model, all));
         }
       } else {
         journal.reset();

@@ -1,4 +1,4 @@
-// What the durable store does beside the workers: committing, and bringing back what was stored.
+// The threads of the durable store beside the workers: committing, and loading stored counters.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -19,8 +19,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto after_failure = milliseconds(100);  // a commit is tried again
-constexpr int commits_at_stop = 20;                // tries, that far apart
+constexpr auto after_failure = milliseconds(100);  // until a failed commit is tried again
+constexpr int commits_at_stop = 20;                // tries, with `after_failure` between them
 constexpr auto after_no_memory = milliseconds(10'000);
 constexpr int scanning_niceness = 19;
 constexpr size_t scanned_per_step = 64;
@@ -39,7 +39,8 @@ void DurableStore::keep_committing() {
       const bool again = failing_.load();
       const bool committed = commit();
       if (!committed && !stopping) rest(after_failure);
-      // After a failure there is more than an interval's to commit.
+      // After a failure the next commit follows at once, as there is more than an interval's
+      // changes to write.
       if (!stopping && (again || !committed)) continue;
     } else if (!stopping && options_.durability == Durability::always) {
       asleep_.store(true);
@@ -47,14 +48,14 @@ void DurableStore::keep_committing() {
       asleep_.store(false);
       continue;
     } else {
-      committed_since_us_.store(now);  // nothing has changed
+      committed_since_us_.store(now);  // nothing had changed, so all is committed
     }
     if (stopping) break;
     if (options_.durability == Durability::interval)
       rest(std::chrono::ceil<milliseconds>(
           std::max<steady_clock::duration>(interval - (steady_clock::now() - began), {})));
   }
-  // What changed while that was written, and a last chance for what could not be.
+  // Commits changes that were made during the last commit, and tries failed ones a last time.
   for (int tries = 0; changes.last() > turned_ || (failing_.load() && journal_->pending() > 0);) {
     if (commit()) continue;
     if (++tries == commits_at_stop) {
@@ -66,7 +67,7 @@ void DurableStore::keep_committing() {
   }
 }
 
-// False: it failed, and what it holds is kept for the next.
+// Makes one commit. False: it failed, and its changes are kept for the next one.
 bool DurableStore::commit() {
   const int64_t began_us = now_us();
   if (!failing_.load()) {
@@ -89,7 +90,7 @@ bool DurableStore::commit() {
     wake_waiting();
     return true;
   }
-  // What is decided from here on until that is seen is given up at the next try.
+  // Decisions that are made from here until workers see `failing_` are given up at the next try.
   failed_seq_.store(table_->changes().last());
   begin_failing(written.problem());
   wake_waiting();
@@ -104,7 +105,7 @@ void DurableStore::begin_failing(const base::Problem& problem) {
                   : "until it can be written, counters are kept in memory only");
 }
 
-// False: the store stops.
+// Waits for `time`, or until it is woken. False: the store stops.
 bool DurableStore::rest(milliseconds time) {
   std::unique_lock lock(loading_mutex_);
   return !rests_.wait_for(lock, time, [this] { return stopping_; });
@@ -127,7 +128,7 @@ void DurableStore::keep_fetching() {
     }
     const Error error = fetch(wanted);
     if (wanted.ticket == request::no_ticket || wanted.completions == nullptr) continue;
-    // A completion queue that goes is forgotten under this lock.
+    // `detach` removes a completion queue under this lock.
     const std::lock_guard waiting(waiting_mutex_);
     if (!waiting_.contains(wanted.completions)) continue;
     if (error != Error::none) {
@@ -141,7 +142,7 @@ void DurableStore::keep_fetching() {
 
 Error DurableStore::fetch(const Wanted& wanted) {
   for (const auto& [space, key] : wanted.keys) {
-    if (forgotten_) break;  // it is there, or there is none
+    if (forgotten_) break;  // it is in the table, or known not to exist
     store::Restored restored = store::Restored::yes;
     const auto found = journal_->find(*space, key, [&](const request::CounterRecord& record) {
       restored = table_->restore(record, wanted.now);
@@ -154,7 +155,7 @@ Error DurableStore::fetch(const Wanted& wanted) {
   return Error::none;
 }
 
-// Everything, so that from then on nothing has to be fetched.
+// Loads all counters, so that afterwards none has to be fetched.
 void DurableStore::keep_scanning() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), scanning_niceness);
   const auto began = steady_clock::now();

@@ -55,7 +55,7 @@ base::Done DurableStore::start() {
   base::Done done = journal_->read_blocks();
   if (done) done = replay();
   if (!done) return done;
-  // What was stored can be served while the disk is full.
+  // Stored counters can be served even while the disk is full.
   if (const base::Done written = journal_->try_to_write(); !written)
     begin_failing(written.problem());
   journal_->start_folding();
@@ -67,7 +67,7 @@ base::Done DurableStore::start() {
   return {};
 }
 
-// By several threads, as it is what a start waits for.
+// Uses several threads, as the start waits for this.
 base::Done DurableStore::replay() {
   struct Part {
     base::Done read;
@@ -146,7 +146,7 @@ store::Applied DurableStore::apply(const request::Batch& batch, base::Time now,
   return applied;
 }
 
-// Replies wait for the next commit; it is to come at once.
+// Replies wait for the next commit, so it must come at once.
 void DurableStore::changed() {
   if (options_.durability != Durability::always || !asleep_.load()) return;
   if (table_->changes().last() <= durable_seq_.load()) return;
@@ -155,7 +155,7 @@ void DurableStore::changed() {
   called_.notify_one();
 }
 
-// Group by group, as each needs its counters.
+// Settles group by group, as each needs its counters to be loaded.
 store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Time now,
                                            store::CompletionQueue* completions,
                                            const store::Pin& pin, Ticket ticket) {
@@ -167,7 +167,7 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
       bool absent = false;
       table_->each_absent(batch, group, [&](const Charge&) { absent = true; });
       if (absent) {
-        // `local` cannot help: what it would begin with is unknown.
+        // OnError::local cannot be used, as the counters' states are unknown.
         store::fall_back(group, batch, std::exchange(failed, Error::none), now);
         if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
         continue;
@@ -182,7 +182,7 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
   return {.settled = batch.groups.size()};
 }
 
-// Has the group's counters fetched that are not there. False: all are.
+// Has the group's missing counters fetched. False: none is missing.
 bool DurableStore::want(const request::Batch& batch, const Group& group, base::Time now,
                         store::CompletionQueue* completions, Ticket ticket) {
   Wanted wanted{.completions = completions, .ticket = ticket, .now = now, .keys = {}};
@@ -193,7 +193,7 @@ bool DurableStore::want(const request::Batch& batch, const Group& group, base::T
   if (completions != nullptr) know(*completions);
   {
     const std::lock_guard lock(loading_mutex_);
-    // Who is not named asks again, so these may be skipped.
+    // Without a ticket the caller asks again by itself, so such fetches may be skipped.
     if (ticket != request::no_ticket || wanted_.size() < base::bounds::unnamed_fetches_max)
       wanted_.push_back(std::move(wanted));
   }
@@ -223,14 +223,14 @@ void DurableStore::abandon(store::CompletionQueue& completions, Ticket ticket) {
   if (fetching_ == std::pair(&completions, ticket)) fetching_ = {};
 }
 
-// The disk cannot be written, and every rule has said what it wants then.
+// Used while the disk cannot be written: each rule says what is answered then.
 store::Applied DurableStore::apply_failing(const request::Batch& batch, base::Time now,
                                            store::CompletionQueue* completions,
                                            const store::Pin& pin) {
   if (options_.durability != Durability::always) return table_->apply(batch, now, completions, pin);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
-    // One that is parked and asked again has its place in the table.
+    // A group that is parked and asked again has its place in the table already.
     if (group.on_error == OnError::local || group.arrival != 0 || needs_no_disk(batch, group)) {
       table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, completions,
                     pin);
@@ -252,7 +252,8 @@ bool DurableStore::needs_no_disk(const request::Batch& batch, const Group& group
 
 uint64_t DurableStore::commit_seq(bool needs_commit) const {
   if (options_.durability != Durability::always && !is_behind()) return 0;
-  // What needs a commit was decided before it failed; in an interval nothing is.
+  // With durability `always`, a reply that needs its commit was decided before the failure; with
+  // `interval` none needs it.
   if (failing_.load(std::memory_order_relaxed) &&
       (!needs_commit || options_.durability != Durability::always))
     return 0;
@@ -260,8 +261,8 @@ uint64_t DurableStore::commit_seq(bool needs_commit) const {
   return last > durable_seq_.load() ? last : 0;
 }
 
-// With an interval no reply waits, unless more could be forgotten than is promised: what is
-// answered now may be answered two intervals after the last commit began, at most.
+// With `interval` replies do not wait, unless more could be lost than is promised: a reply may be
+// sent up to two intervals after the last successful commit began.
 bool DurableStore::is_behind() const {
   const int64_t since_us = now_us() - committed_since_us_.load(std::memory_order_relaxed);
   return since_us >= 2 * options_.interval.us;
@@ -320,7 +321,7 @@ bool DurableStore::cancel(store::CompletionQueue& completions, Ticket ticket, ba
   return cancelled;
 }
 
-// False: it will not be.
+// Waits until all is loaded. False: it will not be.
 bool DurableStore::await_loaded() {
   std::unique_lock lock(loading_mutex_);
   rests_.wait(lock, [this] { return no_lists_ || stopping_ || !loading_.load(); });
@@ -369,7 +370,7 @@ size_t DurableStore::purge(base::Time now) {
   return gone;
 }
 
-// While it is loaded any counter may come to name whatever the disk does.
+// While counters are being loaded, any spaces and limits that the disk names may come into use.
 bool DurableStore::mark_named(request::Marks& marks, bool first) {
   if (first || loading_.load()) marking_ = false;
   if (loading_.load()) return false;

@@ -1,7 +1,7 @@
-// The store that survives: the table in memory decides, and what it decided is committed to a
-// journal on disk, by a thread of its own. Workers never read the disk: at the start a counter that
-// is not in the table yet is fetched by a thread, and its request waits meanwhile. Owned by main;
-// docs/durability.md says what is promised.
+// The store whose counters survive a restart: the table in memory decides, and a thread commits its
+// changes to a journal on disk. Workers never read the disk: while counters are loaded after a
+// start, a thread fetches a counter that is not in the table yet, and its request waits. Owned by
+// main; docs/durability.md says what is promised.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -43,31 +43,32 @@ struct DurableOptions {
   std::string path;  // of the journal
   Durability durability = Durability::interval;
   base::Duration interval = base::milliseconds(100);
-  bool sync = false;  // a commit reaches the medium
+  bool sync = false;  // a commit waits until the medium has the data
 };
 
 inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-// More than twenty members: what the committing, the fetching and the scanning thread and the
-// workers share, by thread and by guard. The stages of the disk itself are disk::Journal's.
+// More than twenty members: the state that the committing, the fetching and the scanning thread and
+// the workers share, ordered by thread and by guard. The stages of the disk itself are
+// disk::Journal's.
 class DurableStore final : public store::Store,
                            public store::Committer,
                            public store::Catalog,
                            public metrics::Source {
  public:
-  // Opens what is there and brings in what is not folded yet; the rest comes gradually. `table` is
-  // empty. `now` from any thread.
+  // Opens the journal and loads the records that are not folded yet; the other counters are loaded
+  // gradually. `table` must be empty. `now` is called on any thread.
   static base::Result<std::unique_ptr<DurableStore>> open(
       const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
       request::Spaces& spaces, std::function<base::Time()> now,
       std::shared_ptr<spdlog::logger> log);
-  // The same with a journal that is open already. For tests.
+  // The same with a journal that is already open. For tests.
   DurableStore(const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
                std::unique_ptr<disk::Journal> journal, std::shared_ptr<spdlog::logger> log);
   base::Done start();
-  // Commits what is left. Ports are gone by then.
+  // Commits the last changes. All completion queues must be detached before.
   ~DurableStore() override;
 
   store::Committer* committer() override { return this; }
@@ -104,20 +105,20 @@ class DurableStore final : public store::Store,
 
   // A copy of what is committed, on which a server can be started (disk::Journal::backup).
   base::Done backup(const std::string& target) { return journal_->backup(target); }
-  // What is kept beside the counters; null: the journal has no place for that. As long as the
-  // store.
+  // The texts that are stored beside the counters; null: the journal has no place for them. Lives
+  // as long as the store.
   store::MetadataStore* metadata() { return journal_->metadata(); }
 
  private:
-  // A batch some of whose counters must be fetched.
+  // A batch with counters that must be fetched.
   struct Wanted {
     store::CompletionQueue* completions;
     request::Ticket ticket;
-    base::Time now;  // when it asked
+    base::Time now;  // the time of its request
     std::vector<std::pair<const request::Space*, std::string>> keys;
   };
 
-  // Why one could not get what it wanted.
+  // Why a batch could not get its counters.
   struct Failed {
     store::CompletionQueue* completions;
     request::Ticket ticket;
@@ -156,32 +157,34 @@ class DurableStore final : public store::Store,
   const std::unique_ptr<disk::Journal> journal_;
   const std::shared_ptr<spdlog::logger> log_;
 
-  // Numbers of Changes.
+  // Commit numbers, as in store::Changes.
   std::atomic<uint64_t> durable_seq_{0}, failed_seq_{0};
-  // All that was answered before this time is committed, or never was; now_us().
+  // Decisions that were answered before this time are committed; as now_us().
   std::atomic<int64_t> committed_since_us_{now_us()};
   std::atomic<bool> failing_{false};     // the last commit failed
-  std::atomic<bool> unreadable_{false};  // the last look through what is stored failed
-  int64_t turned_us_ = 0;  // when collecting for it began; the committer's, as is the next
-  uint64_t turned_ = 0;    // the commit under way, or the last one; the committer's
+  std::atomic<bool> unreadable_{false};  // the last pass through the stored counters failed
+  // when collecting for `turned_` began; committing thread only, as is the next
+  int64_t turned_us_ = 0;
+  uint64_t turned_ = 0;  // the commit under way, or the last one
   metrics::Histogram<commit_bounds_us.size()> commit_times_{commit_bounds_us};  // the committer's
-  std::atomic<bool> asleep_{false};  // the committing thread, until `called_` changes
+  std::atomic<bool> asleep_{false};  // the committing thread sleeps until `called_` changes
   std::atomic<uint32_t> called_{0};
   std::mutex waiting_mutex_;
-  std::unordered_set<store::CompletionQueue*> waiting_;  // that have ever waited for a commit
+  // queues that have ever waited for a commit
+  std::unordered_set<store::CompletionQueue*> waiting_;
 
   std::atomic<bool> loading_{false};
-  bool marking_ = false;      // housekeeping's: mark_named has begun
-  bool forgotten_ = false;    // the fetcher's: the journal knows that all is loaded
+  bool marking_ = false;      // mark_named has begun; housekeeping thread only
+  bool forgotten_ = false;    // the journal knows that all is loaded; fetching thread only
   std::mutex loading_mutex_;  // of the three below
   std::condition_variable wants_, rests_;
   std::deque<Wanted> wanted_;
   std::vector<Failed> failed_;
   bool stopping_ = false, no_lists_ = false;
   std::pair<store::CompletionQueue*, request::Ticket>
-      fetching_;  // whose batch's counters are being fetched
+      fetching_;  // the batch whose counters are being fetched
   std::atomic<bool> stop_committing_{false};
-  bool closed_ = false, left_ = false;  // main's; left_: something was not committed
+  bool closed_ = false, left_ = false;  // main thread only; left_: some changes were not committed
   std::thread committer_, fetcher_, scanner_;
 };
 

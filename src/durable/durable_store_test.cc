@@ -39,6 +39,75 @@ TEST(DurableStore, CountersSurviveAStop) {
   EXPECT_FALSE(life.ask({one}).allowed());
 }
 
+using ThreeSpaces = std::array<const Space*, 3>;
+
+// The spaces of a `Life`, in a table that never stops.
+ThreeSpaces spaces_like_a_life(World& model) {
+  Space kept;
+  kept.windows = {base::seconds(1), base::seconds(60)};
+  Space lingering;
+  lingering.keep_fresh_for = base::seconds(30);
+  return {model.space, model.spaces.intern("kept/", "", kept),
+          model.spaces.intern("lingering/", "", lingering)};
+}
+
+// One group of one or two counters, of one kind each; at times a counter's limits have changed.
+struct RandomGroup {
+  explicit RandomGroup(Dice& dice) {
+    const size_t count = 1 + dice(size_t{2});
+    verb = std::array{Verb::take, Verb::take, Verb::peek, Verb::put}[dice(size_t{4})];
+    all = verb == Verb::put && dice(3) == 0;
+    fresh = dice(20) == 0;
+    keeps = dice(4) == 0 && verb != Verb::put;
+    for (size_t p = 0; p < count; ++p) {
+      const size_t kind = (dice(size_t{2}) + p * 2) % kinds().size();
+      auto limits = kinds()[kind];
+      if (dice(10) == 0) limits[0].quota = limits[0].burst = limits[0].quota + 1;
+      if (limits[0].algorithm != Algorithm::token_bucket &&
+          limits[0].algorithm != Algorithm::fixed_bucket)
+        limits[0].burst = 0;
+      parts.push_back(
+          {std::to_string(kind) + "/" + std::to_string(dice(3)), dice(int64_t{4}), limits});
+    }
+    space = dice(4) == 0 ? 2 : 0;
+  }
+
+  static const std::vector<std::vector<Limit>>& kinds() {
+    static const std::vector<std::vector<Limit>> all{
+        {bucket(7, 5, 40 * second)},
+        {fixed(6)},
+        {window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}},
+        {{Algorithm::aligned_window, 5, {50 * second}}, {Algorithm::unlimited, 9, {}}},
+        {{Algorithm::sliding_window, 8, {70 * second}}, bucket(9, 3, 20 * second)}};
+    return all;
+  }
+
+  Asked prepare(World& world, const ThreeSpaces& in) const {
+    Asked asked = world.prepare(parts, verb);
+    for (size_t p = 0; p < parts.size(); ++p) {
+      Charge& charge = asked.charges[p];
+      charge.all = all;
+      charge.reset_first = fresh && verb == Verb::take;
+      charge.space = in[space];
+      if (!keeps) continue;
+      charge.space = in[1];
+      charge.keeps_limits = true;
+      charge.limits_id = 0;
+      asked.limits[p] = {bucket(5, 5, p == 0 ? second : 60 * second)};
+      charge.limits = asked.limits[p];
+      charge.cost = 1 + static_cast<int64_t>(p);
+      charge.decision_first = static_cast<uint32_t>(2 * p);
+      asked.decisions.resize(2 * parts.size());
+    }
+    return asked;
+  }
+
+  Verb verb{};
+  bool all = false, fresh = false, keeps = false;
+  size_t space = 0;
+  std::vector<Part> parts;
+};
+
 // Every decision as if the server had never stopped, whatever is asked.
 TEST(DurableStore, DecidesAsAStoreThatNeverStopped) {
   size_t refused = 0, granted = 0;
@@ -47,63 +116,16 @@ TEST(DurableStore, DecidesAsAStoreThatNeverStopped) {
     Dice dice(seed);
     Disk disk;
     World model;
-    request::Space kept;
-    kept.windows = {base::seconds(1), base::seconds(60)};
-    request::Space lingering;
-    lingering.keep_fresh_for = base::seconds(30);
-    const std::array<const Space*, 3> model_spaces{
-        model.space, model.spaces.intern("kept/", "", kept),
-        model.spaces.intern("lingering/", "", lingering)};
-    const std::vector<std::vector<Limit>> kinds{
-        {bucket(7, 5, 40 * second)},
-        {fixed(6)},
-        {window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}},
-        {{Algorithm::aligned_window, 5, {50 * second}}, {Algorithm::unlimited, 9, {}}},
-        {{Algorithm::sliding_window, 8, {70 * second}}, bucket(9, 3, 20 * second)}};
+    const ThreeSpaces model_spaces = spaces_like_a_life(model);
     Time now = start;
     for (int life_number = 0; life_number < 12; ++life_number) {
       const auto durability = dice(2) == 0 ? Durability::always : Durability::interval;
       Life life(disk, durability, now);
       for (int i = 0; i < 60; ++i) {
         now.us += dice(second / 2);
-        // One or two counters, of one kind each; at times limits have changed.
-        const size_t count = 1 + dice(size_t{2});
-        const auto verb =
-            std::array{Verb::take, Verb::take, Verb::peek, Verb::put}[dice(size_t{4})];
-        const bool all = verb == Verb::put && dice(3) == 0, fresh = dice(20) == 0;
-        const bool keeps = dice(4) == 0 && verb != Verb::put;
-        std::vector<Part> parts;
-        for (size_t p = 0; p < count; ++p) {
-          const size_t kind = (dice(size_t{2}) + p * 2) % kinds.size();
-          auto limits = kinds[kind];
-          if (dice(10) == 0) limits[0].quota = limits[0].burst = limits[0].quota + 1;
-          if (limits[0].algorithm != Algorithm::token_bucket &&
-              limits[0].algorithm != Algorithm::fixed_bucket)
-            limits[0].burst = 0;
-          parts.push_back(
-              {std::to_string(kind) + "/" + std::to_string(dice(3)), dice(int64_t{4}), limits});
-        }
-        const size_t space = dice(4) == 0 ? 2 : 0;
-        Asked asked = life.world.prepare(parts, verb), expected = model.prepare(parts, verb);
-        for (size_t p = 0; p < count; ++p) {
-          const auto set = [&](Asked& of, const std::array<const Space*, 3>& in) {
-            Charge& charge = of.charges[p];
-            charge.all = all;
-            charge.reset_first = fresh && verb == Verb::take;
-            charge.space = in[space];
-            if (!keeps) return;
-            charge.space = in[1];
-            charge.keeps_limits = true;
-            charge.limits_id = 0;
-            of.limits[p] = {bucket(5, 5, p == 0 ? second : 60 * second)};
-            charge.limits = of.limits[p];
-            charge.cost = 1 + static_cast<int64_t>(p);
-            charge.decision_first = static_cast<uint32_t>(2 * p);
-            of.decisions.resize(2 * count);
-          };
-          set(asked, life.spaces);
-          set(expected, model_spaces);
-        }
+        const RandomGroup group(dice);
+        Asked asked = group.prepare(life.world, life.spaces);
+        Asked expected = group.prepare(model, model_spaces);
         life.settle(asked, now);
         model.apply(expected, now);
         ASSERT_EQ(asked.group.allowed, expected.group.allowed);

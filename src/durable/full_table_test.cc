@@ -106,6 +106,94 @@ TEST(FullTable, WhereNothingIsFreshANewCounterIsRefused) {
   EXPECT_EQ(ask(count, 1'000 * second), request::Error::none);
 }
 
+const std::vector<std::vector<Limit>>& kinds_of_counters() {
+  static const std::vector<std::vector<Limit>> all = {
+      {bucket(3, 1, second / 10)},
+      {window(2, second / 2)},
+      {window(3, second / 5), window(4, 2 * second)},
+      {Limit{Algorithm::sliding_log, 20, {second}}},
+      {fixed(4)},
+  };
+  return all;
+}
+
+// Counters in a plain map that is never full.
+struct PlainCounters {
+  struct Counter {
+    size_t kind = 0;
+    std::vector<State> state;
+  };
+  // A group of counters, each once. `fresh`: the counter starts again.
+  struct Group {
+    std::vector<Part> parts;
+    std::vector<size_t> of_space;
+    std::vector<Counter*> counters;
+    std::vector<bool> fresh;
+  };
+
+  Group random_group(Dice& dice) {
+    const auto& kinds = kinds_of_counters();
+    Group group;
+    for (size_t i = 1 + (dice(3) == 0 ? dice(size_t{4}) : 0); i > 0; --i) {
+      const std::string key = std::to_string(dice(40'000)) + padding;
+      const size_t space = dice(size_t{2});
+      Counter& counter = model[{space, key}];
+      if (std::find(group.counters.begin(), group.counters.end(), &counter) != group.counters.end())
+        continue;
+      // A counter begins again with other limits, and mostly needs another place then.
+      const bool first = counter.state.empty(), fresh = first || dice(8) == 0;
+      if (fresh && !first && dice(2) == 0) counter.kind = dice(kinds.size());
+      if (first) counter.kind = dice(10) == 0 ? 4 : dice(size_t{4});
+      if (fresh) counter.state.assign(limit::cells(kinds[counter.kind]), {});
+      group.counters.push_back(&counter);
+      group.fresh.push_back(fresh);
+      group.of_space.push_back(space);
+      group.parts.push_back({key, 1 + dice(int64_t{2}), kinds[counter.kind]});
+    }
+    return group;
+  }
+  // Nothing happened: a counter that should have started again is as it was, so its state is
+  // unknown.
+  void forget_new(const Group& group) {
+    for (size_t i = 0; i < group.parts.size(); ++i)
+      if (group.fresh[i]) model.erase({group.of_space[i], group.parts[i].key});
+  }
+  static bool allows(const Group& group, Time now) {
+    bool allowed = true;
+    for (size_t i = 0; i < group.parts.size(); ++i) {
+      size_t at = 0;
+      for (const Limit& l : group.parts[i].limits) {
+        std::vector<State> unused(limit::cells(l));
+        State* const state = &group.counters[i]->state[at];
+        allowed &= limit::decide(state, l, group.parts[i].cost, now, unused.data()).allowed;
+        at += limit::cells(l);
+      }
+    }
+    return allowed;
+  }
+  // Takes if the group is `allowed`, and compares with the decisions in `asked`.
+  static void take_as(const Asked& asked, const Group& group, bool allowed, Time now) {
+    size_t decision = 0;
+    for (size_t i = 0; i < group.parts.size(); ++i) {
+      size_t at = 0;
+      for (const Limit& l : group.parts[i].limits) {
+        State* const state = &group.counters[i]->state[at];
+        std::vector<State> next(limit::cells(l));
+        limit::Decision d = limit::decide(state, l, group.parts[i].cost, now, next.data());
+        if (!allowed && d.allowed) d = limit::decide(state, l, 0, now, next.data());
+        std::copy(next.begin(), next.end(), state);
+        ASSERT_EQ(asked[decision].remaining, d.remaining);
+        ASSERT_EQ(asked[decision].retry_after, d.retry_after);
+        ++decision;
+        at += limit::cells(l);
+      }
+    }
+  }
+
+  const std::string padding = std::string(400, '.');  // so that few fill the table
+  std::map<std::pair<size_t, std::string>, Counter> model;
+};
+
 // Against limits in plain maps, over a full table: whatever takes whose place, every decision is
 // what it would be with room for all. Groups settle together, and counters change their size.
 TEST(FullTable, NothingThatDiffersFromAFreshCounterGoes) {
@@ -114,83 +202,27 @@ TEST(FullTable, NothingThatDiffersFromAFreshCounterGoes) {
   like.keep_fresh_for = {60 * second};
   const Space* const spaces[] = {w.space, w.spaces.intern("lingering/", "", like)};
   Dice dice(6);
-  const std::vector<std::vector<Limit>> kinds = {
-      {bucket(3, 1, second / 10)},
-      {window(2, second / 2)},
-      {window(3, second / 5), window(4, 2 * second)},
-      {Limit{Algorithm::sliding_log, 20, {second}}},
-      {fixed(4)},
-  };
-  struct Counter {
-    size_t kind = 0;
-    std::vector<State> state;
-  };
-  std::map<std::pair<size_t, std::string>, Counter> model;
-  const std::string padding(400, '.');  // so that few fill the table
+  PlainCounters model;
   Time now{second};
-  size_t refused = 0, denied = 0, granted = 0;
+  size_t denied = 0, granted = 0;
   for (int step = 0; step < 250'000; ++step) {
     now.us += dice(int64_t{40});
-    std::vector<Part> parts;
-    std::vector<size_t> of_space;
-    std::vector<Counter*> counters;
-    std::vector<bool> anew;
-    for (size_t i = 1 + (dice(3) == 0 ? dice(size_t{4}) : 0); i > 0; --i) {
-      const std::string key = std::to_string(dice(40'000)) + padding;
-      const size_t space = dice(size_t{2});
-      Counter& counter = model[{space, key}];
-      if (std::find(counters.begin(), counters.end(), &counter) != counters.end()) continue;
-      // A counter begins again with other limits, and mostly needs another place then.
-      const bool first = counter.state.empty(), fresh = first || dice(8) == 0;
-      if (fresh && !first && dice(2) == 0) counter.kind = dice(kinds.size());
-      if (first) counter.kind = dice(10) == 0 ? 4 : dice(size_t{4});
-      if (fresh) counter.state.assign(limit::cells(kinds[counter.kind]), {});
-      counters.push_back(&counter);
-      anew.push_back(fresh);
-      of_space.push_back(space);
-      parts.push_back({key, 1 + dice(int64_t{2}), kinds[counter.kind]});
-    }
-    Asked asked = w.prepare(parts);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      asked.charges[i].space = spaces[of_space[i]];
-      asked.charges[i].reset_first = anew[i];
+    const PlainCounters::Group group = model.random_group(dice);
+    Asked asked = w.prepare(group.parts);
+    for (size_t i = 0; i < group.parts.size(); ++i) {
+      asked.charges[i].space = spaces[group.of_space[i]];
+      asked.charges[i].reset_first = group.fresh[i];
     }
     w.apply(asked, now);
     if (asked.group.error == request::Error::memory) {
-      // Nothing happened: the counter that should have started again is as it was, so its model is
-      // unknown.
-      for (size_t i = 0; i < parts.size(); ++i)
-        if (anew[i]) model.erase({of_space[i], parts[i].key});
-      ++refused;
+      model.forget_new(group);
       continue;
     }
-    bool allowed = true;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      size_t at = 0;
-      for (const Limit& l : parts[i].limits) {
-        std::vector<State> unused(limit::cells(l));
-        allowed &=
-            limit::decide(&counters[i]->state[at], l, parts[i].cost, now, unused.data()).allowed;
-        at += limit::cells(l);
-      }
-    }
+    const bool allowed = PlainCounters::allows(group, now);
     ASSERT_EQ(asked.allowed(), allowed) << step;
     ++(allowed ? granted : denied);
-    size_t decision = 0;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      size_t at = 0;
-      for (const Limit& l : parts[i].limits) {
-        State* const state = &counters[i]->state[at];
-        std::vector<State> next(limit::cells(l));
-        limit::Decision d = limit::decide(state, l, parts[i].cost, now, next.data());
-        if (!allowed && d.allowed) d = limit::decide(state, l, 0, now, next.data());
-        std::copy(next.begin(), next.end(), state);
-        ASSERT_EQ(asked[decision].remaining, d.remaining) << step;
-        ASSERT_EQ(asked[decision].retry_after, d.retry_after) << step;
-        ++decision;
-        at += limit::cells(l);
-      }
-    }
+    PlainCounters::take_as(asked, group, allowed, now);
+    ASSERT_FALSE(HasFatalFailure()) << step;
   }
   EXPECT_GT(granted, 100'000u);
   EXPECT_GT(denied, 1'000u);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -176,97 +177,122 @@ TEST(LimiterWait, ACallbackMayDoAnything) {
   EXPECT_EQ(limiter, nullptr);
 }
 
-// Waits crossed with puts, takes, reloads, overrides, cancels and steps of the clock. What is
-// granted in a window is never more than the largest limit that held in it, and every wait ends
-// once.
-TEST(LimiterWait, EachEndsOnceWhateverHappens) {
-  for (uint64_t seed = 1; seed <= 15; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 dice(seed);
-    limiter limiter = made(two);
-    const handle by = *limiter.find("r");
-    const handle bucket = *limiter.limits("b", {{3, 0s, algorithm::fixed_bucket}});
-    Answers answers;
-    std::map<wait_id, bool> open;  // cancelled?
-    time_point now = start;
-    int64_t out = 0;  // units of the bucket that are taken
-    std::map<wait_id, int64_t> bucket_cost;
-    const auto settle = [&] {
-      for (const wait_id id : std::exchange(answers.order, {})) {
-        EXPECT_TRUE(open.count(id) == 1 && !open[id]);
-        if (answers.all.at(id).allowed && bucket_cost.count(id)) out += bucket_cost[id];
-        open.erase(id);
-      }
-      EXPECT_LE(out, 3);
-    };
-    for (int i = 0; i < 400; ++i) {
-      const std::string key(1, static_cast<char>('a' + dice() % 2));
-      const auto cost = static_cast<int64_t>(1 + dice() % 2);
-      waiting w;
-      switch (dice() % 10) {
-        case 0:
-          w = limiter.wait(by, key, cost, now + duration(dice() % 90'000'000), answers.callback(),
-                           now);
-          break;
-        case 1:
-          w = limiter.wait({{"k", key}}, cost, now + 100s, answers.callback(), now);
-          break;
-        case 2:
-          w = limiter.wait(bucket, "k", cost, now + 50s, answers.callback(), now);
-          if (w.id != 0)
-            bucket_cost[w.id] = cost;
-          else if (w.now.allowed)
-            out += cost;
-          break;
-        case 3:
-          w = limiter.wait_all({{&by, key, 1}, {&bucket, "k", 1}}, now + 70s, answers.callback(),
-                               now);
-          if (w.id != 0)
-            bucket_cost[w.id] = 1;
-          else if (w.now.allowed && w.now.matched)
-            out += 1;
-          break;
-        case 4:
-          if (out > 0) {
-            limiter.put(bucket, "k", 1, now);
-            --out;
-          }
-          break;
-        case 5:
-          EXPECT_TRUE(limiter.reload_text(dice() % 2 ? two : five, now));
-          break;
-        case 6:
-          if (dice() % 2)
-            EXPECT_TRUE(limiter.set_override(
-                {"r", {key}, {{4, 1min, algorithm::fixed_window}}, now + 20s}, now));
-          else
-            limiter.remove_override("r", {key}, now);
-          break;
-        case 7:
-          if (!open.empty()) {
-            const wait_id id =
-                std::next(open.begin(), static_cast<std::ptrdiff_t>(dice() % open.size()))->first;
-            if (limiter.cancel(id, now)) open.erase(id);
-          }
-          break;
-        case 8:
-          now += dice() % 10 == 0 ? duration(-5'000'000) : duration(dice() % 10'000'000);
-          break;
-        default:
-          limiter.sweep(100, now);
-          break;
-      }
-      if (w.id != 0) open[w.id] = false;
-      if (dice() % 2) limiter.run_due(now);
-      settle();
-    }
+// Waits crossed with puts, takes, reloads, overrides, cancels and steps of the clock.
+struct RandomWaits {
+  explicit RandomWaits(uint64_t seed) : dice(seed) {}
+
+  void step() {
+    const std::string key(1, static_cast<char>('a' + dice() % 2));
+    const auto cost = static_cast<int64_t>(1 + dice() % 2);
+    const uint64_t what = dice() % 10;
+    if (what < 4)
+      wait(what, key, cost);
+    else
+      disturb(what, key);
+    if (dice() % 2) limiter.run_due(now);
+    settle();
+  }
+  // Until every wait has ended, as long as that takes.
+  void finish() {
     now += 10min;
     for (int i = 0; i < 100 && !open.empty(); ++i) {
       limiter.run_due(now);
       settle();
     }
-    EXPECT_TRUE(open.empty()) << open.size() << " waits have no answer";
-    EXPECT_EQ(limiter.stats().waiting, 0u);
+  }
+
+  void wait(uint64_t what, const std::string& key, int64_t cost) {
+    waiting w;
+    int64_t units = 0;  // of the bucket
+    switch (what) {
+      case 0:
+        w = limiter.wait(by, key, cost, now + duration(dice() % 90'000'000), answers.callback(),
+                         now);
+        break;
+      case 1:
+        w = limiter.wait({{"k", key}}, cost, now + 100s, answers.callback(), now);
+        break;
+      case 2:
+        w = limiter.wait(bucket, "k", units = cost, now + 50s, answers.callback(), now);
+        break;
+      default:
+        w = limiter.wait_all({{&by, key, 1}, {&bucket, "k", 1}}, now + 70s, answers.callback(),
+                             now);
+        // A policy without the rule: nothing is taken.
+        if (w.id != 0 || w.now.matched) units = 1;
+        break;
+    }
+    if (w.id != 0) {
+      open.insert(w.id);
+      if (units > 0) bucket_cost[w.id] = units;
+    } else if (w.now.allowed) {
+      out += units;
+    }
+  }
+  void disturb(uint64_t what, const std::string& key) {
+    switch (what) {
+      case 4:
+        if (out > 0) {
+          limiter.put(bucket, "k", 1, now);
+          --out;
+        }
+        break;
+      case 5:
+        EXPECT_TRUE(limiter.reload_text(dice() % 2 ? two : five, now));
+        break;
+      case 6:
+        if (dice() % 2)
+          EXPECT_TRUE(limiter.set_override(
+              {"r", {key}, {{4, 1min, algorithm::fixed_window}}, now + 20s}, now));
+        else
+          limiter.remove_override("r", {key}, now);
+        break;
+      case 7:
+        if (!open.empty()) {
+          const wait_id id =
+              *std::next(open.begin(), static_cast<std::ptrdiff_t>(dice() % open.size()));
+          if (limiter.cancel(id, now)) open.erase(id);
+        }
+        break;
+      case 8:
+        now += dice() % 10 == 0 ? duration(-5'000'000) : duration(dice() % 10'000'000);
+        break;
+      default:
+        limiter.sweep(100, now);
+        break;
+    }
+  }
+  // Of a wait that ended: it was open, and the bucket never has more than 3 units out.
+  void settle() {
+    for (const wait_id id : std::exchange(answers.order, {})) {
+      EXPECT_EQ(open.count(id), 1u);
+      if (answers.all.at(id).allowed && bucket_cost.count(id)) out += bucket_cost[id];
+      open.erase(id);
+    }
+    EXPECT_LE(out, 3);
+  }
+
+  std::mt19937_64 dice;
+  sluice::limiter limiter = made(two);
+  const handle by = *limiter.find("r");
+  const handle bucket = *limiter.limits("b", {{3, 0s, algorithm::fixed_bucket}});
+  Answers answers;
+  std::set<wait_id> open;
+  std::map<wait_id, int64_t> bucket_cost;
+  time_point now = start;
+  int64_t out = 0;  // units of the bucket that are taken
+};
+
+// What is granted in a window is never more than the largest limit that held in it, and every wait
+// ends once.
+TEST(LimiterWait, EachEndsOnceWhateverHappens) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomWaits waits(seed);
+    for (int i = 0; i < 400; ++i) waits.step();
+    waits.finish();
+    EXPECT_TRUE(waits.open.empty()) << waits.open.size() << " waits have no answer";
+    EXPECT_EQ(waits.limiter.stats().waiting, 0u);
     if (HasFailure()) return;
   }
 }

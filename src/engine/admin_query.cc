@@ -13,7 +13,7 @@ namespace sluice::engine {
 namespace {
 
 constexpr auto answer_limit = std::chrono::seconds(5), list_limit = std::chrono::seconds(30);
-// How long it takes to notice that the server has stopped.
+// How often a waiting query checks whether the server has stopped.
 constexpr auto look_up_every = std::chrono::milliseconds(20);
 constexpr auto look_for_commit_every = std::chrono::milliseconds(1);
 
@@ -24,7 +24,7 @@ void AdminQuery::resume(Batch&) {
 }
 
 AdminQueries::Outcome AdminQueries::ask(std::shared_ptr<AdminQuery> query) {
-  // Those that no client waits for any more count as long as the store has not answered.
+  // A query whose client has gone counts until the store has answered it.
   if (count_->fetch_add(1) >= base::bounds::queries_max) {
     count_->fetch_sub(1);
     return Outcome::too_many;
@@ -51,7 +51,7 @@ AdminQueries::Outcome AdminQueries::list(std::shared_ptr<const request::SpaceInd
     std::string prefix, after, from;
     store::ScanPage found;
     std::promise<void> done;
-    std::atomic<bool> given_up{false};  // by the thread that waits for it
+    std::atomic<bool> given_up{false};  // set by the thread that waited for it
   };
   if (ended_) return Outcome::stopping;
   auto search = std::make_shared<Search>();

@@ -1,7 +1,7 @@
-// What the admin port asks of the counters. A thread of its own makes it and waits; a worker's
-// engine has the store answer, round by round, as it does for a batch of requests, and is held up
-// by it for no longer. Shared by the two: until `await` says that it is answered it belongs to the
-// worker.
+// A query of the admin port about counters. An HTTP thread creates it and waits for it; a worker's
+// engine runs it in rounds, each a batch that the store answers like a batch of requests, so a
+// worker is never busy with it for longer than that. The two threads share the object: it belongs
+// to the worker until `await` says that it is answered.
 #pragma once
 
 #include <atomic>
@@ -23,25 +23,25 @@ namespace sluice::engine {
 class Engine;
 class TableScanner;
 
-// What a round is planned and read by.
+// What a query uses to plan a round and to read its answers.
 struct QueryContext {
   base::Time now;
   const store::Store& store;
-  const policy::Overrides* overrides;  // null: there are none; to be looked up in while planning
+  const policy::Overrides* overrides;  // null: there are none; for lookups while planning
 };
 
 class AdminQuery : public BatchOwner {
  public:
-  // By the rules of that policy, which it keeps alive.
+  // A query under the rules of `policy`, which the query keeps alive.
   explicit AdminQuery(std::shared_ptr<const live::LivePolicy> policy)
       : policy_(std::move(policy)) {}
   const live::LivePolicy& policy() const { return *policy_; }
 
  protected:
-  // Plans a round; in `plan` are the answers of the one before. False: there is none. On the
-  // worker's thread, at most some hundred counters a round.
+  // Plans the next round in `plan`, which holds the answers of the round before. False: there is no
+  // further round. Called on the worker's thread; a round has at most some hundred counters.
   virtual bool next(policy::Plan& plan, const QueryContext& asking) = 0;
-  // Must what it did be committed before it is answered?
+  // Does it change counters, so that its answer has to wait for the commit?
   virtual bool changes() const { return false; }
 
  private:
@@ -51,8 +51,8 @@ class AdminQuery : public BatchOwner {
 
   const std::shared_ptr<const live::LivePolicy> policy_;
   std::promise<void> answered_;
-  uint64_t commit_seq_ = 0;          // store::Committer::commit_seq, of what it changed
-  std::shared_ptr<void> under_way_;  // counts it
+  uint64_t commit_seq_ = 0;          // store::Committer::commit_seq of its changes
+  std::shared_ptr<void> under_way_;  // counts it as under way
   // The engine's.
   Engine* engine_ = nullptr;
   Batch* batch_ = nullptr;
@@ -62,30 +62,30 @@ class AdminQuery : public BatchOwner {
 // ask.
 class AdminQueries {
  public:
-  // Has a worker's engine run a query. Any thread.
+  // Hands a query to a worker's engine. Called on any thread.
   using Post = std::function<void(std::shared_ptr<AdminQuery>)>;
-  // All of it outlives this.
+  // Both outlive this object.
   AdminQueries(store::Store& store, TableScanner& scanner)
       : committer_(store.committer()), scanner_(scanner) {}
-  // Before anything is asked.
+  // Must be called before the first query.
   void set_post(Post post) { post_ = std::move(post); }
 
   enum class Outcome : uint8_t {
     answered,
-    late,      // not in time; what was asked for may still be done
-    lost,      // it was done, and could not be committed
+    late,      // no answer in time; its changes may still be made
+    lost,      // its changes were made, and could not be committed
     too_many,  // base::bounds::queries_max are under way
-    failed,    // the store could not look
+    failed,    // the store could not read its counters
     stopping,  // the server is
   };
-  // Blocks; not for a worker.
+  // Blocks until there is an outcome. Not for a worker's thread.
   Outcome ask(std::shared_ptr<AdminQuery> query);
-  // A search by the scanner's thread, as store::Catalog::scan_page. As above.
+  // Runs store::Catalog::scan_page on the scanner's thread. Blocks as `ask` does.
   Outcome list(std::shared_ptr<const request::SpaceIndex> spaces, std::string prefix,
                std::string after, size_t max, std::string from, store::ScanPage& stored);
 
-  // Nothing is asked or waited for any more: the workers are gone. From its return on nothing is
-  // posted. Any thread.
+  // Ends all queries, as the workers are gone: each returns `stopping`. After it returns no query
+  // is posted. Any thread.
   void end() {
     const std::lock_guard lock(posting_);
     ended_ = true;

@@ -25,44 +25,45 @@ namespace sluice::engine {
 class ReplySink;
 struct Batch;
 
-// Who goes on with a batch that was suspended.
+// Continues a batch that was suspended.
 class BatchOwner {
  public:
   virtual ~BatchOwner() = default;
-  // The batch can go on, now or later. It may be closed, and the owner gone, when this returns.
+  // The store has an answer: the owner continues the batch now or later. When this returns the
+  // batch may be closed and the owner destroyed.
   virtual void resume(Batch& batch) = 0;
 };
 
 struct Batch {
   protocol::Protocol protocol{};
   request::Session* session = nullptr;
-  ReplySink* sink = nullptr;    // null: nothing of it waits, so its store decides at once
+  ReplySink* sink = nullptr;    // null: no request of it may wait, as its store decides at once
   BatchOwner* owner = nullptr;  // null unless it is suspended
 
   request::Requests requests;  // their views live as long as the batch is open or suspended
-  // What `requests` are charged from `first` on, by the rules of `policy`.
+  // The charges of `requests` from `first` on, by the rules of `policy`.
   policy::Plan plan;
   std::shared_ptr<const live::LivePolicy> policy;
-  uint64_t overrides_seen = 0;  // policy::Overrides::changes, when it was matched or before
-  std::vector<request::Ticket> tickets;  // by part, of those that may wait; the rest is left out
+  uint64_t overrides_seen = 0;           // policy::Overrides::changes, read before it was matched
+  std::vector<request::Ticket> tickets;  // by part; of requests that may wait
   uint32_t settled = 0;                  // groups of the plan that the store has answered
-  size_t first = 0;                      // request of the plan's first part
-  size_t next = 0;                       // part that is answered next
-  request::Ticket ticket = request::no_ticket;  // by which the store knows it
+  size_t first = 0;                      // the request of the plan's first part
+  size_t next = 0;                       // the part that is answered next
+  request::Ticket ticket = request::no_ticket;  // the store's name for the batch
 
-  base::Time now{};                               // of its decisions
-  base::Time since{};                             // when it came
+  base::Time now{};                               // the time of its decisions
+  base::Time since{};                             // when its requests arrived
   std::chrono::steady_clock::time_point began{};  // for the debug line, if there is one
 };
 
-// The batches of one worker, by their tickets.
+// The batches of one worker, found by their tickets.
 class Batches {
  public:
-  // An empty one, with a ticket that none had before.
+  // Returns an empty batch, with a ticket that was never used before.
   Batch& open();
-  // The batch's ticket is void from here on; the object is kept for `open`.
+  // Makes the batch's ticket void and keeps the object for `open`.
   void close(Batch& batch);
-  // The batch of that ticket; null: it was closed.
+  // The batch with that ticket; null: it was closed.
   Batch* find(request::Ticket ticket);
   size_t size() const { return slots_.size() - free_.size(); }
 

@@ -22,7 +22,7 @@ Decider::~Decider() {
 }
 
 bool Decider::take_policy() {
-  // Nothing that was found among them is held beyond a batch but by value.
+  // Nothing that a lookup of overrides found is kept beyond a batch, except by value.
   if (overrides_reader_) overrides_reader_->quiesce();
   if (deps_.live.epoch() == policy_->epoch) return false;
   policy_ = deps_.live.current();

@@ -1,6 +1,6 @@
-// What batches, late replies, lists and queries of one worker have in common: the live rules that
-// they are matched by, the overrides, and the store that settles them. No replies here. Used by the
-// worker's thread alone.
+// Decides what one worker's batches, late replies, lists and queries charge: it holds the live
+// rules and the overrides that they are matched by, and the store that settles them. It makes no
+// replies. Used by the worker's thread alone.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -26,7 +26,7 @@ class TableScanner;
 
 class Decider {
  public:
-  // What it works with; all of it outlives the decider, and its worker's loop does too.
+  // Its dependencies. All of them, and the worker's loop, outlive the decider.
   struct Deps {
     store::Store& store;
     base::Clock& clock;
@@ -34,14 +34,14 @@ class Decider {
     TableScanner* scanner = nullptr;               // null: lists are empty
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
-    request::Spaces* spaces = nullptr;  // null: requests bring no limits along in place of a rule's
-    // Collects the algorithms of limits that requests bring along; null: they are not collected.
+    request::Spaces* spaces = nullptr;  // null: requests cannot bring limits that replace a rule's
+    // Collects the algorithms of limits that requests bring; null: they are not collected.
     policy::InlineLists* inline_lists = nullptr;
     access::Access* access = nullptr;    // null: requests cannot log in
     TopKeys* top_keys = nullptr;         // null: no top keys are kept
     DenialSampler* denials = nullptr;    // null: no denial is logged
     std::function<void()> wake = [] {};  // from any thread: call Engine::advance
-    // From any thread: call that on the worker's own.
+    // From any thread: runs the function on the worker's thread.
     std::function<void(std::function<void()>)> run{};
   };
   Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log);
@@ -54,8 +54,8 @@ class Decider {
   store::CompletionQueue& completions() { return completions_; }
   base::Time now() const { return deps_.clock.now(); }
 
-  // Lets go of a policy that is no longer live, and of what was found among the overrides. True:
-  // there was a new policy.
+  // Takes the live policy in place of the one it holds, and drops what lookups of overrides found.
+  // True: the policy is a new one.
   bool take_policy();
   const std::shared_ptr<const live::LivePolicy>& policy() const { return policy_; }
   const policy::RuleSet& rules() const { return *rules_; }
@@ -63,28 +63,30 @@ class Decider {
   const policy::Overrides* overrides() const {
     return deps_.overrides != nullptr && deps_.overrides->size() > 0 ? deps_.overrides : nullptr;
   }
-  // policy::Overrides::changes. Read before a lookup: what is found may then be newer, never
-  // older.
+  // policy::Overrides::changes. Read it before a lookup: then the lookup finds overrides of that
+  // state or of a newer one, never of an older one.
   uint64_t overrides_changes() const {
     return deps_.overrides == nullptr ? 0 : deps_.overrides->changes();
   }
 
-  // Of a request that brings limits along in place of a rule's (Request::limits_inline): the space
-  // and the number of these. False: there are too many of them, or may be none.
+  // For a request whose own limits replace a rule's (Request::limits_inline): finds the space and
+  // the number of these limits. False: such limits are not allowed here, or there are too many
+  // different ones.
   bool find_inline(policy::Asked& asked);
 
-  // The batch that is filled next, under the live policy; the same one until it is taken.
+  // The batch that is filled next, under the live policy. Returns the same batch until `take_next`.
   Batch& next();
-  // The next one is another one.
+  // The batch of `next` is in use: the next call of `next` opens another one.
   void take_next() { next_ = nullptr; }
   Batches& batches() { return batches_; }
-  // Batches that were opened and not closed, but the next one.
+  // How many batches are open or suspended, without the one of `next`.
   size_t under_way() const { return batches_.size() - (next_ != nullptr ? 1 : 0); }
 
-  // Has the store settle the groups of the batch's plan up to `groups`. The store stops behind a
-  // group that failed, in case nothing more is needed: asked again, it goes on. False: it has no
-  // answer yet. `later`: nor has it for what is behind; it is not asked again before it has named
-  // the batch's ticket.
+  // Has the store settle the groups of the batch's plan up to `groups`. The store stops after a
+  // group that failed, as the caller may not need the groups after it; the next call continues
+  // there. False: the store has no answer yet. `later` is set if it has none for the groups after
+  // these either; the store must then not be called again for the batch before it has named the
+  // batch's ticket.
   bool settle(Batch& batch, uint32_t groups, base::Time now, bool& later) {
     while (batch.settled < groups && !later) {
       auto all = batch.plan.batch();
@@ -96,7 +98,7 @@ class Decider {
     }
     return batch.settled >= groups;
   }
-  // The same for all that is planned.
+  // The same for all groups of the plan.
   bool settle_all(Batch& batch, base::Time now) {
     bool later = false;
     const auto parts = batch.plan.parts();
@@ -107,7 +109,8 @@ class Decider {
   const Deps deps_;
   const std::shared_ptr<spdlog::logger> log_;
   std::optional<policy::Overrides::Reader> overrides_reader_;
-  // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.
+  // Never the last reference: the reloader holds that, so that no worker spends time on freeing
+  // rules.
   std::shared_ptr<const live::LivePolicy> policy_;
   const policy::RuleSet* rules_;  // of policy_
   store::CompletionQueue completions_;

@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// What a line shows of one text, so that a client cannot fill the log's queue with its own.
+// At most so much of one text is shown in a line, so that a client cannot fill the log's queue.
 constexpr size_t shown_bytes_max = 256;
 
 std::string asked_of(protocol::Protocol protocol, Verb verb,
@@ -34,8 +34,8 @@ std::string asked_of(protocol::Protocol protocol, Verb verb,
   return asked;
 }
 
-// What the rule itself came to. Of rules that settle together one may refuse and the others not:
-// these are charged nothing either.
+// The outcome of this rule alone. Of rules that settle together one may refuse and the others
+// allow; none of them is charged then.
 std::string_view outcome_words(const policy::Plan& plan, const policy::Plan::RuleMatch& step) {
   const auto& group = plan.group(step);
   if (group.error != request::Error::none) return "failed";
@@ -78,7 +78,7 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
 
 namespace {
 
-// Of the steps of that mode, the one that refused, and for the longest; null: none did.
+// Of the steps of that mode that refused, the one with the longest wait; null: none refused.
 const policy::Plan::RuleMatch* refusing_step(const policy::Plan& plan,
                                              const policy::Plan::RequestPlan& part, Mode mode,
                                              base::Duration& longest) {

@@ -1,5 +1,5 @@
 // Lines of the log about decisions: each request at level debug, denials that are sampled, and late
-// replies. Texts of clients are made printable and cut.
+// replies. Texts that come from clients are made printable and cut to a bound.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -16,12 +16,12 @@
 
 namespace sluice::engine {
 
-// At level debug: what the rules of one part of the batch's plan said.
+// Logs at level debug how each rule of one part of the batch's plan decided.
 void log_decision(spdlog::logger& log, const Batch& batch, const request::Request& request,
                   const policy::Plan::RequestPlan& part);
 
-// If the request was denied, and this denial is among those that are logged: the rule that refused
-// it for the longest; and likewise the shadow rule that would refuse it. `every`:
+// Logs a denial if the sampler picks it: the rule that refused the request, or, of several, the one
+// with the longest wait. Does the same for a shadow rule that would have refused it. `every`:
 // DenialSampler::every, more than 0.
 void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
                 request::Verb verb, const policy::Plan::RequestPlan& part,

@@ -8,7 +8,8 @@ bool DenialSampler::wants(uint64_t every, base::Time now) {
   constexpr uint64_t seconds_ahead_max = uint64_t{2} << 8;
   uint64_t seen = second_.load(std::memory_order_relaxed);
   for (;;) {
-    // Another worker's clock may be ahead; further than that it was, and has gone back.
+    // Another worker may have read the clock a moment later than this one. A second that is further
+    // ahead means that the clock has been set back.
     const uint64_t second = seen & ~uint64_t{255};
     const bool is_other = second < begin || second > begin + seconds_ahead_max;
     const uint64_t next = is_other ? begin + 1 : seen + 1;

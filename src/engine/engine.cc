@@ -95,7 +95,8 @@ Served Engine::suspend(Batch& batch) {
   return Served::later;
 }
 
-// The store may hold answers for what is behind, and may still name the ticket.
+// The store may hold answers for the groups that were not reached, and may still name the ticket:
+// both are void.
 Served Engine::end(Batch& batch) {
   decider_.deps().store.abandon(decider_.completions(), batch.ticket);
   decider_.batches().close(batch);
@@ -110,7 +111,7 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
   const CountedBatch counted(stats, batch.protocol, batch.now, batch.since);
   const auto all = batch.requests.items();
   const policy::Plan& plan = batch.plan;
-  bool later = false;  // the store has no answer yet for what is behind the groups it has settled
+  bool later = false;  // the store has no answer yet for the groups after `settled`
   for (;; batch.next = 0) {
     for (; batch.next < plan.parts().size(); ++batch.next) {
       const auto& part = plan.parts()[batch.next];
@@ -131,8 +132,8 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
         continue;
       }
-      // What is settled is seen to before the batch is suspended: the store may answer what it has
-      // parked at any time from here on.
+      // Parts that are settled get their replies before the batch is suspended: from here on the
+      // store may answer at any time the groups that it has parked.
       if (batch.settled < part.groups_end &&
           (later || !decider_.settle(batch, part.groups_end, batch.now, later))) [[unlikely]]
         return Served::later;
@@ -164,11 +165,11 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
   }
 }
 
-// Plans the requests from `first` on, to the end or to one that cannot be decided (it may end the
-// session, so nothing behind it is charged yet) or to a list, each with its part.
+// Plans the requests from `first` on, one part for each, up to the end, to a list, or to a request
+// that cannot be decided: that one may end the session, so no request after it may be charged yet.
 void Engine::match(Batch& batch) {
   batch.plan.clear();
-  // The policy of a batch that was suspended may not be the live one any more.
+  // While a batch was suspended another policy may have become live.
   if (batch.policy != decider_.policy()) [[unlikely]]
     batch.policy = decider_.policy();
   batch.tickets.clear();
@@ -198,8 +199,8 @@ void Engine::match_all(Batch& batch) {
       continue;
     }
     if (request.verb == Verb::list || Errands::is_one(request.verb)) {
-      // The plan ends here: a list may suspend the batch, and until it goes on the store must not
-      // have settled, or parked, what is behind.
+      // The plan ends here: a list may suspend the batch, and until the batch is resumed the store
+      // must not settle or park a request after the list.
       plan.skip();
       return;
     }
@@ -237,7 +238,8 @@ void Engine::match_all(Batch& batch) {
   }
 }
 
-// All of the message that the request is of; those in front of it may be decided already.
+// Collects the requests of the same message, those before `request` included, which may be decided
+// already.
 void Engine::find_siblings(const Batch& batch, size_t request) {
   static thread_local uint64_t messages = 0;
   message_ = ++messages;
@@ -250,7 +252,8 @@ void Engine::find_siblings(const Batch& batch, size_t request) {
   siblings_end_ = request;
 }
 
-// The request and those behind that join it. Returns the last of them.
+// Matches the request `first` together with the ones after it that join it. Returns the last of
+// them.
 size_t Engine::match_together(Batch& batch, size_t first) {
   const auto all = batch.requests.items();
   std::array<policy::Asked, base::bounds::together_max> asked;
@@ -288,7 +291,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
 }
 
 std::optional<base::Time> Engine::advance() {
-  // Late replies leave before batches and lists go on: these may end a sink.
+  // Late replies are sent before batches and lists continue, as those may end a sink.
   const auto next = late_.advance();
   ready_.clear();
   decider_.completions().drain_batches(ready_);
@@ -320,7 +323,7 @@ void Engine::run_query(std::shared_ptr<AdminQuery> query) {
   continue_query(*query);
 }
 
-// Round by round, as long as the store answers at once.
+// Runs rounds of the query as long as the store answers at once.
 void Engine::continue_query(AdminQuery& query) {
   Batch& batch = *query.batch_;
   store::Store& store = decider_.deps().store;

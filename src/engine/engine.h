@@ -1,6 +1,6 @@
-// Requests to replies: rules, charges, decisions, verdicts. One per worker, used by its thread
-// alone; what it needs for a batch is kept and reused, so that a settled server allocates nothing
-// here.
+// Turns requests into replies: finds the rules that match, their charges, the store's decisions and
+// the verdict. One for each worker, used by its thread alone. Memory for a batch is kept and
+// reused, so that a server under steady load allocates nothing here.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -25,7 +25,7 @@ namespace sluice::engine {
 
 class AdminQuery;
 
-// What became of a batch.
+// The outcome of serving a batch.
 enum class Served : uint8_t {
   all,    // every request has its reply, or will have it by ReplySink::reply_late
   ended,  // the session ends with what was appended; what is behind was neither charged nor
@@ -40,61 +40,64 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // An empty batch, whose requests the caller fills in; then it has it served. One that stays empty
-  // need not be.
+  // Returns an empty batch. The caller fills in the requests and calls `serve`; a batch that stays
+  // empty need not be served.
   Batch& next_batch();
-  // Decides the batch's requests in order and appends their replies, but those that come late, to
-  // `sink` (null: nothing waits, so its store decides at once). After `later` what the views of the
-  // requests point to has to stay until the batch was resumed to its end, or its sink forgotten. A
-  // sink may have several batches under way where its session's replies may leave in any order.
+  // Decides the batch's requests in order and appends their replies. Late replies go to `sink`
+  // later; null: no request may wait, as the store decides at once. After `later` the bytes that
+  // the requests' views point to must stay until the batch has been resumed to its end or its sink
+  // is forgotten. A sink may have several batches under way if its session's replies may leave in
+  // any order.
   Served serve(Batch& batch, protocol::Protocol protocol, request::Session& session,
                base::Buffer& out, ReplySink* sink = nullptr);
-  // Goes on with a batch of which `later` was said. After anything else than `later` it is gone.
+  // Continues a batch for which `later` was returned. After any other result the batch is closed.
   Served resume(Batch& batch, base::Buffer& out);
-  // Does what `serve` or `resume` appended since the last call of `next_batch` or `resume` hold a
-  // reply that must not leave if it cannot be committed?
+  // Did `serve` or `resume`, since the last call of `next_batch` or `resume`, append a reply that
+  // must not be sent if its decision cannot be committed?
   bool needs_commit() const { return needs_commit_; }
 
-  // Gives late replies that are due. Returns when to be called again, if not woken before.
+  // Delivers the late replies that are due. Returns when it must be called again, if it is not
+  // woken before.
   std::optional<base::Time> advance();
   base::Time now() const { return decider_.now(); }
   store::CompletionQueue& completions() { return decider_.completions(); }
 
-  // The sink is gone: no more requests are taken from it.
+  // The sink goes: its requests that wait or are under way are dropped.
   void forget(ReplySink& sink);
 
-  // The wait of the sink's session is over, unless its answer has arrived: its verdict is
-  // `expired`. `session`: of those waits alone that it says are interrupted; null: of all.
+  // Ends the waits of the sink with the verdict `expired`, except those whose answer has arrived.
+  // `session`: ends only waits that it says are interrupted; null: all.
   void interrupt(ReplySink& sink, const request::Session* session = nullptr) {
     late_.interrupt(sink, session);
   }
 
-  // Has that sink lists without a reply?
+  // Does that sink have lists without a reply?
   bool has_lists(ReplySink& sink) const { return lists_.has(sink); }
-  // The sink has sent its output.
+  // The sink has sent its output: its next list may be read.
   void continue_lists(ReplySink& sink) { lists_.proceed(sink); }
-  // The sink is about to go: its lists end, the rest of what it asked does not.
+  // The sink is about to go: its lists end, its other requests go on.
   void drop_lists(ReplySink& sink) { lists_.drop(sink); }
 
-  // Lets go of a policy that is no longer live; each batch begins so. True: there was a new one.
+  // Takes the live policy; each batch begins with this. True: the policy is a new one.
   bool take_policy() { return decider_.take_policy(); }
-  // Asks the live policy about what waits under an older one, or was matched before overrides
-  // changed; all keep their places. While that goes on it begins again when it is done. What is of
-  // a suspended batch is left to that: once the store keeps it, it is matched again if need be.
+  // Matches waiting requests again by the live policy if they were matched by an older one or
+  // before overrides changed; all keep their places in the queues. A call while this is under way
+  // starts it once more at its end. Requests of a suspended batch are skipped: they are matched
+  // again, if that is needed, once the store keeps them.
   void match_again() { late_.match_again(); }
 
   // Has the store answer a query, now or later.
   void run_query(std::shared_ptr<AdminQuery> query);
 
-  // What it keeps for replies that come later. All 0: nothing is left of any request.
+  // What it holds for replies that come later. All 0: it holds nothing of any request.
   struct Held {
     size_t parked = 0;   // requests that wait for units
     size_t batches = 0;  // that wait for the store
-    size_t later = 0;    // tickets of requests that will be matched again
+    size_t later = 0;    // requests that will be matched again
     friend bool operator==(const Held&, const Held&) = default;
   };
   Held held() const;
-  // Does the store keep the request's group, as far as is known here?
+  // Does the store keep the request's group? (It may have answered it meanwhile.)
   bool waits(request::Ticket ticket) { return late_.waits(ticket); }
 
  private:
@@ -117,10 +120,10 @@ class Engine {
   Lists lists_;
   Errands errands_;
   const bool commits_;                                // store::Committer::commits_first
-  bool needs_commit_ = false;                         // of what was appended last
+  bool needs_commit_ = false;                         // see needs_commit()
   std::vector<std::shared_ptr<AdminQuery>> queries_;  // whose counters the store is asked about
   std::vector<request::Ticket> ready_;                // scratch
-  // Of the requests that are being matched: those of one message, up to siblings_end_.
+  // The entries of the requests of one message, up to siblings_end_, while they are matched.
   std::vector<std::span<const request::Entry>> siblings_;
   size_t siblings_end_ = 0;
   uint64_t message_ = 0;  // policy::Asked::message

@@ -19,7 +19,7 @@ using request::Verb;
 bool Errands::begin(const Batch& batch, const request::Request& request,
                     request::Verdict& verdict) {
   if (batch.sink != nullptr) {
-    // Without its entries: no password is kept.
+    // Copied without its entries, so that no password is kept.
     const Ticket ticket = late_.add(batch.protocol, request, {}, {}, *batch.sink);
     const bool begun = ticket != no_ticket &&
                        (request.verb == Verb::log_in ? check_password(batch, request, ticket)

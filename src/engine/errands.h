@@ -1,5 +1,6 @@
-// What requests have other threads do: check a password, look for names of counters. Their verdicts
-// come late, as those of requests that wait for units do. Used by the worker's thread alone.
+// Requests whose work is done by another thread: checking a password, looking for names of
+// counters. Their verdicts come late, like those of requests that wait for units. Used by the
+// worker's thread alone.
 #pragma once
 
 #include "engine/decider.h"
@@ -14,8 +15,8 @@ class Errands {
   static bool is_one(request::Verb verb) {
     return verb == request::Verb::log_in || verb == request::Verb::scan;
   }
-  // Has it done; the batch's sink gets the verdict. False: it cannot be done now, and `verdict`
-  // says why.
+  // Starts the work; the batch's sink gets the verdict. False: it cannot be started now, and
+  // `verdict` says why.
   bool begin(const Batch& batch, const request::Request& request, request::Verdict& verdict);
 
  private:

@@ -33,15 +33,15 @@ Ticket LateReplies::add(protocol::Protocol protocol, const request::Request& req
   return ticket;
 }
 
-// Was it matched by rules or overrides that may have changed since, or have ended?
+// May the rules or overrides that it was matched by have changed since, or have they ended?
 bool LateReplies::is_outdated(const PendingReply& pending, base::Time now) const {
   return pending.again || pending.until <= now || pending.policy != decider_.policy() ||
          (decider_.deps().overrides != nullptr &&
           pending.overrides_seen != decider_.overrides_changes());
 }
 
-// When the first of those rules and overrides ends that the part was matched by. What was replaced
-// since has ended.
+// When the first of the rules and overrides ends that the part was matched by. One that was
+// replaced meanwhile counts as ended.
 base::Time LateReplies::end_of(const Batch& batch, const policy::Plan::RequestPlan& part,
                                base::Time now) const {
   base::Time end{INT64_MAX};
@@ -90,14 +90,14 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Reques
   if (has_deadline)
     pending_.set_deadline(
         ticket, {pending->interrupted ? pending->asked_at.us : pending->asked_at.us + patience.us});
-  // Waiting requests are decided again where the clock goes back, also those without a time.
+  // After the clock has gone back waiting requests are decided again, also those without an end.
   advanced_ = std::max(advanced_, now);
   const auto& wake = decider_.deps().wake;
   if (!std::exchange(watching_, true)) wake();
-  // Either may be earlier than what is waited for.
+  // This end or deadline may be earlier than the time at which the engine is called next.
   if (pending_.next_end() == pending->until) wake();
   if (has_deadline && pending_.next_deadline() == pending->deadline) wake();
-  // match_again has skipped what the store did not keep yet.
+  // match_again skips requests that the store does not keep yet.
   if (is_outdated(*pending, now)) match_later(ticket, {now.us + match_later_after.us});
   return true;
 }
@@ -111,7 +111,7 @@ void LateReplies::forget(ReplySink& sink) {
   }
 }
 
-// What the store has just parked nothing has been taken for.
+// The store has just parked it, so nothing has been taken for it.
 bool LateReplies::give_up(Ticket ticket, base::Time now) {
   decider_.deps().store.cancel(decider_.completions(), ticket, now);
   pending_.remove(ticket);
@@ -124,7 +124,8 @@ void LateReplies::answer(Ticket ticket, const request::Verdict& verdict) {
   flush();
 }
 
-// As if its time were over; where the store does not keep it yet, once it does.
+// Ends waits as if their deadline were over. One that the store does not keep yet ends once the
+// store keeps it.
 void LateReplies::interrupt(ReplySink& sink, const request::Session* session) {
   for (const Ticket ticket : pending_.of(sink)) {
     PendingReply& pending = *pending_.find(ticket);
@@ -144,8 +145,8 @@ void LateReplies::match_again() {
   match_some_again(pending_.kept(), 0, true);
 }
 
-// A little at a time: requests must not wait for all that waits. `done`: of the tickets, so many
-// are.
+// Works in slices of limited time, so that requests are served between them. `done`: how many of
+// the tickets are done.
 void LateReplies::match_some_again(std::vector<Ticket> tickets, size_t done, bool all) {
   const base::Time now = decider_.now();
   while (done < tickets.size() && decider_.now().us < now.us + match_again_slice.us)
@@ -164,7 +165,8 @@ void LateReplies::match_some_again(std::vector<Ticket> tickets, size_t done, boo
   if (std::exchange(match_once_more_, false)) decider_.deps().run([this] { match_again(); });
 }
 
-// What the store has named: the first of its queue, to be matched by the rules that are live.
+// Takes the requests that the store has named, each the first of its queue: they are matched again
+// by the live rules.
 void LateReplies::take_named() {
   const base::Time now = decider_.now();
   tickets_.clear();
@@ -177,10 +179,10 @@ void LateReplies::take_named() {
   }
 }
 
-// What was put off, what was matched by expired overrides, and what the store wants matched again;
-// in order of arrival, as none may be asked in front of another that came before.
+// Matches again the requests that were put off, those matched by overrides that have expired, and
+// those that the store has named. In order of arrival, so that none overtakes an earlier one.
 void LateReplies::match_outdated(base::Time now) {
-  // The next of a queue is named when the first has been matched.
+  // The store names the next of a queue once the first has been matched.
   for (const base::Time end{now.us + match_again_slice.us}; now < end;) {
     take_named();
     now = decider_.now();
@@ -222,7 +224,7 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
     return match_later(ticket, {now.us + look_at_clock_after.us});
   decider_.rules().match(protocol::dialect_of(pending->protocol), asked, batch.plan);
   const auto& part = batch.plan.parts().back();
-  // If it is answered it was by the policy that it was given under.
+  // A request that has its answer was decided by the policy under which it was settled.
   if (batch.plan.may_wait()) {
     batch.plan.let_wait(ticket, pending->arrival);
     batch.settled = part.groups_end - 1;  // shadow rules have counted it
@@ -247,7 +249,7 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
   reply(ticket, verdict, now);
 }
 
-// At that time at the latest.
+// Matches it again at that time, or before.
 void LateReplies::match_later(Ticket ticket, base::Time at) {
   if (std::exchange(pending_.find(ticket)->later, true)) return;
   if (outdated_.empty() || at < outdated_at_) {
@@ -263,12 +265,12 @@ bool LateReplies::waits(Ticket ticket) {
 }
 
 std::optional<base::Time> LateReplies::advance() {
-  // Where the clock has gone back, what had ended holds again.
+  // After the clock has gone back, overrides that had expired hold again.
   if (const base::Time now = decider_.now(); now < std::exchange(advanced_, now)) {
     for (const Ticket ticket : pending_.kept()) pending_.find(ticket)->again = true;
     match_again();
   }
-  match_outdated(decider_.now());  // before the store answers any of them
+  match_outdated(decider_.now());  // before the store answers any of these requests
   auto next = decider_.deps().store.advance(decider_.completions(), decider_.now());
   if (!outdated_.empty() && (!next || outdated_at_ < *next)) next = outdated_at_;
   if (const auto end = pending_.next_end(); end && (!next || *end < *next)) next = end;
@@ -282,7 +284,7 @@ std::optional<base::Time> LateReplies::advance() {
     const base::Time then{now.us + std::max<int64_t>(left_us, 0)};
     if (!next || then < *next) next = then;
   }
-  take_named();  // what the store has named since, it has woken for already
+  take_named();  // the store does not wake the worker again for these
   flush();
   return next;
 }
@@ -304,7 +306,7 @@ void LateReplies::take_answers() {
     }
     SLUICE_CHECK(pending->limits.size() == settled.decisions.size());
     verdict.delayed = true;
-    // Not where the store failed and its rules refuse then.
+    // False also if the store failed and the request's rules refuse then.
     verdict.allowed = std::all_of(settled.decisions.begin(), settled.decisions.end(),
                                   [](const limit::Decision& d) { return d.allowed; });
     for (size_t i = 0; i < settled.decisions.size(); ++i) {
@@ -318,8 +320,8 @@ void LateReplies::take_answers() {
   }
 }
 
-// Those whose time is over are answered so, unless the store has their answer already: then that is
-// on its way.
+// Ends requests past their deadline. If the store has answered one already, that answer is on its
+// way and counts.
 void LateReplies::expire() {
   tickets_.clear();
   pending_.take_expired(decider_.deps().clock.monotonic(), tickets_);
@@ -351,7 +353,7 @@ void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time
   pending_.remove(ticket);
 }
 
-// A sink that goes meanwhile is forgotten.
+// A sink that goes while this runs has been removed by `forget`.
 void LateReplies::flush() {
   while (!sinks_.empty()) {
     ReplySink* const sink = sinks_.back();

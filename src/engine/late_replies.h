@@ -23,33 +23,35 @@ class LateReplies {
  public:
   explicit LateReplies(Decider& decider) : decider_(decider) {}
 
-  // A request that may wait, by whose ticket the store, or an errand, knows it; no_ticket: there is
-  // no room, so it must not wait. The request is copied.
+  // Adds a request that may wait. Returns the ticket by which the store or an errand names it;
+  // no_ticket: there is no room, so it must not wait. The request is copied.
   request::Ticket add(protocol::Protocol protocol, const request::Request& request,
                       std::span<const request::Entry> descriptor,
                       std::span<const limit::Limit> limits, ReplySink& sink);
-  // The part of the batch is settled. True: its group waits, and what the reply will need is kept.
-  // False: it does not, and the ticket is void.
+  // Called once the part of the batch is settled. True: its group waits, and what its reply needs
+  // is kept. False: it does not wait, and the ticket is void.
   bool keep_or_release(const Batch& batch, const policy::Plan::RequestPlan& part,
                        request::Ticket ticket, base::Time now);
-  // The same of a request that is not to wait, whether or not the store has parked it: false.
+  // The same for a request that must not wait: takes it back if the store has parked it. Always
+  // returns false.
   bool give_up(request::Ticket ticket, base::Time now);
-  // Of a request that was added and no store knows: its sink gets the verdict, if it is there; or
-  // gets it by its batch.
+  // Answers a request that was added and never given to a store: its sink gets the verdict, if it
+  // still exists, directly or with its batch.
   void answer(request::Ticket ticket, const request::Verdict& verdict);
   void drop(request::Ticket ticket) { pending_.remove(ticket); }
-  // The sink's wait is over, unless its answer has arrived; `session`: as Engine::interrupt has it.
+  // See Engine::interrupt.
   void interrupt(ReplySink& sink, const request::Session* session);
-  // No more requests are taken from the sink.
+  // The sink goes: its requests are dropped.
   void forget(ReplySink& sink);
 
-  // Asks the live policy about all that is kept. While that goes on it begins again when it is
-  // done.
+  // Matches all kept requests again by the live policy. A call while this is under way starts it
+  // once more at its end.
   void match_again();
-  // Gives the replies that are due. Returns when to be called again, if not woken before.
+  // Delivers the replies that are due. Returns when it must be called again, if it is not woken
+  // before.
   std::optional<base::Time> advance();
 
-  // Does the store keep the request's group, as far as is known here?
+  // Does the store keep the request's group? (It may have answered it meanwhile.)
   bool waits(request::Ticket ticket);
   size_t size() const { return pending_.size(); }
   size_t to_match_again() const { return outdated_.size(); }
@@ -74,7 +76,7 @@ class LateReplies {
   base::Time outdated_at_{};
   bool matching_again_ = false, match_once_more_ = false;
   base::Time advanced_{INT64_MIN};       // when `advance` was called, or one was kept, last
-  bool watching_ = false;                // `advance` is to come back, as something waits
+  bool watching_ = false;                // `advance` must be called regularly, as a request waits
   std::vector<ReplySink*> sinks_;        // with late replies that are not sent
   Batch again_;                          // one request at a time, without a ticket
   std::vector<store::Settled> answers_;  // scratch, as is the next

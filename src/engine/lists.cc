@@ -15,7 +15,7 @@ namespace sluice::engine {
 using request::Ticket;
 using request::Verb;
 
-// One list from its request to its reply.
+// One list, from its request to its reply. See the table in the header.
 struct Lists::List final : BatchOwner, std::enable_shared_from_this<Lists::List> {
   enum class State : uint8_t { wanted, searched, found, read };
 
@@ -30,8 +30,9 @@ struct Lists::List final : BatchOwner, std::enable_shared_from_this<Lists::List>
   std::shared_ptr<const live::LivePolicy> policy;  // of the rule whose counters are looked for
   std::shared_ptr<const std::vector<std::string>> keys;
   size_t bytes = 0, found_bytes = 0;
-  bool failed = false;     // the store could not be looked through
-  Batch* batch = nullptr;  // of what the store is asked while it is read: a part for each key
+  bool failed = false;  // the store could not be looked through
+  // asks the store about the keys, one part for each, while the list is read
+  Batch* batch = nullptr;
   bool matched = false;
 };
 
@@ -40,14 +41,15 @@ struct Lists::Queue {
 
   ReplySink& sink;
   std::deque<std::shared_ptr<List>> lists;
-  size_t bytes = 0;          // of their requests
+  size_t bytes = 0;          // that their requests hold
   bool readable = false;     // it stands in readable_
   std::vector<Ticket> held;  // batches that wait for room for a list
 };
 
 namespace {
 
-// Lists that wait to be read: together they hold no more keys than those that cannot be sent yet.
+// How many lists may wait to be read: their keys take no more bytes together than those of lists
+// that cannot be sent yet.
 constexpr size_t readable_lists_max =
     base::bounds::found_bytes_max / base::bounds::listed_bytes_max;
 
@@ -107,7 +109,7 @@ Lists::Started Lists::start(const Batch& batch, const request::Request& request,
   return Started::begun;
 }
 
-// Has the scanner look for all that was not looked for.
+// Hands all lists of the queue that are `wanted` to the scanner.
 void Lists::search(Queue& queue) {
   for (const auto& list : queue.lists) {
     if (list->state != List::State::wanted) continue;
@@ -127,8 +129,9 @@ void Lists::on_found(List& list, std::shared_ptr<const std::vector<std::string>>
                      bool failed) {
   Queue& queue = *queue_of(list.sink);
   const size_t bytes = bytes_of(*keys);
-  // A sink's first is about to be read, so what others hold must not keep it from that; only so
-  // many are. It is looked for again when one of them has had its turn.
+  // The first list of a sink that can send is read next: what other lists hold does not count
+  // against it, only the number of readable lists does. A list without room is searched again
+  // later.
   const bool at_once = queue.lists.front().get() == &list && !list.sink.has_unsent();
   const bool crowded = at_once && readable_.size() >= readable_lists_max;
   if (crowded || (!at_once && found_bytes_ + bytes > base::bounds::found_bytes_max)) {
@@ -163,7 +166,7 @@ void Lists::read_later() {
   if (!std::exchange(reading_, true)) decider_.deps().run([this] { read_some(); });
 }
 
-// One, before others of the worker's loop have their turn.
+// Reads one list; then the worker's other work has its turn.
 void Lists::read_some() {
   reading_ = false;
   if (readable_.empty() || being_read_ >= base::bounds::lists_read_max) return;
@@ -181,7 +184,7 @@ void Lists::read_some() {
   read_later();
 }
 
-// As a request for each of its keys, by the rules that are live now.
+// Plans a request for each of its keys, by the live rules.
 void Lists::plan(List& list) {
   decider_.take_policy();
   list.policy.reset();
@@ -205,7 +208,7 @@ void Lists::plan(List& list) {
   }
 }
 
-// With what the store answers; as often as it says that it will answer later.
+// Reads the store's answers. Called again each time the store has said `later`.
 void Lists::read(List& list) {
   const base::Time now = decider_.now();
   Batch& batch = *list.batch;
@@ -220,7 +223,7 @@ void Lists::read(List& list) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const request::Verdict verdict = verdict_of(batch.plan, parts[i], store);
     if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
-    // One that is full and would not have been otherwise without a put is as if it were not.
+    // A counter that is full only because of a PUT is left out, as one that does not exist.
     const limit::Decision& d = *verdict.tightest;
     if (d.reset_after == base::never && d.remaining == d.limit) continue;
     listed.push_back({(*list.keys)[i], d});
@@ -233,7 +236,7 @@ void Lists::read(List& list) {
   finish(list, verdict, now);
 }
 
-// What it takes is free again.
+// Frees the list's share of the bounds.
 void Lists::release(List& list) {
   bytes_ -= list.bytes;
   found_bytes_ -= list.found_bytes;
@@ -254,7 +257,7 @@ void Lists::finish(List& list, const request::Verdict& verdict, base::Time now) 
     stats->late(list.asked.protocol, Verb::list, verdict, {},
                 base::Duration{now.us - list.asked.since.us});
   sink.reply_late(list.asked.request, verdict, now);
-  // Each of these may be the end of the sink, and then there is no queue of its own any more.
+  // Each of these calls may end the sink, and with it its queue.
   sink.flush_late(false);
   queue = queue_of(sink);
   if (queue != nullptr && !queue->held.empty()) {
@@ -279,7 +282,7 @@ void Lists::search_crowded() {
   });
 }
 
-// The sink may go on the way, and its other batches with it.
+// The sink may go during this, and its other batches with it.
 void Lists::resume(const std::vector<Ticket>& held) {
   for (const Ticket ticket : held) {
     Batch* const batch = decider_.batches().find(ticket);
@@ -298,7 +301,7 @@ void Lists::resume_held() {
   }
 }
 
-// Also those under way.
+// Lists under way included.
 void Lists::forget(ReplySink& sink) {
   const auto at = queues_.find(&sink);
   if (at == queues_.end()) return;

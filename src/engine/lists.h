@@ -29,18 +29,18 @@ class Lists {
 
   enum class Started : uint8_t {
     answered,  // at once, by `verdict`
-    begun,     // it has its reply later, or its sink is about to go
-    no_room,   // the batch has to wait; its owner is called when there is room
+    begun,     // the reply comes later, or the sink is about to go
+    no_room,   // the batch must wait; its owner is resumed when there is room
   };
-  // The batch's request is a list.
+  // Starts the list that `request` asks for.
   Started start(const Batch& batch, const request::Request& request, request::Verdict& verdict);
 
   bool has(ReplySink& sink) const { return !queues_.empty() && queues_.contains(&sink); }
-  // The sink has sent its output.
+  // The sink has sent its output: its next list may be read.
   void proceed(ReplySink& sink);
-  // The sink is about to go: its lists end, the rest of what it asked does not.
+  // The sink is about to go: its lists end, its other requests go on.
   void drop(ReplySink& sink);
-  // The sink goes.
+  // The sink goes: all of its lists end.
   void forget(ReplySink& sink);
 
  private:
@@ -62,11 +62,11 @@ class Lists {
 
   Decider& decider_;
   std::unordered_map<ReplySink*, std::shared_ptr<Queue>> queues_;
-  std::deque<ReplySink*> readable_;  // whose next list can be read, in turn; each once
-  std::deque<ReplySink*> crowded_;   // whose next list waits until others are read
+  std::deque<ReplySink*> readable_;  // whose next list can be read; each once, in order
+  std::deque<ReplySink*> crowded_;   // whose next list waits until other lists are read
   std::deque<ReplySink*> held_;      // whose batches wait for base::bounds::list_bytes_max
   size_t bytes_ = 0, found_bytes_ = 0, being_read_ = 0;
-  bool reading_ = false;  // read_some is going to be called
+  bool reading_ = false;  // read_some is scheduled
 };
 
 }  // namespace sluice::engine

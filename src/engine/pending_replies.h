@@ -1,5 +1,5 @@
-// The requests of one worker that wait for units, and so have their replies later. Keeps what these
-// replies need. Used by the worker's thread alone.
+// The requests of one worker that wait for units: what their later replies need, and when each must
+// be looked at. Used by the worker's thread alone.
 #pragma once
 
 #include <cstdint>
@@ -21,35 +21,35 @@
 
 namespace sluice::engine {
 
-// More than twenty members: what was asked, what it was matched by, and when either ends.
+// More than twenty members: the request, what it was matched by, and when either ends.
 struct PendingReply {
   ReplySink* sink = nullptr;  // null: the slot is free
   protocol::Protocol protocol{};
-  request::Request request;  // its tag and prefix are the two below
+  request::Request request;  // its tag and prefix point to the two texts below
   std::string tag, prefix;
   std::vector<std::pair<std::string, std::string>> descriptor;
-  std::vector<limit::Limit> brought;  // that came along with the request
-  base::Time since{};                 // when it was asked
+  std::vector<limit::Limit> brought;  // limits that came with the request
+  base::Time since{};                 // when the request arrived
   base::Time asked_at{};              // the same by monotonic time
-  bool needs_commit = false;  // its reply must not leave if what it says cannot be committed
-  // The store keeps its group. Before, the group is only planned: its batch is being decided, or
-  // suspended, and only that batch may have the store settle it.
+  bool needs_commit = false;  // its reply must not be sent if its decision cannot be committed
+  // The store keeps its group. Before that its batch is being decided or is suspended, and only
+  // that batch may have the store settle the group.
   bool kept = false;
   bool later = false;        // it is in the engine's list of those that are matched again later
-  bool interrupted = false;  // it is to wait no longer
+  bool interrupted = false;  // it must not wait any longer
   bool again = false;    // the store wants it matched again, whether or not anything has changed
-  uint64_t arrival = 0;  // its place among those that wait; 0 unless it is kept
-  // What its decisions are of, in order; `policy` keeps the rules alive.
+  uint64_t arrival = 0;  // its place in the order of arrival; 0 unless `kept`
+  // What its decisions refer to, in order; `policy` keeps the rules alive.
   std::shared_ptr<const live::LivePolicy> policy;
   std::vector<limit::Limit> limits;
-  std::vector<const policy::Rule*> limit_rules;  // whose they are, one for each limit
-  std::vector<uint16_t> rules;                   // what metrics count them by
-  uint64_t overrides_seen = 0;     // policy::Overrides::changes, when it was matched or before
-  base::Time deadline{INT64_MAX};  // by monotonic time: it waits no longer
-  base::Time until{INT64_MAX};     // a rule or an override that it was matched by ends then
+  std::vector<const policy::Rule*> limit_rules;  // the rule of each limit
+  std::vector<uint16_t> rules;                   // the rules' numbers in metrics
+  uint64_t overrides_seen = 0;     // policy::Overrides::changes, read before it was matched
+  base::Time deadline{INT64_MAX};  // monotonic time at which its wait ends
+  base::Time until{INT64_MAX};     // when a rule or an override that it was matched by ends
   uint32_t generation = 0;
 
-  // What was asked, with texts of its own; it cannot be moved from here on.
+  // Copies the request and its texts. The object must not be moved afterwards.
   void copy(protocol::Protocol its_protocol, const request::Request& its_request,
             std::span<const request::Entry> its_descriptor,
             std::span<const limit::Limit> its_limits = {});
@@ -59,7 +59,7 @@ struct PendingReply {
 
 class PendingReplies {
  public:
-  // Room for one more of that sink's; null: it, or this worker, has as many as it may
+  // Adds a request of that sink; null: the sink or the worker has as many as it may
   // (base/bounds.h). The request is copied.
   PendingReply* add(ReplySink& sink, protocol::Protocol protocol, const request::Request& request,
                     std::span<const request::Entry> descriptor,
@@ -68,18 +68,18 @@ class PendingReplies {
   PendingReply* find(request::Ticket ticket);
   void remove(request::Ticket ticket);
 
-  // What it was matched by ends at that time, of itself.
+  // Sets PendingReply::until.
   void set_until(request::Ticket ticket, base::Time until);
-  // The first of these times; none: nothing ends.
+  // The earliest of these times; none: nothing ends.
   std::optional<base::Time> next_end() const;
-  // Moves the tickets of those whose time is reached to the end of `ended`, each once.
+  // Appends to `ended` the tickets of those whose time is reached, each once.
   void take_ended(base::Time now, std::vector<request::Ticket>& ended);
 
-  // It waits until then, by monotonic time.
+  // Sets PendingReply::deadline.
   void set_deadline(request::Ticket ticket, base::Time deadline);
-  // The first deadline; none: all may wait for ever.
+  // The earliest deadline; none: all may wait for ever.
   std::optional<base::Time> next_deadline() const;
-  // Moves the tickets of those past theirs to the end of `expired`, each once.
+  // Appends to `expired` the tickets of those past their deadline, each once.
   void take_expired(base::Time monotonic, std::vector<request::Ticket>& expired);
 
   // The tickets of a sink; and of all that the store keeps, in order of their arrival.

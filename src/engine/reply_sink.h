@@ -1,5 +1,5 @@
-// Who gets the replies of one session that come later than its batch: a connection, which tells the
-// engine before it goes (Engine::forget). Called on the worker's thread alone.
+// Receives the replies of one session that come later than its batch. A connection is one; it calls
+// Engine::forget before it goes. Called on the worker's thread alone.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ namespace sluice::engine {
 
 class ReplySink : public BatchOwner {
  public:
-  // Takes a late reply; it leaves at `flush_late` at the latest.
+  // Takes a late reply, and sends it at the next `flush_late` at the latest.
   virtual void reply_late(const request::Request& request, const request::Verdict& verdict,
                           base::Time now) = 0;
-  // needs_commit: one of them must not leave if it cannot be committed.
+  // Sends the late replies. needs_commit: one of them must not be sent if its decision cannot be
+  // committed.
   virtual void flush_late(bool needs_commit) = 0;
-  // Is there output that it has not sent yet? Then none of its lists is begun or read; once there
-  // is none it tells the engine (Engine::continue_lists).
+  // Is there output that it has not sent yet? While there is, none of its lists is begun or read;
+  // once all is sent it calls Engine::continue_lists.
   virtual bool has_unsent() const { return false; }
-  // Is it known to be about to go? Then no list is made for it.
+  // Is it about to go? Then no list is made for it.
   virtual bool is_leaving() const { return false; }
-  // Each of its lists has its reply.
+  // All of its lists have their replies.
   virtual void on_lists_done() {}
 
-  // What takes and waits are answered that no rule applies to.
+  // The answer to takes and waits that no rule matches.
   request::Unmatched unmatched() const { return unmatched_; }
 
  protected:
@@ -41,7 +42,7 @@ class ReplySink : public BatchOwner {
   std::set<uint32_t> pending_;     // slots of its PendingReplies
   request::Unmatched unmatched_ = request::Unmatched::as_protocol;
   bool has_replies_ = false;   // it is among those with late replies to send
-  bool needs_commit_ = false;  // one of these
+  bool needs_commit_ = false;  // one of these replies has needs_commit set
 };
 
 }  // namespace sluice::engine

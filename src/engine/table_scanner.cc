@@ -13,7 +13,7 @@ namespace sluice::engine {
 namespace {
 
 constexpr int niceness = 10;
-// Lists that are taken out of the queues under one lock, for which workers wait.
+// How many lists are taken from the queues under one lock, which workers wait for.
 constexpr size_t taken_per_lock = 64;
 
 }  // namespace
@@ -44,7 +44,7 @@ void TableScanner::list(Owner owner, const request::Space& space, std::string pr
 }
 
 void TableScanner::cancel(Owner owner) {
-  // Their answers may hold the last of something, which is let go of without the lock.
+  // Their answers may hold the last reference to something, so they are destroyed without the lock.
   std::vector<Shared> gone;
   const std::lock_guard lock(mutex_);
   if (const auto at = queues_.find(owner); at != queues_.end()) {
@@ -101,7 +101,7 @@ void TableScanner::run() {
   }
 }
 
-// One list of each owner, and again, as many as that.
+// Takes lists from the queues, one of each owner in turn, `most` in all.
 std::vector<TableScanner::Shared> TableScanner::take_some(size_t most) {
   std::vector<Shared> some;
   some.reserve(most);
@@ -122,8 +122,8 @@ std::vector<TableScanner::Shared> TableScanner::take_some(size_t most) {
   return some;
 }
 
-// Takes lists until there is no more or the pass has enough. Without the lock, but for moments.
-// False: it is to end.
+// Takes lists until there is none left or the pass has enough. Holds the lock only for moments.
+// False: the scanner must end.
 bool TableScanner::begin_pass() {
   auto pass = std::make_unique<store::ListPass>(store::ListPass::Bounds{
       .keys = base::bounds::listed_max, .bytes = base::bounds::listed_bytes_max});
@@ -143,7 +143,7 @@ bool TableScanner::begin_pass() {
   return true;
 }
 
-// Without the lock: who is answered may ask again.
+// Called without the lock: an answer may lead to another list.
 void TableScanner::answer_pass() {
   std::unique_ptr<store::ListPass> pass;
   std::unordered_multimap<Owner, Shared> taken;

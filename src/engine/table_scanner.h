@@ -1,7 +1,7 @@
-// The thread that looks through the whole store for lists and for pages of the admin port, so that
-// no worker does. All lists that are queued when a pass begins are answered by that one pass, each
-// owner's in turn; passes and pages take turns. Owned by the server; called from any thread; what
-// it answers comes from its own.
+// The thread that searches the whole store for lists and for pages of the admin port, so that no
+// worker does. One pass answers all lists that are queued when it begins, taking one of each owner
+// in turn; passes and pages alternate. Owned by the server; called from any thread; answers are
+// delivered on the scanner's own thread.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ namespace sluice::engine {
 class TableScanner {
  public:
   struct Found {
-    std::shared_ptr<const std::vector<std::string>> keys;  // shared by those that ask for the same
+    std::shared_ptr<const std::vector<std::string>> keys;  // shared by lists of the same prefix
     bool failed = false;                                   // the store could not be looked through
   };
   using Answer = std::function<void(Found)>;
@@ -33,15 +33,16 @@ class TableScanner {
 
   // `store` outlives it.
   explicit TableScanner(store::Catalog& store);
-  // Ends the pass under way; what is queued gets no answer.
+  // Ends the pass under way; queued lists get no answer.
   ~TableScanner();
 
-  // `space` lives as long as `answer` does. The thread begins with the first list.
+  // Queues a list. `space` lives as long as `answer`. The thread is started by the first list.
   void list(Owner owner, const request::Space& space, std::string prefix, Answer answer);
-  // The owner's lists get no answer, but for those that are being answered at this moment. A pass
-  // that nothing else needs ends.
+  // Drops the owner's lists, except those that are being answered at this moment. A pass that no
+  // other list needs ends.
   void cancel(Owner owner);
-  // A look of any kind, which goes in small steps. False: base::bounds::queries_max are queued.
+  // Queues any other search, which must work in small steps. False: base::bounds::queries_max are
+  // queued.
   using Job = std::function<void(store::Catalog& store)>;
   bool look(Job job);
 
@@ -71,7 +72,7 @@ class TableScanner {
   std::unordered_map<Owner, Queue> queues_;  // none of them empty
   std::list<Owner> turns_;                   // of all of queues_, the next one first
   std::deque<Job> jobs_;
-  // Under way, from when it has begun; and those that wait for it, from before.
+  // The pass under way, once it has begun; and the lists that it is going to answer.
   std::unique_ptr<store::ListPass> pass_;
   std::unordered_multimap<Owner, Shared> taken_;
   bool job_is_next_ = false, stopping_ = false;

@@ -1,5 +1,5 @@
-// What a request is answered from the decisions of its rules. Inline, as the engine does it for
-// each; views into the plan and the store's words.
+// Makes a request's verdict from the decisions of its rules. Inline, as this runs for each request;
+// the verdict's views point into the plan and the store's messages.
 #pragma once
 
 #include "policy/rule_set.h"
@@ -9,8 +9,9 @@
 
 namespace sluice::engine {
 
-// Of several decisions the tightest is shown, with its own time: the refusal with the longest wait,
-// else the least left, and of those the one that takes longest to be as fresh.
+// The verdict shows the tightest of several decisions, with its own times: the refusal with the
+// longest wait; without a refusal the one with the least units left, and of equal ones the one that
+// takes longest to be full again.
 inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verdict,
                   request::KeyEncoding encoding = request::KeyEncoding::own) {
   const limit::Decision* t = verdict.tightest;
@@ -26,7 +27,7 @@ inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verd
   verdict.more_after = d.allowed ? d.reset_after : d.retry_after;
 }
 
-// Is more asked than one of the limits allows, ever?
+// Does the request ask for more than one of its limits can ever allow?
 inline bool never_fits(const policy::Plan& plan, const policy::Plan::RequestPlan& part) {
   for (const auto& step : plan.steps(part)) {
     if (step.rule->mode != policy::Mode::enforce) continue;
@@ -52,7 +53,7 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
       }
     }
     if (step.rule->mode != policy::Mode::enforce)
-      continue;  // a shadow rule's failure harms no request
+      continue;  // the failure of a shadow rule does not fail the request
     if (group.error != request::Error::none) {
       verdict.error = store.message_for(group.error);
       verdict.cause = group.error;
@@ -85,8 +86,9 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
   return verdict;
 }
 
-// In place of a verdict that no rule decides: what the listener says of such takes and waits.
-// What is reported of a rule of the protocol's own in shadow stays. The limits live for ever.
+// Replaces the verdict of a take or wait that no rule decided by the listener's setting
+// `unmatched`. What the verdict reports of the protocol's own rules in shadow mode stays. The
+// limits that it points to are static.
 void answer_unmatched(request::Unmatched unmatched, request::Verdict& verdict);
 
 inline bool is_unmatched(request::Verb verb, const request::Verdict& verdict) {

@@ -12,7 +12,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Above the bounds that there are comes one that every value keeps to.
+// Behind the given bounds stands one that no value exceeds.
 std::array<uint64_t, protocol::Metrics::latency_bounds_max> padded(
     std::span<const uint64_t> bounds) {
   std::array<uint64_t, protocol::Metrics::latency_bounds_max> all;
@@ -57,7 +57,7 @@ WorkerStats::Took WorkerStats::took_of(size_t protocol, uint64_t ns) const {
           .known = true};
 }
 
-// Of a batch that was timed just now, or that waited for its store.
+// Records the time of a batch that was timed, or that waited for its store.
 void WorkerStats::end_timed(Took& took) {
   const size_t p = static_cast<size_t>(protocol_);
   if (timing_)
@@ -125,7 +125,7 @@ void WorkerStats::fault(protocol::Protocol protocol, std::string_view code) {
   tell(protocol, {Event::Kind::error, static_cast<uint8_t>(error), 0, 0});
 }
 
-// What is sent to statsd leaves these out, as Divvy does.
+// Statsd does not get these, as in Divvy.
 void WorkerStats::count_failed(protocol::Protocol protocol, Verb verb) {
   ++failures_;
   of(protocol)

@@ -1,7 +1,8 @@
-// What one worker counts: a cell for everything, its own, so that counting is an addition and no
-// more. A batch is timed unless another one was in the last millisecond; those between count
-// as the one before, so that a busy worker reads no clock for it. Written by the worker's thread,
-// read by the thread that collects; owned by ServerStats.
+// What one worker counts. Each worker has a cell of its own for everything, so that counting is a
+// plain addition. A batch is timed unless another one was timed in the last millisecond; a batch
+// that is not timed counts with the time of the last one that was, so that a busy worker reads no
+// clock for this. Written by the worker's thread, read by the thread that collects; owned by
+// ServerStats.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +29,11 @@
 
 namespace sluice::engine {
 
-// What a rule said; those of shadow rules apart.
-// In this order: whether it was denied is the lowest bit, a shadow rule the next.
+// The outcome of one rule. The lowest bit says whether it denied, the next one whether it is a
+// shadow rule.
 enum class RuleOutcome : uint8_t { allowed, denied, shadow_allowed, shadow_denied, failed };
 inline constexpr size_t rule_outcome_count = 5;
-// What became of a request. answered: what decides nothing (a ping, a list).
+// The outcome of a request. answered: a request that decides nothing (a ping, a list).
 enum class RequestOutcome : uint8_t { allowed, denied, unmatched, failed, answered };
 inline constexpr size_t request_outcome_count = 5;
 // Why the server closed a client's connection.
@@ -45,7 +46,7 @@ enum class Closed : uint8_t {
 };
 inline constexpr size_t closed_count = 5;
 
-// Of latencies, in ns.
+// Bounds of the latency histogram, in ns.
 inline constexpr std::array<uint64_t, 18> latency_bounds_ns{
     1'000,      2'000,      5'000,      10'000,      20'000,      50'000,
     100'000,    200'000,    500'000,    1'000'000,   2'000'000,   5'000'000,
@@ -59,7 +60,7 @@ inline constexpr std::array<uint64_t, 13> commit_wait_bounds_us{
 
 class WorkerStats {
  public:
-  // Something to send to statsd. took: value is ms. connections: value is what is added.
+  // An event for statsd. took: `value` is in ms. connections: `value` is the change.
   struct Event {
     enum class Kind : uint8_t { said, took, connections, error };
     Kind kind = Kind::said;
@@ -69,14 +70,15 @@ class WorkerStats {
   };
   static constexpr size_t events_max = 1 << 15;
 
-  // `order` counts what happens for the first time, over all statistics. `wake`: the events, which
-  // are those of protocol `events_of`, should be drained; without it there are none; any thread.
+  // `order` numbers first occurrences, over all workers. `wake` is called, on any thread, when the
+  // events of the protocol `events_of` should be drained; without it no events are recorded.
   WorkerStats(std::atomic<uint64_t>& order, std::function<void()> wake,
               protocol::Protocol events_of = {});
   ~WorkerStats();
 
-  // Owner's thread: a batch from begin to end, and in it each request once it is settled.
-  // `since`: when it came, if it had to wait for its store meanwhile.
+  // These are called on the owner's thread: `begin` and `end` around a batch, and between them one
+  // call for each request that is settled. `since`: when the batch arrived, if it waited for its
+  // store.
   void begin(protocol::Protocol protocol, base::Time now, base::Time since);
   void decided(protocol::Protocol protocol, const live::LivePolicy& policy,
                const policy::Plan& plan, const policy::Plan::RequestPlan& part, request::Verb verb);
@@ -93,7 +95,7 @@ class WorkerStats {
   void disconnected(protocol::Protocol protocol);
   void received(protocol::Protocol protocol, size_t bytes) { of(protocol).received.add(bytes); }
   void sent(protocol::Protocol protocol, size_t bytes) { of(protocol).sent.add(bytes); }
-  // Replies left then that had to wait for their commit since then.
+  // Replies that had waited for their commit since `since` were sent at `until`.
   void held_back(base::Time until, base::Time since) {
     commit_waits_.observe(until.us > since.us ? static_cast<uint64_t>(until.us - since.us) : 0);
   }
@@ -115,7 +117,7 @@ class WorkerStats {
     return all_[static_cast<size_t>(protocol)];
   }
   uint64_t said(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) const;
-  // When the rule first said so; 0: never.
+  // The order number of the rule's first such outcome; 0: never.
   uint64_t first_said(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) const;
   // Of a protocol with metrics of its own that the engine counts (protocol/metrics.h), in the order
   // of their bounds and codes. What is above all bounds is in the bucket behind the last one.
@@ -126,7 +128,7 @@ class WorkerStats {
     const protocol::Metrics& metrics;
     const std::array<uint64_t, protocol::Metrics::latency_bounds_max> bounds_ms;
     Latency latency_ms{bounds_ms};
-    // How often each, and when first; 0: never.
+    // How often each occurred, and the order number of its first time; 0: never.
     std::array<metrics::Cell, protocol::Metrics::error_codes_max> errors, first_errors;
   };
   // Null: it has none.
@@ -173,7 +175,7 @@ class WorkerStats {
   std::array<std::array<std::atomic<Chunk*>, chunks>, protocol::protocols_max> said_{};
   std::array<std::unique_ptr<Own>, protocol::protocols_max> own_;
   metrics::Histogram<commit_wait_bounds_us.size()> commit_waits_{commit_wait_bounds_us};
-  bool has_events_ = false;  // one look at a byte is all that they cost where there are none
+  bool has_events_ = false;  // without events their cost is a look at this byte
   protocol::Protocol events_of_{};
   std::unique_ptr<metrics::Ring<Event>> events_;
 
@@ -181,14 +183,15 @@ class WorkerStats {
   protocol::Protocol protocol_{};
   bool timing_ = false;
   uint64_t waited_ns_ = 0;
-  // Of all batches so far; and before this one. Sparing the resets keeps short batches cheap.
+  // Totals so far, and their values before this batch. Not resetting them keeps short batches
+  // cheap.
   uint64_t replies_ = 0, failures_ = 0, replies_before_ = 0, failures_before_ = 0;
   std::chrono::steady_clock::time_point began_{};
   int64_t time_again_us_ = 0;
   std::array<Took, protocol::protocols_max> took_;
 };
 
-// What a decision costs is here, where it can be made part of who decides.
+// Inline from here on: these run for each decision.
 inline void WorkerStats::begin(protocol::Protocol protocol, base::Time now, base::Time since) {
   protocol_ = protocol;
   replies_before_ = replies_;
@@ -231,7 +234,8 @@ inline void WorkerStats::say(protocol::Protocol protocol, uint16_t rule, RuleOut
     events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
 }
 
-// Did the rule of that step allow it? Of several that settle together each says for itself.
+// Did the rule of that step allow it? Each of several rules that settle together has its own
+// answer.
 inline bool has_allowed(const policy::Plan& plan, const policy::Plan::RuleMatch& step) {
   const request::Group& group = plan.group(step);
   if (group.allowed || group.charge_count == 1) [[likely]]

@@ -21,14 +21,14 @@ namespace sluice::redis {
 
 namespace {
 
-// A connection that says nothing for this long, with an answer overdue, is lost; so is one that
-// does not come about.
+// A connection without a byte for this long, while an answer is overdue, counts as lost; so does an
+// attempt to connect that takes as long.
 constexpr int64_t silence_max_us = 1'000'000;
 constexpr int64_t pause_min_us = 20'000, pause_max_us = 1'000'000;
 constexpr size_t read_bytes = 64 << 10;
 
-// What the reader makes of a reply: a note to the connection that it has arrived. The text is
-// copied, as the reader moves its buffer before it returns.
+// The object that hiredis' reader creates for a reply: it passes the reply to the connection. The
+// text is copied, as the reader moves its buffer before it returns.
 struct Seen {
   Reply reply = Reply::text;
   std::string text;
@@ -143,7 +143,7 @@ void AsyncConnection::deliver_held() {
     rest.remove_prefix(one.size);
   }
   if (!held_.empty()) return;
-  // For the next time.
+  // Kept for the next use.
   held.clear();
   texts.clear();
   held_.swap(held);
@@ -158,14 +158,14 @@ void AsyncConnection::step_back(base::Duration by) {
 
 std::optional<base::Time> AsyncConnection::advance(base::Time now) {
   if (std::exchange(heard_, false)) heard_us_ = now.us;
-  // The next address at once where one refuses.
+  // If an address refuses, the next one is tried at once.
   while (phase_ == Phase::down && !lost_ && now.us >= retry_us_) connect(now);
   if ((phase_ == Phase::connecting || phase_ == Phase::greeting) && now.us >= phase_due_us_)
     lose("it does not answer");
-  // What has arrived is not late: it may be this process that was slow.
+  // Read first: an answer that has arrived is not late, as it may be this process that was slow.
   if (phase_ == Phase::up && late_ < sent_.size() && sent_[late_].due_us <= now.us) read();
   while (late_ < sent_.size() && sent_[late_].due_us <= now.us) {
-    // The clock of the silence begins with the first.
+    // The silence is measured from the first overdue answer.
     if (late_ == 0) heard_us_ = now.us;
     Sent& late = sent_[late_++];
     if (late.waits) {
@@ -183,8 +183,8 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
   if (std::exchange(lost_, false)) {
     first_ = false;
     pause_us_ = std::clamp(2 * pause_us_, pause_min_us, pause_max_us);
-    // Half of it, and as much again by chance: servers that lost the same Redis do not come at
-    // once.
+    // Half of the pause, plus a random time up to the other half: servers that lost the same Redis
+    // do not all reconnect at once.
     retry_us_ = now.us + pause_us_ / 2 + static_cast<int64_t>(random_()) % (pause_us_ / 2);
     const std::string news = name() + ": " + why_;
     if (news != told_) owner_.on_news(false, news + "; trying again");
@@ -209,7 +209,7 @@ void AsyncConnection::connect(base::Time now) {
   const auto addresses = owner_.addresses();
   phase_due_us_ = now.us + silence_max_us;
   if (addresses.empty()) {
-    retry_us_ = now.us + pause_min_us;  // as soon as there are
+    retry_us_ = now.us + pause_min_us;  // as soon as the names are resolved
     return;
   }
   const net::Address& address = addresses[next_address_++ % addresses.size()];
@@ -258,7 +258,7 @@ void AsyncConnection::greet() {
   else if (!options_.password.empty())
     command({"AUTH", options_.password});
   if (options_.database != 0) command({"SELECT", std::to_string(options_.database)});
-  command({"PING"});  // is it loading, or does it want a password?
+  command({"PING"});  // is it loading, or does it need a password?
   flush();
 }
 
@@ -282,20 +282,21 @@ void AsyncConnection::log_up() {
   told_.clear();
 }
 
-// It has decided something: whatever there was is over.
+// Redis has decided something, so earlier trouble is over.
 void AsyncConnection::confirm_up() {
   pause_us_ = 0;
   if (std::exchange(doubtful_, false)) log_up();
 }
 
-// Its owners are notified with the next `advance`, which sets the pause; no owner is called
-// from within a call of theirs.
+// The owner is notified by the next `advance`, which sets the pause: the owner is never called from
+// within its own call.
 void AsyncConnection::lose(const std::string& why) {
   if (phase_ == Phase::down && !stream_.is_open() && lost_) return;
   why_ = why;
   losses_.fetch_add(1, std::memory_order_relaxed);
   const bool was_connecting = phase_ == Phase::connecting;
-  // What ended of itself may be back: another node is likely to be a replica.
+  // A node that closed the connection by itself may be back soon, and another node is likely to be
+  // a replica: the same address is tried first.
   if (phase_ == Phase::up && late_ == 0 && !doubtful_) --next_address_;
   close();
   phase_ = Phase::down;
@@ -311,8 +312,8 @@ void AsyncConnection::lose(const std::string& why) {
   owner_.on_change();
 }
 
-// Commands that were queued before there was a connection, and are late: they are not to be
-// decided whenever there is one.
+// Drops commands that were queued before there was a connection and are late: they must not be
+// decided at some later time.
 void AsyncConnection::forget_unsent() {
   drop_all();
   publish();
@@ -321,7 +322,7 @@ void AsyncConnection::forget_unsent() {
 void AsyncConnection::drop_all() {
   first_ = false;
   late_ = 0;
-  // What was decided was decided; who has it is not known.
+  // Redis has decided these; how many replicas have the writes is not known.
   if (!held_.empty()) {
     wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
     deliver_held();
@@ -385,7 +386,7 @@ void AsyncConnection::on_ready(bool readable, bool writable, bool ended) {
   }
   if (readable && stream_.is_open()) read();
   if (writable && stream_.is_open()) flush();
-  // With TLS either may have waited for the other.
+  // With TLS a write may have to wait for readable data, and a read for a writable socket.
   if (readable && stream_.write_wants_read()) flush();
   if (writable && stream_.read_wants_write()) read();
 }
@@ -410,7 +411,7 @@ void AsyncConnection::read() {
     if (reader_->len - reader_->pos > base::bounds::redis_reply_bytes_max)
       return lose("lost: its reply has more than " +
                   std::to_string(base::bounds::redis_reply_bytes_max) + " bytes");
-    // The end is reported once, so it is read to.
+    // The poller reports the end once only, so the socket is read until then.
     if (!ended_ && !stream_.may_have_more(static_cast<size_t>(got), read_bytes)) return;
   }
 }

@@ -1,7 +1,7 @@
 // One connection of a worker to Redis: commands go out pipelined, all of a loop's turn in one
-// write, and answers come in their order. It greets (password, database) before anything else, says
-// when it is lost, and comes back by itself, after a pause that grows and is never the same.
-// Belongs to a worker's thread.
+// write, and answers come in their order. It sends the password and the database before anything
+// else, reports when it is lost, and reconnects by itself, after a pause that grows and has a
+// random part. Belongs to a worker's thread.
 #pragma once
 
 #include <atomic>
@@ -26,14 +26,14 @@ struct redisReader;
 
 namespace sluice::redis {
 
-// nil: there is nothing; its text is empty.
+// nil: Redis' nil; its text is empty.
 enum class Reply : uint8_t { text, nil, error };
 
-// `silent`: connected, and an answer is overdue. `refused`: it was sent away.
+// `silent`: connected, and an answer is overdue. `refused`: Redis refused the greeting.
 enum class ConnectionState : uint8_t { down, refused, silent, up };
 inline constexpr size_t connection_states = 4;
 
-// Whose a command is; means something to the one who sent it.
+// Identifies a command to the owner that sent it.
 struct Sender {
   uint32_t kind = 0, slot = 0, serial = 0, index = 0;
 };
@@ -46,58 +46,58 @@ class AsyncConnection final : public net::Watcher {
    public:
     virtual ~Owner() = default;
     virtual void on_answer(const Sender& sender, Reply reply, std::string_view text) = 0;
-    // No answer by its deadline. True: one that comes later is dropped; else the sender hears of
-    // it, or of its loss.
+    // A command has no answer by its deadline. True: an answer that comes later is dropped; false:
+    // the owner still gets it, or `on_lost`.
     virtual bool on_late(const Sender& sender) = 0;
-    // The connection is gone, and with it the calls under way: it may have been done.
+    // The connection is lost with a command under way, which Redis may have executed.
     virtual void on_lost(const Sender& sender) = 0;
     // `advance` must be called soon.
     virtual void on_change() = 0;
-    // For people: what became of the connection.
+    // A message for the log: what happened to the connection.
     virtual void on_news(bool good, const std::string& text) = 0;
-    // Where to connect to; none: the names have not been resolved.
+    // The addresses to connect to; empty: the names are not resolved yet.
     virtual std::vector<net::Address> addresses() = 0;
   };
 
-  // All of it outlives the connection. `tls`: null where it is not wanted.
+  // The arguments outlive the connection. `tls`: null: without TLS.
   AsyncConnection(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner,
                   uint64_t seed);
   ~AsyncConnection() override;
   AsyncConnection(const AsyncConnection&) = delete;
   AsyncConnection& operator=(const AsyncConnection&) = delete;
 
-  // May something be sent? Not while it is down, nor while an answer is overdue: what is asked then
-  // would only wait behind it.
+  // May a command be sent? Not while the connection is down, nor while an answer is overdue, as the
+  // command would only wait behind that.
   bool takes() const;
-  // It is down because it was sent away: a wrong password, a user who may not.
+  // It is down because Redis refused it: a wrong password, or a user without the right.
   bool is_refused() const { return refused_; }
-  bool is_full() const;  // as much is under way as may be
-  // To append a command to, followed by `sent`. It leaves when the turn ends.
+  bool is_full() const;  // the bound of commands under way is reached
+  // The output: append a command, then call `sent`. It is written at the end of the loop's turn.
   std::string& out() { return out_; }
-  // `due`: when its answer is late.
+  // `due`: the time after which its answer is late.
   void sent(const Sender& sender, base::Time due);
 
-  // From now on what a turn sends is followed by one WAIT: an answer is delivered once so many
-  // replicas have what was written for it, or after that time.
+  // From now on one WAIT follows the commands of each turn: their answers are delivered once so
+  // many replicas have the writes, or after `timeout`.
   void wait_for_replicas(unsigned replicas, base::Duration timeout);
 
-  // The clock has gone back by so much: no deadline and no pause is further away for it.
+  // The clock has gone back by so much: moves all deadlines and pauses back with it.
   void step_back(base::Duration by);
 
-  // Sees to deadlines and pauses. Returns when to be called again.
+  // Handles deadlines and pauses that are reached. Returns when it must be called again.
   std::optional<base::Time> advance(base::Time now);
-  // Has the next node tried: this one takes no writes.
+  // Connects to the next node, as this one takes no writes.
   void leave_node();
   size_t under_way() const { return sent_.size(); }
 
-  // Turns whose writes too few replicas had in time; the answers were delivered all the same. Any
-  // thread.
+  // The number of turns whose writes too few replicas had in time; their answers were delivered all
+  // the same. Any thread.
   uint64_t wait_timeouts() const { return wait_timeouts_.load(std::memory_order_relaxed); }
   // For metrics: any thread.
   const CallTimes& call_times() const { return call_times_; }
   ConnectionState state() const { return state_.load(std::memory_order_relaxed); }
   uint64_t connects() const { return connects_.load(std::memory_order_relaxed); }
-  // Connections that were lost, and attempts that failed.
+  // The number of lost connections and failed attempts.
   uint64_t losses() const { return losses_.load(std::memory_order_relaxed); }
 
   void on_ready(bool readable, bool writable, bool ended) override;
@@ -118,9 +118,9 @@ class AsyncConnection final : public net::Watcher {
     Sender sender;
     int64_t due_us;
     bool dropped = false;  // its answer is not needed any more
-    bool waits = false;    // a WAIT of ours
+    bool waits = false;    // a WAIT that follows a turn's commands
   };
-  // An answer that stands behind a WAIT; its text is in held_texts_.
+  // An answer that waits for its turn's WAIT; its text is in held_texts_.
   struct Held {
     Sender sender;
     Reply reply;
@@ -150,22 +150,23 @@ class AsyncConnection final : public net::Watcher {
   net::Loop& loop_;
   Owner& owner_;
   std::minstd_rand random_;
-  net::Stream stream_;  // open: of a connection, or of one that is being made
+  net::Stream stream_;  // open: connected, or connecting
   Phase phase_ = Phase::down;
-  bool was_up_ = false;  // since the last trouble; what is asked meanwhile waits for the connection
-  bool first_ = true;    // nothing has gone wrong yet
+  // since the last trouble; commands that are sent meanwhile wait for the connection
+  bool was_up_ = false;
+  bool first_ = true;  // nothing has gone wrong yet
   bool refused_ = false;
   bool doubtful_ = false;  // a node took no writes, and nothing has been decided since
-  bool lost_ = false;      // to be reported to the owner at the next advance
-  bool heard_ = false;     // a reply came since the last advance
+  bool lost_ = false;      // the next `advance` reports the loss to the owner
+  bool heard_ = false;     // a reply came since the last `advance`
   bool ended_ = false;     // the peer sends no more: the rest is read to the end
-  size_t greetings_ = 0;   // answers that are still to come
+  size_t greetings_ = 0;   // answers of the greeting that are still missing
   std::string greeting_error_, why_;
   std::string out_, greeting_out_;
   size_t out_at_ = 0;
   Ring<Sent> sent_;
   CallTimes call_times_;
-  size_t late_ = 0;  // of sent_, from the front: overdue
+  size_t late_ = 0;  // how many of sent_, from the front, are overdue
   unsigned wait_replicas_ = 0;
   std::string wait_ms_, wait_count_;
   bool wait_wanted_ = false;  // something was sent since the last WAIT
@@ -174,7 +175,7 @@ class AsyncConnection final : public net::Watcher {
   std::atomic<uint64_t> wait_timeouts_{0};
   int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
   size_t next_address_ = 0, node_ = 0;
-  size_t untried_ = 0;  // addresses that are tried before the next pause
+  size_t untried_ = 0;  // addresses still to be tried before the next pause
   std::atomic<ConnectionState> state_{ConnectionState::down};
   std::atomic<uint64_t> connects_{0}, losses_{0};
   std::string told_;  // the last bad news, so that it is reported once

@@ -17,10 +17,10 @@ namespace sluice::redis {
 
 namespace {
 
-// How long a stop may have to wait.
+// How often a wait checks for a stop.
 constexpr std::chrono::milliseconds look_up_every{50};
 constexpr size_t told_bytes_max = 256;
-// Of a thousand keys, some of which are long.
+// Room for a reply with a thousand keys, some of which are long.
 constexpr size_t reply_bytes_max = size_t{256} << 20;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A connection to Redis that asks one thing after another and waits for each answer, as long as
-// Options::patience. Blocks: for a thread that may, and belongs to it.
+// A connection to Redis that sends one command after another, and waits up to Options::patience for
+// each answer. Blocks, so it is for a thread that may, and belongs to that thread.
 #pragma once
 
 #include <sys/types.h>
@@ -25,34 +25,34 @@ struct FreeReply {
 };
 using Answer = std::unique_ptr<redisReply, FreeReply>;
 
-bool is_error(const Answer& answer);  // also of none
-// Of a string or an error; empty: it is neither.
+bool is_error(const Answer& answer);  // true also for no answer
+// The text of a string or an error; empty: the reply is neither.
 std::string_view text_of(const redisReply& reply);
 
 class BlockingConnection {
  public:
-  // `stop`: once it is true nothing is waited for any more.
+  // `stop`: once it is true, calls return without waiting any longer.
   explicit BlockingConnection(const std::atomic<bool>* stop = nullptr);
   ~BlockingConnection();
   BlockingConnection(const BlockingConnection&) = delete;
   BlockingConnection& operator=(const BlockingConnection&) = delete;
 
-  // Connects and greets, once. False: it does not come about, or does not let us in; see `problem`.
+  // Tries once to connect and log in. False: it failed, or Redis refused; see `problem`.
   bool open(const Options& options, net::TlsContext* tls, const net::Address& address);
-  // Null: the connection is lost.
+  // Sends a command and returns its answer. Null: the connection is lost.
   Answer ask(std::span<const std::string_view> words);
   Answer ask(std::initializer_list<std::string_view> words) {
     return ask(std::span(words.begin(), words.size()));
   }
-  // What is said next without being asked. Null: nothing is in that time, or the connection is
-  // lost.
+  // Waits for a message that Redis sends by itself. Null: none came in that time, or the connection
+  // is lost.
   Answer next(std::chrono::milliseconds patience, bool& is_lost);
-  // Why the last call failed, for people.
+  // Why the last call failed, for the log.
   const std::string& problem() const { return problem_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Once it is possible: false, if it fails or its time is up. At least a byte of it.
+  // Waits until it can write at least a byte of `text`. False: it failed, or its time is up.
   bool write_some(std::string_view& text);
   bool read_some(char* to, size_t room, size_t& got);
   bool await(bool writable);
@@ -61,7 +61,7 @@ class BlockingConnection {
   Answer receive();
 
   const std::atomic<bool>* const stop_;
-  std::chrono::microseconds patience_{0};  // of the options that it was opened with
+  std::chrono::microseconds patience_{0};  // Options::patience of `open`
   std::string name_;
   net::Stream stream_;
   struct FreeReader {

@@ -1,6 +1,6 @@
-// How long calls of one connection take, from written to answered. The clock is read for what one
-// write holds, unless another one was timed in the last millisecond or still is; those between
-// count as the next that is timed. The worker's thread; `add_to` any.
+// How long calls of one connection take, from written to answered. One write is timed as a whole,
+// unless another one was timed in the last millisecond or still is; calls that are not timed count
+// with the next time that is measured. The worker's thread; `add_to` on any.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@ using CallDistribution = metrics::Distribution<call_bounds_us.size()>;
 
 class CallTimes {
  public:
-  // A call must be written; `at_us`: what time its worker takes it to be, more or less.
+  // A call will be written; `at_us`: the time that its worker read last.
   void queued(int64_t at_us) {
     ++queued_;
     at_us_ = at_us;
   }
-  // All that is queued is written, and something was.
+  // All queued calls are written; there was at least one.
   void written() {
     if (until_ != 0 || queued_ == answered_) return;
     if (timed_ && static_cast<uint64_t>(at_us_) - static_cast<uint64_t>(timed_us_) < period_us)
@@ -40,7 +40,7 @@ class CallTimes {
     counted_ = answered_;
     until_ = 0;
   }
-  // What is under way is lost.
+  // The calls under way are lost.
   void lost() {
     answered_ = counted_ = queued_;
     until_ = 0;
@@ -53,9 +53,9 @@ class CallTimes {
   static constexpr uint64_t period_us = 1'000;
 
   uint64_t queued_ = 0, answered_ = 0, counted_ = 0;
-  uint64_t until_ = 0;  // of the call that ends what is timed; 0: nothing is
+  uint64_t until_ = 0;  // the call whose answer ends the measurement; 0: none is under way
   int64_t at_us_ = 0, timed_us_ = 0;
-  bool timed_ = false;  // anything so far
+  bool timed_ = false;  // a time was measured so far
   Clock::time_point began_{};
   metrics::Histogram<call_bounds_us.size()> times_{call_bounds_us};
 };

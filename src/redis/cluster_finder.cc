@@ -11,7 +11,7 @@ namespace sluice::redis {
 
 namespace {
 
-// A node may be cut off from the others and not know it yet.
+// So many nodes are asked, as one may be cut off from the others and not know it yet.
 constexpr size_t views_wanted = 3;
 
 }  // namespace
@@ -23,7 +23,7 @@ std::vector<Node> ClusterFinder::candidates(const Topology& topology) const {
   std::vector<Node> distinct;
   for (Node& node : all)
     if (std::ranges::find(distinct, node) == distinct.end()) distinct.push_back(std::move(node));
-  // Those that answered stand first.
+  // Nodes that answered the last time come first.
   std::stable_sort(distinct.begin(), distinct.end(), [this](const Node& a, const Node& b) {
     const auto is_bad = [this](const Node& node) {
       return std::ranges::find(bad_, node) != bad_.end();
@@ -45,7 +45,7 @@ std::optional<ClusterFinder::View> ClusterFinder::ask(Topology& topology, const 
     return std::nullopt;
   }
   view.state = read_state(text_of(*info));
-  Answer answer = line->ask({"CLUSTER", "SHARDS"});  // from 7.0 on
+  Answer answer = line->ask({"CLUSTER", "SHARDS"});  // known from Redis 7.0 on
   auto map = answer ? read_shards(*answer, node.host, topology.options().tls) : std::nullopt;
   if (answer && !map) {
     answer = line->ask({"CLUSTER", "SLOTS"});

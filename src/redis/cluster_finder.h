@@ -1,5 +1,5 @@
-// Finds the primaries of a Redis Cluster and their slots, by asking some of its nodes: the newest
-// answer of a node that takes commands counts. The topology's thread.
+// Finds the primaries of a Redis Cluster and their slots, by asking some of its nodes: it takes the
+// newest answer of a node that accepts commands. Used on the topology's thread.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class ClusterFinder final : public Finder {
   std::vector<Node> candidates(const Topology& topology) const;
   static std::optional<View> ask(Topology& topology, const Node& node, std::string& problem);
 
-  std::vector<Node> bad_;  // these did not answer the last time, and are asked last
+  std::vector<Node> bad_;  // nodes that did not answer the last time; they are asked last
 };
 
 }  // namespace sluice::redis

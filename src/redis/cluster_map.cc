@@ -44,7 +44,7 @@ std::optional<Integer> parse(std::string_view text) {
   return number;
 }
 
-// An empty host is the one that was asked; `?` is one that is not known.
+// An empty host means the host that was asked; `?` means that the host is not known.
 std::string host_or(std::string_view text, const std::string& asked) {
   if (text.empty()) return asked;
   return text == "?" ? std::string() : std::string(text);
@@ -56,7 +56,7 @@ std::optional<ClusterMap> map_of(std::vector<SlotRange> ranges) {
   map.owners.assign(slot_count, ClusterMap::no_owner);
   for (const SlotRange& range : ranges) {
     if (range.last >= slot_count || range.first > range.last) return std::nullopt;
-    if (range.node.host.empty() || range.node.port == 0) continue;  // it is not known where
+    if (range.node.host.empty() || range.node.port == 0) continue;  // its address is not known
     auto at = std::ranges::find(map.primaries, range.node);
     if (at == map.primaries.end()) {
       if (map.primaries.size() == base::bounds::redis_primaries_max) return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<ClusterMap> map_of(std::vector<SlotRange> ranges) {
   return map;
 }
 
-// One of the `nodes` of a shard: names and values in turn.
+// One of the `nodes` of a shard, given as names and values in turn.
 struct ShardNode {
   Node node;
   bool primary = false, online = false;
@@ -91,7 +91,7 @@ ShardNode read_shard_node(const redisReply& reply, const std::string& host, bool
   return out;
 }
 
-// Adds what a shard has. False: it is none.
+// Adds the slots of a shard. False: the reply is not a shard.
 bool add_shard(std::vector<SlotRange>& ranges, const redisReply& reply, const std::string& host,
                bool tls) {
   const auto all = elements_of(reply);
@@ -104,7 +104,7 @@ bool add_shard(std::vector<SlotRange>& ranges, const redisReply& reply, const st
   std::optional<ShardNode> primary;
   for (const redisReply* const one : nodes) {
     ShardNode node = read_shard_node(*one, host, tls);
-    // While one takes over there may be two.
+    // During a failover there may be two primaries.
     if (node.primary && (!primary || node.online)) primary = std::move(node);
   }
   for (size_t i = 0; i + 1 < slots.size(); i += 2) {

@@ -30,13 +30,13 @@ constexpr std::array known{
     Known{"ERR AUTH", Error::auth_failed},
     Known{"ERR Client sent AUTH", Error::auth_failed},
     Known{"ERR invalid password", Error::auth_failed},
-    // A command that the script is not allowed: Redis 7.0, and from 7.2 on.
+    // The user may not run a command of the script: the texts of Redis 7.0, and from 7.2 on.
     Known{"ERR The user executing the script", Error::auth_failed},
     Known{"ERR ACL failure in script", Error::auth_failed},
 };
 
-// Redis 5 to 6.2 wrap what a command of a script says, with a `-` in front or none:
-//   ERR Error running script (call to f_...): @user_script:4: @user_script: 4: -READONLY ...
+// Redis 5 to 6.2 wrap the error of a script's command, with or without a `-` before it: ERR Error
+// running script (call to f_...): @user_script:4: @user_script: 4: -READONLY ...
 std::string_view unwrapped(std::string_view text) {
   constexpr std::string_view place = "@user_script";
   if (!text.starts_with("ERR Error running script")) return text;

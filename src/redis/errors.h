@@ -1,5 +1,5 @@
-// What an error that Redis answers with means for a decision, and what one of the connection to it
-// says to people. Pure; any thread.
+// Translates errors: those that Redis answers into errors of decisions, and those of connections
+// into messages. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace sluice::redis {
 
-// Of a command, of what a script's command said, or of a greeting. Never `none`.
+// The error that Redis' text means, be it of a command, of a script's command or of a greeting.
+// Never `none`.
 request::Error error_of(std::string_view text);
 
-// Does an error that begins so say that the Redis is a node of a Redis Cluster?
+// Does an error that begins with `text` show that the Redis is a node of a Redis Cluster?
 bool is_of_cluster(std::string_view text);
 
-// What an errno of a call of `stream` says, and what to do about it, where that is known.
+// The message for an errno of a call of `stream`, with what to do about it if that is known.
 std::string problem_of(const net::Stream& stream, int error);
 
 }  // namespace sluice::redis

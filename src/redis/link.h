@@ -1,5 +1,5 @@
 // A connection of one worker to one primary, with what the worker knows of that Redis. Belongs to
-// the worker's thread; what says so may be read by any.
+// the worker's thread; members that say so may be read by any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace sluice::redis {
 
-// Does Redis know how to give a key an end that has none (EXPIRE ... NX, from 7.0 on)? Until that
-// is known, and where it does not, each count gives its key a new end.
+// Does Redis support EXPIRE ... NX (from 7.0 on), which sets the expiry of a key without one? Until
+// that is known, and if it does not, each count sets its key's expiry again.
 enum class ExpireNx : uint8_t { unknown, asked, yes, no };
 
-// Commands that are sent on where their slot is at another node by then, in the order in which they
-// were sent. Allocates nothing once it is as large as it gets.
+// Copies of sent commands, in order, for those that must be sent on because their slot has moved to
+// another node. Allocates nothing once it has reached its largest size.
 class SentOn {
  public:
   void push(std::string_view command) {
@@ -47,7 +47,7 @@ struct Link;
 class LinkOwner {
  public:
   virtual ~LinkOwner() = default;
-  // As AsyncConnection::Owner has them.
+  // See AsyncConnection::Owner.
   virtual void on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) = 0;
   virtual bool on_late(Link& link, const Sender& sender) = 0;
   virtual void on_lost(Link& link, const Sender& sender) = 0;
@@ -56,7 +56,7 @@ class LinkOwner {
 };
 
 struct Link final : AsyncConnection::Owner {
-  // All of it outlives the link.
+  // The arguments outlive the link.
   Link(LinkOwner& its_owner, Topology& its_topology, std::shared_ptr<Endpoint> its_endpoint,
        net::Loop& loop, uint32_t its_id, uint64_t seed)
       : id(its_id),
@@ -73,17 +73,18 @@ struct Link final : AsyncConnection::Owner {
   void on_news(bool good, const std::string& text) override { owner.on_news(good, text); }
   std::vector<net::Address> addresses() override { return endpoint->resolver.addresses(); }
 
-  // What may be sent now?
+  // May a command be sent now?
   bool takes() const { return connection.takes() && !connection.is_full(); }
   const std::string& host() const { return endpoint->options.nodes.front().host; }
 
-  const uint32_t id;  // among those of the worker, never used again
+  const uint32_t id;  // unique for the worker, never reused
   LinkOwner& owner;
   Topology& topology;
   const std::shared_ptr<Endpoint> endpoint;
   ExpireNx expire_nx = ExpireNx::unknown;
-  bool looks = false;   // it takes looks alone, which wait for no replica
-  bool leaves = false;  // its node is not a primary any more: it goes once nothing is under way
+  bool looks = false;  // for commands that only read, which wait for no replica
+  // its node is not a primary any more: it is removed once nothing is under way
+  bool leaves = false;
   SentOn sent_on;
   AsyncConnection connection;
 };

@@ -31,11 +31,11 @@ Link* Links::make(std::shared_ptr<Endpoint> endpoint, bool looks) {
     const std::lock_guard lock(mutex_);
     links_.push_back(std::move(link));
   }
-  owner_.on_change(*added);  // it connects when it is advanced
+  owner_.on_change(*added);  // its `advance` connects it
   return added;
 }
 
-// A node that is not a primary any more is asked nothing more; what is under way there is answered.
+// A node that is not a primary any more gets no more commands; those under way are answered.
 void Links::see_map() {
   if (topology_.version() == version_) [[likely]]
     return;

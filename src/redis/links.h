@@ -1,5 +1,5 @@
-// What one worker has of one Redis: a connection to its primary, or, in Redis Cluster, one to each
-// primary that it needed so far. Belongs to the worker's thread, but for `add_to`.
+// One worker's connections to one Redis: one to its primary or, in Redis Cluster, one to each
+// primary that it has needed so far. Belongs to the worker's thread, except `add_to`.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace sluice::redis {
 
-// For metrics.
+// Sums for metrics.
 struct LinkSums {
   std::array<uint64_t, connection_states> states{};
   uint64_t connects = 0, losses = 0, wait_timeouts = 0;
@@ -22,18 +22,18 @@ struct LinkSums {
 
 class Links {
  public:
-  // All of it outlives the links. `ids`: where their numbers come from.
+  // The arguments outlive the links. `ids`: the counter that gives them their ids.
   Links(LinkOwner& owner, Topology& topology, net::Loop& loop, uint32_t& ids, uint64_t seed);
 
   Topology& topology() const { return topology_; }
-  // To the primary, where there are no slots; to that of a slot, where there are. `looks`: for what
-  // writes nothing, which does not stand behind what waits for replicas. Null: none is known; it is
-  // looked for.
+  // The link to the primary; the second one, in Redis Cluster, to the primary of a slot. `looks`:
+  // for commands that write nothing, so that they do not queue behind answers that wait for
+  // replicas. Null: the primary is not known and is being looked for.
   Link* primary(bool looks = false);
   Link* of_slot(uint16_t slot, bool looks = false);
-  // To the node that one command is sent on to.
+  // The link to a node to which one command is sent on.
   Link* of_node(const Node& node);
-  // Null: there is none any more.
+  // The link with that id; null: it is gone.
   Link* by_id(uint32_t id);
 
   bool is_idle() const;
@@ -54,14 +54,16 @@ class Links {
   net::Loop& loop_;
   uint32_t& ids_;
   const uint64_t seed_;
-  const bool waits_;       // for replicas: looks have connections of their own
-  Link* fixed_ = nullptr;  // where nothing is looked for
+  // grants wait for replicas, so reading commands have connections of their own
+  const bool waits_;
+  Link* fixed_ = nullptr;  // of a Redis whose nodes are fixed
   Link* fixed_looks_ = nullptr;
   uint64_t version_ = 0;
   std::shared_ptr<const ClusterMap> map_;
-  std::array<std::vector<Link*>, 2> by_place_;  // in the map, by `looks`; null: not made yet
+  // by `looks`, then by index in the map; null: not made yet
+  std::array<std::vector<Link*>, 2> by_place_;
   bool some_leave_ = false;
-  mutable std::mutex mutex_;  // of the list while it changes, and of what follows
+  mutable std::mutex mutex_;  // guards changes of the list, and the members below
   std::vector<std::unique_ptr<Link>> links_;
   LinkSums gone_;
   CallDistribution gone_times_;

@@ -2,7 +2,7 @@
 
 namespace sluice::redis {
 
-// A product is given up at 2^52, so that the sum of two of them still fits.
+// A product of 2^52 or more is refused (`~w`), so that the sum of two products is still exact.
 const std::string_view lua_plain = R"lua(
 local esc
 local floor, format = math.floor, string.format

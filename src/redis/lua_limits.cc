@@ -1,9 +1,9 @@
-// src/limit in Lua, function by function; what each of them promises is said there.
+// src/limit in Lua, function by function; see there for what each one guarantees.
 #include "redis/lua.h"
 
 namespace sluice::redis {
 
-// When a window that opens now ends; what follows is lua_window.
+// When a window that opens now ends; lua_window is the rest of the function.
 const std::string_view lua_fixed_window = R"lua(
 F.f = function(s, q, w, b, c)
   local latest = now + w
@@ -152,7 +152,7 @@ F.l = function(s, q, w, b, c)
 end
 )lua";
 
-// Its mark is never looked at: all that is there is what is missing.
+// Its mark is not used: the units of its state are those that are taken.
 const std::string_view lua_fixed_bucket = R"lua(
 F.b = function(s, q, w, b, c)
   local missing = s[2] or Z

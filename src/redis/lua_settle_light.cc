@@ -1,5 +1,5 @@
 // lua_settle (lua_settle.cc) for the usual case: takes and peeks of counters that were written
-// under the limits in force. Asked for anything else it does nothing and replies `~c`.
+// under the limits in force. For anything else it does nothing and replies `~c`.
 #include "redis/lua.h"
 
 namespace sluice::redis {

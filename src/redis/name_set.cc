@@ -23,13 +23,13 @@ std::string_view NameSet::name_at(uint32_t place) const {
   return {at + sizeof size, size};
 }
 
-// Where it is looked for first.
+// The slot at which the search for a name begins.
 size_t NameSet::first_slot(std::string_view name) const {
   static const base::Hash hash;
   return hash(0, name) & (table_.size() - 1);
 }
 
-// Its slot; none: table_.size().
+// The slot of a name; table_.size(): it is not in the set.
 size_t NameSet::find(std::string_view name) const {
   if (table_.empty()) return 0;
   const size_t mask = table_.size() - 1;
@@ -76,7 +76,7 @@ bool NameSet::erase(std::string_view name) {
   return true;
 }
 
-// Room for twice as many as there are; what is gone leaves its bytes.
+// Makes room for twice as many names, and drops the bytes of erased ones.
 void NameSet::grow() {
   NameSet other;
   size_t slots = slots_min;

@@ -1,5 +1,5 @@
-// Names, some millions of them, in little more memory than their bytes. Clients choose them, so
-// they are hashed with a secret of the process. One thread.
+// A set of names, some millions of them, in little more memory than their bytes. Clients choose the
+// names, so they are hashed with a secret of the process. One thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace sluice::redis {
 
 class NameSet {
  public:
-  // False: it was there already; it was not.
+  // False: the name was in the set already; the name was not in it.
   bool insert(std::string_view name);
   bool erase(std::string_view name);
   bool contains(std::string_view name) const;
@@ -20,7 +20,7 @@ class NameSet {
   // The most names that a lookup may have to compare with. For tests.
   size_t longest_search() const;
 
-  // `visit(name)`, which must not change the set.
+  // Calls `visit(name)` for each name; `visit` must not change the set.
   template <class Visit>
   void each(Visit&& visit) const {
     for (const uint32_t place : table_)
@@ -35,10 +35,10 @@ class NameSet {
   size_t find(std::string_view name) const;
   void grow();
 
-  // Each with four bytes of its length before it; places count from 2.
+  // The names, each after four bytes with its length; offsets count from first_place.
   std::string bytes_;
-  std::vector<uint32_t> table_;  // places, by hash, a power of two
-  size_t size_ = 0, used_ = 0;   // used_: not free
+  std::vector<uint32_t> table_;  // stored offsets by hash; the size is a power of two
+  size_t size_ = 0, used_ = 0;   // used_: slots that are not free, erased ones included
 };
 
 }  // namespace sluice::redis

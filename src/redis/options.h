@@ -1,4 +1,4 @@
-// What a Redis store is given at its start. Plain values.
+// The settings of a Redis store. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -15,44 +15,45 @@ namespace sluice::redis {
 using Node = net::HostPort;
 inline constexpr uint16_t default_port = 6379;
 
-// Sentinels that watch a primary and its replicas. TLS, where it is needed, holds for them as well.
+// Sentinels that watch a primary and its replicas. TLS settings apply to them as well.
 struct Sentinels {
-  std::string master;  // what they call it; empty: there are no sentinels
+  std::string master;  // their name for the primary; empty: no sentinels
   std::vector<Node> nodes;
   std::string username, password;  // of the sentinels; empty: none
   friend bool operator==(const Sentinels&, const Sentinels&) = default;
 };
 
 struct Options {
-  // Addresses of the same data, a primary and whatever may become it: the first that takes writes
-  // is used. Of a cluster: some of its nodes. With sentinels: none.
+  // The addresses of a primary and of the replicas that may replace it: the first one that takes
+  // writes is used. For a cluster: some of its nodes. With sentinels: empty.
   std::vector<Node> nodes{{"localhost", default_port}};
   bool cluster = false;  // Redis Cluster: each primary has some of the slots
   Sentinels sentinel{};
   std::string username, password;  // empty: none
-  std::string password_file;       // holds the password; empty: none does
+  std::string password_file;       // a file with the password; empty: none
   bool tls = false;
   int database = 0;
-  std::string key_prefix = "sluice:";  // of all keys but those that are shared with Divvy
+  std::string key_prefix = "sluice:";  // before all keys, except those that are shared with Divvy
   base::Duration deadline = base::milliseconds(50);  // for one decision
-  // A grant waits until so many replicas have what was written for it, or for so long; 0: for none.
+  // A grant waits until so many replicas have its writes, or for wait_timeout at most; 0: it does
+  // not wait.
   unsigned wait_replicas = 0;
   base::Duration wait_timeout = base::milliseconds(20);
-  // For each answer that a thread of its own waits for: of lists, and of what is kept beside the
-  // counters.
+  // For each answer that a thread other than a worker waits for: those of lists and of stored
+  // texts.
   base::Duration patience = base::seconds(1);
-  // Servers that share the counters: what `local` divides limits by.
+  // How many servers share the counters: OnError::local divides limits by this.
   unsigned servers = 1;
-  // A bucket of droplet's that is full still tells its limits for as long as one round of its
-  // cleanup takes.
+  // How long a full bucket of droplet still reports its limits: the time of one round of droplet's
+  // cleanup.
   base::Duration kept_fresh_for = base::seconds(60);
-  size_t local_bytes = size_t{64} << 20;  // of the table that decides meanwhile
+  size_t local_bytes = size_t{64} << 20;  // of the table that decides while Redis does not
   size_t waiting_max = base::bounds::waiting_max;
-  // Of this process' memory, to remember which counters of a window that other programs share were
-  // found to be over; they are refused without Redis until their windows end. 0: none are.
+  // Memory of this process to remember which window counters shared with other programs have
+  // exceeded their quota: they are refused without Redis until their windows end. 0: off.
   size_t over_cache_bytes = 0;
-  // Another Redis, for counters of windows of one second that other programs share. Without nodes
-  // there is none.
+  // Another Redis, for counters of one-second windows that other programs share. Without nodes:
+  // none.
   struct Second {
     std::vector<Node> nodes;
     bool cluster = false;

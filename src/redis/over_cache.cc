@@ -22,7 +22,7 @@ void OverCache::remember(std::string_view name, int64_t quota, base::Time end, b
     Place* best = set.data();
     for (Place& place : set) {
       if (place.first == first && place.second == second) {
-        // A larger quota that it was past says more, while the window is the same.
+        // Within the same window the larger quota that the counter has exceeded is kept.
         if (place.end_us > now.us) quota = std::max(quota, place.quota);
         best = &place;
         break;

@@ -1,7 +1,8 @@
-// Counters of a window that were found to be past their quota: until the window ends they are
-// refused without Redis (redis::Options::over_cache_bytes). Shared by all workers; any thread. Its
-// memory is taken once; where a counter finds no place the one goes whose window ends first, and is
-// asked for again. Counters are distinguished by 128 bits of keyed hashes of their names.
+// Remembers window counters that have exceeded their quota: until the window ends they are refused
+// without Redis (redis::Options::over_cache_bytes). Shared by all workers; any thread. Its memory
+// is allocated once. If there is no place for a counter, it replaces the one whose window ends
+// first, for which Redis is asked again. Counters are distinguished by 128 bits of keyed hashes of
+// their names.
 #pragma once
 
 #include <array>
@@ -18,14 +19,15 @@ namespace sluice::redis {
 
 class OverCache {
  public:
-  // Of no more than so much memory, but one place for each of its parts at least.
+  // Uses at most `bytes` of memory, but at least one place in each of its parts.
   explicit OverCache(size_t bytes);
 
-  // The counter, called so until its window ends, holds more than `quota`.
+  // Records that the counter holds more than `quota`. `name`: its name until the window ends at
+  // `end`.
   void remember(std::string_view name, int64_t quota, base::Time end, base::Time now);
-  // Does it hold more than `quota`, as far as is known?
+  // Is the counter known to hold more than `quota`?
   bool is_over(std::string_view name, int64_t quota, base::Time now);
-  // Something was given back to it.
+  // Units were returned to the counter: forgets it.
   void forget(std::string_view name);
 
  private:
@@ -34,7 +36,7 @@ class OverCache {
     uint64_t first = 0, second = 0;
     int64_t quota = 0, end_us = INT64_MIN;
   };
-  // The places where a counter may stand, with the lock of their part.
+  // The places in which a counter may be, with the lock of their part.
   struct Part {
     std::mutex mutex;
     std::vector<std::array<Place, ways>> sets;

@@ -1,6 +1,6 @@
-// Who waits for units of a counter in Redis, over all workers of this server, in order of arrival:
-// only the first of a counter asks, and what those in front ask for is not there for anybody behind
-// them. (Several servers do not order their waiting requests among each other.) Any thread.
+// The requests of all workers of this server that wait for units of counters in Redis, in order of
+// arrival. Only the first one of a counter asks Redis, and units that earlier ones ask for are not
+// given to later ones. (Waiting requests of several servers have no common order.) Any thread.
 #pragma once
 
 #include <atomic>
@@ -19,37 +19,39 @@ namespace sluice::redis {
 
 class Queues {
  public:
-  // Is there anybody at all?
+  // Does any request wait?
   bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
   uint64_t new_arrival() { return arrivals_.fetch_add(1, std::memory_order_relaxed) + 1; }
   size_t size() const { return count_.load(std::memory_order_relaxed); }
 
-  // Without a bound of its own: who enters is one of Shared::waiting, which has one. `completions`
-  // is woken when it is called.
+  // Adds a request to a counter's queue. There is no bound here, as all are counted in
+  // Shared::waiting, which has one. `completions` is woken when the request is called.
   void enter(const std::string& counter, uint64_t arrival, int64_t units,
              store::CompletionQueue& completions);
-  // Who is the first then is called.
+  // Removes a request, and calls the one that is the first then.
   void leave(const std::string& counter, uint64_t arrival);
   bool is_first(const std::string& counter, uint64_t arrival);
-  // Units that those in front of an arrival wait for; 0: of all.
+  // The units that requests before that arrival wait for; 0: those of all requests.
   int64_t ahead(const std::string& counter, uint64_t arrival);
-  // Something was put back: its first is called.
+  // Units were returned: calls the first of the counter's queue.
   void call(const std::string& counter);
-  // Moves the arrivals of the completion queue's that were called since the last time to the end of
-  // `called`.
+  // Appends to `called` the arrivals of requests of that completion queue that were called since
+  // the last time.
   void take_called(store::CompletionQueue& completions, std::vector<uint64_t>& called);
-  // The completion queue is about to go: it has left all queues.
+  // The completion queue is about to go; its requests have left all queues.
   void forget(store::CompletionQueue& completions);
-  // The most counters that a lookup may have to compare with. For tests.
+  // The largest number of counters that a lookup has to compare with. For tests.
   size_t longest_search();
 
  private:
   struct Queue {
-    base::RunningSums<store::CompletionQueue*, limit::Wide> places;  // by arrival, with their units
+    // one for each waiting request, by arrival, with its units
+    base::RunningSums<store::CompletionQueue*, limit::Wide> places;
   };
   void call_first(Queue& queue);
 
-  // Of a counter's name, which clients choose: with a secret, so that theirs do not meet.
+  // The hash of a counter's name. Clients choose names, so it has a secret: they cannot make names
+  // collide.
   struct NameHash {
     size_t operator()(const std::string& name) const { return hash(0, name); }
     base::Hash hash;

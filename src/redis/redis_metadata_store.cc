@@ -22,10 +22,10 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds look_every{25};
-// Between two steps of many, so that writers get their turn.
+// A pause between steps of a long pass, so that writers get their turn.
 constexpr milliseconds let_others{1};
 constexpr milliseconds pause_min{50}, pause_max{1000};
-// Changes that are delivered at a time; texts that a step of a pass brings.
+// How many changes are delivered at a time, and how many texts a step of a pass fetches.
 constexpr size_t told_at_once = 1000;
 constexpr std::string_view scanned_at_once = "1000";
 
@@ -104,7 +104,7 @@ bool is_foreign(std::string_view error) {
 
 }  // namespace
 
-// In Redis Cluster they are in one slot.
+// In Redis Cluster all keys are in one slot.
 RedisMetadataStore::Keys RedisMetadataStore::keys_for(const Shared& shared) {
   const std::string kept =
       shared.options.key_prefix + (shared.first.has_slots() ? "{kept}" : "kept");
@@ -127,7 +127,7 @@ RedisMetadataStore::~RedisMetadataStore() {
   if (thread_.joinable()) thread_.join();
 }
 
-// To the first node that takes writes, else to one that can be read.
+// Connects to the first node that takes writes, otherwise to one that can be read.
 std::unique_ptr<BlockingConnection> RedisMetadataStore::connect(const std::atomic<bool>* stop,
                                                                 std::string& problem) const {
   std::unique_ptr<BlockingConnection> reader;
@@ -141,7 +141,7 @@ std::unique_ptr<BlockingConnection> RedisMetadataStore::connect(const std::atomi
       problem = line->problem();
       continue;
     }
-    // Of a key that is never there.
+    // Deletes a key that never exists, which fails on a replica.
     const Answer probe = line->ask({"DEL", keys_.none});
     if (!is_error(probe)) return line;
     problem = probe ? base::printable(text_of(*probe), 256) : line->problem();
@@ -157,7 +157,8 @@ std::unique_ptr<BlockingConnection> RedisMetadataStore::connect(const std::atomi
   return reader;
 }
 
-// Nothing was done, as another node has the slot, or is about to.
+// Does the answer say that another node has the slot, or is about to have it? Then nothing was
+// done.
 bool RedisMetadataStore::is_elsewhere(const Answer& answer) const {
   if (!shared_.first.has_slots() || !answer || answer->type != REDIS_REPLY_ERROR) return false;
   shared_.first.want_look();
@@ -185,7 +186,7 @@ bool RedisMetadataStore::read_all(BlockingConnection& line, std::string& version
     problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
     return false;
   };
-  // First, so that what changes meanwhile is fetched again.
+  // Read first, so that changes during the pass are fetched again.
   const Answer first = line.ask({"GET", keys_.version});
   if (is_error(first)) return failed(first);
   version = text_of(*first);
@@ -217,7 +218,7 @@ bool RedisMetadataStore::read(
   const auto line = connect(nullptr, why);
   const bool done =
       line && read_all(*line, version, why, nullptr, [&](std::span<const Change> page) {
-        // A pass may show one twice.
+        // A pass may return a text twice.
         for (const Change& one : page) {
           names_.insert(one.name);
           visit(one.name, *one.text);
@@ -251,7 +252,7 @@ store::MetadataStore::Written RedisMetadataStore::write(std::span<const Change> 
     words.emplace_back(sets ? std::string_view(*change.text) : std::string_view());
     words.emplace_back(tests ? std::string_view(*change.only_if) : std::string_view());
   }
-  // Where the slot is on its way to another node nothing is done, so it is asked for again.
+  // While the slot moves to another node nothing is done, so the call is repeated.
   const auto due = steady_clock::now() + microseconds(shared_.options.patience.us);
   std::unique_ptr<BlockingConnection> line;
   Answer answer;
@@ -267,7 +268,7 @@ store::MetadataStore::Written RedisMetadataStore::write(std::span<const Change> 
     problem = "Redis refuses it: " + base::printable(text_of(*answer), 256);
     return Written::no;
   }
-  // So that a pass asks for them, should Redis lose them before the next look.
+  // Recorded so that a pass looks for them if Redis loses them before the next look.
   for (const Change& change : changes)
     if (change.text) names_.insert(change.name);
   if (answer) return Written::yes;
@@ -290,7 +291,7 @@ std::optional<microseconds> RedisMetadataStore::age() const {
   return microseconds(now_us() - known_us);
 }
 
-// False: it is to stop.
+// Rests for `time`. False: the thread must stop.
 bool RedisMetadataStore::rest(microseconds time) {
   std::unique_lock lock(mutex_);
   return !stop_.wait_for(lock, time, [this] { return stopping_.load(); });
@@ -322,13 +323,13 @@ void RedisMetadataStore::run() {
       shared_.tell(false, "cannot be asked for what other servers keep there: " + problem +
                               "; trying again");
     pause = std::clamp<microseconds>(2 * pause, pause_min, pause_max);
-    // Half of it, and as much again by chance.
+    // Half of the pause, plus a random time up to the other half.
     if (!rest(pause / 2 + microseconds(static_cast<int64_t>(random_()) % (pause.count() / 2))))
       return;
   }
 }
 
-// `more`: there is more to fetch at once.
+// `more`: there are further changes to fetch at once.
 RedisMetadataStore::Looked RedisMetadataStore::look(BlockingConnection& line,
                                                     std::string& problem) {
   const std::string most = std::to_string(told_at_once);
@@ -360,7 +361,7 @@ RedisMetadataStore::Looked RedisMetadataStore::look(BlockingConnection& line,
   return Looked::more;
 }
 
-// All that there is, and that what was there is there no longer.
+// Delivers all stored texts, and the removal of those that are gone.
 bool RedisMetadataStore::notify_all(BlockingConnection& line, std::string& problem) {
   NameSet seen;
   std::string version;
@@ -377,8 +378,8 @@ bool RedisMetadataStore::notify_all(BlockingConnection& line, std::string& probl
   return true;
 }
 
-// Of what was known and a pass has not met: what has become of it. Asked for again, as this server
-// may have set it again meanwhile.
+// Delivers what has become of texts that were known and that the pass did not find. They are read
+// again, as this server may have set them again meanwhile.
 bool RedisMetadataStore::notify_unseen(BlockingConnection& line, const NameSet& seen,
                                        std::string& problem) {
   std::vector<std::string> names;

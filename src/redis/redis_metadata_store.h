@@ -1,7 +1,7 @@
 // A metadata store whose texts are in Redis, shared by all servers that use the same one: a hash, a
 // number that every write raises, and the names that were changed last. Each call has a connection
-// of its own; a thread looks at the number and fetches what is new. Owned by the store;
-// docs/redis.md tells what is stored.
+// of its own; a thread reads the number regularly and fetches new changes. Owned by the store;
+// docs/redis.md describes what is stored.
 #pragma once
 
 #include <atomic>
@@ -25,18 +25,20 @@ namespace sluice::redis {
 
 class RedisMetadataStore final : public store::MetadataStore {
  public:
-  // `shared` outlives it.
+  // `shared` outlives this object.
   explicit RedisMetadataStore(Shared& shared);
   ~RedisMetadataStore() override;
 
-  // A Redis that cannot be asked is not an error: `watch` brings what is kept as soon as it can.
+  // If Redis cannot be reached this is not an error: `watch` delivers the stored texts as soon as
+  // it can.
   bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
             std::string& problem) override;
   Written write(std::span<const Change> changes, std::string& problem) override;
   bool is_shared() const override { return true; }
   void watch(std::shared_ptr<Watcher> watcher) override;
 
-  // Since all that is kept was known here; none: there is no watcher, or it never was. Any thread.
+  // The time since this server last knew all stored texts; none: it never did, or there is no
+  // watcher. Any thread.
   std::optional<std::chrono::microseconds> age() const;
 
  private:
@@ -51,7 +53,7 @@ class RedisMetadataStore final : public store::MetadataStore {
   bool is_elsewhere(const Answer& answer) const;
   Answer call(BlockingConnection& line, const Script& script,
               std::span<const std::string_view> arguments) const;
-  // `order`: held while each page is fetched and visited, if not null.
+  // `order`: if not null, it is held while each page is fetched and visited.
   bool read_all(BlockingConnection& line, std::string& version, std::string& problem,
                 std::mutex* order, const std::function<void(std::span<const Change> page)>& visit);
   void run();
@@ -64,15 +66,15 @@ class RedisMetadataStore final : public store::MetadataStore {
   Shared& shared_;
   const Keys keys_;
   const Script write_, fetch_;
-  // Up to where the changes are known here: a number and a time, as the version; empty: nothing is.
-  // Of the thread once there is one.
+  // The version up to which changes are known here, a number and a time; empty: none are. Used by
+  // the thread alone once it runs.
   std::string position_;
-  NameSet names_;  // of all that may be known here; under the watcher's order
+  NameSet names_;  // the names that may be known here; guarded by the watcher's `order`
   std::shared_ptr<Watcher> watcher_;
   std::minstd_rand random_;
   std::atomic<int64_t> known_us_{0};
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  // of the rest between two looks
+  std::mutex mutex_;  // for the rest between two looks
   std::condition_variable stop_;
   std::thread thread_;
 };

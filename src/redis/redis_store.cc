@@ -19,9 +19,9 @@ using request::Error;
 namespace {
 
 constexpr int64_t resolve_every_us = 5'000'000;
-constexpr std::chrono::milliseconds resolve_patience{500};  // at the start
+constexpr std::chrono::milliseconds resolve_patience{500};  // how long a start waits for the names
 
-// A worker asks for its own again and again.
+// A worker looks up its own client again and again, so the last one is kept.
 struct Recent {
   const RedisStore* store = nullptr;
   const store::CompletionQueue* completions = nullptr;
@@ -100,7 +100,7 @@ void RedisStore::abandon(store::CompletionQueue& completions, request::Ticket ti
 }
 
 std::optional<base::Time> RedisStore::advance(store::CompletionQueue& completions, base::Time now) {
-  // Nothing waits in the table; but it has the completion queue wake again from here on.
+  // No group waits in the table, but this call lets the completion queue wake the owner again.
   auto next = shared_.table->advance(completions, now);
   WorkerClient* const client = client_of(completions);
   if (client == nullptr) return next;

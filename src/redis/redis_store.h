@@ -1,7 +1,7 @@
 // The store whose counters are in Redis or Valkey, shared by all servers that use the same one. A
 // group is one call of a script there; a worker's calls go over its own connection, pipelined, and
-// its decisions come later (store::Applied). Where Redis does not decide, the rules of the group
-// say what is answered (request::OnError). Owned by main; docs/redis.md tells what is stored.
+// its decisions come later (store::Applied). If Redis does not decide, the rules of the group say
+// what is answered (request::OnError). Owned by main; docs/redis.md describes what is stored.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -23,8 +23,8 @@ namespace sluice::redis {
 
 class RedisStore final : public store::Store, public store::Catalog, public metrics::Source {
  public:
-  // Null, and why in `problem`: the system gives no memory for the table that decides while Redis
-  // does not, or there is no TLS. Does not connect: workers do.
+  // Null, with the reason in `problem`: there is no memory for the table that decides while Redis
+  // does not, or TLS could not be set up. Does not connect: workers do.
   static std::unique_ptr<RedisStore> open(Options options, request::Spaces& spaces,
                                           std::shared_ptr<spdlog::logger> log,
                                           std::string& problem);
@@ -40,8 +40,8 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   void abandon(store::CompletionQueue& completions, request::Ticket ticket) override;
   std::optional<base::Time> advance(store::CompletionQueue& completions, base::Time now) override;
   bool cancel(store::CompletionQueue& completions, request::Ticket ticket, base::Time now) override;
-  // Over a connection of its own, by SCAN; past base::bounds::redis_scanned_max keys it is what was
-  // found so far. The second: past that or two seconds.
+  // Both use SCAN on a connection of their own. After base::bounds::redis_scanned_max keys they
+  // return what was found so far; the second one also after two seconds.
   std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override;
   void list_all(store::ListPass& pass) override;
@@ -49,7 +49,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
                             std::string_view after, size_t max, std::string_view from) override;
   void end_lists() override;
   void housekeep(base::Time now) override;
-  // Redis forgets by itself.
+  // Keys expire in Redis by themselves.
   size_t purge(base::Time now) override;
   bool mark_named(request::Marks& marks, bool first) override {
     return shared_.table->mark_named(marks, first);
@@ -60,7 +60,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   std::string why_degraded() const override;
   void collect(metrics::Page& page) const override;
 
-  // What is kept beside the counters; as long as the store.
+  // The texts that are stored beside the counters. Lives as long as the store.
   store::MetadataStore& metadata() { return metadata_; }
 
  private:
@@ -71,7 +71,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
 
   Shared shared_;
   const std::string late_words_;
-  mutable std::mutex mutex_;  // of the map; each client is its worker's own
+  mutable std::mutex mutex_;  // guards the map; each client is used by its worker alone
   std::unordered_map<const store::CompletionQueue*, std::unique_ptr<WorkerClient>> clients_;
   int64_t resolved_us_ = 0;
   RedisMetadataStore metadata_;

@@ -1,5 +1,5 @@
-// A queue in an array that grows to what it held at most, so that a settled one allocates nothing.
-// One thread.
+// A queue in an array that grows to the largest size it has had, so that under steady load it
+// allocates nothing. One thread.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class Ring {
     room_.swap(larger);
     first_ = 0;
   }
-  std::vector<T> room_;  // a power of two, or none
+  std::vector<T> room_;  // its size is a power of two, or 0
   size_t first_ = 0, size_ = 0;
 };
 

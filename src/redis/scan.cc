@@ -27,7 +27,7 @@ std::string why_bad(const BlockingConnection& line, const Answer& answer) {
   return base::printable(text_of(*answer), 256);
 }
 
-// As a pattern of SCAN that fits it alone.
+// The text as a pattern of SCAN that matches nothing else.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -37,13 +37,14 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// The key as a counter's stored name; what Divvy shares has no prefix of ours.
+// What stands before a counter's stored name in its key: keys that are shared with Divvy have no
+// prefix of ours.
 std::string_view prefix_of(const Shared& shared, request::KeyEncoding encoding) {
   return encoding == request::KeyEncoding::own ? std::string_view(shared.options.key_prefix)
                                                : std::string_view();
 }
 
-// One to each primary, in the order of their slots. Nothing: one of them does not come about.
+// Connects to each primary, in the order of their slots. Empty: one of them could not be reached.
 std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
   std::vector<std::unique_ptr<BlockingConnection>> lines;
   std::string unused;
@@ -58,7 +59,7 @@ std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
 
 enum class Passed : uint8_t { all, cut, failed };
 
-// Which keys are needed: `head`, a tag, `prefix`, anything, `suffix`.
+// The keys that are searched for: `head`, a tag, `prefix`, any text, `suffix`.
 struct Wanted {
   std::string_view head, prefix, suffix = {};
   bool tagged = false;
@@ -71,7 +72,7 @@ bool is_tagged(const Shared& shared, request::KeyEncoding encoding) {
 
 using Clock = std::chrono::steady_clock;
 
-// Where a pass is, how many more keys it may look at, and until when.
+// The position of a pass, how many more keys it may look at, and its deadline.
 struct Place {
   size_t left = base::bounds::redis_scanned_max;
   Clock::time_point due = Clock::time_point::max();
@@ -113,7 +114,8 @@ std::optional<Start> start_of(const Shared& shared, std::string_view from) {
   return start;
 }
 
-// The key without its head and tag. None: it is not wanted; it might be no Redis that answers.
+// The key without its head and tag. None: it does not match, which is checked as the peer might not
+// be a Redis.
 std::optional<std::string_view> without_head(std::string_view key, const Wanted& wanted) {
   if (!key.starts_with(wanted.head)) return std::nullopt;
   key.remove_prefix(wanted.head.size());
@@ -128,7 +130,7 @@ std::optional<std::string_view> without_head(std::string_view key, const Wanted&
   return key;
 }
 
-// Calls `visit(key)` for these without their head, for some of them more than once.
+// Calls `visit(key)` for the keys found, without their head; for some of them more than once.
 template <class Visit>
 Passed pass(Shared& shared, BlockingConnection& line, const Wanted& wanted, Place& place,
             Visit&& visit) {
@@ -189,7 +191,7 @@ void scan(Shared& shared, store::ListPass& lists) {
       });
     };
     Place place{.lists = &lists};
-    // The search fits what all of them begin with; what is each one's is picked out here.
+    // SCAN searches for the text that all lists begin with; the keys are given to their lists here.
     const Wanted wanted{head, index.common(), suffix, is_tagged(shared, encoding)};
     Passed passed = lines.empty() ? Passed::failed : Passed::all;
     for (size_t i = 0; i < lines.size() && passed == Passed::all; ++i) {
@@ -204,14 +206,14 @@ void scan(Shared& shared, store::ListPass& lists) {
 
 namespace {
 
-// What names a primary in a place to go on from; the first goes without.
+// The part of a continuation that names a primary; empty for the first.
 std::string at_primary(const char* head, size_t primary) {
   return primary == 0 ? "" : head + ("." + std::to_string(primary));
 }
 
 }  // namespace
 
-// Two passes over each primary, one for each encoding.
+// Makes two passes over each primary, one for each encoding of keys.
 store::ScanPage read_scan_page(Shared& shared, const request::SpaceIndex& spaces,
                                std::string_view prefix, std::string_view after, size_t max,
                                std::string_view from, const Reach& reach) {

@@ -25,12 +25,12 @@ using request::Verb;
 
 namespace {
 
-// Where sums of two products stop to be exact in a double.
+// From here on the sum of two products is not exact in a double.
 constexpr Wide product_max = Wide{1} << 52;
-// From here on no double tells one number from the next.
+// From here on a double does not distinguish neighbouring whole numbers.
 constexpr int64_t cost_max = int64_t{1} << 53;
 
-// What scripts receive in ms: they keep everything a second longer than need be.
+// keep_fresh_for in ms, as scripts receive it: they keep every key a second longer than necessary.
 int64_t keep_fresh_ms(base::Duration kept) {
   return std::max<int64_t>(0, kept.us / 1000 - 1000);
 }
@@ -99,7 +99,7 @@ void append_limit(std::string& out, char letter, const Limit& limit) {
   append_bulk(out, limit.burst);
 }
 
-// In capitals: the counter is forgotten first.
+// The verb's letters (lua_settle.cc). In capitals: the counter is forgotten first.
 std::string_view verb_of(const Charge& charge) {
   constexpr std::string_view probe = "qqqqqqqq";
   if (charge.verb == Verb::peek) return charge.as_written ? "i" : "p";
@@ -116,7 +116,7 @@ size_t limits_of(const Charge& charge) {
   return charge.limits.size();
 }
 
-// The next number of a text that is cut at blanks; `n` is never.
+// Takes the next number of a text of numbers between blanks; `n` means never.
 std::optional<int64_t> next_number(std::string_view& text) {
   if (text.starts_with('n')) {
     text.remove_prefix(std::min<size_t>(text.size(), 2));
@@ -130,7 +130,7 @@ std::optional<int64_t> next_number(std::string_view& text) {
   return number;
 }
 
-// What a list's text is of.
+// The part of a limit that the text of a list contains.
 Limit named(const Limit& limit) {
   using limit::gcra::is_gcra, limit::gcra::without_numbers;
   return is_gcra(limit.algorithm) ? without_numbers(limit.algorithm) : limit;
@@ -215,7 +215,7 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     }
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
     algorithms |= text.algorithms;
-    // What it was written under may be wide.
+    // The limits that the counter was written under may be wide.
     if (text.wide || charge.cost >= cost_max || charge.as_written) weight = Weight::wide;
     if (charge.verb == Verb::put || charge.verb == Verb::count || charge.reset_first)
       weight = std::max(weight, Weight::full);
@@ -237,7 +237,7 @@ void append_remaining(std::string& out, const ScriptCall& ask) {
   append_bulk(out, charge.limits.front().window.us / 1'000'000);
 }
 
-// What stands for its limits: of counters that other programs share, how these are written.
+// The name of the charge's limits; for counters that other programs share, the name of their form.
 std::string_view name_for(request::KeyEncoding encoding, const LimitText& text) {
   switch (encoding) {
     case request::KeyEncoding::own:
@@ -258,7 +258,7 @@ std::string_view mode_of(const ScriptCall& ask) {
   return ask.hold ? "1" : "0";
 }
 
-// Does no other program share it?
+// Is the charge's counter not shared with other programs?
 bool is_private(const Charge& charge) {
   return charge.space->encoding == request::KeyEncoding::own ||
          charge.space->encoding == request::KeyEncoding::window_text;
@@ -410,7 +410,7 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
 
 namespace {
 
-// lua_remaining_text: allowed, remaining, ms, ms.
+// Reads the reply of lua_remaining_text: allowed, remaining, ms, ms.
 ScriptReply read_remaining(std::string_view text, const Charge& charge, Decision& decision,
                            bool& allowed) {
   const auto ok = next_number(text), left = next_number(text), reset = next_number(text),
@@ -424,8 +424,8 @@ ScriptReply read_remaining(std::string_view text, const Charge& charge, Decision
   return ScriptReply::decided;
 }
 
-// What a counter of window_text held, of a text that is cut at blanks, and was the charge spared?
-// False: it says nothing.
+// Takes the next value of a window_text counter from the text, and whether the charge was spared.
+// False: there is none.
 bool next_value(std::string_view& text, std::optional<int64_t>& value, bool& spared) {
   std::string_view word = text.substr(0, text.find(' '));
   text.remove_prefix(std::min(text.size(), word.size() + 1));
@@ -440,7 +440,8 @@ bool next_value(std::string_view& text, std::optional<int64_t>& value, bool& spa
 
 ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
                         std::span<Decision> decisions, bool& allowed, limit::Time now) {
-  // A counter that is shared with Divvy and asked alone: seconds would do, it tells ms.
+  // A single counter that is shared with Divvy has a script and a reply of its own, with times in
+  // ms.
   if (text.starts_with("d ")) {
     text.remove_prefix(2);
     return read_remaining(text, charges.front(), decisions[charges.front().decision_first],
@@ -467,7 +468,7 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
       charge.slot_mask = static_cast<uint32_t>(*mask);
       count = static_cast<size_t>(std::popcount(charge.slot_mask));
     }
-    // The limits that it answers by are not always those of the charge.
+    // The limits of the answer are not always those of the charge.
     const bool as_written = charge.verb == Verb::peek && charge.as_written &&
                             charge.space->encoding != request::KeyEncoding::remaining_text;
     for (size_t i = 0; i < count; ++i) {

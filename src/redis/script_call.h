@@ -1,5 +1,5 @@
-// A group of charges as a call of a script, and the script's answer as decisions. Pure; a
-// LimitTexts belongs to one thread.
+// Writes a group of charges as a call of a script, and reads the script's answer as decisions.
+// Pure; a LimitTexts belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace sluice::redis {
 
-// Lists of limits as scripts want them, made once each.
+// Lists of limits as arguments of scripts; each is made once.
 struct LimitText {
   std::string name;       // `s1;...`
-  std::string arguments;  // carry and count excepted: letter, quota, window, burst of each, in RESP
-  std::vector<limit::Limit> limits;  // that it is of
+  std::string arguments;  // without carry and count: letter, quota, window, burst of each, in RESP
+  std::vector<limit::Limit> limits;  // the list itself
   size_t count = 0;
-  // There is a limit whose numbers come with each call: `arguments` hold for none, and in `name`
-  // and `limits` it is without numbers, so both are the same for all calls.
+  // The list has a limit whose numbers come with each call: then `arguments` is not used, and in
+  // `name` and `limits` that limit has no numbers, so that both are the same for all calls.
   bool numbers_come_along = false;
   Algorithms algorithms = 0;
   bool wide = false;  // its numbers are too large for doubles
@@ -33,7 +33,7 @@ class LimitTexts {
   const LimitText& of(std::span<const limit::Limit> limits, uint32_t limits_id);
 
  private:
-  // By the lists' numbers, which stand for other limits in time.
+  // By the lists' numbers. A number may be given to another list later.
   std::unordered_map<uint32_t, LimitText> known_;
 };
 
@@ -44,54 +44,59 @@ void append_bulk(std::string& out, std::string_view a, std::string_view b, std::
                  std::string_view d);
 void append_bulk(std::string& out, int64_t number);
 
-// Appends what the charge's counter is called in Redis. Names that other programs share stand as
-// they are; all others have the prefix in front and, in Redis Cluster, a tag behind it
-// (redis/slots.h). `now`: for counters of a window.
+// Appends the key of the charge's counter in Redis. Keys that other programs share are used as they
+// are; all others have the prefix and, in Redis Cluster, a tag after it (redis/slots.h). `now`: for
+// counters of a window.
 void append_stored_name(std::string& out, const request::Charge& charge,
                         std::string_view key_prefix, bool tagged, limit::Time now);
 
-// How a group is asked: at first as light as can be.
+// The weight of the script for a group: the lightest one that may do is called first.
 enum class Weight : uint8_t { light, full, wide };
 
-// What is asked of one group.
+// A call for one group.
 struct ScriptCall {
-  std::span<const request::Charge> charges;  // one at least
-  std::span<const int64_t> ahead{};          // units that are not there for each; none: 0
-  bool hold = false;                         // it is refused whatever they say
-  bool sparing = false;                      // as request::Group has it
-  bool looks = false;                        // with both: what counts is spared whatever it says
-  Weight weight = Weight::light;             // at least
+  std::span<const request::Charge> charges;  // at least one
+  // for each charge, the units that earlier requests claim; empty: 0
+  std::span<const int64_t> ahead{};
+  bool hold = false;              // the group is refused whatever its counters hold
+  bool sparing = false;           // as request::Group has it
+  bool looks = false;             // with both: charges that count are not taken either
+  Weight weight = Weight::light;  // at least
   std::string_view key_prefix{};
-  bool tagged = false;               // in Redis Cluster: keys that are not shared have a tag
+  bool tagged = false;               // Redis Cluster: keys that are not shared have a tag
   limit::Duration kept_fresh_for{};  // Options::kept_fresh_for
-  limit::Time told{-1};              // not negative: what time it is, for scripts that receive it
-  // What time it is for counters that go by this server's clock; and any number, for their lives.
+  limit::Time told{-1};              // not negative: the time, for scripts that receive it
+  // The time, for counters that use this server's clock; and any number, which varies how long keys
+  // live.
   limit::Time now{};
   uint64_t chance = 0;
 };
 
-// Is the group one charge for which plain commands do what the script would? Redis has a quarter of
-// the work with them. Such is a count of window_text, or a look at it.
+// Is the group a single charge for which plain commands do the same as the script? They take a
+// quarter of the script's work in Redis. So it is for a count of window_text, and for a look at
+// one.
 bool is_plain(const ScriptCall& ask);
-// The command: a number is what its counter holds with it, nil that there is none.
+// Appends the command. Its reply is the counter's value after the charge, or nil: there is no
+// counter.
 void append_plain(std::string& out, const ScriptCall& ask);
-// Of what may have made its key: has that end. Where it has one already: `renews`, or it is left.
+// May the command have made its key? Then the key must get an expiry. If it has one already,
+// `renews` says whether it is set again.
 bool may_make_key(const ScriptCall& ask);
 void append_life(std::string& out, const ScriptCall& ask, bool renews);
 
-// The script to call for it; `weight` becomes what it was in the end.
+// The script to call for it; sets `weight` to the one that was chosen.
 const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
-// The call, as EVALSHA with its hash, or as EVAL with its text.
+// Appends the call, as EVALSHA with the script's hash or as EVAL with its text.
 void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts);
 
-// What an answer is. `again`: nothing was done, ask with that weight.
+// What an answer says. again_*: nothing was done, call the script of that weight.
 enum class ScriptReply : uint8_t { decided, again_full, again_wide, nonsense };
-// Into the decisions of the charges (each at its decision_first) and, of those that keep their
-// limits, slot_mask. `now`: as in the call.
+// Reads an answer into the decisions of the charges (each at its decision_first) and, for charges
+// that keep their limits, slot_mask. `now`: as in the call.
 ScriptReply read_answer(std::string_view text, std::span<request::Charge> charges,
                         std::span<limit::Decision> decisions, bool& allowed, limit::Time now = {});
-// The same of a plain command. Nonsense: the key holds what is not a number.
+// The same for a plain command. nonsense: the key's value is not a number.
 ScriptReply read_plain(std::string_view text, bool nil, const request::Charge& charge,
                        limit::Decision& decision, bool& allowed, limit::Time now);
 

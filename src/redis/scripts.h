@@ -1,8 +1,7 @@
 // The scripts that decide inside Redis, put together from redis/lua.h: a light one for each set of
 // algorithms, for takes and peeks under the limits that a counter was written under; one with
 // everything, in each of the two arithmetics; and those for counters that are shared with other
-// programs.
-// Owned by the store; any thread; what it gives lives as long as it does.
+// programs. Owned by the store; any thread; the scripts live as long as this object.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@ namespace sluice::redis {
 struct Script {
   explicit Script(std::string its_text);
   std::string text;
-  std::string sha;  // as EVALSHA wants it: 40 hex digits
+  std::string sha;  // for EVALSHA: 40 hex digits
 };
 
 // A bit for each algorithm.
@@ -45,7 +44,7 @@ class Scripts {
  private:
   const Time time_;
   const Script full_plain_, full_wide_, remaining_text_, window_text_;
-  std::mutex mutex_;  // of the thread that makes a light one
+  std::mutex mutex_;  // held by a thread that makes a light script
   std::array<std::atomic<const Script*>, algorithm_sets> light_{};
 };
 

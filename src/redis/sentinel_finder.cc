@@ -23,7 +23,7 @@ std::optional<Integer> parse_all(std::string_view text) {
 }
 
 constexpr milliseconds listen_pause{200};
-// A sentinel that says nothing for this long is asked whether it is there.
+// A sentinel that sends nothing for this long gets a PING.
 constexpr milliseconds silence_max{2000};
 
 }  // namespace
@@ -52,7 +52,7 @@ std::optional<SentinelView> newest(std::span<const SentinelView> views, uint64_t
   if (views.empty()) return std::nullopt;
   const SentinelView& best = *std::ranges::max_element(views, {}, &SentinelView::epoch);
   if (best.epoch >= known_epoch) return best;
-  // Sentinels that were set up again count from the start.
+  // Sentinels that were set up again count their epochs from the start.
   const auto same = std::ranges::count_if(views, [&](const SentinelView& view) {
     return view.primary == best.primary && view.epoch == best.epoch;
   });
@@ -65,7 +65,7 @@ SentinelFinder::~SentinelFinder() {
   if (listener_.joinable()) listener_.join();
 }
 
-// Theirs are a password, a user and a patience of their own, and no database.
+// The options of connections to sentinels: their own password, user and patience, and no database.
 Options SentinelFinder::options_of(const Topology& topology) {
   Options options = topology.options();
   options.username = options.sentinel.username;
@@ -82,7 +82,7 @@ std::optional<ClusterMap> SentinelFinder::find(Topology& topology, std::string& 
   for (const Node& node : sentinels.nodes) {
     const auto line = topology.connect(node, options, problem);
     if (!line) continue;
-    // The address first: the decision that is reported then is not older than it.
+    // The address is read first, so that the epoch that is read after it is not older.
     const Answer address = line->ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinels.master});
     const Answer master = line->ask({"SENTINEL", "MASTER", sentinels.master});
     if (is_error(master) || is_error(address)) {
@@ -110,14 +110,14 @@ void SentinelFinder::listen(Topology& topology) {
   for (size_t i = 0; !stopping_; ++i) {
     const auto& nodes = topology.options().sentinel.nodes;
     listen_to(topology, nodes[i % nodes.size()]);
-    // It may have changed meanwhile.
+    // The primary may have changed before the subscription.
     topology.want_look();
     for (milliseconds slept{0}; slept < listen_pause && !stopping_; slept += milliseconds(20))
       std::this_thread::sleep_for(milliseconds(20));
   }
 }
 
-// Until the sentinel is gone.
+// Listens until the sentinel is gone.
 void SentinelFinder::listen_to(Topology& topology, const Node& node) {
   std::string problem;
   const auto line = topology.connect(node, options_of(topology), problem);
@@ -130,7 +130,7 @@ void SentinelFinder::listen_to(Topology& topology, const Node& node) {
     if (lost) return;
     if (told) {
       silent = milliseconds(0);
-      // It may be of another primary; that is asked for.
+      // The message may be about another primary; the next look finds out.
       topology.want_look();
       continue;
     }

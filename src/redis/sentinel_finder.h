@@ -1,6 +1,6 @@
-// Finds the primary that sentinels watch over, by asking all of them, and is notified by one of
-// them when it changes. What a majority of them has decided since counts: an older decision is not
-// gone back to. The topology's thread, and one that listens.
+// Finds the primary that sentinels watch, by asking all of them; one of them notifies it of
+// changes. A newer decision of a majority counts: it never returns to an older one. Used on the
+// topology's thread, and on a thread that listens.
 #pragma once
 
 #include <atomic>
@@ -15,15 +15,16 @@ struct redisReply;
 
 namespace sluice::redis {
 
-// What a sentinel says of the primary.
+// The primary, as one sentinel reports it.
 struct SentinelView {
   Node primary;
   uint64_t epoch = 0;  // of the decision that made it the primary
 };
-// Of its answers to SENTINEL MASTER and SENTINEL GET-MASTER-ADDR-BY-NAME. None: they are not such.
+// Reads the answers to SENTINEL MASTER and SENTINEL GET-MASTER-ADDR-BY-NAME. None: they are not
+// such answers.
 std::optional<SentinelView> read_view(const redisReply& master, const redisReply& address);
-// Which of them counts, after a decision of that epoch; `sentinels`: how many there are. None: only
-// older ones are known, and they are not a majority that agrees.
+// The view that counts after a decision of `known_epoch`; `sentinels`: how many sentinels there
+// are. None: all views are older, and no majority agrees on one.
 std::optional<SentinelView> newest(std::span<const SentinelView> views, uint64_t known_epoch,
                                    size_t sentinels);
 

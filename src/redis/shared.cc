@@ -62,7 +62,7 @@ std::string Shared::told() const {
   return told_;
 }
 
-// Told once: all that fails after it fails for that.
+// Logged once, as all later failures have the same cause.
 void Shared::look_for_cluster(std::string_view text) {
   if (options.cluster || is_cluster() || !is_of_cluster(text) || is_cluster_.exchange(true)) return;
   if (log_)
@@ -73,17 +73,17 @@ void Shared::look_for_cluster(std::string_view text) {
 }
 
 void Shared::tell(bool good, const std::string& text) {
-  // Behind what it was asked for, or who says it, stand its own words.
+  // The text after the colon is the message itself; before it stands the command or the speaker.
   constexpr std::string_view colon = ": ";
   if (const size_t at = text.find(colon); !good && at != text.npos)
     look_for_cluster(std::string_view(text).substr(at + colon.size()));
   {
     const std::lock_guard lock(mutex_);
-    if (told_ == text) return;  // another worker has said so
+    if (told_ == text) return;  // another worker has logged it
     told_ = text;
   }
   if (!log_) return;
-  // It may hold what the other side said.
+  // The text may contain bytes from the peer.
   log_->log(good ? spdlog::level::info : spdlog::level::warn, "redis {}",
             base::printable(text, logged_bytes_max));
 }

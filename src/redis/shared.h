@@ -1,6 +1,6 @@
-// What all workers of a Redis store have in common: the scripts, where the nodes are, the
-// table that decides while Redis does not, who waits, and what is logged. Owned by the
-// store; any thread.
+// What all workers of a Redis store share: the scripts, the nodes' addresses, the table that
+// decides while Redis does not, the queues of waiting requests, and the log. Owned by the store;
+// any thread.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -25,12 +25,12 @@
 namespace sluice::redis {
 
 struct Counts {
-  // Groups that Redis was sent; groups that the table of this server decided.
+  // Groups that were sent to Redis; groups that the table of this server decided.
   std::atomic<uint64_t> asked{0}, local{0};
-  // Of Redis Cluster: groups that were sent on to another node, for good or once; and those that
+  // In Redis Cluster: groups that were sent on to another node (MOVED, and ASK); and groups that
   // were not sent, as their counters are in several slots.
   std::atomic<uint64_t> moved{0}, asked_on{0}, apart{0};
-  std::array<std::atomic<uint64_t>, 16> errors{};  // groups, by request::Error
+  std::array<std::atomic<uint64_t>, 16> errors{};  // failed groups, by request::Error
 };
 
 class Shared {
@@ -38,20 +38,21 @@ class Shared {
   Shared(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
          std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
 
-  // Begins to look for the nodes, looks their names up again, and says what came of the last time.
+  // Starts the search for the nodes and another resolution of their names, and logs the result of
+  // the last one.
   void resolve();
 
-  // Good news, or bad ones: each once.
+  // Logs good or bad news of Redis, each text once.
   void tell(bool good, const std::string& text);
-  // A command that Redis refused; not more than one in a second.
+  // Logs a command that Redis refused, at most one a second.
   void log_refusal(std::string_view text);
-  // What was logged last, good or bad; empty: nothing yet.
+  // The news that was logged last; empty: none yet.
   std::string told() const;
-  // Has it said something that only a node of a Redis Cluster says?
+  // Has Redis sent an error that only a node of a Redis Cluster sends?
   bool is_cluster() const { return is_cluster_.load(std::memory_order_relaxed); }
 
-  // A limit as it holds for this server alone: its share, but a unit at least. Of a list, with its
-  // number, takes no lock. (One without a number is not shared: it has no counter.)
+  // This server's share of a limit, at least one unit. For a list, given with its number, this
+  // takes no lock. (A list without a number is not divided: it has no counter.)
   limit::Limit share_of(limit::Limit limit) const {
     return request::Spaces::share_of(limit, options.servers);
   }
@@ -59,23 +60,22 @@ class Shared {
                                         uint32_t& limits_id) const;
 
   const Options options;
-  // How long an answer may take: the deadline, and where grants wait for replicas as long as that
-  // of the turn before and its own may.
+  // How long an answer may take: the deadline and, if grants wait for replicas, the longest waits
+  // of its own turn and of the one before.
   const int64_t patience_us;
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
   const std::unique_ptr<net::TlsContext> tls;
   Scripts scripts;
   Queues queues;
-  // Groups that wait at all workers, in a queue or aside, which all have a place; none that is
-  // cancelled.
+  // The groups that wait at all workers, in a queue or aside; cancelled ones are not counted.
   std::atomic<size_t> waiting{0};
-  // A place for one more. False: all are taken.
+  // Takes a place for one more waiting group. False: all are taken.
   bool take_place();
   void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
   const std::unique_ptr<OverCache> over_cache;  // null: nothing is remembered
-  std::atomic<bool> ending{false};              // lists are not to be gone on with
+  std::atomic<bool> ending{false};              // lists must end
 
  private:
   const std::shared_ptr<spdlog::logger> log_;
@@ -88,7 +88,8 @@ class Shared {
   uint64_t refusals_ = 0;
 
  public:
-  // Where the primaries are; of the second Redis, if there is one. Last: their threads tell.
+  // The nodes of the first Redis, and of the second, if there is one. The last members, as their
+  // threads use the others.
   Topology first, second;
 };
 

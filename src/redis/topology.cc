@@ -14,9 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// However often it is needed.
+// The least time between two searches, however often one is requested.
 constexpr milliseconds look_pause{50};
-// Of one node, to a finder that has others to ask.
+// How long a finder waits for one node, as it can ask others.
 constexpr base::Duration finder_patience = base::milliseconds(300);
 constexpr milliseconds name_patience{300};
 
@@ -42,7 +42,7 @@ Topology::~Topology() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  finder_.reset();  // it may have a thread that uses the rest
+  finder_.reset();  // it may have a thread that uses the other members
 }
 
 void Topology::resolve() {
@@ -167,7 +167,7 @@ void Topology::look() {
   }
   if (std::exchange(told_, problem) != problem)
     tell_(false, "primaries are not found: " + problem + "; trying again");
-  // Until then what was known before holds.
+  // Until then the earlier map holds.
   const std::lock_guard lock(mutex_);
   if (!found_) wanted_ = true;
 }
@@ -184,7 +184,7 @@ void Topology::publish(ClusterMap map) {
   changed_.notify_all();
 }
 
-// Nodes without a connection, and that are neither in the map nor in the settings.
+// Forgets nodes without a connection that are neither in the map nor in the settings.
 void Topology::prune() {
   const auto has = [](const std::vector<Node>& all, const Node& node) {
     return std::ranges::find(all, node) != all.end();

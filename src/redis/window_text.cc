@@ -64,7 +64,7 @@ Room room_for(const Charge& charge) {
   if (charge.verb == Verb::put || charge.verb == Verb::peek) return {};
   const limit::Wide costs = limit::Wide{charge.cost} * (1 + charge.before);
   const limit::Wide units = charge.limits.front().quota - costs;
-  // What has been counted below 0 makes room for what counts alone.
+  // A value below 0 makes room only for charges that count.
   if (units < 0 && charge.verb != Verb::count) return {Room::What::nothing};
   return {Room::What::at_most, static_cast<int64_t>(units)};
 }
@@ -73,7 +73,7 @@ std::optional<int64_t> value_of(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  // No zeros in front, and 0 has no sign.
+  // Without leading zeros, and without a sign for 0.
   const std::string_view digits = text.substr(text.front() == '-' ? 1 : 0);
   if (digits.front() == '0' && text != "0") return std::nullopt;
   return value;

@@ -1,6 +1,7 @@
-// Counters that other programs share and that have a key for each window, with what was counted in
-// it as a plain decimal (request::KeyEncoding::window_text): how one is called, what it is asked,
-// and what its value means for a decision. Below 0 it counts as 0; it stops at 2^63 - 1. Pure.
+// Counters that are shared with other programs and have a key for each window, whose value is the
+// count as a plain decimal (request::KeyEncoding::window_text): the key's name, the script's
+// arguments, and the decision that a value means. A value below 0 counts as 0; counting stops at
+// 2^63 - 1. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +14,34 @@
 
 namespace sluice::redis::window_text {
 
-// Is the charge's counter written so? Where limits of another kind stand in place of its rule's it
-// is written as any other of the space's would be.
+// Is the charge's counter written in this form? If limits of another kind replace its rule's, the
+// counter is written as those of other spaces are.
 bool holds(const request::Charge& charge);
 
 // Appends the name of the counter for the window of `now`.
 void append_name(std::string& out, const request::Charge& charge, limit::Time now);
 
-// How long a key that is made now is kept, in seconds; `chance`: any number.
+// How long a key that is made now lives, in seconds; `chance`: any number, which varies the time.
 int64_t life_s(const request::Charge& charge, uint64_t chance);
 
-// What it is to the script: c count, f count behind an earlier charge on the same counter, t take,
-// g put, a put all, p look, q look behind an earlier charge; in capitals: forget it first.
+// Its verb as the script's letter: c count, f count after an earlier charge on the same counter, t
+// take, g put, a put all, p look, q look after an earlier charge; in capitals: forget it first.
 char letter_of(const request::Charge& charge);
 
-// The most that the counter may hold for the charge to be allowed; none: it may hold anything, or
-// the charge never fits.
+// The largest value of the counter with which the charge is allowed; none: it is allowed with any,
+// or never.
 struct Room {
   enum class What : uint8_t { anything, at_most, nothing } what = What::anything;
   int64_t units = 0;
 };
 Room room_for(const request::Charge& charge);
 
-// A value as Redis keeps it. Nothing: it is none that it could add to.
+// Reads a value as Redis stores it. Nothing: Redis could not add to it.
 std::optional<int64_t> value_of(std::string_view text);
 
-// The charge's answer; `value`: what its counter held before it, nothing if there was none. `all`:
-// the group was allowed. `spared`: the charge counts, and was not taken (request::Group::sparing).
+// The charge's decision. `value`: what the counter held before the charge; nothing: there was none.
+// `all`: the group was allowed. `spared`: the charge counts, and was not taken
+// (request::Group::sparing).
 limit::Decision decide(const request::Charge& charge, std::optional<int64_t> value, bool all,
                        bool spared, limit::Time now);
 

@@ -49,7 +49,7 @@ WorkerClient::WorkerClient(Shared& shared, store::CompletionQueue& completions, 
   if (shared.options.has_second())
     second_ = std::make_unique<Links>(static_cast<LinkOwner&>(*this), shared.second, loop,
                                       link_ids_, seed);
-  completions_.wake();  // it connects
+  completions_.wake();  // lets `advance` connect it
 }
 
 WorkerClient::~WorkerClient() {
@@ -80,7 +80,8 @@ WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bo
 Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin& pin,
                             Ticket ticket) {
   see(now);
-  // Nothing is named later: all that needs no Redis is answered, and what waits is replaced.
+  // Without a ticket the batch cannot be named later: groups that need no Redis are answered, and
+  // groups that wait are replaced.
   if (ticket == request::no_ticket) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       Group& group = batch.groups[i];
@@ -92,7 +93,7 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
         if (settled) continue;
         return {i, true};
       }
-      // Where no counter applies any more it is allowed now, or waits for another policy.
+      // A group that no counter applies to any more is allowed now, or waits for another policy.
       const bool goes_on =
           settled && group.allowed ? cancel(group.ticket) : park_again(group, batch, pin);
       if (!goes_on) group.answered = true;
@@ -104,7 +105,7 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
   if (fresh) {
     const bool was_idle = first_.is_idle() && (second_ == nullptr || second_->is_idle());
     for (size_t i = 0; i < batch.groups.size(); ++i) ask(batch, i, pending, ticket.slot, now);
-    // A deadline needs a timer.
+    // A deadline needs a timer, which `advance` sets.
     if (pending.awaited > 0 &&
         (was_idle || (!answers_by_.empty() && answers_by_.front().due_us < timer_us_)))
       completions_.wake();
@@ -118,10 +119,10 @@ void WorkerClient::abandon(Ticket ticket) {
   Pending& pending = pending_[ticket.slot];
   if (!pending.open || pending.generation != ticket.generation) return;
   pending.open = false;
-  pending.serial = ++serial_;  // what comes is dropped
+  pending.serial = ++serial_;  // answers to the old serial are dropped
 }
 
-// The charges with a counter, without the others.
+// Returns the charges that have a counter.
 std::span<const Charge> WorkerClient::counted_of(std::span<const Charge> charges) {
   if (std::all_of(charges.begin(), charges.end(), is_counted)) return charges;
   counted_.clear();
@@ -140,7 +141,7 @@ std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges,
   return ahead_;
 }
 
-// Answers the charges that have no counter. True: there are no others, and the group is settled.
+// Decides the charges that have no counter. True: there are no others, and the group is settled.
 // `hold`: one of them refuses.
 bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time now, bool& hold) {
   bool all = true;
@@ -232,9 +233,10 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
   std::ranges::push_heap(answers_by_, std::less<>());
 }
 
-// Of the group, those that are known to be past their quota. True: there are some.
+// Marks the group's charges whose counters are known to have exceeded their quota (OverCache).
+// True: there are some.
 bool WorkerClient::refuse_remembered(const Batch& batch, const Group& group, base::Time now) {
-  if (group.may_wait) return false;  // who waits hears of the counter
+  if (group.may_wait) return false;  // a waiting group must be decided by its counter
   bool any = false;
   for (Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
     if (charge.verb == Verb::put || charge.reset_first || !window_text::holds(charge)) continue;
@@ -250,7 +252,7 @@ bool WorkerClient::refuse_remembered(const Batch& batch, const Group& group, bas
   return any;
 }
 
-// What the group's answer says of counters that are past their quotas, or were.
+// Updates the OverCache from the group's answer.
 void WorkerClient::remember(const Batch& batch, const Group& group, base::Time asked) {
   for (const Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
     if (!window_text::holds(charge) || charge.from_cache) continue;
@@ -266,8 +268,8 @@ void WorkerClient::remember(const Batch& batch, const Group& group, base::Time a
 
 Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t slot, base::Time now,
                                const store::Pin& pin, Ticket ticket) {
-  // What has to be asked once more is asked at once, and all that is behind it is answered later:
-  // it has been decided, and replies keep their order.
+  // A group that must be asked again is sent at once. The groups after it are decided, but answered
+  // later, as replies keep their order.
   size_t again = batch.groups.size();
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
@@ -288,7 +290,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
       bool hold = false;
       group.error = Error::none;
       group.allowed = group.parked = group.answered = false;
-      // `deny` refuses for good: only another policy can help who waits for it.
+      // `deny` always refuses: the group waits only for another policy.
       if (settle_without(batch, group, now, hold)) {
         if (!group.allowed && group.may_wait) park(group, batch, now, pin);
       } else if (!park_again(group, batch, pin)) {
@@ -296,7 +298,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
       }
     } else if (answer.what == Answer::What::late) {
       group.allowed = group.parked = group.answered = false;
-      group.error = Error::deadline;  // it is not answered as its rules say then
+      group.error = Error::deadline;  // then its rules' on_store_error does not apply
     } else if (answer.what == Answer::What::error) {
       fail(batch, i, answer.error, now, pin);
     } else {
@@ -320,18 +322,18 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
     return {again, false};
   }
   if (pending.awaited > 0) return {again, true};
-  // It could not be asked again; what is behind it may be answered.
+  // It could not be sent again, so the groups after it may be answered.
   const Batch rest{batch.groups.subspan(again), batch.charges, batch.decisions};
   const Applied applied = hand_out(rest, pending, slot, now, pin, ticket);
   return {again + applied.settled, applied.later};
 }
 
-// Into the group and its decisions. False: it must be asked again.
+// Reads the answer into the group and its decisions. False: it must be asked again.
 bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, Answer& answer) {
   Group& group = batch.groups[i];
   const std::string_view text(pending.texts.data() + answer.at, answer.size);
   if (answer.error != Error::none) {
-    // Redis has said no to the command as a whole: nothing was done.
+    // Redis has refused the whole command: nothing was done.
     if (text.starts_with("NOSCRIPT") && !answer.by_text) {
       answer.by_text = true;
       return false;
@@ -342,7 +344,7 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
       return false;
     }
     if (answer.plain && text.ends_with("would overflow")) {
-      answer.weight = Weight::full;  // the script fills it up
+      answer.weight = Weight::full;  // the full script fills it up
       return false;
     }
     answer.what = Answer::What::error;
@@ -386,7 +388,8 @@ bool WorkerClient::read_plain_group(const Batch& batch, Group& group, Answer& an
   return true;
 }
 
-// It is logged; of a value that is not a counter its key is logged.
+// Returns the error that the text means, and logs it; for a value that is not a counter, with its
+// key.
 Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges,
                                base::Time asked) {
   const Error error = error_of(text);
@@ -406,7 +409,7 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
                          asked);
       told.append("; key ").append(key_, 0, 600);
     }
-    // Keys that other programs share are what they are.
+    // Keys that other programs share cannot be renamed.
     told += clients_key ? "; it may be another program's: use another key for the limit"
             : own       ? "; delete it, or choose another store.redis.key_prefix"
                         : "; delete it";
@@ -415,7 +418,7 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
   return error;
 }
 
-// By its rules' on_store_error.
+// Answers the group by its rules' on_store_error.
 void WorkerClient::fail(const Batch& batch, size_t i, Error error, base::Time now,
                         const store::Pin& pin) {
   Group& group = batch.groups[i];
@@ -427,7 +430,7 @@ void WorkerClient::fail(const Batch& batch, size_t i, Error error, base::Time no
     return;
   }
   shared_.counts.local.fetch_add(1, std::memory_order_relaxed);
-  // It waits where it is asked about again, by Redis as soon as that is back.
+  // A waiting group waits here, where Redis is asked again as soon as it is back.
   const bool may_wait = std::exchange(group.may_wait, false);
   decide_here(batch, group, now, pin);
   group.may_wait = may_wait;
@@ -440,7 +443,7 @@ void WorkerClient::decide_here(const Batch& batch, Group& group, base::Time now,
   std::vector<std::vector<limit::Limit>> kept;
   const std::vector<Charge> before(charges.begin(), charges.end());
   for (Charge& charge : charges) {
-    // Numbers that come along are in no list.
+    // Limits whose numbers come with the call are in no list.
     if (!charge.keeps_limits &&
         !std::ranges::any_of(charge.limits, limit::gcra::is_gcra, &limit::Limit::algorithm)) {
       charge.limits = shared_.divided(charge.limits, charge.limits_id);
@@ -457,7 +460,7 @@ void WorkerClient::decide_here(const Batch& batch, Group& group, base::Time now,
   }
 }
 
-// What a group's answer becomes, if it is still to come.
+// The place for a group's answer; null: the answer is not awaited any more.
 WorkerClient::Answer* WorkerClient::awaited(const Sender& sender) {
   Pending& pending = pending_[sender.slot];
   if (!pending.open || pending.serial != sender.serial) return nullptr;
@@ -486,7 +489,7 @@ void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std:
 }
 
 bool WorkerClient::on_late(Link& link, const Sender& sender) {
-  if (sender.kind == kind_waiting) return false;  // who waits has time
+  if (sender.kind == kind_waiting) return false;  // a waiting group has no deadline
   if (sender.kind != kind_batch) {
     on_life_lost(link, sender);
     return true;
@@ -516,7 +519,8 @@ void WorkerClient::on_lost(Link& link, const Sender& sender) {
   settled(sender);
 }
 
-// Who wanted an answer by now does no longer. On top is then what is still awaited.
+// Gives up groups whose client's deadline has passed. The top of the heap is then a deadline of a
+// group that is still awaited.
 void WorkerClient::give_up_late(base::Time now) {
   while (!answers_by_.empty()) {
     const AnswerBy first = answers_by_.front();

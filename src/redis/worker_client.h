@@ -1,4 +1,4 @@
-// What one worker has of Redis: its connections, the batches whose answers are to come, and the
+// One worker's part of the Redis store: its connections, the batches that wait for answers, and the
 // groups that wait for units. Made when the worker attaches; belongs to its thread.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace sluice::redis {
 
 class WorkerClient final : LinkOwner {
  public:
-  // All of it outlives the client.
+  // The arguments outlive the client.
   WorkerClient(Shared& shared, store::CompletionQueue& completions, net::Loop& loop, uint64_t seed);
   ~WorkerClient() override;
   WorkerClient(const WorkerClient&) = delete;
@@ -37,62 +37,63 @@ class WorkerClient final : LinkOwner {
   std::optional<base::Time> advance(base::Time now);
   bool cancel(request::Ticket ticket);
   const Links& links() const { return first_; }
-  // Null: there is no second Redis.
+  // The links to the second Redis; null: there is none.
   const Links* second_links() const { return second_.get(); }
 
  private:
-  // What became of a group.
+  // The answer for one group.
   struct Answer {
-    // late: its client's deadline has passed.
+    // late: the client's deadline has passed.
     enum class What : uint8_t { nothing, awaited, text, error, late } what = What::nothing;
     request::Error error = request::Error::none;
-    Weight weight = Weight::light;  // that it was asked with
-    bool by_text = false;           // the script went along
-    bool plain = false;             // it was asked without a script
+    Weight weight = Weight::light;  // of the script that was called
+    bool by_text = false;           // sent with the script's text
+    bool plain = false;             // sent as a plain command
     bool nil = false;
-    bool second = false;        // at the second Redis
-    uint8_t redirects = 0;      // nodes that it was sent on to
-    uint32_t link = 0;          // that it was asked by
-    uint32_t ask_link = 0;      // that it is asked by once, in place of its slot's; 0: none
-    uint32_t at = 0, size = 0;  // in Pending::texts
+    bool second = false;        // sent to the second Redis
+    uint8_t redirects = 0;      // how often it was sent on to another node
+    uint32_t link = 0;          // the link that it was sent on
+    uint32_t ask_link = 0;      // the link for one command (ASK), in place of its slot's; 0: none
+    uint32_t at = 0, size = 0;  // its text, in Pending::texts
     base::Time asked{};
   };
-  // What an answer belongs to (Sender::kind): a batch, who waits, the life of a key, whether Redis
-  // knows a command, that the next command is sent on, and units that were given back.
+  // What an answer belongs to (Sender::kind): a batch, a waiting group, the expiry of a key, a
+  // probe of a command that Redis may not know, an ASKING, and units that were given back.
   static constexpr uint32_t kind_batch = 1, kind_waiting = 2, kind_life = 3, kind_probe = 4,
                             kind_asking = 5, kind_given = 6;
 
-  // Where a group goes. `unknown`: no primary is known that has its counters. `two_redis`,
-  // `two_slots`: they are apart, and nothing settles them in one step.
+  // Where a group is sent. `unknown`: no primary is known for its counters. `two_redis`,
+  // `two_slots`: its counters are apart, so they cannot be settled in one step.
   struct Route {
     enum class What : uint8_t { to, unknown, two_redis, two_slots } what = What::unknown;
     Links* links = nullptr;
     Link* link = nullptr;
   };
-  // Until when the answer to a group is needed (request::Group::answer_by).
+  // The time by which a group's client needs the answer (request::Group::answer_by).
   struct AnswerBy {
     int64_t due_us;
     uint32_t slot, serial, index;
-    // As heaps have it: the earliest is on top.
+    // For a heap with the earliest time on top.
     friend bool operator<(const AnswerBy& a, const AnswerBy& b) { return a.due_us > b.due_us; }
   };
 
-  // A batch whose answers are to come.
+  // A batch that waits for answers.
   struct Pending {
     bool open = false;
     uint32_t generation = 0, serial = 0;
-    size_t done = 0;     // groups that have been handed out
-    size_t awaited = 0;  // answers that are to come
-    bool wrote = false;  // something was sent that may write: looks behind it come after it
+    size_t done = 0;     // groups that were answered to the caller
+    size_t awaited = 0;  // answers that are still missing
+    // a command was sent that may write: looks in later groups must come after it
+    bool wrote = false;
     std::vector<Answer> answers;
     std::string texts;
   };
 
-  // What a client waits for, with all that it points to.
+  // A waiting group's charges, with all that they point to.
   struct Wanted {
     store::Pin pin;
     std::vector<std::string> keys;
-    // Of the charges, one behind the other: limits that came with a request are gone with its
+    // The limits of the charges, in order. Copied, as limits that came with a request end with its
     // batch.
     std::vector<limit::Limit> limits;
     std::vector<request::Charge> charges;
@@ -103,17 +104,18 @@ class WorkerClient final : LinkOwner {
     request::Ticket ticket;
     uint64_t arrival = 0;
     Wanted wanted;
-    std::unique_ptr<Wanted> next;  // by other rules, that came while Redis was asked by these
-    size_t at = 0;                 // of the charges: whose counter it queues at
-    std::string queue;             // empty: it stands aside
-    int64_t due_us = INT64_MAX;    // in due_, if there is such a time
+    // the same request matched by newer rules, which came while Redis was asked
+    std::unique_ptr<Wanted> next;
+    size_t at = 0;               // the charge whose counter it queues for
+    std::string queue;           // the counter; empty: it stands aside
+    int64_t due_us = INT64_MAX;  // its time in due_, if any
     uint32_t serial = 0;
     Weight weight = Weight::light;
     bool asked = false, by_text = false;
-    uint8_t redirects = 0;  // as an Answer has them
+    uint8_t redirects = 0;  // as in Answer
     uint32_t link = 0, ask_link = 0;
     base::Time asked_at{};
-    bool called = false;     // it came to the front, or something came back, while it was asked
+    bool called = false;     // while Redis was asked it came to the front, or units came back
     bool cancelled = false;  // its answer is dropped
   };
 
@@ -144,7 +146,7 @@ class WorkerClient final : LinkOwner {
   std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
   std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, uint64_t arrival);
 
-  // worker_client_route.cc: which connection a group goes by, and what is sent on.
+  // worker_client_route.cc: chooses a group's connection, and sends commands on.
   Route route_of(std::span<const request::Charge> charges, base::Time now, bool looks = false);
   void say_apart(Route::What what);
   Links& links_of(const Link& link);
@@ -161,7 +163,7 @@ class WorkerClient final : LinkOwner {
   static void on_life_lost(Link& link, const Sender& sender);
   bool send_on(Link& link, const Sender& sender, std::string_view text);
 
-  // What this server's own table says, by its share of the limits.
+  // Decides by this server's own table and its share of the limits.
   void decide_here(const request::Batch& batch, request::Group& group, base::Time now,
                    const store::Pin& pin);
 
@@ -197,20 +199,20 @@ class WorkerClient final : LinkOwner {
   Links first_;
   std::unique_ptr<Links> second_;
   LimitTexts texts_;
-  std::vector<Pending> pending_;  // by the tickets' slots
+  std::vector<Pending> pending_;  // by slot of the ticket
   uint32_t serial_ = 0;
   base::Time now_{};
   std::vector<request::Charge> counted_;
   std::vector<int64_t> ahead_;
   std::string key_;
   std::minstd_rand random_;
-  std::vector<AnswerBy> answers_by_;  // a heap
-  int64_t timer_us_ = INT64_MAX;      // when `advance` is called again
+  std::vector<AnswerBy> answers_by_;                                // a heap
+  int64_t timer_us_ = INT64_MAX;                                    // the next call of `advance`
   std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting_;  // by ticket
   std::unordered_map<uint64_t, Waiting*> by_arrival_;
   std::unordered_map<uint32_t, Waiting*> asked_;  // by serial
-  // When they must be looked at, and their arrivals; of those that are not the first of their
-  // queue some.
+  // When waiting groups must be looked at, with their arrivals. Groups that are not the first of
+  // their queue may be missing.
   std::set<std::pair<int64_t, uint64_t>> due_;
   std::vector<uint64_t> called_;
 };

@@ -1,4 +1,4 @@
-// Which connection a group goes by, and what becomes of a command whose slot is at another node.
+// Chooses the connection for a group, and sends commands on whose slot is at another node.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@ using request::Error;
 
 namespace {
 
-// Is its counter in the second Redis, where there is one?
+// Is the charge's counter in the second Redis, if there is one?
 bool is_in_second(const Charge& charge) {
   return window_text::holds(charge) && charge.limits.front().window == base::seconds(1);
 }
@@ -69,8 +69,9 @@ Links& WorkerClient::links_of(const Link& link) {
   return &link.topology == &shared_.first ? first_ : *second_;
 }
 
-// Nothing was executed: it may be sent on without being charged twice. `link` is the one that
-// answered; `ask_link` becomes the one that it is sent on to once. False: it is not to be sent on.
+// Does the error name another node? Nothing was executed then, so the command may be sent on
+// without being charged twice. `link`: the one that answered; `ask_link` is set for ASK, to the
+// link for one command. False: do not send it on.
 bool WorkerClient::is_redirected(Links& links, std::string_view text, uint32_t link,
                                  uint8_t& redirects, uint32_t& ask_link) {
   if (!links.topology().has_slots()) return false;
@@ -90,7 +91,7 @@ bool WorkerClient::is_redirected(Links& links, std::string_view text, uint32_t l
   return true;
 }
 
-// It takes no writes. Where nothing is looked for the next node is tried.
+// The node takes no writes: with fixed nodes the next one is tried.
 void WorkerClient::leave_node(Links& links, uint32_t link) {
   Link* const at = links.by_id(link);
   if (at == nullptr) return;
@@ -106,7 +107,8 @@ void WorkerClient::on_change(Link& link) {
     link.topology.want_look();
 }
 
-// The next command alone is executed for a slot that is on its way to that node.
+// Sends ASKING: the node then executes the next command, and only that, for a slot that is being
+// moved to it.
 void WorkerClient::say_asking(Link& link, bool asking, base::Time due) {
   if (!asking) [[likely]]
     return;
@@ -124,7 +126,7 @@ void WorkerClient::send(Link& link, const ScriptCall& what, Weight& weight, bool
   shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
 }
 
-// What answers later is the first command alone.
+// Only the answer of the first command goes to the sender.
 void WorkerClient::send_plain(Link& link, const ScriptCall& what, bool asking, const Sender& sender,
                               base::Time due) {
   say_asking(link, asking, due);
@@ -140,7 +142,8 @@ void WorkerClient::send_plain(Link& link, const ScriptCall& what, bool asking, c
   link.expire_nx = ExpireNx::asked;
 }
 
-// Its slot may leave between a count and this: then the key would have no end.
+// Sets the expiry of a key. Its slot may move between the count and this command; then the key
+// would have no expiry, so this is sent on as well.
 void WorkerClient::send_life(Link& link, const ScriptCall& what, bool renews, bool asking,
                              base::Time due) {
   say_asking(link, asking, due);
@@ -151,21 +154,22 @@ void WorkerClient::send_life(Link& link, const ScriptCall& what, bool renews, bo
   link.connection.sent({kind_life, 0, 0, 0}, due);
 }
 
-// Of a command whose answer no request waits for.
+// Handles the answer of a command that no request waits for.
 void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::string_view text) {
   const bool known =
       (sender.kind == kind_life || sender.kind == kind_given) && link.topology.has_slots();
   const bool sent_on = known && reply == Reply::error && send_on(link, sender, text);
   if (known) link.sent_on.pop();
   if (sender.kind == kind_probe) {
-    // Another node's slot says nothing about what this one knows.
+    // An error that names another node does not say whether this node knows the command.
     const bool elsewhere = redirect_of(text, link.host()).has_value() ||
                            text.starts_with("TRYAGAIN") || text.starts_with("CLUSTERDOWN");
     link.expire_nx = reply != Reply::error ? ExpireNx::yes
                      : elsewhere           ? ExpireNx::unknown
                                            : ExpireNx::no;
   } else if (sender.kind == kind_life && reply == Reply::error && !sent_on) {
-    if (!link.topology.has_slots()) link.expire_nx = ExpireNx::no;  // another Redis answers there
+    // another Redis may answer there now
+    if (!link.topology.has_slots()) link.expire_nx = ExpireNx::no;
     shared_.log_refusal("a counter was given no end: " + std::string(text.substr(0, 300)));
   }
 }
@@ -176,7 +180,8 @@ void WorkerClient::on_life_lost(Link& link, const Sender& sender) {
     link.sent_on.pop();
 }
 
-// It was not executed, as its slot is at another node, or on its way there. False: it is lost.
+// Sends on a command that was not executed, as its slot is at another node or being moved there.
+// False: the command is lost.
 bool WorkerClient::send_on(Link& link, const Sender& sender, std::string_view text) {
   Links& links = links_of(link);
   auto redirects = static_cast<uint8_t>(sender.index);
@@ -198,7 +203,7 @@ WorkerClient::Route WorkerClient::route_of(const Waiting& w) {
   return route_of(counted_of(w.wanted.charges), now_);
 }
 
-// A group whose counters are apart is asked about as well: it fails then.
+// A group whose counters are apart may be asked as well: it fails then.
 bool WorkerClient::may_ask(const Waiting& w) {
   const Route route = route_of(w);
   if (route.what == Route::What::to) return route.link->takes();

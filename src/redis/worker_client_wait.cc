@@ -1,5 +1,5 @@
-// Groups that wait for units of counters in Redis. The first of each queue asks when its time is
-// reached; what it asked for and never heard of is not asked for again.
+// Groups that wait for units of counters in Redis. The first of each queue asks Redis when its time
+// is reached; a command whose answer was lost is not sent again.
 
 #include <algorithm>
 #include <utility>
@@ -20,12 +20,12 @@ using request::Verb;
 
 namespace {
 
-// Units that come back by being put back may be put back by another server, which does not announce
-// it; and so long a Redis that is back may not be noticed.
+// A waiting group is looked at this often: another server may return units without notice, and a
+// Redis that is back is noticed within this time.
 constexpr int64_t look_again_us = 100'000;
-// Who comes to the front asks this often at most.
+// A group at the front of its queue asks Redis this often at most.
 constexpr int64_t ask_pause_us = 1'000;
-// All that wait at one worker, looked at again: 20,000 a second.
+// The pause for each waiting group of a worker between two looks: 20,000 looks a second.
 constexpr int64_t look_pause_us = 50;
 
 std::string name_of(const Charge& charge) {
@@ -47,7 +47,7 @@ std::unique_ptr<WorkerClient::Wanted> WorkerClient::wanted_of(const Group& group
     wanted->keys.emplace_back(charge.key);
     limits += charge.limits.size();
   }
-  wanted->limits.reserve(limits);  // so that they stay where they are
+  wanted->limits.reserve(limits);  // so that pointers to them stay valid
   for (size_t k = 0; k < charges.size(); ++k) {
     Charge& charge = wanted->charges[k];
     charge.key = wanted->keys[k];
@@ -61,7 +61,7 @@ std::unique_ptr<WorkerClient::Wanted> WorkerClient::wanted_of(const Group& group
   return wanted;
 }
 
-// At the counter that lacks units for the longest.
+// Queues the group for the counter with the longest wait.
 void WorkerClient::enqueue(Waiting& w, base::Time now) {
   int64_t longest = -1;
   size_t at = 0;
@@ -74,7 +74,7 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
     }
   }
   const Charge& charge = w.wanted.charges[at];
-  // What can never fit blocks no other, also where it could when it came.
+  // A group that can never fit blocks no other, even if it could when it came.
   int64_t most = INT64_MAX;
   for (const limit::Limit& limit : charge.limits)
     if (limit::has_counter(limit.algorithm)) most = std::min(most, limit::units_max(limit));
@@ -95,12 +95,12 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   schedule(w, ever ? now.us + wait_us : INT64_MAX);
 }
 
-// Less often where many do.
+// Less often if many groups wait.
 int64_t WorkerClient::look_again() const {
   return std::max(look_again_us, static_cast<int64_t>(waiting_.size()) * look_pause_us);
 }
 
-// What it wants is new: it is asked about as soon as it is the first.
+// The group's charges have changed: it asks as soon as it is the first.
 void WorkerClient::enqueue_anew(Waiting& w) {
   for (const Charge& charge : w.wanted.charges) {
     if (!charge.counted) continue;
@@ -135,7 +135,7 @@ void WorkerClient::park(Group& group, const request::Batch& batch, base::Time no
 
 namespace {
 
-// The same of the same counters, under the same limits?
+// Are these the same charges on the same counters, under the same limits?
 bool asks_the_same(std::span<const Charge> a, std::span<const Charge> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Charge& x, const Charge& y) {
     return x.space == y.space && x.key == y.key && x.cost == y.cost && x.limits_id == y.limits_id &&
@@ -145,7 +145,7 @@ bool asks_the_same(std::span<const Charge> a, std::span<const Charge> b) {
 
 }  // namespace
 
-// The group takes the place of the one that is parked under its ticket. False: that has its answer.
+// Replaces the group that is parked under its ticket. False: that one has its answer already.
 bool WorkerClient::park_again(Group& group, const request::Batch& batch, const store::Pin& pin) {
   const auto at = waiting_.find(key(group.ticket));
   if (at == waiting_.end() || at->second->cancelled) return false;
@@ -153,8 +153,8 @@ bool WorkerClient::park_again(Group& group, const request::Batch& batch, const s
   group.parked = true;
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   if (!w.next && asks_the_same(w.wanted.charges, charges)) {
-    // It stays where it is, and what Redis is asked for it holds: an answer that was dropped
-    // would be asked for again at each change of any override.
+    // It keeps its place, and a call to Redis under way counts: otherwise every change of an
+    // override would drop that answer and ask again.
     for (size_t i = 0; i < charges.size(); ++i)
       w.wanted.charges[i].rule_name = charges[i].rule_name;
     w.wanted.pin = pin;
@@ -170,7 +170,7 @@ bool WorkerClient::park_again(Group& group, const request::Batch& batch, const s
   return true;
 }
 
-// Something came back to these counters by us.
+// This server has returned units to these counters.
 void WorkerClient::brought(std::span<const Charge> charges) {
   for (const Charge& charge : charges)
     if (charge.verb == Verb::put || charge.reset_first) shared_.queues.call(name_of(charge));
@@ -179,10 +179,10 @@ void WorkerClient::brought(std::span<const Charge> charges) {
 void WorkerClient::look_at(Waiting& w, base::Time now) {
   if (may_ask(w)) return ask_waiting(w, now);
   if (granted_here(w, now)) return;
-  schedule(w, now.us + look_again());  // it waits on, until Redis is back
+  schedule(w, now.us + look_again());  // it goes on waiting until Redis is back
 }
 
-// While Redis does not decide, by rules that want this server to.
+// Grants by this server's table while Redis does not decide, if the group's rules say so.
 bool WorkerClient::granted_here(Waiting& w, base::Time now) {
   if (w.wanted.on_error != OnError::local) return false;
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
@@ -222,7 +222,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
                         .now = now,
                         .chance = random_()};
   w.asked_at = now;
-  // It has no deadline of its own; its connection has one.
+  // It has no deadline of its own, but its connection has one.
   send(*link, what, w.weight, w.by_text, asking, {kind_waiting, 0, w.serial, 0},
        {now.us + shared_.patience_us});
 }
@@ -248,14 +248,15 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
     w.by_text = false;
     w.redirects = 0;
     const auto counted = counted_of(w.wanted.charges);
-    // Into the charges themselves, unless some of them have no counter.
+    // Reads into the charges themselves, unless some of them have no counter.
     said = read_answer(
         text, counted.size() == w.wanted.charges.size() ? std::span(w.wanted.charges) : counted_,
         w.wanted.decisions, allowed, w.asked_at);
     const Weight wanted = said == ScriptReply::again_wide ? Weight::wide : Weight::full;
     if (said == ScriptReply::nonsense || (said != ScriptReply::decided && w.weight >= wanted))
       return on_waiting_lost(w, Error::store);
-    // What it waits under may hold no more; once, as other servers may have other rules for good.
+    // The limits that it waits under may be outdated. Only once, as other servers may have other
+    // rules permanently.
     if (said == ScriptReply::again_full && w.weight == Weight::light && !w.cancelled)
       completions_.resume_waiter(w.ticket);
     if (said != ScriptReply::decided) w.weight = wanted;
@@ -273,7 +274,7 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
   completions_.wake();
 }
 
-// Nothing was done. A request that waits while its Redis takes no writes waits for one that does.
+// Nothing was done. While Redis takes no writes, a waiting request waits for a node that does.
 void WorkerClient::on_waiting_refused(Link& link, Waiting& w, std::string_view text) {
   const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
   w.redirects = 0;
@@ -293,7 +294,7 @@ void WorkerClient::take_next(Waiting& w) {
   w.by_text = false;
 }
 
-// It may have been charged, so it is not asked again: its rules say what it is answered.
+// It may have been charged, so it is not sent again: its rules say how it is answered.
 void WorkerClient::on_waiting_lost(Waiting& w, Error error) {
   w.asked = false;
   if (w.cancelled) return erase(w);
@@ -317,7 +318,8 @@ void WorkerClient::erase(Waiting& w) {
   waiting_.erase(key(w.ticket));
 }
 
-// Taken for a client that has gone, or under limits that hold no more.
+// Returns units that were taken for a client that has gone, or under limits that do not apply any
+// more.
 void WorkerClient::give_back(Waiting& w) {
   std::vector<Charge> charges = w.wanted.charges;
   for (Charge& charge : charges) charge.verb = Verb::put;
@@ -347,15 +349,15 @@ bool WorkerClient::cancel(request::Ticket ticket) {
     erase(w);
     return true;
   }
-  w.cancelled = true;  // its answer is given back
+  w.cancelled = true;  // the units of its answer are returned
   if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
   w.queue.clear();
   shared_.free_place();
   return true;
 }
 
-// A batch may be a little older than what was seen last. Further back only the clock itself goes,
-// when a step forward is taken back: then all times here were set by that.
+// A batch may be a little older than the latest time. A larger step back means that the clock was
+// set back: then all times here are moved with it.
 void WorkerClient::see(base::Time now) {
   constexpr int64_t older_max_us = 1'000'000;
   const int64_t back_us = now_.us - now.us;
@@ -390,7 +392,7 @@ std::optional<base::Time> WorkerClient::advance(base::Time now) {
   while (!due_.empty() && due_.begin()->first <= now.us) {
     Waiting& w = *by_arrival_.at(due_.begin()->second);
     schedule(w, INT64_MAX);
-    // Who is not the first is called when it is.
+    // A group that is not the first is called once it is.
     if (!w.asked && shared_.queues.is_first(w.queue, w.arrival)) look_at(w, now);
   }
   int64_t next_us = due_.empty() ? INT64_MAX : due_.begin()->first;

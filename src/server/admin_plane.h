@@ -1,6 +1,6 @@
-// What a server has for those who run it: the counts of its workers, the admin port,
-// protocols' own pages of metrics, statsd. Owned by the server, made before its workers and gone
-// after them; main thread but for what says otherwise.
+// The part of a server that its operators use: the workers' counts, the admin port, protocols' own
+// pages of metrics, statsd. Owned by the server, made before its workers and destroyed after them.
+// Used on the main thread, unless a function says otherwise.
 #pragma once
 
 #include <atomic>
@@ -29,30 +29,30 @@ namespace sluice::server {
 
 class AdminPlane {
  public:
-  // Any thread, from the start on: names for rules, statistics for workers.
+  // Names of rules and statistics of workers. Any thread, from the start on.
   admin::ServerStats& server_stats() { return server_stats_; }
 
-  // All of it outlives this; `reloader` and `overrides` may be null.
+  // The arguments outlive this object; `reloader` and `overrides` may be null.
   void prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                live::OverrideRegistry* overrides, std::vector<std::string> files,
                const store::Catalog& store, base::Clock& clock, log::Log& log,
                live::ChangeLog& changes);
-  // What else must be collected; outlives this.
+  // Adds a source of metrics, which outlives this object.
   void add_source(const metrics::Source& source) { sources_.add(source); }
   engine::DenialSampler& denials() { return log_control_->denials(); }
-  // Null: it cannot be asked for.
+  // Null: top keys are off.
   admin::TopBoard* top_board() { return top_board_.get(); }
-  // The HTTP server gets so many places.
+  // Starts the HTTP server with room for that many connections.
   void start(size_t http_places);
-  // From here on /health/ready says that the server stops.
+  // From here on /health/ready answers that the server is stopping.
   void begin_stop() { stopping_ = true; }
   void stop();
 
-  // False: it is not HTTP. Else this owns the socket.
+  // Takes the socket `fd` if `service` is HTTP. False: it is not, and the caller keeps the socket.
   bool take(int fd, const Service& service);
-  // Of the connections that `take` would own.
+  // The owner of the connections that `take` accepts.
   net::Listener::Owner http_owner();
-  // Also serves the admin port at that socket, until `stop`, before which it stays.
+  // Serves the admin port on that socket as well. `listener` must live until `stop`.
   void serve(const net::UnixListener& listener) { http_->serve(listener.fd(), *admin_); }
   bool serves_http() const { return http_ != nullptr; }
   bool has_admin() const { return admin_ != nullptr; }

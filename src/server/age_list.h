@@ -14,7 +14,8 @@ class AgeList {
   using Time = std::chrono::steady_clock::time_point;
   using Length = std::chrono::steady_clock::duration;
 
-  // Part of what joins; leaves when it goes. It stays where it is.
+  // A part of each object that can be in a list. Its destructor leaves the list. Its address must
+  // not change.
   class Member {
    public:
     explicit Member(T& owner) : owner_(owner) {}
@@ -22,7 +23,7 @@ class AgeList {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // As the youngest, also where it was a member already.
+    // Joins as the youngest; a member of any list leaves that one first.
     void join(AgeList& list, Time now) {
       leave();
       list_ = &list;
@@ -42,7 +43,7 @@ class AgeList {
     bool is_in(const AgeList& list) const { return list_ == &list; }
     Time since() const { return since_; }
     T& owner() const { return owner_; }
-    // The next younger one; null: this is the youngest.
+    // The next younger member; null: this is the youngest.
     Member* younger() const { return younger_; }
 
    private:
@@ -54,16 +55,16 @@ class AgeList {
     Time since_{};
   };
 
-  // Members may stay that long.
+  // `limit`: how long a member may stay.
   explicit AgeList(Length limit = Length::max()) : limit_(limit) {}
-  // After its last member.
+  // A list is destroyed after its last member has left.
   AgeList(const AgeList&) = delete;
   AgeList& operator=(const AgeList&) = delete;
 
   Length limit() const { return limit_; }
   // Null: it is empty.
   Member* oldest() const { return oldest_; }
-  // When the oldest has been there for too long; nothing: never.
+  // When the oldest member reaches the limit; nothing: the list is empty or has no limit.
   std::optional<Time> due() const {
     if (oldest_ == nullptr || limit_ == Length::max()) return std::nullopt;
     return oldest_->since_ + limit_;

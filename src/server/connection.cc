@@ -13,13 +13,13 @@ namespace sluice::server {
 
 namespace {
 
-// After the last reply the client's own last bytes are read and thrown away, so that the close does
-// not become a reset that destroys the reply; but not for long (see linger_of) nor for ever so
-// many.
+// After the last reply the client's remaining bytes are read and dropped: to close with unread
+// bytes would send a reset, which can destroy the reply on its way. Bounded in time (linger_of) and
+// in bytes.
 constexpr size_t linger_bytes_max = 1 << 20;
 
-// Input that is decided at once. More of it waits for the connection's turn where others wait:
-// small ones first.
+// Input up to this size is decided at once. While other connections wait for their turn, larger
+// input waits as well, so that short requests come first.
 constexpr size_t short_input_bytes = 1024;
 
 std::unique_ptr<request::Session> make_session(Worker& worker, const Accepted& accepted) {
@@ -64,7 +64,7 @@ bool Connection::turn_away(std::string_view why) {
 }
 
 void Connection::on_ready(bool readable, bool writable, bool ended) {
-  const auto self = shared_from_this();  // it may be closed on the way
+  const auto self = shared_from_this();  // the connection may be closed on the way
   worker_.gathered().send_if_full();
   readable_ |= readable || (writable && stream_.read_wants_write());
   if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
@@ -88,7 +88,7 @@ void Connection::on_turn() {
   const auto self = shared_from_this();
   worker_.gathered().send_if_full();
   if (phase_ == Phase::draining && readable_) return drain();
-  if (!may_read()) return;  // once it may, it is processed
+  if (!may_read()) return;  // once it may be read, it is processed
   if (undecided_) return process();
   if (readable_ && !finishing_) read_more();
 }
@@ -101,8 +101,8 @@ void Connection::refuse(std::string_view why) {
   if (flush()) close_gently();
 }
 
-// The client sends nothing more: it may be gone, so no units are kept for it. What it sent behind
-// the wait is answered, as it may be there still.
+// The client sends nothing more and may be gone, so its wait ends and no units are kept for it.
+// Requests that it sent after the waiting one are answered, as it may still read.
 void Connection::end_wait() {
   if (session_->waits_for_units()) worker_.engine().interrupt(*this);
 }
@@ -112,7 +112,7 @@ void Connection::interrupt() {
     worker_.engine().interrupt(*this, session_.get());
 }
 
-// Nothing of it is decided any more, so nothing that others may need is kept for it.
+// Its input is not decided any more, so its buffer is given back for others.
 void Connection::release_input() {
   waits_.leave();
   wakes_.leave();
@@ -125,7 +125,8 @@ void Connection::release_input() {
   worker_.account(*this, std::exchange(held_, 0), 0);
 }
 
-// What is under way may be charged already, so it is answered first; nothing more is received.
+// Batches under way may be charged already, so they are answered before the refusal; nothing more
+// is received.
 void Connection::refuse_behind_replies(std::string_view why) {
   if (under_way_.empty()) return refuse(why);
   leaving_ = true;
@@ -133,7 +134,7 @@ void Connection::refuse_behind_replies(std::string_view why) {
   waits_.leave();
 }
 
-// Nothing is decided for it any more, so no more requests are taken from it either.
+// Its requests are not decided any more, so the engine forgets them.
 void Connection::start_flushing() {
   if (std::exchange(phase_, Phase::flushing) == Phase::flushing) return;
   send_what_is_gathered();
@@ -141,7 +142,7 @@ void Connection::start_flushing() {
   drop_batches();
 }
 
-// What is there already is read when the others have had their turn.
+// Bytes that are in the socket already are read after the other connections have had their turn.
 void Connection::read() {
   if (readable_) worker_.poller().again(*this);
 }
@@ -157,7 +158,7 @@ void Connection::read_more() {
     if (errno == ETIMEDOUT) worker_.stats().closed(protocol_, engine::Closed::send_timeout);
     return abort();
   }
-  // If that was all, what follows is announced.
+  // A short read has emptied the socket: the poller reports new bytes.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   in_size_ += static_cast<size_t>(n);
   arrived_ += static_cast<size_t>(n);
@@ -173,7 +174,7 @@ void Connection::read_more() {
   process();
 }
 
-// A handshake may take as long as a request, and times out as one that is not whole.
+// A TLS handshake may take as long as a request, and times out like an incomplete one.
 void Connection::note_handshake() {
   if (stream_.is_handshaking()) {
     if (!waits_.is_in(request_ages_)) worker_.begin_wait(waits_, request_ages_);
@@ -202,18 +203,19 @@ void Connection::process() {
     }
     if (!make_room()) return give_way();
     if (!receive_last()) {
-      if (worker_.engine().has_lists(*this)) return;  // on_lists_done goes on
-      if (!under_way_.empty()) return;                // and so does resume
+      if (worker_.engine().has_lists(*this)) return;  // on_lists_done continues
+      if (!under_way_.empty()) return;                // resume continues
       return say_goodbye();
     }
   }
 }
 
-// From when on is the request unfinished of which there is a part, and may it give way to others?
+// Starts the timeout of an incomplete request, and lets others have its buffer if it is a large
+// one.
 void Connection::note_unfinished() {
   const bool unfinished = in_size_ > 0 || (held_ > 0 && !session_->may_pause());
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
-  // Nor is a client less idle for it.
+  // Such a look does not end the client's idle time either.
   const bool stays_idle = woken_ && idle_ages_ != nullptr && waits_.is_in(*idle_ages_);
   if (!unfinished && !stays_idle) {
     waits_.leave();
@@ -226,14 +228,14 @@ void Connection::note_unfinished() {
 }
 
 bool Connection::can_receive() const {
-  // Only the last one may have been left without an input of its own.
+  // Only the newest batch may point into in_ (UnderWay).
   return !leaving_ && !session_->holds_back() &&
          under_way_.size() < base::bounds::batches_per_connection_max &&
          (under_way_.empty() || under_way_.back().input != nullptr);
 }
 
-// Takes what is complete in the buffer, one batch of it. Returns its requests, or how many its work
-// is worth.
+// Takes one batch of complete requests from the buffer and serves it. Returns the number of its
+// requests, or the number that its work counts as.
 size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   engine::Engine& engine = worker_.engine();
   base::Buffer& out = worker_.out();
@@ -247,10 +249,11 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
     interrupt();
   note_wake();
   progressed = received.consumed > 0 || count > 0;
-  // What the session does of its own accord brings no request nearer to its end.
+  // Work that the session does of its own accord does not bring a request nearer to its end.
   if (progressed && !woken_) completed_ |= held_ == 0 || count > 0;
   if (count == 0) {
-    // What a session answers by itself may be as much as a batch: it ends the turn of a flood.
+    // Output of the session itself may be as much as that of a batch, so it counts as a whole
+    // batch: a flood of it ends the connection's turn.
     const size_t work = out.view().empty() ? 0 : base::bounds::batch_requests_max;
     worker_.poller().add_work(work);
     return work;
@@ -262,7 +265,7 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   return count;
 }
 
-// Goes on with the first of the batches that can.
+// Continues the first of the batches that can be resumed.
 engine::Served Connection::resume_batch() {
   engine::Batch* const batch = resumable_.front();
   resumable_.erase(resumable_.begin());
@@ -275,9 +278,10 @@ engine::Served Connection::resume_batch() {
   return served;
 }
 
-// The requests of the last batch point into in_: sets that aside, and goes on with a copy of what
-// is behind. Counted with what waits for the rest of a request, but no connection gives way for it:
-// without room for it this one is not read before the batch has its answer.
+// The requests of the newest batch point into in_: hands that buffer to the batch, and copies the
+// bytes after the batch into a new one. The buffer counts under the bound of incomplete requests,
+// but no connection gives way for it; without room this connection is not read until the batch has
+// its answer.
 void Connection::keep_input() {
   const size_t rest = in_size_ - at_;
   const size_t bytes = rest < Worker::small_buffer_bytes     ? Worker::small_buffer_bytes
@@ -301,16 +305,15 @@ void Connection::release(UnderWay& one) {
   worker_.give_back({std::move(one.input), one.input_capacity});
 }
 
-// The engine has forgotten them.
+// Drops the batches under way; the engine has forgotten them.
 void Connection::drop_batches() {
   for (UnderWay& one : under_way_) release(one);
   under_way_.clear();
   resumable_.clear();
 }
 
-// Decides the complete requests of the buffer, and no more than are one turn's. False: their
-// replies wait for the socket or for the store, or the rest waits for its turn, and `process` is
-// called again.
+// Decides the complete requests of the buffer, at most one turn's. False: replies wait for the
+// socket or the store, or the rest waits for its turn; `process` is called again then.
 bool Connection::decide() {
   auto& out = worker_.out();
   bool closing = phase_ == Phase::flushing, turn_over = false;
@@ -345,12 +348,12 @@ bool Connection::decide() {
       return false;
     }
     if (!sent || !progressed) break;
-    // The usual case: spares asking the session about nothing.
+    // The usual case: without input the session need not be called.
     if (at_ == in_size_ && !end_ && resumable_.empty()) break;
     turn_over = !closing && decided >= base::bounds::turn_requests_max;
     if (turn_over) break;
   }
-  // A batch that could not set its input aside points into what would move.
+  // A batch without a buffer of its own points into in_, which would move.
   if (!closing && !under_way_.empty() && under_way_.back().input == nullptr) return false;
   in_size_ -= at_;
   if (at_ > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at_, in_size_);
@@ -381,7 +384,7 @@ void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
   finishing_ = true;
   last_bytes_ = stream_.unread_bytes();
-  // What is under way may be charged already, so it is answered first.
+  // Batches under way may be charged already, so they are answered first.
   if (session_->holds_back() && under_way_.empty()) return say_goodbye();
   if (unsent_.empty()) process();
 }
@@ -393,20 +396,20 @@ void Connection::say_goodbye() {
   if (flush()) close_gently();
 }
 
-// Reads what had arrived when the server was asked to stop. False: that was all.
+// Reads bytes that had arrived before the stop began. False: all are read.
 bool Connection::receive_last() {
   if (is_turned_away()) return false;
   const size_t room = std::min(std::max<size_t>(last_bytes_, 1), in_capacity_ - in_size_);
   const ssize_t n = stream_.read(in_.get() + in_size_, room);
   if (n < 0) return false;
-  end_ = n == 0;  // the last line may lack its end
+  end_ = n == 0;  // the last line may be incomplete
   in_size_ += static_cast<size_t>(n);
   const bool more = last_bytes_ > 0;
   last_bytes_ -= std::min(last_bytes_, static_cast<size_t>(n));
   return more || end_;
 }
 
-// A reply that comes when the worker serves another connection, or none.
+// Called while the worker serves another connection, or none.
 void Connection::reply_late(const request::Request& request, const request::Verdict& verdict,
                             base::Time now) {
   if (phase_ != Phase::serving) return;
@@ -427,7 +430,7 @@ void Connection::flush_late(bool needs_commit) {
   late_ = std::string();
   if (!flush(needs_commit) || !may_read()) return;
   note_idle();
-  // What the session held back, if it did.
+  // Input that the session held back, if there is any.
   if (in_size_ > at_ || session_->has_more())
     undecided_ = true;
   else
@@ -437,7 +440,7 @@ void Connection::flush_late(bool needs_commit) {
 
 void Connection::close_gently() {
   send_what_is_gathered();
-  if (end_) {  // the client has said that it is done; nothing of it can be under way
+  if (end_) {  // the client has ended its side; none of its requests can be under way
     stream_.notify_end();
     return abort();
   }
@@ -484,7 +487,7 @@ void Connection::abort() {
   worker_.leave(shared_from_this());
 }
 
-// False: the worker has no room for what the session holds.
+// Accounts for the bytes that the session holds. False: the worker has no room for them.
 bool Connection::account() {
   const size_t held = session_->unfinished_bytes();
   if (held == held_) return true;
@@ -498,9 +501,9 @@ bool Connection::make_room() {
          swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
 }
 
-// Of a client that sent more than the small buffer holds the last time: one read, and no request
-// that is cut in two, where there would be several. No other gives way for it; without room it is
-// read as others.
+// Lends a large buffer to a client whose last input filled the small one: one read in place of
+// several, and no request cut in two. No other connection gives way for it; without room the small
+// buffer is used.
 void Connection::widen_input() {
   if (in_capacity_ == Worker::small_buffer_bytes) swap_buffer(base::bounds::read_bytes_max, true);
 }

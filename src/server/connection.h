@@ -1,7 +1,6 @@
-// One client's connection: its socket, its session and the few bytes that are under way. Belongs to
-// one worker, which keeps it alive, and lives on its thread. Idle it holds a
-// small input buffer and nothing else; a larger one is lent by the
-// worker while a request does not fit into it.
+// One client's connection: its socket, its session, and its unfinished input and output. Belongs to
+// one worker, which keeps it alive, and lives on its thread. Idle it holds a small input buffer and
+// nothing else; a larger one is lent by the worker while a request does not fit into it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -26,12 +25,12 @@ namespace sluice::server {
 
 class Worker;
 
-// What is known of a socket when it is handed to a worker.
+// What a worker must know of a socket that it is given.
 struct Accepted {
   protocol::Protocol protocol{};
   net::Timeouts timeouts = {};
-  net::TlsContext* tls = nullptr;  // outlives the worker; null: the bytes are plain
-  request::Peer peer = {};         // what its session knows
+  net::TlsContext* tls = nullptr;  // outlives the worker; null: without TLS
+  request::Peer peer = {};         // what its session knows of the client
   request::Unmatched unmatched = {};
 };
 
@@ -45,40 +44,41 @@ class Connection final : public engine::ReplySink,
                          public net::Poller::Client,
                          public std::enable_shared_from_this<Connection> {
  public:
-  // Owns the socket, which does not block.
+  // Takes the socket, which must be non-blocking.
   Connection(Worker& worker, int fd, const Accepted& accepted);
   ~Connection() override;
 
-  // Serves until the client leaves or is sent away. False: the system refuses to watch the socket.
+  // Serves until the client leaves or is refused. False: the system refuses to watch the socket.
   bool start();
-  // Tells the client why it is not served, once it asks for something: a line without a request
-  // would break it. If it asks for nothing, it is closed silently.
+  // Answers the client's first request with the reason why it is not served. An unasked line would
+  // break the protocol, so a client without a request is closed silently.
   bool turn_away(std::string_view why);
   protocol::Protocol protocol() const { return protocol_; }
   bool is_turned_away() const { return !turned_away_.empty(); }
-  // What the client began to ask has not arrived whole in time; it has taken nothing of what it is
-  // sent for too long; it has sent nothing for too long, and waits for nothing.
+  // A request has not arrived whole in time; the client has read no output for too long; the client
+  // has sent nothing for too long, and waits for nothing.
   void on_request_timeout();
   void on_send_timeout();
   void on_idle_timeout();
-  // Its session wants to be asked, though nothing has arrived.
+  // The time at which its session wanted to be called, although nothing has arrived.
   void on_wake();
-  // Gives what it holds of an unfinished request to others, which ends it. Not while the store has
-  // its requests.
+  // May its unfinished request be dropped, which closes it, to make room for others? Not while the
+  // store has requests of it.
   bool can_give_way() const {
     return phase_ == Phase::serving && under_way_.empty() && !undecided_;
   }
   void give_way();
-  // If its session is interrupted, what that waits for is not waited for any longer.
+  // Ends the waits of its session that are interrupted.
   void interrupt();
-  // Answers what has arrived, then closes: the server is stopping.
+  // The server stops: answers the requests that have arrived, then closes.
   void finish();
   // Closes now.
   void abort();
-  // What it must hold back up to this number (Worker::wait_for_commit) may leave; or it is
-  // not committed, and may leave only if nothing relies on that.
+  // Output that was held back up to this number (Worker::wait_for_commit) may be sent. Not
+  // `committed`: it could not be committed, and only output that does not depend on the commit may
+  // be sent.
   void on_durable(uint64_t commit_seq, bool committed);
-  // Writes what the worker has gathered for it; then there is nothing of it there.
+  // Writes the text that the worker gathered for this connection, all of it.
   void send_gathered(std::string_view text);
   void end_gathered() { has_gathered_ = false; }
 
@@ -109,7 +109,8 @@ class Connection final : public engine::ReplySink,
   void read();
   void read_more();
   void note_handshake();
-  // Decides what has arrived and sees to what comes next.
+  // Decides the requests that have arrived, then starts what comes next: a read, a timeout or the
+  // end.
   void process();
   bool decide();
   size_t receive_batch(engine::Served& served, bool& progressed);
@@ -149,22 +150,23 @@ class Connection final : public engine::ReplySink,
   AgeList<Connection>& request_ages_;
   AgeList<Connection>& send_ages_;
   AgeList<Connection>* const idle_ages_;  // null: it may be idle for ever
-  // In the first while a request has not arrived whole, in the second while the socket takes no
-  // more, in the third while it waits for nothing; in none while the server is what it waits for.
+  // In the worker's request list while a request is incomplete, in its send list while the socket
+  // takes no output, in its idle list while there is no request; in none while the client waits for
+  // the server.
   AgeList<Connection>::Member waits_{*this};
-  AgeList<Connection>::Member wakes_{*this};  // while its session wants to be woken
-  base::Time wakes_at_{INT64_MAX};            // when it wanted that
+  AgeList<Connection>::Member wakes_{*this};  // while its session wants to be called at a time
+  base::Time wakes_at_{INT64_MAX};            // that time
   AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
   net::Stream stream_;
   std::unique_ptr<request::Session> session_;
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
-  size_t held_ = 0;     // bytes that the session has consumed of an unfinished request
+  size_t held_ = 0;     // bytes of an unfinished request that the session has consumed
   size_t arrived_ = 0;  // read since the socket was empty
-  size_t at_ = 0;       // consumed of what is in in_, while its requests are being decided
-  // Batches that wait for the store. The requests of one point into `input`, or into in_ where that
-  // could not be set aside: then nothing is read before it has its answer.
+  size_t at_ = 0;       // consumed bytes of in_, while its requests are being decided
+  // A batch that waits for the store. Its requests point into `input`; or into in_, if there was no
+  // room for another buffer: then nothing is read until the batch has its answer.
   struct UnderWay {
     engine::Batch* batch = nullptr;
     std::unique_ptr<char[]> input;
@@ -172,29 +174,33 @@ class Connection final : public engine::ReplySink,
   };
   void release(UnderWay& one);
   std::vector<UnderWay> under_way_;
-  std::vector<engine::Batch*> resumable_;  // those of them that can go on
-  // Output that the socket did not take, or that is held back; while it is there nothing is read.
+  std::vector<engine::Batch*> resumable_;  // those that can be resumed
+  // Output that the socket did not take, or that waits for a commit; while there is some nothing is
+  // read.
   std::string unsent_;
   size_t unsent_at_ = 0;
-  bool has_gathered_ = false;  // the worker knows of output to be sent at the end of its turn
-  uint64_t commit_seq_ = 0;    // not 0: of unsent_ nothing leaves before it is passed
-  bool needs_commit_ = false;  // it holds a reply that must not leave if it cannot be committed
+  bool has_gathered_ = false;  // the worker holds output of it, to be sent at the end of the turn
+  uint64_t commit_seq_ = 0;    // not 0: unsent_ waits for this commit
+  // unsent_ has a reply that must not be sent if it cannot be committed
+  bool needs_commit_ = false;
   size_t drained_ = 0;
   const protocol::Protocol protocol_;
   Phase phase_ = Phase::serving;
-  bool leaving_ = false;     // the session has announced the close; nothing more is received
-  bool readable_ = false;    // there may be something to read
-  bool ending_ = false;      // the client has sent its last; a short read is not a sign of anything
-  std::string late_;         // late replies that are about to be sent
-  bool end_ = false;         // the client will send no more
-  bool sends_much_ = false;  // what arrived last fills the small buffer, or more
-  bool woken_ = false;       // nothing has arrived since it was looked at last
-  bool undecided_ = false;   // what it has read waits for its turn
-  bool completed_ = false;   // what is unfinished began after the last look
-  bool finishing_ = false;   // the server is stopping; what had arrived by then is still answered
-  size_t last_bytes_ = 0;    // of that
-  std::string_view turned_away_;  // why; a literal
-  std::string_view refusal_;      // leaving_: why, in place of the session's farewell; a literal
+  bool leaving_ = false;   // the session has announced the close; nothing more is received
+  bool readable_ = false;  // there may be something to read
+  // the client has ended its side; a short read does not mean that the socket is empty
+  bool ending_ = false;
+  std::string late_;              // late replies that are about to be sent
+  bool end_ = false;              // the client will send no more
+  bool sends_much_ = false;       // the last input filled the small buffer
+  bool woken_ = false;            // called without input, as its session wanted it
+  bool undecided_ = false;        // input that was read waits for its turn
+  bool completed_ = false;        // the unfinished request began after the last look at it
+  bool finishing_ = false;        // the server stops; requests that had arrived before are answered
+  size_t last_bytes_ = 0;         // of that
+  std::string_view turned_away_;  // why it is not served; a literal
+  // with leaving_: sent in place of the session's farewell; a literal
+  std::string_view refusal_;
 };
 
 }  // namespace sluice::server

@@ -10,7 +10,7 @@
 
 namespace sluice::server {
 
-// Writes the worker's output. False: the socket is full, or what was decided is not committed yet;
+// Writes the worker's output buffer. False: the socket is full, or a decision is not committed yet;
 // the rest waits in unsent_.
 bool Connection::flush(bool needs_commit) {
   send_what_is_gathered();
@@ -24,8 +24,8 @@ bool Connection::flush(bool needs_commit) {
   return unsent_.empty();
 }
 
-// As flush, but where the worker gathers output, and nothing keeps it back, it is sent behind the
-// turn.
+// As flush. But if the worker gathers output and this output need not wait, it is sent at the end
+// of the turn.
 bool Connection::flush_at_turn_end(bool needs_commit) {
   auto& out = worker_.out();
   if (out.empty() || out.size() >= GatheredOutput::bytes_max || !worker_.gathers() || finishing_ ||
@@ -48,13 +48,13 @@ void Connection::send_gathered(std::string_view text) {
     wait_for_commit(text, 0, false);
 }
 
-// Not 0: what was decided up to there has to be committed before the text may leave.
+// The commit that the text has to wait for; 0: none.
 uint64_t Connection::commit_seq_of(std::string_view text, bool needs_commit) const {
   const store::Committer* const committer = worker_.committer();
   return text.empty() || committer == nullptr ? 0 : committer->commit_seq(needs_commit);
 }
 
-// What the socket does not take waits in unsent_.
+// Writes text; the part that the socket does not take waits in unsent_.
 void Connection::write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = stream_.write(text);
@@ -63,7 +63,7 @@ void Connection::write(std::string_view text) {
       text.remove_prefix(static_cast<size_t>(n));
     } else {
       if (errno == EAGAIN) wait_for_commit(text, 0, false);
-      return;  // or the client is gone: reading will say so
+      return;  // full, or the client is gone, which a read will show
     }
   }
 }
@@ -85,7 +85,7 @@ void Connection::wait_for_commit(std::string_view text, uint64_t commit_seq, boo
   worker_.wait_for_commit(shared_from_this(), commit_seq);
 }
 
-// Of which nothing waits any more, or will never leave.
+// Called when all of unsent_ is sent, or never will be.
 void Connection::release_unsent() {
   if (unsent_.empty()) return;
   worker_.remove_unsent(unsent_.size());
@@ -95,7 +95,7 @@ void Connection::release_unsent() {
 
 void Connection::on_durable(uint64_t commit_seq, bool committed) {
   if (phase_ == Phase::closed || commit_seq_ != commit_seq)
-    return;  // there is more, up to a later one
+    return;  // the rest waits for a later commit
   commit_seq_ = 0;
   if (std::exchange(needs_commit_, false) && !committed) return abort();
   write_more();

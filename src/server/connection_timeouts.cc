@@ -1,4 +1,4 @@
-// What becomes of a connection whose client takes too long, and of one whose memory others need.
+// Timeouts of connections, and connections that are closed because others need their memory.
 #include <algorithm>
 #include <bit>
 #include <string_view>
@@ -18,10 +18,11 @@ constexpr std::string_view no_room =
 }  // namespace
 
 void Connection::on_request_timeout() {
-  // What waits for its turn may be whole; note_unfinished looks again when it has had it.
+  // Input that waits for its turn may be a whole request; note_unfinished is called after the turn.
   if (phase_ != Phase::serving || undecided_) return;
   worker_.stats().closed(protocol_, engine::Closed::request_timeout);
-  if (stream_.is_handshaking()) return abort();  // it could not read why
+  // during a handshake the client could not read the reason
+  if (stream_.is_handshaking()) return abort();
   refuse_behind_replies(too_slow);
 }
 
@@ -44,11 +45,11 @@ void Connection::give_way() {
   const auto self = shared_from_this();
   worker_.stats().closed(protocol_, engine::Closed::request_memory);
   lent_.leave();
-  // Words would wait behind what the client does not take.
+  // With unsent output the client would never read the reason.
   unsent_.empty() ? refuse_behind_replies(no_room) : abort();
 }
 
-// From here on it has sent nothing, and waits for nothing.
+// From here on the client is idle: it has sent nothing, and waits for nothing.
 void Connection::note_idle() {
   if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
     return;
@@ -64,7 +65,7 @@ void Connection::on_wake() {
   if (phase_ == Phase::serving) note_wake();
 }
 
-// One that is far away is come near to in steps, as there is a list for each length.
+// A time that is far away is approached in steps, as there is one list for each length of time.
 void Connection::note_wake() {
   const base::Time at = session_->wakes_at();
   if (at >= wakes_at_) return;

@@ -1,7 +1,7 @@
-// What becomes of clients for want of room or of patience: those that are turned away, those that
-// wait in the kernel's queue while accepting pauses, and those that are closed for a bound or a
-// timeout. As metrics, and in the log: a line in a while, however many. Owned by the server;
-// `collect` any thread, `tell` one.
+// Counts clients that the server refuses (too many connections), that wait in the kernel's queue
+// while accepting pauses, and that it closes for a bound or a timeout. Reported in metrics, and in
+// the log with a line in log_period at most. Owned by the server; `collect` on any thread, `tell`
+// on one.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -24,14 +24,14 @@ class Doors final : public metrics::Source {
 
   explicit Doors(std::shared_ptr<spdlog::logger> log) : log_(std::move(log)) {}
 
-  // There are as many connections as may be: one more was refused, or just closed. Any thread.
+  // A connection beyond the bound was refused, or closed silently. Any thread.
   void turned_away() { turned_away_.fetch_add(1, std::memory_order_relaxed); }
-  // Clients wait for a descriptor. Any thread.
+  // Accepting has paused, as there is no free descriptor. Any thread.
   void paused() { pauses_.fetch_add(1, std::memory_order_relaxed); }
 
   void collect(metrics::Page& page) const override;
-  // Says what is new, not sooner than log_period after the last time; `all`: now. `closed`: since
-  // the start.
+  // Logs what is new since the last line, at most once in log_period; `all`: at once. `closed`:
+  // counts since the start.
   void tell(const ClosedFor& closed, std::chrono::steady_clock::time_point now, bool all = false);
 
  private:

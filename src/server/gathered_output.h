@@ -1,6 +1,7 @@
-// What a worker's connections send at the end of a turn of its loop, one write for each: their
-// clients then wake once the worker has decided what all of them asked, so that they do not run in
-// turns with it for each reply. Belongs to the worker, and is used on its thread.
+// Output of a worker's connections that is sent at the end of a turn of its loop, with one write
+// for each connection. Clients on the same processors then wake after the worker has decided all of
+// their requests, and do not interrupt it for each reply. Belongs to the worker, and is used on its
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +16,21 @@ class Connection;
 
 class GatheredOutput {
  public:
-  // Connections, and bytes, after which it is sent: the first reply must not wait for long.
+  // With so many connections or bytes the output is sent before the turn ends: the first reply must
+  // not wait for long.
   static constexpr size_t connections_max = 64;
   static constexpr size_t bytes_max = size_t{64} << 10;
 
-  // Adds a copy of `text` behind what the connection has here, and closes none.
+  // Appends a copy of `text` to the connection's output here. Closes no connection.
   void add(Connection& connection, std::string_view text);
-  // Hands what one connection has here, or all of it, to `send_gathered`, each connection's in the
-  // order in which it was added. A connection does so before it writes otherwise, and before it
-  // closes. One that cannot take its output may have others closed.
+  // Hands the output of one connection, or of all, to Connection::send_gathered, in the order in
+  // which it was added. A connection calls this before it writes in another way, and before it
+  // closes. A connection whose socket takes no output may cause others to be closed
+  // (Worker::add_unsent).
   void send(Connection& connection);
   void send_all();
   void send_if_full();
-  // It is gone.
+  // The connection is gone: drops its output.
   void forget(const Connection& connection);
 
  private:

@@ -1,5 +1,5 @@
-// What a server is given at its start. Plain values, filled by the command line and the
-// configuration file.
+// A server's settings at its start. Plain values, set from the command line and the configuration
+// file.
 #pragma once
 
 #include <cstddef>
@@ -30,39 +30,41 @@ struct ListenerOptions {
   std::string host = "::";  // as the next two in net::Endpoint
   uint16_t port = 0;
   net::Timeouts timeouts = {};
-  request::Unmatched unmatched = {};  // what takes and waits are answered that no rule applies to
+  request::Unmatched unmatched = {};  // the answer to takes and waits that no rule matches
   bool strict = false;                // request::Peer::strict
 };
 
 struct Options {
   std::vector<ListenerOptions> listeners;
-  unsigned workers = 0;  // threads; 0: as many as this process may use processors
+  unsigned workers = 0;  // threads; 0: one for each processor that this process may use
   size_t connections_max = base::bounds::connections_default;
-  // How often full counters are forgotten, where the protocol is served that wants it; 0: never.
+  // How often full counters are forgotten, if a protocol that wants this is served; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
   std::optional<protocol::Protocol> cleaned_protocol = {};
-  // What sessions go by, by their protocol's number; null: the defaults.
+  // Settings of sessions, by the number of their protocol; null: the defaults.
   std::array<std::shared_ptr<const request::SessionOptions>, protocol::protocols_max>
       session_options = {};
-  // Descriptors that the store will want beside those it has: on disk, and to Redis.
+  // How many more descriptors the store will open: files on disk, and connections to Redis.
   size_t store_files = 0, redis_files = 0;
-  uint64_t denials_every = 0;  // every Nth is logged; 0: none
+  uint64_t denials_every = 0;  // every Nth denial is logged; 0: none
   admin::AdminOptions admin = {};
-  // The path of a UNIX socket that the admin port is served at as well; empty: none.
+  // The path of a UNIX socket on which the admin port is served as well; empty: none.
   std::string admin_socket = {};
-  bool is_admin_socket_wanted = false;  // without it the server does not start
+  bool is_admin_socket_wanted = false;  // true: the server does not start without that socket
   std::optional<admin::StatsdOptions> statsd = {};
-  // What else metrics are collected from: stores. Outlives the server.
+  // Further sources of metrics: stores. They outlive the server.
   std::vector<const metrics::Source*> sources = {};
-  // What rules and store intern in; outlives the server. Null: there can be no overrides.
+  // Where rules and the store intern spaces; outlives the server. Null: overrides are not
+  // supported.
   request::Spaces* spaces = nullptr;
-  // The process's, which the store goes by as well; outlives the server. Null: one of its own.
+  // The clock of the process, which the store uses as well; outlives the server. Null: the server
+  // has its own.
   base::Clock* clock = nullptr;
-  // Keeps the overrides; outlives the server. Null: they are forgotten at exit.
+  // Where overrides are stored; outlives the server. Null: they are lost at exit.
   store::MetadataStore* metadata = nullptr;
-  std::function<void()> on_stop = {};  // when the server begins to stop; on the main thread
-  // SIGUSR1, and SIGHUP beside the reload: the log's file must be opened again; on the main
-  // thread. Not there: the log is in no file.
+  std::function<void()> on_stop = {};  // called on the main thread when the server begins to stop
+  // Opens the log's file again; called on the main thread after SIGUSR1 and, beside the reload,
+  // SIGHUP. Empty: the log is not in a file.
   std::function<void()> reopen_log = {};
 };
 

@@ -41,7 +41,7 @@ using log::LogModule;
 
 namespace {
 
-// A stop is over in less than five seconds, whatever the clients do.
+// So that a stop takes less than five seconds, whatever the clients do.
 constexpr auto stop_limit = std::chrono::milliseconds(4000);
 constexpr int housekeeping_niceness = 10;
 constexpr auto overrides_told_every = std::chrono::milliseconds(20);
@@ -49,8 +49,8 @@ constexpr std::string_view too_many = "too many connections; this server has rea
 
 }  // namespace
 
-// More than twenty members: it owns all that lives as long as the server, in the order in which
-// that must begin and, backwards, end.
+// More than twenty members: it owns all parts of the server, in the order in which they must begin
+// and, backwards, end.
 struct Server::Impl {
   Impl(Options o, live::Policy policy, store::Store& s, log::Log& l)
       : options(std::move(o)),
@@ -92,7 +92,7 @@ struct Server::Impl {
                          });
   }
 
-  // What other servers set is sent to `io`, which goes before the registry of it does.
+  // Overrides that other servers set arrive through `io`, which is destroyed before the registry.
   ~Impl() {
     if (overrides) overrides->end();
   }
@@ -112,7 +112,7 @@ struct Server::Impl {
                      policy.interval, std::move(policy.diagnostics), &changes);
   }
 
-  // Metrics count the rules by their names.
+  // Gives the rules their numbers in metrics, by their names.
   live::LivePolicy named(live::LivePolicy first) {
     first.names = admin_plane.server_stats().name_rules(*first.rules);
     return first;
@@ -159,11 +159,10 @@ struct Server::Impl {
   asio::signal_set signals{io};
   asio::steady_timer overrides_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
-  engine::TableScanner scanner{
-      store.catalog()};  // answers to workers' loops, so it ends before them
+  engine::TableScanner scanner{store.catalog()};  // it calls workers' loops, so it ends before them
   engine::AdminQueries queries{store, scanner};
   std::optional<admin::CounterRoutes> counter_routes;
-  std::atomic<size_t> asked{0};  // queries
+  std::atomic<size_t> asked{0};  // counts queries, which go to the workers in turn
   std::vector<std::unique_ptr<net::Listener>> listeners;
   std::unique_ptr<net::UnixListener> admin_socket;  // null: there is none
   std::vector<Bound> bound;
@@ -174,9 +173,10 @@ struct Server::Impl {
   std::condition_variable house_closed;
   bool stopping_house = false;  // guarded by house_mutex
   bool stopping = false, cut_off = false;
-  // Of the house: how often regular expressions had given up, and in which generation.
+  // Used by the housekeeping thread: how often regular expressions had given up at the last look,
+  // and in which generation of the policy.
   uint64_t given_up = 0, given_up_in = 0;
-  // The same of what took too many steps to match.
+  // The same for requests that took too many steps to match.
   uint64_t too_costly = 0, too_costly_in = 0, too_costly_overrides = 0;
   std::optional<live::Reloader> reloader;
 };
@@ -197,7 +197,7 @@ const net::FilesPlan& Server::files() const {
 std::optional<std::string> Server::start() {
   auto& s = *impl_;
   base::ignore_signals();
-  // From here on: a program that has read the banner may send a signal at once.
+  // Signals are caught from here on: a program that has read the banner may send one at once.
   for (const int number : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1}) s.signals.add(number);
   base::release_signals();
   for (const auto& named : s.options.listeners) {
@@ -205,7 +205,8 @@ std::optional<std::string> Server::start() {
     if (auto wrong = net::Listener::resolve({named.host, named.port, named.timeouts}, addresses))
       return wrong;
     for (auto& address : addresses) {
-      // Of port 0, one for all addresses of the name.
+      // With port 0 the first address gets a free port, and the name's other addresses the same
+      // one.
       if (&address != &addresses.front()) address.port = s.bound.back().port;
       const auto take = [&s, &named](int fd) { s.take(fd, named); };
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
@@ -223,7 +224,7 @@ std::optional<std::string> Server::start() {
   base::raise_open_files();
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   admin::TopBoard* const board = s.admin_plane.top_board();
-  try {  // each has descriptors of its own
+  try {  // each worker opens descriptors
     for (unsigned i = 0; i < count; ++i) {
       s.workers.push_back(std::make_unique<Worker>(
           s.store, s.clock, s.live, s.scanner,
@@ -260,7 +261,7 @@ std::optional<std::string> Server::Impl::open_admin_socket() {
   return {};
 }
 
-// Once all is open that is open without a client.
+// Called once all descriptors are open that are needed without a client.
 std::optional<std::string> Server::Impl::plan() {
   const net::FilesNeeded needed{.store = options.store_files,
                                 .redis = options.redis_files,
@@ -278,7 +279,7 @@ bool Server::run() {
   const size_t count = s.workers.size();
   for (auto& worker : s.workers) worker->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
   s.on_signal();
-  if (s.purges()) s.purge();  // of what was there before; no bucket of a client's goes so early
+  if (s.purges()) s.purge();  // full counters of an earlier run; clients have no bucket yet
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
   s.admin_plane.start(s.files_plan.admin_connections);
@@ -298,7 +299,7 @@ bool Server::run() {
   return !s.cut_off;
 }
 
-// Each connection has a descriptor, also one that is refused as one too many.
+// A connection needs a descriptor, even one that is refused.
 bool Server::Impl::has_room() {
   for (const auto& listener : listeners)
     if (!listener->has_spare()) return false;
@@ -334,7 +335,8 @@ void Server::Impl::take(int fd, const ListenerOptions& listener) {
   accepted.peer.strict = listener.strict;
   if (served < options.connections_max) return least->adopt(fd, accepted, "");
   doors.turned_away();
-  // Being told costs a connection for a moment; a flood beyond that is just closed.
+  // To tell a client the reason costs a connection for a moment; beyond a bound clients are closed
+  // without it.
   if (turned_away < base::bounds::turned_away_max) return least->adopt(fd, accepted, too_many);
   ::close(fd);
 }
@@ -361,7 +363,7 @@ void Server::Impl::read_again(int number) {
     log->info("signal {}: there is no policy to read again", number);
 }
 
-// What the store has to write at the end it writes whatever the number of signals.
+// The store writes its last changes, however many signals come.
 void Server::Impl::end(int number) {
   if (!stopping) {
     log->info("signal {}: stopping; a second one closes all connections at once", number);
@@ -376,7 +378,7 @@ void Server::Impl::stop() {
   stopping = true;
   admin_plane.begin_stop();
   if (options.on_stop) options.on_stop();
-  // Watching clients are notified that it stops, to its end.
+  // Clients that watch the server are notified of the stop while it lasts.
   for (size_t i = 0; i < listeners.size(); ++i)
     if (!bound[i].service.is_http()) listeners[i]->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
@@ -390,8 +392,8 @@ void Server::Impl::go_live(const std::shared_ptr<const live::LivePolicy>& next) 
   policy_log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
 }
 
-// Decisions see an override at once; waiting requests are notified by this, at most once in a
-// while, as each time all that waits is asked about again. Any thread.
+// Decisions see a new override at once. For waiting requests this must be called: it has all of
+// them matched again, so it is called at most once in a while. Any thread.
 void Server::Impl::on_overrides() {
   if (telling_overrides.exchange(true)) return;
   asio::post(io, [this] {
@@ -406,12 +408,12 @@ void Server::Impl::notify_overrides() {
   for (auto& worker : workers) worker->on_new_overrides();
 }
 
-// The loop ends with the last worker; until then a second signal is heard.
+// The main loop ends with the last worker; until then it handles a second signal.
 void Server::Impl::on_ended() {
   if (++ended == workers.size()) io.stop();
 }
 
-// Is there anything to purge, ever?
+// Is a protocol served whose full counters are purged?
 bool Server::Impl::purges() const {
   return options.cleanup_interval.us > 0 &&
          std::any_of(options.listeners.begin(), options.listeners.end(), [this](const auto& l) {
@@ -427,8 +429,9 @@ void Server::Impl::purge() {
                store.catalog().stats().purged);
 }
 
-// Beside everything else and at low priority, as a round through a large table takes a while.
-// A value that is too costly for a regular expression counts as no match; the log says so.
+// Logs values that were too costly for a regular expression, which count as no match. The
+// housekeeping thread runs beside everything else at low priority, as a round through a large table
+// takes a while.
 void Server::Impl::log_regexes_given_up() {
   const auto policy = live.shown();
   const uint64_t before = policy->generation == given_up_in ? given_up : 0;
@@ -441,7 +444,7 @@ void Server::Impl::log_regexes_given_up() {
       given_up - before, given_up, given_up_in);
 }
 
-// Requests that cost too much to match are refused or failed, which needs an explanation.
+// Requests that cost too much to match are refused or fail: the log says why.
 void Server::Impl::log_too_costly() {
   const auto policy = live.shown();
   const uint64_t by_rules = policy->rules->too_costly(),

@@ -1,7 +1,7 @@
 // One running server: listeners, workers, the counter store and the live policy, from start to
-// stop. SIGHUP, and a change of the policy's files, bring in a new generation of it. Built and run
-// by the main thread; `run` returns when the process has been told to stop (SIGTERM, SIGINT,
-// SIGQUIT) and every reply owed is out.
+// stop. SIGHUP, and a change of the policy's files, load a new generation of the policy. Built and
+// run by the main thread; `run` returns when the process has been told to stop (SIGTERM, SIGINT,
+// SIGQUIT) and every reply has been sent.
 #pragma once
 
 #include <memory>
@@ -29,18 +29,17 @@ class Server {
   Server(Options options, live::Policy policy, store::Store& store, log::Log& log);
   ~Server();
 
-  // Makes the workers and binds every listener, or says what could not be had and why ("listen
-  // EADDRINUSE: address already in use [::]:8321"). After it connections are queued, and served
-  // once `run` is called.
+  // Makes the workers and binds every listener. Returns nothing, or the error ("listen EADDRINUSE:
+  // address already in use [::]:8321"). From then on connections are queued; `run` serves them.
   std::optional<std::string> start();
 
-  // What `start` bound, in the order of the options.
+  // The addresses that `start` bound, in the order of the options.
   const std::vector<Bound>& bound() const;
-  // What `start` keeps descriptors for.
+  // How many descriptors `start` reserved, and for what.
   const net::FilesPlan& files() const;
 
-  // Serves until SIGTERM, SIGINT or SIGQUIT. A second one closes every connection at once. False:
-  // it did, so replies may be missing.
+  // Serves until SIGTERM, SIGINT or SIGQUIT. A second signal closes every connection at once.
+  // False: that happened, so replies may be missing.
   bool run();
 
  private:

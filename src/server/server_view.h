@@ -1,4 +1,4 @@
-// What sessions of one protocol may tell their clients of the server. Any thread.
+// The facts about the server that sessions of one protocol may tell their clients. Any thread.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -25,7 +25,7 @@ namespace sluice::server {
 
 class ServerView final : public request::ServerView {
  public:
-  // All of it outlives this.
+  // The arguments outlive this object.
   ServerView(std::string_view version, const admin::ServerStats& stats, const store::Catalog& store,
              protocol::Protocol protocol, const policy::InlineLists& inline_lists,
              std::shared_ptr<spdlog::logger> log, std::function<void()> interrupt)
@@ -53,7 +53,7 @@ class ServerView final : public request::ServerView {
   const policy::InlineLists& inline_lists_;
   const std::shared_ptr<spdlog::logger> log_;
   const std::function<void()> interrupt_;
-  mutable std::atomic<int64_t> warned_at_{-1};  // second, by the monotonic clock
+  mutable std::atomic<int64_t> warned_at_{-1};  // second of the monotonic clock
   mutable std::atomic<uint64_t> passed_over_{0};
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };

@@ -1,4 +1,4 @@
-// What is served at a port: a protocol, or HTTP for those who operate the server. Plain values.
+// What a port serves: a protocol, or HTTP for the server's operators. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Service {
 
   Service(protocol::Protocol its_protocol) : protocol(its_protocol) {}
   static Service admin() { return Service(Kind::admin, {}, {}); }
-  // Of a protocol that has metrics of its own.
+  // The page of a protocol that has metrics of its own.
   static Service page(protocol::Protocol its_protocol, std::string its_path) {
     return Service(Kind::page, its_protocol, std::move(its_path));
   }

@@ -13,11 +13,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-// Buffers kept for the next one who needs them; more are given back to the system.
+// So many buffers are kept for later use; more are given back to the system.
 constexpr size_t idle_buffers_max = 64;
 constexpr size_t idle_texts_max = 1024;
-// A timer counts time that passes, and what it is for comes at a time of the clock: which may be
-// set forward meanwhile, or the machine have been asleep.
+// A timer measures a span, but the engine's times are times of the clock, which may be set forward
+// meanwhile, as may happen while the machine sleeps. So the clock is read this often.
 constexpr std::chrono::seconds look_at_clock_every{1};
 
 }  // namespace
@@ -106,7 +106,7 @@ void Worker::run_query(std::shared_ptr<engine::AdminQuery> query) {
   });
 }
 
-// What is due, and a timer for what is due next.
+// Runs what is due, and sets a timer for what is due next.
 void Worker::advance() {
   const auto next = engine_.advance();
   release_durable();
@@ -121,7 +121,8 @@ void Worker::advance() {
 void Worker::wait_for_commit(std::shared_ptr<Connection> connection, uint64_t commit_seq) {
   held_.push_back({engine_.now(), commit_seq, std::move(connection)});
   if (committer_->await_commit(engine_.completions())) return;
-  // It came about meanwhile; but the connection is in the middle of something.
+  // The commit was made meanwhile; but the connection is in the middle of a call, so it is released
+  // from the loop.
   asio::post(io_, [this] { release_durable(); });
 }
 
@@ -132,14 +133,14 @@ void Worker::release_durable() {
     const uint64_t done = std::max(committed, committer_->failed_seq());
     const bool opens = !held_.empty() && held_.front().commit_seq <= done;
     const base::Time now = opens ? engine_.now() : base::Time{};
-    // What is opened may be held back again, behind a later commit_seq.
+    // A connection that is released may wait again, for a later commit_seq.
     while (!held_.empty() && held_.front().commit_seq <= done) {
       const Held first = std::move(held_.front());
       held_.pop_front();
       stats_.held_back(now, first.since);
       first.connection->on_durable(first.commit_seq, first.commit_seq <= committed);
     }
-    // A commit wakes once, and this one may have been an earlier one than the next waits for.
+    // A commit wakes once, and the last one may have been too early for the next that waits.
   } while (!held_.empty() && !committer_->await_commit(engine_.completions()));
 }
 
@@ -210,7 +211,7 @@ void Worker::begin_lent(Ages::Member& member) {
   member.join(lent_ages_, std::chrono::steady_clock::now());
 }
 
-// A timer that is set stays as it is while those who set it come and go: it is looked again then.
+// A timer that is set for an earlier time stays: when it fires all lists are looked at again.
 void Worker::wake_at(Ages::Time when) {
   if (wakes_at_ && *wakes_at_ <= when) return;
   wakes_at_ = when;
@@ -280,7 +281,7 @@ std::optional<Worker::Lent> Worker::lend_aside(size_t bytes, size_t beside) {
   return take_buffer(bytes);
 }
 
-// An idle one of that size, or a new one.
+// Returns an idle buffer of that size, or a new one.
 Worker::Lent Worker::take_buffer(size_t bytes) {
   const bool small = bytes == small_buffer_bytes;
   auto& idle = small ? idle_small_ : idle_large_;

@@ -1,6 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
 // `adopt`, `on_new_policy`, `on_new_overrides`, `interrupt`, `run_query` and `stop` may be called
-// from any thread, all else belongs to the worker's own.
+// from any thread, all other functions on the worker's own thread only.
 #pragma once
 
 #include <array>
@@ -40,15 +40,15 @@ class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
-  // What is reported of its decisions. All of it outlives the worker.
+  // Where its decisions are reported. All of these outlive the worker.
   struct Watch {
     engine::WorkerStats& stats;
     engine::DenialSampler& denials;
-    const base::Hash* keys_hash = nullptr;  // for its top keys; null: they are not asked for
+    const base::Hash* keys_hash = nullptr;  // for its top keys; null: top keys are off
   };
-  // What requests are matched by beside the live policy; outlives the worker. Null: there are no
-  // overrides, requests bring no limits along in place of a rule's, their algorithms are not
-  // collected, or requests cannot log in.
+  // What requests are matched by beside the live policy; outlives the worker. Each may be null:
+  // then there are no overrides, requests cannot bring limits that replace a rule's, the algorithms
+  // of such limits are not collected, or requests cannot log in.
   struct Matching {
     const policy::Overrides* overrides = nullptr;
     request::Spaces* spaces = nullptr;
@@ -60,75 +60,79 @@ class Worker {
          std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
-  // `ended` is called on the worker's thread as the last thing it does.
+  // Starts the thread, which calls `ended` as its last action.
   void start(std::function<void()> ended);
-  // Takes over a connected socket. `why` not empty: to be refused for that reason; it must be a
-  // literal.
+  // Takes over a connected socket. `why` not empty: the client is refused for that reason, which
+  // must be a literal.
   void adopt(int fd, const Accepted& accepted, std::string_view why);
-  // Another policy is live: takes it at once, as an idle worker would otherwise hold the old one
-  // until a request arrives.
+  // Another policy is live: the worker takes it at once. Without this an idle worker would hold the
+  // old one until a request arrives.
   void on_new_policy();
-  // Overrides have changed: what waits may no longer have to.
+  // Overrides have changed: waiting requests are matched again.
   void on_new_overrides() { on_new_policy(); }
-  // Sessions of its own that are interrupted wait no longer.
+  // Ends the waits of its sessions that are interrupted.
   void interrupt();
-  // Has the store answer it; not once the worker has ended: then it is not answered.
+  // Runs a query of the admin port. A worker that has ended does not answer it.
   void run_query(std::shared_ptr<engine::AdminQuery> query);
-  // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
+  // Answers the requests that have arrived and ends. Connections that are not done after `limit`
+  // are closed.
   void stop(std::chrono::milliseconds limit);
   void join();
-  // Calls `visit` with its top keys on its own thread; never, if it has ended.
+  // Calls `visit` with its top keys on the worker's thread; not if the worker has ended.
   void visit_top_keys(std::function<void(const engine::TopKeys&)> visit);
 
-  // Handed to this worker and not gone: those that are served, and those that are turned away.
+  // Connections of this worker: those that are served, and those that are being refused.
   size_t connections() const { return connections_.load(std::memory_order_relaxed); }
   size_t turned_away() const { return turned_away_.load(std::memory_order_relaxed); }
 
-  // For its connections.
+  // From here on: for its connections.
   struct Lent {
     std::unique_ptr<char[]> bytes;
     size_t capacity;
   };
-  // At most base::bounds::unfinished_bytes_max in all, small ones aside. Past it the request that
-  // has been unfinished for the longest gives way; nothing: that is the one that `by` has.
+  // Lends a buffer for an unfinished request. All together hold base::bounds::unfinished_bytes_max
+  // at most, small buffers aside. Past that the connection whose request has been unfinished for
+  // the longest is closed; nothing: that is `by` itself.
   std::optional<Lent> lend(size_t bytes, const Connection& by);
   void give_back(Lent buffer);
-  // As `lend`, for the input of a batch that waits for the store, and for what a client that sends
-  // much at once has sent until its turn: no request gives way for it, and half of the bound is
-  // left to these. `beside`: what the caller holds besides, as by `account`.
+  // As `lend`, for the input of a batch that waits for the store, and for input that waits for its
+  // turn. No connection is closed for it, and half of the bound is left to unfinished requests.
+  // `beside`: bytes that the caller holds besides, as in `account`.
   std::optional<Lent> lend_aside(size_t bytes, size_t beside);
-  // A session holds `now` bytes in place of `before`, under the same bound. False: as above.
+  // A session now holds `now` bytes in place of `before`, under the bound of `lend`. False: `by`
+  // itself has to be closed.
   bool account(const Connection& by, size_t before, size_t now);
-  // Bytes that wait to be sent. Past base::bounds::unsent_bytes_max the connections that have taken
-  // nothing for the longest are closed.
+  // Adds bytes that wait to be sent. Past base::bounds::unsent_bytes_max in all the connections
+  // whose clients have read nothing for the longest are closed.
   void add_unsent(const Connection& by, size_t bytes);
   void remove_unsent(size_t bytes) { unsent_bytes_ -= bytes; }
-  // Connections of which a request is unfinished, that take nothing, and that wait for nothing:
-  // until they time out.
+  // Connections by age until they time out: those with an unfinished request, those whose client
+  // reads nothing, and idle ones.
   using Ages = AgeList<Connection>;
   Ages& request_ages(const net::Timeouts& timeouts);
   Ages& send_ages(const net::Timeouts& timeouts);
-  Ages* idle_ages(const net::Timeouts& timeouts);  // null: they may be idle for ever
-  Ages& wake_ages(std::chrono::seconds length);    // of those that want to be woken
+  Ages* idle_ages(const net::Timeouts& timeouts);  // null: without an idle timeout
+  // of connections that want to be called after that time
+  Ages& wake_ages(std::chrono::seconds length);
   void begin_wait(Ages::Member& member, Ages& ages);
   void begin_lent(Ages::Member& member);
   void leave(const std::shared_ptr<Connection>& connection);
-  // Calls the connection's on_durable once what was decided up to `commit_seq` is committed.
+  // Calls the connection's on_durable once all decisions up to `commit_seq` are committed.
   void wait_for_commit(std::shared_ptr<Connection> connection, uint64_t commit_seq);
-  // Empty texts, which keep their memory where it is little.
+  // Lends an empty text. A small one keeps its memory when it is given back.
   std::string lend_text();
   void give_back_text(std::string text);
-  // Null: sessions of that protocol share nothing.
+  // The state that this worker's sessions of that protocol share; null: none.
   request::WorkerState* state_of(protocol::Protocol protocol);
   base::Clock& clock() { return clock_; }
   engine::Engine& engine() { return engine_; }
-  // Null: nothing that is sent has to wait.
+  // Null: replies never wait for a commit.
   const store::Committer* committer() const { return committer_; }
   engine::WorkerStats& stats() { return stats_; }
   net::Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
   base::Buffer& out() { return out_; }
-  // Is output gathered until the end of the turn?
+  // Is output gathered until the end of the loop's turn?
   bool gathers() const { return poller_.is_in_turn(); }
   GatheredOutput& gathered() { return gathered_; }
   base::Buffer& late_out() { return late_out_; }
@@ -142,13 +146,13 @@ class Worker {
   void wake_at(Ages::Time when);
   void end_waits();
 
-  size_t lent_bytes_ = 0;  // small buffers aside, what sessions hold included
+  size_t lent_bytes_ = 0;  // small buffers not counted, bytes held by sessions counted
   size_t unsent_bytes_ = 0;
-  // By their lengths in us.
+  // By their limit in us.
   std::map<int64_t, Ages> request_ages_, send_ages_, idle_ages_, wake_ages_;
-  Ages lent_ages_;                      // outlive what io_ still holds, as buffers do
+  Ages lent_ages_;                      // outlive connections that io_ still holds
   std::optional<Ages::Time> wakes_at_;  // of waits_timer_
-  // By protocol, each once there is a session; outlive sessions that io_ still holds.
+  // By protocol, made for the first session; outlive sessions that io_ still holds.
   std::array<std::unique_ptr<request::WorkerState>, protocol::protocols_max> states_;
   base::Clock& clock_;
   store::Store& store_;
@@ -169,7 +173,7 @@ class Worker {
     uint64_t commit_seq;
     std::shared_ptr<Connection> connection;
   };
-  std::deque<Held> held_;  // by rising commit_seq
+  std::deque<Held> held_;  // in the order of commit_seq
   std::vector<std::string> idle_texts_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
   bool stopping_ = false, detached_ = false;

@@ -8,7 +8,7 @@ namespace sluice::store {
 
 void Changes::remove(size_t stripe, Ref entry) {
   auto& list = lists_[stripe];
-  // What goes has mostly changed a moment ago.
+  // An entry that is removed has mostly changed a moment ago, so it stands near the end.
   const auto at = std::find(list.rbegin(), list.rend(), entry);
   SLUICE_CHECK(at != list.rend());
   *at = list.back();

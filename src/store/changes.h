@@ -14,12 +14,12 @@
 
 namespace sluice::store {
 
-// Commits are numbered. While number n is `open`, whatever changes will be in commit n at the
-// latest: the collector for n opens n + 1 first and then takes each stripe's lock, so a change
-// that it does not meet was made, under that lock, by a writer that has seen n + 1 open.
+// Commits are numbered. A change that is made while number n is open is part of commit n at the
+// latest. For this the collector of n opens n + 1 first and takes each stripe's lock afterwards: a
+// change that it misses was made under that lock later, by a writer that has seen n + 1 open.
 class Changes {
  public:
-  // With the lock of the stripe; an entry is on the list once at most.
+  // Adds an entry that is not on the list. With the lock of the stripe.
   void add(size_t stripe, Ref entry) {
     auto& list = lists_[stripe];
     if (list.empty()) stripes_[stripe / 64].fetch_or(uint64_t{1} << stripe % 64);
@@ -27,16 +27,17 @@ class Changes {
     const uint64_t open = open_.load();
     if (last_.load(std::memory_order_relaxed) < open) raise_last(open);
   }
-  // The entry goes. With the lock of the stripe.
+  // Removes an entry that is about to be freed. With the lock of the stripe.
   void remove(size_t stripe, Ref entry);
 
-  // The commit that holds the latest change, at the latest; 0: nothing ever changed. Any thread.
+  // The number of the commit that contains the latest change, or of a later one; 0: nothing has
+  // changed yet. Any thread.
   uint64_t last() const { return last_.load(); }
 
-  // The collecting thread: opens the next number and returns that of the commit to be made.
+  // Opens the next number and returns that of the commit to be made. The collecting thread.
   uint64_t turn() { return open_.fetch_add(1); }
-  // Calls `visit(stripe)` for each stripe that has a list. After an exception of `visit` those that
-  // it has not been through have theirs still.
+  // Calls `visit(stripe)` for each stripe whose list is not empty. If `visit` throws, the lists of
+  // stripes that were not visited stay.
   template <class Visit>
   void each_stripe(Visit&& visit) {
     for (size_t word = 0; word < stripes_.size(); ++word) {

@@ -1,6 +1,5 @@
-// What a reply waits for, of a store that commits what it decided before that may be answered:
-// numbers of decisions, which rise. A server in front of a store without one tells what it decides
-// at once.
+// The commits that replies wait for, in a store that commits decisions before they may be answered.
+// Commits have rising numbers. With a store that has no committer replies are sent at once.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +12,17 @@ class Committer {
  public:
   virtual ~Committer() = default;
 
-  // Must a grant be committed before it is answered, always?
+  // Must every grant be committed before it is answered?
   virtual bool commits_first() const = 0;
-  // What is sent now has to wait until `durable_seq` has reached this. 0: it need not wait. Any
-  // thread.
-  // While it cannot be committed only what `needs_commit` waits: a grant that must not be answered
-  // then.
+  // A reply that is about to be sent has to wait until `durable_seq` has reached this number. 0: it
+  // need not wait. While commits fail only a reply with `needs_commit` waits, a grant that must not
+  // be answered then. Any thread.
   virtual uint64_t commit_seq(bool needs_commit = false) const = 0;
   virtual uint64_t durable_seq() const = 0;
-  // Up to this it could not be committed in time, and nothing is to wait for that any more.
+  // Up to this number commits failed; replies must not wait for them any longer.
   virtual uint64_t failed_seq() const = 0;
-  // Wakes the completion queue when more has been committed than there is now, once. False: all
-  // that was decided has been committed by now. The completion queue's owner's thread.
+  // Has the next commit wake the completion queue, once. False: all decisions are committed
+  // already, so no wake comes. On the thread of the queue's owner.
   virtual bool await_commit(CompletionQueue& completions) = 0;
 };
 

@@ -1,5 +1,6 @@
-// Where the answers of parked groups come out: one per worker. The store fills it from any thread;
-// the worker that owns it drains it. Outlives every group that was parked with it.
+// Delivers the store's answers for parked groups to the worker that parked them; each worker has
+// one. The store fills it from any thread; the worker drains it. Outlives every group that was
+// parked with it.
 #pragma once
 
 #include <atomic>
@@ -24,77 +25,82 @@ struct Waiter;
 // The answer of a group that was parked.
 struct Settled {
   request::Ticket ticket;
-  request::Error error = request::Error::none;  // not none: nothing was taken, decisions are void
-  base::Time at;                                // when it was decided: it is allowed since
-  std::vector<limit::Decision> decisions;       // of its charges, in order
+  // not none: nothing was taken, and `decisions` is void
+  request::Error error = request::Error::none;
+  base::Time at;                           // when it was decided
+  std::vector<limit::Decision> decisions;  // of its charges, in order
 };
 
 class CompletionQueue {
  public:
-  // `wake` is called from any thread, possibly with the lock of a counter held, when there is
-  // something to drain or an earlier moment to wake at; it must not block nor call the store. Not
-  // again before Store::advance.
+  // `wake` is called when there is something to drain, or an earlier time to wake at, and then not
+  // again before Store::advance. It is called on any thread, perhaps with a counter's lock held: it
+  // must neither block nor call the store.
   explicit CompletionQueue(std::function<void()> wake);
   ~CompletionQueue();
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  // Moves the tickets of the batches that the store must be asked about again to the end of
-  // `ready`. Owner's thread.
+  // Appends to `ready` the tickets of the batches for which Store::apply must be called again.
+  // Owner's thread.
   void drain_batches(std::vector<request::Ticket>& ready);
-  // The answer of a group that was parked, and that the store itself keeps. Any thread; the store's
-  // to call.
+  // Called by the store, on any thread: the answer of a parked group that the store itself keeps.
   void settle(Settled settled);
   // Has the store's `advance` called. Any thread.
   void wake();
 
-  // A group that is parked, and the first of a queue, must be asked again by its owner, by the
-  // rules that are live: its counter is kept under other limits than its own by now. Any thread;
-  // the store's to call.
+  // Called by the store, on any thread: the first group of a queue waits under other limits than
+  // those that its counter has by now, so its owner must match it again by the live rules and call
+  // the store with it.
   void resume_waiter(request::Ticket ticket);
-  // Moves the tickets of these to the end of `named`. Owner's thread, after Store::advance.
+  // Appends to `named` the tickets of these groups. Owner's thread, after Store::advance.
   void drain_waiters(std::vector<request::Ticket>& named);
 
-  // Groups that are parked here or have an answer that was not drained. Owner's thread.
+  // The number of groups that are parked here or have an answer that is not drained yet. Owner's
+  // thread.
   size_t parked() const { return parked_.size(); }
 
-  // The store must be asked again about the batch. Any thread; the store's to call.
+  // Called by the store, on any thread: Store::apply must be called again for the batch.
   void resume_batch(request::Ticket ticket);
 
-  // For a store that commits what it decided. True the first time: from then on that store calls
+  // For a store with a Committer. True at the first call: from then on that store calls
   // `notify_durable` here. Owner's thread.
   bool introduce() { return !std::exchange(known_, true); }
   // Has the next `notify_durable` wake the owner, whose thread calls this.
   void await_commit() { awaits_commit_.store(true); }
-  // More has been committed. Any thread.
+  // Called by the store after a commit. Any thread.
   void notify_durable() {
     if (awaits_commit_.exchange(false)) wake();
   }
 
-  // Moves what has settled since the last time to the end of `settled`. Owner's thread, after
-  // Store::advance: what settles between the two wakes again.
+  // Appends to `settled` the answers since the last call. Owner's thread, after Store::advance; an
+  // answer that comes between the two calls wakes the owner again.
   void drain(std::vector<Settled>& settled);
 
-  // For the table in memory, which parks groups here and looks for what is due.
+  // From here on: for the table in memory, which parks groups here and looks for those that are
+  // due.
 
-  // Keeps a waiter under its ticket, which none has yet. Owner's thread, as are the next two.
+  // Keeps a waiter under its ticket, which must be a new one. Owner's thread, as are the next two.
   void park(const std::shared_ptr<Waiter>& waiter);
   // The waiter of that ticket, also if its answer was not drained; null: there is none.
   std::shared_ptr<Waiter> find_parked(request::Ticket ticket) const;
   void unpark(request::Ticket ticket);
-  // The waiter is answered; `settled` is of its ticket. Any thread, as are the next two.
+  // Answers the waiter; `settled` has its ticket. Any thread, as are the next two.
   void deliver(Waiter& waiter, Settled settled);
-  // In place of an earlier call's time. `now` is the caller's.
+  // Sets when the waiter must be looked at: `wait` after `now`, the caller's time. Replaces the
+  // time of an earlier call.
   void wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
-  // The owner is awake until `rest`: takes the waiters that are due at `now`; all that have a time,
-  // where that has gone back, as theirs may be too late. Owner's thread.
+  // Takes the waiters that are due at `now`. If the clock has gone back it takes all that have a
+  // time, as those times may be too late now. Until `rest` the owner counts as awake, and is not
+  // woken. Owner's thread.
   void take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters);
-  // Whatever comes from here on wakes. Returns the next moment, if any. Owner's thread.
+  // From here on the owner is woken again. Returns the next time that is due, if any. Owner's
+  // thread.
   std::optional<base::Time> rest();
 
  private:
-  // By time, then by arrival; a waiter is in it once at most.
+  // By time, then by arrival; each waiter at most once.
   using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
 
   void remove(Waiter& waiter);
@@ -106,15 +112,15 @@ class CompletionQueue {
   std::mutex mutex_;
   std::vector<Settled> settled_;  // guarded by mutex_, as are the next five
   std::vector<request::Ticket> batches_;
-  std::vector<request::Ticket> waiters_;  // that must be asked again
+  std::vector<request::Ticket> waiters_;  // whose groups must be matched again
   Due due_;
   int64_t set_us_ = INT64_MIN;  // the latest moment at which one of these times was set
   bool woken_ = false;
-  // A commit is waited for: set by the owner, taken back by who commits.
+  // The owner waits for a commit. Set by the owner, cleared by the thread that commits.
   std::atomic<bool> awaits_commit_{false};
   int64_t now_us_ = INT64_MIN;  // of the last take_due; owner's thread only, as is the next
-  bool known_ = false;          // to the store, which wakes it; owner's thread only, as is the next
-  // What is parked, by ticket.
+  bool known_ = false;          // `introduce` was called; owner's thread only, as is the next
+  // The parked groups, by ticket.
   std::unordered_map<uint64_t, std::shared_ptr<Waiter>> parked_;
 };
 

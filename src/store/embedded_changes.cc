@@ -1,5 +1,5 @@
-// What a store that keeps its counters elsewhere, too, needs of the table: what has changed, and a
-// way to bring in what was stored.
+// The table's part in a store that keeps counters elsewhere as well: it records which counters
+// changed, and restores stored ones.
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,7 @@ using limit::State;
 
 namespace {
 
-// From when on a counter of such cells equals a fresh one.
+// The time from which a counter with the entry's cells equals a fresh one.
 int64_t end_us(const Entry& entry) {
   int64_t end_us = INT64_MIN;
   for (size_t cell = 0; cell < entry.cells(); ++cell)
@@ -51,7 +51,7 @@ void EmbeddedStore::keep_changes() {
 }
 
 void EmbeddedStore::write_noted(PendingCharge& s) {
-  // A refusal mostly changes nothing.
+  // Most refusals change nothing.
   if (s.entry->limits_id() == s.charge->limits_id && s.entry->leaves_out() == (s.left_out > 0) &&
       holds(*s.entry, s.next.data()))
     return;
@@ -60,7 +60,8 @@ void EmbeddedStore::write_noted(PendingCharge& s) {
   note(stripe_of(s.charge->hash), *s.entry);
 }
 
-// The entry moves to another place, to hold `next`. What the disk holds of it stays.
+// The counter moves from its entry to `place`, which is to hold `next`: takes its flags along. The
+// disk's record of it stays valid.
 void EmbeddedStore::move_note(const PendingCharge& s, Entry& place) {
   const Entry& entry = *s.entry;
   if (entry.dirty()) changes_->remove(stripe_of(s.charge->hash), region_.ref_of(s.entry));
@@ -69,7 +70,7 @@ void EmbeddedStore::move_note(const PendingCharge& s, Entry& place) {
   place.set_outlived(entry.outlived() || (entry.stored() && end_us(s) < end_us(entry)));
 }
 
-// As if there were none; the table keeps it until the disk holds none either.
+// Erases the counter. Its entry stays in the table until the disk does not hold the counter either.
 void EmbeddedStore::erase_noted(size_t stripe, Entry& entry) {
   entry.clear();
   entry.set_erased(true);
@@ -109,10 +110,10 @@ void EmbeddedStore::collect(const request::VisitCounter& visit) {
           record.cells = {cells.data(), entry.cells()};
           record.forget_us = forget_us(entry, space);
         }
-        visit(record);  // if it throws, the counter has changed still
+        visit(record);  // if it throws, the counter still counts as changed
         list.pop_back();
         entry.set_dirty(false);
-        // A lookup on the disk before all is loaded may still find what was folded.
+        // Until all is loaded, a lookup on the disk may still find the folded record.
         if (loading_.load()) {
           entry.set_stored(true);
         } else {
@@ -125,8 +126,8 @@ void EmbeddedStore::collect(const request::VisitCounter& visit) {
   });
 }
 
-// A counter that equals a fresh one and was not committed need not be: its states have counted for
-// longer and longer since the disk was given one (else it is Entry::outlived), so that one equals a
+// A changed counter that equals a fresh one need not be committed. The state that the disk has of
+// it expired no later than this one (otherwise the entry is Entry::outlived), so that one equals a
 // fresh one, too.
 void EmbeddedStore::sweep_changed(base::Time now) {
   using std::chrono::steady_clock;
@@ -190,7 +191,8 @@ Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newes
   const std::lock_guard lock(locked.mutex);
   Entry* entry = locked.stripe.find(region_, hash, space.id, record.key);
   if (entry != nullptr && !newest) return result;
-  // All is there, so this is not any more: it was read before.
+  // All counters are loaded, and this one is not among them: the record was read before it was
+  // dropped.
   if (!newest && !loading_.load()) return result;
   if (entry != nullptr && entry->cells() != count) {
     SLUICE_CHECK(!entry->dirty() && !entry->waited_for());
@@ -204,7 +206,7 @@ Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newes
     entry = locked.stripe.insert(region_, hash_, hash, space.id, record.key, count);
   if (entry == nullptr) return Restored::no_memory;
   if (newest) entry->set_newer();
-  // What is folded is older than what a block says, and may count for longer.
+  // A folded record is older than one from a block of the journal, and may expire later.
   entry->set_stored(newest || !record.cells.empty());
   entry->set_outlived(newest);
   entry->set_erased(cells.empty());

@@ -28,8 +28,8 @@ namespace {
 
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
-// Memory for which there is a slab. With keys of any length each slab has some 40 chunks that are
-// partly used, so a twelfth of this lies idle.
+// The table has one slab for so much memory. With keys of all lengths a slab has about 40 chunks
+// that are only partly used, so a twelfth of the memory is idle.
 constexpr size_t bytes_per_slab = size_t{1} << 20;
 
 size_t slabs_for(size_t memory_bytes) {
@@ -97,8 +97,8 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
   return {.settled = batch.groups.size()};
 }
 
-// Hashes every key, and has the processor fetch what the lookups will need while it goes on to the
-// next.
+// Hashes every key, and prefetches the memory that the lookups will need, which the processor loads
+// while the next key is hashed.
 void EmbeddedStore::prepare(const request::Batch& batch) const {
   for (const auto& group : batch.groups) {
     for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
@@ -117,8 +117,9 @@ void EmbeddedStore::prepare(const request::Batch& batch) const {
   }
 }
 
-// The counter gets room for `next`, if it needs any; of others, only such go as equal a fresh one.
-// `group`: all that is being settled with it, and whether it is allowed. False: there is no memory.
+// Makes room for `next`, if the counter needs more. Other counters are replaced only if they equal
+// a fresh one. `group`: the charges that are settled with this one, and `allowed`: whether they are
+// allowed. False: there is no memory.
 bool EmbeddedStore::make_place(PendingCharge& s, std::span<const PendingCharge> group, bool allowed,
                                base::Time now) {
   const Charge& charge = *s.charge;
@@ -162,8 +163,8 @@ Entry* EmbeddedStore::insert(const PendingCharge& s, std::span<const PendingChar
                            .held = std::span(held).first(count)});
 }
 
-// While memory is short it sweeps some chains of its own stripe first; while there is none it goes
-// on until what went makes room, or the bound is reached.
+// Inserts an entry. While memory is short it first sweeps some chains of its own stripe; if there
+// is none left it sweeps until there is room, or the bound of steps is reached.
 Entry* EmbeddedStore::insert_replacing(Stripe& stripe, uint64_t hash, const request::Space& space,
                                        std::string_view key, size_t cells, const Sweep& sweep) {
   Entry* entry = nullptr;
@@ -179,7 +180,8 @@ Entry* EmbeddedStore::insert_replacing(Stripe& stripe, uint64_t hash, const requ
   return entry;
 }
 
-// Where there was a counter, the state comes with `next`, and the queue moves in.
+// Moves the counter to its new place: `next` has its state, and the queue of its waiters moves
+// along.
 void EmbeddedStore::move_in(PendingCharge& s) {
   Entry* const place = std::exchange(s.place, nullptr);
   if (s.entry != nullptr) {
@@ -206,8 +208,8 @@ void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
     if (charge.all && allowed) return erase(s);
     if (charge.space->keep_fresh_for.us > 0 && s.drops_fresh()) return erase(s);
   }
-  // What is as fresh is kept for a while from now on. A second less: other workers' clocks may be
-  // behind, and to them it must not look as if it were filling.
+  // A counter that is full is kept for a while from now on. A second less is written: other
+  // workers' clocks may be behind, and must not see a counter that still fills.
   if (s.entry->keeps_fresh() && s.next.data()->units == 0)
     s.next.data()->fresh_at_us = now.us - base::seconds(1).us;
   SLUICE_CHECK(s.entry->cells() == s.cells);
@@ -221,7 +223,7 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   s.charge = &charge;
   if (!charge.counted) {
     group.allowed = s.evaluate(spaces_, now, 0, decisions);
-    // `deny`: only another policy can help it.
+    // It may wait even for a `deny`, as another policy may allow it.
     if (!group.allowed && group.may_wait && completions != nullptr)
       park(group, {&s, 1}, all, now, *completions, pin);
     return true;
@@ -271,7 +273,7 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
   if (group.sparing) [[unlikely]] {
     for (size_t i = 1; i < settling.size(); ++i) {
       if (!settling[i].charge->follows) continue;
-      // It stands behind it, with no more than the same hash between them.
+      // The earlier charge on the same counter: only charges with the same hash stand between them.
       size_t j = i - 1;
       while (settling[j].charge->space != settling[i].charge->space ||
              settling[j].charge->key != settling[i].charge->key) {
@@ -292,7 +294,7 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
   return true;
 }
 
-// Every counter that must be gets its place before anything is taken.
+// Makes a place for every counter that needs one, before anything is taken.
 bool EmbeddedStore::make_places(std::span<PendingCharge> settling, bool allowed, base::Time now) {
   for (size_t i = 0; i < settling.size(); ++i) {
     if (make_place(settling[i], settling, allowed, now)) continue;
@@ -307,7 +309,7 @@ bool EmbeddedStore::make_places(std::span<PendingCharge> settling, bool allowed,
 
 Stats EmbeddedStore::stats() const {
   Stats stats;
-  // Without their locks: the calling thread is of a low priority.
+  // Reads without the stripes' locks, as the calling thread has a low priority.
   for (const auto& locked : *table_) stats.counters += locked.stripe.entries();
   stats.memory_bytes = region_.bytes();
   stats.memory_bytes_max = region_.bytes_max();
@@ -340,10 +342,10 @@ void EmbeddedStore::housekeep(base::Time now) {
 }
 
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
-  // Where memory is short nothing is kept only to be listed.
+  // While memory is short counters are not kept only to be listed.
   const request::Spaces* const keeping = is_pressed() ? nullptr : &spaces_;
   const bool loading = loading_.load();
-  // An empty stripe costs a step as well, so that the call ends.
+  // An empty stripe counts as a step, so that the call ends.
   for (uint64_t steps = 0; steps < chains;) {
     auto& stripe = (*table_)[sweep_stripe_].stripe;
     const std::lock_guard lock((*table_)[sweep_stripe_].mutex);
@@ -374,7 +376,7 @@ size_t EmbeddedStore::purge(base::Time now) {
   return gone;
 }
 
-// For no longer than housekeeping, but a stripe at least.
+// Takes no longer than housekeeping may, but does one stripe at least.
 bool EmbeddedStore::mark_named(request::Marks& marks, bool first) {
   using std::chrono::steady_clock;
   if (first) marked_stripes_ = 0;
@@ -407,7 +409,7 @@ std::vector<std::string> EmbeddedStore::list(const request::Space& space, std::s
   return pass.take(0);
 }
 
-// Most of its time is the wait for memory, so the entries of a step are asked for together.
+// Most of its time is spent waiting for memory, so the entries of a step are prefetched together.
 void EmbeddedStore::list_all(ListPass& pass) {
   const auto step = [&](Stripe& stripe, uint32_t from) {
     const uint32_t end = std::min(from + sweep_chains_per_lock, stripe.chains());
@@ -423,7 +425,7 @@ void EmbeddedStore::list_all(ListPass& pass) {
 
 namespace {
 
-// A counter's stored name, in its three parts: put together only where it is needed.
+// A counter's stored name in its three parts, which are joined only when that is needed.
 struct Name {
   std::string_view prefix, key, suffix;
 
@@ -432,7 +434,7 @@ struct Name {
     all.reserve(prefix.size() + key.size() + suffix.size());
     return all.append(prefix).append(key).append(suffix);
   }
-  // As std::string_view::compare.
+  // Like std::string_view::compare.
   int compare(std::string_view text) const {
     for (const std::string_view part : {prefix, key, suffix}) {
       const int order = part.compare(text.substr(0, part.size()));
@@ -451,7 +453,7 @@ struct Name {
   }
 };
 
-// May names of the space begin with `prefix`?
+// Can names of the space begin with `prefix`?
 bool may_begin(const request::Space& space, std::string_view prefix) {
   const size_t size = std::min(space.prefix.size(), prefix.size());
   return std::string_view(space.prefix).substr(0, size) == prefix.substr(0, size);

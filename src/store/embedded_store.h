@@ -1,7 +1,7 @@
 // The store that needs no other server: every counter in one table in memory, forgotten at exit.
-// The table is cut into stripes with a lock each, held for arithmetic only, so any worker decides
-// any request at once; a group locks its stripes in order. Owned by main; apply and stats from any
-// thread, housekeep and sweep from one.
+// The table is divided into stripes, each with a lock that is held for arithmetic only, so any
+// worker can decide any request at once. A group locks its stripes in order. Owned by main; apply
+// and stats from any thread, housekeep and sweep from one.
 #pragma once
 
 #include <array>
@@ -36,22 +36,22 @@ namespace sluice::store {
 enum class Restored : uint8_t {
   yes,
   no_memory,
-  nonsense,  // no counter of such limits looks like that; it is read as none
+  nonsense,  // such limits cannot have such cells: read as without cells
 };
 
-// More than twenty members: parts of the table, and how far the rounds of housekeeping are in it.
+// More than twenty members: the parts of the table, and the positions of housekeeping in it.
 class EmbeddedStore final : public Store, public Catalog {
  public:
   static constexpr size_t stripes = Heads::stripes;
 
-  // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to
-  // base::bounds:: table_bytes_max. Past it a new counter takes the place of one that equals a
-  // fresh one, lingering or not swept yet; where there is none near by it fails with Error::memory.
-  // Those that exist go on. `spaces` is what spaces and limits of charges are interned in; it
-  // outlives the store. No more than `waiting_max` groups are parked.
+  // memory_bytes: bound of the memory of all counters, from 16 MiB (smaller values are raised to
+  // this) to base::bounds::table_bytes_max. At the bound a new counter replaces one that equals a
+  // fresh one, whether that is kept to be listed or not swept yet; if there is none near by the
+  // group fails with Error::memory. Existing counters are not affected. `spaces`: where spaces and
+  // limits of charges are interned; outlives the store. At most `waiting_max` groups are parked.
   EmbeddedStore(size_t memory_bytes, const base::Hash& hash, const request::Spaces& spaces,
                 size_t waiting_max = base::bounds::waiting_max);
-  // The same; null where the system does not give the address space.
+  // As the constructor; null: the system refused the address space.
   static std::unique_ptr<EmbeddedStore> open(size_t memory_bytes, const base::Hash& hash,
                                              const request::Spaces& spaces);
   ~EmbeddedStore() override;
@@ -69,24 +69,26 @@ class EmbeddedStore final : public Store, public Catalog {
                      std::string_view after, size_t max, std::string_view from) override;
   size_t purge(base::Time now) override;
   bool mark_named(request::Marks& marks, bool first) override;
-  // Sweeps the table once in 10 s, or once in a second while more than 7/8 of the memory is in use;
-  // but for 5 ms a call at most, 30 ms then: a round through tens of millions takes longer.
+  // Sweeps the whole table once in 10 s, or once a second while more than 7/8 of the memory is in
+  // use. A call takes 5 ms at most, or 30 ms then, so a round through tens of millions of counters
+  // takes longer.
   void housekeep(base::Time now) override;
   Stats stats() const override;
 
-  // For a store that keeps what is in the table elsewhere, too (durable/durable_store.h). From here
-  // on, and before anything else, changes are noted.
+  // For a store that keeps the counters elsewhere as well (durable/durable_store.h): from here on
+  // changes are recorded. Must be called before anything else.
   void keep_changes();
   Changes& changes() { return *changes_; }
-  // Calls `visit(record)` with the state of every counter that has changed, under the lock of its
-  // stripe, and forgets that it has. One thread.
+  // Calls `visit(record)` with the state of every changed counter, under the lock of its stripe,
+  // and marks it unchanged. One thread.
   void collect(const request::VisitCounter& visit);
-  // A counter as it was stored. `newest`: in place of what is in the table, else only if there is
-  // nothing. No cells: it is known that there is none.
+  // Restores a stored counter. `newest`: replaces the one in the table; otherwise only if the table
+  // has none. A record without cells: the disk has no such counter.
   Restored restore(const request::CounterRecord& record, bool newest) {
     return restore(record, newest, {});
   }
-  // Only if there is nothing; while there is no memory in place of what a new counter may replace.
+  // Restores a counter only if the table has none. Without memory it may replace the counters that
+  // a new one may.
   Restored restore(const request::CounterRecord& record, base::Time now) {
     return restore(record, false, {}, &now);
   }
@@ -99,42 +101,44 @@ class EmbeddedStore final : public Store, public Catalog {
   // Calls `visit(charge)` for the charges of a group whose counters are not in the table.
   template <class Visit>
   void each_absent(const request::Batch& batch, const request::Group& group, Visit&& visit);
-  // Room for that many, in an empty table, ahead of restoring them.
+  // Makes room in an empty table for that many counters, before they are restored.
   void reserve(uint64_t counters);
-  // What is not in the table may be on the disk: from `true` to `false`.
+  // While this is set, a counter that is not in the table may be on the disk. Set once, and cleared
+  // once.
   void set_loading(bool is) { loading_.store(is); }
 
-  // Looks at the next `chains` chains, drops the counters that equal a fresh one, have done so for
-  // their space's keep_fresh_for, and that no request waits for, and goes round for ever. Locks one
-  // stripe at a time, for at most sweep_chains_per_lock chains.
+  // Looks at the next `chains` chains, and starts again after the last one. Drops counters that
+  // have equalled a fresh one for their space's keep_fresh_for and that no request waits for. Locks
+  // one stripe at a time, for at most sweep_chains_per_lock chains.
   void sweep(base::Time now, uint64_t chains);
-  // Drops those of the changed counters that equal a fresh one; `housekeep` does so while memory is
-  // short. For as long as a round of the sweep may take. The same thread.
+  // Drops changed counters that equal a fresh one; `housekeep` calls this while memory is short.
+  // Takes as long as one call of the sweep may. The same thread.
   void sweep_changed(base::Time now);
-  // Chains there are now: sweeping twice as many goes round once. For tests.
+  // The number of chains: sweeping twice as many covers the table at least once. For tests.
   uint64_t chains() const;
 
  private:
   static constexpr uint32_t sweep_chains_per_lock = 64;
-  // What one call of the housekeeping may take, and while memory is short.
+  // The longest time of one call of housekeeping; the second is for when memory is short.
   static constexpr auto time_max = std::chrono::milliseconds(5),
                         pressed_time_max = std::chrono::milliseconds(30);
-  // How a pass goes through the table. A thread that has just rested is unlikely to be preempted
-  // while it holds a lock, and so unlikely to hold up others until it runs again.
+  // A pass through the table rests between its steps. A thread that has just rested is unlikely to
+  // be preempted while it holds a lock, which would make others wait until it runs again.
   static constexpr auto rest = std::chrono::microseconds(50);
   static constexpr size_t steps_per_rest = 16;
-  // Changes that are collected under one lock.
+  // How many changes are collected under one lock.
   static constexpr size_t collected_per_lock = 32;
-  // Chains that each new counter sweeps in its stripe while memory is short: so a flood of new
-  // counters finds places even where the sweeping thread cannot follow.
+  // How many chains of its stripe each new counter sweeps while memory is short, so that a flood of
+  // new counters finds places even if the sweeping thread is too slow.
   static constexpr uint32_t chains_per_new_counter = 4;
-  // Answers that one call gives under a stripe's lock; the next one's owner goes on.
+  // At most so many waiters are answered by one call under a stripe's lock; then the owner of the
+  // next one continues.
   static constexpr size_t answers_per_lock_max = 128;
 
   struct alignas(64) Locked {
     mutable std::mutex mutex;
     Stripe stripe;
-    // Of the entries that are waited for; null: none ever was.
+    // The queues of entries that requests wait for; null: none ever did.
     std::unique_ptr<std::map<const Entry*, Queue>> queues;
   };
   static size_t stripe_of(uint64_t hash) { return hash >> 54; }
@@ -146,12 +150,12 @@ class EmbeddedStore final : public Store, public Catalog {
   size_t purge_noted(base::Time now);
   void mark_stripe(size_t index, request::Marks& marks);
 
-  // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock again. A
-  // counter that is there all the time is met at least once.
-  // It ends early once `goes_on()` is false.
+  // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, and takes the lock again
+  // for each step. Every counter that exists all the time is visited at least once. Ends early once
+  // `goes_on()` is false.
   template <class Step, class GoesOn>
   void each_step(Step&& step, GoesOn&& goes_on);
-  // The same of one stripe, without a rest.
+  // The same for one stripe, without a rest.
   template <class Step, class GoesOn>
   void each_step_of(Locked& locked, Step&& step, GoesOn&& goes_on);
   template <class Step>
@@ -199,14 +203,14 @@ class EmbeddedStore final : public Store, public Catalog {
   void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<PendingCharge> settling,
                std::span<const limit::Decision> all, base::Time now);
   void dequeue(Waiter& waiter);
-  // Units that are not there for a group of that arrival, 0: a new one.
+  // The units that earlier waiters claim before a group of that arrival; 0: a new group.
   static limit::Wide units_ahead(const PendingCharge& s, uint64_t arrival);
   void retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now);
   Queue* leave(Waiter& waiter);
   void answer(Waiter& waiter, std::vector<limit::Decision> decisions, base::Time now);
 
-  // With the lock of the stripe: answers those at the front of the queue that have enough now, and
-  // sees to the next.
+  // With the lock of the stripe: answers the waiters at the front of the queue that have enough
+  // units now, and sets when the next one is looked at.
   void release(Locked& locked, Queue& queue, base::Time now);
   void release_anew(Locked& locked, Queue& queue, base::Time now);
   void release_for(const PendingCharge& s, base::Time now);
@@ -225,10 +229,10 @@ class EmbeddedStore final : public Store, public Catalog {
   std::unique_ptr<Changes> changes_;  // null: they are not recorded
   std::atomic<bool> loading_{false};
   std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};
-  uint64_t round_chains_ = 0, chains_seen_ = 0;  // of the last round, and of this one so far
+  uint64_t round_chains_ = 0, chains_seen_ = 0;  // chains of the last round, and of this one so far
   size_t sweep_stripe_ = 0, changed_stripe_ = 0;
   uint32_t sweep_chain_ = 0;
-  size_t marked_stripes_ = 0;  // that mark_named has been through
+  size_t marked_stripes_ = 0;  // the stripes that mark_named has finished
 };
 
 // Forced inline for the same reason as PendingCharge::evaluate.
@@ -268,7 +272,8 @@ void EmbeddedStore::each_step_of(Locked& locked, Step&& step, GoesOn&& goes_on) 
     if (chain == 0) {
       merges = locked.stripe.merges();
     } else if (merges != locked.stripe.merges()) {
-      // Counters may have moved to where it has been. It ends: the stripe gets smaller.
+      // Counters may have moved to chains that were visited, so it starts again. This ends, as the
+      // stripe gets smaller each time.
       chain = 0;
       continue;
     }

@@ -408,44 +408,50 @@ TEST(EmbeddedStoreThreads, TheSweepDropsOnlyWhatHasExpired) {
   EXPECT_GT(store.stats().swept, 1'000u);
 }
 
+// What a thread asked of `store` in random groups of the keys "0" to "39", key by key.
+struct RandomGroups {
+  static constexpr int keys = 40, rounds = 20'000;
+
+  void run(EmbeddedStore& store, const Space& space, const std::vector<Limit>& limits,
+           uint32_t seed) {
+    sluice::tests::Dice random(seed);
+    for (int round = 0; round < rounds; ++round) {
+      Asking asking;
+      asking.group();
+      std::map<int, int64_t> wanted;
+      for (int n = 1 + random(4); n > 0; --n) wanted[random(keys)] = 1 + random(int64_t{3});
+      std::vector<std::string> names;
+      names.reserve(wanted.size());
+      for (const auto& [key, cost] : wanted) {
+        names.push_back(std::to_string(key));
+        asking.charge(space, names.back(), cost, {&limits[static_cast<size_t>(key)], 1});
+      }
+      store.apply(asking.batch(), {round});
+      if (asking.groups[0].allowed) {
+        for (const auto& [key, cost] : wanted) granted[key] += cost;
+      } else {
+        refused.push_back(std::move(wanted));
+      }
+    }
+  }
+
+  std::map<int, int64_t> granted;
+  std::vector<std::map<int, int64_t>> refused;
+};
+
 // Several threads, overlapping groups, more asked than there is: what was granted adds up key by
 // key, no key gave more than its quota, and each refused group met a key that had too little left
 // for ever after.
 TEST(EmbeddedStoreThreads, OverlappingGroupsAddUpExactly) {
-  constexpr int threads = 4, keys = 40, rounds = 20'000;
+  constexpr int threads = 4, keys = RandomGroups::keys;
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   std::vector<Limit> limits;
   for (int i = 0; i < keys; ++i) limits.push_back(window(500 + 137 * (i % 7), 1'000'000'000));
-  struct Refused {
-    std::vector<std::pair<int, int64_t>> wanted;
-  };
-  std::vector<std::map<int, int64_t>> granted(threads);
-  std::vector<std::vector<Refused>> refused(threads);
+  std::vector<RandomGroups> asked(threads);
   std::vector<std::thread> running;
-  for (int t = 0; t < threads; ++t) {
-    running.emplace_back([&, t] {
-      sluice::tests::Dice random(static_cast<uint32_t>(t) + 1);
-      for (int round = 0; round < rounds; ++round) {
-        Asking asking;
-        asking.group();
-        std::map<int, int64_t> wanted;
-        for (int n = 1 + random(4); n > 0; --n) wanted[random(keys)] = 1 + random(int64_t{3});
-        std::vector<std::string> names;
-        names.reserve(wanted.size());
-        for (const auto& [key, cost] : wanted) {
-          names.push_back(std::to_string(key));
-          asking.charge(space, names.back(), cost, {&limits[static_cast<size_t>(key)], 1});
-        }
-        store.apply(asking.batch(), {round});
-        if (asking.groups[0].allowed) {
-          for (const auto& [key, cost] : wanted) granted[static_cast<size_t>(t)][key] += cost;
-        } else {
-          refused[static_cast<size_t>(t)].push_back({{wanted.begin(), wanted.end()}});
-        }
-      }
-    });
-  }
+  for (uint32_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] { asked[t].run(store, space, limits, t + 1); });
   std::thread sweeper([&] {
     for (int i = 0; i < 200; ++i) {
       store.housekeep({0});
@@ -458,20 +464,21 @@ TEST(EmbeddedStoreThreads, OverlappingGroupsAddUpExactly) {
   std::vector<int64_t> left;
   for (int key = 0; key < keys; ++key) {
     int64_t sum = 0;
-    for (const auto& g : granted) {
-      if (const auto at = g.find(key); at != g.end()) sum += at->second;
+    for (const RandomGroups& its : asked) {
+      if (const auto at = its.granted.find(key); at != its.granted.end()) sum += at->second;
     }
     const auto& limit = limits[static_cast<size_t>(key)];
-    left.push_back(take(store, space, std::to_string(key), 0, limit, {rounds}).remaining);
+    left.push_back(
+        take(store, space, std::to_string(key), 0, limit, {RandomGroups::rounds}).remaining);
     EXPECT_EQ(left.back(), limit.quota - sum) << key;
     EXPECT_GE(left.back(), 0);
   }
   size_t refusals = 0;
-  for (const auto& all : refused) {
-    refusals += all.size();
-    for (const auto& r : all) {
+  for (const RandomGroups& its : asked) {
+    refusals += its.refused.size();
+    for (const auto& wanted : its.refused) {
       bool justified = false;
-      for (const auto& [key, cost] : r.wanted) justified |= cost > left[static_cast<size_t>(key)];
+      for (const auto& [key, cost] : wanted) justified |= cost > left[static_cast<size_t>(key)];
       ASSERT_TRUE(justified);
     }
   }

@@ -1,5 +1,5 @@
-// What is answered when a store cannot decide: by what the rules of the group say of that
-// (request::OnError). Pure but for the batch that it writes to; any thread.
+// Answers a group that a store cannot decide, as its rules say (request::OnError). Writes only to
+// the batch; any thread.
 #pragma once
 
 #include "base/time.h"
@@ -7,12 +7,12 @@
 
 namespace sluice::store {
 
-// When a refusal for want of a store says to try again.
+// The time after which a client that is refused as there is no store should try again.
 inline constexpr base::Duration try_again_after = base::seconds(1);
 
-// Answers a group of the batch: with `error`; or refused; or allowed as by fresh counters, with
-// nothing taken. `local` is for who has a table of its own, before this is called: here it is an
-// error.
+// Answers a group of the batch with `error`, as refused, or as allowed by fresh counters with
+// nothing taken. OnError::local must be handled before, by a store with a table of its own; here it
+// is answered with `error`.
 void fall_back(request::Group& group, const request::Batch& batch, request::Error error,
                base::Time now);
 

@@ -1,5 +1,5 @@
-// The first names of those that a search comes upon, in byte order, within a number and a sum of
-// bytes; one at least, however long. One search's; one thread.
+// Keeps the first names, in byte order, of those that a search finds, within a number of names and
+// a sum of their bytes; at least one, however long. For one search, on one thread.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class FirstNames {
  public:
   FirstNames(size_t max, size_t bytes_max) : max_(max), bytes_max_(bytes_max) {}
 
-  // From this name on none is needed; null: all are.
+  // Names from this one on are not needed; null: all names are.
   const std::string* end() const {
     if (names_.size() == max_ && max_ > 0) return &*names_.rbegin();
     return cut_ ? &cut_at_ : nullptr;
   }
-  // One that is needed.
+  // Adds a name that is needed (see `end`).
   void add(std::string name) {
     const auto [at, fresh] = names_.insert(std::move(name));
     if (!fresh) return;
@@ -36,7 +36,7 @@ class FirstNames {
   }
 
  private:
-  // Nor are those behind it, which may come upon later and be shorter.
+  // Names after it are not needed either, though the search may find shorter ones later.
   void drop_last() {
     const bool for_bytes = names_.size() <= max_;
     auto last = names_.extract(std::prev(names_.end()));
@@ -49,8 +49,8 @@ class FirstNames {
   const size_t max_, bytes_max_;
   std::set<std::string, std::less<>> names_;
   size_t bytes_ = 0;
-  bool cut_ = false;    // for bytes
-  std::string cut_at_;  // the first name that was
+  bool cut_ = false;    // names were dropped for their bytes
+  std::string cut_at_;  // the first of these
 };
 
 }  // namespace sluice::store

@@ -16,7 +16,7 @@ void PrefixIndex::close() {
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) {
     return std::tie(a.group, a.prefix, a.number) < std::tie(b.group, b.prefix, b.number);
   });
-  const Node* open = nullptr;  // the prefixes that the next one may begin with, by parents
+  const Node* open = nullptr;  // the prefixes that the next one may begin with, linked by `parent`
   for (Node& node : nodes_) {
     while (open != nullptr && (open->group != node.group || !node.prefix.starts_with(open->prefix)))
       open = open->parent;

@@ -1,5 +1,5 @@
-// One walk through a store that answers several lists at once, so that n lists cost one walk: which
-// counters each list wants, and the first of them found so far. Made by the caller of the lists;
+// One walk through a store that answers several lists at once, so that n lists cost one walk. Holds
+// what each list searches for, and the first keys found so far. Made by the caller of the lists;
 // one thread fills it, `cancel` and `stop` may be called from any.
 #pragma once
 
@@ -20,17 +20,18 @@
 
 namespace sluice::store {
 
-// Which of many prefixes a text begins with. `group` tells texts of different kinds apart.
+// Finds which of many prefixes a text begins with. Each prefix belongs to a group, and is compared
+// only with texts of that group.
 class PrefixIndex {
  public:
   void add(uint32_t group, std::string prefix, size_t number);
-  // After the last `add`, before the first `each`.
+  // Must be called after the last `add` and before the first `each`.
   void close();
   // Calls `visit(number)` for every prefix of the group that `text` begins with.
   template <class Visit>
   void each(uint32_t group, std::string_view text, Visit&& visit) const;
   bool empty() const { return nodes_.empty(); }
-  // What all prefixes begin with, of every group.
+  // The text that all prefixes of all groups begin with.
   std::string_view common() const;
 
  private:
@@ -38,9 +39,9 @@ class PrefixIndex {
     uint32_t group;
     std::string prefix;
     size_t number;
-    const Node* parent = nullptr;  // the longest other one that this one begins with
+    const Node* parent = nullptr;  // the longest other prefix that this one begins with
   };
-  // The last node that is not behind (group, text); null: there is none.
+  // The last node that is not greater than (group, text); null: there is none.
   const Node* last_up_to(uint32_t group, std::string_view text) const;
 
   std::vector<Node> nodes_;  // sorted
@@ -48,23 +49,23 @@ class PrefixIndex {
 
 class ListPass {
  public:
-  // Of each list: it ends before either is passed, but never before its first key.
+  // The bounds of each list. It ends before it exceeds one, but has at least one key.
   struct Bounds {
     size_t keys, bytes;
   };
   explicit ListPass(Bounds bounds) : bounds_(bounds) {}
 
-  // Adds a list, before the walk; returns its number, which it shares with those that ask for the
-  // same.
+  // Adds a list, before the walk, and returns its number. Lists with the same space and prefix have
+  // the same number.
   size_t add(const request::Space& space, std::string_view prefix);
   size_t size() const { return lists_.size(); }
   size_t keys_max() const { return bounds_.keys; }
   const request::Space& space(size_t number) const { return *lists_[number].space; }
   const std::string& prefix(size_t number) const { return lists_[number].prefix; }
 
-  // One of those that asked for the list has gone.
+  // One of the clients of the list has gone.
   void cancel(size_t number);
-  // All of them have.
+  // All clients have gone.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
   // False: the walk may end, as there is no list left that is needed.
   bool is_wanted() const {
@@ -74,15 +75,16 @@ class ListPass {
     return lists_[number].wanted.load(std::memory_order_relaxed) > 0;
   }
 
-  // The walk's: there is a counter of that space with that key; it may be reported more than once.
+  // Called by the walk for a counter of that space with that key, perhaps more than once for one
+  // counter.
   void visit(uint32_t space, std::string_view key);
-  // The same for one list, whose prefix and space the counter is known to have.
+  // The same for one list, when the counter is known to match its space and prefix.
   void offer(size_t number, std::string_view key);
-  // The list could not be made.
+  // The list could not be completed.
   void fail(size_t number) { lists_[number].failed = true; }
   bool failed(size_t number) const { return lists_[number].failed; }
 
-  // The keys of a list in byte order; after the walk, once.
+  // Returns the keys of a list in byte order. After the walk, once for each list.
   std::vector<std::string> take(size_t number);
 
  private:
@@ -91,7 +93,7 @@ class ListPass {
     std::string prefix;
     std::set<std::string, std::less<>> keys;
     size_t bytes = 0;                // of keys
-    std::optional<std::string> cut;  // no key from here on
+    std::optional<std::string> cut;  // keys from here on are left out
     std::atomic<uint32_t> wanted{0};
     bool failed = false;
   };
@@ -99,14 +101,14 @@ class ListPass {
   const Bounds bounds_;
   std::deque<List> lists_;
   std::map<std::pair<uint32_t, std::string>, size_t> numbers_;
-  std::optional<PrefixIndex> index_;  // from the first `visit` on
-  std::atomic<size_t> wanted_{0};     // all that ask
+  std::optional<PrefixIndex> index_;  // made by the first `visit`
+  std::atomic<size_t> wanted_{0};     // clients that still want their list
   std::atomic<bool> stopped_{false};
 };
 
 template <class Visit>
 void PrefixIndex::each(uint32_t group, std::string_view text, Visit&& visit) const {
-  // Every prefix of `text` is an ancestor of the last node in front of it, or that node itself.
+  // Every prefix of `text` is this node or an ancestor of it.
   const Node* node = last_up_to(group, text);
   while (node != nullptr && !text.starts_with(node->prefix)) node = node->parent;
   for (; node != nullptr; node = node->parent) visit(node->number);

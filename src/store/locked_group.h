@@ -1,5 +1,6 @@
-// A group of several charges under the locks of all their stripes: what settling one and retrying
-// one that waits have in common. Lives on the stack for the length of the locks.
+// A group of several charges, with the locks of all their stripes held: used when a group is
+// settled, and when a waiting group is tried again. Lives on the stack as long as the locks are
+// held.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct EmbeddedStore::LockedGroup {
       PendingCharge& s = *new (&settling[i]) PendingCharge;
       s.charge = &charge;
       if (!charge.counted) continue;
-      // Equal keys would stand together.
+      // Equal keys have equal hashes, so they stand side by side.
       if (before != nullptr && before->hash == charge.hash)
         SLUICE_CHECK(charge.follows || before->space != charge.space || before->key != charge.key);
       store.find(s);
@@ -52,7 +53,7 @@ struct EmbeddedStore::LockedGroup {
 
   static uint64_t hash_of(const Charge& charge) { return charge.counted ? charge.hash : 0; }
 
-  // By hash is by stripe, so every group locks in the same order.
+  // The order of hashes is the order of stripes, so every group locks in the same order.
   void lock(EmbeddedStore& store, std::span<Charge* const> by_hash) {
     for (const Charge* charge : by_hash)
       if (charge->counted) lock_after(store.locked_of(*charge).mutex);
@@ -72,7 +73,7 @@ struct EmbeddedStore::LockedGroup {
     locked[count++] = &mutex;
   }
 
-  // Not zeroed: there is room for many, and mostly few are used.
+  // Not zeroed: there is room for many charges, and mostly few are used.
   alignas(PendingCharge) std::byte room[base::bounds::group_charges_max * sizeof(PendingCharge)];
   const std::span<PendingCharge> settling;
   std::array<std::mutex*, 2 * base::bounds::group_charges_max> locked;

@@ -1,6 +1,6 @@
-// Small texts that are kept beside the counters, by name: what people set while the server runs
-// (overrides). Owned by main; every call but `watch` blocks and is for threads that may, one at a
-// time. A server without one forgets them at exit.
+// Small texts by name that are stored beside the counters: what operators set while the server runs
+// (overrides). Owned by main. Every call except `watch` blocks, and only one thread may call at a
+// time. A server without such a store loses the texts at exit.
 #pragma once
 
 #include <cstdint>
@@ -19,42 +19,42 @@ class MetadataStore {
  public:
   struct Change {
     std::string name;
-    std::optional<std::string> text;  // nothing: it is kept no longer
-    // Where the store is shared: left alone if something else is kept by now.
+    std::optional<std::string> text;  // nothing: the text is removed
+    // In a shared store: the change is made only if the stored text is still this one.
     std::optional<std::string> only_if = {};
   };
   enum class Written : uint8_t {
     yes,
     no,     // nothing was changed
-    maybe,  // unknown; `problem` says what follows
+    maybe,  // unknown; `problem` says what that means
   };
 
-  // Receives what other servers that share the store write.
+  // Receives the changes that other servers make in a shared store.
   class Watcher {
    public:
     virtual ~Watcher() = default;
-    // With `order` held, on a thread of the store's.
+    // Called on a thread of the store, with `order` held.
     virtual void changed(std::span<const Change> changes) = 0;
-    // Held while changes are fetched and delivered, and by a writer here until it has taken in
-    // what it wrote: so nothing older is delivered after something newer.
+    // Held while changes are fetched and delivered, and by a writer of this server from the write
+    // until it has applied it. So an older change is never delivered after a newer one.
     std::mutex order;
   };
 
   virtual ~MetadataStore() = default;
 
-  // Visits all that is kept. False: `problem`, with what to do.
+  // Visits all stored texts. False: `problem` says what is wrong and what to do.
   virtual bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
                     std::string& problem) = 0;
 
-  // All of it or nothing; returns when it is kept as safely as the store's commits are. Unless
-  // `yes`: `problem`.
+  // Makes all changes or none; returns once they are as durable as the store's commits. If the
+  // result is not `yes`, `problem` says why.
   virtual Written write(std::span<const Change> changes, std::string& problem) = 0;
 
   // Do other servers read and write the same texts?
   virtual bool is_shared() const { return false; }
 
-  // From here on `watcher` receives what other servers that share the store write, at most 50 ms
-  // later; until the store is gone. Once, after `read`.
+  // From here on, until the store is destroyed, `watcher` receives the changes that other servers
+  // make, at most 50 ms later. Called once, after `read`.
   virtual void watch(std::shared_ptr<Watcher> /*watcher*/) {}
 };
 

@@ -19,15 +19,15 @@ using request::Verb;
 
 namespace {
 
-// What is left behind units that others wait for. Debt stays what it is.
+// The units that remain after those that others wait for. A debt is returned as it is.
 int64_t left_behind(int64_t remaining, Wide ahead) {
   return static_cast<int64_t>(
       std::max<Wide>(Wide{remaining} - ahead, std::min<int64_t>(remaining, 0)));
 }
 
-// How long until `units` fit one after the other. Where they are more than the limit it is not one
-// wait but several: of a bucket exactly, of windows if the costs fill them (of a sliding one with a
-// window to spare, for what its rounding loses).
+// How long until `units` are available, one after the other. More units than the limit need several
+// waits. Exact for a bucket; for windows if the costs fill them; for a sliding window plus one
+// window, for its rounding.
 base::Duration wait_behind(const State* state, const Limit& limit, Wide units, base::Time now) {
   Cells unused;
   const auto cost = static_cast<int64_t>(std::min<Wide>(units, INT64_MAX));
@@ -71,8 +71,8 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
   left_out = count.left_out;
 }
 
-// The limits that the counter was written under, in place of the charge's. False: they have other
-// algorithms.
+// Takes the limits that the counter was written under in place of the charge's. False: their
+// algorithms differ.
 bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
   const std::span<const Limit> written = spaces.limits(entry->limits_id());
   if (!std::ranges::equal(written, charge->limits, {}, &Limit::algorithm, &Limit::algorithm))
@@ -116,13 +116,13 @@ bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisi
   if (charge->verb == Verb::put && charge->all) forget_left_out();
   if ((charge->verb == Verb::put || charge->verb == Verb::count) && left_out > 0)
     change_left_out(now);
-  // A put tells what it brought about, before those that wait for it have it (limitd's way).
+  // A put reports the level after it and before waiting requests take from it, as limitd does.
   if (charge->verb != Verb::put && charge->verb != Verb::count)
     deduct_ahead(ahead, decisions - charge->limits.size());
   return allowed;
 }
 
-// What is probed is asked behind others that would have taken by then.
+// A probe is decided as if the requests that wait had taken their units.
 void PendingCharge::take_before(base::Time now, State* state) const {
   for (uint8_t i = 0; i < charge->before; ++i) {
     Cells taken;
@@ -146,7 +146,8 @@ void PendingCharge::deduct_ahead(Wide ahead, Decision* decisions) const {
   }
 }
 
-// Does the cost not fit behind the units that others wait for? Then it is refused.
+// Refuses the charge if its cost does not fit after the units that others wait for. Returns whether
+// it did.
 bool PendingCharge::is_behind(base::Time now, Wide ahead, Decision* decisions) {
   const Wide group_lock = ahead + charge->cost;
   const State* state = next.data();
@@ -200,7 +201,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
   size_t first = 0;
   for (const Limit& limit : charge->limits) {
     const size_t count = limit::cells(limit);
-    // A limit that refused has left its state as it must be.
+    // A limit that refused has already set its state.
     if (decisions->allowed) {
       State* const state = next.data() + first;
       std::copy_n(before.data() + first, count, state);
@@ -211,7 +212,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
     ++decisions;
     first += count;
   }
-  // Nothing is taken of what is left out either.
+  // Limits that are left out are not charged either.
   std::copy_n(before.data() + first, left_out, next.data() + first);
 }
 

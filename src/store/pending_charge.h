@@ -1,6 +1,6 @@
-// One charge on its way through the store: what its counter holds, what its limits answer, and what
-// the counter is to hold then. Lives on the stack of the thread that holds the lock of the
-// counter's stripe.
+// One charge while the store settles it: its counter's state, the decisions of its limits, and the
+// state that the counter will have afterwards. Lives on the stack of the thread that holds the lock
+// of the counter's stripe.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace sluice::store {
 
 struct Queue;
 
-// Room for the cells of a charge. Not zeroed: there may be many, and mostly one is used.
+// Room for the cells of a charge. Not zeroed: mostly one of many is used.
 class Cells {
  public:
   limit::State* data() { return reinterpret_cast<limit::State*>(room_); }
@@ -33,17 +33,18 @@ class Cells {
 struct PendingCharge {
   request::Charge* charge = nullptr;
   Entry* entry = nullptr;  // its counter, if there is one
-  Queue* queue = nullptr;  // of those that wait for it, if any do
-  Entry* place = nullptr;  // made for `next`, where `entry` is none or has another size
+  Queue* queue = nullptr;  // the requests that wait for it, if any do
+  Entry* place = nullptr;  // made for `next`, if `entry` is null or has another size
   size_t cells = 0;        // of `next`
-  size_t left_out = 0;     // of these, the last: limit/left_out.h
+  // how many of these, at the end, are of left-out limits (limit/left_out.h)
+  size_t left_out = 0;
   bool changed = false;    // the counter was written under other limits
-  bool passed_on = false;  // a later charge of the group has `next` in its own
+  bool passed_on = false;  // a later charge of the group contains this one's `next`
   Cells next;
 
-  // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
-  // are not there for it, as a request waits for them. True: all allow it. Forced inline, as is
-  // what it calls: a decision has no room for calls (tools/bench_decisions.py).
+  // Decides the charge by its limits, and sets `next` to the state after taking it. `ahead`: units
+  // that earlier waiting requests claim. True: all limits allow it. Forced inline with all that it
+  // calls, as calls cost a decision too much (tools/bench_decisions.py).
   [[gnu::always_inline]] bool evaluate(const request::Spaces& spaces, base::Time now,
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
@@ -58,42 +59,42 @@ struct PendingCharge {
     return evaluate_rarely(now, ahead, decisions);
   }
 
-  // The group is refused and nothing is taken but by what counts, and where it is sparing by what
-  // of that does not fit itself: `next` and the decisions of the limits that would have allowed it
-  // say what is left behind `ahead`.
+  // The group is refused: sets `next`, and the decisions of limits that would have allowed it, to
+  // what remains after `ahead`. Nothing is taken, except by charges that count; in a sparing group
+  // only by those of them that do not fit themselves.
   void deny_all(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
                 limit::Decision* decisions, bool sparing);
-  // It counts behind an earlier charge on the same counter; both are evaluated, and denied where
-  // the group, `allowed` or not, is refused. `next` is that of both.
+  // Adds this charge to an `earlier` one of the group on the same counter, both of which are
+  // evaluated. If the group is not `allowed` both are denied. `next` is then the state after both.
   void follow(PendingCharge& earlier, const request::Spaces& spaces, bool allowed, base::Time now,
               limit::Decision* decisions);
 
-  // May there be more for those that wait, once it is stored?
+  // May storing it make units available to waiting requests?
   bool brings() const {
     return charge->verb == request::Verb::put || charge->reset_first || changed;
   }
 
-  // Is there a counter? One that is erased only looks like it.
+  // Is there a counter? An entry that is erased is not one.
   bool is_there() const { return entry != nullptr && !entry->erased(); }
 
-  // `next` is what its counter holds from now on.
+  // Writes `next` into the counter.
   void write() {
     entry->store(next.data());
     entry->set_limits_id(charge->limits_id, left_out > 0);
   }
 
-  // For want of memory: `next` has no more than the limits in force need.
+  // There is no memory: cuts `next` to the cells of the limits in force.
   void forget_left_out() {
     cells -= left_out;
     left_out = 0;
   }
 
-  // Is there anything in `next` that a fresh counter does not have?
+  // Does `next` differ from a fresh counter?
   bool worth_storing() const;
 
-  // Of a space with keep_fresh_for: is its counter dropped at once, as it equals a fresh one in a
-  // way that limitd does not list? Such are a bucket that was set again, one that a put of its
-  // whole size made full, and any without refill.
+  // In a space with keep_fresh_for: is the counter dropped at once, as it is full in a way that
+  // limitd does not list? That is so for a bucket that was reset, for one that a put of its whole
+  // size filled, and for any without refill.
   bool drops_fresh() const;
 
  private:
@@ -118,14 +119,15 @@ struct PendingCharge {
     }
     return allowed;
   }
-  // There is none yet, or it was written under other limits, or some are left out.
+  // Loads a counter that does not exist yet, was written under other limits, or has left-out
+  // limits.
   void load_rarely(const request::Spaces& spaces, base::Time now, limit::State* state);
-  // What a grant or a put does to limits that are left out.
+  // Applies a grant or a put to the limits that are left out.
   void change_left_out(base::Time now);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
   void take_before(base::Time now, limit::State* state) const;
-  // Of what remains, what is left behind `ahead`.
+  // Deducts `ahead` from what the decisions say remains.
   void deduct_ahead(limit::Wide ahead, limit::Decision* decisions) const;
   bool allows(const limit::Decision* decisions) const;
   bool is_behind(base::Time now, limit::Wide ahead, limit::Decision* decisions);

@@ -1,5 +1,5 @@
-// The memory of a counter table: one reserved run of address space, handed out in chunks of one
-// page and named by 32-bit references, and the exact account of all that the table holds. Owned by
+// The memory of a counter table: a reserved range of address space, handed out in chunks of one
+// page that 32-bit references name, and the exact sum of all memory that the table holds. Owned by
 // the table; thread-safe.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace sluice::store {
 // A place in the region, in units of 4 bytes from its start. 0: nothing.
 using Ref = uint32_t;
 
-// Address space of its own, zeroed, whose memory is taken from the system as it is first touched.
-// Freed by munmap. Throws std::bad_alloc.
+// Reserves zeroed address space; memory is taken from the system when it is first touched. Freed by
+// munmap. Throws std::bad_alloc.
 void* reserve(size_t bytes);
 
 class Region {
@@ -23,18 +23,21 @@ class Region {
   static constexpr size_t chunk_bytes = 4096;
   static constexpr size_t unit_bytes = 4;
 
-  // Reserves address space for `bytes_max`; memory is taken from the system as it is first touched.
+  // Reserves address space for `bytes_max` bytes; memory is taken from the system when it is first
+  // touched.
   explicit Region(size_t bytes_max);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  // A chunk with unspecified content, or 0 when the bound is reached.
+  // Returns a chunk with unspecified content; 0: the bound is reached.
   Ref take_chunk();
-  // The chunk may be taken again. The process keeps its memory: what was needed once will be again.
+  // Gives a chunk back for later use. The process keeps its memory, which it is likely to need
+  // again.
   void give_back_chunk(Ref chunk);
 
-  // Accounts for memory that lies elsewhere. False: the bound is reached, nothing was accounted.
+  // Accounts for memory outside the region. False: the bound is reached, and nothing was accounted
+  // for.
   bool charge(size_t bytes);
   void release(size_t bytes);
 

@@ -6,12 +6,12 @@
 
 namespace sluice::store {
 
-// At the start of each chunk; places follow. Offsets count units from the chunk's start.
+// The header of each chunk; its places follow. Offsets are in units, from the chunk's start.
 struct Slab::Chunk {
   Ref previous, next;   // in the list of chunks with room
   uint16_t live;        // places handed out
-  uint16_t cut;         // places ever cut off the front
-  uint16_t free;        // first freed place; each holds the offset of the next; 0: none
+  uint16_t cut;         // places that were ever handed out from the front
+  uint16_t free;        // offset of the first freed place, which holds the next one's; 0: none
   uint16_t size_class;  // of all its places
 
   static constexpr size_t places_of(size_t size_class) {
@@ -35,7 +35,7 @@ uint16_t& link_at(void* place) {
 
 }  // namespace
 
-// By the number of units that are needed.
+// The size class, by the number of units that are needed.
 size_t Slab::class_of(size_t bytes) {
   static constexpr auto by_units = [] {
     std::array<uint8_t, bytes_max / unit + 1> table{};
@@ -66,7 +66,7 @@ void Slab::unlink(Region& region, Chunk& header) {
   }
 }
 
-// False: the region is full.
+// Takes a chunk for the size class. False: the region is full.
 bool Slab::open_chunk(Region& region, size_t size_class) {
   const Ref chunk = region.take_chunk();
   if (chunk == 0) return false;
@@ -76,7 +76,7 @@ bool Slab::open_chunk(Region& region, size_t size_class) {
   return true;
 }
 
-// The next class that has a free place, of those up to twice as large; `classes`: none has.
+// The next larger class, up to twice the size, that has a free place; `classes`: none has.
 size_t Slab::larger_class(size_t size_class) const {
   const size_t bytes_most = 2 * bytes_of(size_class);
   while (++size_class < classes && bytes_of(size_class) <= bytes_most)

@@ -1,8 +1,8 @@
-// Places for entries: chunks of the region, each cut into places of one size. An empty chunk goes
-// back to the region, so memory follows what is stored. A slab of one stripe is guarded by the
-// stripe's lock; stripes of a small table share slabs, which then have a lock of their own: each
-// slab holds a chunk that is partly used for every size it has met, and 1,024 of them would take
-// more than the table has. Lock order: stripe, slab, region.
+// Allocates places for entries: chunks of the region, each divided into places of one size. An
+// empty chunk goes back to the region, so memory follows what is stored. A slab of one stripe is
+// guarded by the stripe's lock. Stripes of a small table share slabs, each with a lock of its own:
+// a slab holds a partly used chunk for every size that it has met, and 1,024 slabs would need more
+// than such a table has. Lock order: stripe, slab, region.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@ namespace sluice::store {
 
 class Slab {
  public:
-  // The largest place.
+  // The size of the largest place, in bytes.
   static constexpr size_t bytes_max = 2040;
 
   Slab() = default;
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  // From now on several stripes use it. Before its first use.
+  // Makes it usable by several stripes. Must be called before its first use.
   void share() { shared_ = true; }
 
   // A place of at least `bytes` (1 to bytes_max) with unspecified content, or 0 when the region is
@@ -55,7 +55,7 @@ class Slab {
   size_t larger_class(size_t size_class) const;
 
   bool shared_ = false;
-  std::mutex mutex_;                 // where it is shared
+  std::mutex mutex_;                 // used if it is shared
   std::array<Ref, classes> open_{};  // per size: a list of the chunks that have room
 };
 

@@ -1,6 +1,6 @@
-// The interface of workers to what owns counters. It settles batches of groups; it never blocks on
-// anything slower than a stripe's lock and never calls back, but for a completion queue's wake. Any
-// number of threads may call it at once.
+// The interface of workers to the owner of the counters. It settles batches of groups. It never
+// blocks on anything slower than a stripe's lock, and never calls back, except for a completion
+// queue's wake. Any number of threads may call it at once.
 #pragma once
 
 #include <cstddef>
@@ -18,65 +18,67 @@
 
 namespace sluice::store {
 
-// What keeps the limits alive that parked charges point to: the rule set.
+// Keeps the limits alive that parked charges point to: a reference to the rule set.
 using Pin = std::shared_ptr<const void>;
 
-// What a call of `apply` came to.
+// The result of a call of `apply`.
 struct Applied {
   size_t settled = 0;  // groups from the front that were settled, parked or failed
-  bool later = false;  // the rest has no answer yet: the completion queue will name the batch
+  // the other groups have no answer yet: the completion queue will name the batch
+  bool later = false;
 };
 
 class Store {
  public:
   virtual ~Store() = default;
 
-  // Settles the groups in order, each all or nothing, and stops behind the first that fails
-  // (Group::error) and may not: the caller knows whether what follows is still wanted. Per group
-  // the charges' keys are distinct and at most base::bounds::group_charges_max; what is kept of the
-  // batch is copied.
+  // Settles the groups in order, each all or nothing. Stops after the first one that fails
+  // (Group::error) and may not fail: the caller decides whether the groups after it are still
+  // wanted. The charges of a group have distinct keys and are at most
+  // base::bounds::group_charges_max. The store copies what it keeps of the batch.
   //
-  // A store that has to ask elsewhere first says `later`. Then the completion queue names `ticket`
-  // once it must be called again with the groups behind those settled, the same as before, and
-  // goes on; it may say `later` again. A caller that is not interested any more says `abandon`.
-  // With no_ticket nothing is named: the caller asks again when it likes.
+  // A store that has to ask another server or a disk first returns `later`. Once it has the answer,
+  // the completion queue names `ticket`, and the caller calls `apply` again with the unchanged
+  // groups that are not settled yet, which may return `later` again; or it calls `abandon`. With
+  // no_ticket nothing is named: the caller calls again whenever it likes.
   //
-  // A group that may wait and is refused is parked with `completions`, unless
-  // base::bounds::waiting_max are already: then it stays refused. Units that an earlier one waits
-  // for are not there for anybody behind it, and `remaining` says so; one that can never fit blocks
-  // no other.
+  // A refused group that may wait is parked with `completions`, unless base::bounds::waiting_max
+  // are parked: then it stays refused. Units that an earlier group waits for are not given to later
+  // ones, and not part of their `remaining`. A group whose cost can never fit blocks no other.
   virtual Applied apply(const request::Batch& batch, base::Time now,
                         CompletionQueue* completions = nullptr, const Pin& pin = {},
                         request::Ticket ticket = request::no_ticket) = 0;
 
-  // The completion queue is of a worker with that loop, which a store may watch sockets with; and
-  // it no longer is, and with it goes all that its owner waits for. The completion queue's owner's
-  // thread, before the first call with it and after the last.
+  // `attach`: the completion queue belongs to a worker with that loop, which the store may use to
+  // watch sockets. `detach`: the worker ends, and with it all that it waits for. Called on the
+  // worker's thread, before the first call with the queue and after the last.
   virtual void attach(CompletionQueue&, net::Loop&) {}
   virtual void detach(CompletionQueue&) {}
 
-  // No caller asks any more for the rest of the batch: `later` was said of it, or a group of it
-  // failed. What was sent may still be taken. The completion queue's owner's thread.
+  // Ends a batch for which `later` was returned, or a group of which failed: `apply` will not be
+  // called for its rest. Requests that were sent to another server may still take units. On the
+  // thread of the queue's owner.
   virtual void abandon(CompletionQueue&, request::Ticket) {}
 
-  // Answers what is due at `completions`: the owner's thread calls it when woken and at the time
-  // that it returned; none: when woken.
+  // Answers the groups of `completions` that are due. The owner's thread calls it when it is woken,
+  // and at the time that the last call returned, if any.
   virtual std::optional<base::Time> advance(CompletionQueue& completions, base::Time now) = 0;
 
-  // Forgets a parked group. True: nothing was or will be taken for it. False: it has its answer,
-  // which the completion queue has or had. The completion queue's owner's thread.
+  // Cancels a parked group. True: nothing was or will be taken for it. False: it is answered
+  // already, and the completion queue has or had the answer. On the thread of the queue's owner.
   virtual bool cancel(CompletionQueue& completions, request::Ticket ticket, base::Time now) = 0;
 
-  // What a reply has to wait for; null: nothing. As long as the store.
+  // The commits that replies wait for; null: replies need not wait. Lives as long as the store.
   virtual Committer* committer() { return nullptr; }
-  // What it holds; as long as the store.
+  // The store's counters for housekeeping and the admin port. Lives as long as the store.
   virtual Catalog& catalog() = 0;
 
-  // Commits what is left, once nothing is asked any more. False: not all of it could be; the log
-  // says why.
+  // Commits the last changes; `apply` must not be called any more. False: some could not be
+  // committed; the log says why.
   virtual bool close() { return true; }
 
-  // An error for the client: what is wrong, and what to do. Lives as long as the store.
+  // The message of an error for the client: what is wrong, and what to do. Lives as long as the
+  // store.
   virtual std::string_view message_for(request::Error error) const;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr uint16_t long_key = 0xFFFF;
 constexpr uint32_t chains_min = 8;
 
-// Where a key lies that is too long for a place of the slab.
+// The heap block of a key that is too long for a place of the slab.
 struct Long {
   char* key;
   size_t bytes;
@@ -71,7 +71,7 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
   if (entries() == 0) return nullptr;
   for (Ref at = head(chain_of(hash)); at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(at));
-    // Most entries lie over two cache lines; without this the second is only asked for once the
+    // Most entries cover two cache lines; without this the second would be fetched only after the
     // first has arrived.
     __builtin_prefetch(reinterpret_cast<const char*>(entry) + second_line);
     if (entry->space_ == space && base::same(entry->key(), key)) return entry;
@@ -125,8 +125,8 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
   entry->next_ = get(first);
   set(first, place);
   set_entries(entries() + 1);
-  // Five chains for four entries: 1.4 probes for a hit, and growth in steps of one chain. Without
-  // memory for a row of heads the chains just get longer.
+  // Five chains for four entries: a hit takes 1.4 probes, and the table grows one chain at a time.
+  // Without memory for another row of heads the chains only get longer.
   while (uint64_t{chains()} * 4 < uint64_t{entries()} * 5 && heads_->reach(chains() + 1))
     split(region, hash_of);
   return entry;
@@ -146,14 +146,16 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
   SLUICE_CHECK(false);
 }
 
-// The first cell of each limit says from when on the limit is as a fresh one; the others' are no
-// later.
+// The first cell of each limit has the time from which the limit equals a fresh one; the times of
+// its other cells are no later.
 bool Sweep::drops(const Entry& entry) const {
   if (entry.waited_for() || entry.dirty()) return false;
   if (std::find(held.begin(), held.end(), &entry) != held.end()) return false;
-  // What is brought back from the disk later, or looked up there, may be older.
+  // A state that is loaded from the disk later may be older than this one and replace it, if this
+  // one were dropped.
   if (loading && entry.newer() && entry.outlived()) return false;
-  // Who had it looked up on the disk is about to ask for it, and would have it looked up again.
+  // The request that had it looked up on the disk is about to use it; without the entry it would be
+  // looked up again.
   if (replaces && loading && entry.erased() && !entry.newer()) return false;
   if (entry.erased()) return !purges;
   if (entry.keeps_limits() != purges) return false;
@@ -180,8 +182,8 @@ size_t Stripe::sweep(Region& region, const Sweep& sweep, uint32_t first, uint32_
   for (uint32_t chain = first; chain < chains() && chain - first < count; ++chain) {
     sweep_chain(region, sweep, chain);
   }
-  // Shrinks well below the growth threshold, and no faster than it sweeps. What moves is swept
-  // first, so that a round misses nothing.
+  // Shrinks only well below the growth threshold, and no faster than it sweeps. A chain is swept
+  // before its entries move, so that a round misses none.
   for (uint32_t step = 0; step < count && chains() > chains_min; ++step) {
     if (uint64_t{chains()} * 2 <= uint64_t{entries()} * 5) break;
     sweep_chain(region, sweep, chains() - 1);
@@ -200,7 +202,7 @@ size_t Stripe::sweep_next(Region& region, const Sweep& sweep, uint32_t count) {
   return before - entries();
 }
 
-// Returns how many entries there were.
+// Sweeps a chain. Returns how many entries it had.
 uint32_t Stripe::sweep_chain(Region& region, const Sweep& sweep, uint32_t chain) {
   uint32_t seen = 0;
   for (Ref* at = &head(chain); *at != 0; ++seen) {
@@ -221,7 +223,7 @@ void Stripe::set_chains(uint32_t chains) {
   floor_.store(uint32_t{1} << (31 - __builtin_clz(chains)), std::memory_order_relaxed);
 }
 
-// One more chain: the entries of its lower partner are distributed over both.
+// Adds a chain: the entries of its lower partner are distributed over both.
 void Stripe::split(Region& region, const base::Hash& hash_of) {
   const uint32_t partner = chains() - floor_.load(std::memory_order_relaxed);
   set_chains(chains() + 1);
@@ -237,11 +239,11 @@ void Stripe::split(Region& region, const base::Hash& hash_of) {
   }
 }
 
-// One chain fewer: its entries join their lower partner.
+// Removes the last chain: its entries join the chain of its lower partner.
 void Stripe::merge(Region& region) {
   const uint32_t upper = chains() - 1;
   const Ref rest = head(upper);
-  set(head(upper), 0);  // as a chain that is used again must find it
+  set(head(upper), 0);  // empty, for when the chain is used again
   set_chains(upper);
   ++merges_;
   Ref* end = &head(upper - floor_.load(std::memory_order_relaxed));

@@ -1,7 +1,7 @@
 // One stripe of the counter table: a linear hash of chained entries. It grows and shrinks by one
 // chain at a time, so no request ever waits for a rehash. Not thread-safe: the table holds its lock
-// around every call. What it costs: an entry of 16 bytes, 16 a cell and the key, rounded up to 4,
-// plus 5 bytes of chain heads: 53 for a 16-byte key and one cell.
+// around every call. A counter costs an entry of 16 bytes, 16 bytes for each cell and the key,
+// rounded up to 4, plus 5 bytes of chain heads: 53 for a 16-byte key and one cell.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace sluice::store {
 class Entry {
  public:
   static constexpr size_t inline_key_bytes_max =
-      512;  // a longer key lies on the heap, accounted in the region
+      512;  // a longer key lies on the heap, and is accounted for in the region
 
   size_t cells() const { return cells_; }
   // Most have one cell.
@@ -47,18 +47,18 @@ class Entry {
   }
   std::string_view key() const;
   uint32_t space() const { return space_; }
-  // Under which its cells were written: Spaces::intern_limits; and are there cells behind those, of
-  // limits that are left out (limit/left_out.h)?
+  // The limits that its cells were written under (Spaces::intern_limits), and whether there are
+  // further cells, of limits that are left out (limit/left_out.h).
   uint32_t limits_id() const { return limits_ & ~left_out_bit; }
   bool leaves_out() const { return (limits_ & left_out_bit) != 0; }
   void set_limits_id(uint32_t id, bool leaves_out) {
     limits_ = leaves_out ? id | left_out_bit : id;
   }
-  // Are its cells those of that list, and no others?
+  // Are its cells exactly those of that list of limits?
   bool is_just(uint32_t limits_id) const { return limits_ == limits_id; }
 
-  // What is below is kept for the stripe's owner; sweeping heeds it.
-  bool waited_for() const { return (flags_ & waited_for_flag) != 0; }  // a queue stands at it
+  // The flags below belong to the stripe's owner; sweeping obeys them.
+  bool waited_for() const { return (flags_ & waited_for_flag) != 0; }  // requests wait for it
   void set_waited_for(bool is) { set(waited_for_flag, is); }
   bool keeps_limits() const { return (flags_ & keeps_limits_flag) != 0; }
   void set_keeps_limits() { set(keeps_limits_flag, true); }
@@ -68,22 +68,23 @@ class Entry {
   // It has changed since it was committed.
   bool dirty() const { return (flags_ & dirty_flag) != 0; }
   void set_dirty(bool is) { set(dirty_flag, is); }
-  // The counter does not exist. The entry remembers that until it is committed, or so that no one
-  // looks for it again.
+  // The counter does not exist. The entry records that until it is committed, or so that it is not
+  // looked up on the disk again.
   bool erased() const { return (flags_ & erased_flag) != 0; }
   void set_erased(bool is) { set(erased_flag, is); }
-  // It is not what the disk may hold: not to be forgotten before all of that is loaded.
+  // It is newer than what the disk may hold: must not be dropped before all counters are loaded.
   bool newer() const { return (flags_ & newer_flag) != 0; }
   void set_newer() { set(newer_flag, true); }
-  // The disk may hold a state of it.
+  // The disk may hold a state of the counter.
   bool stored() const { return (flags_ & stored_flag) != 0; }
   void set_stored(bool is) { set(stored_flag, is); }
-  // That state may count for longer than this one does: not to be forgotten before it is replaced.
+  // That state may expire later than this one: must not be dropped before the disk's state is
+  // replaced.
   bool outlived() const { return (flags_ & outlived_flag) != 0; }
   void set_outlived(bool is) { set(outlived_flag, is); }
-  // Taking is all that can happen to it, and nothing else has to be seen to.
+  // Neither flag is set that a take would have to obey.
   bool is_plain() const { return (flags_ & (keeps_fresh_flag | erased_flag)) == 0; }
-  // As a fresh one, under no limits.
+  // Makes it equal to a fresh counter, under no limits.
   void clear() {
     __builtin_memset(bytes(), 0, cells_ * sizeof(limit::State));
     limits_ = 0;
@@ -101,10 +102,10 @@ class Entry {
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
   const char* bytes() const { return reinterpret_cast<const char*>(this + 1); }
 
-  Ref next_;            // in its chain
+  Ref next_;            // the next entry of its chain
   uint32_t space_;      // Space::id
   uint32_t limits_;     // limits_id, and left_out_bit
-  uint16_t key_bytes_;  // long_key: the key is a heap block, told by a Long behind the cells
+  uint16_t key_bytes_;  // long_key: the key is on the heap, and a Long after the cells points to it
   uint8_t cells_;
   uint8_t flags_;
 };
@@ -112,15 +113,16 @@ class Entry {
 // What sweeping drops: see EmbeddedStore::sweep.
 struct Sweep {
   base::Time now;
-  bool purges = false;                      // counters that keep their limits, and no others
-  const request::Spaces* spaces = nullptr;  // knows how long a fresh counter is kept; null: none is
-  bool loading = false;   // the disk may hold what is not in the table: see Entry::newer
-  bool replaces = false;  // for one that wants the place; else a round, which comes by now and then
-  std::span<const Entry* const> held = {};  // entries that the caller goes on using
+  bool purges = false;  // counters that keep their limits, and no others
+  // says how long a fresh counter is kept; null: not at all
+  const request::Spaces* spaces = nullptr;
+  bool loading = false;   // the disk may hold counters that are not in the table: see Entry::newer
+  bool replaces = false;  // for a new counter that needs the place; else a round of housekeeping
+  std::span<const Entry* const> held = {};  // entries that the caller still uses
 
   bool drops(const Entry& entry) const;
-  // The same of one that has changed and is not committed: what the disk holds of it must not
-  // count any more.
+  // The same for an entry that has changed and is not committed: the disk's state of it must have
+  // expired.
   bool drops_changed(const Entry& entry) const;
 
  private:
@@ -131,10 +133,11 @@ class Stripe {
  public:
   // The stripe's heads are those of `index` in `heads`; its entries lie in `slab`. Both outlive it.
   void open(Heads& heads, uint32_t index, Slab& slab);
-  // Frees what the region does not hold itself (long keys).
+  // Frees memory that is not in the region (long keys).
   void close(Region& region);
 
-  // Chains for that many entries, while there are none, so that they need not grow one by one.
+  // Makes chains for that many entries at once, so that they need not grow one by one. The stripe
+  // must be empty.
   void reserve(uint32_t entries);
 
   Entry* find(const Region& region, uint64_t hash, uint32_t space, std::string_view key) const;
@@ -143,15 +146,15 @@ class Stripe {
   Entry* insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space,
                 std::string_view key, size_t cells);
 
-  // Removes an entry that `find` or `insert` gave; the pointer dies.
+  // Removes an entry that `find` or `insert` returned; the pointer is void.
   void erase(Region& region, uint64_t hash, Entry* entry);
 
   // Drops entries of chains [first, first + count) as `sweep` says, and gives back chain heads that
   // are no longer needed. Returns how many went.
   size_t sweep(Region& region, const Sweep& sweep, uint32_t first, uint32_t count);
 
-  // Drops entries of the next `count` chains, or of fewer once it has seen four entries for each,
-  // and goes round. Returns how many went.
+  // Drops entries of the next `count` chains, and starts again after the last one. Ends early once
+  // it has seen four entries for each of `count`. Returns how many it dropped.
   size_t sweep_next(Region& region, const Sweep& sweep, uint32_t count);
 
   // Calls `visit(entry)` for the entries of a chain.
@@ -164,7 +167,7 @@ class Stripe {
     }
   }
 
-  // Ahead of `each`: has the processor fetch the chain's first entry.
+  // Prefetches the chain's first entry, before `each`.
   void prefetch_chain(const Region& region, uint32_t chain) const {
     const char* entry = static_cast<const char*>(region.at(get(head(chain))));
     __builtin_prefetch(entry);
@@ -177,16 +180,16 @@ class Stripe {
                               [&](const Entry& entry) { visit(const_cast<Entry&>(entry)); });
   }
 
-  // These two also without the lock.
+  // These two may be called without the lock.
   uint32_t chains() const { return chains_.load(std::memory_order_relaxed); }
   uint32_t entries() const { return entries_.load(std::memory_order_relaxed); }
   uint32_t index() const { return index_; }  // of its heads
-  // How often a chain has joined a lower one: a pass from the first to the last may miss what
-  // moved.
+  // How often a chain was merged into a lower one. If it changes during a pass from the first chain
+  // to the last, the pass may have missed entries.
   uint32_t merges() const { return merges_; }
 
-  // Without the lock, ahead of `find`: has the processor fetch the chain's head, and then its first
-  // entry. What they read may be old; nothing depends on it.
+  // Called without the lock before `find`: these prefetch the chain's head, and then its first
+  // entry. What they read may be outdated; no result depends on it.
   void prefetch_head(uint64_t hash) const { __builtin_prefetch(&head(chain_of(hash))); }
   void prefetch_entry(const Region& region, uint64_t hash) const {
     const char* entry = static_cast<const char*>(region.at(get(head(chain_of(hash)))));
@@ -195,7 +198,7 @@ class Stripe {
   }
 
  private:
-  // Where in an entry its second cache line is asked for: most lie over two.
+  // The offset in an entry at which its second cache line is prefetched: most entries cover two.
   static constexpr size_t second_line = 40;
 
   uint32_t chain_of(uint64_t hash) const {
@@ -220,7 +223,7 @@ class Stripe {
   std::atomic<uint32_t> floor_{1};  // the largest power of two not above chains_
   std::atomic<uint32_t> entries_{0};
   uint32_t merges_ = 0;
-  uint32_t next_swept_ = 0;  // chain, by sweep_next
+  uint32_t next_swept_ = 0;  // the chain at which sweep_next continues
   Slab* slab_ = nullptr;
 };
 

@@ -1,6 +1,6 @@
-// A group that waits for units, and the queue of those that wait for the same counter. A waiter is
-// shared by its completion queue, its queue and the thread that is about to answer it; a queue
-// belongs to its counter's stripe and is guarded by its lock.
+// A group that waits for units, and the queue of the groups that wait for the same counter. A
+// waiter is shared by its completion queue, its queue and the thread that is about to answer it. A
+// queue belongs to its counter's stripe and is guarded by that stripe's lock.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Waiter {
 
   enum class State : uint8_t {
     queued,  // at `queue`
-    aside,   // it can never fit as things are: blocks no other, wakes never
+    aside,   // its cost exceeds a limit: it blocks no other waiter, and has no time to wake
     done,    // answered or cancelled
   };
 
@@ -37,7 +37,7 @@ struct Waiter {
         arrival(its_arrival),
         pin(std::move(its_pin)),
         keys(std::move(its_keys)) {}
-  // What it waits for at the queue that it is in.
+  // The cost for which it stands in its queue.
   int64_t cost() const { return charges[at].cost; }
 
   CompletionQueue& completions;
@@ -45,16 +45,17 @@ struct Waiter {
   const uint64_t arrival;
   Pin pin;  // keeps the rules alive
   const std::vector<std::string> keys;
-  // Of its charges, one behind the other: limits that came with a request are gone with its batch.
+  // The limits of its charges, in order. Copied, as limits that came with a request end with its
+  // batch.
   std::vector<limit::Limit> limits;
   std::vector<request::Charge> charges;  // of `keys`, `limits`; decision_first counts from 0
-  size_t decisions = 0;                  // that they have together
+  size_t decisions = 0;                  // of all charges together
   // Guarded by the locks of all its charges' stripes, held together.
   State state = State::aside;
   Queue* queue = nullptr;
-  size_t at = 0;  // of the charges: whose counter `queue` is of
-  // Of each charge: the limits of its counter for which the owner has said that this group goes on
-  // waiting under its own; empty: of none.
+  size_t at = 0;  // the charge whose counter `queue` belongs to
+  // For each charge: the limits of its counter for which the owner has confirmed that the group
+  // goes on waiting under its own limits; empty: none.
   std::vector<uint32_t> confirmed;
   bool named = false;  // its completion queue has named it (CompletionQueue::resume_waiter), and it
                        // was not asked again since
@@ -62,10 +63,10 @@ struct Waiter {
   int64_t due_us = no_time;
 };
 
-// Those that wait for one counter, first come first served.
+// The groups that wait for one counter; the first one is served first.
 struct Queue {
   base::RunningSums<std::shared_ptr<Waiter>, limit::Wide> waiters;  // by arrival, with their costs
-  // What they wait for together: no group behind them has it.
+  // The units that they wait for together: groups after them do not get these.
   limit::Wide units() const { return waiters.sum(); }
 
   Entry* entry = nullptr;  // the counter

@@ -1,4 +1,4 @@
-// The waiting of the embedded store: parking what is refused, and answering it in its turn.
+// Waiting in the embedded store: parks refused groups, and answers each in its turn.
 
 #include <algorithm>
 #include <utility>
@@ -18,11 +18,11 @@ using request::Verb;
 
 namespace {
 
-// Why a charge of a refused group cannot go ahead, and for how long.
+// Why a charge of a refused group has to wait, and for how long.
 struct Hindrance {
   bool refused = false;
-  bool for_ever = false;  // it asks for more than there can ever be
-  base::Duration wait{};  // never: until units are put back
+  bool for_ever = false;  // its cost is more than the limit ever allows
+  base::Duration wait{};  // never: until units are returned by a put
 };
 
 Hindrance hindrance(const Charge& charge, std::span<const Decision> decisions) {
@@ -46,7 +46,7 @@ std::vector<std::string> keys_of(std::span<PendingCharge> settling) {
   return keys;
 }
 
-// The same of the same counters, under the same limits?
+// Does the group have the same charges on the same counters, under the same limits?
 bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
   return std::equal(waiter.charges.begin(), waiter.charges.end(), charges.begin(), charges.end(),
                     [](const Charge& a, const Charge& b) {
@@ -55,8 +55,8 @@ bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
                     });
 }
 
-// Is a charge's counter kept under other limits? Then its owner is notified, once, unless it has
-// said that the group waits on under its own.
+// Is the charge's counter kept under other limits? Then notifies the waiter's owner, once, unless
+// the owner has confirmed that the group goes on waiting under its own limits.
 bool notify_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
   if (entry == nullptr || entry->erased() || entry->limits_id() == charge.limits_id) return false;
   const auto i = static_cast<size_t>(&charge - waiter.charges.data());
@@ -67,9 +67,9 @@ bool notify_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
 
 }  // namespace
 
-// Was the clock ahead when the counter of a refused charge was written? Then it becomes one of now
-// once, and not at each look again, which would find its units as far away as the last one. Under
-// the limits that it has, whatever the charge's are, and nothing is taken.
+// If the clock was ahead when the counter of a refused charge was written, rewrites the counter as
+// of now, under its own limits and without taking anything. This is done once: if it were done at
+// each look, the units would always be as far away as at the last one.
 void EmbeddedStore::bring_back(const PendingCharge& s, base::Time now) {
   if (!s.is_there()) return;
   Charge charge = *s.charge;
@@ -98,12 +98,12 @@ void EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settlin
   group.parked = true;
   auto waiter =
       std::make_shared<Waiter>(completions, group.ticket, group.arrival, pin, keys_of(settling));
-  // In the order of the group, which its decisions have, whatever the order of the locks.
+  // In the order of the group, as its decisions are, and not in that of the locks.
   uint32_t first = UINT32_MAX;
   for (const PendingCharge& s : settling) first = std::min(first, s.charge->decision_first);
   size_t limits = 0;
   for (const PendingCharge& s : settling) limits += s.charge->limits.size();
-  waiter->limits.reserve(limits);  // so that they stay where they are
+  waiter->limits.reserve(limits);  // so that pointers to them stay valid
   for (size_t i = 0; i < settling.size(); ++i) {
     Charge charge = *settling[i].charge;
     charge.key = waiter->keys[i];
@@ -118,8 +118,8 @@ void EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settlin
   enqueue(waiter, settling, all, now);
 }
 
-// At the counter that needs the longest, in the place that its arrival gives it; aside if one asks
-// for more than there can ever be.
+// Adds the waiter to the queue of the counter with the longest wait, in the order of arrival; aside
+// if one of its charges is more than a limit ever allows.
 void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
                             std::span<PendingCharge> settling, std::span<const Decision> all,
                             base::Time now) {
@@ -128,7 +128,7 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
   waiter->state = Waiter::State::aside;
   for (PendingCharge& s : settling) {
     const Hindrance h = hindrance(*s.charge, decisions_of(*s.charge, all));
-    // Nor is there enough in a counter that is fresh.
+    // Not even a fresh counter has enough units.
     if (h.for_ever || (h.refused && !s.is_there())) return;
     if (!h.refused || (at != nullptr && h.wait <= wait)) continue;
     at = &s;
@@ -186,7 +186,7 @@ void EmbeddedStore::answer(Waiter& waiter, std::vector<Decision> decisions, base
 void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
   for (size_t answers = 0; !queue.waiters.empty(); ++answers) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
-    // One that needs several counters takes all their locks; its own thread does that.
+    // A waiter that needs several counters needs all their locks, which its owner's thread takes.
     if (head->charges.size() > 1 || answers == answers_per_lock_max)
       return head->completions.wake_at(now, {}, head);
     Hindrance h;
@@ -204,9 +204,9 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
   close_if_empty(locked, queue);
 }
 
-// As `release`, where only the limits of the counter have changed: what that brings is for those
-// who wait under the new ones, so the first is looked at when its owner has had time to ask it
-// again.
+// As `release`, when only the limits of the counter have changed. Units that this makes available
+// belong to groups that wait under the new limits, so the first waiter is looked at only after its
+// owner has had time to match it again.
 void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
   if (!queue.waiters.empty()) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
@@ -216,14 +216,15 @@ void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
   release(locked, queue, now);
 }
 
-// What the charge has brought is for those at its queue.
+// Gives the units that the charge has returned to the waiters of its queue.
 void EmbeddedStore::release_for(const PendingCharge& s, base::Time now) {
   Locked& locked = locked_of(*s.charge);
   s.charge->verb == Verb::put || s.charge->reset_first ? release(locked, *s.queue, now)
                                                        : release_anew(locked, *s.queue, now);
 }
 
-// The head of a queue, with one charge. True: it has its answer and is gone.
+// Tries to answer the first waiter of a queue, which has one charge. True: it is answered and has
+// left the queue.
 bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
                                  base::Duration& wait) {
   PendingCharge s;
@@ -241,7 +242,7 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   }
   const Hindrance h = hindrance(*s.charge, decisions);
   for_ever = h.for_ever;
-  // No memory for a counter of another size: looked at again soon.
+  // Without memory for a counter of another size it is looked at again soon.
   wait = h.refused ? h.wait : housekeeping_period;
   return false;
 }
@@ -283,7 +284,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
     return waiter->completions.wake_at(now, housekeeping_period, waiter);
   } else {
     for (const PendingCharge& s : group_lock.settling) notify_owner(*waiter, *s.charge, s.entry);
-    // It may be another counter by now that it lacks units of.
+    // It may lack the units of another counter by now.
     dequeue(*waiter);
     enqueue(waiter, group_lock.settling, decisions, now);
     if (waiter->queue == &queue) return;
@@ -291,8 +292,8 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
   release(locked, queue, now);
 }
 
-// A group that is parked is asked again: it leaves and comes back at once, so that no other takes
-// meanwhile what it waits for.
+// Settles a parked group again: it leaves its queue and comes back under the same locks, so that no
+// other group takes its units meanwhile.
 bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& batch, base::Time now,
                                  CompletionQueue* completions, const Pin& pin) {
   SLUICE_CHECK(completions != nullptr);
@@ -308,7 +309,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
     return true;
   }
   if (asks_the_same(*waiter, charges)) {
-    // It stays where it is, under the rules that are live now.
+    // It stays in its place, under the rules that are live now.
     waiter->confirmed.clear();
     for (const PendingCharge& s : group_lock.settling) {
       const auto i = static_cast<size_t>(s.charge - charges.data());
@@ -326,7 +327,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
   completions->unpark(group.ticket);
   const bool was_queued = leave(*waiter) != nullptr;
   const bool settled = settle_locked(group, batch, group_lock.settling, now, completions, pin);
-  // Its queue may be gone by now.
+  // Its queue may have been removed by now.
   if (was_queued) {
     PendingCharge s;
     s.charge = &waiter->charges[waiter->at];
@@ -336,7 +337,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
   return settled;
 }
 
-// It waits no longer. Returns the queue that it was in, to be released.
+// Takes the waiter out of its queue. Returns that queue, which must be released.
 Queue* EmbeddedStore::leave(Waiter& waiter) {
   Queue* const queue = waiter.queue;
   dequeue(waiter);

@@ -28,8 +28,8 @@ struct Read {
 
 constexpr int64_t second = 1'000'000;
 
-TEST(ReadNative, TakesAllThatThereIs) {
-  const Read read(R"(# the design's example
+// Everything that a native rule may have.
+constexpr const char* every_setting = R"(# the design's example
 listen: whatever
 rules:
   - name: cookies-by-ip
@@ -51,7 +51,10 @@ rules:
     unlimited: true
     mode: off
   - deny: true
-)");
+)";
+
+TEST(ReadNative, ReadsARuleOfOneLimit) {
+  const Read read(every_setting);
   ASSERT_EQ(read.said, "");
   ASSERT_EQ(read.rules.native_rules().size(), 4u);
 
@@ -71,7 +74,11 @@ rules:
   EXPECT_EQ(cookies.limits[0], (limit::Limit{Algorithm::fixed_window, 3, {3600 * second}, 0}));
   EXPECT_EQ(cookies.space->prefix, "native:cookies-by-ip:");
   EXPECT_EQ(cookies.space->suffix, ":ip:fixed_window");
+}
 
+TEST(ReadNative, ReadsARuleOfSeveralLimits) {
+  const Read read(every_setting);
+  ASSERT_EQ(read.said, "");
   const Rule& api = read.rule(1);
   EXPECT_EQ(api.pattern, "tenant=* api=7 beta=true");
   EXPECT_EQ(api.actor, (std::vector<std::string>{"tenant", "api"}));
@@ -85,7 +92,11 @@ rules:
             (limit::Limit{Algorithm::sliding_log, 2'000'000, {30 * 86'400 * second}, 0}));
   EXPECT_EQ(api.space->suffix,
             ":tenant,api:token_bucket,sliding_window,aligned_window,sliding_log");
+}
 
+TEST(ReadNative, ReadsRulesThatAllowOrDenyAll) {
+  const Read read(every_setting);
+  ASSERT_EQ(read.said, "");
   EXPECT_EQ(read.rule(2).pattern, "tenant=");
   EXPECT_EQ(read.rule(2).mode, Mode::off);
   EXPECT_EQ(read.rule(2).limits[0],

@@ -78,6 +78,68 @@ TEST(DropletVectors, MessagesReadAndWriteByteForByte) {
   EXPECT_FALSE(saturated.empty());
 }
 
+// The frames that a client sent in `step`.
+std::string frames_of(const nlohmann::json& step) {
+  if (!step.contains("frames")) return frame(2, unhex(step["request_hex"]));
+  std::string bytes;
+  for (const auto& f : step["frames"]) {
+    if (f.contains("raw_hex")) {
+      bytes += unhex(f["raw_hex"]);
+      continue;
+    }
+    model::Shape shape;
+    shape.final = f.value("fin", 1) != 0;
+    shape.reserved = static_cast<uint8_t>(f.value("rsv", 0));
+    if (!f.value("mask", true)) shape.mask = std::nullopt;
+    bytes += frame(static_cast<uint8_t>(f["opcode"].get<int>()), unhex(f["payload_hex"]), shape);
+  }
+  return bytes;
+}
+
+// What the original sent in `step`: its bytes, and the answers in them.
+struct Recorded {
+  explicit Recorded(const nlohmann::json& step) {
+    if (step.contains("responses")) {
+      for (const auto& r : step["responses"]) {
+        bytes += sent(static_cast<uint8_t>(r["opcode"].get<int>()), unhex(r["response_hex"]));
+        if (r["opcode"] == 2) answers.push_back(r["response"]);
+      }
+    } else if (step["response_hex"].is_string()) {
+      bytes += sent(2, unhex(step["response_hex"]));
+      answers.push_back(step["response"]);
+    }
+  }
+
+  std::string bytes;
+  std::vector<nlohmann::json> answers;
+};
+
+// Replies to `requests` with the numbers in `answers`; returns how many answers it took.
+size_t reply_as_recorded(DropletSession& session, const request::Requests& requests,
+                         const std::vector<nlohmann::json>& answers, base::Buffer& out) {
+  size_t answered = 0;
+  for (const request::Request& request : requests.items()) {
+    request::Verdict verdict;
+    std::vector<limit::Decision> slots;
+    if (request.verb != request::Verb::noop) {
+      if (answered == answers.size()) {
+        ADD_FAILURE() << "more requests than answers";
+        return answered;
+      }
+      const nlohmann::json& answer = answers[answered++];
+      verdict.allowed = answer["accept"];
+      for (uint32_t i = 0; i < 6; ++i) {
+        if (!answer.contains(periods[i])) continue;
+        verdict.slot_mask |= 1u << i;
+        slots.push_back({verdict.allowed, 0, answer[periods[i]].get<int64_t>(), {}, {}});
+      }
+      verdict.slots = slots;
+    }
+    session.reply(request, verdict, {}, out);
+  }
+  return answered;
+}
+
 // Every step's frames go in, verdicts with the recorded numbers come back, and what goes out is to
 // the byte what the original sent.
 TEST(DropletVectors, SessionsAnswerByteForByte) {
@@ -86,6 +148,7 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
   size_t steps = 0, closes = 0;
   for (const auto& vector : all["cases"]) {
     const std::string name = vector["name"];
+    SCOPED_TRACE(name);
     // Malformed, says the specification.
     const bool refused =
         name == "truncated-varint-accepted" || name == "truncated-unknown-accepted";
@@ -95,75 +158,32 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
     auto session = std::make_unique<DropletSession>();
     std::string bytes(handshake);
     for (const auto& step : vector["steps"]) {
-      if (step.contains("frames")) {
-        for (const auto& f : step["frames"]) {
-          if (f.contains("raw_hex")) {
-            bytes += unhex(f["raw_hex"]);
-            continue;
-          }
-          model::Shape shape;
-          shape.final = f.value("fin", 1) != 0;
-          shape.reserved = static_cast<uint8_t>(f.value("rsv", 0));
-          if (!f.value("mask", true)) shape.mask = std::nullopt;
-          bytes +=
-              frame(static_cast<uint8_t>(f["opcode"].get<int>()), unhex(f["payload_hex"]), shape);
-        }
-      } else {
-        bytes += frame(2, unhex(step["request_hex"]));
-      }
-
-      std::string wanted;
-      std::vector<nlohmann::json> answers;
-      if (step.contains("responses")) {
-        for (const auto& r : step["responses"]) {
-          wanted += sent(static_cast<uint8_t>(r["opcode"].get<int>()), unhex(r["response_hex"]));
-          if (r["opcode"] == 2) answers.push_back(r["response"]);
-        }
-      } else if (step["response_hex"].is_string()) {
-        wanted += sent(2, unhex(step["response_hex"]));
-        answers.push_back(step["response"]);
-      }
-
+      bytes += frames_of(step);
+      const Recorded recorded(step);
       request::Requests requests;
       base::Buffer out;
       const request::Received received = session->receive(bytes, false, requests, out);
       bytes.clear();
-      size_t answered = 0;
-      for (const request::Request& request : requests.items()) {
-        request::Verdict verdict;
-        std::vector<limit::Decision> slots;
-        if (request.verb != request::Verb::noop) {
-          ASSERT_LT(answered, answers.size()) << name;
-          const nlohmann::json& answer = answers[answered++];
-          verdict.allowed = answer["accept"];
-          for (uint32_t i = 0; i < 6; ++i) {
-            if (!answer.contains(periods[i])) continue;
-            verdict.slot_mask |= 1u << i;
-            slots.push_back({verdict.allowed, 0, answer[periods[i]].get<int64_t>(), {}, {}});
-          }
-          verdict.slots = slots;
-        }
-        session->reply(request, verdict, {}, out);
-      }
+      const size_t answered = reply_as_recorded(*session, requests, recorded.answers, out);
       std::string_view got = out.view();
       if (got.starts_with(switching)) got.remove_prefix(switching.size());
       ++steps;
       if (refused) {
-        EXPECT_TRUE(received.closing) << name;
+        EXPECT_TRUE(received.closing);
         session = std::make_unique<DropletSession>();
         bytes = handshake;
         continue;
       }
-      EXPECT_EQ(answered, answers.size()) << name;
+      EXPECT_EQ(answered, recorded.answers.size());
       if (!saturated) {
-        EXPECT_EQ(got, wanted) << name;
+        EXPECT_EQ(got, recorded.bytes);
       }
-      EXPECT_EQ(received.closing, step["closes"].get<bool>()) << name;
+      EXPECT_EQ(received.closing, step["closes"].get<bool>());
       if (!received.closing) continue;
       ++closes;
       out.clear();
       session->farewell(out);
-      EXPECT_EQ(out.view(), sent_close(step["close_code"], step.value("close_reason", ""))) << name;
+      EXPECT_EQ(out.view(), sent_close(step["close_code"], step.value("close_reason", "")));
       session = std::make_unique<DropletSession>();
       bytes = handshake;
     }

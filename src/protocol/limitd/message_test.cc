@@ -112,6 +112,23 @@ std::string random_field(Dice& dice) {
   }
 }
 
+// Why protoc reads a message that we refuse:
+// 1. No method and no type, or a method that is none: protoc does not ask. Of several methods the
+//    last one counts, while protoc passes over those it does not know.
+// 2. Groups, the wire types 3 and 4, are skipped by protoc where they are closed.
+struct ReadByProtocOnly {
+  explicit ReadByProtocOnly(const Request& read)
+      : method(!read.has_method() && read.type().empty()) {
+    for (int i = 0; i < read.unknown_fields().field_count(); ++i) {
+      const auto& field = read.unknown_fields().field(i);
+      group |= field.type() == google::protobuf::UnknownField::TYPE_GROUP;
+      method |= field.number() == 4 && field.type() == google::protobuf::UnknownField::TYPE_VARINT;
+    }
+  }
+
+  bool method = false, group = false;
+};
+
 // Random fields in random order, some cut off: what protoc refuses is refused, what it reads is
 // read the same, but for the differences that this test names.
 TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
@@ -136,24 +153,10 @@ TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
       continue;
     }
     if (!ours) {
-      // 1. No method and no type, or a method that is none: protoc does not ask. Of several
-      //    methods the last one counts, while protoc passes over those it does not know.
-      // 2. Groups, the wire types 3 and 4, are skipped by protoc where they are closed.
-      if (theirs->unknown_fields().empty()) {
-        ASSERT_FALSE(theirs->has_method() || !theirs->type().empty()) << theirs->DebugString();
-        ++methods;
-        continue;
-      }
-      bool group = false, method = !theirs->has_method() && theirs->type().empty();
-      for (int i = 0; i < theirs->unknown_fields().field_count(); ++i) {
-        const auto& field = theirs->unknown_fields().field(i);
-        group |= field.type() == google::protobuf::UnknownField::TYPE_GROUP;
-        method |=
-            field.number() == 4 && field.type() == google::protobuf::UnknownField::TYPE_VARINT;
-      }
-      ASSERT_TRUE(group || method) << theirs->DebugString();
-      groups += group;
-      methods += method;
+      const ReadByProtocOnly why(*theirs);
+      ASSERT_TRUE(why.group || why.method) << theirs->DebugString();
+      groups += why.group;
+      methods += why.method;
       continue;
     }
     ASSERT_TRUE(theirs) << testing::PrintToString(body);
@@ -280,72 +283,103 @@ Response parsed(const base::Buffer& out) {
   return r;
 }
 
-TEST(LimitdMessage, ProtocReadsWhatIsWritten) {
-  Dice dice(3);
-  constexpr int64_t edges[] = {
-      0,         1,        127, 128, -1, INT32_MAX, INT32_MIN, INT32_MAX + 1L, INT32_MIN - 1L,
-      INT64_MAX, INT64_MIN};
-  const auto some = [&] {
+int32_t as_int32(int64_t v) {
+  return static_cast<int32_t>(std::clamp<int64_t>(v, INT32_MIN, INT32_MAX));
+}
+
+// A random reply's id and numbers, and comparisons of what protoc reads with them.
+struct RandomReply {
+  explicit RandomReply(Dice& random) : dice(random), id2(some()), word(dice(300u), 'i') {
+    id = dice(2) ? LimitdId{digits = varint(static_cast<uint64_t>(id2)), true}
+                 : LimitdId{word, false};
+    level = {some(), static_cast<uint64_t>(some()), some()};
+  }
+
+  int64_t some() const {
+    constexpr int64_t edges[] = {
+        0,         1,        127, 128, -1, INT32_MAX, INT32_MIN, INT32_MAX + 1L, INT32_MIN - 1L,
+        INT64_MAX, INT64_MIN};
     return dice(3) ? static_cast<int64_t>(dice(1'000u)) : edges[dice(std::size(edges))];
-  };
-  const auto int32 = [](int64_t v) {
-    return static_cast<int32_t>(std::clamp<int64_t>(v, INT32_MIN, INT32_MAX));
-  };
+  }
+  void expect_id(const Response& r) const {
+    ASSERT_EQ(r.has_request_id2(), id.numeric);
+    ASSERT_EQ(r.has_request_id(), !id.numeric);
+    if (id.numeric) {
+      ASSERT_EQ(r.request_id2(), id2);
+    } else {
+      ASSERT_EQ(r.request_id(), word);
+    }
+  }
+  template <class Body>
+  void expect_level(const Body& body) const {
+    ASSERT_TRUE(body.has_remaining() && body.has_reset() && body.has_limit());
+    ASSERT_EQ(body.remaining(), as_int32(level.remaining));
+    ASSERT_EQ(body.reset(), level.reset);
+    ASSERT_EQ(body.limit(), as_int32(level.limit));
+  }
+
+  Dice& dice;
+  int64_t id2;
+  std::string word, digits;
+  LimitdId id;
+  LimitdLevel level{};
+};
+
+TEST(LimitdMessage, ProtocReadsDecisionsAsTheyAreWritten) {
+  Dice dice(3);
   for (int round = 0; round < 20'000; ++round) {
-    const int64_t id2 = some();
-    const std::string digits = varint(static_cast<uint64_t>(id2)), word(dice(300u), 'i');
-    const LimitdId id = dice(2) ? LimitdId{digits, true} : LimitdId{word, false};
-    const LimitdLevel level{some(), static_cast<uint64_t>(some()), some()};
+    const RandomReply reply(dice);
     const bool conformant = dice(2), delayed = dice(2);
-    const auto same = [&](const auto& body) {
-      ASSERT_TRUE(body.has_remaining() && body.has_reset() && body.has_limit());
-      ASSERT_EQ(body.remaining(), int32(level.remaining));
-      ASSERT_EQ(body.reset(), level.reset);
-      ASSERT_EQ(body.limit(), int32(level.limit));
-    };
-    const auto same_id = [&](const Response& r) {
-      ASSERT_EQ(r.has_request_id2(), id.numeric);
-      ASSERT_EQ(r.has_request_id(), !id.numeric);
-      if (id.numeric) {
-        ASSERT_EQ(r.request_id2(), id2);
-      } else {
-        ASSERT_EQ(r.request_id(), word);
-      }
-    };
     base::Buffer out;
-    append_limitd_take(id, conformant, delayed, level, out);
-    Response r = parsed(out);
-    same_id(r);
-    same(r.take());
+    append_limitd_take(reply.id, conformant, delayed, reply.level, out);
+    const Response r = parsed(out);
+    reply.expect_id(r);
+    reply.expect_level(r.take());
     ASSERT_TRUE(r.take().has_conformant());
     ASSERT_EQ(r.take().conformant(), conformant);
     ASSERT_EQ(r.take().has_delayed(), delayed);
     ASSERT_EQ(r.take().delayed(), delayed);
 
     out.clear();
-    append_limitd_put(id, level, out);
-    same_id(parsed(out));
-    same(parsed(out).put());
+    append_limitd_put(reply.id, reply.level, out);
+    reply.expect_id(parsed(out));
+    reply.expect_level(parsed(out).put());
     out.clear();
-    append_limitd_get(id, level, out);
-    same_id(parsed(out));
-    same(parsed(out).get());
-    out.clear();
-    append_limitd_pong(id, out);
-    same_id(parsed(out));
+    append_limitd_get(reply.id, reply.level, out);
+    reply.expect_id(parsed(out));
+    reply.expect_level(parsed(out).get());
+    ASSERT_FALSE(HasFatalFailure()) << round;
+  }
+}
+
+TEST(LimitdMessage, ProtocReadsPongsAndErrorsAsTheyAreWritten) {
+  Dice dice(4);
+  for (int round = 0; round < 20'000; ++round) {
+    const RandomReply reply(dice);
+    base::Buffer out;
+    append_limitd_pong(reply.id, out);
+    reply.expect_id(parsed(out));
     ASSERT_TRUE(parsed(out).has_pong() && !parsed(out).pong().has_protocol_version());
     out.clear();
-    append_limitd_unknown_type(id, out);
-    same_id(parsed(out));
+    append_limitd_unknown_type(reply.id, out);
+    reply.expect_id(parsed(out));
     ASSERT_EQ(parsed(out).error().type(), limitd::Error::UNKNOWN_BUCKET_TYPE);
+    ASSERT_FALSE(HasFatalFailure()) << round;
+  }
+}
 
+TEST(LimitdMessage, ProtocReadsListsAsTheyAreWritten) {
+  Dice dice(5);
+  for (int round = 0; round < 20'000; ++round) {
+    const RandomReply reply(dice);
     std::vector<request::Listed> listed;
     for (unsigned n = dice(5u); n > 0; --n)
-      listed.push_back({std::string(dice(200u), 'k'), {true, some(), some(), {some()}, {}}});
-    out.clear();
-    append_limitd_status(id, listed, now, out);
-    r = parsed(out);
-    same_id(r);
+      listed.push_back(
+          {std::string(dice(200u), 'k'), {true, reply.some(), reply.some(), {reply.some()}, {}}});
+    base::Buffer out;
+    append_limitd_status(reply.id, listed, now, out);
+    const Response r = parsed(out);
+    reply.expect_id(r);
     ASSERT_TRUE(r.has_status());
     ASSERT_EQ(static_cast<size_t>(r.status().items_size()), listed.size());
     for (size_t i = 0; i < listed.size(); ++i) {
@@ -354,10 +388,11 @@ TEST(LimitdMessage, ProtocReadsWhatIsWritten) {
       ASSERT_EQ(item.has_instance(), !listed[i].key.empty());
       ASSERT_EQ(item.instance(), listed[i].key);
       ASSERT_TRUE(item.has_remaining() && item.has_reset() && item.has_limit());
-      ASSERT_EQ(item.remaining(), int32(d.remaining));
+      ASSERT_EQ(item.remaining(), as_int32(d.remaining));
       ASSERT_EQ(item.reset(), model::seconds(d.reset_after, now));
-      ASSERT_EQ(item.limit(), int32(d.limit));
+      ASSERT_EQ(item.limit(), as_int32(d.limit));
     }
+    ASSERT_FALSE(HasFatalFailure()) << round;
   }
 }
 

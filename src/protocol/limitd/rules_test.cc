@@ -385,7 +385,7 @@ TEST(Limitd, LaterFilesReplace) {
   EXPECT_TRUE(wrong.says("c.yml.d/3:1:10: error: buckets: must be a map of bucket types"));
 }
 
-TEST(Limitd, Environment) {
+TEST(Limitd, EnvironmentReplacesWhatFilesSay) {
   const Read::Texts file = {{"c.yml", "db: /db\nport: 1\nbuckets: { ip: { size: x } }\n"}};
   const Read read(file, {{"PATH", "/bin"},
                          {"PORT", "9001"},
@@ -421,7 +421,9 @@ TEST(Limitd, Environment) {
   EXPECT_EQ(read.limit("second", "k"), refilling(4, 86'400 * second, 4));
   EXPECT_EQ(read.limit("third", "k"), (Limit{Algorithm::unlimited, 4, {second / 4}, 0}));
   EXPECT_EQ(read.met("ip", "k"), nullptr);
+}
 
+TEST(Limitd, FlagsReplaceWhatTheEnvironmentSays) {
   LimitdConfig flags;
   flags.port = {7, "--port", 0};
   flags.db = {{"/flag", false}, "--db", 0};
@@ -429,7 +431,9 @@ TEST(Limitd, Environment) {
                      {{"PORT", "9001"}, {"DB", "/other"}}, flags);
   EXPECT_EQ(flagged.config.port->value, 7);
   EXPECT_EQ(flagged.config.db->value.path, "/flag");
+}
 
+TEST(Limitd, WrongVariablesOfTheEnvironmentAreErrors) {
   struct Wrong {
     Read::Texts variables;
     const char* words;

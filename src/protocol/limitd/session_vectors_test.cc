@@ -107,30 +107,97 @@ Decided decided(const Body& body, bool has_rate) {
   return d;
 }
 
+// The bytes that `step` of `c` answers. Frames that came in pieces are put together again.
+std::string sent_for(const json& c, const json& step) {
+  std::string in;
+  if (step.contains("request_hex")) in = bytes_of(step.at("request_hex"));
+  const bool answered = !step.at("response").is_null();
+  for (const json& other : c.at("steps")) {
+    if (!other.value("send_only", false)) continue;
+    const bool mine = step.value("receive", false) && answered && other.contains("request") &&
+                      other.at("request").at("id") == step.at("response").at("request_id");
+    if (mine || !other.contains("request")) in = bytes_of(other.at("request_hex")) + in;
+  }
+  return in;
+}
+
+// The bucket that a request of the case `c` names, by the policies of the recording.
+struct RecordedBucket {
+  RecordedBucket(const json& c, const request::Requests& requests) {
+    const request::Request& request = requests.items()[0];
+    if (request.entry_count == 0) return;
+    static const std::set<std::string> without_rate = {"fixed", "zero", "with space", "user",
+                                                       "order", "gone", "fresh",      "open",
+                                                       "keep",  "free", "size-only"};
+    const auto descriptor = requests.descriptor(request);
+    type = descriptor[0].value;
+    const std::string key(descriptor.back().value);
+    has_rate = !without_rate.contains(type) && !without_rate.contains(key) &&
+               !(c.at("config") == "dotd" && type == "ip") && c.at("config") != "global-regex";
+    if (c.at("config") == "reload" && type == "ip") has_rate = true;
+    unlimited = type == "free" || key == "0.0.0.0" || (type == "open" && key != "capped");
+  }
+
+  std::string type;
+  bool has_rate = false, unlimited = false;
+};
+
+// The engine's verdict that `response` shows.
+struct RecordedVerdict {
+  RecordedVerdict(const limitd::Response& response, const RecordedBucket& bucket) {
+    if (response.has_take()) {
+      d = decided(response.take(), bucket.has_rate);
+      d.decision.allowed = verdict.allowed = response.take().conformant();
+      verdict.delayed = response.take().delayed();
+      kind = "take";
+    } else if (response.has_put()) {
+      d = decided(response.put(), bucket.has_rate);
+      kind = "put";
+    } else if (response.has_get()) {
+      d = decided(response.get(), bucket.has_rate);
+      kind = "get";
+    } else if (response.has_status()) {
+      for (const limitd::Item& item : response.status().items()) {
+        d = decided(item, bucket.has_rate);
+        listed.push_back({item.instance(), d.decision});
+      }
+      kind = "status";
+    } else {
+      kind = response.has_error() ? "error" : "pong";
+    }
+    if (!response.has_error() && !response.has_pong()) {
+      verdict.tightest = &d.decision;
+      verdict.matched = true;
+    }
+    verdict.listed = listed;
+    verdict.counted = !bucket.unlimited && bucket.type != "zero";
+    // As limit::Algorithm::deny decides.
+    if (bucket.type == "zero") d.decision.allowed = false;
+    if (!bucket.unlimited) return;
+    // A type without a rate has no reset: where one was recorded it is that of an unlimited type.
+    d.decision.reset_after = bucket.has_rate ? base::Duration{} : base::never;
+    if (d.now.us % 1'000'000 != 0) d.now.us += 300'000;
+  }
+  RecordedVerdict(const RecordedVerdict&) = delete;
+  RecordedVerdict& operator=(const RecordedVerdict&) = delete;
+
+  const char* kind = "";
+  request::Verdict verdict;
+  Decided d;
+  std::vector<request::Listed> listed;
+};
+
 TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
-  const std::set<std::string> without_rate = {"fixed", "zero", "with space", "user",
-                                              "order", "gone", "fresh",      "open",
-                                              "keep",  "free", "size-only"};
   std::map<std::string, size_t> written;
   std::set<std::string> closed;
   each_step([&](const json& c, const json& step) {
-    // Frames that came in pieces are put together again.
-    std::string in;
-    if (step.contains("request_hex")) in = bytes_of(step.at("request_hex"));
     if (!step.contains("response")) return;
-    const bool answered = !step.at("response").is_null();
-    for (const json& other : c.at("steps")) {
-      if (!other.value("send_only", false)) continue;
-      const bool mine = step.value("receive", false) && answered && other.contains("request") &&
-                        other.at("request").at("id") == step.at("response").at("request_id");
-      if (mine || !other.contains("request")) in = bytes_of(other.at("request_hex")) + in;
-    }
-
+    const std::string in = sent_for(c, step);
     LimitdSession session;
     request::Requests requests;
     base::Buffer out;
     const request::Received received = session.receive(in, false, requests, out);
-    if (!answered) {
+    if (step.at("response").is_null()) {
       if (step.at("closes").get<bool>() && received.closing)
         closed.insert(c.at("name").get<std::string>());
       return;
@@ -139,59 +206,12 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
     EXPECT_EQ(received.consumed, in.size());
     ASSERT_EQ(requests.size(), 1u);
 
-    const request::Request& request = requests.items()[0];
     const std::string expected = bytes_of(step.at("response_hex"));
     limitd::Response response;
     ASSERT_TRUE(response.ParseFromString(body_of(expected)));
-    std::string type;
-    bool has_rate = false, unlimited = false;
-    if (request.entry_count > 0) {
-      const auto descriptor = requests.descriptor(request);
-      type = descriptor[0].value;
-      const std::string key(descriptor.back().value);
-      has_rate = !without_rate.contains(type) && !without_rate.contains(key) &&
-                 !(c.at("config") == "dotd" && type == "ip") && c.at("config") != "global-regex";
-      if (c.at("config") == "reload" && type == "ip") has_rate = true;
-      unlimited = type == "free" || key == "0.0.0.0" || (type == "open" && key != "capped");
-    }
-
-    request::Verdict verdict;
-    Decided d;
-    std::vector<request::Listed> listed;
-    if (response.has_take()) {
-      d = decided(response.take(), has_rate);
-      d.decision.allowed = verdict.allowed = response.take().conformant();
-      verdict.delayed = response.take().delayed();
-      ++written["take"];
-    } else if (response.has_put()) {
-      d = decided(response.put(), has_rate);
-      ++written["put"];
-    } else if (response.has_get()) {
-      d = decided(response.get(), has_rate);
-      ++written["get"];
-    } else if (response.has_status()) {
-      for (const limitd::Item& item : response.status().items()) {
-        d = decided(item, has_rate);
-        listed.push_back({item.instance(), d.decision});
-      }
-      ++written["status"];
-    } else if (response.has_error()) {
-      ++written["error"];
-    } else {
-      ++written["pong"];
-    }
-    if (!response.has_error() && !response.has_pong()) {
-      verdict.tightest = &d.decision;
-      verdict.matched = true;
-    }
-    verdict.listed = listed;
-    verdict.counted = !unlimited && type != "zero";
-    if (type == "zero") d.decision.allowed = false;  // as limit::Algorithm::deny decides
-    // A type without a rate has no reset: where one was recorded it is that of an unlimited type.
-    if (unlimited) d.decision.reset_after = has_rate ? base::Duration{} : base::never;
-    if (unlimited && d.now.us % 1'000'000 != 0) d.now.us += 300'000;
-
-    EXPECT_TRUE(session.reply(request, verdict, d.now, out));
+    const RecordedVerdict recorded(response, RecordedBucket(c, requests));
+    ++written[recorded.kind];
+    EXPECT_TRUE(session.reply(requests.items()[0], recorded.verdict, recorded.d.now, out));
     EXPECT_EQ(testing::PrintToString(out.view()), testing::PrintToString(expected));
   });
   EXPECT_GT(written["take"], 100u);
