@@ -64,6 +64,7 @@ struct Link {
   size_t written = 0;      // of `out`
   size_t codec_bytes = 0;  // of `out`, at most: the codec's answers to the server, as pongs
   bool has_write_action = false;
+  bool was_understood = false;  // the codec has read a part of what came
   Inbox in;
   uint32_t first = no_index, last = no_index;  // its calls, oldest first
   size_t calls = 0;

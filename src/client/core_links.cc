@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "client/core.h"
+#include "client/looks_like.h"
 
 namespace sluice::calls {
 
@@ -132,6 +133,7 @@ void Core::on_connected(uint32_t link, base::Time now) {
   if (one.phase != Link::Phase::connecting) return;
   one.phase = Link::Phase::opening;
   one.phase_since = one.last_read = now;
+  one.was_understood = false;
   one.codec = dialect_.make_codec(hosts_[one.host]);
   one.codec->open(one.out);
   if (!one.out.empty()) want_write(link);
@@ -168,7 +170,10 @@ void Core::send_queued(uint32_t link) {
 
 void Core::on_failed(uint32_t link, const std::string& text, base::Time now) {
   now_ = now;
-  end_link(link, client_errc::disconnected, text, now);
+  const Link& one = *links_[link];
+  const bool is_foreign = one.phase == Link::Phase::ready && !one.was_understood;
+  end_link(link, client_errc::disconnected, is_foreign ? text + looks_like(one.in.view()) : text,
+           now);
 }
 
 void Core::on_read(uint32_t link, size_t bytes, base::Time now) {
@@ -181,6 +186,9 @@ void Core::on_read(uint32_t link, size_t bytes, base::Time now) {
   for (bool is_open = one.codec->is_open();; is_open = true) {
     const size_t out_before = one.out.size();
     CodecRead read = one.codec->read(one.in.view(), replies, one.out);
+    if (read.error == client_errc::bad_reply && !one.was_understood)
+      read.problem += looks_like(one.in.view());
+    one.was_understood |= read.consumed > 0;
     one.in.consume(read.consumed);
     if (one.out.size() != out_before) want_write(link);
     if (read.problem.empty() && one.in.view().size() > reply_bytes_max)

@@ -108,7 +108,11 @@ void Sockets::try_next(uint32_t link, Core& core, std::string problem, base::Tim
     problem = error_text(errno);
   }
   close(link);
-  core.on_failed(link, "cannot connect to " + core.target(link).name + ": " + problem, now);
+  const Target& target = core.target(link);
+  core.on_failed(
+      link,
+      "cannot connect to " + target.host + " port " + std::to_string(target.port) + ": " + problem,
+      now);
 }
 
 void Sockets::watch(uint32_t link, bool is_new, bool for_write) {

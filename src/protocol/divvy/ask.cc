@@ -2,8 +2,8 @@
 
 #include "base/bounds.h"
 #include "base/units.h"
+#include "cli/asked_server.h"
 #include "cli/inspect.h"
-#include "protocol/divvy/client.h"
 #include "protocol/divvy/commands.h"
 #include "protocol/divvy/line.h"
 
@@ -23,18 +23,23 @@ constexpr const char* footer_of_ask_divvy =
     "\n"
     "  sluice ask divvy job=report user=7 >/dev/null && make-report\n";
 
-std::string words_for(const DivvyReply& answer, bool coloured) {
+// -1: never.
+int64_t reset_seconds_of(const client_result& answer) {
+  const auto reset = answer.reset_after.value_or(client_never);
+  return reset == client_never ? -1 : reset / std::chrono::seconds(1);
+}
+
+std::string words_for(const client_result& answer, bool coloured) {
+  const int64_t remaining = answer.remaining.value_or(0);
   // Of a limit so large some would be taken.
-  if (answer.allowed && answer.remaining == base::bounds::quota_max)
+  if (answer.allowed && remaining == base::bounds::quota_max)
     return config::paint("allowed", config::green, coloured) + ": unlimited\n";
-  const int64_t seconds = answer.reset_seconds;
-  constexpr int64_t seconds_max = INT64_MAX / 1'000'000;
-  const std::string when =
-      seconds <= 0 ? "in less than a second"
-                   : "in " + base::format_duration(base::seconds(std::min(seconds, seconds_max)));
+  const int64_t seconds = reset_seconds_of(answer);
+  const std::string when = seconds <= 0 ? "in less than a second"
+                                        : "in " + base::format_duration(base::seconds(seconds));
   std::string text = answer.allowed
                          ? config::paint("allowed", config::green, coloured) + ": " +
-                               std::to_string(answer.remaining) + " left"
+                               std::to_string(remaining) + " left"
                          : config::paint("denied", config::red, coloured) + ": none left";
   // The protocol has the same words for both.
   if (seconds < 0)
@@ -60,15 +65,17 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 
-  const auto& [address, timeout] = *target;
-  const DivvyClient client(address.host, address.port, timeout);
-  const DivvyResult result = client.hit(*pairs);
-  if (!result.answer) return cli::report_undecided(result.error, options.json, io);
-  const DivvyReply& answer = *result.answer;
+  client_request request;
+  for (const auto& [key, value] : *pairs) request.subject.entries.push_back({key, value});
+  const client_result answer = cli::AskedServer("divvy", *target).call(request);
+  if (answer.error != client_errc::none)
+    return cli::report_undecided(
+        (answer.text.starts_with("ERR") ? "the server refused: " : "") + answer.text, options.json,
+        io);
   if (options.json)
     io.out << cli::to_text({{"allowed", answer.allowed},
-                            {"remaining", answer.remaining},
-                            {"reset_seconds", answer.reset_seconds}});
+                            {"remaining", answer.remaining.value_or(0)},
+                            {"reset_seconds", reset_seconds_of(answer)}});
   else
     io.out << words_for(answer, io.out_colour);
   io.out.flush();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/dialect.h"
+#include "client/looks_like.h"
 #include "protocol/divvy/line.h"
 
 namespace sluice::divvy {
@@ -11,6 +12,7 @@ namespace {
 using calls::CodecRead;
 
 constexpr size_t reply_line_bytes_max = 64 << 10;
+constexpr size_t shown_bytes_max = 200;  // of a line that is not a reply
 
 client_result result_of_line(std::string_view line) {
   client_result result;
@@ -18,7 +20,10 @@ client_result result_of_line(std::string_view line) {
   if (!read_divvy_reply(line, reply)) {
     result.error = line.starts_with("ERR ") ? client_errc::refused : client_errc::bad_reply;
     if (line.starts_with("ERR Internal Error")) result.error = client_errc::unavailable;
-    result.text = line;
+    result.text = result.error == client_errc::bad_reply
+                      ? "that is not a reply of Divvy's protocol: " +
+                            std::string(line.substr(0, shown_bytes_max)) + calls::looks_like(line)
+                      : std::string(line);
     return result;
   }
   result.allowed = reply.allowed;
@@ -49,7 +54,8 @@ class ClientCodec final : public calls::Codec {
     }
     searched_ = in.size() - done;
     if (searched_ > reply_line_bytes_max)
-      return {done, client_errc::bad_reply, "the reply is too long"};
+      return {done, client_errc::bad_reply,
+              "the reply has no line end; that is not a server of Divvy's protocol"};
     return {done, client_errc::none, {}};
   }
 

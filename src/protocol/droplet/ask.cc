@@ -4,9 +4,10 @@
 
 #include "base/printable.h"
 #include "base/units.h"
+#include "cli/asked_server.h"
 #include "cli/inspect.h"
-#include "protocol/droplet/client.h"
 #include "protocol/droplet/commands.h"
+#include "protocol/droplet/message.h"
 
 namespace sluice::droplet {
 namespace {
@@ -32,12 +33,20 @@ constexpr const char* footer_of_ask_droplet =
 constexpr std::array<const char*, droplet_periods.size()> period_words{"second", "minute", "hour",
                                                                        "day",    "week",   "month"};
 
+// What is left of a period's limit; nothing: it has none.
+std::optional<int64_t> left_of(const client_result& answer, size_t period) {
+  for (const client_level& level : answer.levels)
+    if (level.name == droplet_periods[period]) return level.remaining;
+  return std::nullopt;
+}
+
 // "9 left per second, 99 per minute"; of a refusal only what refuses: "3 too many per month".
-std::string words_for(const DropletResponse& answer, bool denied) {
+std::string words_for(const client_result& answer, bool denied) {
   std::string text;
   for (size_t i = 0; i < droplet_periods.size(); ++i) {
-    if (!answer.left[i] || (denied && *answer.left[i] >= 0)) continue;
-    const int64_t n = *answer.left[i];
+    const auto left = left_of(answer, i);
+    if (!left || (denied && *left >= 0)) continue;
+    const int64_t n = *left;
     const std::string number = std::to_string(denied ? -n : n);
     const char* const what = denied ? " too many" : " left";
     text += (text.empty() ? number + what : ", " + number) + " per " + period_words[i];
@@ -46,10 +55,9 @@ std::string words_for(const DropletResponse& answer, bool denied) {
   return denied ? "the server could not decide" : "no limit applies";
 }
 
-nlohmann::ordered_json left_of(const DropletResponse& answer) {
+nlohmann::ordered_json json_of_left(const client_result& answer) {
   auto left = nlohmann::ordered_json::object();
-  for (size_t i = 0; i < droplet_periods.size(); ++i)
-    if (answer.left[i]) left[std::string(droplet_periods[i])] = *answer.left[i];
+  for (const client_level& level : answer.levels) left[level.name] = level.remaining.value_or(0);
   return left;
 }
 
@@ -62,8 +70,8 @@ std::optional<int32_t> parse_signed(std::string_view text) {
   return static_cast<int32_t>(negative ? -value : value);
 }
 
-int say_query(const DropletResponse& answer, bool json, config::CommandIo& io) {
-  const auto left = left_of(answer);
+int say_query(const client_result& answer, bool json, config::CommandIo& io) {
+  const auto left = json_of_left(answer);
   if (json)
     io.out << cli::to_text({{"left", left}});
   else
@@ -72,10 +80,10 @@ int say_query(const DropletResponse& answer, bool json, config::CommandIo& io) {
   return cli::exit_allowed;
 }
 
-int say_take(const DropletResponse& answer, bool json, config::CommandIo& io) {
-  const bool allowed = answer.accept;
+int say_take(const client_result& answer, bool json, config::CommandIo& io) {
+  const bool allowed = answer.allowed;
   if (json)
-    io.out << cli::to_text({{"allowed", allowed}, {"left", left_of(answer)}});
+    io.out << cli::to_text({{"allowed", allowed}, {"left", json_of_left(answer)}});
   else
     io.out << (allowed ? config::paint("allowed", config::green, io.out_colour)
                        : config::paint("denied", config::red, io.out_colour))
@@ -93,7 +101,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::add_ask_options(arguments.app(), options);
   std::array<std::optional<std::string>, droplet_periods.size()> limits;
   std::optional<std::string> count;
-  DropletRequest take;
+  client_request request;
   for (size_t i = 0; i < limits.size(); ++i)
     arguments.app()
         .add_option("--" + std::string(droplet_periods[i]), limits[i],
@@ -102,7 +110,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   arguments.app()
       .add_option("--count", count, "Units to take, default 1; below 0 they are added")
       ->type_name("N");
-  arguments.app().add_flag("--reset", take.reset, "Forget the bucket first");
+  arguments.app().add_flag("--reset", request.reset_first, "Forget the bucket first");
   if (const auto status = arguments.parse(words, io)) return *status;
 
   const cli::Words& positional = arguments.positional();
@@ -111,7 +119,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const bool query = positional[0] == "query";
   if (positional.size() != 2)
     return arguments.misused("`" + positional[0] + "` wants one bucket", io);
-  take.bucket = positional[1];
+  request.subject.key = positional[1];
   bool has_limits = false;
   for (size_t i = 0; i < limits.size(); ++i) {
     if (!limits[i]) continue;
@@ -120,7 +128,10 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
       return arguments.misused("--" + std::string(droplet_periods[i]) +
                                    " must be 0 to 4294967295, not `" + *limits[i] + "`",
                                io);
-    take.limits[i] = static_cast<uint32_t>(*n);
+    // 0: the protocol has no such limit, and the bucket keeps its own.
+    if (*n > 0)
+      request.subject.limits.push_back(
+          {static_cast<int64_t>(*n), std::chrono::microseconds(droplet_windows[i].us)});
     has_limits = true;
   }
   if (count) {
@@ -128,21 +139,19 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
     if (!n)
       return arguments.misused("--count must be -2147483648 to 2147483647, not `" + *count + "`",
                                io);
-    take.count = *n;
+    request.n = *n;
   }
-  if (query && (has_limits || count || take.reset))
+  if (query && (has_limits || count || request.reset_first))
     return arguments.misused("a query has no limits, no --count and no --reset", io);
   std::string problem;
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 
-  const auto& [address, timeout] = *target;
-  const DropletClient client(address.host, address.port, timeout);
-  if (query) take.type = query_type;
-  const auto result = client.ask(take);
-  if (!result.answer) return cli::report_undecided(result.error, options.json, io);
-  return query ? say_query(*result.answer, options.json, io)
-               : say_take(*result.answer, options.json, io);
+  if (query) request.verb = client_verb::peek;
+  const client_result answer = cli::AskedServer("ws", *target).call(request);
+  if (answer.error != client_errc::none)
+    return cli::report_undecided(answer.text, options.json, io);
+  return query ? say_query(answer, options.json, io) : say_take(answer, options.json, io);
 }
 
 }  // namespace sluice::droplet

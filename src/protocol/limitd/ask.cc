@@ -5,11 +5,11 @@
 
 #include "base/units.h"
 #include "cli/arguments.h"
+#include "cli/asked_server.h"
 #include "cli/inspect.h"
 #include "client/http_client.h"
 #include "config/address.h"
 #include "config/screen_text.h"
-#include "protocol/limitd/client.h"
 #include "protocol/limitd/commands.h"
 #include "protocol/limitd/dialect.h"
 
@@ -32,18 +32,35 @@ constexpr const char* footer_of_ask_limitd =
 
 constexpr std::string_view methods_known = "take, wait, put, reset, get, status or ping";
 
-std::optional<LimitdMethod> method_named(std::string_view name) {
-  if (name == "take") return LimitdMethod::take;
-  if (name == "wait") return LimitdMethod::wait;
-  if (name == "put" || name == "reset") return LimitdMethod::put;
-  if (name == "get") return LimitdMethod::get;
-  if (name == "status") return LimitdMethod::status;
-  if (name == "ping") return LimitdMethod::ping;
+struct Question {
+  client_verb verb = client_verb::take;
+  std::string type, key;           // of a list: what keys begin with
+  std::optional<int32_t> count{};  // none: one, and of a put all
+};
+
+std::optional<client_verb> verb_named(std::string_view name) {
+  if (name == "take") return client_verb::take;
+  if (name == "wait") return client_verb::wait;
+  if (name == "put" || name == "reset") return client_verb::put;
+  if (name == "get") return client_verb::peek;
+  if (name == "status") return client_verb::list;
+  if (name == "ping") return client_verb::ping;
   return std::nullopt;
 }
 
 // The protocol knows whole seconds and no more.
-std::string words_for(const LimitdAnswer::Item& level) {
+struct Level {
+  int64_t remaining = 0, limit = 0;
+  int64_t reset = 0;  // UNIX seconds when it is full again; 0: by a put only, or it is
+};
+
+// Of an answer or of a counter of a list.
+template <class T>
+Level level_of(const T& told) {
+  return {told.remaining.value_or(0), told.limit.value_or(0), told.reset_at.value_or(0)};
+}
+
+std::string words_for(const Level& level) {
   std::string text =
       std::to_string(level.remaining) + " of " + std::to_string(level.limit) + " left";
   if (level.reset == 0 || level.remaining >= level.limit) return text;
@@ -54,69 +71,68 @@ std::string words_for(const LimitdAnswer::Item& level) {
   return text + ", all of them again within " + base::format_duration(base::seconds(left));
 }
 
-bool decides(LimitdMethod method) {
-  return method == LimitdMethod::take || method == LimitdMethod::wait;
+bool decides(client_verb verb) {
+  return verb == client_verb::take || verb == client_verb::wait;
 }
 
 // It was refused, and will be however long one waits.
-bool is_never(const LimitdQuestion& question, const LimitdAnswer& answer) {
-  return decides(question.method) && !answer.conformant &&
-         question.count.value_or(1) > answer.level.limit;
+bool is_never(const Question& question, const client_result& answer) {
+  return decides(question.verb) && !answer.allowed &&
+         question.count.value_or(1) > level_of(answer).limit;
 }
 
-std::string to_words(const LimitdQuestion& question, const LimitdAnswer& answer, bool coloured) {
-  const LimitdMethod method = question.method;
-  if (method == LimitdMethod::ping) return "pong\n";
-  if (method == LimitdMethod::status) {
+std::string to_words(const Question& question, const client_result& answer, bool coloured) {
+  if (question.verb == client_verb::ping) return "pong\n";
+  if (question.verb == client_verb::list) {
     std::string text;
-    for (const auto& item : answer.items)
-      text += config::on_screen(item.instance) + ": " + words_for(item) + "\n";
+    for (const client_level& one : answer.levels)
+      text += config::on_screen(one.name) + ": " + words_for(level_of(one)) + "\n";
     return text.empty() ? "none\n" : text;
   }
-  std::string text = words_for(answer.level);
+  const Level level = level_of(answer);
+  std::string text = words_for(level);
   if (is_never(question, answer))
     text += "; " + std::to_string(question.count.value_or(1)) + " are never there, as it holds " +
-            std::to_string(answer.level.limit) + " at most";
+            std::to_string(level.limit) + " at most";
   text += "\n";
-  if (!decides(method)) return text;
-  const std::string verdict = answer.conformant ? config::paint("allowed", config::green, coloured)
-                                                : config::paint("denied", config::red, coloured);
+  if (!decides(question.verb)) return text;
+  const std::string verdict = answer.allowed ? config::paint("allowed", config::green, coloured)
+                                             : config::paint("denied", config::red, coloured);
   return verdict + (answer.delayed ? " after a wait: " : ": ") + text;
 }
 
-nlohmann::ordered_json json_of(const LimitdAnswer::Item& level) {
+nlohmann::ordered_json json_of(const Level& level) {
   return {{"remaining", level.remaining}, {"reset", level.reset}, {"limit", level.limit}};
 }
 
-nlohmann::ordered_json json_of(const LimitdQuestion& question, const LimitdAnswer& answer) {
-  const LimitdMethod method = question.method;
-  if (method == LimitdMethod::ping) return {{"pong", true}};
-  if (method == LimitdMethod::status) {
+nlohmann::ordered_json json_of(const Question& question, const client_result& answer) {
+  if (question.verb == client_verb::ping) return {{"pong", true}};
+  if (question.verb == client_verb::list) {
     auto items = nlohmann::ordered_json::array();
-    for (const auto& item : answer.items) {
-      nlohmann::ordered_json json{{"key", item.instance}};
-      json.update(json_of(item));
+    for (const client_level& one : answer.levels) {
+      nlohmann::ordered_json json{{"key", one.name}};
+      json.update(json_of(level_of(one)));
       items.push_back(std::move(json));
     }
     return {{"items", items}};
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (decides(method)) json = {{"allowed", answer.conformant}, {"delayed", answer.delayed}};
+  if (decides(question.verb)) json = {{"allowed", answer.allowed}, {"delayed", answer.delayed}};
   if (is_never(question, answer)) json["never"] = true;
-  json.update(json_of(answer.level));
+  json.update(json_of(level_of(answer)));
   return json;
 }
 
 // The words behind `limitd` into a question; otherwise `problem` says what is wrong with them.
-bool read_question(const cli::Words& words, LimitdQuestion& question, std::string& problem) {
-  const auto method = words.empty() ? std::nullopt : method_named(words[0]);
-  if (!method) {
+bool read_question(const cli::Words& words, Question& question, std::string& problem) {
+  const auto verb = words.empty() ? std::nullopt : verb_named(words[0]);
+  if (!verb) {
     problem = "behind `limitd` comes what to do: " + std::string(methods_known);
     return false;
   }
-  question.method = *method;
-  const bool ping = *method == LimitdMethod::ping;
-  const bool counts = !ping && *method != LimitdMethod::get && *method != LimitdMethod::status;
+  question.verb = *verb;
+  const bool ping = *verb == client_verb::ping;
+  const bool counts = !ping && *verb != client_verb::peek && *verb != client_verb::list;
   const size_t least = ping ? 1 : 3, most = least + (counts ? 1 : 0);
   if (words.size() < least || words.size() > most) {
     problem = ping ? "`ping` has no more words"
@@ -138,14 +154,24 @@ bool read_question(const cli::Words& words, LimitdQuestion& question, std::strin
 
 // More units than the bucket holds are never there: a wait for them would end with the deadline
 // only. `get` tells what it holds; whether it is unlimited only a take tells.
-LimitdResult ask_server(const LimitdClient& client, LimitdQuestion question) {
-  if (question.method != LimitdMethod::wait) return client.ask(question);
-  const LimitdResult level = client.ask({LimitdMethod::get, question.type, question.key});
-  if (!level.answer) return level;
-  if (question.count.value_or(1) > level.answer->level.limit) question.method = LimitdMethod::take;
-  LimitdResult result = client.ask(question);
-  if (!result.answer && question.method == LimitdMethod::wait)
-    result.error += "; nothing was taken, and --timeout MILLISECONDS waits longer";
+client_result ask_server(cli::AskedServer& server, const Question& question) {
+  client_request request;
+  request.verb = question.verb;
+  request.subject.type = question.type;
+  request.subject.key = question.key;
+  if (question.verb != client_verb::wait) {
+    request.n = question.count;
+    return server.call(request);
+  }
+  request.verb = client_verb::peek;
+  client_result result = server.call(request);
+  if (result.error != client_errc::none) return result;
+  const bool is_never = question.count.value_or(1) > level_of(result).limit;
+  request.verb = is_never ? client_verb::take : client_verb::wait;
+  request.n = question.count;
+  result = server.call(request);
+  if (result.error != client_errc::none && !is_never)
+    result.text += "; nothing was taken, and --timeout MILLISECONDS waits longer";
   return result;
 }
 
@@ -193,25 +219,24 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, io)) return *status;
-  LimitdQuestion question;
+  Question question;
   std::string problem;
   if (!read_question(arguments.positional(), question, problem))
     return arguments.misused(problem, io);
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 
-  const auto& [address, timeout] = *target;
-  const LimitdClient client(address.host, address.port, timeout);
-  const LimitdResult result = ask_server(client, question);
-  if (!result.answer)
-    return cli::report_undecided(
-        result.no_such_type ? no_such_type(question.type, address.host, io) : result.error,
-        options.json, io);
-  const LimitdAnswer& answer = *result.answer;
+  cli::AskedServer server("limitd", *target);
+  const client_result answer = ask_server(server, question);
+  if (answer.error != client_errc::none)
+    return cli::report_undecided(answer.error == client_errc::no_rule
+                                     ? no_such_type(question.type, target->address.host, io)
+                                     : answer.text,
+                                 options.json, io);
   io.out << (options.json ? cli::to_text(json_of(question, answer))
                           : to_words(question, answer, io.out_colour))
          << std::flush;
-  return decides(question.method) && !answer.conformant ? cli::exit_denied : cli::exit_allowed;
+  return decides(question.verb) && !answer.allowed ? cli::exit_denied : cli::exit_allowed;
 }
 
 }  // namespace sluice::limitd

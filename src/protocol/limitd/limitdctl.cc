@@ -5,11 +5,11 @@
 
 #include "base/units.h"
 #include "cli/arguments.h"
+#include "cli/asked_server.h"
 #include "cli/inspect.h"
 #include "config/address.h"
 #include "config/built_in.h"
 #include "config/screen_text.h"
-#include "protocol/limitd/client.h"
 #include "protocol/limitd/commands.h"
 
 namespace sluice::limitd {
@@ -41,11 +41,12 @@ int fail(const std::string& text, config::CommandIo& io) {
 }
 
 // A table with a frame, a column for each number.
-std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
+std::string to_table(const std::vector<client_level>& levels) {
   std::vector<std::array<std::string, 4>> rows{{"instance", "remaining", "reset", "limit"}};
-  for (const auto& item : items)
-    rows.push_back({config::on_screen(item.instance), std::to_string(item.remaining),
-                    std::to_string(item.reset), std::to_string(item.limit)});
+  for (const client_level& one : levels)
+    rows.push_back({config::on_screen(one.name), std::to_string(one.remaining.value_or(0)),
+                    std::to_string(one.reset_at.value_or(0)),
+                    std::to_string(one.limit.value_or(0))});
   std::array<size_t, 4> widths{};
   for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i)
@@ -66,47 +67,47 @@ std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
   return table + rule();
 }
 
-nlohmann::ordered_json reply_json(LimitdMethod method, const LimitdAnswer& answer) {
+nlohmann::ordered_json reply_json(client_verb verb, const client_result& answer) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  const auto add = [](const LimitdAnswer::Item& level, nlohmann::ordered_json& to) {
-    to["remaining"] = level.remaining;
-    to["reset"] = level.reset;
-    to["limit"] = level.limit;
+  const auto add = [](const auto& level, nlohmann::ordered_json& to) {
+    to["remaining"] = level.remaining.value_or(0);
+    to["reset"] = level.reset_at.value_or(0);
+    to["limit"] = level.limit.value_or(0);
   };
-  if (method == LimitdMethod::status) {
+  if (verb == client_verb::list) {
     json["items"] = nlohmann::ordered_json::array();
-    for (const auto& item : answer.items) {
+    for (const client_level& one : answer.levels) {
       auto& entry = json["items"].emplace_back();
-      entry["instance"] = item.instance;
-      add(item, entry);
+      entry["instance"] = one.name;
+      add(one, entry);
     }
     return json;
   }
-  if (method != LimitdMethod::put) {
-    json["conformant"] = answer.conformant;
+  if (verb != client_verb::put) {
+    json["conformant"] = answer.allowed;
     json["delayed"] = answer.delayed;
   }
-  add(answer.level, json);
+  add(answer, json);
   return json;
 }
 
-int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, config::CommandIo& io) {
+int tell(client_verb verb, const client_result& answer, bool json, config::CommandIo& io) {
   if (json) {
-    io.out << cli::to_text(reply_json(method, answer)) << std::flush;
+    io.out << cli::to_text(reply_json(verb, answer)) << std::flush;
     return config::exit_ok;
   }
-  const std::string remaining = std::to_string(answer.level.remaining);
-  switch (method) {
-    case LimitdMethod::status:
-      io.out << (answer.items.empty() ? "no results\n" : to_table(answer.items));
+  const std::string remaining = std::to_string(answer.remaining.value_or(0));
+  switch (verb) {
+    case client_verb::list:
+      io.out << (answer.levels.empty() ? "no results\n" : to_table(answer.levels));
       break;
-    case LimitdMethod::put:
+    case client_verb::put:
       io.out << "OK - Current: " << remaining << '\n';
       break;
     default:
-      if (!answer.conformant) return fail("Non conformant! - Current: " + remaining, io);
+      if (!answer.allowed) return fail("Non conformant! - Current: " + remaining, io);
       // Of a wait it says nothing.
-      if (method == LimitdMethod::take) io.out << "Conformant - Remaining: " << remaining << '\n';
+      if (verb == client_verb::take) io.out << "Conformant - Remaining: " << remaining << '\n';
   }
   io.out.flush();
   return config::exit_ok;
@@ -151,26 +152,30 @@ int limitdctl(const protocol::Words& words, config::CommandIo& io) {
         "one and only one method must be provided \"--take\", \"--wait\", \"--put\" or "
         "\"--status\"",
         io);
-  LimitdQuestion question{LimitdMethod::status, *asked.bucket, *asked.key, {}};
+  client_request request;
+  request.verb = client_verb::list;
+  request.subject.type = *asked.bucket;
+  request.subject.key = *asked.key;
   if (!asked.status) {
-    question.method = asked.take   ? LimitdMethod::take
-                      : asked.wait ? LimitdMethod::wait
-                                   : LimitdMethod::put;
+    request.verb = asked.take   ? client_verb::take
+                   : asked.wait ? client_verb::wait
+                                : client_verb::put;
     const std::string& text = asked.take ? *asked.take : asked.wait ? *asked.wait : *asked.put;
     int32_t count = 0;
     const char* const end = text.data() + text.size();
     const auto [at, bad] = std::from_chars(text.data(), end, count);
     if (bad != std::errc() || at != end)
       return fail("`" + text + "` is not a number of units; write 1 to 2147483647", io);
-    question.count = count;
+    request.n = count;
   }
   const auto port = base::parse_port(asked.port);
   if (!port) return fail("`" + asked.port + "` is not a port; write 1 to 65535", io);
 
-  const auto limit = question.method == LimitdMethod::wait ? wait_timeout : timeout;
-  const auto result = LimitdClient(asked.hostname, *port, limit).ask(question);
-  if (!result.answer) return fail(config::on_screen(result.error), io);
-  return tell(question.method, *result.answer, asked.json, io);
+  const auto limit = request.verb == client_verb::wait ? wait_timeout : timeout;
+  cli::AskedServer server("limitd", {{asked.hostname, *port}, limit});
+  const client_result answer = server.call(request);
+  if (answer.error != client_errc::none) return fail(config::on_screen(answer.text), io);
+  return tell(request.verb, answer, asked.json, io);
 }
 
 }  // namespace sluice::limitd
