@@ -163,7 +163,7 @@ std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
         are_equal(given.substr(scheme.size()), options_.token))
       return std::nullopt;
     auto response =
-        problem_response(401, "this needs the admin token, as `Authorization: Bearer ...`");
+        problem_response(401, "the admin token is required, as `Authorization: Bearer ...`");
     response.headers.push_back({"WWW-Authenticate", "Bearer"});
     return response;
   }
@@ -172,9 +172,10 @@ std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
       request.sec_fetch_site == "cross-site" || request.sec_fetch_site == "same-site";
   const bool of_a_page = !request.origin.empty() || (from_elsewhere && !is_visit(request));
   if (of_a_page || !is_local_or_address(request.host))
-    return problem_response(403,
-                            "without a token the admin port answers no web page, and no name but "
-                            "localhost; set a token (admin.token_file)");
+    return problem_response(
+        403,
+        "without a token the admin port refuses web pages, and a Host other than "
+        "localhost; set a token (admin.token_file)");
   return std::nullopt;
 }
 
@@ -190,7 +191,7 @@ bool Admin::is_slow(const HttpRequest& request) const {
 HttpResponse Admin::answer(const HttpRequest& request) {
   const Found found = find(request);
   if (found.route != nullptr && !wire::percent_decoded(request.query, true))
-    return problem_response(400, "in a query each % is followed by two hexadecimal digits");
+    return problem_response(400, "in a query each % must be followed by two hexadecimal digits");
   if (found.route != nullptr && !found.route->text && !wire::is_bounded(request.body))
     return problem_response(
         400, "the body nests deeper than " + std::to_string(base::bounds::admin_json_depth_max) +
@@ -207,7 +208,7 @@ HttpResponse Admin::answer(const HttpRequest& request) {
     }
   }
   if (found.allowed.empty())
-    return problem_response(404, "there is nothing here; /v1/openapi.json lists the paths");
+    return problem_response(404, "there is no such path; /v1/openapi.json lists the paths");
   auto response = problem_response(405, "this takes " + found.allowed);
   response.headers.push_back({"Allow", found.allowed});
   return response;
@@ -281,7 +282,9 @@ HttpResponse Admin::check(const HttpRequest& request) const {
 
 HttpResponse Admin::reload(const std::string& by) const {
   if (deps_.reloader == nullptr)
-    return problem_response(409, "the policy comes from what can be read only once");
+    return problem_response(409,
+                            "the policy comes from a pipe, which can be read only once; restart "
+                            "the server to change it");
   const uint64_t request = deps_.reloader->request(by);
   const auto reading =
       deps_.reloader->history().await(request, std::chrono::steady_clock::now() + reload_limit);

@@ -207,7 +207,7 @@ TEST(Admin, DiagnosticsThatAreTooMuchAreCounted) {
   EXPECT_LT(response.body.size(), base::bounds::admin_page_bytes_max * 3 / 2);
   ASSERT_GT(json.size(), 1000u);
   EXPECT_EQ(json.back().at("message"),
-            std::to_string(all.size() - (json.size() - 1)) + " more are not told here");
+            std::to_string(all.size() - (json.size() - 1)) + " more are not shown here");
   EXPECT_EQ(json.back().at("severity"), "error") << "as one of them is";
   all.resize(1000);
   EXPECT_EQ(to_json(all).size(), 1000u);

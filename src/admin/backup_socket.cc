@@ -145,7 +145,7 @@ void BackupSocket::serve(int client) {
   std::string line, problem;
   if (!read_line(client, silence_ms, wake_, line)) return;
   if (!line.starts_with(verb) || line.size() == verb.size()) {
-    send_all(client, std::string(error_word) + "what is understood here is `backup TARGET`\n");
+    send_all(client, std::string(error_word) + "the only command here is `backup TARGET`\n");
     return;
   }
   if (backup_(line.substr(verb.size()), problem))

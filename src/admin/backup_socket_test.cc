@@ -79,8 +79,8 @@ TEST_F(BackupSocketTest, AsksAndAnswers) {
 
 TEST_F(BackupSocketTest, WhatIsNoRequestIsToldOrClosed) {
   const auto socket = open(folder);
-  EXPECT_EQ(answer_to("hello\n"), "error what is understood here is `backup TARGET`\n");
-  EXPECT_EQ(answer_to("backup \n"), "error what is understood here is `backup TARGET`\n");
+  EXPECT_EQ(answer_to("hello\n"), "error the only command here is `backup TARGET`\n");
+  EXPECT_EQ(answer_to("backup \n"), "error the only command here is `backup TARGET`\n");
   EXPECT_EQ(answer_to(std::string(base::bounds::backup_line_bytes_max + 2000, 'x')), "");
   EXPECT_EQ(answer_to("backup /copy\nbackup /other\n"), "ok\n");
   EXPECT_EQ(asked, "/copy");

@@ -122,10 +122,11 @@ HttpResponse problem_of(engine::AdminQueries::Outcome outcome) {
       return problem_response(504,
                               "there was no answer in time; what was asked for may still be done");
     case engine::AdminQueries::Outcome::lost:
-      return problem_response(
-          503, "it was done and could not be committed: it may be lost; the log says why");
+      return problem_response(503,
+                              "the change is in force but could not be committed, so a restart may "
+                              "lose it; the log says why");
     case engine::AdminQueries::Outcome::too_many:
-      return problem_response(503, "too many such questions are under way; try later");
+      return problem_response(503, "too many requests for counters are under way; try later");
     case engine::AdminQueries::Outcome::failed:
       return problem_response(503, "the store of the counters cannot be looked through now");
     case engine::AdminQueries::Outcome::stopping:
@@ -133,7 +134,7 @@ HttpResponse problem_of(engine::AdminQueries::Outcome outcome) {
     case engine::AdminQueries::Outcome::answered:
       break;
   }
-  return problem_response(500, "there is no answer");
+  return problem_response(500, "internal error: the query has no answer");
 }
 
 namespace {
@@ -358,7 +359,7 @@ HttpResponse CounterRoutes::list_of_actor(const std::string& actor) {
 HttpResponse CounterRoutes::list(const HttpRequest& request) {
   if (const auto actor = wire::query_value(request.query, "actor")) {
     if (wire::query_value(request.query, "prefix") || wire::query_value(request.query, "after"))
-      return problem_response(400, "`actor` stands without `prefix` and `after`");
+      return problem_response(400, "`actor` excludes `prefix` and `after`");
     return list_of_actor(*actor);
   }
   const auto limit = wire::query_value(request.query, "limit");

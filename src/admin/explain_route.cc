@@ -57,7 +57,7 @@ class Body {
         request.cost = value.get<int64_t>();
       } else if (key != "limits") {
         return fail("`" + key +
-                    "` is not a key of it: there are protocol, descriptor, cost, limits");
+                    "` is not a known key; known here: protocol, descriptor, cost, limits");
       }
     }
     if (!has_protocol) return fail_protocol();

@@ -188,7 +188,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     const wire::HttpRequest& request = session_.request();
     if (auto refusal = site_.refuse(request)) return refusal;
     if (!placed_ && !site_.is_health(request)) {
-      if (!server_.make_place()) return site_.problem(503, "all places are taken; try later");
+      if (!server_.make_place())
+        return site_.problem(503, "too many connections are open; try later");
       placed_ = true;
       ++server_.placed;
     }

@@ -78,7 +78,7 @@ std::string read(const Json& json, Wanted& wanted) {
     } else if (key == "denials") {
       problem = read_denials(value, wanted.every);
     } else {
-      problem = "there is no `" + key + "`; there are level, format, modules, denials";
+      problem = "`" + key + "` is not a known key; known here: level, format, modules, denials";
     }
     if (!problem.empty()) return problem;
   }

@@ -156,7 +156,7 @@ HttpResponse post(const HttpRequest& request, live::OverrideRegistry& registry,
     return problem_response(400, "the body is not JSON; send an override, or a list of them");
   const bool many = body.is_array();
   if (many && (body.empty() || body.size() > base::bounds::overrides_per_request_max))
-    return problem_response(422, "a list is to have 1 to " +
+    return problem_response(422, "a list must have 1 to " +
                                      std::to_string(base::bounds::overrides_per_request_max) +
                                      " overrides");
   const auto policy = live.shown();

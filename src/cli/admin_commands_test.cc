@@ -177,7 +177,7 @@ TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
   answers["GET /v1/config"] = problem(401, "this needs the admin token");
   EXPECT_EQ(ask({"status"}), 3);
   EXPECT_EQ(err,
-            "error: the server wants its admin token; give it by --token-file FILE or "
+            "error: the server requires its admin token; give it by --token-file FILE or "
             "SLUICE_ADMIN_TOKEN\n");
   variables["SLUICE_ADMIN_TOKEN"] = "secret-secret-secret";
   EXPECT_EQ(ask({"status", "--json"}), 3);
@@ -194,7 +194,9 @@ TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
                      " has no /v1/top; it is older than this command\n");
   answers["GET /v1/rules?limit=1000"] = FakeHttp::response(502, "<html>", "text/html");
   EXPECT_EQ(ask({"rules", "--over", "0s"}), 3);
-  EXPECT_TRUE(said(err, "answers GET /v1/rules with 502, and not as sluice's admin port")) << err;
+  EXPECT_TRUE(said(
+      err, "does not answer as sluice's admin port would: it answers GET /v1/rules with 502; "))
+      << err;
   answers["GET /v1/rules?limit=1000"] = FakeHttp::response(200, "{");
   EXPECT_EQ(ask({"rules", "--over", "0s"}), 3);
   EXPECT_TRUE(said(err, "with JSON that is none")) << err;
@@ -236,8 +238,9 @@ TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
       words.insert(words.end(), {"--admin", other.address()});
       EXPECT_EQ(command(words), 3) << words[0] << ": " << answer;
       EXPECT_EQ(out, "") << words[0] << ": " << answer;
-      EXPECT_TRUE(said(err, "what listens at " + other.address() + " answers ")) << err;
-      EXPECT_TRUE(said(err, ", and not as sluice's admin port would\n")) << err;
+      EXPECT_TRUE(said(err, other.address() + " does not answer as sluice's admin port would: "))
+          << err;
+      EXPECT_TRUE(said(err, "; check the address (--admin)\n")) << err;
     }
   }
 }
@@ -313,7 +316,9 @@ TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {
   EXPECT_EQ(ask({"reload", "--json"}), 1);
   EXPECT_EQ(result()["outcome"], "refused");
   EXPECT_EQ(result()["diagnostics"][0]["line"], 3);
-  answers["POST /v1/reload"] = problem(409, "the policy comes from what can be read only once");
+  answers["POST /v1/reload"] = problem(
+      409,
+      "the policy comes from a pipe, which can be read only once; restart the server to change it");
   EXPECT_EQ(ask({"reload"}), 1);
   EXPECT_TRUE(said(err, "only once")) << err;
 }

@@ -35,7 +35,7 @@ std::optional<std::string> find_server(const config::CommandIo& io, std::string&
   if (found.empty()) return address_default;
   if (answers("127.0.0.1", config::admin_port)) found.insert(found.begin(), address_default);
   if (found.size() == 1) return found.front();
-  problem = "several servers run here; say which one by --admin:";
+  problem = "several servers run on this machine; choose one with --admin:";
   for (const std::string& one : found) problem += (&one == &found.front() ? " " : ", ") + one;
   return std::nullopt;
 }
@@ -240,15 +240,15 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
   }
   const std::string detail = text_field(reply.json, "detail");
   if (fine || !is_problem || detail.empty()) {
-    reply.problem = "what listens at " + name_ + " answers " + method + " " + path_of(target) +
-                    " with " + std::to_string(answer.status) +
-                    ", and not as sluice's admin port would";
+    reply.problem = name_ + " does not answer as sluice's admin port would: it answers " + method +
+                    " " + path_of(target) + " with " + std::to_string(answer.status) +
+                    "; check the address (--admin)";
     return reply;
   }
   reply.problem = detail;
   if (answer.status == 401) {
     reply.problem = client_.options().token.empty()
-                        ? "the server wants its admin token; give it by --token-file FILE or "
+                        ? "the server requires its admin token; give it by --token-file FILE or "
                           "SLUICE_ADMIN_TOKEN"
                         : "the server has another admin token than the one that was given";
   } else if ((answer.status == 404 || answer.status == 405) && !has_path(target, interrupts)) {

@@ -91,8 +91,7 @@ int explain(const Words& words, config::CommandIo& io) {
   if (live && path)
     return arguments.misused("--policy FILE and a running server exclude each other", io);
   if (live) return explain_live(admin, protocol_name, arguments, io);
-  if (!path)
-    return arguments.misused("there is neither --policy FILE nor --admin ADDRESS or --live", io);
+  if (!path) return arguments.misused("--policy FILE, --admin ADDRESS or --live is required", io);
   std::optional<protocol::Protocol> protocol;
   if (protocol_name && !(protocol = protocol_named(*protocol_name)))
     return arguments.misused("--protocol must be " + config::one_of(explained_protocols()) +

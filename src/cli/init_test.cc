@@ -78,7 +78,7 @@ TEST_F(Init, ConvertsAnOldPolicy) {
                                       "[default]\ncreditLimit = 0\nresetSeconds = 0\n");
   EXPECT_EQ(command({"init", "--divvy", impossible, "-"}), 1);
   EXPECT_EQ(out, "");
-  EXPECT_TRUE(said(err, "cannot be said by a native rule; keep the file")) << err;
+  EXPECT_TRUE(said(err, "cannot be written as a native rule; keep the file")) << err;
 }
 
 }  // namespace

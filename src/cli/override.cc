@@ -404,7 +404,7 @@ int override_limits(const Words& words, config::CommandIo& io) {
   if (count < action->words_min || count > action->words_max)
     return arguments.misused(name + " " + action->wants, io);
   if (const auto stray = stray_option(arguments.app(), *action); !stray.empty())
-    return arguments.misused(name + " knows no " + stray, io);
+    return arguments.misused(name + " does not accept " + stray, io);
   if (name == "list" && asked.actors.size() > 1)
     return arguments.misused("list takes one --actor; join several values by `|`", io);
   if (std::find(said.begin(), said.end(), "") != said.end())

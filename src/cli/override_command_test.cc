@@ -170,7 +170,7 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   answers["DELETE /v1/overrides/o-9"] = problem(401, "this needs the admin token");
   EXPECT_EQ(ask(some), 3);
   EXPECT_EQ(out, "o-1: removed\n");
-  EXPECT_TRUE(err.starts_with("error: o-9: the server wants its admin token")) << err;
+  EXPECT_TRUE(err.starts_with("error: o-9: the server requires its admin token")) << err;
 }
 
 TEST_F(AdminCommands, OverridesAreLoadedFromAFileInParts) {

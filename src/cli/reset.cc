@@ -183,7 +183,7 @@ int counters(const Words& words, config::CommandIo& io) {
   if (arguments.positional().size() > 1)
     return arguments.misused("one PREFIX is enough; has it blanks or stars, put it in quotes", io);
   if (actor && (!arguments.positional().empty() || arguments.app().count("--limit") > 0))
-    return arguments.misused("--actor stands without PREFIX and --limit", io);
+    return arguments.misused("--actor excludes PREFIX and --limit", io);
   int ending = config::exit_ok;
   const auto limit = listed_of(limit_text, arguments, io, ending);
   if (!limit) return ending;

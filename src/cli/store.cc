@@ -343,7 +343,7 @@ int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Argume
             config::CommandIo& io) {
   if (said.size() != tool.words + 1)
     return arguments.misused(
-        said.front() + (tool.words == 2 ? " wants DIR and TARGET" : " wants one DIR"), io);
+        said.front() + (tool.words == 2 ? " wants DIR and TARGET" : " requires one DIR"), io);
   std::string problem;
   if (!has_own_options_only(tool.name, asked, problem)) return arguments.misused(problem, io);
   asked.dir = said[1];
@@ -353,7 +353,7 @@ int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Argume
 
 int run_protocols(const protocol::StoreTool& tool, const Words& said, const StoreFlags& asked,
                   const Arguments& arguments, config::CommandIo& io) {
-  if (said.size() != 2) return arguments.misused(said.front() + " wants one DIR", io);
+  if (said.size() != 2) return arguments.misused(said.front() + " requires one DIR", io);
   std::string problem;
   if (!has_own_options_only(tool.name, asked, problem)) return arguments.misused(problem, io);
   protocol::StoreCall call{said[1], asked.json};
@@ -383,7 +383,7 @@ int store(const Words& words, config::CommandIo& io) {
   arguments.set_words(names);
   if (const auto status = arguments.parse(words, io)) return *status;
   const Words& said = arguments.positional();
-  if (said.empty()) return arguments.misused("there is no TOOL", io);
+  if (said.empty()) return arguments.misused("a TOOL is required: " + config::one_of(names), io);
   for (const Tool& one : tools)
     if (said.front() == one.name) return run_own(one, said, asked, arguments, io);
   for (const protocol::StoreTool* one : protocol_tools())

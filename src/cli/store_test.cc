@@ -82,7 +82,7 @@ class StoreCommand : public testing::Test {
 TEST_F(StoreCommand, UsageErrorsEndWithTwo) {
   EXPECT_EQ(command({"store"}), 2);
   EXPECT_EQ(command({"store", "stats"}), 2);
-  EXPECT_TRUE(said(err, "stats wants one DIR")) << err;
+  EXPECT_TRUE(said(err, "stats requires one DIR")) << err;
   EXPECT_EQ(command({"store", "stat", "d"}), 2);
   EXPECT_TRUE(said(err, "did you mean `stats`?")) << err;
   EXPECT_EQ(command({"store", "backup", "d"}), 2);

@@ -48,8 +48,8 @@ std::optional<Address> parse_address(std::string_view text, std::optional<uint16
   }
   const auto port = rest.front() == ':' ? base::parse_port(rest.substr(1)) : std::nullopt;
   if (!port) {
-    problem =
-        "behind the host comes `:` and a port from 0 to 65535, not `" + std::string(rest) + "`";
+    problem = "the host must be followed by `:` and a port from 0 to 65535, not `" +
+              std::string(rest) + "`";
     return std::nullopt;
   }
   return Address{std::string(host), *port};

@@ -59,7 +59,7 @@ bool check_files(const Config& config, const std::string& live_file,
                            .message = "`" + path + "` is not " + one_of(endings) +
                                       " beside the server's "
                                       "sluice.yaml, nor does that name it",
-                           .remedy = "ask `sluice check` on the machine, which reads any file"});
+                           .remedy = "run `sluice check` on the machine, which reads any file"});
   }
   return sound;
 }

@@ -150,7 +150,7 @@ void check_redis(const Server& server, const std::string& origin, base::Diagnost
   place.subject = origin;
   const bool behind_sentinel = !server.sentinel.master.empty();
   if (behind_sentinel && (server.cluster || !server.nodes.empty()))
-    complain(place, "Redis must be found by sentinels, and by `nodes` or `cluster` as well",
+    complain(place, "`sentinel` excludes `nodes` and `cluster`",
              "name the sentinels alone, or take `sentinel` out", diagnostics);
   if (server.cluster && server.database != 0)
     complain(place, "Redis Cluster has no database " + std::to_string(server.database),
@@ -170,13 +170,14 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
     base::Diagnostic place;
     place.subject = store.redis->origin;
     if (redis.cluster && redis.key_prefix.find_first_of("{}") != std::string::npos)
-      complain(place, "key_prefix has a brace, and in Redis Cluster those say where a key is",
+      complain(place,
+               "key_prefix has a brace, and in Redis Cluster braces decide which node has a key",
                "choose another, as in `sluice:`", diagnostics);
   }
   if (store.redis && !store.path.value.empty()) {
     base::Diagnostic place;
     place.subject = store.redis->origin;
-    complain(place, "counters must be in Redis and in the folder " + store.path.value,
+    complain(place, "counters cannot be both in Redis and in the folder " + store.path.value,
              "take one of them out: Redis keeps them by its own means", diagnostics);
     return;
   }
@@ -192,7 +193,7 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
   if (!keeps || !store.path.value.empty()) return;
   base::Diagnostic place;
   place.subject = store.durability.origin;
-  complain(place, "counters are to survive, and there is no folder for them",
+  complain(place, "durability is set, and there is no folder for the counters",
            "name one: `store: { path: DIR }`, or --data DIR", diagnostics);
 }
 

@@ -59,7 +59,8 @@ class ConfigReader {
                      }});
     if (!root.is_null()) reader_.map(root, "the file", known);
     if (!has_policy && needs_policy())
-      reader_.yaml().error("policy", {}, "is missing, and so are rules: no request would have one",
+      reader_.yaml().error("policy", {},
+                           "is missing, and so is `rules`: no request would meet a rule",
                            "add `policy: [" + policy_example() + "]` or `rules: [...]`");
     if (!has_listen) listen_by_policy();
   }
@@ -148,7 +149,7 @@ class ConfigReader {
       const std::string name(name_of(listener));
       complain(place("unmatched", unmatched),
                listener.protocol ? name + " has a setting of its own for it"
-                                 : "is said of an admin port, which has no rules",
+                                 : "has no effect on an admin port, which has no rules",
                listener.protocol ? "write `" + name + ": { unmatched: " +
                                        std::string(request::name_of(listener.unmatched)) + " }`"
                                  : "take it out",
@@ -157,7 +158,7 @@ class ConfigReader {
     }
     if (has_protocol && strict && !takes_strict(listener)) {
       complain(place("strict", strict),
-               "means nothing to " +
+               "has no effect on " +
                    (listener.protocol ? std::string(name_of(listener)) : "an admin port"),
                "take it out", diagnostics_);
       return;

@@ -186,13 +186,13 @@ auto read_config_mistakes() {
        "store, policy, "
        "log, droplet, resp, envoy, http, divvy, users, admin, rules"},
       {"policy: [{ divvy: b.ini }]",
-       "2:1: error: policy: is here twice, first on line 1; keep one of them"},
+       "2:1: error: policy: occurs twice, first on line 1; keep one of them"},
       {"workers: 0",
        "2:10: error: workers: `0` is not a number of workers; write `auto` or 1 to 1024"},
       {"workers: many", "2:10: error: workers: `many` is not a number of workers"},
       {"workers: [4]", "2:10: error: workers: must be a single value"},
       {"workers:", "error: workers: has no value"},
-      {"[4]: 4", "2:1: error: the file: has a key that is not a word"},
+      {"[4]: 4", "2:1: error: the file: has a key that is a list or a map"},
       {"store: 1GiB", "2:8: error: store: must be a map of keys to values; its keys are `memory`"},
       {"store: { memory: 1Gib }", "2:18: error: memory: `1Gib` is not a size; write a number and"},
       {"store: { memory: 64KiB }", "2:18: error: memory: `64KiB` is too little"},
@@ -203,14 +203,14 @@ auto read_config_mistakes() {
        "2:26: error: nodes: must be a list with at least one entry"},
       {"store: { redis: { database: 1 } }", "error: redis: names no Redis; write"},
       {"store: { redis: { nodes: [a], deadline_ms: 0 } }",
-       "error: deadline_ms: `0` is not a number that fits here; write 1 to 60000"},
+       "error: deadline_ms: `0` is not an allowed number; write 1 to 60000"},
       {"store: { redis: { nodes: [a], per_second: { tls: true } } }",
        "error: per_second: names no Redis; write `per_second: { nodes: [\"localhost:6380\"] }`"},
       {"store: { redis: { nodes: [a], over_cache: much } }",
        "error: over_cache: `much` is not a size of at most 16G; write one as in `16M`, or take it "
        "out for none"},
       {"store: { redis: { nodes: [a], patience_ms: 60001 } }",
-       "error: patience_ms: `60001` is not a number that fits here; write 1 to 60000"},
+       "error: patience_ms: `60001` is not an allowed number; write 1 to 60000"},
       {"store: { redis: { nodes: [a], key_prefix: \"divvy:\" } }",
        "error: key_prefix: is that of Divvy's own keys"},
       {"store: { redis: { nodes: [a], tls: yes } }", "error: tls: `yes` is neither true nor false"},
@@ -292,9 +292,10 @@ TEST(ReadConfig, SaysWhereRulesBelong) {
 }
 
 TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
-  EXPECT_EQ(problems(""),
-            "conf/sluice.yaml: error: policy: is missing, and so are rules: no request would have "
-            "one; add `policy: [{ divvy: rules.ini }]` or `rules: [...]`\n");
+  EXPECT_EQ(
+      problems(""),
+      "conf/sluice.yaml: error: policy: is missing, and so is `rules`: no request would meet a "
+      "rule; add `policy: [{ divvy: rules.ini }]` or `rules: [...]`\n");
   EXPECT_EQ(problems("policy: [{ divvy: a.ini }, { divvy: b.ini }]"),
             "conf/sluice.yaml:1:28: error: divvy: a second Divvy policy cannot be reached behind "
             "the first one's default rule; put its rules into the first\n");
@@ -398,14 +399,13 @@ TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
   base::Diagnostics diagnostics;
   apply_environment(world.io, config, diagnostics);
   apply_flags(flags, config, diagnostics);
-  EXPECT_EQ(
-      messages(diagnostics),
-      "error: SLUICE_WORKERS: `x` is not a number of workers; write `auto` or 1 to 1024\n"
-      "error: --memory: `lots` is not a size; write a number and a unit, as in `64MiB` or "
-      "`2GiB`\n"
-      "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
-      "error: --listen: `[::]:x` is not an address; behind the host comes `:` and a port from 0 "
-      "to 65535, not `:x`\n");
+  EXPECT_EQ(messages(diagnostics),
+            "error: SLUICE_WORKERS: `x` is not a number of workers; write `auto` or 1 to 1024\n"
+            "error: --memory: `lots` is not a size; write a number and a unit, as in `64MiB` or "
+            "`2GiB`\n"
+            "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
+            "error: --listen: `[::]:x` is not an address; the host must be followed by `:` and a "
+            "port from 0 to 65535, not `:x`\n");
 }
 
 TEST(PrintConfig, IsReadBackAndNamesOrigins) {

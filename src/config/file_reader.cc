@@ -35,7 +35,7 @@ std::optional<uint64_t> FileReader::number(const std::string& key, const YamlNod
   if (!t) return std::nullopt;
   const auto n = base::parse_count(*t);
   if (n && *n >= least && *n <= most) return n;
-  complain(place(key, node), "`" + *t + "` is not a number that fits here",
+  complain(place(key, node), "`" + *t + "` is not an allowed number",
            "write " + std::to_string(least) + " to " + std::to_string(most), diagnostics_);
   return std::nullopt;
 }

@@ -36,7 +36,7 @@ void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostic
   d.message = "`" + base::printable(dir) +
               "` holds counters of an earlier start; with durability none they are neither read "
               "nor written, and every limit begins again";
-  d.remedy = "say interval or always to go on with them, or name no folder";
+  d.remedy = "set durability to interval or always to use them, or name no folder";
   diagnostics.push_back(std::move(d));
 }
 

@@ -135,8 +135,8 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
              "is not read again: this process knows " + std::to_string(spaces_.known()) +
                  " different limits of this policy, of those before it and of counters, the most "
                  "that it keeps",
-             "reload it again in a minute, when what nothing has any more is forgotten, or restart "
-             "the server",
+             "reload it again in a minute, when limits that are not used any more are dropped, or "
+             "restart the server",
              loaded.diagnostics);
     return;
   }
@@ -171,8 +171,8 @@ void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diag
     place.severity = base::Diagnostic::Severity::warning;
     place.file = config.file;
     place.subject = std::move(subject);
-    complain(place, "is not as it was at the start, and a reload does not change it",
-             "restart the server to have it", diagnostics);
+    complain(place, "was changed since the start, and a reload does not apply it",
+             "restart the server to apply it", diagnostics);
   };
   check(same_listeners(config, start_), "listen");
   check(config.workers.value == start_.workers.value, "workers");

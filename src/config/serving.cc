@@ -176,7 +176,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
       return again;
     };
   } else {
-    policy_log->warn("the policy comes from what can be read only once: it is not reloaded");
+    policy_log->warn(
+        "the policy comes from a pipe, which can be read only once: it is not reloaded");
   }
   options.spaces = &spaces;
   options.clock = &clock;

@@ -264,7 +264,7 @@ void set_unmatched(std::string_view text, const std::string&, const base::Diagno
     any = true;
   }
   if (!any)
-    complain(place, "says what no listener has a use for",
+    complain(place, "has no effect on any of the listeners",
              "write `unmatched` in the protocol's own section of sluice.yaml", diagnostics);
 }
 

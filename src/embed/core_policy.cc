@@ -90,7 +90,7 @@ result<std::vector<limit::Limit>> limits_of(view<limit_spec> all) {
   }
   if (limit::cells(limits) > limit::cells_max)
     return error{errc::invalid_argument,
-                 "the limits need more memory in one counter than it may have; have at most two of "
+                 "the limits need more memory than one counter may have; have at most two of "
                  "algorithm sliding_log with a quota of 32 or more"};
   return limits;
 }

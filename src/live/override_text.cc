@@ -71,7 +71,7 @@ OverrideProblem read_limit(const wire::Json& json, const std::string& field, Alg
     for (const auto& [key, value] : json.items())
       if (key != "algorithm" && key != "quota")
         return wrong(field + "." + key,
-                     "means nothing to `" + std::string(limit::name_of(bare)) + "`; take it out");
+                     "has no effect on `" + std::string(limit::name_of(bare)) + "`; take it out");
     limit = {bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}};
     return {};
   }
@@ -100,7 +100,7 @@ OverrideProblem check_limits(std::span<const Limit> limits, const policy::Dialec
     return wrong("limits", "`unlimited` and `deny` stand alone");
   if (limit::cells(limits) > limit::cells_max)
     return wrong("limits",
-                 "need more memory in one counter than it may have; have at most two of algorithm "
+                 "need more memory than one counter may have; have at most two of algorithm "
                  "sliding_log with a quota of 32 or more");
   if (dialect == nullptr || dialect->check_override == nullptr) return {};
   if (auto problem = dialect->check_override(limits))

@@ -88,7 +88,7 @@ TEST(NativeDivvy, DecidesAsTheFileDoes) {
       continue;
     SCOPED_TRACE(c.name);
     if (has_impossible_pattern(policy)) {
-      // What Divvy itself fails on cannot be said by a native rule.
+      // What Divvy itself fails on cannot be written as a native rule.
       EXPECT_THROW(MemoryServer(c.config, policy, MemoryServer::Rules::native), std::runtime_error);
       ++impossible;
       continue;

@@ -1,168 +1,29 @@
-// Counters and explanations over the admin port of the real binary, on every store. Each answer is
-// held against docs/openapi.json.
+// Counters over the admin port of the real binary, on every store.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <csignal>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/e2e/counters_world.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/droplet_client.h"
 #include "tests/support/http_client.h"
-#include "tests/support/json_schema.h"
-#include "tests/support/limitd_client.h"
-#include "tests/support/paths.h"
-#include "tests/support/process_stats.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests::counters_test {
 namespace {
 
-using Json = nlohmann::json;
-
-enum class Kept { memory, interval, always, redis };
-
-std::string name_of(const testing::TestParamInfo<Kept>& info) {
-  return std::vector<std::string>{"Memory", "Interval", "Always",
-                                  "Redis"}[static_cast<size_t>(info.param)];
-}
-
-struct Said {
-  int status = 0;
-  Json body;
-  size_t bytes = 0;
-};
-
-// `described`: the path as the document has it.
-Said ask(uint16_t port, const std::string& method, const std::string& described,
-         const std::string& target, const std::string& body = {}) {
-  static const Json openapi = [] {
-    std::ifstream file(tests::source_path("docs/openapi.json"));
-    return Json::parse(file);
-  }();
-  const HttpAnswer answer = http(port, method, target, body);
-  std::string verb = method;
-  for (char& c : verb) c = static_cast<char>(std::tolower(c));
-  const Json& responses = openapi.at("paths").at(described).at(verb).at("responses");
-  const Json& content = responses.at(std::to_string(answer.status)).at("content");
-  const Json json = Json::parse(answer.body);
-  EXPECT_EQ(
-      schema_problem(openapi, content.at(answer.headers.at("content-type")).at("schema"), json), "")
-      << answer.body;
-  return {answer.status, json, answer.body.size()};
-}
-
-class World {
- public:
-  explicit World(Kept kept) : kept_(kept) {
-    std::string store = "{ memory: 64MiB }";
-    if (kept == Kept::interval) store = "{ path: \"" + folder_.path() + "/store\" }";
-    if (kept == Kept::always)
-      store = "{ path: \"" + folder_.path() + "/store\", durability: always }";
-    if (kept == Kept::redis) {
-      redis_ = std::make_unique<RedisServer>();
-      store = "{ redis: { nodes: [\"" + redis_->address() +
-              "\"], deadline_ms: 2000, patience_ms: 25000 } }";
-    }
-    // A canary that shares its counter with the rule behind it; and one that cannot be evaluated.
-    folder_.write("rules.json", R"({"overrides": [
-      {"operation": {"k": "v"}, "creditLimit": 100, "resetSeconds": 600, "actorField": "who"},
-      {"operation": {"shadowed": "1"}, "creditLimit": 2, "resetSeconds": 600,
-       "matchPolicy": "canary"},
-      {"operation": {"shadowed": "1"}, "creditLimit": 2, "resetSeconds": 600},
-      {"operation": {"bad": "x", "path": "**"}, "creditLimit": 2, "resetSeconds": 600}],
-      "default": {"operation": {}, "creditLimit": 0, "resetSeconds": 0}})");
-    folder_.write("limitd.yaml",
-                  "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n    override:\n"
-                  "      big: { size: 5 }\n  user:\n    size: 2\n    per_hour: 2\n");
-    config_ = folder_.write("sluice.yaml",
-                            "listen:\n"
-                            "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
-                            "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
-                            "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
-                            "workers: 2\n"
-                            "store: " +
-                                store +
-                                "\npolicy:\n  - divvy: rules.json\n  - limitd: limitd.yaml\n"
-                                "rules:\n"
-                                "  - name: per-tenant\n"
-                                "    match: { tenant: \"*\", api: \"*\" }\n"
-                                "    actor: [tenant, api]\n"
-                                "    limits:\n"
-                                "      - { quota: 5, window: 1h, burst: 10 }\n"
-                                "      - { quota: 20, window: 1d, algorithm: sliding_window }\n"
-                                "  - name: shadow\n"
-                                "    match: { k: \"*\" }\n"
-                                "    limit: { quota: 2, window: 1h, algorithm: sliding_log }\n"
-                                "    mode: shadow\n");
-    start();
-  }
-
-  void start() {
-    process_ = std::make_unique<Process>(
-        Process::Options{.arguments = {"serve", "--config", config_, "--log-level", "info",
-                                       "--admin", "127.0.0.1:0"}});
-    divvy_ = await_listening(*process_, "divvy");
-    limitd_ = await_listening(*process_, "limitd");
-    droplet_ = await_listening(*process_, "droplet");
-    admin_ = await_listening(*process_, "admin");
-    if (kept_ != Kept::redis) return;
-    const std::string up = "sluice_redis_connections{state=\"up\"}";
-    for (const auto limit = soon(); sample(admin_, up) != "2";) {
-      if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("no Redis");
-      std::this_thread::sleep_for(Milliseconds(10));
-    }
-  }
-
-  std::string hit(const std::string& line) { return client(divvy_).ask("HIT " + line); }
-  LimitdClient limitd() { return LimitdClient(client(limitd_)); }
-  DropletLeft drop(const DropletTake& take) { return DropletClient(droplet_).ask(take); }
-  Said get(const std::string& path) { return one("GET", path); }
-  Said put(const std::string& path, const std::string& body) { return one("PUT", path, body); }
-  Said forget(const std::string& path) { return one("DELETE", path); }
-  Said one(const std::string& method, const std::string& path, const std::string& body = {}) {
-    return ask(admin_, method, "/v1/counters/{key}", "/v1/counters/" + path, body);
-  }
-  Said list(const std::string& query) {
-    return ask(admin_, "GET", "/v1/counters", "/v1/counters" + query);
-  }
-  Said explain(const std::string& body) {
-    return ask(admin_, "POST", "/v1/explain", "/v1/explain", body);
-  }
-  static TcpClient client(uint16_t port) {
-    auto client = TcpClient::connect(port);
-    if (!client) throw std::runtime_error("refused");
-    return std::move(*client);
-  }
-  RedisServer& redis() { return *redis_; }
-  Process& process() { return *process_; }
-  uint16_t divvy_port() const { return divvy_; }
-  uint16_t admin_port() const { return admin_; }
-
- private:
-  const Kept kept_;
-  Folder folder_;
-  std::unique_ptr<RedisServer> redis_;
-  std::string config_;
-  std::unique_ptr<Process> process_;
-  uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0, admin_ = 0;
-};
-
 class Counters : public testing::TestWithParam<Kept> {};
 INSTANTIATE_TEST_SUITE_P(Stores, Counters,
                          testing::Values(Kept::memory, Kept::interval, Kept::always, Kept::redis),
                          name_of);
-
-const std::string me = "divvy:k=v:me:100:600";
 
 TEST_P(Counters, AreLookedAtSetAndForgotten) {
   World world(GetParam());
@@ -317,91 +178,6 @@ TEST_P(Counters, AreListedPageByPageInTheOrderOfTheirNames) {
     EXPECT_EQ(world.list(wrong).status, 400) << wrong;
 }
 
-TEST_P(Counters, ExplanationsSayWhatIsThenAnswered) {
-  World world(GetParam());
-  const auto verdict = [&](const std::string& body) {
-    const Said said = world.explain(body);
-    EXPECT_EQ(said.status, 200) << said.body;
-    return said.body.at("verdict");
-  };
-  const std::string divvy = R"({"protocol": "divvy", "descriptor": {"k": "v", "who": "me"}})";
-  for (int i = 0; i < 3; ++i) {
-    const Json said = verdict(divvy);
-    EXPECT_EQ(said.at("allowed"), true);
-    EXPECT_EQ(said.at("remaining"), 99 - i);
-    EXPECT_EQ(world.hit("k=v who=me").substr(0, 11), "OK true " + std::to_string(99 - i) + " ");
-  }
-  const Json rules = world.explain(divvy).body.at("rules");
-  ASSERT_EQ(rules.size(), 3u) << rules;
-  EXPECT_EQ(rules[0].at("rule"), "per-tenant");
-  EXPECT_EQ(rules[0].at("applies"), false);
-  EXPECT_EQ(rules[0].at("mismatch").at("value"), nullptr);
-  EXPECT_EQ(rules[1].at("mode"), "shadow");
-  EXPECT_EQ(rules[1].at("has_say"), false);
-  EXPECT_EQ(rules[1].at("decisions").at(0).at("allowed"), false) << "after three";
-  EXPECT_EQ(rules[2].at("counter"), me);
-  EXPECT_EQ(rules[2].at("has_say"), true);
-  EXPECT_EQ(world.explain(divvy).body.at("unreached"), 4);
-
-  // The canary takes of the same counter first.
-  const std::string both = R"({"protocol": "divvy", "descriptor": {"shadowed": "1"}})";
-  EXPECT_EQ(verdict(both).at("remaining"), 0);
-  EXPECT_EQ(world.hit("shadowed=1").substr(0, 9), "OK true 0");
-  EXPECT_EQ(verdict(both).at("allowed"), false);
-  EXPECT_EQ(world.hit("shadowed=1").substr(0, 8), "OK false");
-
-  // Several limits, all or nothing.
-  const std::string tenant =
-      R"({"protocol": "divvy", "cost": 6, "descriptor":
-          [{"key": "tenant", "value": "acme"}, {"key": "api", "value": "x"}]})";
-  EXPECT_EQ(verdict(tenant).at("allowed"), true);
-  EXPECT_EQ(verdict(tenant).at("remaining"), 4);
-  ASSERT_EQ(world
-                .put("native:per-tenant:acme%7Cx:tenant,api:token_bucket,sliding_window",
-                     "{\"used\": 10}")
-                .status,
-            200);
-  Json said = verdict(tenant);
-  EXPECT_EQ(said.at("allowed"), false);
-  EXPECT_GT(said.at("retry_after"), 3000);
-
-  // limitd's, with who waits already.
-  auto limitd = world.limitd();
-  limitd.take("fixed", "w", 2);
-  const std::string waits = limitd.send(LimitdAsked{LimitdMethod::wait, "fixed", "w", 3});
-  limitd.ask({LimitdMethod::ping, "", ""});
-  const std::string take = R"({"protocol": "limitd", "descriptor": {"type": "fixed", "key": "w"}})";
-  said = verdict(take);
-  EXPECT_EQ(said.at("allowed"), false);
-  EXPECT_EQ(said.at("remaining"), 0);
-  EXPECT_FALSE(limitd.take("fixed", "w", 1).conformant);
-  EXPECT_EQ(verdict(R"({"protocol": "limitd", "descriptor": {"type": "none", "key": "w"}})")
-                .at("matched"),
-            false);
-
-  // droplet's bring their limits along.
-  const std::string bucket =
-      R"({"protocol": "droplet", "descriptor": {"bucket": "e"}, "cost": 4,
-          "limits": [{"quota": 10, "window": "1m"}, {"quota": 5, "window": "1h"}]})";
-  EXPECT_EQ(verdict(bucket).at("remaining"), 1);
-  EXPECT_TRUE(world.drop({.bucket = "e", .count = 4, .limits = {{"lm", 10}, {"lh", 5}}}).accept);
-  EXPECT_EQ(verdict(bucket).at("allowed"), false);
-  EXPECT_FALSE(world.drop({.bucket = "e", .count = 4, .limits = {{"lm", 10}, {"lh", 5}}}).accept);
-
-  said = verdict(R"({"protocol": "divvy", "descriptor": {"bad": "x"}})");
-  EXPECT_TRUE(said.contains("error")) << said;
-  EXPECT_EQ(verdict(R"({"protocol": "divvy"})").at("allowed"), false) << "denied by default";
-  for (const char* wrong :
-       {"", "[]", "{}", R"({"protocol": "nosuch"})", R"({"protocol": "divvy", "x": 1})",
-        R"({"protocol": "divvy", "descriptor": {"a": 1}})", R"({"protocol": "divvy", "cost": 1.5})",
-        R"({"protocol": "divvy", "cost": -1})", R"({"protocol": "divvy", "limits": []})",
-        R"({"protocol": "divvy", "descriptor": [{"key": "a"}]})",
-        R"({"protocol": "droplet", "limits": [{"quota": 1, "window": "2m"}]})",
-        R"({"protocol": "droplet", "limits": [{"quota": 0, "window": "1m"}]})"})
-    EXPECT_EQ(world.explain(wrong).status, 422) << wrong;
-}
-
-// Of Divvy's rules an override has a counter of its own; elsewhere it has the rule's.
 TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
   World world(GetParam());
   const auto set = [&](const std::string& body) {

@@ -363,7 +363,7 @@ TEST(Reload, TellsWhatOnlyARestartChanges) {
   folder.write("sluice.yaml", rules + rule("b", 6) + "workers: 3\nstore: { memory: 32MiB }\n");
   ASSERT_TRUE(says_generation(server, 2));
   Process& process = server.process();
-  const std::string what = " is not as it was at the start, and a reload does not change it";
+  const std::string what = " was changed since the start, and a reload does not apply it";
   EXPECT_TRUE(process.says("sluice.yaml: warning: workers:" + what)) << process.err();
   EXPECT_TRUE(process.says("sluice.yaml: warning: store:" + what));
   EXPECT_EQ(process.err().find("warning: listen:"), std::string::npos);

@@ -270,7 +270,7 @@ TEST_F(TerminalCommands, DropletsPortIsNoAdminPort) {
     words.insert(words.end(), {"--admin", port});
     EXPECT_EQ(ask(words), 3) << words[0];
     EXPECT_EQ(out, "");
-    EXPECT_NE(err.find("and not as sluice's admin port would\n"), std::string::npos) << err;
+    EXPECT_NE(err.find("; check the address (--admin)\n"), std::string::npos) << err;
   }
 }
 

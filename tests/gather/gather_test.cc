@@ -3,9 +3,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bounds.h"
@@ -236,6 +238,49 @@ TEST(Gather, AFloodOfFramesWithoutRequestsIsManyTurns) {
   GatherSession::at_pong = nullptr;
 }
 
+// A client of either kind, and the lines that it sends.
+struct RandomClient {
+  static constexpr size_t lines = 40;
+
+  // Each line takes of keys of its own, each once: the reply is always yes.
+  void add_lines(size_t number, const std::function<size_t(size_t)>& dice) {
+    for (size_t line = 0; line < lines; ++line) {
+      const std::string id = std::to_string(number) + "." + std::to_string(line);
+      ids.push_back(id);
+      text += id + (dice(2) == 0 ? " all" : " each");
+      for (size_t n = 1 + dice(3); n > 0; --n)
+        text += " k" + id + "." + std::to_string(n) + std::string(dice(30) == 0 ? 3000 : 1, 'x');
+      text += '\n';
+    }
+  }
+  void send_in_pieces(const std::function<size_t(size_t)>& dice) const {
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const size_t n = std::min(rest.size(), 1 + dice(2000));
+      send(fd, rest.substr(0, n));
+      rest.remove_prefix(n);
+    }
+  }
+  void receive() {
+    char buffer[4096];
+    const ssize_t n = ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+    if (n > 0) got.append(buffer, static_cast<size_t>(n));
+  }
+  bool is_done() const { return std::count(got.begin(), got.end(), '\n') == 1 + ptrdiff_t{lines}; }
+  // Of the replies, behind the greeting.
+  std::vector<std::string> answered_ids() const {
+    std::vector<std::string> all;
+    for (size_t at = got.find('\n') + 1; at < got.size(); at = got.find('\n', at) + 1)
+      all.push_back(got.substr(at, got.find(' ', at) - at));
+    return all;
+  }
+
+  int fd;
+  bool in_order;
+  std::string text{}, got{};
+  std::vector<std::string> ids{};
+};
+
 // Clients of both kinds whose lines come in pieces, and a store that answers in any order: each
 // line has its reply, those of `gather_in_order` in order, and each key's two units are taken once.
 TEST(Gather, NothingIsLostOrMixedUp) {
@@ -245,55 +290,25 @@ TEST(Gather, NothingIsLostOrMixedUp) {
   };
   World world;
   world.store.in_steps = true;
-  struct Client {
-    int fd;
-    bool in_order;
-    std::string got;
-    std::vector<std::string> ids, keys;
-  };
-  constexpr size_t lines = 40;
-  std::vector<Client> clients;
+  std::vector<RandomClient> clients;
   for (size_t i = 0; i < 6; ++i) {
     const bool in_order = i % 2 == 1;
-    Client& client = clients.emplace_back(
-        Client{world.client(in_order ? "gather_in_order" : "gather"), in_order, {}, {}, {}});
-    std::string text;
-    for (size_t line = 0; line < lines; ++line) {
-      const std::string id = std::to_string(i) + "." + std::to_string(line);
-      client.ids.push_back(id);
-      // Of its own keys, each once: always yes.
-      text += id + (dice(2) == 0 ? " all" : " each");
-      for (size_t n = 1 + dice(3); n > 0; --n)
-        text += " k" + id + "." + std::to_string(n) + std::string(dice(30) == 0 ? 3000 : 1, 'x');
-      text += '\n';
-    }
-    std::string_view rest = text;
-    while (!rest.empty()) {
-      const size_t n = std::min(rest.size(), 1 + dice(2000));
-      send(client.fd, rest.substr(0, n));
-      rest.remove_prefix(n);
-    }
+    RandomClient& client = clients.emplace_back(
+        RandomClient{world.client(in_order ? "gather_in_order" : "gather"), in_order});
+    client.add_lines(i, dice);
+    client.send_in_pieces(dice);
   }
   const auto deadline = soon();
-  const auto is_done = [](const Client& client) {
-    return std::count(client.got.begin(), client.got.end(), '\n') == 1 + ptrdiff_t{lines};
-  };
-  while (!std::all_of(clients.begin(), clients.end(), is_done)) {
+  while (!std::all_of(clients.begin(), clients.end(),
+                      [](const RandomClient& client) { return client.is_done(); })) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     const auto waiting = world.store.waiting();
     if (!waiting.empty()) world.store.answer(waiting[dice(waiting.size())]);
-    for (Client& client : clients) {
-      char buffer[4096];
-      const ssize_t n = ::recv(client.fd, buffer, sizeof buffer, MSG_DONTWAIT);
-      if (n > 0) client.got.append(buffer, static_cast<size_t>(n));
-    }
+    for (RandomClient& client : clients) client.receive();
   }
-  for (Client& client : clients) {
+  for (RandomClient& client : clients) {
     EXPECT_EQ(client.got.find(" no"), std::string::npos);
-    std::vector<std::string> ids;
-    for (size_t at = client.got.find('\n') + 1; at < client.got.size();
-         at = client.got.find('\n', at) + 1)
-      ids.push_back(client.got.substr(at, client.got.find(' ', at) - at));
+    std::vector<std::string> ids = client.answered_ids();
     if (!client.in_order) {
       std::sort(ids.begin(), ids.end());
       std::sort(client.ids.begin(), client.ids.end());

@@ -108,105 +108,128 @@ int64_t number_near(Dice& dice, int64_t quota) {
   }
 }
 
-// Values that others put there among them: of any size, below 0, without an end.
-TEST(WindowText, AnswersAndKeepsWhatTheModelDoes) {
-  Both both;
-  Dice dice(20261123);
-  auto& client = both.client();
-  Scripts scripts;
-  LimitTexts texts;
-  const request::Space& space = *both.spaces.intern("60:eu:", "", like_window());
-  const std::string end = "_" + std::to_string(start_us / 1'000'000);
-  Model model;
-  std::map<std::pair<bool, Verb>, size_t> seen;
-  for (int round = 0; round < 6'000; ++round) {
-    if (dice(30) == 0) {
-      client({"FLUSHALL"});
-      model.values.clear();
+// Asks Redis and the model the same, and compares the decisions and the values that are left.
+class RandomTexts {
+ public:
+  // Values that others put there among them: of any size, below 0, without an end.
+  void round() {
+    if (dice_(30) == 0) {
+      client_({"FLUSHALL"});
+      model_.values.clear();
     }
-    const int64_t quota_all = dice(4) == 0 ? INT64_MAX - dice(int64_t{4}) : dice(int64_t{9});
-    if (dice(6) == 0) {
-      const std::string name = "eu:k" + std::to_string(dice(3)) + end;
-      const int64_t value = (dice(2) == 0 ? -1 : 1) * number_near(dice, quota_all);
-      client({"SET", name, std::to_string(value)});
-      model.values[name] = value;
+    const int64_t quota_all = dice_(4) == 0 ? INT64_MAX - dice_(int64_t{4}) : dice_(int64_t{9});
+    if (dice_(6) == 0) {
+      const std::string name = "eu:k" + std::to_string(dice_(3)) + end_;
+      const int64_t value = (dice_(2) == 0 ? -1 : 1) * number_near(dice_, quota_all);
+      client_({"SET", name, std::to_string(value)});
+      model_.values[name] = value;
     }
-    const Verb verb = dice(8) == 0   ? Verb::put
-                      : dice(8) == 0 ? Verb::peek
-                      : dice(8) == 0 ? Verb::would_take
-                      : dice(3) == 0 ? Verb::take
-                                     : Verb::count;
-    const bool sparing = verb == Verb::count && dice(2) == 0;
-    const int count = 1 + dice(3) * dice(2), first = dice(3);
+    const Verb verb = dice_(8) == 0   ? Verb::put
+                      : dice_(8) == 0 ? Verb::peek
+                      : dice_(8) == 0 ? Verb::would_take
+                      : dice_(3) == 0 ? Verb::take
+                                      : Verb::count;
+    const bool sparing = verb == Verb::count && dice_(2) == 0;
     Question q;
+    const std::vector<Model::Asked> asked = random_charges(verb, sparing, quota_all, q);
+    bool allowed = false;
+    std::string reply;
+    ask(q, sparing, allowed, reply);
+    if (testing::Test::HasFatalFailure()) return;
+    std::vector<Model::Said> said;
+    const bool all = model_.ask(asked, sparing, said);
+    ASSERT_EQ(allowed, all) << reply;
+    ++seen_[{all, verb}];
+    for (size_t i = 0; i < asked.size(); ++i) compare(asked[i], said[i], q.decisions[i]);
+    ASSERT_LE(client_({"DBSIZE"}).number, 3);
+  }
+  size_t seen(bool allowed, Verb verb) { return seen_[{allowed, verb}]; }
+
+ private:
+  std::vector<Model::Asked> random_charges(Verb verb, bool sparing, int64_t quota_all,
+                                           Question& q) {
+    const int count = 1 + dice_(3) * dice_(2), first = dice_(3);
     std::vector<Model::Asked> asked;
     std::set<std::string> keys;
     for (int i = 0; i < count; ++i) {
-      const bool again = sparing && i > 0 && dice(3) == 0;
+      const bool again = sparing && i > 0 && dice_(3) == 0;
       const std::string key = "k" + std::to_string((first + (again ? i - 1 : i)) % 3);
-      const Verb its = verb == Verb::take && dice(3) == 0 ? Verb::count : verb;
-      const int64_t quota = dice(3) == 0 ? dice(int64_t{9}) : quota_all;
-      const int64_t cost = number_near(dice, quota);
-      q.add(space, key, {per_minute(quota)}, both.spaces, its, cost);
+      const Verb its = verb == Verb::take && dice_(3) == 0 ? Verb::count : verb;
+      const int64_t quota = dice_(3) == 0 ? dice_(int64_t{9}) : quota_all;
+      const int64_t cost = number_near(dice_, quota);
+      q.add(space_, key, {per_minute(quota)}, both_.spaces, its, cost);
       q.charges.back().follows = !keys.insert(key).second;
-      asked.push_back({"eu:" + key + end, its, cost, quota, q.charges.back().follows});
+      asked.push_back({"eu:" + key + end_, its, cost, quota, q.charges.back().follows});
     }
-    const limit::Time now{start_us + dice(minute_us)};
-    ScriptCall ask{.charges = q.charges,
-                   .sparing = sparing,
-                   .weight = dice(2) == 0 ? Weight::light : Weight::full,
-                   .key_prefix = "p:",
-                   .now = now};
-    std::string bytes;
-    bool allowed = false;
-    tests::RedisReply reply;
+    return asked;
+  }
+  // A plain command that would overflow is asked again as a script.
+  void ask(Question& q, bool sparing, bool& allowed, std::string& text) {
+    const limit::Time now{start_us + dice_(minute_us)};
+    ScriptCall call{.charges = q.charges,
+                    .sparing = sparing,
+                    .weight = dice_(2) == 0 ? Weight::light : Weight::full,
+                    .key_prefix = "p:",
+                    .now = now};
     for (;;) {
-      bytes.clear();
-      const bool plain = is_plain(ask);
+      std::string bytes;
+      const bool plain = is_plain(call);
       Weight weight;
       if (plain)
-        append_plain(bytes, ask);
+        append_plain(bytes, call);
       else
-        append_call(bytes, ask, script_of(ask, scripts, texts, weight), false, scripts, texts);
-      reply = client.raw(bytes);
+        append_call(bytes, call, script_of(call, scripts_, texts_, weight), false, scripts_,
+                    texts_);
+      const tests::RedisReply reply = client_.raw(bytes);
+      text = reply.text;
       if (plain && reply.is_error()) {
-        ASSERT_EQ(reply.text, "ERR increment or decrement would overflow");
-        ask.weight = Weight::full;
+        ASSERT_EQ(text, "ERR increment or decrement would overflow");
+        call.weight = Weight::full;
         continue;
       }
-      ASSERT_EQ(plain ? read_plain(reply.text, reply.type == tests::RedisReply::Type::nil,
-                                   q.charges[0], q.decisions[0], allowed, now)
-                      : read_answer(reply.text, q.charges, q.decisions, allowed, now),
+      ASSERT_EQ(plain ? read_plain(text, reply.type == tests::RedisReply::Type::nil, q.charges[0],
+                                   q.decisions[0], allowed, now)
+                      : read_answer(text, q.charges, q.decisions, allowed, now),
                 ScriptReply::decided)
-          << reply.text;
-      break;
+          << text;
+      return;
     }
-    std::vector<Model::Said> said;
-    const bool all = model.ask(asked, sparing, said);
-    ASSERT_EQ(allowed, all) << "round " << round << ": " << reply.text;
-    ++seen[{all, verb}];
-    for (size_t i = 0; i < asked.size(); ++i) {
-      const std::string what = "round " + std::to_string(round) + " charge " + std::to_string(i) +
-                               " " + std::string(name_of(asked[i].verb)) + " " +
-                               std::to_string(asked[i].cost) + " of " +
-                               std::to_string(asked[i].quota) + ": " + text_of(q.decisions[i]);
-      ASSERT_EQ(q.decisions[i].allowed, said[i].allowed) << what;
-      ASSERT_EQ(Wide{q.decisions[i].remaining}, said[i].remaining) << what;
-      ASSERT_EQ(q.decisions[i].limit, asked[i].quota);
-      const auto value = model.values.find(asked[i].name);
-      const auto kept = client({"GET", asked[i].name});
-      ASSERT_EQ(kept.type == tests::RedisReply::Type::nil, value == model.values.end()) << what;
-      if (value != model.values.end()) {
-        ASSERT_EQ(kept.text, std::to_string(static_cast<int64_t>(value->second))) << what;
-      }
+  }
+  void compare(const Model::Asked& asked, const Model::Said& said, const Decision& decision) {
+    const std::string what = asked.name + ": " + std::string(name_of(asked.verb)) + " " +
+                             std::to_string(asked.cost) + " of " + std::to_string(asked.quota) +
+                             ": " + text_of(decision);
+    ASSERT_EQ(decision.allowed, said.allowed) << what;
+    ASSERT_EQ(Wide{decision.remaining}, said.remaining) << what;
+    ASSERT_EQ(decision.limit, asked.quota);
+    const auto value = model_.values.find(asked.name);
+    const auto kept = client_({"GET", asked.name});
+    ASSERT_EQ(kept.type == tests::RedisReply::Type::nil, value == model_.values.end()) << what;
+    if (value != model_.values.end()) {
+      ASSERT_EQ(kept.text, std::to_string(static_cast<int64_t>(value->second))) << what;
     }
-    ASSERT_LE(client({"DBSIZE"}).number, 3);
+  }
+
+  Both both_;
+  decltype(both_.client()) client_ = both_.client();
+  Dice dice_{20261123};
+  Scripts scripts_;
+  LimitTexts texts_;
+  const request::Space& space_ = *both_.spaces.intern("60:eu:", "", like_window());
+  const std::string end_ = "_" + std::to_string(start_us / 1'000'000);
+  Model model_;
+  std::map<std::pair<bool, Verb>, size_t> seen_;
+};
+
+TEST(WindowText, AnswersAndKeepsWhatTheModelDoes) {
+  RandomTexts texts;
+  for (int round = 0; round < 6'000; ++round) {
+    texts.round();
+    ASSERT_FALSE(HasFatalFailure()) << "round " << round;
   }
   for (const Verb verb : {Verb::take, Verb::count, Verb::would_take})
-    for (const bool all : {false, true}) {
-      const size_t times = seen[{all, verb}];
-      EXPECT_GT(times, 100u) << name_of(verb) << " " << all;
-    }
+    for (const bool all : {false, true})
+      EXPECT_GT(texts.seen(all, verb), 100u) << name_of(verb) << " " << all;
 }
 
 // Alone, in groups of the same, and beside counters of this server's own.

@@ -78,7 +78,7 @@ class Builder {
   }
   bool parse_error(size_t position, const std::string& token, const Library::exception&) {
     error_ = {position > 0 ? position - 1 : 0, "this is not JSON"};
-    if (!token.empty()) error_->message += "; it goes wrong at `" + shortened(token, 64) + "`";
+    if (!token.empty()) error_->message += "; the first error is at `" + shortened(token, 64) + "`";
     return false;
   }
 
@@ -113,7 +113,7 @@ class Builder {
   bool open(JsonNode::Kind kind) {
     if (open_.size() == json_depth_max) {
       error_ = {before(1), "more than " + std::to_string(json_depth_max) +
-                               " lists and objects are inside each other here"};
+                               " lists and objects are nested here"};
       return false;
     }
     Open& fresh = open_.emplace_back();

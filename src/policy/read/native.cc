@@ -294,8 +294,9 @@ class NativeReader {
                    "write an address of IPv4 or IPv6, a `/` and its number of bits, as in "
                    "`cidr(10.0.0.0/8)` or `cidr(2001:db8::/32)`");
     if (bits_behind)
-      return wrong(in_ticks(inner) + " has bits behind its first " + std::to_string(network->bits),
-                   "write `cidr(" + to_text(*network) + ")`, or a longer number of bits");
+      return wrong(
+          in_ticks(inner) + " has address bits beyond the first " + std::to_string(network->bits),
+          "write `cidr(" + to_text(*network) + ")`, or a longer number of bits");
     return Pattern::in_network("cidr(" + to_text(*network) + ")", *network);
   }
 
@@ -376,7 +377,7 @@ class NativeReader {
     for (YamlNode item = node.first_child(); item; item = item.next())
       rule.limits.push_back(read_limit(item, reader_));
     if (limit::cells(rule.limits) > limit::cells_max)
-      reader_.error("limits", node, "need more memory in one counter than it may have",
+      reader_.error("limits", node, "need more memory than one counter may have",
                     "have at most two of algorithm sliding_log with a quota of 32 or more, and put "
                     "others into a rule behind `then: continue`");
   }
@@ -426,10 +427,11 @@ class NativeReader {
     const std::string line = std::to_string(first->second);
     if (named)
       reader_.error("name", field("name"),
-                    in_ticks(rule.name) + " is already that of the rule of line " + line,
+                    in_ticks(rule.name) + " is already the name of the rule on line " + line,
                     "give each rule a name of its own");
     else
-      reader_.error("", node, "the rule of line " + line + " has the same match and no name either",
+      reader_.error("", node,
+                    "the rule on line " + line + " has the same match, and neither has a name",
                     "give both a name, under which their counters are kept apart");
   }
 

@@ -69,7 +69,7 @@ std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
     reader.error(key, node, in_ticks(text) + " is not a length of time",
                  "write a whole number and us, ms, s, m, h or d, as in `250ms` or `1h`");
   } else if (length->us == 0) {
-    reader.error(key, node, "a window has a length", "write `1us` or more");
+    reader.error(key, node, "must be longer than 0", "write `1us` or more");
   } else if (length->us > base::bounds::window_us_max) {
     reader.error(key, node, in_ticks(text) + " is beyond 36600d (100 years), the longest window",
                  "shorten it");
@@ -113,7 +113,7 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader) {
     if (window)
       reader.error(
           "window", window,
-          "means nothing to a fixed_bucket: its units come back only by being put back",
+          "has no effect on a fixed_bucket: its units come back only by being put back",
           "take it out, or write `algorithm: token_bucket` to have them come back in time");
   } else if (!window)
     reader.error("limit", node, "has no window",

@@ -65,7 +65,7 @@ TEST(NativeMatch, SaysWhatIsWrongAndWhatToWrite) {
       {"{ ip: cidr() }", "f:2:16: error: rule 1: match: ip: `` is not a network"},
       {"{ ip: cidr(::ffff:0:0/95) }", "f:2:16: error: rule 1: match: ip: `::ffff:0:0/95` is not"},
       {"{ ip: cidr(10.1.2.3/8) }",
-       "f:2:16: error: rule 1: match: ip: `10.1.2.3/8` has bits behind its first 8; write "
+       "f:2:16: error: rule 1: match: ip: `10.1.2.3/8` has address bits beyond the first 8; write "
        "`cidr(10.0.0.0/8)`"},
       {"{ ip: cidr(10.0.0.0/8 }", "f:2:16: error: rule 1: match: ip: `cidr(10.0.0.0/8` has no `)`"},
       {"{ m: [] }", "f:2:15: error: rule 1: match: m: is an empty list, which no request fits"},

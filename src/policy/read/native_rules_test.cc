@@ -150,35 +150,34 @@ auto read_native_mistakes() {
       {"rules: []", "f.yaml:1:8: error: rules: must be a list with at least one rule; write"},
       {"rules: { a: b }", "f.yaml:1:8: error: rules: must be a list"},
       {"rules: [a]", "f.yaml:1:9: error: rule 1: must be a map of keys to values; write"},
-      {"a: 1\na: 2\n", "f.yaml:2:1: error: a: is here twice, first on line 1; keep one of them"},
+      {"a: 1\na: 2\n", "f.yaml:2:1: error: a: occurs twice, first on line 1; keep one of them"},
       {"rules: [", "f.yaml:1:8: error: is not YAML: what opens here is never closed; close it"},
       {"rules: [{ deny: true }]\n}\nb: c",
-       "f.yaml:2:1: error: is not YAML: a key was to come here; indent"},
-      {",--r: true }b", "f.yaml:1:1: error: is not YAML: a value was to come here; quote it"},
+       "f.yaml:2:1: error: is not YAML: a key is expected here; indent"},
+      {",--r: true }b", "f.yaml:1:1: error: is not YAML: a value is expected here; quote it"},
       {"a: 1\n--- {}", "f.yaml:2:5: error: ---: begins a second document, which would not be read"},
       {"a: \"\xff\"", "f.yaml:1:5: error: the file is not UTF-8 here; save the file as UTF-8"},
-      {"a: b\nc: \x04\nd: e", "f.yaml:2:4: error: here is a control character"},
+      {"a: b\nc: \x04\nd: e", "f.yaml:2:4: error: this control character"},
       {"a: &b [*b]", "f.yaml:1:8: error: is an alias within what it names"},
-      {"a: *b", "f.yaml:1:4: error: names `b`, which no anchor before it is called; write `&b`"},
+      {"a: *b", "f.yaml:1:4: error: names `b`, and no anchor before it has that name; write `&b`"},
       {"a: !mine b", "f.yaml:1:4: error: has the tag `!mine`, which says nothing here"},
       {rule("mtach: {}"),
        "f.yaml:4:5: error: rule a: mtach: is not a known key; did you "
        "mean `match`?"},
       {rule("xyzzy: {}"),
        "known here: name, comment, match, actor, limit, limits, unlimited, deny"},
-      {rule("name: b"),
-       "f.yaml:4:5: error: rule a: name: is here twice, first on line 2; keep one"},
+      {rule("name: b"), "f.yaml:4:5: error: rule a: name: occurs twice, first on line 2; keep one"},
       {rule("<<: 3"), "f.yaml:4:9: error: rule a: <<: merges something that is not a map"},
       {rule("<<: [3]"), "f.yaml:4:10: error: rule a: <<: merges something that is not a map"},
-      {rule("<<: {}\n    <<: {}"), "f.yaml:5:5: error: rule a: <<: is here twice, first on line 4"},
-      {rule("[a]: 3"), "f.yaml:4:5: error: rule a: has a key that is not a word"},
+      {rule("<<: {}\n    <<: {}"), "f.yaml:5:5: error: rule a: <<: occurs twice, first on line 4"},
+      {rule("[a]: 3"), "f.yaml:4:5: error: rule a: has a key that is a list or a map"},
       {rule("comment: [a]"), "f.yaml:4:14: error: rule a: comment: must be a single value"},
       {rule("match: GET"), "f.yaml:4:12: error: rule a: match: must be a map of keys"},
       {rule("match: { ip: }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
       {rule("match: { ip: ~ }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
       {rule("match: { ip: { a: b } }"), "f.yaml:4:18: error: rule a: match: ip: must be a value"},
       {rule("match: { \"\": a }"), "f.yaml:4:14: error: rule a: match: has an empty key"},
-      {rule("match: { a: b, a: c }"), "f.yaml:4:20: error: rule a: a: is here twice, first on"},
+      {rule("match: { a: b, a: c }"), "f.yaml:4:20: error: rule a: a: occurs twice, first on"},
       {rule("actor: []"), "f.yaml:4:12: error: rule a: actor: is an empty list; take it out"},
       {rule("actor: [ip, ip]"), "f.yaml:4:17: error: rule a: actor: `ip` is named twice"},
       {rule("actor: { a: b }"), "f.yaml:4:12: error: rule a: actor: must be a single value"},
@@ -189,7 +188,7 @@ auto read_native_mistakes() {
       {rule("on_store_error: alow"),
        "f.yaml:4:21: error: rule a: on_store_error: `alow` is unknown; did you mean `allow`?"},
       {rule("then: go"), "f.yaml:4:11: error: rule a: then: `go` is unknown; known here: stop, "},
-      {rule("deny: true"), "f.yaml:4:5: error: rule a: deny: is here twice, first on line 3"},
+      {rule("deny: true"), "f.yaml:4:5: error: rule a: deny: occurs twice, first on line 3"},
       {rule("unlimited: true"),
        "f.yaml:4:16: error: rule a: has `unlimited`, `deny` at once; write "
        "exactly one of"},
@@ -201,10 +200,10 @@ auto read_native_mistakes() {
       {"rules: [{ name: " + std::string(256, 'a') + ", deny: true }]", "cannot name a rule"},
       {"rules: [{ name: , deny: true }]", "rule 1: name: has no value"},
       {"rules:\n- { name: a, deny: true }\n- { name: a, deny: true }",
-       "f.yaml:3:11: error: rule a: name: `a` is already that of the rule of line 2"},
+       "f.yaml:3:11: error: rule a: name: `a` is already the name of the rule on line 2"},
       {"rules:\n- { match: { a: b, c: d }, deny: true }\n- { match: { c: d, a: b }, deny: true }",
-       "f.yaml:3:3: error: rule [c=d a=b]: the rule of line 2 has the same match and no name "
-       "either"},
+       "f.yaml:3:3: error: rule [c=d a=b]: the rule on line 2 has the same match, and "
+       "neither has a name"},
       {"rules:\n- { deny: true, limits: [] }",
        "f.yaml:2:25: error: rule [any]: limits: must be a list of limits"},
       {"rules:\n- { limits: [1,2,3,4,5,6,7,8,9] }",
@@ -214,7 +213,7 @@ auto read_native_mistakes() {
        "to values; its keys are `quota`, `window`, `burst`, `algor"},
       {"rules:\n- limits:\n  - &l { quota: 99, window: 1s, algorithm: sliding_log }\n  - *l\n  - "
        "*l",
-       "f.yaml:3:3: error: rule [any]: limits: need more memory in one counter than it may have"},
+       "f.yaml:3:3: error: rule [any]: limits: need more memory than one counter may have"},
       {limited("quota: 1"), "f.yaml:3:12: error: rule a: limit: has no window; add `window: 1s`"},
       {limited("window: 1s"), "f.yaml:3:12: error: rule a: limit: has no quota; add `quota: N`"},
       {limited("quota: 0, window: 1s"), "f.yaml:3:21: error: rule a: quota: 0 units would refuse"},
@@ -226,7 +225,7 @@ auto read_native_mistakes() {
       {limited("quota: 9_007_199_254_740_992, window: 1s"), "is more than units are counted to"},
       {limited("quota: [1], window: 1s"), "f.yaml:3:21: error: rule a: quota: must be a single"},
       {limited("quota: 1, window: 1s, algorithm: fixed_bucket"),
-       "f.yaml:3:32: error: rule a: window: means nothing to a fixed_bucket: its units come back "
+       "f.yaml:3:32: error: rule a: window: has no effect on a fixed_bucket: its units come back "
        "only by being put back; take it out, or write `algorithm: token_bucket`"},
       {limited("quota: 1, burst: 1, algorithm: fixed_bucket"),
        "f.yaml:3:31: error: rule a: burst: is a token bucket's, and this is a fixed_bucket; take"},
@@ -236,7 +235,7 @@ auto read_native_mistakes() {
        "`60s` if seconds are meant"},
       {limited("quota: 1, window: 5min"),
        "rule a: window: `5min` is not a length of time; write a "},
-      {limited("quota: 1, window: 0s"), "rule a: window: a window has a length; write `1us` or"},
+      {limited("quota: 1, window: 0s"), "rule a: window: must be longer than 0; write `1us` or"},
       {limited("quota: 1, window: 36601d"),
        "rule a: window: `36601d` is beyond 36600d (100 years)"},
       {limited("quota: 1, window: 1s, burst: 0"), "f.yaml:3:43: error: rule a: burst: 0 units"},
@@ -329,7 +328,7 @@ TEST(ReadNative, AliasesThatMultiplyAreBounded) {
             ", " + last + "] }\n";
   }
   const Read read(text + "rules: [{ match: *a39, deny: true }]");
-  EXPECT_NE(read.said.find("aliases and merge keys make far more of the file than is written"),
+  EXPECT_NE(read.said.find("aliases and merge keys expand to far more than the file contains"),
             std::string::npos)
       << read.said;
 }

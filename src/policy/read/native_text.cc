@@ -210,7 +210,7 @@ std::vector<Rule> as_native(std::span<const Rule> rules, std::string_view remedy
                              .line = rule.line,
                              .column = 0,
                              .subject = "rule [" + shortened(rule.pattern, 200) + "]",
-                             .message = in_ticks(*problem) + " cannot be said by a native rule",
+                             .message = in_ticks(*problem) + " cannot be written as a native rule",
                              .remedy = std::string(remedy)});
       continue;
     }

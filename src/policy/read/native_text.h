@@ -25,7 +25,7 @@ std::string yaml_text(std::string_view text);
 std::string native_text(std::span<const Rule> rules);
 
 // Rules of another dialect as native ones that fit the same requests, in their order, each with a
-// name where its match alone does not tell it apart. What cannot be said by a native rule is an
+// name where its match alone does not tell it apart. What cannot be written as a native rule is an
 // error, with that remedy.
 std::vector<Rule> as_native(std::span<const Rule> rules, std::string_view remedy,
                             base::Diagnostics& diagnostics);

@@ -53,8 +53,8 @@ std::optional<YamlError> check_bytes(std::string_view text, const YamlReading& r
     const bool wide = c >= 0xc2 && !reading.line_breaks_of_1_1 && odd_break(text, i) > 0;
     if (!control && !wide) continue;
     return at(text, i,
-              wide ? "here is a character that ends the line for some readers of YAML only"
-                   : "here is a control character, which YAML does not allow",
+              wide ? "this character ends the line for some readers of YAML only"
+                   : "this control character is not allowed in YAML",
               "take it out, or write it escaped in double quotes");
   }
   return std::nullopt;
@@ -219,12 +219,13 @@ class YamlBuilder {
   void alias(std::string_view name) {
     const auto target = anchored_.find(std::string(name));
     if (target == anchored_.end())
-      return refuse("names `" + shortened(name, 64) + "`, which no anchor before it is called",
+      return refuse("names `" + shortened(name, 64) + "`, and no anchor before it has that name",
                     "write `&" + shortened(name, 64) + "` in front of what is meant");
     const uint32_t index = target->second;
     if (std::any_of(open_.begin(), open_.end(),
                     [&](const Open& open) { return open.node == index; }))
-      return refuse("is an alias within what it names", "");
+      return refuse("is an alias within what it names",
+                    "write the value out in place of the alias");
     const uint32_t added = add(Kind::alias, {}, {});
     node(added).begin = index;
   }
@@ -304,7 +305,7 @@ class YamlBuilder {
   YamlError no_yaml(const yaml_parser_t& parser) {
     if (parser.error == YAML_MEMORY_ERROR) throw std::bad_alloc();
     if (parser.error == YAML_READER_ERROR)
-      return at(text_, parser.problem_offset, "here is a character that YAML does not allow",
+      return at(text_, parser.problem_offset, "this character is not allowed in YAML",
                 "take it out, or write it escaped in double quotes");
     const bool open = !open_.empty() && open_.back().flow;
     cursor_.go_to(parser.problem_mark.index);

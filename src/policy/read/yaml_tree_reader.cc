@@ -46,7 +46,8 @@ void YamlReader::add(base::Diagnostic::Severity severity, std::string_view subje
   if (severity != base::Diagnostic::Severity::error || ++errors_ < errors_max) return;
   base::Diagnostic last;
   last.file = file_;
-  last.message = "here are " + std::to_string(errors_max) + " errors; further ones are not told";
+  last.message =
+      "the file has " + std::to_string(errors_max) + " errors or more; the others are not shown";
   last.remedy = "fix these first";
   diagnostics_.push_back(std::move(last));
   over_ = true;
@@ -58,7 +59,7 @@ bool YamlReader::visit(YamlNode node) {
     --visits_left_;
     return true;
   }
-  error("", node, "aliases and merge keys make far more of the file than is written",
+  error("", node, "aliases and merge keys expand to far more than the file contains",
         "repeat less by alias");
   over_ = true;
   return false;
@@ -93,14 +94,14 @@ void YamlReader::append(std::string_view subject, YamlNode map, size_t depth, Ga
   const size_t overriding = into.all.size();
   YamlNode merged, merge_key;
   const auto twice = [&](YamlNode key, YamlNode first) {
-    error(key.text(), key, "is here twice, first on line " + std::to_string(first.line()),
+    error(key.text(), key, "occurs twice, first on line " + std::to_string(first.line()),
           "keep one of them");
   };
   for (YamlNode key = map.first_child(), value; key; key = value.next()) {
     value = key.next();
     if (!visit(key)) return;
     if (!key.is_scalar()) {
-      error(subject, key, "has a key that is not a word", "");
+      error(subject, key, "has a key that is a list or a map", "write a text in front of the `:`");
       continue;
     }
     if (key.is_plain() && key.text() == "<<") {
@@ -120,7 +121,8 @@ void YamlReader::append(std::string_view subject, YamlNode map, size_t depth, Ga
 
 void YamlReader::merge(std::string_view subject, YamlNode value, size_t depth, Gathered& into) {
   if (depth == yaml_depth_max) {
-    error("<<", value, "merges through more than " + std::to_string(yaml_depth_max) + " maps", "");
+    error("<<", value, "merges through more than " + std::to_string(yaml_depth_max) + " maps",
+          "merge fewer maps into each other");
   } else if (value.is_map()) {
     append(subject, value, depth + 1, into);
   } else if (value.is_list()) {
@@ -159,7 +161,8 @@ bool YamlReader::has_text(std::string_view subject, YamlNode node) {
   if (!visit(node)) return false;
   if (node.is_scalar() && !node.text().empty()) return true;
   error(subject, node,
-        node.is_null() || node.is_scalar() ? "has no value" : "must be a single value", "");
+        node.is_null() || node.is_scalar() ? "has no value" : "must be a single value",
+        "write one value, or take the key out");
   return false;
 }
 

@@ -14,17 +14,17 @@ struct Known {
 constexpr Known known[] = {
     {"could not find expected ':'", YamlPlace::begun, "this line must be a key and has no `: `",
      "write `key: value`, with a space behind the colon"},
-    {"did not find expected ',' or ']'", YamlPlace::met, "`,` or `]` was to come here",
+    {"did not find expected ',' or ']'", YamlPlace::met, "`,` or `]` is expected here",
      "separate the items of a list by commas and close it"},
-    {"did not find expected ',' or '}'", YamlPlace::met, "`,` or `}` was to come here",
+    {"did not find expected ',' or '}'", YamlPlace::met, "`,` or `}` is expected here",
      "separate the entries of a map by commas and close it"},
-    {"did not find expected key", YamlPlace::met, "a key was to come here",
+    {"did not find expected key", YamlPlace::met, "a key is expected here",
      "indent it like the keys above, and close what is open there"},
-    {"did not find expected '-' indicator", YamlPlace::met, "an item of a list was to come here",
+    {"did not find expected '-' indicator", YamlPlace::met, "an item of a list is expected here",
      "indent it like the items above, with its `- `"},
-    {"did not find expected node content", YamlPlace::met, "a value was to come here",
+    {"did not find expected node content", YamlPlace::met, "a value is expected here",
      "quote it if this is meant to be one"},
-    {"did not find expected <document start>", YamlPlace::met, "the document is complete above",
+    {"did not find expected <document start>", YamlPlace::met, "the document ends above",
      "take out what follows, or indent it so that it belongs there"},
     {"block sequence entries are not allowed", YamlPlace::met, "no list can begin here",
      "begin it on a line of its own"},
@@ -46,16 +46,17 @@ constexpr Known known[] = {
     {"did not find expected alphabetic or numeric character", YamlPlace::begun,
      "`*` and `&` begin the name of an alias or anchor, and none follows",
      "quote the value if that is part of it, as in `\"*\"`"},
-    {"found undefined tag handle", YamlPlace::begun, "this tag begins with what no %TAG declares",
+    {"found undefined tag handle", YamlPlace::begun, "no %TAG line declares the prefix of this tag",
      "take it out"},
     {"found an indentation indicator equal to 0", YamlPlace::met,
      "a block cannot be indented by 0 spaces", "write 1 to 9, or take the digit out"},
     {"did not find expected comment or line break", YamlPlace::met,
      "nothing can follow here on the same line", "begin the text on the next line"},
-    {"found incompatible YAML document", YamlPlace::met, "this version of YAML is unknown here",
+    {"found incompatible YAML document", YamlPlace::met, "this version of YAML is not supported",
      "take the %YAML line out"},
-    {"duplicate %", YamlPlace::met, "says again what a line above said", "keep one of them"},
-    {"found duplicate %", YamlPlace::met, "says again what a line above said", "keep one of them"},
+    {"duplicate %", YamlPlace::met, "repeats a directive of a line above", "keep one of them"},
+    {"found duplicate %", YamlPlace::met, "repeats a directive of a line above",
+     "keep one of them"},
 };
 
 // What no token begins with.
@@ -81,7 +82,8 @@ YamlWords yaml_words(std::string_view problem, std::string_view context, std::st
   if (context.find("directive") != std::string_view::npos)
     return {YamlPlace::begun, "a line that begins with `%` is not a directive that is known here",
             "take it out"};
-  return {YamlPlace::met, "nothing can be made of this", ""};
+  return {YamlPlace::met, "this cannot be read",
+          "check the indentation, quotes and brackets of this line and of the one above"};
 }
 
 }  // namespace sluice::policy

@@ -202,7 +202,7 @@ class Validation {
     const auto [first, fresh] = labels_.try_emplace(label, raw.place.line);
     if (fresh) return;
     report_.error(raw.label.place, raw.subject(),
-                  "label `" + label + "` is already that of the rule of line " +
+                  "label `" + label + "` is already the label of the rule on line " +
                       std::to_string(first->second),
                   "give each rule a label of its own");
   }

@@ -323,7 +323,7 @@ TEST(DivvyJson, SaysWhere) {
       Loaded("{\"override\": [], \"default\": {\"operation\": {}, \"creditLimit\": 0}}", "r.json")
           .says("did you mean `overrides`?"));
   const std::string deep(200, '[');
-  EXPECT_TRUE(Loaded(deep, "r.json").says("lists and objects are inside each other"));
+  EXPECT_TRUE(Loaded(deep, "r.json").says("lists and objects are nested here"));
   EXPECT_TRUE(Loaded("\xEF\xBB\xBF{\"default\": {\"operation\": {}, \"creditLimit\": 0}}", "r.json")
                   .accepted());
   // A rule that cannot be read is not also missed as the default.

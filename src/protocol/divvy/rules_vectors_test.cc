@@ -63,7 +63,7 @@ std::string reason_of(const std::string& error) {
       {"Invalid creditLimit", "creditLimit"},
       {"Invalid resetSeconds", "resetSeconds"},
       {"Invalid rule label", "label"},
-      {"already exists", "is already that of"},
+      {"already exists", "is already the label of"},
       {"Invalid matchPolicy", "matchPolicy"},
       {"define a default rule", "does not define a default rule"},
       {"define any rules", "does not define any rules"},

@@ -149,7 +149,7 @@ bool is_merge_key(YamlNode key) {
 
 constexpr std::string_view no_map = "merges something that is not a map";
 constexpr std::string_view too_many =
-    "makes far more of the file than is written, by aliases and merge keys";
+    "expands to far more than the file contains, by aliases and merge keys";
 
 // In which maps are merged: the entries of each in order, a list of maps from its end.
 class Members {

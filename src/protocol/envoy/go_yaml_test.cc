@@ -137,7 +137,7 @@ TEST(GoYaml, WhatCannotBeMerged) {
 TEST(GoYaml, MergingIsBounded) {
   EXPECT_EQ(members_of("[&a {x: 1, y: 2}, {<<: [*a, *a]}]", 4), "<x=1 <y=2 <x=1 <y=2");
   EXPECT_EQ(members_of("[&a {x: 1, y: 2}, {<<: [*a, *a]}]", 3),
-            "makes far more of the file than is written, by aliases and merge keys");
+            "expands to far more than the file contains, by aliases and merge keys");
   // Maps of which each names the one before it twice, and which have no entries at all.
   std::string doubled = "[&a0 {}";
   for (int i = 1; i < 40; ++i) {
@@ -145,7 +145,7 @@ TEST(GoYaml, MergingIsBounded) {
     doubled += ", &a" + std::to_string(i) + " {<<: [" + before + ", " + before + "]}";
   }
   EXPECT_EQ(members_of(doubled + "]"),
-            "makes far more of the file than is written, by aliases and merge keys");
+            "expands to far more than the file contains, by aliases and merge keys");
 }
 
 }  // namespace

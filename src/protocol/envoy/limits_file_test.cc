@@ -248,7 +248,7 @@ TEST(EnvoyFile, WhatTheOriginalPassesOverIsAWarning) {
   };
   const Case cases[] = {
       {"domain: e\ndomain: d\n",
-       "f.yaml:2:1: SEVERITY: domain: is here twice, first on line 1; the last one counts; keep "
+       "f.yaml:2:1: SEVERITY: domain: occurs twice, first on line 1; the last one counts; keep "
        "one of them\n"},
       {"domain: d\n---\nnosuch: [\n",
        "f.yaml:2: SEVERITY: here the first document has ended, and what follows is skipped; "
@@ -428,7 +428,7 @@ TEST(EnvoyFile, WhatAliasesMakeOfAFileIsBounded) {
   const Read merged(chain(8, 10, "merge"), {.metadata_values_max = SIZE_MAX});
   EXPECT_FALSE(merged.set);
   EXPECT_EQ(merged.diagnostics.size(), 1u) << merged.said();
-  EXPECT_NE(merged.said().find("d.k6: makes far more of the file than is written, by aliases"),
+  EXPECT_NE(merged.said().find("d.k6: expands to far more than the file contains, by aliases"),
             std::string::npos)
       << merged.said();
 }

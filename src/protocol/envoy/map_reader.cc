@@ -20,7 +20,7 @@ bool MapReader::take(YamlNode value) {
     --left_;
     return true;
   }
-  end(value, "makes far more of the file than is written, by aliases");
+  end(value, "expands to far more than the file contains, by aliases");
   return false;
 }
 
@@ -62,7 +62,7 @@ void MapReader::doubt_twice(std::span<const GoMember> members) {
             "put it in front of the entries that count instead of merged ones");
     else
       doubt(member.key.text(), member.key,
-            "is here twice, first on line " + line + "; the last one counts", "keep one of them");
+            "occurs twice, first on line " + line + "; the last one counts", "keep one of them");
   }
 }
 

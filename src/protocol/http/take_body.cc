@@ -309,7 +309,7 @@ class TakeBodyParser {
     if ((seen & set_of(quota)) == 0)
       return scanner_.fail({"`quota` is missing: add the units that a window allows"});
     if (has_window && is_fixed)
-      return fail_at("window", {"`window` means nothing to a fixed_bucket, whose units come back "
+      return fail_at("window", {"`window` has no effect on a fixed_bucket, whose units come back "
                                 "only by being put back: take it out"});
     if (!has_window && !is_fixed)
       return scanner_.fail(

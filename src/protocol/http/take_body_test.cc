@@ -312,7 +312,7 @@ TEST(TakeBody, SaysWhatIsWrongWithALimitAndWhere) {
   for (const std::string value : {"\"1m\"", "0"})
     EXPECT_EQ(
         limit_of(R"("window": 1, "quota": 1, "algorithm": "fixed_bucket")"),
-        "/window `window` means nothing to a fixed_bucket, whose units come back only by being "
+        "/window `window` has no effect on a fixed_bucket, whose units come back only by being "
         "put back: take it out")
         << value;
   EXPECT_EQ(limit_of(R"("burst": 1, "quota": 1, "window": 1, "algorithm": "sliding_log")"),

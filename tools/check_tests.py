@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Holds the tests to one style; prints file:line for each breach, exits 1 on any. Names of GoogleTest's suites and tests are
+CamelCase, without underscores (GoogleTest's own prefix DISABLED_ may stand before them). The body of a test has at most
+sixty lines, in C++ and in Python: a longer one becomes several tests, or calls functions whose names say what they do.
+
+    tools/check_tests.py [ROOT]       ROOT: the checkout, by default the one this file is in
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+LINES_MAX = 60
+FOLDERS = ("include", "src", "tests", "tools")
+
+TEST = re.compile(r"^[ \t]*((?:TYPED_)?TEST(?:_[FP])?)\(\s*(\w+)\s*,\s*(\w+)\s*\)(.*)$", re.MULTILINE)
+CAMEL_CASE = re.compile(r"(?:DISABLED_)?[A-Z][A-Za-z0-9]*")
+
+
+class Breach(NamedTuple):
+    path: Path
+    line: int
+    text: str
+
+
+def without_raw_strings(code: str) -> str:
+    """Raw strings become blanks, so that a brace at the beginning of their lines does not end a body. Lines stay."""
+    return re.sub(r'R"(\w*)\((?:.|\n)*?\)\1"', lambda found: re.sub(r"[^\n]", " ", found[0]), code)
+
+
+def too_long(path: Path, line: int, name: str, lines: int) -> Iterator[Breach]:
+    if lines > LINES_MAX:
+        yield Breach(path, line, f"the body of {name} has {lines} lines; {LINES_MAX} are the most: make it several tests, "
+                                 "or move parts into functions")
+
+
+def check_cpp(path: Path) -> Iterator[Breach]:
+    """A body ends at the first `}` with the indentation of its macro, as clang-format lays it out."""
+    code = without_raw_strings(path.read_text(encoding="utf-8"))
+    lines = code.splitlines()
+    for found in TEST.finditer(code):
+        suite, test = found[2], found[3]
+        line = code.count("\n", 0, found.start(1)) + 1
+        for kind, name in (("suite", suite), ("test", test)):
+            if not CAMEL_CASE.fullmatch(name):
+                yield Breach(path, line, f"the name of the {kind} {name} must be CamelCase, without underscores")
+        indentation = re.match(r"[ \t]*", lines[line - 1])[0]
+        if found[4].rstrip().endswith("}"):
+            continue
+        for end in range(line, len(lines)):
+            if lines[end].startswith(indentation + "}"):
+                yield from too_long(path, line, f"{suite}.{test}", end - line)
+                break
+        else:
+            yield Breach(path, line, f"the body of {suite}.{test} has no end: lay out the file with make format")
+
+
+def check_python(path: Path) -> Iterator[Breach]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+            yield from too_long(path, node.lineno, node.name, node.end_lineno - node.body[0].lineno + 1)
+
+
+def check(root: Path) -> Iterator[Breach]:
+    """Code that npm or pip installed beside our tests is not ours."""
+    for path in sorted(p for folder in FOLDERS for p in (root / folder).rglob("*")):
+        if {"node_modules", "site-packages"} & set(path.parts):
+            continue
+        if path.suffix in {".h", ".cc"}:
+            yield from check_cpp(path)
+        elif path.name.endswith("_test.py"):
+            yield from check_python(path)
+
+
+def main(arguments: list[str]) -> int:
+    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
+    breaches = list(check(root))
+    for breach in breaches:
+        print(f"{breach.path.relative_to(root)}:{breach.line}: {breach.text}")
+    print(f"tests: {len(breaches)} names or bodies need a change" if breaches else "tests: names and lengths are right")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
