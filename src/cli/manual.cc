@@ -213,7 +213,8 @@ std::string for_zsh(std::span<const DefinedCommand> commands) {
          "    command=\"ask $words[2]\"\n"
          "    shift words; (( CURRENT-- ))\n"
          "  fi\n"
-         "  case $command in\n" +
+         "  case $command in\n"
+         "    (help) _describe command commands ;;\n" +
          cases +
          "  esac\n"
          "}\n"
@@ -238,8 +239,9 @@ std::string for_fish(std::span<const DefinedCommand> commands) {
   for (const DefinedCommand& command : commands) {
     const auto& its = command.definition;
     if (!command.is_part())
-      out += "complete -c sluice -n __fish_use_subcommand -a " + command.name + " -d " +
-             shell_quoted(command.summary) + "\n";
+      for (const char* const place : {"__fish_use_subcommand", "'__sluice_is help'"})
+        out += std::string("complete -c sluice -n ") + place + " -a " + command.name + " -d " +
+               shell_quoted(command.summary) + "\n";
     const std::string where = "complete -c sluice -n '__sluice_is " + command.name + "'";
     if (!its.words.empty()) out += where + " -a '" + joined(its.words) + "'\n";
     if (takes_files(command)) out += where + " -F\n";

@@ -149,7 +149,7 @@ void PendingCharge::deduct_ahead(Wide ahead, Decision* decisions) const {
 // Refuses the charge if its cost does not fit after the units that others wait for. Returns whether
 // it did.
 bool PendingCharge::is_behind(base::Time now, Wide ahead, Decision* decisions) {
-  const Wide group_lock = ahead + charge->cost;
+  const Wide wanted = ahead + charge->cost;
   const State* state = next.data();
   bool behind = false;
   for (size_t i = 0; i < charge->limits.size(); ++i) {
@@ -157,12 +157,12 @@ bool PendingCharge::is_behind(base::Time now, Wide ahead, Decision* decisions) {
     Decision& decision = decisions[i];
     decision = limit::peek(state, limit, now);
     const bool counted = limit::has_counter(limit.algorithm);
-    const bool fits = counted ? group_lock <= decision.remaining : decision.allowed;
+    const bool fits = counted ? wanted <= decision.remaining : decision.allowed;
     if (!fits) {
       behind = true;
       decision.allowed = false;
       decision.retry_after =
-          charge->cost > decision.limit ? base::never : wait_behind(state, limit, group_lock, now);
+          charge->cost > decision.limit ? base::never : wait_behind(state, limit, wanted, now);
     }
     state += limit::cells(limit);
   }
