@@ -76,7 +76,7 @@ class PollTurn {
 
   bool take(Clock::time_point time, Until until, const Future* future) {
     std::unique_lock lock(mutex_);
-    // Under the lock, so that what is delivered later is told.
+    // Under the lock, so that no later delivery is missed.
     if (until == Until::ready && is_ready(*future)) return false;
     if (!taken_) return taken_ = true;
     Waiter self{until, future};
