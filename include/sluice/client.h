@@ -17,9 +17,10 @@
 ///   sent twice may be counted twice. Handlers must not throw.
 /// - **Threads.** Every member may be called by any thread at a time, except for constructors and
 ///   the destructor. The client has no thread unless client_options::own_thread asks for one:
-///   calls go on, deadlines pass and handlers run inside poll(). One thread polls at a time, others
-///   wait for it. A handler may call everything of its client but call(), poll(), close() and the
-///   destructor.
+///   calls go on, deadlines pass and handlers run inside poll(). One thread polls at a time.
+///   Another one waits for its turn: call() until its own call has ended, poll() until its timeout
+///   passes or the first thread has called handlers. A handler may call everything of its client
+///   but call(), poll(), close() and the destructor.
 /// - **Foreign loops.** descriptor() is readable whenever poll(0) has something to do.
 /// - **Names.** Host names are looked up by the system's resolver inside poll(), each time that a
 ///   connection is opened. Give addresses in digits where poll() must not wait for a name server.
@@ -292,8 +293,9 @@ class SLUICE_API client_interface {
   /// request may have been counted.
   virtual bool cancel(client_call_id call) = 0;
   /// Does what there is to do, and waits up to `timeout` until there is something; less than 0:
-  /// without end. Returns how many handlers it called. Of a client with a thread of its own it does
-  /// nothing.
+  /// without end. Returns how many handlers it called: 0 also when another thread has called some
+  /// meanwhile. A thread that waits for a future while others poll needs a timeout, as another one
+  /// may fulfil it before poll() begins. Of a client with a thread of its own it does nothing.
   virtual std::size_t poll(std::chrono::milliseconds timeout) = 0;
 
   /// The result as a future. Somebody must poll.

@@ -14,6 +14,7 @@
 #include "client/core.h"
 #include "client/sockets.h"
 #include "remote/address.h"
+#include "remote/poll_turn.h"
 
 namespace sluice {
 namespace {
@@ -43,6 +44,18 @@ calls::Address checked_address(std::string_view text, const client_options& opti
   return address;
 }
 
+// Passes the turn on.
+class TurnEnd {
+ public:
+  explicit TurnEnd(calls::PollTurn& turn) : turn_(turn) {}
+  ~TurnEnd() { turn_.give(); }
+  TurnEnd(const TurnEnd&) = delete;
+  TurnEnd& operator=(const TurnEnd&) = delete;
+
+ private:
+  calls::PollTurn& turn_;
+};
+
 }  // namespace
 
 client_stand_in::~client_stand_in() = default;
@@ -70,8 +83,8 @@ void client_interface::await(std::future<client_result>& future) {
     poll(std::chrono::milliseconds(100));
 }
 
-// One thread polls at a time, by `polling`; all state is guarded by `mutex`. Handlers run with
-// `polling` alone.
+// One thread polls at a time, by `turn`; all state is guarded by `mutex`. Handlers run with the
+// turn alone.
 struct __attribute__((visibility("hidden"))) client::impl {
   impl(std::string_view text, client_options&& given)
       : options(checked(std::move(given))),
@@ -81,7 +94,7 @@ struct __attribute__((visibility("hidden"))) client::impl {
   client_options options;
   calls::Address address;
   mutable std::mutex mutex;
-  std::mutex polling;
+  calls::PollTurn turn;
   std::atomic<std::thread::id> poller{};
   std::atomic<bool> stopping = false;
   calls::Sockets sockets;
@@ -142,10 +155,11 @@ size_t client::impl::deliver() {
   for (calls::Core::Completed& done : completed) deliver(done);
   const size_t count = completed.size();
   completed.clear();
+  if (count > 0) turn.tell_delivered();
   return count;
 }
 
-// When no thread polls any more. With `polling`.
+// When no thread polls any more. With the turn.
 void client::impl::deliver_all() {
   poller = std::this_thread::get_id();
   run_actions();
@@ -154,14 +168,14 @@ void client::impl::deliver_all() {
   poller = std::thread::id();
 }
 
-// What was submitted while the client closes or later. It does not wait for `polling`, as a handler
+// What was submitted while the client closes or later. It does not wait for the turn, as a handler
 // may wait for a lock of the caller's: the thread that holds it looks again after it let go, and
 // close() delivers behind the client's own thread.
 void client::impl::deliver_late() {
   for (;;) {
+    if (!turn.try_take()) return;
     {
-      const std::unique_lock lock(polling, std::try_to_lock);
-      if (!lock) return;
+      const TurnEnd end(turn);
       deliver_all();
     }
     const std::lock_guard lock(mutex);
@@ -199,7 +213,8 @@ size_t client::impl::step(std::chrono::milliseconds timeout) {
   sockets.clear_wake();
   run_actions();
   size_t count = deliver();
-  sockets.wait(count > 0 ? 0 : wait_time(timeout));
+  // A close that began before the wake was cleared is seen here; a later one ends the wait.
+  sockets.wait(count > 0 || stopping ? 0 : wait_time(timeout));
   {
     const std::lock_guard lock(mutex);
     const base::Time now = monotonic_now();
@@ -215,7 +230,8 @@ size_t client::impl::step(std::chrono::milliseconds timeout) {
 
 void client::impl::run() {
   while (!stopping) {
-    const std::lock_guard lock(polling);
+    turn.take();
+    const TurnEnd end(turn);
     step(std::chrono::milliseconds(-1));
   }
 }
@@ -254,11 +270,13 @@ bool client::cancel(client_call_id call) {
 
 size_t client::poll(std::chrono::milliseconds timeout) {
   if (impl_->options.own_thread) return 0;
-  using Clock = std::chrono::steady_clock;
-  const std::lock_guard lock(impl_->polling);
+  using Clock = calls::PollTurn::Clock;
   constexpr std::chrono::milliseconds year = std::chrono::hours(24 * 365);
   timeout = std::min(timeout, year);
   const auto until = Clock::now() + timeout;
+  if (!impl_->turn.take_unless_delivered(timeout.count() < 0 ? calls::PollTurn::for_ever : until))
+    return 0;
+  const TurnEnd end(impl_->turn);
   for (;;) {
     if (const size_t count = impl_->step(timeout); count > 0) return count;
     if (impl_->stopping) return 0;
@@ -276,10 +294,9 @@ void client::await(std::future<client_result>& future) {
     future.wait();
     return;
   }
-  while (!is_ready()) {
-    const std::lock_guard lock(impl_->polling);
-    if (!is_ready()) impl_->step(std::chrono::milliseconds(-1));
-  }
+  if (!impl_->turn.take_unless_ready(future)) return;
+  const TurnEnd end(impl_->turn);
+  while (!is_ready()) impl_->step(std::chrono::milliseconds(-1));
 }
 
 int client::descriptor() const {
@@ -294,8 +311,9 @@ void client::close() {
   }
   impl_->sockets.wake();
   if (impl_->thread.joinable()) impl_->thread.join();
+  impl_->turn.take();
   {
-    const std::lock_guard lock(impl_->polling);
+    const TurnEnd end(impl_->turn);
     impl_->deliver_all();
   }
   impl_->deliver_late();

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -131,6 +133,72 @@ TEST(ManyCalls, ManyClientsComeBackToAServerThatWasAway) {
     while (result.error != client_errc::none);
     EXPECT_EQ(result.remaining, 7);
   }
+}
+
+// One thread waits for long, and polls for all others meanwhile.
+TEST(ManyCalls, ThreadsThatPollForEachOtherDoNotStarve) {
+  constexpr int threads = 64, calls = 20;
+  ServerOfAll server;
+  client one(server.address("limitd"));
+  const auto about = [](client_verb verb, std::string_view type, std::string_view key) {
+    client_request request;
+    request.verb = verb;
+    request.subject.type = type;
+    request.subject.key = key;
+    return request;
+  };
+  client_request all = about(client_verb::take, "fixed", "w");
+  all.n = 3;
+  EXPECT_TRUE(one.call(all, {.timeout = 60s}).is_allowed());
+  std::atomic<bool> released = false;
+  std::thread waits([&] {
+    const client_result result =
+        one.call(about(client_verb::wait, "fixed", "w"), {.timeout = 100s});
+    EXPECT_TRUE(result.is_allowed()) << result.text;
+    EXPECT_TRUE(released);
+  });
+  std::atomic<int> answered = 0;
+  std::vector<std::thread> others;
+  for (int t = 0; t < threads; ++t)
+    others.emplace_back([&, t] {
+      const std::string key = std::to_string(t);
+      for (int i = 0; i < calls; ++i) {
+        auto future = one.ask(about(client_verb::take, "ip", key), {.timeout = 60s});
+        if (t % 2 == 0)
+          while (future.wait_for(0s) != std::future_status::ready) one.poll(5ms);
+        else
+          EXPECT_EQ(one.call(about(client_verb::ping, "", ""), {.timeout = 60s}).error,
+                    client_errc::none);
+        while (future.wait_for(0s) != std::future_status::ready) one.poll(5ms);
+        answered += future.get().error == client_errc::none ? 1 : 0;
+      }
+    });
+  for (std::thread& thread : others) thread.join();
+  EXPECT_EQ(answered, threads * calls);
+  released = true;
+  EXPECT_EQ(one.call(about(client_verb::reset, "fixed", "w"), {.timeout = 60s}).error,
+            client_errc::none);
+  waits.join();
+}
+
+// Another thread polls without end: poll() returns by its timeout, and call() with its result.
+TEST(ManyCalls, AThreadThatPollsForLongHoldsUpNoOther) {
+  const Peer peer([](int fd, int) { answer_all(fd); });
+  client one(peer.address("divvy"));
+  std::atomic<bool> done = false;
+  std::thread polls([&] {
+    while (!done) one.poll(-1ms);
+  });
+  auto others = std::async(std::launch::async, [&] {
+    one.poll(1ms);
+    std::string text;
+    for (int i = 0; i < 100; ++i)
+      EXPECT_EQ(one.call(numbered(text, i), {.timeout = 60s}).remaining, i);
+  });
+  EXPECT_EQ(others.wait_for(60s), std::future_status::ready);
+  done = true;
+  one.close();
+  polls.join();
 }
 
 TEST(ManyCalls, ThreadsSubmitCancelAndPollAtATime) {
