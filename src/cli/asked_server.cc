@@ -22,7 +22,10 @@ AskedServer::AskedServer(std::string_view scheme, const AskTarget& target) : tar
   options.on_connection = [this](const client_connection_report& report) {
     using event = client_connection_report::event;
     if (report.what == event::connected) was_connected_ = true;
-    if (report.what == event::attempt_failed) failure_ = report.text;
+    if (report.what != event::attempt_failed) return;
+    // The library tries again; a person does that, or not.
+    failure_ = report.text;
+    client_->cancel(call_);
   };
   try {
     client_ =
@@ -41,14 +44,9 @@ client_result AskedServer::call(const client_request& request) {
   }
   failure_.clear();
   std::optional<client_result> ended;
-  const client_call_id id =
-      client_->submit(request, [&](client_result&& result) { ended = std::move(result); },
-                      {.timeout = target_.timeout});
-  while (!ended) {
-    client_->poll(std::chrono::milliseconds(-1));
-    // A client library tries again; a person does that, or not.
-    if (!ended && !failure_.empty()) client_->cancel(id);
-  }
+  call_ = client_->submit(request, [&](client_result&& result) { ended = std::move(result); },
+                          {.timeout = target_.timeout});
+  while (!ended) client_->poll(std::chrono::milliseconds(-1));
   if (ended->error == client_errc::cancelled) {
     ended->error = client_errc::unavailable;
     ended->text = failure_;
@@ -56,7 +54,7 @@ client_result AskedServer::call(const client_request& request) {
   if (ended->error == client_errc::timeout && !was_connected_)
     ended->text = "cannot connect to " + target_.address.host + " port " +
                   std::to_string(target_.address.port) + ": no answer in time";
-  if (ended->error == client_errc::disconnected && ended->text.starts_with(closed))
+  if (ended->error != client_errc::none && ended->text.starts_with(closed))
     ended->text.insert(closed.size(), " without a reply");
   return *std::move(ended);
 }

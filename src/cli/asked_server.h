@@ -27,6 +27,7 @@ class AskedServer {
   std::string problem_;  // the address is not one
   bool was_connected_ = false;
   std::string failure_;  // why it could not connect
+  client_call_id call_ = 0;
   std::unique_ptr<client> client_;
 };
 

@@ -17,7 +17,7 @@ struct Outcome {
 
 Outcome ask_at(const std::string& host, uint16_t port, const std::string& timeout = "20000") {
   std::ostringstream out, err;
-  config::CommandIo io{out, err};
+  config::CommandIo io{.out = out, .err = err, .environment = {}};
   const int status =
       ask({"--server", host + ":" + std::to_string(port), "--timeout", timeout, "ip=10.0.0.7"}, io);
   return {status, out.str(), err.str()};

@@ -13,7 +13,7 @@ namespace {
 
 std::string error_of(uint16_t port, const std::string& timeout = "20000") {
   std::ostringstream out, err;
-  config::CommandIo io{out, err};
+  config::CommandIo io{.out = out, .err = err, .environment = {}};
   EXPECT_EQ(
       ask({"--server", "127.0.0.1:" + std::to_string(port), "--timeout", timeout, "query", "jar"},
           io),

@@ -11,6 +11,8 @@
 namespace sluice::limitd::ask_test {
 namespace {
 
+constexpr const char* end_of_take = "\x28\x01";  // the count
+
 struct Outcome {
   int status = 0;
   std::string err;
@@ -18,14 +20,13 @@ struct Outcome {
 
 Outcome ask_at(uint16_t port, const std::string& timeout = "20000") {
   std::ostringstream out, err;
-  config::CommandIo io{out, err};
+  config::CommandIo io{.out = out, .err = err, .environment = {}};
   const int status = ask(
       {"--server", "127.0.0.1:" + std::to_string(port), "--timeout", timeout, "take", "ip", "a"},
       io);
   return {status, err.str()};
 }
 
-// To the fake server a frame is a line: the tag of its first field is a line end.
 TEST(AskLimitd, SaysWhatIsWrongWithTheServer) {
   struct Case {
     std::string answer, error;
@@ -43,7 +44,7 @@ TEST(AskLimitd, SaysWhatIsWrongWithTheServer) {
       {std::string(1 << 16, '\xff'), "the reply is too long"},
   };
   for (const auto& [answer, error] : cases) {
-    calls::FakeServer server({answer});
+    calls::FakeServer server({answer}, end_of_take);
     const Outcome outcome = ask_at(server.port());
     EXPECT_EQ(outcome.status, 3);
     EXPECT_EQ(outcome.err, "error: " + error + "\n");
@@ -53,7 +54,7 @@ TEST(AskLimitd, SaysWhatIsWrongWithTheServer) {
 TEST(AskLimitd, GivesUpAtTheDeadlineAndWhereNothingListens) {
   uint16_t port = 0;
   {
-    calls::FakeServer server({calls::FakeServer::silence});
+    calls::FakeServer server({calls::FakeServer::silence}, end_of_take);
     port = server.port();
     EXPECT_EQ(ask_at(port, "50").err, "error: no reply in time\n");
   }
@@ -61,7 +62,7 @@ TEST(AskLimitd, GivesUpAtTheDeadlineAndWhereNothingListens) {
       "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused\n";
   EXPECT_EQ(ask_at(port).err, "error: " + nothing);
   std::ostringstream out, err;
-  config::CommandIo io{out, err};
+  config::CommandIo io{.out = out, .err = err, .environment = {}};
   EXPECT_EQ(
       limitdctl({"-h", "127.0.0.1", "-p", std::to_string(port), "-b", "ip", "-k", "a", "-t", "1"},
                 io),
