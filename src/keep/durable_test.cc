@@ -25,6 +25,12 @@
 #include "embed/core.h"
 #include "request/counter_record.h"
 
+// Children of this test begin threads, which ThreadSanitizer allows only if it is told.
+extern "C" const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+
 namespace sluice::durable_test {
 
 using namespace std::chrono_literals;
