@@ -39,9 +39,9 @@ class RedisCluster {
   size_t owner_of(uint16_t slot);
   uint16_t slot_of(const std::string& key);
   // Moves a slot as redis-cli does: it is importing and migrating, its keys move, then all are
-  // notified. Returns when all nodes that run agree on every slot and epoch: a node of Redis 7.0 that
-  // becomes an owner before it knows the epoch of the last one may take the same epoch, and then
-  // two nodes may each name the other as the owner of a slot.
+  // notified. Returns when all nodes that run agree on every slot and epoch: a node of Redis 7.0
+  // that becomes an owner before it knows the epoch of the last one may take the same epoch, and
+  // then two nodes may each name the other as the owner of a slot.
   void move_slot(uint16_t slot, size_t from, size_t to);
   void begin_move(uint16_t slot, size_t from, size_t to);
   void move_keys(uint16_t slot, size_t from, size_t to);
