@@ -387,7 +387,7 @@ TEST_F(Socket, OfSeveralTheyAreListed) {
   auto first = serve(here_), second = serve(here_);
   const Finished done = status(here_);
   EXPECT_EQ(done.status, 3);
-  EXPECT_NE(done.out.find("several servers run here"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("several servers run on this machine"), std::string::npos) << done.out;
   for (const auto& server : {&first, &second})
     EXPECT_NE(done.out.find(socket_of(**server)), std::string::npos) << done.out;
   first->process().signal(SIGKILL);
