@@ -25,7 +25,7 @@
 #include "embed/core.h"
 #include "request/counter_record.h"
 
-// Children of this test begin threads, which ThreadSanitizer allows only if it is told.
+// Children of this test begin threads, which ThreadSanitizer refuses by default.
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() {
   return "die_after_fork=0";

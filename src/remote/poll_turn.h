@@ -77,7 +77,7 @@ class PollTurn {
   bool take(Clock::time_point time, Until until, const Future* future) {
     std::unique_lock lock(mutex_);
     // Under the lock, so that no later delivery is missed.
-    if (until == Until::ready && is_ready(*future)) return false;
+    if (future != nullptr && is_ready(*future)) return false;
     if (!taken_) return taken_ = true;
     Waiter self{until, future};
     waiters_.push_back(&self);
