@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "client/http_client.h"
+#include "wire/http_session.h"
 
 namespace sluice::cli {
 namespace {
@@ -395,7 +395,7 @@ TEST_F(AdminCommands, RulesHaveTheRatesOfTheirOwnProtocol) {
 
 Json counter(const std::string& name) {
   return {{"counter", name},
-          {"path", calls::percent_encoded(name)},
+          {"path", wire::percent_encoded(name)},
           {"dialect", "divvy"},
           {"rule", "k=*"},
           {"actor", "a"},
@@ -454,7 +454,7 @@ TEST_F(AdminCommands, TopIsOneTableWithoutATerminal) {
     items.push_back({{"dialect", "divvy"},
                      {"rule", "k=*"},
                      {"counter", "c"},
-                     {"path", calls::percent_encoded(who)},
+                     {"path", wire::percent_encoded(who)},
                      {"actor", who},
                      {"allowed", 12},
                      {"denied", 3456},

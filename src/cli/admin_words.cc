@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "wire/http_session.h"
 
 namespace sluice::cli {
 namespace {
@@ -136,7 +137,7 @@ AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const ch
     const size_t wanted = std::min(count_max - list.size(), page_max);
     auto page =
         port.get(target + (target.ends_with('?') ? "" : "&") + "limit=" + std::to_string(wanted) +
-                 (after.empty() ? "" : "&after=" + calls::percent_encoded(after)));
+                 (after.empty() ? "" : "&after=" + wire::percent_encoded(after)));
     if (!page.is_done()) return page;
     for (const Json& one : list_field(page.json, key)) list.push_back(one);
     std::string next = text_field(page.json, "next");

@@ -12,6 +12,7 @@
 #include "config/screen_text.h"
 #include "config/settings.h"
 #include "protocol/protocol.h"
+#include "wire/http_session.h"
 
 namespace sluice::cli {
 namespace {
@@ -264,7 +265,7 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Comm
   std::string target = "/v1/overrides?", filter;
   const auto only = [&](const char* key, const std::string& value) {
     if (!target.ends_with('?')) target += '&';
-    target += std::string(key) + '=' + calls::percent_encoded(value);
+    target += std::string(key) + '=' + wire::percent_encoded(value);
     filter += std::string(" --") + key + " '" + config::on_screen(value) + "'";
   };
   if (asked.rule) only("rule", *asked.rule);
@@ -307,7 +308,7 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Comm
 }
 
 std::string override_path(const std::string& id) {
-  return "/v1/overrides/" + calls::percent_encoded(id);
+  return "/v1/overrides/" + wire::percent_encoded(id);
 }
 
 // One that is refused, as one that is not there, leaves the others to be removed; each is reported.

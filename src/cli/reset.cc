@@ -2,10 +2,10 @@
 #include "cli/inspect.h"
 #include "cli/table.h"
 #include "cli/watch.h"
-#include "client/http_client.h"
 #include "config/screen_text.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
+#include "wire/http_session.h"
 #include "wire/shown_name.h"
 
 namespace sluice::cli {
@@ -30,7 +30,7 @@ std::string footer_of_reset() {
       "Examples:\n"
       "  sluice reset '" +
           example_counter() + "'\n  sluice reset --encoded " +
-          calls::percent_encoded(example_counter()),
+          wire::percent_encoded(example_counter()),
       "done", "no rule has such a counter, or the store cannot do it now");
 }
 
@@ -100,11 +100,10 @@ int show_counters(AdminPort& port, const AdminFlags& flags, const CountersWanted
                   config::CommandIo& io) {
   const auto& [actor, prefix, most] = wanted;
   Json list = Json::array();
-  const auto last = actor
-                        ? read_pages(port, "/v1/counters?actor=" + calls::percent_encoded(*actor),
-                                     "counters", SIZE_MAX, list)
-                        : read_pages(port, "/v1/counters?prefix=" + calls::percent_encoded(prefix),
-                                     "counters", most, list);
+  const auto last = actor ? read_pages(port, "/v1/counters?actor=" + wire::percent_encoded(*actor),
+                                       "counters", SIZE_MAX, list)
+                          : read_pages(port, "/v1/counters?prefix=" + wire::percent_encoded(prefix),
+                                       "counters", most, list);
   if (!last.is_done()) return report_failure(last, flags.json, io);
   const std::string next = text_field(last.json, "next");
   const bool cut = true_field(last.json, "cut");

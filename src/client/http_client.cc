@@ -96,19 +96,4 @@ HttpResult HttpClient::ask(std::string_view method, std::string_view target, std
   return {std::move(answer), {}, false};
 }
 
-std::string percent_encoded(std::string_view text) {
-  static constexpr char hex[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '.' || c == '_' || c == '~';
-    if (plain)
-      out += c;
-    else
-      ((out += '%') += hex[byte >> 4]) += hex[byte & 15];
-  }
-  return out;
-}
-
 }  // namespace sluice::calls

@@ -52,7 +52,4 @@ class HttpClient {
   std::string address_;  // in digits; empty: not known yet
 };
 
-// `text` as one segment of a path: all but letters, digits and `-._~` as %XX.
-std::string percent_encoded(std::string_view text);
-
 }  // namespace sluice::calls

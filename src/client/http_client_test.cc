@@ -136,10 +136,5 @@ TEST(HttpClient, GivesUpWhenSomethingElseComes) {
   ::close(ends[1]);
 }
 
-TEST(PercentEncoded, LeavesOnlyWhatIsPlain) {
-  EXPECT_EQ(percent_encoded("aZ09-._~"), "aZ09-._~");
-  EXPECT_EQ(percent_encoded("a b/*%+:\xff\n"), "a%20b%2F%2A%25%2B%3A%FF%0A");
-}
-
 }  // namespace
 }  // namespace sluice::calls
