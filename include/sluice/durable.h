@@ -10,8 +10,8 @@
 /// - **Time.** The directory forgets a counter once it equals a fresh one by the limiter's clock
 ///   (options::clock). Calls that give a time must give one of that clock.
 /// - **Threads.** commit() may be called by any number of threads at a time; those that come while
-///   another one commits share the next commit. There is no thread that commits unless
-///   durable_options::commit_every asks for one. An open directory has threads of its own that
+///   another one commits share the next commit. No thread commits by itself unless
+///   durable_options::commit_every is set. An open directory has threads of its own that
 ///   read and order files (one of sluice's, and RocksDB's); they block all signals.
 /// - **Errors.** Values (sluice/result.h). errc::storage: the directory is in use by another
 ///   process, cannot be read or written, is damaged or was written by a newer version; the message

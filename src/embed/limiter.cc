@@ -1,36 +1,19 @@
 #include <sluice/limiter.h>
 
 #include <cstdio>
-#include <exception>
-#include <new>
 
 #include "base/bounds.h"
+#include "embed/caught.h"
 #include "embed/core.h"
 #include "embed/waits.h"
 
 namespace sluice {
 
 using detail::core;
+using embed::caught;
 using request::Verb;
 
 namespace {
-
-// The error of the exception that is being handled.
-error caught() noexcept {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return {errc::no_memory, {}};  // no text: that takes memory
-  } catch (const std::exception& its) {
-    try {
-      return {errc::internal, its.what()};
-    } catch (...) {
-      return {errc::internal, {}};
-    }
-  } catch (...) {
-    return {errc::internal, {}};
-  }
-}
 
 // What `decide` decides; an error where it throws, or where the limiter was moved from.
 template <class Decide>

@@ -1,35 +1,13 @@
 #include <sluice/durable.h>
 
-#include <exception>
-#include <new>
 #include <utility>
 
 #include "base/bounds.h"
+#include "embed/caught.h"
 #include "embed/core.h"
 #include "keep/kept_core.h"
 
 namespace sluice {
-
-namespace {
-
-// The error of the exception that is being handled.
-error thrown() noexcept {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return {errc::no_memory, {}};  // no text: that takes memory
-  } catch (const std::exception& its) {
-    try {
-      return {errc::internal, its.what()};
-    } catch (...) {
-      return {errc::internal, {}};
-    }
-  } catch (...) {
-    return {errc::internal, {}};
-  }
-}
-
-}  // namespace
 
 durable::durable(std::unique_ptr<detail::kept_core> its) noexcept : its_(std::move(its)) {}
 durable::durable(durable&&) noexcept = default;
@@ -55,7 +33,7 @@ result<durable> durable::open(durable_options where, options how) noexcept {
     if (sweeps) its_core->start_sweeping();
     return durable(std::move(its));
   } catch (...) {
-    return thrown();
+    return embed::caught();
   }
 }
 
@@ -64,7 +42,7 @@ result<void> durable::commit() noexcept {
   try {
     return its_->commit();
   } catch (...) {
-    return thrown();
+    return embed::caught();
   }
 }
 

@@ -40,7 +40,7 @@ class Topology;
 class Finder {
  public:
   virtual ~Finder() = default;
-  // The time between two searches while there is no trouble.
+  // The time between two searches while all nodes answer.
   virtual std::chrono::milliseconds look_every() const = 0;
   // None: they are not known, and `problem` says why.
   virtual std::optional<ClusterMap> find(Topology& topology, std::string& problem) = 0;

@@ -155,7 +155,7 @@ size_t client::impl::deliver() {
   for (calls::Core::Completed& done : completed) deliver(done);
   const size_t count = completed.size();
   completed.clear();
-  if (count > 0) turn.tell_delivered();
+  if (count > 0) turn.notify_delivered();
   return count;
 }
 

@@ -1,6 +1,6 @@
 // Which thread polls. One has the turn; others wait for it in the order in which they came, and go
-// on without it when what they wait for has happened meanwhile: the thread that has the turn tells
-// them after each round in which handlers were called.
+// on without it when what they wait for has happened meanwhile: the thread that has the turn
+// notifies them after each round in which handlers were called.
 #pragma once
 
 #include <sluice/client.h>
@@ -34,7 +34,7 @@ class PollTurn {
   }
 
   // By the thread that has the turn, after it has called handlers.
-  void tell_delivered() {
+  void notify_delivered() {
     const std::lock_guard lock(mutex_);
     std::erase_if(waiters_, [](Waiter* waiter) {
       if (!waiter->is_satisfied()) return false;
