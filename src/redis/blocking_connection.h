@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "net/stream.h"
 #include "redis/async_connection.h"
@@ -44,6 +45,10 @@ class BlockingConnection {
   Answer ask(std::initializer_list<std::string_view> words) {
     return ask(std::span(words.begin(), words.size()));
   }
+  // Asks commands, which are in RESP already, all at once; their answers in their order. They must
+  // not be so long, nor so many, that Redis stops reading until its answers are read: a MiB of both
+  // is fine. False: the connection is lost; `answers` has what came before.
+  bool ask_all(std::span<const std::string> commands, std::vector<Answer>& answers);
   // What is said next without being asked. Null: nothing is in that time, or the connection is
   // lost.
   Answer next(std::chrono::milliseconds patience, bool& is_lost);
