@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "cli/arguments.h"
+#include "cli/import_redis.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
@@ -28,7 +29,7 @@ using nlohmann::ordered_json;
 constexpr const char* about_store =
     "Looks at a store, repairs it, copies it. DIR is what `--data` or `store: { path: DIR }` "
     "names.\n"
-    "All but backup want it to be in use by no server.";
+    "All but backup and import-redis want it to be in use by no server.";
 
 constexpr const char* own_tools =
     "What to do:\n"
@@ -40,22 +41,31 @@ constexpr const char* own_tools =
     "  repair DIR          makes what can still be read a sound store\n"
     "  backup DIR TARGET   a copy to start on, also while a server runs\n";
 
-// Those that protocols bring.
-std::vector<const protocol::StoreTool*> protocol_tools() {
-  std::vector<const protocol::StoreTool*> all;
+// Those that protocols bring, and what copies counters between stores.
+std::vector<const protocol::StoreTool*> tools_with_options() {
+  std::vector<const protocol::StoreTool*> all{&import_redis_tool};
   for (const protocol::Description* protocol : protocol::all())
     if (protocol->store != nullptr)
       for (const protocol::StoreTool& tool : protocol->store->tools) all.push_back(&tool);
   return all;
 }
 
-// " --config FILE [--dry-run]"
-std::string options_of(const protocol::StoreTool& tool) {
+// " --config FILE [--dry-run]", in lines of what fits; further ones have the indent.
+std::string options_of(const protocol::StoreTool& tool, size_t column, const std::string& indent) {
+  constexpr size_t columns = 96;
   std::string text;
   for (const protocol::StoreOption& option : tool.options) {
     std::string one(option.name);
     if (!option.value.empty()) one += " " + std::string(option.value);
-    text += option.purpose.empty() ? " [" + one + "]" : " " + one;
+    if (option.purpose.empty()) one = "[" + one + "]";
+    column += one.size() + 1;
+    if (column > columns) {
+      text += "\n" + indent;
+      column = indent.size() + one.size();
+    } else {
+      text += ' ';
+    }
+    text += one;
   }
   return text;
 }
@@ -63,22 +73,24 @@ std::string options_of(const protocol::StoreTool& tool) {
 std::string footer_of_store() {
   const std::string indent(22, ' ');
   std::string text = own_tools;
-  for (const protocol::StoreTool* tool : protocol_tools()) {
-    text += "  " + std::string(tool->name) + " DIR" + options_of(*tool) + "\n" + indent;
+  for (const protocol::StoreTool* tool : tools_with_options()) {
+    const std::string head = "  " + std::string(tool->name) + (tool->wants_folder ? " DIR" : "");
+    text += head + options_of(*tool, head.size(), indent) + "\n" + indent;
     for (const char c : tool->help) text += c == '\n' ? "\n" + indent : std::string(1, c);
     text += "\n";
   }
   return text +
          "\n"
          "Example:\n"
-         "  sluice store backup /var/lib/sluice /backup/monday\n";
+         "  sluice store backup /var/lib/sluice /backup/monday\n"
+         "  sluice store import-redis --from old:6379 --to-cluster new:6379 --config sluice.yaml\n";
 }
 
 struct StoreFlags {
   std::string dir, target;
   bool json = false;
-  // Options of protocols' tools, by their names.
-  std::map<std::string_view, std::optional<std::string>> of_protocols;
+  // Options of tools that have some, by their names.
+  std::map<std::string_view, std::optional<std::string>> of_tools;
 };
 
 void report_damages(const std::vector<std::string>& damages, config::CommandIo& io) {
@@ -299,7 +311,7 @@ constexpr Tool tools[] = {{"dump", 1, dump},
 // Whose option that is.
 std::vector<std::string_view> tools_with(std::string_view option) {
   std::vector<std::string_view> names;
-  for (const protocol::StoreTool* tool : protocol_tools())
+  for (const protocol::StoreTool* tool : tools_with_options())
     for (const protocol::StoreOption& one : tool->options)
       if (one.name == option) names.push_back(tool->name);
   return names;
@@ -307,15 +319,15 @@ std::vector<std::string_view> tools_with(std::string_view option) {
 
 void add_options(CLI::App& app, StoreFlags& asked) {
   std::map<std::string_view, std::string> helps;
-  for (const protocol::StoreTool* tool : protocol_tools())
+  for (const protocol::StoreTool* tool : tools_with_options())
     for (const protocol::StoreOption& one : tool->options) {
       std::string& help = helps[one.name];
       help +=
           (help.empty() ? "Of " : "; of ") + std::string(tool->name) + ": " + std::string(one.help);
     }
-  for (const protocol::StoreTool* tool : protocol_tools())
+  for (const protocol::StoreTool* tool : tools_with_options())
     for (const protocol::StoreOption& one : tool->options) {
-      const auto [at, is_new] = asked.of_protocols.try_emplace(one.name);
+      const auto [at, is_new] = asked.of_tools.try_emplace(one.name);
       if (!is_new) continue;
       const std::string name(one.name), help = wrapped(helps[one.name]);
       std::optional<std::string>& value = at->second;
@@ -329,7 +341,7 @@ void add_options(CLI::App& app, StoreFlags& asked) {
 
 // Is there no option that the tool does not have? `problem`: which there is.
 bool has_own_options_only(std::string_view tool, const StoreFlags& asked, std::string& problem) {
-  for (const auto& [option, value] : asked.of_protocols) {
+  for (const auto& [option, value] : asked.of_tools) {
     if (!value) continue;
     const auto names = tools_with(option);
     if (std::find(names.begin(), names.end(), tool) != names.end()) continue;
@@ -351,14 +363,16 @@ int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Argume
   return tool.run(asked, io);
 }
 
-int run_protocols(const protocol::StoreTool& tool, const Words& said, const StoreFlags& asked,
-                  const Arguments& arguments, config::CommandIo& io) {
-  if (said.size() != 2) return arguments.misused(said.front() + " requires one DIR", io);
+int run_with_options(const protocol::StoreTool& tool, const Words& said, const StoreFlags& asked,
+                     const Arguments& arguments, config::CommandIo& io) {
+  if (said.size() != (tool.wants_folder ? 2 : 1))
+    return arguments.misused(
+        said.front() + (tool.wants_folder ? " requires one DIR" : " takes no DIR"), io);
   std::string problem;
   if (!has_own_options_only(tool.name, asked, problem)) return arguments.misused(problem, io);
-  protocol::StoreCall call{said[1], asked.json};
+  protocol::StoreCall call{tool.wants_folder ? said[1] : "", asked.json};
   for (const protocol::StoreOption& one : tool.options) {
-    call.values.push_back(asked.of_protocols.at(one.name));
+    call.values.push_back(asked.of_tools.at(one.name));
     if (call.values.back() || one.purpose.empty()) continue;
     const std::string value = one.value.empty() ? "" : " " + std::string(one.value);
     return arguments.misused(
@@ -379,15 +393,15 @@ int store(const Words& words, config::CommandIo& io) {
   add_options(arguments.app(), asked);
   std::vector<std::string_view> names;
   for (const Tool& one : tools) names.emplace_back(one.name);
-  for (const protocol::StoreTool* one : protocol_tools()) names.push_back(one->name);
+  for (const protocol::StoreTool* one : tools_with_options()) names.push_back(one->name);
   arguments.set_words(names);
   if (const auto status = arguments.parse(words, io)) return *status;
   const Words& said = arguments.positional();
   if (said.empty()) return arguments.misused("a TOOL is required: " + config::one_of(names), io);
   for (const Tool& one : tools)
     if (said.front() == one.name) return run_own(one, said, asked, arguments, io);
-  for (const protocol::StoreTool* one : protocol_tools())
-    if (said.front() == one->name) return run_protocols(*one, said, asked, arguments, io);
+  for (const protocol::StoreTool* one : tools_with_options())
+    if (said.front() == one->name) return run_with_options(*one, said, asked, arguments, io);
   return arguments.misused(
       "there is no tool `" + said.front() + "`" + did_you_mean(said.front(), names), io);
 }

@@ -90,7 +90,7 @@ TEST_F(StoreCommand, UsageErrorsEndWithTwo) {
   EXPECT_EQ(command({"store", "import-limitd", "d"}), 2);
   EXPECT_TRUE(said(err, "wants --config FILE, which names the types")) << err;
   EXPECT_EQ(command({"store", "check", "--config", "f", "d"}), 2);
-  EXPECT_TRUE(said(err, "--config is for import-limitd")) << err;
+  EXPECT_TRUE(said(err, "--config is for import-redis or import-limitd")) << err;
   EXPECT_EQ(command({"store", "--help"}), 0);
   EXPECT_TRUE(said(out, "\n  import-limitd DIR --config FILE\n")) << out;
 }

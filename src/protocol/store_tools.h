@@ -32,12 +32,13 @@ struct StoreCall {
   std::vector<std::optional<std::string>> values{};
 };
 
-// NAME DIR [options]
+// NAME [DIR] [options]
 struct StoreTool {
   std::string_view name;
   std::string_view help;  // what it does, in lines
   std::span<const StoreOption> options;
   int (*run)(const StoreCall& call, config::CommandIo& io);  // returns the exit status
+  bool wants_folder = true;  // false: there is no DIR
 };
 
 struct StoreTools {

@@ -61,7 +61,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   void collect(metrics::Page& page) const override;
 
   // The texts that are stored beside the counters. Lives as long as the store.
-  store::MetadataStore& metadata() { return metadata_; }
+  RedisMetadataStore& metadata() { return metadata_; }
 
  private:
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,

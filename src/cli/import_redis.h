@@ -1,0 +1,10 @@
+// The tool `sluice store import-redis`. Constant data; the main thread.
+#pragma once
+
+#include "protocol/store_tools.h"
+
+namespace sluice::cli {
+
+extern const protocol::StoreTool import_redis_tool;
+
+}  // namespace sluice::cli
