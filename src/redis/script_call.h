@@ -60,6 +60,7 @@ struct ScriptCall {
   bool hold = false;                         // it is refused whatever they say
   bool sparing = false;                      // as request::Group has it
   bool looks = false;                        // with both: what counts is spared whatever it says
+  bool receipts = false;                     // the answer says what was written (redis/receipts.h)
   Weight weight = Weight::light;             // at least
   std::string_view key_prefix{};
   bool tagged = false;               // in Redis Cluster: keys that nobody shares have a tag
@@ -81,6 +82,8 @@ void append_life(std::string& out, const ScriptCall& ask, bool renews);
 
 // The script to call for it; `weight` becomes what it was in the end.
 const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
+// Appends the name of the charge's counter as an argument.
+void append_key(std::string& out, const ScriptCall& ask, const request::Charge& charge);
 // The call, as EVALSHA with its hash, or as EVAL with its text.
 void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts);

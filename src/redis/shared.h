@@ -30,6 +30,9 @@ struct Counts {
   // Of Redis Cluster: groups that were sent on to another node, for good or once; and those that
   // were not sent, as their counters are in several slots.
   std::atomic<uint64_t> moved{0}, asked_on{0}, apart{0};
+  // Groups that were settled over several slots; of them, units that were taken in some slots,
+  // while the group as a whole was not granted, and may be taken still.
+  std::atomic<uint64_t> across{0}, left_taken{0};
   std::array<std::atomic<uint64_t>, 16> errors{};  // groups, by request::Error
 };
 
