@@ -196,7 +196,7 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                      std::ranges::all_of(charges, request::only_looks, &Charge::verb);
   const Route route = route_of(charges, now, looks);
   Link* link = route.link;
-  if (settles_across(route, charges) && !group.sparing) {
+  if (settles_across(route, charges) && !group.sparing && !group.may_wait) {
     AcrossGroup& across = add_across(group, batch, route, now, pin);
     across.hold = hold;
     across.batch = {kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)};
@@ -516,7 +516,6 @@ bool WorkerClient::on_late(Link& link, const Sender& sender) {
   if (sender.kind == kind_across) {
     const auto at = across_.find(sender.serial);
     if (at == across_.end()) return true;
-    if (at->second->waits) return false;
     part_is_lost(*at->second, Error::deadline);
     return true;
   }

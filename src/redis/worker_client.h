@@ -131,9 +131,7 @@ class WorkerClient final : LinkOwner {
       std::string receipt;
     };
     uint32_t id = 0;
-    bool waits = false;  // it is what a Waiting wants, which is in asked_ under `id`
-    Sender batch{};      // else: the answer that it becomes
-    uint64_t arrival = 0;
+    Sender batch{};  // the answer that it becomes
     Links* links = nullptr;
     std::unique_ptr<Wanted> wanted;
     std::vector<request::Charge> charges;  // those with a counter, in the order of the slots
@@ -228,7 +226,6 @@ class WorkerClient final : LinkOwner {
   Route route_of(const Waiting& waiting);
   bool may_ask(const Waiting& waiting);
   void on_waiting_answer(Link& link, const Sender& sender, Reply reply, std::string_view text);
-  void on_waiting_decided(Waiting& waiting, ScriptReply said, bool allowed);
   void on_waiting_refused(Link& link, Waiting& waiting, std::string_view text);
   void on_waiting_lost(Waiting& waiting, request::Error error);
   static void take_next(Waiting& waiting);

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "redis/receipts.h"
 #include "redis/slots.h"
 #include "redis/worker_client.h"
@@ -74,7 +73,7 @@ Error WorkerClient::ask_part(AcrossGroup& a) {
   a.link = link->id;
   const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
   const ScriptCall what{.charges = charges,
-                        .ahead = ahead_of(charges, a.arrival),
+                        .ahead = ahead_of(charges, 0),
                         .hold = a.hold || a.refused,
                         .receipts = true,
                         .weight = a.weight,
@@ -158,18 +157,6 @@ void WorkerClient::go_on_across(AcrossGroup& a, Error error) {
 void WorkerClient::finish_across(AcrossGroup& a, Error error) {
   const bool allowed = error == Error::none && !a.refused && !a.hold;
   if (!allowed) undo(a);
-  if (a.waits) {
-    const auto at = asked_.find(a.id);
-    SLUICE_CHECK(at != asked_.end());
-    Waiting& w = *at->second;
-    asked_.erase(at);
-    w.asked = false;
-    if (error == Error::none) w.wanted.decisions = a.wanted->decisions;
-    if (allowed && (w.cancelled || w.next)) undo(a);
-    across_.erase(a.id);
-    if (error != Error::none) return on_waiting_lost(w, error);
-    return on_waiting_decided(w, ScriptReply::decided, allowed);
-  }
   const Sender batch = a.batch;
   Answer* const answer = awaited(batch);
   if (answer == nullptr) {
@@ -188,7 +175,7 @@ void WorkerClient::undo(AcrossGroup& a) {
     if (!part.taken) continue;
     part.taken = false;
     undo_part(a, part);
-    // What there is without it, as far as is known here.
+    // The decisions say what remains without it, as far as is known here.
     for (const Charge& charge : std::span(a.charges).subspan(part.first, part.count)) {
       if (charge.verb != Verb::take) continue;
       for (size_t i = 0; i < charge.limits.size(); ++i) {

@@ -203,22 +203,6 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   const Route route = route_of(charges, now);
   const bool asking = std::exchange(w.ask_link, 0) != 0;
   Link* const link = asking && route.links != nullptr ? route.links->by_id(w.link) : route.link;
-  if (settles_across(route, charges)) {
-    const request::Batch batch{{&group, 1}, w.wanted.charges, w.wanted.decisions};
-    AcrossGroup& across = add_across(group, batch, route, now, w.wanted.pin);
-    across.waits = true;
-    across.hold = hold;
-    across.arrival = w.arrival;
-    w.called = false;
-    w.asked_at = now;
-    const uint32_t id = across.id;
-    const Error error = begin_across(across);
-    if (error != Error::none) return on_waiting_lost(w, error);
-    w.asked = true;
-    w.serial = id;
-    asked_[id] = &w;
-    return;
-  }
   if (link == nullptr || !link->takes()) {
     say_apart(route.what);
     return on_waiting_lost(w, trouble(link));
@@ -277,11 +261,6 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
     if (said != ScriptReply::decided) w.weight = wanted;
   }
   if (allowed && (w.cancelled || w.next)) give_back(w);
-  on_waiting_decided(w, said, allowed);
-}
-
-// Where it is cancelled or replaced, what was allowed has been given back.
-void WorkerClient::on_waiting_decided(Waiting& w, ScriptReply said, bool allowed) {
   if (w.cancelled) return erase(w);
   if (w.next) {
     take_next(w);
