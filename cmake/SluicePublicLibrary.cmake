@@ -2,11 +2,12 @@
 # and installed with headers, a CMake package and a pkg-config file.
 #
 # sluice_public_library(NAME ROOMS rooms... [SOURCES files...] [HEADERS files...] [LINK targets...] [REQUIRES names...]
-#                       [NEEDS libraries...] [LIBRARIES names...] [DESCRIPTION text]): libNAME.so, with the project's version and its first two
+#                       [NEEDS libraries...] [LIBRARIES names...] [INSTEAD_OF NAME] [DESCRIPTION text]): libNAME.so, with the project's version and its first two
 #   numbers as soname, and libNAME.a. ROOMS: folders of src/ whose sources (but for tests) are in it. SOURCES: further files,
 #   relative to the checkout. HEADERS: files of include/sluice/ that are installed with it. LINK: what it links, none of it
 #   named by the headers. REQUIRES: public libraries of ours that it links, by their NAMEs. NEEDS: pkg-config names of what the
-#   static library needs besides. LIBRARIES: the same without pkg-config, as for -l. Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
+#   static library needs besides. LIBRARIES: the same without pkg-config, as for -l. INSTEAD_OF: the library that it contains, which no program
+#   may link beside it (an error of CMake). Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
 # sluice_install_package(): installs the CMake package of all public libraries. Once, behind the last of them.
 #
 # What fails in such a library must not end the process that uses it: SLUICE_CHECK throws there (base/check.h), and the public
@@ -30,7 +31,7 @@ function(sluice_public_flags target)
 endfunction()
 
 function(sluice_public_library name)
-  cmake_parse_arguments(ARG "" "DESCRIPTION" "ROOMS;SOURCES;HEADERS;LINK;REQUIRES;NEEDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "DESCRIPTION;INSTEAD_OF" "ROOMS;SOURCES;HEADERS;LINK;REQUIRES;NEEDS;LIBRARIES" ${ARGN})
   set(sources ${ARG_SOURCES})
   list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/)
   foreach(room IN LISTS ARG_ROOMS)
@@ -52,7 +53,7 @@ function(sluice_public_library name)
     target_precompile_headers(${name}_objects REUSE_FROM sluice_public_headers)
   endif()
 
-  # The standard library's templates are no part of the interface, whatever their own visibility.
+  # The standard library's templates are not a part of the interface, whatever their own visibility.
   set(map ${CMAKE_BINARY_DIR}/generated/${name}.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{ global: sluice_*; _ZN6sluice*; _ZNK6sluice*; _ZTIN6sluice*; _ZTSN6sluice*; _ZTVN6sluice*; local: *; };\n" @ONLY)
   add_library(${name}_shared SHARED $<TARGET_OBJECTS:${name}_objects>)
@@ -84,6 +85,7 @@ function(sluice_public_library name)
   set_property(GLOBAL PROPERTY sluice_public_${name}_requires ${ARG_REQUIRES})
   set_property(GLOBAL PROPERTY sluice_public_${name}_needs ${ARG_NEEDS})
   set_property(GLOBAL PROPERTY sluice_public_${name}_libraries ${ARG_LIBRARIES})
+  set_property(GLOBAL PROPERTY sluice_public_${name}_instead_of ${ARG_INSTEAD_OF})
 
   set(SLUICE_NAME ${name})
   set(SLUICE_DESCRIPTION "${ARG_DESCRIPTION}")
@@ -100,10 +102,15 @@ endfunction()
 function(sluice_install_package)
   get_property(libraries GLOBAL PROPERTY sluice_public_libraries)
   set(SLUICE_TARGETS "")
+  set(SLUICE_EXCLUSIONS "")
   foreach(name IN LISTS libraries)
     get_property(requires GLOBAL PROPERTY sluice_public_${name}_requires)
     get_property(needs GLOBAL PROPERTY sluice_public_${name}_needs)
     get_property(raw GLOBAL PROPERTY sluice_public_${name}_libraries)
+    get_property(instead_of GLOBAL PROPERTY sluice_public_${name}_instead_of)
+    if(instead_of)
+      string(APPEND SLUICE_EXCLUSIONS "sluice_package_exclusion(${name} ${instead_of})\n")
+    endif()
     string(APPEND SLUICE_TARGETS "sluice_package_library(${name} REQUIRES ${requires} NEEDS ${needs} LIBRARIES ${raw})\n")
   endforeach()
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What clients may cost that ask for much and take little: lists over a million counters and what others wait for beside
-them, replies that nobody reads, and requests that wait and are matched again. Exit status 1: a bound was missed.
+them, replies that are not read, and requests that wait and are matched again. Exit status 1: a bound was missed.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def unread_lists() -> bool:
             most = max(most, server.resident_mib())
             time.sleep(0.05)
         kept = most - before <= UNREAD_MIB_MAX
-        print(f"{CLIENTS} clients, 8 lists of {size} bytes each, {len(request)} bytes of request, which nobody reads: "
+        print(f"{CLIENTS} clients, 8 lists of {size} bytes each, {len(request)} bytes of request, which is not read: "
               f"resident {before:.0f} to {most:.0f} MiB, at most {UNREAD_MIB_MAX} more: "
               f"{'met' if kept else 'MISSED'}", flush=True)
         return kept

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Memory of sluice for each counter: how far its resident size has grown, at every tenth more from a million counters
-to ten million, so that no size between two steps of growth is passed over. Exit status 1: more than the most allowed.
+to ten million, so that no size between two steps of growth is skipped. Exit status 1: more than the most allowed.
 """
 
 from __future__ import annotations

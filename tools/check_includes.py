@@ -65,7 +65,7 @@ NAMES: dict[str, str] = {
     "ios": "hex",
     "iostream": "cout cerr cin",
     "ostream iostream fstream sstream": "endl flush ostream",
-    "iterator": "back_inserter distance istreambuf_iterator input_iterator_tag make_reverse_iterator",
+    "iterator": "back_inserter distance forward_iterator_tag istreambuf_iterator input_iterator_tag make_reverse_iterator",
     "iterator string vector array map span algorithm set": "begin end size ssize prev next advance",
     "fstream iostream sstream iterator": "ios streamoff streamsize",
     "latch": "latch",

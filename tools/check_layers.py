@@ -28,9 +28,10 @@ ROOMS: dict[str, str] = {
     "store": "base limit request net",
     "embed": "base limit request policy policy/read store",
     "disk": "base limit request store",
+    "keep": "base limit request policy policy/read disk store embed",
     "durable": "base limit request metrics disk store",
     "redis": "base limit request metrics net store",
-    "client": "base net",
+    "client": "base net wire",
     "protocol": "base request metrics policy",
     "remote": "base client protocol",
     "live": "access base limit request metrics policy policy/read wire store protocol",
@@ -96,7 +97,7 @@ def check_table() -> Iterator[str]:
     for room, rooms in below.items():
         for other in sorted(rooms):
             if line_of(other) is None:
-                yield f"{room} may include {other}, which is no room"
+                yield f"{room} may include {other}, which is not a room"
     while ready := [room for room in below if room not in seen and all(line_of(r) in seen for r in below[room])]:
         seen.update(ready)
     for room in below:
@@ -110,7 +111,7 @@ def check_include(user: str, side_code: bool, quote: str, target: str) -> str | 
     if not slash or line_of(room) is None:
         if quote == "<" or (side_code and target.startswith("tests/")):
             return None
-        return f'"{target}" is no path from src/ (write "folder/file.h")'
+        return f'"{target}" is not a path from src/ (write "folder/file.h")'
     allowed = {user, *ROOMS[line_of(user) or user].split()}
     if side_code:
         allowed.update({"testing", *SIDE_ROOMS.get(line_of(user) or user, "").split()})

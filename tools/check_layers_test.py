@@ -117,7 +117,7 @@ class CheckLayersTest(unittest.TestCase):
         with unittest.mock.patch.dict(check_layers.ROOMS, {"base": "cli"}):
             self.assertIn("base may include a room that may include it", list(check_layers.check_table()))
         with unittest.mock.patch.dict(check_layers.ROOMS, {"base": "nowhere"}):
-            self.assertIn("base may include nowhere, which is no room", list(check_layers.check_table()))
+            self.assertIn("base may include nowhere, which is not a room", list(check_layers.check_table()))
 
     def test_header_needs_its_paragraph_and_guard(self) -> None:
         self.write("src/base/good.h", HEADER)

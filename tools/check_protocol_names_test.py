@@ -17,7 +17,7 @@ class CheckProtocolNamesTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.write("src/protocol/list.def", "// What there is.\nSLUICE_PROTOCOL(divvy)\nSLUICE_PROTOCOL(toy)\n")
+        self.write("src/protocol/list.def", "// The protocols.\nSLUICE_PROTOCOL(divvy)\nSLUICE_PROTOCOL(toy)\n")
 
     def write(self, name: str, text: str) -> None:
         path = self.root / name

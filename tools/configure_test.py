@@ -76,7 +76,7 @@ reveal() { /bin/rm -r "$usr"; /bin/ln -s /usr "$usr"; }
 
 
 def files_of(packages: Iterable[str]) -> list[Path]:
-    """What dpkg installed below /usr that is no folder, and no documentation (thousands of links)."""
+    """What dpkg installed below /usr that is not a folder, and no documentation (thousands of links)."""
     files = []
     for package in packages:
         listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=True).stdout

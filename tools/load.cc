@@ -162,7 +162,7 @@ uint64_t processor_ns(uint64_t pid) {
     uint64_t ran = 0;
     if (std::ifstream(thread.path() / "schedstat") >> ran) sum += ran;
   }
-  if (error || sum == 0) fail("no processor time to be had of process " + std::to_string(pid));
+  if (error || sum == 0) fail("no processor time available of process " + std::to_string(pid));
   return sum;
 }
 

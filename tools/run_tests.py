@@ -310,7 +310,7 @@ def bench() -> Tally:
 
 
 def install() -> Tally:
-    """That `make install` puts a program that runs where it is told to."""
+    """That `make install` puts a program that runs where it is asked to."""
     destination = ROOT / "build/install"
     shutil.rmtree(destination, ignore_errors=True)
     make = ["make", "install", f"DESTDIR={destination}", "PREFIX=/usr"]
@@ -322,6 +322,7 @@ def install() -> Tally:
                  "share/man/man1/sluice.1", "share/man/man1/sluice-check.1",
                  "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
                  "share/fish/vendor_completions.d/sluice.fish", "include/sluice/limiter.h", "include/sluice/sluice.h",
+                 "include/sluice/durable.h",
                  "include/sluice/client.h", "share/doc/sluice/docs/limiter.md"):
         if (destination / "usr" / path).exists():
             tally.passed += 1

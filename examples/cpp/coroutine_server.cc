@@ -20,7 +20,7 @@
 
 using namespace std::chrono_literals;
 
-// A coroutine that begins at once, belongs to nobody, and frees itself at its end.
+// A coroutine that begins at once, has no owner, and frees itself at its end.
 struct task {
   struct promise_type {
     task get_return_object() noexcept { return {}; }

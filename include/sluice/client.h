@@ -255,7 +255,7 @@ struct client_options {
   client_policy on_unavailable = client_policy::error;  ///< where the server is away
   std::shared_ptr<client_stand_in> stand_in{};          ///< goes before on_unavailable
   /// A connection that answers in order is given up when its oldest request has timed out and
-  /// nothing has come for so long. 0: never.
+  /// nothing has arrived for so long. 0: never.
   std::chrono::microseconds stalled_after = std::chrono::seconds(10);
   /// The client polls on a thread of its own, on which handlers run.
   bool own_thread = false;

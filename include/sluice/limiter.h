@@ -148,8 +148,9 @@ namespace detail {
 class core;
 class terms;
 }  // namespace detail
+class durable;
 
-/// A rule or a list of limits, resolved once, by which decisions are made without a look-up. Copies
+/// A rule or a list of limits, resolved once, by which decisions are made without a lookup. Copies
 /// are cheap and name the same. A rule's handle follows reloads and overrides. It may outlive its
 /// limiter, and is of no use then. Any thread may use a handle that no other thread changes.
 class SLUICE_API handle {
@@ -369,6 +370,7 @@ class SLUICE_API limiter {
   static std::string key_of(view<std::string_view> values);
 
  private:
+  friend class durable;
   explicit limiter(std::shared_ptr<detail::core> its_core) noexcept;
   std::shared_ptr<detail::core> core_;
 };

@@ -26,7 +26,7 @@ enum class errc : int {
   storage = 10,             ///< the directory of counters cannot be read or written
   internal = 11,            ///< a defect of sluice: its message says where; please report it
   too_many_overrides = 12,  ///< more overrides than the table holds
-  not_found = 13,           ///< what is to be removed or cancelled is not there
+  not_found = 13,           ///< what would be removed or cancelled does not exist
 };
 
 /// An error and a text for people: what is wrong, where, and what to do.

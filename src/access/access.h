@@ -21,7 +21,7 @@ namespace sluice::access {
 class Access {
  public:
   // Passwords that wait for a slow check, at most, and those of one source; those who come past it
-  // are told to try again.
+  // are asked to try again.
   static constexpr size_t checks_max = 1024, checks_of_source_max = 128;
 
   explicit Access(std::shared_ptr<const Users> users = {});

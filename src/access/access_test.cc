@@ -81,7 +81,7 @@ TEST(Access, TakesNoMoreThanItsBound) {
   EXPECT_EQ(wrong, Access::checks_of_source_max);
 }
 
-// A fleet that comes back while somebody guesses passwords.
+// A fleet that comes back while a client guesses passwords.
 TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
   Access access(std::make_shared<const Users>(std::vector<User>{{"app", {}, hash_of_secret, ""}}));
   EXPECT_TRUE(check(access, "app", "secret"));

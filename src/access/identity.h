@@ -1,6 +1,6 @@
-// Who the client of a connection is, and what it may do: where the server has users, whoever has
+// Who the client of a connection is, and what it may do: where the server has users, a client with
 // authenticated as one of them; else everybody. Goes by the list of users that is live: who is no
-// longer in it has to authenticate anew. One for each session, used by its thread.
+// longer in it has to authenticate again. One for each session, used by its thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Identity {
   // Outlives this. Null: there are no users.
   explicit Identity(const Access* access);
 
-  // Takes the live list if there is another one. True: it may be somebody else now.
+  // Takes the live list if there is another one. True: the client may be another user now.
   bool refresh();
   // Are there users, so that clients have to authenticate?
   bool is_needed() const { return needed_; }

@@ -13,7 +13,7 @@
 namespace sluice::access {
 namespace {
 
-// Methods that are made for passwords, and how long what stands behind the last `$` of a hash is:
+// Methods that are made for passwords, and how long the part after the last `$` of a hash is:
 // yescrypt, gost-yescrypt, scrypt, bcrypt (22 characters of salt are part of it), SHA-512, SHA-256.
 struct Method {
   std::string_view prefix;
@@ -22,8 +22,8 @@ struct Method {
 constexpr Method methods[] = {{"$y$", 43},  {"$gy$", 43}, {"$7$", 43}, {"$2b$", 53},
                               {"$2a$", 53}, {"$2y$", 53}, {"$6$", 86}, {"$5$", 43}};
 
-// A hash of nobody's password; as slow as SHA-512 with its usual number of rounds.
-constexpr const char* nobodys_hash = "$6$nobody.here$";
+// A hash of no user's password; as slow as SHA-512 with its usual number of rounds.
+constexpr const char* unknown_user_hash = "$6$unknown.user$";
 
 bool is_same(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
@@ -52,7 +52,7 @@ bool is_password_hash(std::string_view text) {
          ::crypt_checksalt(std::string(text).c_str()) == CRYPT_SALT_OK;
 }
 
-Users::Users(std::vector<User> users) : users_(std::move(users)), stand_in_(nobodys_hash) {
+Users::Users(std::vector<User> users) : users_(std::move(users)), stand_in_(unknown_user_hash) {
   SLUICE_CHECK(RAND_bytes(secret_.data(), static_cast<int>(secret_.size())) == 1);
   const auto hashed = std::find_if(users_.begin(), users_.end(),
                                    [](const User& user) { return !user.password_hash.empty(); });

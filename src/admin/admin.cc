@@ -50,7 +50,7 @@ bool is_local_or_address(std::string_view host) {
                      [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
 
-// Has somebody followed a link to it, to look at it? The page of the link cannot read the answer;
+// Has a user followed a link to it, to look at it? The page of the link cannot read the answer;
 // in a frame it could at least lay something over it.
 bool is_visit(const HttpRequest& request) {
   return (request.method == "GET" || request.method == "HEAD") &&
@@ -207,7 +207,7 @@ HttpResponse Admin::answer(const HttpRequest& request) {
     }
   }
   if (found.allowed.empty())
-    return problem_response(404, "there is nothing here; /v1/openapi.json says what there is");
+    return problem_response(404, "there is nothing here; /v1/openapi.json lists the paths");
   auto response = problem_response(405, "this takes " + found.allowed);
   response.headers.push_back({"Allow", found.allowed});
   return response;
@@ -266,7 +266,7 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   const std::string kind = wire::query_value(request.query, "as").value_or("sluice");
   std::optional<Candidate> candidate;
   if (options_.check) candidate = options_.check(kind, request.body);
-  if (!candidate) return problem_response(400, "`as` is to be one of " + joined(options_.kinds));
+  if (!candidate) return problem_response(400, "`as` must be one of " + joined(options_.kinds));
   Json json{{"ok", candidate->rules != nullptr},
             {"as", kind},
             {"rules", candidate->rules ? candidate->rules->written() : 0}};
@@ -307,7 +307,7 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
   };
   const auto after = number("after", 0), count = number("limit", rules_page_default);
   if (!after || !count || *count < 1 || *count > base::bounds::admin_page_max)
-    return problem_response(400, "`limit` is to be 1 to " +
+    return problem_response(400, "`limit` must be 1 to " +
                                      std::to_string(base::bounds::admin_page_max) +
                                      ", `after` the `next` of the page before");
   const auto policy = deps_.live.shown();

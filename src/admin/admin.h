@@ -35,7 +35,7 @@ class Admin final : public HttpHandler {
   struct Call {
     const wire::HttpRequest& request;
     std::vector<std::string> parameters;
-    std::string by = {};  // who asks, as live::Change::by
+    std::string by = {};  // the client, as live::Change::by
   };
   using Handler = std::function<wire::HttpResponse(const Call&)>;
   struct Route {
@@ -43,7 +43,7 @@ class Admin final : public HttpHandler {
     std::string path;    // "/v1/counters/{key}"; the last `{...}` takes what is left
     bool slow = false;   // may take longer than a few milliseconds
     bool open = false;   // needs no token
-    bool text = false;   // its body is no JSON
+    bool text = false;   // its body is not JSON
     // Of a POST or PUT. Past it: 413.
     size_t body_bytes_max = base::bounds::admin_body_bytes_max;
     Handler handler;

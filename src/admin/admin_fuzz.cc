@@ -1,7 +1,7 @@
 // Requests of any bytes to the admin port, without its sockets: method, path, query and body, one
 // a line. Every answer has a known status and is JSON or text; nothing that is asked ends the
-// process, what only looks changes no counter and no override, and an override that was set is told
-// as it was answered.
+// process, what only looks changes no counter and no override, and an override that was set is
+// reported as it was answered.
 #include <spdlog/sinks/null_sink.h>
 
 #include <algorithm>
@@ -130,7 +130,7 @@ std::string_view line_of(std::string_view& text) {
   return line;
 }
 
-// What was answered of one override is what is told of it.
+// What was answered of one override is what is reported of it.
 void check_override(World& world, const wire::HttpResponse& set) {
   auto answered = nlohmann::json::parse(set.body);
   answered.erase("kept");

@@ -130,7 +130,7 @@ Json to_json(const base::Diagnostics& all) {
   for (const auto& d : left)
     if (d.severity == base::Diagnostic::Severity::error) rest.severity = d.severity;
   rest.message = std::to_string(left.size()) + " more are not told here";
-  rest.remedy = "mend these first";
+  rest.remedy = "fix these first";
   list.push_back(json_of(rest));
   return list;
 }

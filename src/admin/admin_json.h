@@ -17,7 +17,7 @@ namespace sluice::admin {
 
 using wire::Json;
 
-// Bytes that are no UTF-8 are replaced.
+// Bytes that are not UTF-8 are replaced.
 wire::HttpResponse json_response(unsigned status, const Json& json,
                                  std::string content_type = "application/json");
 

@@ -89,7 +89,7 @@ std::unique_ptr<BackupSocket> BackupSocket::open(const std::string& dir, Backup 
   if (!address_of(dir, dir_fd, address)) return failed(errno);
   ::unlink(path.c_str());
   const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  // The socket is made with these rights, so nobody else is let in meanwhile.
+  // The socket is made with these rights, so no other user is let in meanwhile.
   bool done = listener >= 0 && ::fchmod(listener, 0600) == 0 &&
               ::bind(listener, plain(address), sizeof address) == 0 &&
               ::chmod(path.c_str(), 0600) == 0 && ::listen(listener, 4) == 0;
@@ -132,7 +132,7 @@ void BackupSocket::run() {
     if (watched[1].revents != 0) return;
     const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (client < 0) {
-      // Without descriptors it would be told again and again.
+      // Without descriptors it would be reported again and again.
       if (errno == EMFILE || errno == ENFILE) ::poll(&watched[1], 1, 100);
       continue;
     }

@@ -1,6 +1,6 @@
 // A running server's ear for `sluice store backup`: a socket in the store's directory that only its
 // owner can open. One line in, `backup TARGET`, one line out, `ok` or `error WHY`; one client at a
-// time, served by a thread of its own. Owned by whoever owns the store that it copies.
+// time, served by a thread of its own. Owned by the owner of the store that it copies.
 #pragma once
 
 #include <cstdint>

@@ -100,7 +100,7 @@ void CounterQuery::plan_looks(policy::Plan& plan, const engine::QueryContext& as
 
 void CounterQuery::read_looks(const policy::Plan& plan) {
   const auto parts = plan.parts();
-  // What was to be changed.
+  // The change that was asked for.
   const size_t before = parts.size() - counters_.size();
   for (const auto& part : parts.first(before)) {
     const request::Group& change = plan.group(plan.steps(part).front());
@@ -128,7 +128,7 @@ void CounterQuery::read_looks(const policy::Plan& plan) {
   }
 }
 
-// Only a take is told how long to wait.
+// Only the answer to a take says how long to wait.
 bool CounterQuery::plan_probes(policy::Plan& plan, const engine::QueryContext& asking) {
   plan.clear();
   in_probes_.reserve(counters_.size());

@@ -1,5 +1,5 @@
 // Counters as they stand now, and one that is set or forgotten first. Made by a thread that may
-// wait; its answers are there once AdminQueries::ask has come back.
+// wait; its answers are there once AdminQueries::ask is back.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +45,14 @@ class CounterQuery final : public engine::AdminQuery {
  public:
   enum class Change : uint8_t {
     none,
-    set,     // the one counter is as a fresh one, then `used` units are taken, at one stroke
+    set,     // the one counter is as a fresh one, then `used` units are taken, at once
     forget,  // it is as a fresh one
   };
   CounterQuery(std::shared_ptr<const live::LivePolicy> policy, std::vector<CounterState> counters,
                Change change = Change::none, int64_t used = 0);
 
   std::vector<CounterState>& counters() { return counters_; }
-  // More was to be taken than a fresh counter has; nothing was done.
+  // More units were asked for than a fresh counter has; nothing was done.
   bool too_much() const { return too_much_; }
   // The change was denied: its limits are others than they were a moment ago, or deny whatever is
   // asked. The counter may be as a fresh one.

@@ -26,7 +26,7 @@ constexpr size_t actor_names_max = 20'000;  // rules that one actor is looked fo
 constexpr size_t names_asked_bytes_max = size_t{1} << 20;
 // For a name that is found by its digest.
 constexpr auto find_limit = std::chrono::seconds(20);
-// Of the name at which a page ended, what the next page is told of it.
+// Of the name at which a page ended, what the next page receives of it.
 constexpr size_t token_name_bytes_max = 2048;
 
 Json to_json(const CounterState& counter) {
@@ -138,7 +138,8 @@ HttpResponse problem_of(engine::AdminQueries::Outcome outcome) {
 
 namespace {
 
-// For a search, which may go on when nobody waits for it any more: with what keeps all of it known.
+// For a search, which may go on when no client waits for it any more: with what keeps all of it
+// known.
 std::shared_ptr<const request::SpaceIndex> searched(std::shared_ptr<const live::LivePolicy> policy,
                                                     std::shared_ptr<const LiveCounters> live) {
   const auto both = std::make_shared<const std::pair<std::shared_ptr<const live::LivePolicy>,
@@ -203,7 +204,7 @@ std::vector<CounterState> CounterRoutes::states(const LiveCounters& live,
 HttpResponse CounterRoutes::put(const Admin::Call& call) {
   const auto used = used_of(call.request.body);
   if (!used)
-    return problem_response(400, "the body is to be {\"used\": N}, N a whole number from 0 on");
+    return problem_response(400, "the body must be {\"used\": N}, N a whole number from 0 on");
   return one(call, CounterQuery::Change::set, *used);
 }
 
@@ -211,8 +212,7 @@ std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, Http
   bool ill_formed = false;
   const auto mark = wire::mark_of(call.request.query, ill_formed);
   if (ill_formed)
-    problem =
-        problem_response(400, "`bytes` and `digest` are to be as a counter's `path` has them");
+    problem = problem_response(400, "`bytes` and `digest` must be as a counter's `path` has them");
   if (ill_formed) return std::nullopt;
   if (!mark) return call.parameters.front();
   std::optional<std::string> found;
@@ -293,7 +293,7 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change ch
                      : "the limits of this counter changed meanwhile; ask again");
   }
   if (query->too_much())
-    return problem_response(422, "`used` is to be 0 to " + std::to_string(query->most()) +
+    return problem_response(422, "`used` must be 0 to " + std::to_string(query->most()) +
                                      ", which is what a fresh counter has");
   if (change != CounterQuery::Change::none && deps_.changes != nullptr) {
     live::Change told{.what = change == CounterQuery::Change::set ? "counter set" : "counter reset",
@@ -365,7 +365,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   const auto count = limit ? base::parse_count(*limit) : page_default;
   auto end = from_token(wire::query_value(request.query, "after").value_or(""));
   if (!count || *count < 1 || *count > base::bounds::admin_page_max || !end)
-    return problem_response(400, "`limit` is to be 1 to " +
+    return problem_response(400, "`limit` must be 1 to " +
                                      std::to_string(base::bounds::admin_page_max) +
                                      ", `after` the `next` of the page before");
   if (end->mark) {
@@ -383,8 +383,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
                                          wire::query_value(request.query, "prefix").value_or(""),
                                          end->after, *count + 1, end->from, stored);
   if (listed != engine::AdminQueries::Outcome::answered) return problem_of(listed);
-  if (stored.unknown)
-    return problem_response(400, "`after` is to be the `next` of the page before");
+  if (stored.unknown) return problem_response(400, "`after` must be the `next` of the page before");
   if (stored.failed) return problem_of(engine::AdminQueries::Outcome::failed);
 
   bool more = stored.more;

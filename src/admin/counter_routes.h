@@ -30,7 +30,7 @@ class CounterRoutes {
     base::Clock& clock;
     const store::Store& store;
     const policy::Overrides* overrides = nullptr;  // null: there are none
-    live::ChangeLog* changes = nullptr;            // is told of what is set and reset; null: not
+    live::ChangeLog* changes = nullptr;            // receives what is set and reset; null: none
   };
   explicit CounterRoutes(const Deps& world) : deps_(world) {}
 
@@ -40,7 +40,7 @@ class CounterRoutes {
   wire::HttpResponse list(const wire::HttpRequest& request);
   wire::HttpResponse list_of_actor(const std::string& actor);
   wire::HttpResponse one(const Admin::Call& call, CounterQuery::Change change, int64_t used);
-  // Adds what there is of these names to a page; `told`: the last that was.
+  // Adds the counters of these names that exist to a page; `told`: the last that was.
   std::optional<wire::HttpResponse> show(const std::shared_ptr<const live::LivePolicy>& policy,
                                          const LiveCounters& live,
                                          std::span<const std::string> names, Items& items,

@@ -1,5 +1,5 @@
 // What a request would be answered now, and by which rules; nothing is charged. Made by a thread
-// that may wait; its answer is there once AdminQueries::ask has come back.
+// that may wait; its answer is there once AdminQueries::ask is back.
 #pragma once
 
 #include <memory>

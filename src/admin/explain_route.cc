@@ -35,7 +35,7 @@ class Body {
   std::optional<ExplainedRequest> read(const std::string& text) {
     const Json json = Json::parse(text, nullptr, false);
     if (!json.is_object())
-      return fail("the body is to be a JSON object: {\"protocol\": \"" +
+      return fail("the body must be a JSON object: {\"protocol\": \"" +
                   std::string(protocol::all().front()->name) + "\", \"descriptor\": {...}}");
     ExplainedRequest request;
     bool has_protocol = false;
@@ -49,14 +49,15 @@ class Body {
       } else if (key == "descriptor") {
         if (!read_descriptor(value, request.descriptor)) return std::nullopt;
       } else if (key == "cost") {
-        // What is compared with an int64_t is taken for one.
+        // What is compared with an int64_t is read as one.
         const bool fits = value.is_number_unsigned()
                               ? value.get<uint64_t>() <= uint64_t{base::bounds::quota_max}
                               : value.is_number_integer() && value >= -base::bounds::quota_max;
-        if (!fits) return fail("`cost` is to be a whole number up to 2^53");
+        if (!fits) return fail("`cost` must be a whole number up to 2^53");
         request.cost = value.get<int64_t>();
       } else if (key != "limits") {
-        return fail("`" + key + "` is no key of it: there are protocol, descriptor, cost, limits");
+        return fail("`" + key +
+                    "` is not a key of it: there are protocol, descriptor, cost, limits");
       }
     }
     if (!has_protocol) return fail_protocol();
@@ -73,7 +74,7 @@ class Body {
   }
 
   std::nullopt_t fail_protocol() {
-    return fail("`protocol` is to be " + protocol::joined_names(" or "));
+    return fail("`protocol` must be " + protocol::joined_names(" or "));
   }
 
   bool read_descriptor(const Json& json, std::vector<std::pair<std::string, std::string>>& out) {
@@ -97,7 +98,7 @@ class Body {
         out.emplace_back(entry["key"].get<std::string>(), entry["value"].get<std::string>());
     }
     if (!good)
-      fail("`descriptor` is to be {\"KEY\": \"VALUE\", ...}, or [{\"key\": K, \"value\": V}, ...]");
+      fail("`descriptor` must be {\"KEY\": \"VALUE\", ...}, or [{\"key\": K, \"value\": V}, ...]");
     return good;
   }
 
@@ -131,7 +132,7 @@ class Body {
       std::string known;
       for (const base::Duration window : windows)
         known += (known.empty() ? "" : ", ") + base::spell_duration(window);
-      fail("`limits` are to be [{\"quota\": 1 to " + std::to_string(quota_max) +
+      fail("`limits` must be [{\"quota\": 1 to " + std::to_string(quota_max) +
            ", \"window\": W}, ...], W one of " + known + ", each once");
     }
     return good;

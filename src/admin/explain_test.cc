@@ -41,7 +41,7 @@ using tests::Dice;
 constexpr int64_t start_us = 1'700'000'000'000'000;
 int64_t now_us = start_us;
 
-// What a request was told.
+// The reply to a request.
 struct Told {
   bool told = false, allowed = false, matched = false;
   std::string error;
@@ -356,7 +356,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
   EXPECT_GT(overridden, 1'000u);
 }
 
-// Every counter that rules make is found by its name and is what requests are told.
+// Every counter that rules make is found by its name and is what replies say.
 TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
   size_t set = 0, refused = 0, found = 0;
   for (uint32_t seed = 1; seed <= 100; ++seed) {

@@ -30,7 +30,7 @@ class HttpHandler {
   // May the answer take longer than a few milliseconds?
   virtual bool is_slow(const wire::HttpRequest& request) const = 0;
   virtual wire::HttpResponse answer(const wire::HttpRequest& request) = 0;
-  // The answer to what is no request, or is too much.
+  // The answer to what is not a request, or is too much.
   virtual wire::HttpResponse problem(unsigned status, const std::string& why) const = 0;
 };
 

@@ -1,6 +1,6 @@
 // Of one policy: whose counter a stored name is, and which rule holds for it. Built by a thread
 // that may take its time, then read by any. It does not keep the policy, which has to be there when
-// it is asked: a reload waits until nobody holds the old one.
+// it is asked: a reload waits until no thread holds the old one.
 #pragma once
 
 #include <span>

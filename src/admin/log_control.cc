@@ -24,7 +24,7 @@ std::string words(std::span<const std::string_view> all) {
 }
 
 std::string level_problem(const std::string& key) {
-  return "`" + key + "` is to be one of " + words(log::log_level_names());
+  return "`" + key + "` must be one of " + words(log::log_level_names());
 }
 
 std::optional<spdlog::level::level_enum> level_of(const Json& json) {
@@ -33,7 +33,7 @@ std::optional<spdlog::level::level_enum> level_of(const Json& json) {
 
 // What is wrong; "" if nothing.
 std::string read_modules(const Json& json, LogSettings& settings) {
-  if (!json.is_object()) return "`modules` is to be an object";
+  if (!json.is_object()) return "`modules` must be an object";
   for (const auto& [name, value] : json.items()) {
     const auto module = log::log_module(name);
     if (!module)
@@ -54,7 +54,7 @@ std::string read_denials(const Json& json, uint64_t& every) {
                     json.at("every").is_number_unsigned() &&
                     json.at("every").get<uint64_t>() <= engine::DenialSampler::every_max;
   if (!fits)
-    return "`denials` is to be {\"every\": N}, N from 0 (none) to " +
+    return "`denials` must be {\"every\": N}, N from 0 (none) to " +
            std::to_string(engine::DenialSampler::every_max);
   every = json.at("every").get<uint64_t>();
   return "";
@@ -72,7 +72,7 @@ std::string read(const Json& json, Wanted& wanted) {
       if (value == "text" || value == "json")
         wanted.settings.format = value == "json" ? LogFormat::json : LogFormat::text;
       else
-        problem = "`format` is to be text or json";
+        problem = "`format` must be text or json";
     } else if (key == "modules") {
       problem = read_modules(value, wanted.settings);
     } else if (key == "denials") {
@@ -108,7 +108,7 @@ Json LogControl::settings() const {
 wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const HttpHandler& handler,
                                    const std::string& by, live::ChangeLog& changes) {
   const Json json = Json::parse(request.body, nullptr, false);
-  if (!json.is_object()) return handler.problem(400, "the body is to be a JSON object");
+  if (!json.is_object()) return handler.problem(400, "the body must be a JSON object");
   const std::lock_guard lock(changing_);
   Wanted wanted{log_.settings(), denials_.every()};
   const std::string problem = read(json, wanted);

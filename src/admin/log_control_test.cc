@@ -22,7 +22,7 @@ class Plain final : public HttpHandler {
   }
 };
 
-// Each changes what is his alone: nobody's change undoes another's.
+// Each changes its own setting alone: no change undoes another.
 TEST(LogControl, ChangesAtATimeAreAllMade) {
   log::Log log(spdlog::level::off, std::make_shared<spdlog::sinks::null_sink_mt>(), 16);
   LogControl control(log, 0);
@@ -37,7 +37,7 @@ TEST(LogControl, ChangesAtATimeAreAllMade) {
         wire::HttpRequest request;
         request.body = R"({"modules": {")" + name + R"(": ")" + level + R"("}})";
         control.put(request, handler, "a test", changes);
-        // Nobody else names this module.
+        // No other test names this module.
         if (Json::parse(control.get().body).at("modules").at(name) != level) ++lost;
       }
     });

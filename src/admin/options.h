@@ -1,4 +1,4 @@
-// What the admin port and those who collect metrics are told at the start. Plain values.
+// What the admin port and those who collect metrics are given at the start. Plain values.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ struct AdminOptions {
   std::vector<std::string> kinds{"sluice"};  // that it knows
 };
 
-// What statsd is told, in the lines of a protocol with metrics of its own.
+// What is sent to statsd, in the lines of a protocol with metrics of its own.
 struct StatsdOptions {
   std::string host;
   uint16_t port = 8125;

@@ -63,12 +63,12 @@ class Resolver {
     const auto rule = body.find("rule"), dialect = body.find("dialect");
     if (rule == body.end() || !rule->is_string())
       return {422, "rule",
-              "is to be the name of a rule, as `sluice rules` or GET /v1/rules tells it"};
+              "must be the name of a rule, as `sluice rules` or GET /v1/rules tells it"};
     std::pair<std::string, std::string> asked{"", rule->get<std::string>()};
     if (dialect != body.end()) {
       if (!dialect->is_string() ||
           protocol::find_dialect(dialect->get_ref<const std::string&>()) == nullptr)
-        return {422, "dialect", "is to be one of " + dialect_names()};
+        return {422, "dialect", "must be one of " + dialect_names()};
       asked.first = dialect->get<std::string>();
     }
     auto& memo = known_[asked];
@@ -129,12 +129,12 @@ live::OverrideProblem read_one(const Json& body, Resolver& resolver,
   static constexpr std::array<std::string_view, 10> keys = {
       "dialect",   "rule", "actor", "limit",      "limits",
       "unlimited", "deny", "until", "all_limits", "comment"};
-  if (!body.is_object()) return {422, "", "is to be an object"};
+  if (!body.is_object()) return {422, "", "must be an object"};
   for (const auto& [key, value] : body.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     const std::string_view near = base::nearest_word(key, {keys.begin(), keys.end()});
     return {422, key,
-            "is no field of an override" +
+            "is not a field of an override" +
                 (near.empty() ? std::string() : "; did you mean `" + std::string(near) + "`?")};
   }
   std::vector<std::string> values;
@@ -153,7 +153,7 @@ HttpResponse post(const HttpRequest& request, live::OverrideRegistry& registry,
                   const live::Live& live, const std::string& by) {
   const Json body = Json::parse(request.body, nullptr, false);
   if (body.is_discarded())
-    return problem_response(400, "the body is no JSON; send an override, or a list of them");
+    return problem_response(400, "the body is not JSON; send an override, or a list of them");
   const bool many = body.is_array();
   if (many && (body.empty() || body.size() > base::bounds::overrides_per_request_max))
     return problem_response(422, "a list is to have 1 to " +
@@ -191,10 +191,10 @@ HttpResponse list(const HttpRequest& request, const live::OverrideRegistry& regi
   const auto limit_text = wanted("limit"), after_text = wanted("after");
   const auto max = limit_text ? base::parse_count(*limit_text) : overrides_page_default;
   if (!max || *max < 1 || *max > base::bounds::admin_page_max)
-    return problem_response(
-        400, "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));
+    return problem_response(400,
+                            "`limit` must be 1 to " + std::to_string(base::bounds::admin_page_max));
   const auto after = after_text ? live::parse_id(*after_text) : uint64_t{0};
-  if (!after) return problem_response(400, "`after` is to be the `next` of the page before");
+  if (!after) return problem_response(400, "`after` must be the `next` of the page before");
   const auto dialect = wanted("dialect"), rule = wanted("rule"), actor = wanted("actor");
   std::function<bool(const live::StoredOverride&)> filter;
   if (dialect || rule || actor)

@@ -80,7 +80,7 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
   const auto limit = text ? base::parse_count(*text) : items_default;
   if (!limit || *limit < 1 || *limit > base::bounds::admin_page_max)
     return handler.problem(400,
-                           "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));
+                           "`limit` must be 1 to " + std::to_string(base::bounds::admin_page_max));
 
   const base::Time now = clock_.now();
   const int64_t last = Top::period_of(now), first = last - Top::periods_before;

@@ -43,7 +43,7 @@ inline constexpr size_t lists_read_max = 8;
 // Bytes of keys that one worker keeps for lists that have been found and cannot be sent yet. Past
 // it: they are looked for again when they can.
 inline constexpr size_t found_bytes_max = size_t{32} << 20;
-// Counters that are being fetched from disk for those who ask again anyway. Past it: not fetched
+// Counters that are being fetched from disk for callers that ask again anyway. Past it: not fetched
 // this time.
 inline constexpr size_t unnamed_fetches_max = 1024;
 // Entries (key=value pairs) of one request. Past it: `ERR` naming the bound, then close.
@@ -59,14 +59,14 @@ inline constexpr size_t batches_per_connection_max = 16;
 inline constexpr size_t turn_requests_max = 256;
 // Bytes read from one connection at a time.
 inline constexpr size_t read_bytes_max = 64 << 10;
-// Connections at a time over all listeners: unless told otherwise, and at most. Past it: the client
-// is told in its protocol's words and closed.
+// Connections at a time over all listeners: by default, and at most. Past it: the client
+// is refused in its protocol's words and closed.
 inline constexpr size_t connections_default = 100'000;
 inline constexpr size_t connections_max = 1'000'000;
-// Connections that are told that they are too many, at a time. Past it: closed without a word.
+// Connections that are refused because there are too many, at a time. Past it: closed silently.
 inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
-// what each has anyway. Past it: the client whose request is unfinished for the longest is told,
+// what each has anyway. Past it: the client whose request is unfinished for the longest is refused,
 // then closed. Of batches that wait for the store, half of it; past that no more is read of theirs.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // Bytes of one worker's replies that wait to be sent. Past it: the client that has taken nothing
@@ -84,7 +84,7 @@ inline constexpr int64_t timeout_us_max = int64_t{86'400} * 1'000'000;
 // Connections to the HTTP ports (admin, metrics) at a time that have asked for something but
 // health, and how many more there may be that have not, or have asked for health alone. Where few
 // files may be open it is fewer (net/files.h). Past either: the connection that has been silent
-// longest is closed without a word. Connections that are accepted and wait for the HTTP thread;
+// longest is closed silently. Connections that are accepted and wait for the HTTP thread;
 // past it: they wait in the kernel's queue.
 inline constexpr size_t admin_connections_max = 64;
 inline constexpr size_t admin_connections_min = 8;
@@ -133,7 +133,7 @@ inline constexpr size_t override_limits_max = 1'000'000;
 inline constexpr size_t known_limits_max = 4'000'000;
 // The same where a list comes with a request. Past it: the request fails until some are forgotten.
 inline constexpr size_t inline_limits_max = 500'000;
-// Lists that came with requests which a worker keeps at hand. Past it: it begins anew.
+// Lists that came with requests which a worker keeps at hand. Past it: it begins again.
 inline constexpr size_t inline_limits_kept_max = 4'096;
 // Lists of algorithms by which all counters of a key are looked for. Past it: counters of further
 // ones are not found by their key alone.

@@ -35,7 +35,7 @@ class ClockTest : public testing::Test {
   }
 };
 
-TEST_F(ClockTest, counts_from_the_wall_clock) {
+TEST_F(ClockTest, CountsFromTheWallClock) {
   Clock clock(fake());
   EXPECT_EQ(clock.now().us, 1'700'000'000'000'000);
   pass(250);
@@ -44,7 +44,7 @@ TEST_F(ClockTest, counts_from_the_wall_clock) {
 
 constexpr int64_t hour = 3'600'000'000, day = 24 * hour;
 
-TEST_F(ClockTest, follows_a_step_forward_and_holds_a_step_back) {
+TEST_F(ClockTest, FollowsAStepForwardAndHoldsAStepBack) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
@@ -61,7 +61,7 @@ TEST_F(ClockTest, follows_a_step_forward_and_holds_a_step_back) {
   EXPECT_EQ(clock.now().us, later + 400'000);
 }
 
-TEST_F(ClockTest, undoes_a_step_forward_that_is_taken_back_within_a_minute) {
+TEST_F(ClockTest, UndoesAStepForwardThatIsTakenBackWithinAMinute) {
   for (const int64_t lasts : {100'000, 1'000'000, 59'800'000}) {
     Clock clock(fake());
     const int64_t start = clock.now().us;
@@ -79,7 +79,7 @@ TEST_F(ClockTest, undoes_a_step_forward_that_is_taken_back_within_a_minute) {
   }
 }
 
-TEST_F(ClockTest, keeps_a_step_forward_that_has_lasted_a_minute) {
+TEST_F(ClockTest, KeepsAStepForwardThatHasLastedAMinute) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
@@ -93,7 +93,7 @@ TEST_F(ClockTest, keeps_a_step_forward_that_has_lasted_a_minute) {
 }
 
 // What is taken back beyond the step is a step back as any other.
-TEST_F(ClockTest, goes_back_to_where_it_was_before_the_step_and_no_further) {
+TEST_F(ClockTest, GoesBackToWhereItWasBeforeTheStepAndNoFurther) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
@@ -109,7 +109,7 @@ TEST_F(ClockTest, goes_back_to_where_it_was_before_the_step_and_no_further) {
 
 // In other words: the clock is the wall clock, or where it was at the lowest within the last
 // minute, whichever is more.
-TEST_F(ClockTest, random_steps_are_followed_as_a_naive_model_says) {
+TEST_F(ClockTest, RandomStepsAreFollowedAsANaiveModelSays) {
   std::mt19937_64 dice(7);
   const auto roll = [&](int64_t most) { return static_cast<int64_t>(dice() % uint64_t(most)); };
   for (int round = 0; round < 200; ++round) {
@@ -140,7 +140,7 @@ TEST_F(ClockTest, random_steps_are_followed_as_a_naive_model_says) {
 }
 
 // More steps than it keeps: it still never runs back behind what is settled.
-TEST_F(ClockTest, any_number_of_steps_within_a_minute_leaves_settled_time_alone) {
+TEST_F(ClockTest, AnyNumberOfStepsWithinAMinuteLeavesSettledTimeAlone) {
   std::mt19937_64 dice(8);
   Clock clock(fake());
   int64_t before = 0;
@@ -154,7 +154,7 @@ TEST_F(ClockTest, any_number_of_steps_within_a_minute_leaves_settled_time_alone)
   }
 }
 
-TEST_F(ClockTest, a_thread_held_up_between_two_readings_sees_no_step) {
+TEST_F(ClockTest, AThreadHeldUpBetweenTwoReadingsSeesNoStep) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
@@ -163,7 +163,7 @@ TEST_F(ClockTest, a_thread_held_up_between_two_readings_sees_no_step) {
   EXPECT_EQ(clock.now().us, start + 200'000);
 }
 
-TEST(Clock, the_systems_own_is_now) {
+TEST(Clock, TheSystemsOwnIsNow) {
   Clock clock;
   const auto a = clock.now(), b = clock.now();
   EXPECT_LE(a.us, b.us);

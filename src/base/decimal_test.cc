@@ -54,7 +54,7 @@ std::vector<uint64_t> edges() {
   return all;
 }
 
-TEST(Decimal, edges_are_as_the_library_has_them) {
+TEST(Decimal, EdgesAreAsTheLibraryHasThem) {
   for (const uint64_t value : edges()) {
     check_unsigned(value);
     check_signed(static_cast<int64_t>(value));
@@ -62,14 +62,14 @@ TEST(Decimal, edges_are_as_the_library_has_them) {
   }
 }
 
-TEST(Decimal, all_small_numbers_are_as_the_library_has_them) {
+TEST(Decimal, AllSmallNumbersAreAsTheLibraryHasThem) {
   for (int64_t value = 0; value <= 12'000; ++value) {
     check_unsigned(static_cast<uint64_t>(value));
     check_signed(-value);
   }
 }
 
-TEST(Decimal, random_numbers_of_each_length_are_as_the_library_has_them) {
+TEST(Decimal, RandomNumbersOfEachLengthAreAsTheLibraryHasThem) {
   tests::Dice dice(1);
   for (int i = 0; i < 100'000; ++i) {
     const uint64_t value = dice(std::numeric_limits<uint64_t>::max()) >> dice(64);
@@ -78,7 +78,7 @@ TEST(Decimal, random_numbers_of_each_length_are_as_the_library_has_them) {
   }
 }
 
-TEST(Decimal, a_buffer_takes_one_behind_the_other) {
+TEST(Decimal, ABufferTakesOneBehindTheOther) {
   Buffer out;
   std::string expected;
   for (int64_t value = -300; value <= 300; ++value) {

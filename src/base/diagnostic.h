@@ -31,7 +31,7 @@ using Diagnostics = std::vector<Diagnostic>;
 bool has_errors(const Diagnostics& all);
 
 // The word of `known` that is nearest to `word` (edit distance of at most a third of its length, at
-// least 1, and something in common), or "". Words above 64 bytes are nobody's typing mistake and
+// least 1, and something in common), or "". Words above 64 bytes are not a typing mistake and
 // have no neighbours.
 std::string_view nearest_word(std::string_view word, const std::vector<std::string_view>& known);
 

@@ -1,7 +1,7 @@
 // When may what readers without a lock could still be looking at be freed? A writer takes it out of
 // their reach, then hands it here; it is freed once every reader has said that it holds nothing of
 // what it found before. Readers say so whenever it suits them, at the price of two loads; they
-// never wait, and nobody waits for them. Owned by what is read; `retire` and `reclaim` are the
+// never wait, and no thread waits for them. Owned by what is read; `retire` and `reclaim` are the
 // writer's, one thread at a time.
 #pragma once
 
@@ -75,7 +75,7 @@ class EpochReclaimer {
     for (; !retired_.empty() && retired_.front().epoch < seen; retired_.pop_front())
       retired_.front().free();
   }
-  // All of it: nobody reads any more.
+  // All of it: no thread reads any more.
   void free_all() {
     for (; !retired_.empty(); retired_.pop_front()) retired_.front().free();
   }

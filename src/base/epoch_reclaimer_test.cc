@@ -11,7 +11,7 @@ struct Counted {
   int& alive;
 };
 
-TEST(EpochReclaimer, frees_at_once_where_nobody_reads) {
+TEST(EpochReclaimer, FreesAtOnceWhereNobodyReads) {
   int alive = 0;
   EpochReclaimer reclaimer;
   reclaimer.retire(std::make_unique<Counted>(alive));
@@ -20,7 +20,7 @@ TEST(EpochReclaimer, frees_at_once_where_nobody_reads) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST(EpochReclaimer, frees_once_every_reader_has_passed) {
+TEST(EpochReclaimer, FreesOnceEveryReaderHasPassed) {
   int alive = 0;
   EpochReclaimer reclaimer;
   auto a = std::make_unique<EpochReclaimer::Reader>(reclaimer),
@@ -41,7 +41,7 @@ TEST(EpochReclaimer, frees_once_every_reader_has_passed) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST(EpochReclaimer, who_comes_later_holds_nothing_older) {
+TEST(EpochReclaimer, WhoComesLaterHoldsNothingOlder) {
   int alive = 0;
   EpochReclaimer reclaimer;
   reclaimer.retire(std::make_unique<Counted>(alive));
@@ -50,7 +50,7 @@ TEST(EpochReclaimer, who_comes_later_holds_nothing_older) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST(EpochReclaimer, frees_what_is_left_at_its_end) {
+TEST(EpochReclaimer, FreesWhatIsLeftAtItsEnd) {
   int alive = 0;
   {
     EpochReclaimer reclaimer;

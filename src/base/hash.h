@@ -1,5 +1,5 @@
 // Two hashes. The keyed one of the counter table: XXH3 with a secret drawn at random for this
-// process, so that nobody outside can choose keys that meet in one stripe or chain. Immutable once
+// process, so that no client can choose keys that meet in one stripe or chain. Immutable once
 // made; any thread may call it. And the plain one that tells texts apart.
 #pragma once
 

@@ -8,12 +8,12 @@ namespace sluice::base {
 namespace {
 
 // The numbers are xxhsum's own.
-TEST(Digest, is_xxh3_of_the_text) {
+TEST(Digest, IsXxh3OfTheText) {
   EXPECT_EQ(digest(""), 0x2d06800538d394c2u);
   EXPECT_EQ(digest("a"), 0xe6c632b61e964e1fu);
 }
 
-TEST(Digest, of_several_tells_order_and_borders_apart) {
+TEST(Digest, OfSeveralTellsOrderAndBordersApart) {
   const auto of = [](std::string_view a, std::string_view b) {
     return digest_of(std::array{digest(a), digest(b)});
   };

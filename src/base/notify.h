@@ -6,7 +6,7 @@
 
 namespace sluice::base {
 
-// "READY=1", "STOPPING=1". Nothing happens without NOTIFY_SOCKET, or if nobody listens.
+// "READY=1", "STOPPING=1". Nothing happens without NOTIFY_SOCKET, or if no process listens.
 void notify_manager(std::string_view state);
 
 }  // namespace sluice::base

@@ -7,7 +7,7 @@
 namespace sluice::base {
 namespace {
 
-TEST(Rfc3339, reads_dates_times_fractions_and_offsets) {
+TEST(Rfc3339, ReadsDatesTimesFractionsAndOffsets) {
   EXPECT_EQ(parse_rfc3339("1970-01-01T00:00:00Z"), Time{0});
   EXPECT_EQ(parse_rfc3339("2026-11-27T00:00:00Z"), Time{1'795'737'600'000'000});
   EXPECT_EQ(parse_rfc3339("2026-11-27T01:00:00+01:00"), Time{1'795'737'600'000'000});
@@ -16,7 +16,7 @@ TEST(Rfc3339, reads_dates_times_fractions_and_offsets) {
   EXPECT_EQ(parse_rfc3339("2024-02-29t23:59:59Z"), Time{1'709'251'199'000'000});
 }
 
-TEST(Rfc3339, refuses_all_else) {
+TEST(Rfc3339, RefusesAllElse) {
   for (const char* text :
        {"", "2026-11-27", "2026-11-27T00:00:00", "2026-11-27 00:00:00Z", "2026-02-29T00:00:00Z",
         "2026-13-01T00:00:00Z", "2026-00-01T00:00:00Z", "2026-11-27T24:00:00Z",
@@ -27,7 +27,7 @@ TEST(Rfc3339, refuses_all_else) {
     EXPECT_FALSE(parse_rfc3339(text)) << text;
 }
 
-TEST(Rfc3339, writes_what_it_reads) {
+TEST(Rfc3339, WritesWhatItReads) {
   EXPECT_EQ(format_rfc3339({0}), "1970-01-01T00:00:00Z");
   EXPECT_EQ(format_rfc3339({1'795'737'600'250'000}), "2026-11-27T00:00:00.25Z");
   tests::Dice dice(3);

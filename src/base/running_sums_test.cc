@@ -12,7 +12,7 @@ namespace {
 
 using Sums = RunningSums<int, int64_t>;
 
-TEST(RunningSums, as_a_plain_map) {
+TEST(RunningSums, AsAPlainMap) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     tests::Dice dice(seed);
@@ -48,7 +48,7 @@ TEST(RunningSums, as_a_plain_map) {
 }
 
 // Rising numbers, as arrivals are, would make a plain tree a list.
-TEST(RunningSums, a_call_visits_few_nodes_whatever_the_order) {
+TEST(RunningSums, ACallVisitsFewNodesWhateverTheOrder) {
   constexpr uint64_t many = 1 << 16;
   constexpr uint64_t visits_max = 80;  // a call: 5 log2(n)
   Sums sums;

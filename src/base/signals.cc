@@ -37,7 +37,7 @@ void release_signals() {
 }
 
 void ignore_signals() {
-  // A file that may not grow (SIGXFSZ) is told as a full disk is.
+  // A file that may not grow (SIGXFSZ) is reported as a full disk is.
   for (const int number : {SIGPIPE, SIGXFSZ, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR})
     ignore(number);
   for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) ignore(number);

@@ -12,7 +12,7 @@
 namespace sluice::base {
 
 // A count: digits that may be grouped by single `_`, and `k` (thousand) or `M` (million) behind.
-// Nothing: it is no count, or above 2^64-1.
+// Nothing: it is not a count, or above 2^64-1.
 std::optional<uint64_t> parse_count(std::string_view text);
 
 // A size in bytes: a count, and `B`, `KiB`, `MiB`, `GiB`, `TiB`, `kB`, `MB`, `GB` or `TB` behind,

@@ -90,7 +90,7 @@ TEST(ParsePort, IsSixteenBits) {
     EXPECT_FALSE(parse_port(text)) << text;
 }
 
-TEST(Units, grouped) {
+TEST(Units, Grouped) {
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1'000), "1,000");

@@ -1,4 +1,4 @@
-// What a server's admin port answers, for tests of who asks it.
+// What a server's admin port answers, for tests of the commands that ask it.
 #pragma once
 
 #include <string>

@@ -261,7 +261,8 @@ TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
   EXPECT_EQ(err, "");
   const std::string bad = file("bad", "a secret with\r\nlines\n");
   EXPECT_EQ(command({"reload", "--token-file", bad}), 3);
-  EXPECT_TRUE(err.starts_with("error: --token-file " + bad + ": is no token; give it 16 or more"))
+  EXPECT_TRUE(
+      err.starts_with("error: --token-file " + bad + ": is not a token; give it 16 or more"))
       << err;
   EXPECT_FALSE(said(err, "secret with")) << err;
   EXPECT_EQ(server.requests().size(), 3u);
@@ -270,14 +271,14 @@ TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
 TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {
   const Json diagnostic{{"severity", "warning"}, {"file", "r.ini"},       {"line", 3},
                         {"column", 4},           {"subject", "rule [a]"}, {"message", "is odd"},
-                        {"remedy", "mend it"}};
+                        {"remedy", "fix it"}};
   answers["POST /v1/reload"] = page({{"outcome", "live"},
                                      {"generation", 5},
                                      {"hash", "ab"},
                                      {"diagnostics", Json::array({diagnostic})}});
   EXPECT_EQ(ask({"reload"}), 0);
   EXPECT_EQ(out, "live: generation 5, hash ab\n");
-  EXPECT_EQ(err, "r.ini:3:4: warning: rule [a]: is odd; mend it\n");
+  EXPECT_EQ(err, "r.ini:3:4: warning: rule [a]: is odd; fix it\n");
   Json harmful = diagnostic;
   harmful["message"] =
       "is \xc2\x9b"
@@ -288,7 +289,7 @@ TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {
                                      {"diagnostics", Json::array({harmful})}});
   EXPECT_EQ(ask({"reload"}), 0);
   EXPECT_EQ(out, "unchanged: generation 5, hash ab\n");
-  EXPECT_EQ(err, "r.ini:3:4: warning: rule [a]: is \\u{9b}2J\\u{202e}odd; mend it\n");
+  EXPECT_EQ(err, "r.ini:3:4: warning: rule [a]: is \\u{9b}2J\\u{202e}odd; fix it\n");
   answers["POST /v1/reload"] = page({{"outcome", "unchanged"},
                                      {"generation", 5},
                                      {"hash", "ab"},
@@ -303,7 +304,7 @@ TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {
               {{"generation", 5}, {"diagnostics", Json::array({diagnostic})}});
   EXPECT_EQ(ask({"reload"}), 1);
   EXPECT_EQ(err,
-            "r.ini:3:4: warning: rule [a]: is odd; mend it\n"
+            "r.ini:3:4: warning: rule [a]: is odd; fix it\n"
             "error: the policy is refused; live stays generation 5\n");
   EXPECT_EQ(ask({"reload", "--json"}), 1);
   EXPECT_EQ(result()["outcome"], "refused");

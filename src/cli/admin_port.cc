@@ -153,7 +153,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   if (!address) return misused(origin + ": " + problem);
   const auto ms = base::parse_count(flags.timeout);
   if (!ms || *ms < 1 || *ms > timeout_ms_max)
-    return misused("--timeout is to be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
+    return misused("--timeout must be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
   Reply unusable;
   auto token = read_token(flags, io, unusable.problem);
   if (!token) {

@@ -28,8 +28,8 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 
 class AdminPort {
  public:
-  // By flags and environment. Nothing: something about them is wrong; it is told, and `status` is
-  // what the command ends with.
+  // By flags and environment. Nothing: something about them is wrong; it is reported, and `status`
+  // is what the command ends with.
   static std::optional<AdminPort> open(const AdminFlags& flags, const Arguments& arguments,
                                        config::CommandIo& io, int& status);
 

@@ -117,7 +117,7 @@ std::optional<std::chrono::microseconds> over_of(const std::string& text,
                                                  int& status) {
   const auto over = base::parse_duration(text);
   if (over && *over <= over_max) return std::chrono::microseconds(over->us);
-  status = arguments.misused("--over is to be 0s to 60s, not `" + text + "`", io);
+  status = arguments.misused("--over must be 0s to 60s, not `" + text + "`", io);
   return std::nullopt;
 }
 
@@ -125,7 +125,7 @@ std::optional<size_t> listed_of(const std::string& text, const Arguments& argume
                                 config::CommandIo& io, int& status) {
   const auto count = base::parse_count(text);
   if (count && *count >= 1 && *count <= list_count_max) return static_cast<size_t>(*count);
-  status = arguments.misused("--limit is to be 1 to 10000000, not `" + text + "`", io);
+  status = arguments.misused("--limit must be 1 to 10000000, not `" + text + "`", io);
   return std::nullopt;
 }
 

@@ -29,8 +29,8 @@ std::string rate_words(double per_second);
 // Nothing: "-".
 std::string rate_words(std::optional<double> per_second);
 
-// The option --over: how far apart the two looks are. Nothing: `text` is no length up to a minute;
-// it is told, and `status` is what the command ends with.
+// The option --over: how far apart the two looks are. Nothing: `text` is not a length up to a
+// minute; it is reported, and `status` is what the command ends with.
 void add_over_flag(CLI::App& app, std::string& text);
 std::optional<std::chrono::microseconds> over_of(const std::string& text,
                                                  const Arguments& arguments, config::CommandIo& io,

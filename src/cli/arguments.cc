@@ -121,7 +121,7 @@ int Arguments::misused(const std::string& problem, config::CommandIo& io) const 
 void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--workers", flags.workers, "Threads that serve: auto, or a number")
       ->type_name("N");
-  app.add_option("--connections", flags.connections, "Clients served at a time; more are told so")
+  app.add_option("--connections", flags.connections, "Clients served at a time; more are refused")
       ->type_name("N");
   app.add_option("--memory", flags.memory, "Bound of the counter table, as 64MiB or 2GiB")
       ->type_name("SIZE");
@@ -189,7 +189,7 @@ void add_format_flags(CLI::App& app, FileFlags& flags) {
 }
 
 std::string unknown_kind(const std::string& as) {
-  return "--as is to be " + config::one_of(config::kind_names()) + ", not `" + as + "`";
+  return "--as must be " + config::one_of(config::kind_names()) + ", not `" + as + "`";
 }
 
 void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& given) {

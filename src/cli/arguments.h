@@ -19,7 +19,7 @@ namespace sluice::cli {
 
 class Arguments {
  public:
-  // `usage` is what stands behind "Usage: "; `footer` is everything that comes behind the options,
+  // `usage` follows "Usage: "; `footer` is everything that comes behind the options,
   // but for the exit statuses.
   Arguments(const std::string& usage, const std::string& about, const std::string& footer,
             const ExitStatus& exits = {});

@@ -71,7 +71,7 @@ std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std
   }
   const auto ms = base::parse_count(options.timeout);
   if (!ms || *ms < 1 || *ms > ask_timeout_ms_max) {
-    problem = "--timeout is to be 1 to 3600000 milliseconds, not `" + options.timeout + "`";
+    problem = "--timeout must be 1 to 3600000 milliseconds, not `" + options.timeout + "`";
     return std::nullopt;
   }
   return AskTarget{*address, std::chrono::milliseconds(*ms)};

@@ -143,10 +143,10 @@ TEST_F(Commands, NativeRulesAreCountedAndChecked) {
   EXPECT_TRUE(said(out, "counter: native:all::token_bucket")) << out;
   EXPECT_TRUE(said(out, "5 rules behind it are not reached.")) << out;
 
-  // Of every part of a file what is wrong is told in one run.
+  // Of every part of a file every mistake is reported in one run.
   EXPECT_EQ(command({"check", file("bad.yaml", "wrokers: 1\nrules: [{ quota: 1 }]\n")}), 1);
   EXPECT_TRUE(said(err, "bad.yaml:1:1: error: wrokers")) << err;
-  EXPECT_TRUE(said(err, "bad.yaml:2:11: error: rule 1: quota: is no key")) << err;
+  EXPECT_TRUE(said(err, "bad.yaml:2:11: error: rule 1: quota: is not a known key")) << err;
 }
 
 // docs/policy.md shows files, each in front of what a command says of it.
@@ -210,7 +210,7 @@ TEST_F(Commands, DivvyRefusesBeforeItBinds) {
   for (const char* port : {"", "abc", "65536", "-1", "80 "}) {
     variables["PORT"] = port;
     EXPECT_EQ(command({"divvy", path}), 1);
-    EXPECT_TRUE(said(err, "PORT: `" + std::string(port) + "` is no port")) << err;
+    EXPECT_TRUE(said(err, "PORT: `" + std::string(port) + "` is not a port")) << err;
   }
 }
 
@@ -417,7 +417,7 @@ TEST_F(Commands, AskDropletWantsAVerbABucketAndNumbers) {
   for (const char* option : {"--ls", "--lo", "--count", "--reset", "--server", "--json"})
     EXPECT_TRUE(said(out, option)) << option;
   EXPECT_EQ(command({"ask", "--timeout", "x", "droplet", "query", "jar"}), 2);
-  EXPECT_TRUE(said(err, "--timeout is to be")) << err;
+  EXPECT_TRUE(said(err, "--timeout must be")) << err;
 }
 
 TEST_F(Commands, AskSaysWhyThereIsNoDecision) {
@@ -530,7 +530,7 @@ TEST_F(Commands, LimitdEndsWithOneWhateverIsWrong) {
   EXPECT_EQ(command({"limitd", "--db", "x"}), 1);
   EXPECT_TRUE(said(err, "buckets: is missing")) << err;
   EXPECT_EQ(command({"limitd", "-d", "x", "-p", "x", "-c", file("b.yaml", "buckets: {}\n")}), 1);
-  EXPECT_TRUE(said(err, "--port: `x` is no port")) << err;
+  EXPECT_TRUE(said(err, "--port: `x` is not a port")) << err;
   EXPECT_EQ(command({"limitd", "--version"}), 0);
   EXPECT_EQ(out, std::string(config::version) + "\n");
 }

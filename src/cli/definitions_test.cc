@@ -19,7 +19,7 @@ namespace {
 
 using AllCommands = CommandTest;
 
-// Commands in the place of other programs, which end as these do.
+// Commands in place of other programs, which end as these do.
 bool ends_as_another(const std::string& name) {
   return name == "limitd" || name == "limitdctl";
 }

@@ -95,7 +95,7 @@ int explain(const Words& words, config::CommandIo& io) {
     return arguments.misused("there is neither --policy FILE nor --admin ADDRESS or --live", io);
   std::optional<protocol::Protocol> protocol;
   if (protocol_name && !(protocol = protocol_named(*protocol_name)))
-    return arguments.misused("--protocol is to be " + config::one_of(explained_protocols()) +
+    return arguments.misused("--protocol must be " + config::one_of(explained_protocols()) +
                                  ", not `" + *protocol_name + "`",
                              io);
   std::string problem;

@@ -36,7 +36,7 @@ std::string rule_line(const Json& rule) {
   if (!true_field(rule, "applies"))
     return text + (field(rule, "mismatch").is_object() ? mismatch_words(field(rule, "mismatch"))
                                                        : "does not apply");
-  text += true_field(rule, "has_say") ? "applies and has a say" : "applies";
+  text += true_field(rule, "has_say") ? "applies and decides" : "applies";
   for (const Json& one : list_field(rule, "decisions"))
     text += "; " + std::string(true_field(one, "allowed") ? "allows" : "denies") + ": " +
             level_words(one);

@@ -27,7 +27,7 @@ std::string help_of(Words words) {
   return out.str();
 }
 
-// Examples aside, which are to be copied as they are.
+// Examples aside, which must be copied as they are.
 TEST(Help, IsNoWiderThanAPage) {
   for (const Words& words : commands) {
     std::istringstream lines(help_of(words));
@@ -53,13 +53,13 @@ TEST(Help, OfACommandIsAlsoHelpAndItsName) {
   EXPECT_NE(err.str().find("did you mean `rules`?"), std::string::npos) << err.str();
 }
 
-// A full disk, or nobody who reads.
+// A full disk, or a pipe without a reader.
 TEST(Output, ThatCannotBeWrittenIsAFailure) {
   for (const Words& words : {Words{"--version"}, Words{"rules", "--help"}}) {
     std::ostringstream out, err;
     out.setstate(std::ios::badbit);
     EXPECT_EQ(command(words, out, err), 1);
-    EXPECT_EQ(err.str(), "error: what there is to say cannot be written to standard output\n");
+    EXPECT_EQ(err.str(), "error: cannot write to standard output\n");
   }
 }
 

@@ -45,7 +45,7 @@ std::string footer_of_init() {
   return text +
          "\n"
          "A rule that allows always tells clients another number of units left than before; all\n"
-         "else is answered alike. Counters begin anew.\n";
+         "else is answered alike. Counters begin again.\n";
 }
 
 std::string line_of_listener(const std::string& protocol, const std::string& host, uint16_t port,
@@ -108,7 +108,7 @@ std::string starter(const std::string& name) {
 }
 
 // The policy's rules as native ones, in a file that serves them on the protocol's port. Nothing: it
-// cannot be, which is told.
+// cannot be, which is reported.
 std::optional<std::string> convert(protocol::Protocol protocol, const std::string& path,
                                    const std::string& name, const FileFlags& flags,
                                    base::Diagnostics& diagnostics) {
@@ -136,7 +136,7 @@ std::optional<std::string> convert(protocol::Protocol protocol, const std::strin
          "\nrules:\n" + policy::native_text(native);
 }
 
-// False: it is told why not.
+// False: the reason is reported.
 bool write_new(const std::string& path, const std::string& text, bool force,
                config::CommandIo& io) {
   const int file =

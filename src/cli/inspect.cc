@@ -95,7 +95,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     config::read_config(*text, path, config, of_config);
     if (flags.to_be_served && !base::has_errors(of_config)) {
       config::check_listeners(config, of_config);
-      // Of what the file says of listeners; a start warns of those that are there without a word.
+      // Of what the file says of listeners; a start warns of those that are there silently.
       config::Config said = config;
       std::erase_if(said.listen, [](const auto& listener) { return listener.origin == "default"; });
       config::warn_of_open(said, of_config);

@@ -41,7 +41,7 @@ void warn(const std::string& problem, config::CommandIo& io);
 // Says that a command has failed; returns its status.
 int fail(const std::string& problem, config::CommandIo& io);
 
-// As text with a line end. Bytes that are no UTF-8 are replaced, as JSON cannot hold them.
+// As text with a line end. Bytes that are not UTF-8 are replaced, as JSON cannot hold them.
 std::string to_text(const nlohmann::ordered_json& json);
 
 }  // namespace sluice::cli

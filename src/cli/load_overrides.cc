@@ -116,7 +116,7 @@ struct Loading {
     Json one = Json::parse(text, nullptr, false);
     if (!one.is_object())
       return fail(place(line, line) +
-                  "is no JSON object; a line is to be as "
+                  "is not a JSON object; a line must be as "
                   "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":"
                   "{\"quota\":100,\"window\":\"1h\"}}");
     return add(std::move(one), text.size());
@@ -134,7 +134,7 @@ struct Loading {
   }
 };
 
-// What is in the file is sent, or it is told what is wrong.
+// Sends what is in the file, or reports what is wrong.
 int load_document(std::ifstream& file, Loading& loading) {
   std::string text;
   for (char bytes[1 << 16]; file.good() && text.size() <= document_bytes_max;) {

@@ -9,7 +9,7 @@ namespace {
 constexpr const char* about_log =
     "Prints what a running server logs, or changes it until the server ends: its level, the level "
     "of\n"
-    "a module of its own, the format, and every how manieth denial is told.";
+    "a module of its own, the format, and which share of denials is logged.";
 
 std::string footer_of_log() {
   return admin_footer(

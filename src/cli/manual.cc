@@ -42,7 +42,8 @@ std::string option_names(const CommandDefinition::Option& option) {
   return names + (option.type.empty() ? "" : " " + option.type);
 }
 
-// "Environment:", "Exit status:" and the like begin a section; all else stays as it is laid out.
+// "Environment:", "Exit status:" and similar words begin a section; all else stays as it is laid
+// out.
 std::string sections(const std::string& footer) {
   std::string out;
   bool open = false;

@@ -56,7 +56,7 @@ int completion(const Words& words, config::CommandIo& io) {
   arguments.set_words({std::begin(shells), std::end(shells)});
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() != 1)
-    return arguments.misused("one shell is wanted: bash, zsh or fish", io);
+    return arguments.misused("one shell is required: bash, zsh or fish", io);
   const std::string& shell = arguments.positional().front();
   const auto text = completion(shell, defined_commands());
   if (!text)

@@ -24,7 +24,7 @@ class MetricsText {
     }
   };
 
-  // Lines that are none are passed over.
+  // Lines that are none are skipped.
   explicit MetricsText(std::string_view page);
 
   // The samples of a name, in their order; none: there are none.

@@ -25,7 +25,7 @@ std::string footer_of_override() {
   return admin_footer(
       "What to do:\n"
       "  set       give an actor a limit; again for the same rule and actor: another one\n"
-      "  list      those that there are, of a --rule, --dialect or --actor; none is no error\n"
+      "  list      those that there are, of a --rule, --dialect or --actor; none is not an error\n"
       "  show ID   one of them\n"
       "  remove ID...\n"
       "  load FILE many at once: a line of JSON for each, with `dialect`, `until`, `comment`,\n"
@@ -114,7 +114,7 @@ bool put_count(const std::optional<std::string>& text, const char* name, Json& l
   if (!text) return true;
   const auto count = base::parse_count(*text);
   if (count) limit[name] = *count;
-  if (!count) problem = std::string("--") + name + " is to be a number, not `" + *text + "`";
+  if (!count) problem = std::string("--") + name + " must be a number, not `" + *text + "`";
   return count.has_value();
 }
 
@@ -124,7 +124,7 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
   const int ways = (numbers ? 1 : 0) + (asked.limits.empty() ? 0 : 1) + (asked.deny ? 1 : 0) +
                    (asked.unlimited ? 1 : 0);
   if (ways != 1)
-    return "what is wanted is one of --quota (with --window), --limit JSON, --deny and "
+    return "exactly one is required of --quota (with --window), --limit JSON, --deny and "
            "--unlimited";
   if (asked.deny || asked.unlimited) {
     if (asked.all_limits) return "--deny and --unlimited replace all limits without --all-limits";
@@ -137,7 +137,7 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
     for (const std::string& text : asked.limits) {
       Json limit = Json::parse(text, nullptr, false);
       if (!limit.is_object())
-        return "--limit is to be JSON, as '{\"quota\":5,\"window\":\"1s\"}', not `" + text + "`";
+        return "--limit must be JSON, as '{\"quota\":5,\"window\":\"1s\"}', not `" + text + "`";
       body["limits"].push_back(std::move(limit));
     }
     return "";
@@ -165,7 +165,7 @@ std::string put_actor(const OverrideFlags& asked, Json& body) {
   for (const std::string& actor : asked.actors) {
     const size_t cut = actor.find('=');
     if (cut == std::string::npos)
-      return "of several --actor each is to be KEY=VALUE, and `" + actor + "` has no `=`";
+      return "of several --actor each must be KEY=VALUE, and `" + actor + "` has no `=`";
     const std::string key = actor.substr(0, cut);
     if (body["actor"].contains(key)) return "--actor has `" + key + "` twice";
     body["actor"][key] = actor.substr(cut + 1);
@@ -177,14 +177,14 @@ std::string put_end(const OverrideFlags& asked, Json& body) {
   if (asked.until && asked.length) return "--until and --for exclude each other";
   if (asked.until) {
     const auto until = parse_moment(*asked.until);
-    if (!until) return "--until is to be a moment as 2030-12-01T00:00Z, not `" + *asked.until + "`";
+    if (!until) return "--until must be a moment as 2030-12-01T00:00Z, not `" + *asked.until + "`";
     body["until"] = base::format_rfc3339(*until);
   }
   if (asked.length) {
     const auto length = base::parse_duration(*asked.length);
     constexpr int64_t length_max_us = int64_t{100} * 366 * 86'400 * 1'000'000;
     if (!length || length->us <= 0 || length->us > length_max_us)
-      return "--for is to be a length of time as 3d, not `" + *asked.length + "`";
+      return "--for must be a length of time as 3d, not `" + *asked.length + "`";
     const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::system_clock::now().time_since_epoch());
     // It is not to end early: up to the next full second.
@@ -310,8 +310,8 @@ std::string override_path(const std::string& id) {
   return "/v1/overrides/" + calls::percent_encoded(id);
 }
 
-// One that is refused, as one that is not there, leaves the others to be removed; each is told. Who
-// cannot be asked about one is not asked about those behind it.
+// One that is refused, as one that is not there, leaves the others to be removed; each is reported.
+// Who cannot be asked about one is not asked about those behind it.
 int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids, config::CommandIo& io) {
   const bool json = asked.admin.json;
   Json removed = Json::array(), refused = Json::array();
@@ -371,7 +371,7 @@ std::string put_body(const OverrideFlags& asked, Json& body) {
   Words texts = asked.actors;
   texts.insert(texts.end(), {*asked.rule, asked.comment.value_or("")});
   for (const std::string& text : texts)
-    if (!base::utf8::is_valid(text)) return "`" + config::on_screen(text) + "` is no UTF-8";
+    if (!base::utf8::is_valid(text)) return "`" + config::on_screen(text) + "` is not UTF-8";
   if (asked.dialect) body["dialect"] = *asked.dialect;
   body["rule"] = *asked.rule;
   if (auto problem = put_actor(asked, body); !problem.empty()) return problem;
@@ -394,7 +394,7 @@ int override_limits(const Words& words, config::CommandIo& io) {
   if (const auto ended = arguments.parse(words, io)) return *ended;
   const Words& said = arguments.positional();
   if (said.empty())
-    return arguments.misused("the first word is to be set, list, show, remove or load", io);
+    return arguments.misused("the first word must be set, list, show, remove or load", io);
   const std::string& name = said.front();
   const auto* const action = std::find_if(std::begin(actions), std::end(actions),
                                           [&](const Action& a) { return name == a.name; });

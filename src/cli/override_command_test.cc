@@ -201,7 +201,7 @@ TEST_F(AdminCommands, OverridesAreLoadedFromAFileInParts) {
   answers["POST /v1/overrides"] = page(Json::object(), 201);
   const auto bad = file("bad.jsonl", "{}\n\n[1]\n");
   EXPECT_EQ(ask({"override", "load", bad, "--json"}), 1);
-  EXPECT_TRUE(said(result()["error"].get<std::string>(), bad + ":3: is no JSON object")) << out;
+  EXPECT_TRUE(said(result()["error"].get<std::string>(), bad + ":3: is not a JSON object")) << out;
   EXPECT_EQ(result()["loaded"], 0);
   const auto long_line = file("long.jsonl", "{}\n" + std::string(70'000, ' ') + "\n");
   EXPECT_EQ(ask({"override", "load", long_line}), 1);

@@ -9,7 +9,7 @@ namespace {
 constexpr const char* about_reload =
     "Has a running server read its policy again, and says what became of it when every worker "
     "decides\n"
-    "by it. What is wrong is told with file, line and column; then the old policy stays.";
+    "by it. Mistakes are reported with file, line and column; then the old policy stays.";
 
 std::string footer_of_reload() {
   return admin_footer(

@@ -41,7 +41,7 @@ constexpr const char* about_counters =
 
 std::string footer_of_counters() {
   return admin_footer(
-      "That there is none is no failure: nobody has taken anything of it, or all of it is back.\n"
+      "That there is none is not a failure: no unit of it is taken, or all are back.\n"
       "\n"
       "Examples:\n"
       "  sluice counters\n"
@@ -145,7 +145,7 @@ int reset(const Words& words, config::CommandIo& io) {
       "KEY is percent-encoded, as `path` in JSON: for long or non-UTF-8 names");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() != 1 || arguments.positional().front().empty())
-    return arguments.misused("one KEY is wanted; has it blanks or stars, put it in quotes", io);
+    return arguments.misused("one KEY is required; put it in quotes if it has blanks or stars", io);
   const std::string& key = arguments.positional().front();
   if (encoded && !is_encoded(key))
     return arguments.misused("`" + config::on_screen(key) + "` is not percent-encoded", io);

@@ -135,7 +135,7 @@ int run(const Words& words, config::CommandIo& io) {
   // Of `ask` the status is the answer.
   if (status != config::exit_ok || io.out.good() || words.front() == "ask") return status;
   io.err << config::paint("error:", config::red, io.err_colour)
-         << " what there is to say cannot be written to standard output" << std::endl;
+         << " cannot write to standard output" << std::endl;
   return config::exit_failure;
 }
 

@@ -34,7 +34,7 @@ std::string without_quotes(std::string text) {
   return text;
 }
 
-// What stands behind `key: ` in the lines of `store`, as --print-config prints them; "": nothing.
+// The value of `key: ` in the lines of `store`, as --print-config prints them; "": nothing.
 std::string store_setting(const std::string& settings, std::string_view key) {
   bool here = false;
   size_t at = 0;

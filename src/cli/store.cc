@@ -26,7 +26,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* about_store =
-    "Looks at a store, mends it, copies it. DIR is what `--data` or `store: { path: DIR }` names.\n"
+    "Looks at a store, repairs it, copies it. DIR is what `--data` or `store: { path: DIR }` "
+    "names.\n"
     "All but backup want it to be in use by no server.";
 
 constexpr const char* own_tools =
@@ -236,7 +237,7 @@ int check(const StoreFlags& asked, config::CommandIo& io) {
            << base::counted(report.block_counters, "counter") << ", "
            << base::counted(report.texts, "text") << std::endl;
   else
-    note("mend it with `sluice store repair DIR`, or start on a backup", io);
+    note("repair it with `sluice store repair DIR`, or start on a backup", io);
   return sound ? config::exit_ok : config::exit_failure;
 }
 

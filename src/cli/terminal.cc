@@ -150,7 +150,7 @@ Terminal::Event Terminal::take_keys() {
   if (n <= 0)
     return {n < 0 && (errno == EINTR || errno == EAGAIN) ? Event::Kind::none : Event::Kind::end};
   // Of keys that came together the last one counts, but none more than the one that ends it. Arrows
-  // and the like send an escape and more.
+  // and similar keys send an escape and more.
   Event event;
   for (std::string_view text(bytes, static_cast<size_t>(n)); !text.empty();) {
     if (const size_t skipped = escape_bytes(text); skipped > 0) {

@@ -44,7 +44,7 @@ class Terminal {
       none,    // the time is over
       key,     // `key` was pressed; one that sends several bytes is none
       redraw,  // the window has another size, or the process was stopped meanwhile
-      end,     // whoever runs it wants it to end, or the terminal is gone
+      end,     // its user wants it to end, or the terminal is gone
     };
     Kind kind = Kind::none;
     char key = 0;

@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* about_top =
-    "Shows whose requests a running server denies most, or who asks most, over the last minutes: "
+    "Shows the actors that a running server denies most, or that ask most, over the last minutes: "
     "on a\n"
     "terminal live until you press q (d: by denied, a: by active, s: whom shadow rules would "
     "deny),\n"
@@ -150,7 +150,7 @@ class LiveTop {
         every_(every),
         coloured_(coloured) {}
 
-  // What is asked before the terminal is touched: what is wrong is told there as ever.
+  // What is asked before the terminal is touched: mistakes are reported there as before.
   AdminPort::Reply begin() { return refresh(listed_min, {}); }
 
   void run() {
@@ -216,7 +216,7 @@ void add_flags(CLI::App& app, TopFlags& asked) {
                "Whom rules with mode: shadow would deny, as --by shadow_denied");
   app.add_option("--rule", asked.rule, "Only counters of rules whose name or pattern has it")
       ->type_name("TEXT");
-  app.add_option("--every", asked.every, "How often it is shown anew, 100ms to 1h; default 1s")
+  app.add_option("--every", asked.every, "How often it is shown again, 100ms to 1h; default 1s")
       ->type_name("DURATION");
   app.add_flag("--once", asked.once, "Show it once, also on a terminal");
   app.add_option("--limit", asked.limit, "Of once: how many, 1 to 1000; default 20")
@@ -239,10 +239,10 @@ int top(const Words& words, config::CommandIo& io) {
                              io);
   const auto count = base::parse_count(asked.limit);
   if (!count || *count < 1 || *count > listed_max)
-    return arguments.misused("--limit is to be 1 to 1000, not `" + asked.limit + "`", io);
+    return arguments.misused("--limit must be 1 to 1000, not `" + asked.limit + "`", io);
   const auto every = base::parse_duration(asked.every);
   if (!every || *every < every_min || *every > every_max)
-    return arguments.misused("--every is to be 100ms to 1h, not `" + asked.every + "`", io);
+    return arguments.misused("--every must be 100ms to 1h, not `" + asked.every + "`", io);
   int ending = config::exit_ok;
   const auto over = over_of(asked.over, arguments, io, ending);
   if (!over) return ending;

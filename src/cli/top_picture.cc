@@ -150,7 +150,7 @@ std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, siz
     lines.push_back(first ? config::paint(config::fitted(line, columns), reverse, coloured) : line);
     first = false;
   }
-  if (table.rows() == 0) add("nobody");
+  if (table.rows() == 0) add("no actors");
   return lines;
 }
 

@@ -97,7 +97,7 @@ TEST(TopPicture, SaysWhyItIsNotOfNow) {
   picture.problem = "cannot connect to \x1b[2J";
   const auto lines = lines_of(picture, 80, 24, true);
   EXPECT_EQ(lines[1], "\x1b[1;31mcannot connect to \\x1b[2J\x1b[0m");
-  EXPECT_EQ(lines.back(), "nobody");
+  EXPECT_EQ(lines.back(), "no actors");
 }
 
 TEST(TopPicture, FitsIntoAnyWindowWhateverClientsSend) {

@@ -20,7 +20,7 @@ void add_watch_flags(CLI::App& app, WatchFlags& flags);
 
 // Calls `show` once, or with --watch until it is ended; its output goes to the CommandIo that it is
 // handed. Returns the last status, or that of a first call for which no server could be asked. A
-// wrong --every is told.
+// wrong --every is reported.
 int show_or_watch(const WatchFlags& flags, const Arguments& arguments, config::CommandIo& io,
                   const std::function<int(config::CommandIo&)>& show);
 

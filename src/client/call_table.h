@@ -5,6 +5,7 @@
 
 #include <sluice/client.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -88,18 +89,25 @@ class CallTable {
   size_t used_ = 0;
 };
 
-// Deadlines, a queue for each length of time, as most calls have the same one.
+// Deadlines. Most calls have one of a few lengths, each of which has a queue; those of further
+// lengths (a caller's remaining time) are in a heap, so that a new length costs its logarithm.
 class Deadlines {
  public:
+  // A time past the last one that can be represented never comes.
   void add(base::Duration timeout, base::Time now, client_call_id id) {
-    Queue& queue = queue_of(timeout);
-    queue.entries.push_back({{now.us + timeout.us}, id});
+    if (timeout.us > INT64_MAX - std::max<int64_t>(now.us, 0)) return;
+    const Entry entry{{now.us + timeout.us}, id};
+    if (Queue* const queue = queue_of(timeout)) {
+      queue->entries.push_back(entry);
+      return;
+    }
+    heap_.push_back(entry);
+    std::push_heap(heap_.begin(), heap_.end(), later);
   }
   // Calls `visit(id)` for each that has passed. `calls`: tells which still matter.
   template <class Visit>
   void pass(base::Time now, const CallTable& calls, Visit visit) {
-    for (size_t i = 0; i < queues_.size();) {
-      Queue& queue = queues_[i];
+    for (Queue& queue : queues_) {
       while (!queue.entries.empty()) {
         const auto [time, id] = queue.entries.front();
         const bool matters = calls.find(id) != no_index;
@@ -107,15 +115,23 @@ class Deadlines {
         queue.entries.pop_front();
         if (matters) visit(id);
       }
-      if (queue.entries.size() > 2 * calls.used() + compact_above) compact(queue, calls);
-      if (queue.entries.empty() && queues_.size() > queues_kept)
-        queues_.erase(queues_.begin() + static_cast<ptrdiff_t>(i));
-      else
-        ++i;
+      if (queue.entries.size() > 2 * calls.used() + compact_above) compact(queue.entries, calls);
+    }
+    while (!heap_.empty()) {
+      const auto [time, id] = heap_.front();
+      const bool matters = calls.find(id) != no_index;
+      if (matters && time > now) break;
+      std::pop_heap(heap_.begin(), heap_.end(), later);
+      heap_.pop_back();
+      if (matters) visit(id);
+    }
+    if (heap_.size() > 2 * calls.used() + compact_above) {
+      compact(heap_, calls);
+      std::make_heap(heap_.begin(), heap_.end(), later);
     }
   }
   base::Time next() const {
-    base::Time first = no_time;
+    base::Time first = heap_.empty() ? no_time : heap_.front().first;
     for (const Queue& queue : queues_)
       if (!queue.entries.empty() && queue.entries.front().first < first)
         first = queue.entries.front().first;
@@ -123,25 +139,36 @@ class Deadlines {
   }
 
  private:
-  static constexpr size_t compact_above = 4096, queues_kept = 8;
+  static constexpr size_t compact_above = 4096, queues_max = 8;
+  using Entry = std::pair<base::Time, client_call_id>;
   struct Queue {
     base::Duration timeout;
-    std::deque<std::pair<base::Time, client_call_id>> entries;
+    std::deque<Entry> entries;
   };
 
-  Queue& queue_of(base::Duration timeout) {
-    for (Queue& queue : queues_)
-      if (queue.timeout == timeout) return queue;
-    return queues_.emplace_back(Queue{timeout, {}});
+  static bool later(const Entry& a, const Entry& b) { return b.first < a.first; }
+
+  // Null: all queues are of other lengths.
+  Queue* queue_of(base::Duration timeout) {
+    Queue* empty = nullptr;
+    for (Queue& queue : queues_) {
+      if (queue.timeout == timeout) return &queue;
+      if (queue.entries.empty()) empty = &queue;
+    }
+    if (queues_.size() < queues_max) return &queues_.emplace_back(Queue{timeout, {}});
+    if (empty != nullptr) empty->timeout = timeout;
+    return empty;
   }
-  static void compact(Queue& queue, const CallTable& calls) {
-    std::deque<std::pair<base::Time, client_call_id>> kept;
-    for (const auto& entry : queue.entries)
+  template <class Entries>
+  static void compact(Entries& entries, const CallTable& calls) {
+    Entries kept;
+    for (const Entry& entry : entries)
       if (calls.find(entry.second) != no_index) kept.push_back(entry);
-    queue.entries.swap(kept);
+    entries.swap(kept);
   }
 
   std::vector<Queue> queues_;
+  std::vector<Entry> heap_;
 };
 
 }  // namespace sluice::calls

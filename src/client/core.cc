@@ -188,13 +188,20 @@ std::optional<base::Duration> Core::timeout_of(const client_request& request,
                                                const client_call_options& options) const {
   const auto given = options.timeout ? options.timeout : options_.timeout;
   const bool is_wait = request.verb == client_verb::wait;
+  // A wait may take its own time besides. What cannot be represented never ends a call.
+  const auto with_wait = [&request](int64_t us) -> std::optional<base::Duration> {
+    const int64_t wait = std::max<int64_t>(0, request.wait_for.count());
+    if (us > INT64_MAX - wait) return std::nullopt;
+    return base::Duration{us + wait};
+  };
   if (given) {
-    const int64_t beside = is_wait && !options.timeout ? request.wait_for.count() : 0;
-    return base::Duration{std::max<int64_t>(0, given->count()) + beside};
+    const int64_t us = std::max<int64_t>(0, given->count());
+    if (is_wait && !options.timeout) return with_wait(us);
+    return us == client_never.count() ? std::nullopt : std::optional(base::Duration{us});
   }
   if (!is_wait) return dialect_.timeout;
   if (!dialect_.waits_have_timeout) return std::nullopt;
-  return base::Duration{dialect_.timeout.us + request.wait_for.count()};
+  return with_wait(dialect_.timeout.us);
 }
 
 bool Core::cancel(client_call_id id, base::Time now) {

@@ -1,4 +1,4 @@
-// The client without input and output: calls, connections as states, deadlines, tries. It is told
+// The client without input and output: calls, connections as states, deadlines, tries. It is given
 // what happens on sockets and what time it is, and says what must be done. One lock of its owner
 // guards it.
 //
@@ -109,7 +109,7 @@ class Core {
   // When `tick` has something to do; no_time: never.
   base::Time next_time() const;
 
-  // What a socket of a link did. None may be told of a link that has no socket.
+  // What a socket of a link did. None may be reported for a link without a socket.
   void on_connected(uint32_t link, base::Time now);
   // The try failed, or the connection ended: `text` says why.
   void on_failed(uint32_t link, const std::string& text, base::Time now);

@@ -186,7 +186,7 @@ void Core::on_read(uint32_t link, size_t bytes, base::Time now) {
       end_link(link, read.error, read.problem, now);
       return;
     }
-    // What stands behind a handshake is read before requests are sent, as it answers none.
+    // What follows a handshake is read before requests are sent, as it answers none.
     if (is_open || !one.codec->is_open()) break;
   }
   if (one.phase == Link::Phase::opening && one.codec->is_open()) open(link);

@@ -125,6 +125,30 @@ TEST(ClientCore, WhatHasTimedOutBeforeTheConnectionIsNotSent) {
   EXPECT_EQ(world.results["b"].remaining, 5);
 }
 
+// More lengths than there are queues.
+TEST(ClientCore, CallsOfManyTimeoutsEndEachInTime) {
+  constexpr int calls = 48, stride = 29;  // without a common divisor, so in another order
+  ClientWorld world(ordered);
+  for (int i = 0; i < calls; ++i) {
+    const int tenths = 1 + i * stride % calls;
+    world.submit(asks("k"), std::to_string(tenths),
+                 {.timeout = std::chrono::milliseconds(10 * tenths)});
+  }
+  for (int step = 1; step <= calls; ++step) {
+    world.advance(base::milliseconds(10));
+    ASSERT_EQ(world.results.size(), static_cast<size_t>(step));
+    EXPECT_EQ(world.results[std::to_string(step)].error, client_errc::timeout);
+  }
+}
+
+TEST(ClientCore, ATimeoutPastTheEndOfTimeNeverComes) {
+  ClientWorld world(ordered);
+  world.submit(asks("a"), "a", {.timeout = client_never});
+  world.submit(asks("b"), "b", {.timeout = client_never - 1us});
+  world.advance(base::seconds(1'000'000));
+  EXPECT_EQ(world.core.pending(), 2u);
+}
+
 TEST(ClientCore, ACallThatHasTimedOutKeepsItsPlaceInOrder) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a", {.timeout = 100ms});

@@ -1,19 +1,15 @@
 #include "client/http_client.h"
 
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <utility>
 
 #include "client/looks_like.h"
 #include "client/socket.h"
+#include "wire/http1_response.h"
 
 namespace sluice::calls {
 namespace {
 
-namespace http = boost::beast::http;
-using Parser = http::response_parser<http::string_body>;
-
-constexpr size_t head_bytes_max = size_t{64} << 10;
+using wire::Http1ResponseReader;
 
 std::string host_header(const HttpClient::Options& options) {
   if (is_unix_path(options.host)) return "localhost";
@@ -38,54 +34,36 @@ HttpResult failure(std::string error) {
   return {std::nullopt, std::move(error), false};
 }
 
-std::string no_http(const boost::beast::error_code& ec) {
-  return "what came back is no HTTP answer: " + ec.message();
+std::string message_for(Http1ResponseReader::Fault fault, size_t bytes_max) {
+  using Fault = Http1ResponseReader::Fault;
+  if (fault == Fault::head_size) return "the head of the answer is too long";
+  if (fault == Fault::body_size)
+    return "the answer is longer than " + std::to_string(bytes_max) + " bytes";
+  if (fault == Fault::no_length)
+    return "the answer does not say how long it is, which the server always does; ask it without a "
+           "proxy in between";
+  return "what came back is not an HTTP answer";
 }
 
-// The body, up to its length or, where none is said, to the end of the connection. Empty: all is
-// there; else what is wrong.
-std::string read_body(Socket& socket, Parser& parser, std::string& in, size_t bytes_max) {
+// Empty: the reader has the answer, whose views are into `in`; else what is wrong.
+std::string read_answer(Socket& socket, Http1ResponseReader& reader, std::string& in,
+                        size_t bytes_max) {
+  using Found = Http1ResponseReader::Found;
   for (;;) {
-    boost::beast::error_code ec;
-    if (!in.empty()) {
-      const size_t n = parser.put(boost::asio::buffer(in.data(), in.size()), ec);
-      in.erase(0, n);
-    }
-    if (ec == http::error::body_limit)
-      return "the answer is longer than " + std::to_string(bytes_max) + " bytes";
-    if (ec && ec != http::error::need_more) return no_http(ec);
-    if (parser.is_done()) return {};
+    const auto result = reader.next(in);
+    if (result.found == Found::response) return {};
+    if (result.found == Found::switching)
+      return message_for(Http1ResponseReader::Fault::malformed, bytes_max);
+    if (result.found == Found::broken)
+      return message_for(reader.fault(), bytes_max) +
+             (in.starts_with("HTTP/") ? std::string() : looks_like(in));
+    in.erase(0, result.consumed);
     std::string problem;
     if (socket.receive(in, problem)) continue;
-    if (!socket.ended()) return problem;
-    if (!parser.need_eof()) return "the connection ended in the middle of the answer";
-    parser.put_eof(ec);
-    return ec ? no_http(ec) : std::string();
+    if (socket.ended() && in.find("\r\n\r\n") != in.npos)
+      return "the connection ended in the middle of the answer";
+    return in.starts_with("HTTP/") ? problem : problem + looks_like(in);
   }
-}
-
-std::string read_answer(Socket& socket, Parser& parser, size_t bytes_max) {
-  // The parser sees the head as a whole and alone: of chunks, which Beast 1.81 aborts on where they
-  // are ill-formed, it is to see nothing.
-  std::string in, problem;
-  size_t end = std::string::npos;
-  while ((end = in.find("\r\n\r\n")) == std::string::npos) {
-    if (in.size() > head_bytes_max) return "what came back has a head without an end";
-    if (!socket.receive(in, problem))
-      return in.starts_with("HTTP/") ? problem : problem + looks_like(in);
-  }
-  end += 4;
-  boost::beast::error_code ec;
-  parser.put(boost::asio::buffer(in.data(), end), ec);
-  if (ec == http::error::body_limit)
-    return "the answer is longer than " + std::to_string(bytes_max) + " bytes";
-  if (ec && ec != http::error::need_more) return no_http(ec) + looks_like(in);
-  if (!parser.is_header_done()) return "what came back is no HTTP answer";
-  if (parser.chunked())
-    return "the answer comes in chunks, which the server itself never sends; ask it without what "
-           "stands between";
-  in.erase(0, end);
-  return parser.is_done() ? std::string() : read_body(socket, parser, in, bytes_max);
 }
 
 }  // namespace
@@ -107,18 +85,14 @@ HttpResult HttpClient::ask(std::string_view method, std::string_view target, std
   if (!socket->send(request_text(options_, method, target, body)))
     return interrupted(sent_too_late);
 
-  Parser parser;
-  parser.header_limit(static_cast<uint32_t>(head_bytes_max));
-  parser.body_limit(options_.answer_bytes_max);
-  parser.eager(true);
-  if (auto wrong = read_answer(*socket, parser, options_.answer_bytes_max); !wrong.empty())
+  Http1ResponseReader reader({.body_bytes = options_.answer_bytes_max});
+  std::string in;
+  if (auto wrong = read_answer(*socket, reader, in, options_.answer_bytes_max); !wrong.empty())
     return interrupted(std::move(wrong));
-  auto message = parser.release();
   HttpAnswer answer;
-  answer.status = message.result_int();
-  const auto type = message[http::field::content_type];
-  answer.content_type.assign(type.data(), type.size());
-  answer.body = std::move(message.body());
+  answer.status = reader.status();
+  answer.content_type = reader.field("content-type");
+  answer.body = reader.body();
   return {std::move(answer), {}, false};
 }
 

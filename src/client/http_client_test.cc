@@ -67,8 +67,10 @@ TEST(HttpClient, WithoutATokenNoneIsShownAndAPostWithoutABodySaysSo) {
     EXPECT_EQ(request.head.find("Authorization"), std::string::npos);
 }
 
-TEST(HttpClient, TakesAnAnswerThatEndsWithTheConnection) {
-  const auto result = answered("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nwhatever");
+TEST(HttpClient, TakesAnAnswerInChunks) {
+  const auto result = answered(
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n4\r\nwhat\r\n4\r\never\r\n0\r\n\r\n");
   ASSERT_TRUE(result.answer) << result.error;
   EXPECT_EQ(result.answer->body, "whatever");
 }
@@ -78,13 +80,13 @@ TEST(HttpClient, SaysWhatIsWrongWithAnAnswer) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "closed the connection without a reply"},
       {"HTTP/1.1 200", "closed the connection without a reply"},
-      {"OK true 1 0\n\r\n\r\n", "no HTTP answer"},
+      {"OK true 1 0\n\r\n\r\n", "not an HTTP answer"},
       {head + "Content-Length: 5\r\n\r\nfour", "ended in the middle of the answer"},
       {head + "Content-Length: 1001\r\n\r\n", "longer than 1000 bytes"},
-      {head + "\r\n" + std::string(1001, 'x'), "longer than 1000 bytes"},
-      {head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "comes in chunks"},
-      {head + "X: " + std::string(70'000, 'x'), "a head without an end"},
-      {head + "X: " + std::string(65'600, 'x') + "\r\n\r\n", "no HTTP answer"},
+      {head + "\r\n" + std::string(1001, 'x'), "does not say how long it is"},
+      {head + "Transfer-Encoding: chunked\r\n\r\nx\r\n\r\n", "not an HTTP answer"},
+      {head + "X: " + std::string(70'000, 'x'), "head of the answer is too long"},
+      {head + "X: " + std::string(65'600, 'x') + "\r\n\r\n", "head of the answer is too long"},
   };
   for (const auto& [bytes, wrong] : cases) {
     const auto result = answered(bytes);

@@ -1,5 +1,5 @@
 // What the first bytes of a peer that speaks something else look like, in words for the end of an
-// error message: whoever asks the wrong port sees which one it may be. Pure function.
+// error message: a user of the wrong port sees which protocol it may be. Pure function.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // What the clients behind `sluice ask` have in common: one connection with one deadline over
-// everything but the look-up of the name. Blocks the calling thread, which owns it; problems are
+// everything but the lookup of the name. Blocks the calling thread, which owns it; problems are
 // values, in words for people.
 #pragma once
 
@@ -33,7 +33,7 @@ class Socket {
   Socket(Socket&& other) = default;
   Socket& operator=(Socket&&) = delete;
 
-  // The deadline is `timeout` from now: for one who asks again over the same connection.
+  // The deadline is `timeout` from now: for a caller that asks again over the same connection.
   void renew(std::chrono::milliseconds timeout) { deadline_ = Clock::now() + timeout; }
 
   // True: all of it is on its way, or the peer does not take it, which reading will tell: a server

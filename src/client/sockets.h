@@ -1,5 +1,5 @@
 // The sockets of a client's links, in an epoll instance with an event and a timer of its own, so
-// that one descriptor tells whether anything is to be done. Used under the client's lock, except
+// that one descriptor tells whether anything must be done. Used under the client's lock, except
 // for `wait` and `wake`.
 #pragma once
 

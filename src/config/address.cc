@@ -36,7 +36,7 @@ std::optional<Address> parse_address(std::string_view text, std::optional<uint16
     return std::nullopt;
   }
   if (host.find_first_not_of("0123456789") == std::string_view::npos) {
-    // The resolver would take it for an IPv4 address that nobody means.
+    // The resolver would take it for an IPv4 address that no user means.
     problem =
         "the address has no host; write HOST:PORT, as in `localhost:" + std::string(host) + "`";
     return std::nullopt;

@@ -8,7 +8,7 @@
 
 namespace sluice::config {
 
-// Where the admin port is, and others look for a statsd, unless told otherwise.
+// Where the admin port is, and others look for a statsd, by default.
 inline constexpr uint16_t admin_port = 8380, statsd_port = 8125;
 
 struct Address {

@@ -35,7 +35,7 @@ bool is_beside(const std::string& path, const std::string& live_file) {
          one.filename() != live.filename() && folder_of(one) == folder_of(live);
 }
 
-// Whoever asks about a candidate is told what is wrong with the files that it names, in their own
+// The answer about a candidate says what is wrong with the files that it names, in their own
 // words: so these are the server's own, the policies beside its sluice.yaml or named by it. False:
 // another one is.
 bool check_files(const Config& config, const std::string& live_file,
@@ -56,7 +56,7 @@ bool check_files(const Config& config, const std::string& live_file,
     sound = false;
     diagnostics.push_back({.file = live_file.empty() ? body_name : live_file,
                            .subject = "policy",
-                           .message = "`" + path + "` is no " + one_of(endings) +
+                           .message = "`" + path + "` is not " + one_of(endings) +
                                       " beside the server's "
                                       "sluice.yaml, nor does that name it",
                            .remedy = "ask `sluice check` on the machine, which reads any file"});

@@ -1,4 +1,4 @@
-// A policy that somebody asks about before serving it: its text, read as a server would. Any
+// A policy that an operator asks about before serving it: its text, read as a server would. Any
 // thread.
 #pragma once
 

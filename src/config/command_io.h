@@ -1,5 +1,5 @@
 // What a command sees of the world besides files and sockets, so that tests can be the world. Owned
-// by whoever calls a command; one thread.
+// by the caller of a command; one thread.
 #pragma once
 
 #include <functional>

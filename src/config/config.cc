@@ -150,7 +150,7 @@ void check_redis(const Server& server, const std::string& origin, base::Diagnost
   place.subject = origin;
   const bool behind_sentinel = !server.sentinel.master.empty();
   if (behind_sentinel && (server.cluster || !server.nodes.empty()))
-    complain(place, "Redis is to be found by sentinels, and by `nodes` or `cluster` as well",
+    complain(place, "Redis must be found by sentinels, and by `nodes` or `cluster` as well",
              "name the sentinels alone, or take `sentinel` out", diagnostics);
   if (server.cluster && server.database != 0)
     complain(place, "Redis Cluster has no database " + std::to_string(server.database),
@@ -176,7 +176,7 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
   if (store.redis && !store.path.value.empty()) {
     base::Diagnostic place;
     place.subject = store.redis->origin;
-    complain(place, "counters are to be in Redis and in the folder " + store.path.value,
+    complain(place, "counters must be in Redis and in the folder " + store.path.value,
              "take one of them out: Redis keeps them by its own means", diagnostics);
     return;
   }

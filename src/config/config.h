@@ -92,7 +92,7 @@ struct Operations {
   Setting<std::string> admin_token;       // of the environment; or of the file
   Setting<std::string> admin_token_file;  // empty: none
   Setting<std::string> admin_socket;      // path that was asked for; empty: none was
-  bool admin_off = false;                 // nobody asks for an admin port, by a socket neither
+  bool admin_off = false;                 // no admin port, also not by a socket
 };
 
 struct Config {

@@ -54,7 +54,7 @@ class ConfigReader {
     known.push_back({"admin", [&](const auto&, const auto& node) { admin(node); }});
     known.push_back({"rules", [&](const auto&, const auto& node) {
                        has_policy = true;
-                       // What is wrong with them is told when they become a rule set.
+                       // What is wrong with them is reported when they become a rule set.
                        config_.rules = {{file_, document_, node.size()}, reader_.origin(node)};
                      }});
     if (!root.is_null()) reader_.map(root, "the file", known);
@@ -90,7 +90,7 @@ class ConfigReader {
     for (YamlNode entry = node.first_child(); entry; entry = entry.next()) listener(entry);
   }
 
-  // Without a word on it: the protocols that there is a policy for. Without one of a protocol's
+  // If nothing is said of it: the protocols that there is a policy for. Without one of a protocol's
   // own, the first of the list.
   void listen_by_policy() {
     const auto is_served = [this](protocol::Protocol protocol) {
@@ -216,7 +216,7 @@ class ConfigReader {
     if (config_.store.redis) config_.store.redis->value.servers = servers;
   }
 
-  // False: it is no list.
+  // False: it is not a list.
   bool redis_nodes(const std::string& key, const YamlNode& value, const std::string& example,
                    std::vector<redis::Node>& nodes) {
     nodes.clear();
@@ -253,7 +253,7 @@ class ConfigReader {
                "write `sentinel: { master: NAME, nodes: [\"localhost:26379\"] }`", diagnostics_);
   }
 
-  // Where one Redis is, and who asks: redis::Options, or its Second.
+  // Where one Redis is, and for which options: redis::Options, or its Second.
   template <class Server>
   std::vector<Known> redis_server(Server& options, bool& named, std::string& origin) {
     return {{"nodes",
@@ -430,7 +430,7 @@ class ConfigReader {
     return key;
   }
 
-  // Native rules where files are named: `rules` as a key, or a rule. Then that is told.
+  // Native rules where files are named: `rules` as a key, or a rule. Then that is reported.
   bool holds_rules(const YamlNode& map) {
     if (const YamlNode rules = key_of(map, {"rules"})) {
       complain(place("rules", rules), "stands in `policy`, which names files",

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 #include <sstream>
+#include <vector>
 
 #include "base/units.h"
 
@@ -172,64 +174,67 @@ TEST(ReadConfig, MergesAndAliases) {
 }
 
 // Each is one line of a file that is otherwise sound, on line 2, and what is said of it.
-TEST(ReadConfig, SaysWhereAndWhatAndHow) {
+auto read_config_mistakes() {
   struct Case {
     const char* line;
     const char* expected;
   };
   const Case cases[] = {
-      {"wrokers: 4", "2:1: error: wrokers: is no key that is known here; did you mean `workers`?"},
+      {"wrokers: 4", "2:1: error: wrokers: is not a known key; did you mean `workers`?"},
       {"zzz: 4",
-       "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
+       "2:1: error: zzz: is not a known key; known here: listen, workers, connections, "
        "store, policy, "
        "log, droplet, resp, envoy, http, divvy, users, admin, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: is here twice, first on line 1; keep one of them"},
       {"workers: 0",
-       "2:10: error: workers: `0` is no number of workers; write `auto` or 1 to 1024"},
-      {"workers: many", "2:10: error: workers: `many` is no number of workers"},
-      {"workers: [4]", "2:10: error: workers: is to be a single value"},
+       "2:10: error: workers: `0` is not a number of workers; write `auto` or 1 to 1024"},
+      {"workers: many", "2:10: error: workers: `many` is not a number of workers"},
+      {"workers: [4]", "2:10: error: workers: must be a single value"},
       {"workers:", "error: workers: has no value"},
-      {"[4]: 4", "2:1: error: the file: has a key that is no word"},
-      {"store: 1GiB", "2:8: error: store: is to be a map of keys to values; its keys are `memory`"},
-      {"store: { memory: 1Gib }", "2:18: error: memory: `1Gib` is no size; write a number and"},
+      {"[4]: 4", "2:1: error: the file: has a key that is not a word"},
+      {"store: 1GiB", "2:8: error: store: must be a map of keys to values; its keys are `memory`"},
+      {"store: { memory: 1Gib }", "2:18: error: memory: `1Gib` is not a size; write a number and"},
       {"store: { memory: 64KiB }", "2:18: error: memory: `64KiB` is too little"},
       {"store: { memory: 1TiB }", "2:18: error: memory: `1TiB` is more than a store"},
-      {"store: { durability: sometimes }", "2:22: error: durability: `sometimes` is no durability"},
+      {"store: { durability: sometimes }",
+       "2:22: error: durability: `sometimes` is not a durability"},
       {"store: { redis: { nodes: [] } }",
-       "2:26: error: nodes: is to be a list with at least one entry"},
+       "2:26: error: nodes: must be a list with at least one entry"},
       {"store: { redis: { database: 1 } }", "error: redis: names no Redis; write"},
       {"store: { redis: { nodes: [a], deadline_ms: 0 } }",
-       "error: deadline_ms: `0` is no number that fits here; write 1 to 60000"},
+       "error: deadline_ms: `0` is not a number that fits here; write 1 to 60000"},
       {"store: { redis: { nodes: [a], per_second: { tls: true } } }",
        "error: per_second: names no Redis; write `per_second: { nodes: [\"localhost:6380\"] }`"},
       {"store: { redis: { nodes: [a], over_cache: much } }",
        "error: over_cache: `much` is not a size of at most 16G; write one as in `16M`, or take it "
        "out for none"},
       {"store: { redis: { nodes: [a], patience_ms: 60001 } }",
-       "error: patience_ms: `60001` is no number that fits here; write 1 to 60000"},
+       "error: patience_ms: `60001` is not a number that fits here; write 1 to 60000"},
       {"store: { redis: { nodes: [a], key_prefix: \"divvy:\" } }",
        "error: key_prefix: is that of Divvy's own keys"},
       {"store: { redis: { nodes: [a], tls: yes } }", "error: tls: `yes` is neither true nor false"},
       {"log: { level: loud }",
-       "2:15: error: level: `loud` is no log level; use one of trace, debug, info, warn, error, "
+       "2:15: error: level: `loud` is not a log level; use one of trace, debug, info, warn, error, "
        "off"},
-      {"log: { level: inof }", "2:15: error: level: `inof` is no log level"},
+      {"log: { level: inof }", "2:15: error: level: `inof` is not a log level"},
       {"log: { format: xml }",
-       "2:16: error: format: `xml` is no format of the log; write `text`, or `json` for an object"},
+       "2:16: error: format: `xml` is not a format of the log; write `text`, or `json` for an "
+       "object"},
       {"log: { modules: { stroe: debug } }",
-       "2:19: error: stroe: is no key that is known here; did you mean `store`?"},
+       "2:19: error: stroe: is not a known key; did you mean `store`?"},
       {"log: { modules: { store: debgu } }",
-       "2:26: error: store: `debgu` is no log level; did you mean `debug`?"},
-      {"log: { modules: [store] }", "2:17: error: modules: is to be a map of keys to values"},
+       "2:26: error: store: `debgu` is not a log level; did you mean `debug`?"},
+      {"log: { modules: [store] }", "2:17: error: modules: must be a map of keys to values"},
       {"log: { denials: { every: some } }",
-       "2:26: error: every: `some` is no number of denials; write 1 to log each, 100 for every"},
-      {"log: { denials: { every: 1000000001 } }", "2:26: error: every: `1000000001` is no number"},
-      {"log: { denials: 10 }", "2:17: error: denials: is to be a map of keys to values"},
+       "2:26: error: every: `some` is not a number of denials; write 1 to log each, 100 for every"},
+      {"log: { denials: { every: 1000000001 } }",
+       "2:26: error: every: `1000000001` is not a number"},
+      {"log: { denials: 10 }", "2:17: error: denials: must be a map of keys to values"},
       {"store: { redis: { nodes: [\"redis://:secret@host:x\"] } }",
-       "error: nodes: `...@host:x` is no address of a Redis; write HOST:PORT; `username` and"},
-      {"log: { levle: info }", "2:8: error: levle: is no key that is known here; did you mean `le"},
-      {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
+       "error: nodes: `...@host:x` is not an address of a Redis; write HOST:PORT; `username` and"},
+      {"log: { levle: info }", "2:8: error: levle: is not a known key; did you mean `le"},
+      {"listen: []", "2:9: error: listen: must be a list with at least one entry"},
       {"listen: [{ protocol: divvy, address: \"[::]:1\", send_timeout: 1ms }]",
        "2:62: error: send_timeout: `1ms` is not a timeout; write a length of time from `100ms` to"},
       {"listen: [{ protocol: divvy, address: \"[::]:1\", request_timeout: never }]",
@@ -238,26 +243,31 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
        "2:63: error: listen: is an admin port, which has timeouts of its own"},
       {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
       {"listen: [{ address: \"[::]:1\" }]", "2:10: error: listen: has no protocol"},
-      {"admin: { token: x }",
-       "2:10: error: token: is no key that is known here; known here: token_f"},
+      {"admin: { token: x }", "2:10: error: token: is not a known key; known here: token_f"},
       {"divvy: { statsd: { tcp: yes } }", "2:25: error: tcp: `yes` is neither true nor false"},
-      {"divvy: { statsd: { address: x:y } }", "2:29: error: address: `x:y` is no address"},
-      {"divvy: { metrics: { port: 1 } }", "2:21: error: port: is no key that is known here"},
+      {"divvy: { statsd: { address: x:y } }", "2:29: error: address: `x:y` is not an address"},
+      {"divvy: { metrics: { port: 1 } }", "2:21: error: port: is not a known key"},
       {"droplet: { cleanup_interval: often }",
-       "2:30: error: cleanup_interval: `often` is no interval; write seconds, or a length of time "
+       "2:30: error: cleanup_interval: `often` is not an interval; write seconds, or a length of "
+       "time "
        "as in `5m`; 0 for never"},
       {"droplet: { cleanup_interval: 1000000d }",
        "2:30: error: cleanup_interval: `1000000d` is too long an interval"},
-      {"droplet: { cleanup: 1 }", "2:12: error: cleanup: is no key"},
+      {"droplet: { cleanup: 1 }", "2:12: error: cleanup: is not a known key"},
       {"listen: [{ protocol: divy, address: \"[::]:1\" }]",
-       "2:22: error: protocol: `divy` is no protocol; did you mean `divvy`?"},
+       "2:22: error: protocol: `divy` is not a protocol; did you mean `divvy`?"},
       {"listen: [{ protocol: divvy, address: \"::1:80\" }]",
-       "2:38: error: address: `::1:80` is no address; an IPv6 address goes into brackets"},
-      {"listen: [{ protocol: divvy, prot: 1, address: a }]", "2:29: error: prot: is no key"},
+       "2:38: error: address: `::1:80` is not an address; an IPv6 address goes into brackets"},
+      {"listen: [{ protocol: divvy, prot: 1, address: a }]",
+       "2:29: error: prot: is not a known key"},
       {"workers: [", "error: is not YAML"},
-      {"--- {}", "error: ---: begins a second document, which nobody would read; keep one"},
+      {"--- {}", "error: ---: begins a second document, which would not be read; keep one"},
   };
-  for (const auto& [line, expected] : cases) {
+  return std::vector(cases, std::end(cases));
+}
+
+TEST(ReadConfig, SaysWhereAndWhatAndHow) {
+  for (const auto& [line, expected] : read_config_mistakes()) {
     const std::string text = "policy: [{ divvy: a.ini }]\n" + std::string(line) + "\n";
     const std::string said = problems(text);
     EXPECT_NE(said.find(expected), std::string::npos) << line << "\nsays: " << said;
@@ -278,7 +288,7 @@ TEST(ReadConfig, SaysWhereRulesBelong) {
             "conf/sluice.yaml:2:16: error: policy: names files, and this is a rule; put it under "
             "`rules:`, at the front of a line\n");
   const std::string said = problems("policy: [{ divvy: a.ini, match: documented }]\n");
-  EXPECT_NE(said.find("match: is no key that is known here"), said.npos) << said;
+  EXPECT_NE(said.find("match: is not a known key"), said.npos) << said;
 }
 
 TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
@@ -290,9 +300,10 @@ TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
             "the first one's default rule; put its rules into the first\n");
   EXPECT_EQ(problems("policy: [{ matching: code }]"),
             "conf/sluice.yaml:1:10: error: policy: names no file; write `{ divvy: rules.ini }`\n");
-  EXPECT_EQ(problems("policy: [{ divvy: a.ini, matching: strict }]"),
-            "conf/sluice.yaml:1:36: error: matching: `strict` is no way of matching; write `code` "
-            "(as Divvy 1.7.1 does it) or `documented` (as its README says)\n");
+  EXPECT_EQ(
+      problems("policy: [{ divvy: a.ini, matching: strict }]"),
+      "conf/sluice.yaml:1:36: error: matching: `strict` is not a way of matching; write `code` "
+      "(as Divvy 1.7.1 does it) or `documented` (as its README says)\n");
 }
 
 TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
@@ -308,7 +319,7 @@ TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
             "it out\n");
 }
 
-// Without `listen`, what there is a policy for is served where its clients look for it.
+// Without `listen`, the protocols that have a policy are served where its clients look for it.
 TEST(ReadConfig, ListensByPolicy) {
   const std::pair<const char*, std::vector<uint16_t>> cases[] = {
       {"policy: [{ divvy: a.ini }]", {8321, 8380}},
@@ -387,13 +398,14 @@ TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
   base::Diagnostics diagnostics;
   apply_environment(world.io, config, diagnostics);
   apply_flags(flags, config, diagnostics);
-  EXPECT_EQ(messages(diagnostics),
-            "error: SLUICE_WORKERS: `x` is no number of workers; write `auto` or 1 to 1024\n"
-            "error: --memory: `lots` is no size; write a number and a unit, as in `64MiB` or "
-            "`2GiB`\n"
-            "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
-            "error: --listen: `[::]:x` is no address; behind the host comes `:` and a port from 0 "
-            "to 65535, not `:x`\n");
+  EXPECT_EQ(
+      messages(diagnostics),
+      "error: SLUICE_WORKERS: `x` is not a number of workers; write `auto` or 1 to 1024\n"
+      "error: --memory: `lots` is not a size; write a number and a unit, as in `64MiB` or "
+      "`2GiB`\n"
+      "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
+      "error: --listen: `[::]:x` is not an address; behind the host comes `:` and a port from 0 "
+      "to 65535, not `:x`\n");
 }
 
 TEST(PrintConfig, IsReadBackAndNamesOrigins) {

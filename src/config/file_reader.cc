@@ -19,7 +19,7 @@ void FileReader::map(const YamlNode& node, const std::string& what,
 
 bool FileReader::sequence(const std::string& key, const YamlNode& node, std::string example) {
   if (node.is_list() && node.size() > 0) return true;
-  complain(place(key, node), "is to be a list with at least one entry", std::move(example),
+  complain(place(key, node), "must be a list with at least one entry", std::move(example),
            diagnostics_);
   return false;
 }
@@ -35,7 +35,7 @@ std::optional<uint64_t> FileReader::number(const std::string& key, const YamlNod
   if (!t) return std::nullopt;
   const auto n = base::parse_count(*t);
   if (n && *n >= least && *n <= most) return n;
-  complain(place(key, node), "`" + *t + "` is no number that fits here",
+  complain(place(key, node), "`" + *t + "` is not a number that fits here",
            "write " + std::to_string(least) + " to " + std::to_string(most), diagnostics_);
   return std::nullopt;
 }

@@ -32,14 +32,14 @@ class FileReader {
 
   // Hands each known key of a map to its taker, once. `what` is what the map is called.
   void map(const YamlNode& node, const std::string& what, const std::vector<Known>& known);
-  // Is it a list with an entry? Else that is told, with an example.
+  // Is it a list with an entry? Else that is reported, with an example.
   bool sequence(const std::string& key, const YamlNode& node, std::string example);
 
-  // A single value; nothing: it is none, which is told.
+  // A single value; nothing: it is not one, which is reported.
   std::optional<std::string> text(const std::string& key, const YamlNode& node);
   std::optional<uint64_t> number(const std::string& key, const YamlNode& node, uint64_t least,
                                  uint64_t most);
-  // `remedy` is told if it is neither `true` nor `false`.
+  // `remedy` is reported if it is neither `true` nor `false`.
   std::optional<bool> truth(const std::string& key, const YamlNode& node, std::string remedy);
   std::optional<Address> address(const std::string& key, const YamlNode& node,
                                  uint16_t port_default);

@@ -26,7 +26,7 @@ std::string how_kept(const StoreSettings& settings) {
   return text + (settings.fsync.value ? ", and synced" : "");
 }
 
-// Counters are stored there, and none are to be kept: that may be a mistake in the settings.
+// Counters are stored there, and the settings keep none: that may be a mistake in the settings.
 void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
   const std::string& dir = settings.path.value;
   if (dir.empty() || disk::look(dir).condition == disk::Condition::absent) return;
@@ -35,7 +35,7 @@ void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostic
   d.subject = settings.durability.origin;
   d.message = "`" + base::printable(dir) +
               "` holds counters of an earlier start; with durability none they are neither read "
-              "nor written, and every limit begins anew";
+              "nor written, and every limit begins again";
   d.remedy = "say interval or always to go on with them, or name no folder";
   diagnostics.push_back(std::move(d));
 }

@@ -76,7 +76,7 @@ void set_admin_token(std::string_view text, const std::string& origin,
   if (is_token(text))
     config.operations.admin_token = {std::string(text), origin};
   else
-    complain(place, "is no token",
+    complain(place, "is not a token",
              "give it " + std::to_string(token_bytes_min) +
                  " or more printable ASCII characters without blanks",
              diagnostics);

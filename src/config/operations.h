@@ -39,7 +39,7 @@ void check_listeners(const Config& config, base::Diagnostics& diagnostics);
 void warn_of_open(const Config& config, base::Diagnostics& diagnostics);
 
 // The token and the rest. False: a port that others reach has none, or its file cannot be used; it
-// is told on standard error.
+// is reported on standard error.
 bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io);
 
 }  // namespace sluice::config

@@ -106,7 +106,7 @@ TEST(Candidates, AreReadAsAServerWouldReadThem) {
   EXPECT_FALSE(one->rules);
 }
 
-// Whoever may ask is not thereby told what is in any file of the machine.
+// A client that may ask does not learn what is in any file of the machine.
 TEST(Candidates, NameTheServersOwnFilesOnly) {
   const std::string root = testing::TempDir() + "sluice-candidates-" + std::to_string(::getpid());
   const std::string folder = root + "/served/", elsewhere = root + "/elsewhere/";

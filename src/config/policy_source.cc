@@ -12,7 +12,7 @@
 namespace sluice::config {
 namespace {
 
-// Reading anything else could wait for somebody to write, or give nothing the second time.
+// Reading anything else could wait for a writer, or give nothing the second time.
 bool is_regular(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
@@ -85,7 +85,7 @@ live::Loaded PolicySource::again(uint64_t hash) {
       if (is_regular(path)) continue;
       base::Diagnostic place;
       place.file = path;
-      complain(place, "is no regular file", "a policy that is to be reloaded comes from files",
+      complain(place, "is not a regular file", "a policy that must be reloaded comes from files",
                loaded.diagnostics);
     }
     return base::has_errors(loaded.diagnostics);

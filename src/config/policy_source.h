@@ -26,7 +26,7 @@ class PolicySource {
 
   // What the server starts with.
   live::Loaded first();
-  // What there is by now; of it only `policy` and `rules` are of interest, and a warning says what
+  // The state by now; of it only `policy` and `rules` are of interest, and a warning says what
   // else has changed. `hash`: for these texts no rules are made.
   live::Loaded again(uint64_t hash);
 

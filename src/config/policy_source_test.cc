@@ -30,7 +30,7 @@ class PolicySourceTest : public testing::Test {
   int units_ = 0;
 };
 
-// What is learned is bounded, whatever comes: the live policy stays, and the operator is told.
+// What is learned is bounded, whatever comes: the live policy stays, and the operator is informed.
 TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
   constexpr size_t known_max = 100;
   request::Spaces spaces;

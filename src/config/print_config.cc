@@ -20,7 +20,7 @@ std::string line(std::string text, std::string origin) {
   return text + " # " + origin + "\n";
 }
 
-// Those that are not as they are without a word on them.
+// Those that are not as they are silently on them.
 std::string print_timeouts(const net::Timeouts& timeouts) {
   const net::Timeouts usual;
   std::string out;

@@ -9,7 +9,7 @@
 
 namespace sluice::config {
 
-// `text` on one line. Escaped are control characters (\n, \x1b, \u{9b}), bytes that are no UTF-8
+// `text` on one line. Escaped are control characters (\n, \x1b, \u{9b}), bytes that are not UTF-8
 // (\xff), and characters without a place of their own: marks of direction, joiners, more than four
 // combining marks in a row.
 std::string on_screen(std::string_view text);

@@ -61,7 +61,7 @@ void announce(const Announcement& announcement, const server::Server& server,
            << "\" } under `listen`, gives one\n";
   if (announcement.after) io.out << announcement.after(bound);
   io.out.flush();
-  io.out.clear();  // nobody has to read it
+  io.out.clear();  // no one must read it
 }
 
 void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {

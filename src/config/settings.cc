@@ -37,7 +37,7 @@ void set_workers(std::string_view text, const std::string& origin, const base::D
   }
   const auto n = base::parse_count(text);
   if (!n || *n < 1 || *n > base::bounds::workers_max) {
-    complain(place, "`" + std::string(text) + "` is no number of workers",
+    complain(place, "`" + std::string(text) + "` is not a number of workers",
              "write `auto` or 1 to " + std::to_string(base::bounds::workers_max), diagnostics);
     return;
   }
@@ -49,7 +49,7 @@ void set_connections(std::string_view text, const std::string& origin,
                      base::Diagnostics& diagnostics) {
   const auto n = base::parse_count(text);
   if (!n || *n < 1 || *n > base::bounds::connections_max) {
-    complain(place, "`" + std::string(text) + "` is no number of connections",
+    complain(place, "`" + std::string(text) + "` is not a number of connections",
              "write 1 to " + std::to_string(base::bounds::connections_max), diagnostics);
     return;
   }
@@ -60,7 +60,7 @@ void set_memory(std::string_view text, const std::string& origin, const base::Di
                 Config& config, base::Diagnostics& diagnostics) {
   const auto bytes = base::parse_size(text);
   if (!bytes) {
-    complain(place, "`" + std::string(text) + "` is no size",
+    complain(place, "`" + std::string(text) + "` is not a size",
              "write a number and a unit, as in `64MiB` or `2GiB`", diagnostics);
   } else if (*bytes < base::bounds::table_bytes_min) {
     complain(place, "`" + std::string(text) + "` is too little for a store of counters",
@@ -104,7 +104,7 @@ void set_durability(std::string_view text, const std::string& origin, const base
     return;
   }
   complain(
-      place, "`" + std::string(text) + "` is no durability",
+      place, "`" + std::string(text) + "` is not a durability",
       "write `none` (counters are forgotten at exit), `interval` or `always` (committed before "
       "they are answered)",
       diagnostics);
@@ -115,7 +115,7 @@ void set_interval_ms(std::string_view text, const std::string& origin,
                      base::Diagnostics& diagnostics) {
   const auto n = base::parse_count(text);
   if (!n || *n < 1 || *n > base::bounds::commit_interval_ms_max) {
-    complain(place, "`" + std::string(text) + "` is no number of milliseconds",
+    complain(place, "`" + std::string(text) + "` is not a number of milliseconds",
              "write 1 to " + std::to_string(base::bounds::commit_interval_ms_max), diagnostics);
     return;
   }
@@ -144,7 +144,7 @@ std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diag
   // What is before an `@` may be secret.
   const std::string shown =
       at == std::string_view::npos ? std::string(text) : "..." + std::string(text.substr(at));
-  complain(place, "`" + shown + "` is no address of a Redis", std::move(problem), diagnostics);
+  complain(place, "`" + shown + "` is not an address of a Redis", std::move(problem), diagnostics);
   return std::nullopt;
 }
 
@@ -183,7 +183,7 @@ std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
                                                       base::Diagnostics& diagnostics) {
   if (const auto level = log::log_level(text)) return level;
   const auto near = base::nearest_word(text, log::log_level_names());
-  complain(place, "`" + std::string(text) + "` is no log level",
+  complain(place, "`" + std::string(text) + "` is not a log level",
            near.empty() ? "use one of " + listed(log::log_level_names())
                         : "did you mean `" + std::string(near) + "`?",
            diagnostics);
@@ -201,7 +201,7 @@ void set_log_format(std::string_view text, const std::string& origin, const base
   if (text == "text" || text == "json")
     config.log.format = {text == "json" ? log::LogFormat::json : log::LogFormat::text, origin};
   else
-    complain(place, "`" + std::string(text) + "` is no format of the log",
+    complain(place, "`" + std::string(text) + "` is not a format of the log",
              "write `text`, or `json` for an object a line", diagnostics);
 }
 
@@ -210,7 +210,7 @@ void set_denials_every(std::string_view text, const std::string& origin,
                        base::Diagnostics& diagnostics) {
   const auto n = base::parse_count(text);
   if (!n || *n > engine::DenialSampler::every_max) {
-    complain(place, "`" + std::string(text) + "` is no number of denials",
+    complain(place, "`" + std::string(text) + "` is not a number of denials",
              "write 1 to log each, 100 for every hundredth; 0 for none", diagnostics);
     return;
   }
@@ -225,7 +225,7 @@ bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener
   for (const protocol::Description* protocol : protocol::all()) served.push_back(protocol->name);
   served.push_back(admin_name);
   const auto near = base::nearest_word(name, served);
-  complain(place, "`" + std::string(name) + "` is no protocol",
+  complain(place, "`" + std::string(name) + "` is not a protocol",
            near.empty() ? "this version serves " + listed(served)
                         : "did you mean `" + std::string(near) + "`?",
            diagnostics);
@@ -277,7 +277,8 @@ std::optional<Address> address_of(std::string_view text, uint16_t port_default,
   std::string problem;
   auto address = parse_address(text, port_default, problem);
   if (!address)
-    complain(place, "`" + std::string(text) + "` is no address", std::move(problem), diagnostics);
+    complain(place, "`" + std::string(text) + "` is not an address", std::move(problem),
+             diagnostics);
   return address;
 }
 

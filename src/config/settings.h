@@ -1,6 +1,6 @@
-// Single settings from the text that somebody wrote, be it in a flag, a variable or a file. What is
-// wrong becomes one diagnostic more: `place` says where the text stood, and is completed with what
-// is wrong and what to do.
+// Single settings from the text that an operator wrote, be it in a flag, a variable or a file. What
+// is wrong becomes one diagnostic more: `place` says where the text stood, and is completed with
+// what is wrong and what to do.
 #pragma once
 
 #include <optional>
@@ -49,7 +49,7 @@ std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
                                                       const base::Diagnostic& place,
                                                       base::Diagnostics& diagnostics);
 
-// What a listener speaks, by its name. False: there is no such protocol, which is told.
+// What a listener speaks, by its name. False: there is no such protocol, which is reported.
 bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener& listener,
                   base::Diagnostics& diagnostics);
 std::string_view name_of(const Listener& listener);
@@ -61,7 +61,7 @@ bool has_own_unmatched(protocol::Protocol protocol);
 // "allow", "deny" or "error".
 std::optional<request::Unmatched> unmatched_of(std::string_view text, const base::Diagnostic& place,
                                                base::Diagnostics& diagnostics);
-// Where it is served unless told otherwise.
+// Where it is served by default.
 uint16_t port_of(const Listener& listener);
 std::optional<Address> address_of(std::string_view text, uint16_t port_default,
                                   const base::Diagnostic& place, base::Diagnostics& diagnostics);

@@ -34,7 +34,7 @@ void read_rights(FileReader& reader, const std::string& key, const YamlNode& nod
     const auto at = std::find(access::right_names.begin(), access::right_names.end(), *text);
     if (at == access::right_names.end())
       complain(reader.place(key, item),
-               "`" + *text + "` is no right; there are take, put (and reset), look and admin",
+               "`" + *text + "` is not a right; there are take, put (and reset), look and admin",
                "write some of these", reader.diagnostics());
     else
       rights.add(static_cast<Right>(at - access::right_names.begin()));
@@ -53,7 +53,7 @@ std::optional<ConfiguredUser> read_user(FileReader& reader, const YamlNode& node
                  read.user.name = *text;
                  if (!is_user_name(*text))
                    complain(reader.place(key, value),
-                            "is no name of a user: up to " +
+                            "is not a name of a user: up to " +
                                 std::to_string(base::bounds::user_name_bytes_max) +
                                 " printable ASCII characters without blanks",
                             "choose another", reader.diagnostics());
@@ -65,7 +65,7 @@ std::optional<ConfiguredUser> read_user(FileReader& reader, const YamlNode& node
                  read.user.password_hash = *text;
                  if (!access::is_password_hash(*text))
                    complain(reader.place(key, value),
-                            "is no hash of a password that crypt(5) knows ($y$, $2b$, $6$, $5$)",
+                            "is not a hash of a password that crypt(5) knows ($y$, $2b$, $6$, $5$)",
                             "make one with `openssl passwd -6`, and put it in single quotes",
                             reader.diagnostics());
                }},

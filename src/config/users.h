@@ -33,7 +33,7 @@ void read_users(FileReader& reader, const std::string& key, const policy::YamlNo
 std::vector<std::string> files_of(const ConfiguredUsers& users);
 
 // The list with the passwords of its files, and the digests of these in the order of `files_of`;
-// null: one cannot be used, which is told.
+// null: one cannot be used, which is reported.
 struct MadeUsers {
   std::shared_ptr<const access::Users> users;
   std::vector<uint64_t> digests;

@@ -63,9 +63,9 @@ TEST(ReadUsers, SaysWhatIsWrong) {
           "', rights: [take] }"),
       "has to have one of");
   has(one("{ name: a, password_file: f }"), "has no rights");
-  has(one("{ name: a, password_file: f, rights: [taek] }"), "`taek` is no right");
+  has(one("{ name: a, password_file: f, rights: [taek] }"), "`taek` is not a right");
   has(one("{ name: a, password_file: f, rights: [] }"), "rights");
-  has(one("{ name: 'a b', password_file: f, rights: [take] }"), "is no name of a user");
+  has(one("{ name: 'a b', password_file: f, rights: [take] }"), "is not a name of a user");
   has(one("{ name: a, password_hash: secret, rights: [take] }"), "`openssl passwd -6`");
   has(one("{ name: a, password: x, password_file: f, rights: [take] }"), "password");
   has(read("users: x").problems, "users");

@@ -88,12 +88,12 @@ TEST_F(BackupTest, RemovesOnlyWhatAnEarlierOneLeft) {
     EXPECT_NE(problem.find("copy.new` is there already"), std::string::npos) << problem;
     EXPECT_FALSE(fs::exists(copy));
   };
-  std::ofstream(fresh) << "somebody's";
+  std::ofstream(fresh) << "ten bytes.";
   refuses();
   EXPECT_EQ(fs::file_size(fresh), 10u);
   fs::remove(fresh);
   fs::create_directory(fresh);
-  std::ofstream(fresh + "/letters") << "somebody's";
+  std::ofstream(fresh + "/letters") << "ten bytes.";
   refuses();
   EXPECT_TRUE(fs::exists(fresh + "/letters"));
   fs::rename(fresh, folder / "else");

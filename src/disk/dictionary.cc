@@ -67,7 +67,7 @@ uint32_t Dictionary::put(Kind<T, Numbers>& kind, std::unique_ptr<T> one, const K
   return number;
 }
 
-// Of what is to be committed; 0: it has none.
+// Of what must be committed; 0: it has none.
 template <class T, class Numbers, class Key>
 uint32_t Dictionary::name(Kind<T, Numbers>& kind, const Key& key) {
   if (all_met_.exchange(false)) find_free();

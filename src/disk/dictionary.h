@@ -34,7 +34,7 @@ namespace sluice::disk {
 
 class Dictionary {
  public:
-  // `spaces` outlives it. A round is wanted when there are so many numbers more than the last left,
+  // `spaces` outlives it. A round is needed when there are so many numbers more than the last left,
   // and a quarter of those.
   explicit Dictionary(request::Spaces& spaces, size_t more_min = 1024)
       : spaces_(spaces), more_min_(more_min) {}
@@ -91,7 +91,7 @@ class Dictionary {
   // The committing thread's, while there is no round. Is another one worth its time?
   bool wants_round();
   void begin_round();
-  // The last one could not be ended: none is wanted before there are more.
+  // The last one could not be ended: none is needed before there are more.
   void put_off_round() { left_ = used_; }
   // Numbers that are not free.
   size_t used() const { return used_; }

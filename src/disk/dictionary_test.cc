@@ -74,7 +74,7 @@ struct Disk {
 };
 
 // Generations of spaces and limits, rounds at any time, and lives one after the other.
-TEST(Dictionary, numbers_that_no_record_names_are_used_again_and_no_others) {
+TEST(Dictionary, NumbersThatNoRecordNamesAreUsedAgainAndNoOthers) {
   std::mt19937 dice(7);
   Disk disk;
   int64_t generation = 0;
@@ -126,7 +126,7 @@ TEST(Dictionary, numbers_that_no_record_names_are_used_again_and_no_others) {
 }
 
 // A counter's key begins with the number of its space: two for one would be two counters.
-TEST(Dictionary, a_space_that_comes_back_has_its_number_again) {
+TEST(Dictionary, ASpaceThatComesBackHasItsNumberAgain) {
   request::Spaces spaces;
   Dictionary dictionary(spaces, 1);
   Disk disk;

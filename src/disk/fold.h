@@ -1,5 +1,5 @@
 // One fold: blocks become a sorted table file with the latest state of each of their counters,
-// which RocksDB then takes among the folded ones. In small steps, so that whoever does it can rest,
+// which RocksDB then takes among the folded ones. In small steps, so that its thread can rest,
 // stop, or hand it to another thread in between; one thread at a time.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Nobody waits for the idle thread that folds: it is stopped wherever it is, as a busy machine
+// No thread waits for the idle thread that folds: it is stopped wherever it is, as a busy machine
 // stops it, and commits go on. Only in the C library and its loader it is not stopped: there it
-// may hold a lock, of the allocator for one, that is taken for moments and that every thread needs.
+// may hold a lock, of the allocator for one, that is held for moments and that every thread needs.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -183,7 +183,7 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
 }
 
 // Where merging does not get on, as beside busy processors, folds and with them commits go on: that
-// is no failure of the disk.
+// is not a failure of the disk.
 TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
   const Folder folder;
   std::atomic<bool> stands_still{true}, stood{false};

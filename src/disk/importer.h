@@ -32,7 +32,7 @@ class Importer {
   ~Importer();
 
   // A counter of limits with one cell. It is committed with many others, by `finish` at the latest.
-  // What this pass has added may be told as there, or be replaced.
+  // What this pass has added may be listed, or be replaced.
   base::Result<Added> add(const request::Space& space, uint32_t limits_id, std::string_view key,
                           const limit::State& state);
   // Commits the rest. What was committed before stays, also after a failure.

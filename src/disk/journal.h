@@ -62,7 +62,7 @@ class Journal {
   // is tried again, and goes through once the cause is gone. Waits while the folding is
   // base::bounds::unfolded_bytes_max behind.
   virtual base::Done commit() = 0;
-  // A problem: nothing can be committed for now, as the disk is full or fails. It is tried anew by
+  // A problem: nothing can be committed for now, as the disk is full or fails. It is tried again by
   // each call, and by each commit. The same thread.
   virtual base::Done try_to_write() { return {}; }
 

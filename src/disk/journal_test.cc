@@ -396,7 +396,7 @@ TEST_F(JournalTest, ANewerFormatIsRefusedAndNamesItsReader) {
   EXPECT_NE(problem.find("is damaged: its file FORMAT"), std::string::npos) << problem;
 }
 
-// Whatever is missing or turned is told, and nothing is begun anew.
+// All that is missing or changed is reported, and nothing is begun again.
 TEST_F(JournalTest, DamageIsToldAndNeverPapered) {
   {
     auto journal = open(at_once);

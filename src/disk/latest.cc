@@ -40,7 +40,7 @@ bool Latest::step() {
       read.hash = hash_(read.counter.space, read.counter.key);
       __builtin_prefetch(&slots_[read.hash & (slots_.size() - 1)]);
     }
-    // What a look-up needs is far apart: it is fetched for all of them, one part after the other.
+    // What a lookup needs is far apart: it is fetched for all of them, one part after the other.
     for (size_t i = 0; i < count; ++i) {
       const uint64_t slot = slots_[reads[i].hash & (slots_.size() - 1)];
       reads[i].likely = (slot & ~tag_mask) - 1;

@@ -40,7 +40,7 @@ std::string logs_text(const LogsFile& logs) {
 
 std::string damaged(const std::string& dir, const std::string& what) {
   return "the store in " + quoted(dir) + " is damaged: " + what +
-         "; look at it with `sluice store check DIR`, mend it with `sluice store repair DIR`, or "
+         "; look at it with `sluice store check DIR`, repair it with `sluice store repair DIR`, or "
          "start on a backup";
 }
 

@@ -31,7 +31,7 @@ std::string quoted(const std::string& path);
 // "text: No such file or directory"
 std::string with_errno(const std::string& text, int error);
 
-// Nobody else has DIR while it lives.
+// No other process has DIR while it lives.
 class Lock {
  public:
   Lock() = default;

@@ -131,7 +131,7 @@ class LogEnds : public testing::TestWithParam<bool> {
       journal->add({space, limits_id, "later", {&cell, 1}, INT64_MAX});
       ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
     }
-    // It is told once, and nothing is missed from then on.
+    // It is reported once, and nothing is missed from then on.
     auto journal = open(copy);
     ASSERT_TRUE(journal) << problem;
     EXPECT_TRUE(told.empty());

@@ -102,7 +102,7 @@ int LogMarks::look_at_ends(std::vector<TornLog>& torn, std::string& wrong) {
     const std::string where = "the log " + part + "/" + name + " cannot be read behind byte " +
                               std::to_string(scan.whole_bytes);
     if (scan.bytes == 0 && synced > 0)
-      wrong = missing_words();  // RocksDB makes one anew where the last one was taken away
+      wrong = missing_words();  // RocksDB makes a new one where the last one was taken away
     else if (scan.whole_bytes < synced)
       wrong = where + ", and was synced up to byte " + std::to_string(synced);
     else if (scan.end == LogScan::End::garbled)
@@ -250,7 +250,7 @@ int LogMarks::sync_logs() {
       continue;
     }
     // The one that is written now may end in a part of a record, whose rest comes or not: only up
-    // to the last one that is whole now it is to be there.
+    // to the last one that is whole now it must be there.
     LogScan whole;
     int error = number < current ? 0 : scan_log(path_ + "/" + name, whole);
     uint64_t bytes = 0;

@@ -51,10 +51,10 @@ class LogMarks {
   // files are written last, when what they ask for is on the medium. Where the mark itself begins
   // another log, which is rare, this waits until what the one before holds is in a table.
   rocksdb::Status mark(rocksdb::DB& db);
-  // All that was written so far is on the medium; the caller lets nobody write meanwhile. What
+  // All that was written so far is on the medium; the caller lets no thread write meanwhile. What
   // fails is made up for by the next call.
   void synced(rocksdb::DB& db);
-  // The marks begin anew, whatever there was. To be flushed by the caller.
+  // The marks begin again, whatever there was. To be flushed by the caller.
   rocksdb::Status restart(rocksdb::DB& db);
   // Of a copy of the database: the same file for the store at `store`.
   base::Done write_for(const std::string& store);

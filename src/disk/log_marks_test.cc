@@ -174,8 +174,8 @@ class LogMarksTest : public testing::Test {
   std::string problem;
 };
 
-// Several openings leave a log each. Whichever is taken away, it is told; repaired, the store has
-// what the others held, and keeps what comes then.
+// Several openings leave a log each. Whichever is taken away, it is reported; repaired, the store
+// has what the others held, and keeps what comes then.
 TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
   const std::vector<std::string> all{"a", "b", "c", "d"};
   for (const auto& key : all) add(key);
@@ -290,7 +290,7 @@ TEST_F(LogMarksTest, AStartOnWhatIsDamagedKeepsItsLogs) {
   std::ofstream(logs_file(), std::ios::binary) << file;
   EXPECT_EQ(keys(data), all);
   EXPECT_EQ(logs(data).size(), 1u);
-  // What the table holds now is missed by nobody.
+  // What the table holds now is not missed.
   EXPECT_EQ(keys(data), all);
 }
 

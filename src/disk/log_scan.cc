@@ -124,7 +124,7 @@ class Scanner {
     return true;
   }
 
-  // What is at `at_` is no fragment. Is it one that was not written to its end?
+  // What is at `at_` is not a fragment. Is it one that was not written to its end?
   int finish_torn() {
     const bool has_header = size_ - at_ >= header_bytes;
     const bool sane =

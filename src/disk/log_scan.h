@@ -1,5 +1,5 @@
-// Reads a log of RocksDB's without RocksDB: up to where its records are whole, and what stands
-// behind the last one. A power cut, a kill and a full disk leave a log that is cut, or that has
+// Reads a log of RocksDB's without RocksDB: up to where its records are whole, and what
+// follows the last one. A power cut, a kill and a full disk leave a log that is cut, or that has
 // zeros where nothing was written yet; anything else is damage. Pure functions of a file; any
 // thread.
 #pragma once
@@ -13,7 +13,7 @@ struct LogScan {
   enum class End : uint8_t {
     whole,    // the file ends with a record
     cut,      // it ends within a record
-    zeros,    // there are zeros where a record, or a part of one, is to be
+    zeros,    // zeros stand in place of a record or of a part of one
     garbled,  // a record is there and its checksum or its order is wrong
   };
   End end = End::whole;

@@ -108,7 +108,7 @@ Status RocksMetadataStore::take_back() {
 Status RocksMetadataStore::put_again(std::span<const Change> changes) {
   Status status = put(changes);
   // There may be space again since the last one.
-  if (!status.ok() && rocks_.mend().ok()) status = put(changes);
+  if (!status.ok() && rocks_.recover().ok()) status = put(changes);
   return status;
 }
 

@@ -121,7 +121,7 @@ class TextsTest : public testing::Test {
     ASSERT_FALSE(report.damages.empty());
     EXPECT_NE(report.damages[0].find(what), std::string::npos) << report.damages[0];
   }
-  Map mended() {
+  Map after_repair() {
     RepairReport report;
     EXPECT_TRUE(succeeds(repair(data), report, problem)) << problem;
     EXPECT_FALSE(report.damages.empty());
@@ -268,7 +268,7 @@ TEST_F(TextsTest, AnOldStoreGetsThem) {
   // One that has had them and has them no more is damaged.
   fs::remove_all(texts_of(data));
   is_damaged("texts/CURRENT");
-  EXPECT_EQ(mended(), Map());
+  EXPECT_EQ(after_repair(), Map());
 }
 
 TEST_F(TextsTest, DamageIsFoundAndMended) {
@@ -282,10 +282,10 @@ TEST_F(TextsTest, DamageIsFoundAndMended) {
     f.put(static_cast<char>(byte ^ 4));
     EXPECT_TRUE(f.good());
   };
-  // Its middle: what stands before it is read, what stands behind it is lost.
+  // Its middle: what stands before it is read, what follows is lost.
   turn(log, static_cast<std::streamoff>(fs::file_size(log) / 2));
   is_damaged("Corruption");
-  Map all = mended();
+  Map all = after_repair();
   EXPECT_NE(all, model);
   EXPECT_GT(all.size(), model.size() / 2);
 
@@ -301,13 +301,13 @@ TEST_F(TextsTest, DamageIsFoundAndMended) {
     EXPECT_NE(problem.find("is damaged: "), std::string::npos) << problem;
     EXPECT_NE(problem.find("sluice store repair DIR"), std::string::npos) << problem;
   }
-  EXPECT_LT(mended().size(), all.size());
+  EXPECT_LT(after_repair().size(), all.size());
 
   model.clear();
   fill(3);
   fs::remove(file_like(".log"));
   is_damaged("a log (.log) is missing from texts");
-  mended();
+  after_repair();
 }
 
 // The end of a log may be missing after a power cut: what is whole before it counts.

@@ -24,7 +24,7 @@ struct Offline {
 
   // Counters and blocks.
   base::Done open(bool to_write);
-  // A part that has a log: what is torn is passed over, or cut off. `wrong`: what is damaged.
+  // A part that has a log: what is torn is skipped, or cut off. `wrong`: what is damaged.
   rocksdb::Status open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::string& wrong);
   // The texts, to be read. `has`: a store of format 1 may have none. `wrong`: what is missing.
   rocksdb::Status open_texts(bool& has, std::string& wrong);

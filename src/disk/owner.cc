@@ -15,12 +15,12 @@ namespace sluice::disk {
 
 namespace {
 
-// False: nothing is to be given, or nobody is to have it.
+// False: there is nothing to give, or no owner to give it to.
 bool owner_of(const std::string& dir, struct stat& owner) {
   return ::geteuid() == 0 && ::stat(dir.c_str(), &owner) == 0 && owner.st_uid != 0;
 }
 
-// By way of open folders, so that nobody can put a link in the way. 0, or why not.
+// By way of open folders, so that no other process can put a link in the way. 0, or why not.
 int give(int folder, const char* name, const struct stat& owner) {
   struct stat its;
   if (::fstatat(folder, name, &its, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? 0 : errno;

@@ -171,7 +171,7 @@ class Repair {
   Status mend_counters() {
     Rocks& part = store_.counters;
     if (is_sound(part, "counters", std::nullopt)) return Status::OK();
-    // To make them anew would remove the old ones.
+    // Making new ones would remove the old ones.
     if (found_)
       return Status::Corruption(part.path() + ", as a repair has made it, is damaged",
                                 "put the old one, " + part.path() + ".lost, in its place");
@@ -200,7 +200,7 @@ class Repair {
     if (error) return Status::IOError(part.path(), error.message());
     if (const base::Done synced = sync_directory(store_of(store_.dir)); !synced)
       return Status::IOError(synced.problem().text);
-    note("counters: made anew of " + std::to_string(tables.size()) +
+    note("counters: rebuilt from " + std::to_string(tables.size()) +
          " tables; the old ones are in " + old);
     return part.open(false);
   }

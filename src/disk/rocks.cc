@@ -133,7 +133,7 @@ rocksdb::Options common() {
   options.skip_stats_update_on_db_open = true;
   options.enable_write_thread_adaptive_yield = false;
   options.allow_concurrent_memtable_write = false;
-  options.max_bgerror_resume_count = 0;  // Rocks::mend does it
+  options.max_bgerror_resume_count = 0;  // Rocks::recover does it
   options.max_open_files = static_cast<int>(base::database_tables_max());
   // A writer is never stalled: the journal itself waits where folding is behind.
   options.level0_slowdown_writes_trigger = 1 << 20;
@@ -170,7 +170,7 @@ rocksdb::Options counters_options(std::function<base::Time()> now) {
   options.bytes_per_sync = uint64_t{1} << 20;
   if (now) {
     options.compaction_filter_factory = std::make_shared<ForgettingFactory>(std::move(now));
-    options.periodic_compaction_seconds = 6 * 3600;  // so that what nobody touches goes too
+    options.periodic_compaction_seconds = 6 * 3600;  // so that what is never written goes too
   }
 
   rocksdb::BlockBasedTableOptions table;
@@ -304,11 +304,11 @@ rocksdb::Status Rocks::probe() const {
   return done ? rocksdb::Status::OK() : rocksdb::Status::NoSpace(path_);
 }
 
-rocksdb::Status Rocks::mend() {
+rocksdb::Status Rocks::recover() {
   const std::lock_guard turn(mending_);
   if (!failed_) return rocksdb::Status::OK();
   if (const rocksdb::Status space = probe(); !space.ok()) return space;
-  // Nobody may find it closed.
+  // No thread may find it closed.
   const std::unique_lock lock(mutex_);
   db_.reset();
   const rocksdb::Status status = open_locked(false);

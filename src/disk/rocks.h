@@ -1,5 +1,5 @@
 // One RocksDB database of a store, with the settings that its part wants. Other threads use it
-// while one mends it: after an error that RocksDB does not recover from it is closed and opened
+// while one recovers it: after an error that RocksDB does not recover from it is closed and opened
 // again. Owned by the journal or a tool.
 #pragma once
 
@@ -30,7 +30,7 @@ rocksdb::Options texts_options();
 std::string text_of(const rocksdb::Status& status);
 // A write to a log behind one that failed says only that there was one ("Seen error").
 bool names_cause(const rocksdb::Status& status);
-// Is the disk full, or failing? Then it may be written again, without anything being mended by
+// Is the disk full, or failing? Then it may be written again, without anything being recovered by
 // hand.
 bool is_disk_trouble(const rocksdb::Status& status);
 
@@ -41,9 +41,9 @@ class Rocks {
 
   rocksdb::Status open(bool make);
   // As open(false). Where only writing fails, as on a full disk, it can be read and counts as
-  // failed, so that `mend` opens it to be written.
+  // failed, so that `recover` opens it to be written.
   rocksdb::Status open_or_read();
-  // Opens it anew, and what its logs hold becomes a table, if there is room. By this thread:
+  // Opens it again, and what its logs hold becomes a table, if there is room. By this thread:
   // RocksDB's own may wait for a processor.
   rocksdb::Status shed_logs();
   // Nothing is written; what its logs hold is read into memory, of those that are torn as many
@@ -60,9 +60,9 @@ class Rocks {
   }
   // After an error, if it is one that RocksDB does not get over. Not ok: it is as bad as before,
   // and what can be read of it still can.
-  rocksdb::Status mend();
+  rocksdb::Status recover();
 
-  // It cannot be written until `mend` has been at it.
+  // It cannot be written until `recover` has been at it.
   bool has_failed() const { return failed_; }
   const std::string& path() const { return path_; }
   const rocksdb::Options& options() const { return options_; }

@@ -174,8 +174,11 @@ void RocksJournal::add(const Record& record) {
 }
 
 void RocksJournal::close_block() {
-  full_count_ += writer_.count();
+  // Without memory for it the block goes on.
+  if (full_.size() == full_.capacity()) full_.reserve(2 * full_.size() + 1);
+  const auto count = writer_.count();
   full_.push_back(writer_.take());
+  full_count_ += count;
   full_bytes_ += full_.back().size();
   std::string spare;
   {
@@ -274,14 +277,14 @@ void RocksJournal::note_cause(const Status& status) {
     cause_ = text_of(status);
 }
 
-// Once more, if it fails and what has failed can be mended.
+// Once more, if it fails and what has failed can be recovered.
 template <class Call>
 base::Done RocksJournal::attempt(Call&& call) {
   Status status = call();
   note_cause(status);
   if (!status.ok() && monotonic_us() - mended_us_ >= mend_interval_us) {
     mended_us_ = monotonic_us();
-    if (blocks_.mend().ok()) status = call();
+    if (blocks_.recover().ok()) status = call();
     note_cause(status);
   }
   if (status.ok()) return {};

@@ -38,7 +38,7 @@ struct Folding {
   size_t urgent_bytes = base::bounds::unfolded_bytes_max / 4 * 3;
   size_t bytes_max = base::bounds::unfolded_bytes_max;
   size_t flush_bytes = base::bounds::unfolded_bytes_max;  // dropped ones, until they are flushed
-  size_t numbers_min = 1024;  // Dictionary: so many more, and a round is wanted
+  size_t numbers_min = 1024;  // Dictionary: so many more, and a round is needed
 };
 
 // More than twenty members: blocks go through three stages in one directory (written, committed,
@@ -152,13 +152,13 @@ class RocksJournal final : public Journal {
   void begin_round();
   std::atomic<Round> round_{Round::none};
   std::atomic<bool> loaded_{false};
-  uint64_t round_end_ = 0;  // blocks with smaller numbers are to be folded; guarded by mutex_
+  uint64_t round_end_ = 0;  // blocks with smaller numbers must be folded; guarded by mutex_
   std::string met_;         // the folding thread's: the last key that it has met
 
   // The folding thread sleeps until this changes: there is more to do, or less to wait for.
   std::atomic<uint32_t> called_{0};
   // Whose turn it is with `lent_`. The idle thread takes no lock but, for moments, the allocator's,
-  // so whatever it is kept from its processor in, nobody waits for it.
+  // so whatever it is kept from its processor in, no thread waits for it.
   enum class Turn : int { nobody, idle, recalled, returned, ended };
   std::atomic<Turn> turn_{Turn::nobody};
   // Each thread's own, as is the memory that it allocates for it. A job has one of them.

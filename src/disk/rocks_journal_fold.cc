@@ -1,5 +1,6 @@
 // The folding side of the journal: a thread that does whatever a commit may have to wait for, and
-// one that takes only the time that nobody else wants, to which the first lends the work between.
+// one that takes only the time that no other thread needs, to which the first lends the work
+// between.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -72,7 +73,7 @@ bool RocksJournal::wants_fold() const {
           unfolded_.front().number < round_end_);
 }
 
-// Of what is folded, for a round of the dictionary. False: there is none, or it has come to its
+// Of what is folded, for a round of the dictionary. False: there is none, or it has reached its
 // end.
 bool RocksJournal::meet_some() {
   if (round_.load() == Round::folding) {
@@ -135,8 +136,8 @@ void RocksJournal::fold_all() {
     folded_.notify_all();
     stopped_.wait_for(lock, retry_after, [this] { return stopping_.load(); });
     lock.unlock();
-    counters_.mend();
-    blocks_.mend();
+    counters_.recover();
+    blocks_.recover();
   }
 }
 

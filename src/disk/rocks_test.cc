@@ -42,7 +42,7 @@ TEST(Rocks, WhatCannotBeOpenedAgainCanStillBeRead) {
   limit_files(rlim_t{2} << 20);
   EXPECT_FALSE(put(rocks, "b", "2").ok());
   for (int i = 0; i < 2; ++i) {
-    EXPECT_FALSE(rocks.mend().ok());
+    EXPECT_FALSE(rocks.recover().ok());
     std::string value;
     EXPECT_TRUE(get(rocks, "a", value).ok());
     EXPECT_EQ(value, large);
@@ -50,8 +50,8 @@ TEST(Rocks, WhatCannotBeOpenedAgainCanStillBeRead) {
     EXPECT_NE(text_of(why).find("File too large"), std::string::npos) << text_of(why);
   }
   limit_files(RLIM_INFINITY);
-  const auto mended = rocks.mend();
-  ASSERT_TRUE(mended.ok()) << text_of(mended);
+  const auto recovered = rocks.recover();
+  ASSERT_TRUE(recovered.ok()) << text_of(recovered);
   EXPECT_TRUE(put(rocks, "b", "2").ok());
   std::string value;
   EXPECT_TRUE(get(rocks, "b", value).ok());

@@ -1,4 +1,4 @@
-// What people do to a store that no server has open: look at it, check it, mend it, copy it.
+// What people do to a store that no server has open: look at it, check it, repair it, copy it.
 // Each call takes the directory for itself as long as it runs; its problem says which process has
 // it if it cannot.
 #pragma once
@@ -26,7 +26,7 @@ struct StoreStats {
 base::Result<StoreStats> stats(const std::string& dir);
 
 // The latest state of every counter, in the order of the stored keys. The spaces are those of
-// `spaces`. Then the texts, by name, where they are wanted.
+// `spaces`. Then the texts, by name, where they are needed.
 base::Done dump(const std::string& dir, request::Spaces& spaces, const Visit& visit,
                 const VisitText& visit_text = {});
 

@@ -157,7 +157,7 @@ class RepairTest : public ToolsTest {
     EXPECT_TRUE(f.good());
   }
   // Damaged, told, repaired, sound, and nothing there that never was. Returns what is there.
-  KeptByKey mended() {
+  KeptByKey after_repair() {
     CheckReport report;
     EXPECT_TRUE(succeeds(check(folder.path()), report, problem)) << problem;
     EXPECT_FALSE(report.damages.empty());
@@ -176,17 +176,17 @@ class RepairTest : public ToolsTest {
   }
 };
 
-// Nothing is damaged, and yet it is made anew from the tables: the latest state wins.
+// Nothing is damaged, and yet it is made again from the tables: the latest state wins.
 TEST_F(RepairTest, OfAllTablesLosesNothing) {
   fill();
   std::filesystem::remove(folder / "sluice/counters/CURRENT");
   std::filesystem::remove(folder / "sluice/blocks/CURRENT");
-  EXPECT_EQ(mended(), model);
+  EXPECT_EQ(after_repair(), model);
   for (const std::string& damage : damages)
     EXPECT_EQ(damage.find("lost what"), damage.npos) << damage;
   // Nor is what that repair put aside told by the next one.
   std::filesystem::remove(folder / "sluice/blocks/CURRENT");
-  EXPECT_EQ(mended(), model);
+  EXPECT_EQ(after_repair(), model);
   for (const std::string& damage : damages)
     EXPECT_EQ(damage.find("lost what"), damage.npos) << damage;
 }
@@ -202,17 +202,17 @@ TEST_F(RepairTest, OfASoundStoreChangesNothing) {
 TEST_F(RepairTest, KeepsWhatADamagedPartLeaves) {
   fill();
   std::filesystem::remove(folder / "sluice/FORMAT");
-  EXPECT_EQ(mended(), model);
+  EXPECT_EQ(after_repair(), model);
 
   turn_bit(file_like("counters", ".sst"), 300);
-  EXPECT_NE(mended(), model);
+  EXPECT_NE(after_repair(), model);
 }
 
 TEST_F(RepairTest, OfALogKeepsWhatIsBeforeTheDamage) {
   fill();
   const std::string log = file_like("blocks", ".log");
   turn_bit(log, static_cast<std::streamoff>(std::filesystem::file_size(log) / 2));
-  const KeptByKey all = mended();
+  const KeptByKey all = after_repair();
   EXPECT_GT(all.size(), model.size() / 2);
   EXPECT_NE(all, model);
 }
@@ -220,7 +220,7 @@ TEST_F(RepairTest, OfALogKeepsWhatIsBeforeTheDamage) {
 TEST_F(RepairTest, OfAStoreWithoutItsCountersKeepsTheBlocks) {
   fill();
   std::filesystem::remove_all(folder / "sluice/counters");
-  const KeptByKey all = mended();
+  const KeptByKey all = after_repair();
   EXPECT_GT(all.size(), 100u);
   for (const auto& [key, its] : all) EXPECT_EQ(model.at(key), its);
 }
@@ -230,10 +230,10 @@ TEST_F(RepairTest, OfARepairThatWasStoppedKeepsWhatItMade) {
   fill();
   const std::string counters = folder / "sluice/counters";
   std::filesystem::remove(counters + "/CURRENT");
-  EXPECT_EQ(mended(), model);
+  EXPECT_EQ(after_repair(), model);
   ASSERT_TRUE(std::filesystem::exists(counters + ".lost"));
   std::filesystem::rename(counters, counters + ".new");
-  EXPECT_EQ(mended(), model);
+  EXPECT_EQ(after_repair(), model);
   EXPECT_TRUE(std::filesystem::exists(counters + ".lost"));
 
   // What it made is damaged too: the old ones stay where they are.
@@ -290,7 +290,7 @@ TEST_F(RepairTest, WhatRootMakesIsTheOwners) {
   all_are_the_owners(folder.path());
   all_are_the_owners(elsewhere / "copy");
   std::filesystem::remove(folder / "sluice/counters/CURRENT");
-  mended();  // which opens it as this user
+  after_repair();  // which opens it as this user
   RepairReport repaired;
   ASSERT_TRUE(succeeds(repair(folder.path()), repaired, problem)) << problem;
   all_are_the_owners(folder.path());

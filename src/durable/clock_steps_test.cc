@@ -146,7 +146,7 @@ TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
   EXPECT_EQ(w.answered(completions, *w.next), std::vector<uint32_t>{1});
 }
 
-// Nobody else asks: when it is answered, looked at whenever the store wants it.
+// There is no other request: when it is answered, looked at whenever the store wants it.
 base::Duration waited(World& w, Counting& completions, base::Time from, base::Duration most) {
   for (base::Time now = from; now.us <= from.us + most.us; now = *w.next) {
     if (!w.answered(completions, now).empty()) return {now.us - from.us};
@@ -185,7 +185,7 @@ TEST_P(ClockStepsOfWaitingUnder, ThoseOfSeveralCountersAreNotWaitedFor) {
 }
 
 // The counter is kept under other limits than those that it waits under, and it has been asked
-// anew.
+// again.
 TEST_P(ClockStepsOfWaitingUnder, OtherLimitsThanTheCountersAreNotWaitedFor) {
   Limit other = limit;
   other.quota = 4;

@@ -185,7 +185,7 @@ void DurableStore::keep_scanning() {
   rests_.notify_all();
   wants_.notify_all();
   if (nonsense > 0)
-    log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
+    log_->error("{}: {} counters are damaged and begin again; see `sluice store check {}`",
                 options_.path, nonsense, options_.path);
   if (loaded == 0) return;
   log_->info("{}: {} counters loaded in {} ms", options_.path, loaded,

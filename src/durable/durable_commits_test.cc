@@ -15,7 +15,7 @@ namespace {
 using namespace store::tests;
 using namespace tests;
 
-TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
+TEST(DurableCommits, NoMoreIsToldThanTwoIntervalsMayForget) {
   using std::chrono::steady_clock;
   Disk disk;
   for (int round = 0; round < 10; ++round) {
@@ -26,7 +26,7 @@ TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
     disk.set(&Disk::holds_commits, true);
     life.ask({one});
     const auto since = steady_clock::now();
-    auto told = since;  // when it was last asked, and nobody had to wait
+    auto told = since;  // when it was last asked, and no reply had to wait
     for (auto now = since; life.store->commit_seq() == 0 && told - since <= 2 * interval;
          now = steady_clock::now())
       told = now;
@@ -36,7 +36,7 @@ TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
   }
 }
 
-// Killed while a commit does not come to its end: what was told and is forgotten was decided within
+// Killed while a commit does not end: what was answered and is forgotten was decided within
 // two intervals, wherever in them it began, and however long it is since.
 TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
   using std::chrono::steady_clock;
@@ -69,7 +69,7 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
     const auto end = steady_clock::now() + std::chrono::seconds(120);
     while (ask()) ASSERT_LT(steady_clock::now(), end);
     told.pop_back();
-    // It is not over, and nobody is told anything more.
+    // It is not over, and no more replies are sent.
     for (int i = 0; i < 100; ++i) {
       EXPECT_FALSE(ask());
       told.pop_back();
@@ -90,7 +90,7 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
   EXPECT_GT(forgotten, 0u);
 }
 
-TEST(DurableCommits, commits_are_timed) {
+TEST(DurableCommits, CommitsAreTimed) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();

@@ -98,7 +98,7 @@ base::Done DurableStore::replay() {
     if (!part.read) done = std::move(part.read);
   }
   if (nonsense > 0)
-    log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
+    log_->error("{}: {} counters are damaged and begin again; see `sluice store check {}`",
                 options_.path, nonsense, options_.path);
   return done;
 }
@@ -193,7 +193,7 @@ bool DurableStore::want(const request::Batch& batch, const Group& group, base::T
   if (completions != nullptr) know(*completions);
   {
     const std::lock_guard lock(loading_mutex_);
-    // Who is not named asks again, so these may be passed over.
+    // Who is not named asks again, so these may be skipped.
     if (ticket != request::no_ticket || wanted_.size() < base::bounds::unnamed_fetches_max)
       wanted_.push_back(std::move(wanted));
   }
@@ -230,7 +230,7 @@ store::Applied DurableStore::apply_failing(const request::Batch& batch, base::Ti
   if (options_.durability != Durability::always) return table_->apply(batch, now, completions, pin);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
-    // One that is parked and asked anew has its place in the table.
+    // One that is parked and asked again has its place in the table.
     if (group.on_error == OnError::local || group.arrival != 0 || needs_no_disk(batch, group)) {
       table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, completions,
                     pin);
@@ -260,8 +260,8 @@ uint64_t DurableStore::commit_seq(bool needs_commit) const {
   return last > committed_.load() ? last : 0;
 }
 
-// In an interval nobody waits, unless more could be forgotten than is promised: what is told now
-// may be told two intervals after the last commit began, at most.
+// With an interval no reply waits, unless more could be forgotten than is promised: what is
+// answered now may be answered two intervals after the last commit began, at most.
 bool DurableStore::is_behind() const {
   const int64_t since_us = now_us() - committed_since_us_.load(std::memory_order_relaxed);
   return since_us >= 2 * options_.interval.us;
@@ -347,7 +347,7 @@ store::ScanPage DurableStore::scan_page(const request::SpaceIndex& spaces, std::
 std::string DurableStore::why_not_ready() const {
   if (!unreadable_.load()) return {};
   return "the counters that are stored in " + options_.path +
-         " cannot be read; look at them with `sluice store check DIR`, mend them with `sluice "
+         " cannot be read; look at them with `sluice store check DIR`, repair them with `sluice "
          "store "
          "repair DIR`, or start on a backup";
 }

@@ -57,7 +57,7 @@ class DurableStore final : public store::Store,
                            public store::Catalog,
                            public metrics::Source {
  public:
-  // Opens what is there and brings in what is not folded yet; the rest comes by and by. `table` is
+  // Opens what is there and brings in what is not folded yet; the rest comes gradually. `table` is
   // empty. `now` from any thread.
   static base::Result<std::unique_ptr<DurableStore>> open(
       const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
@@ -109,7 +109,7 @@ class DurableStore final : public store::Store,
   store::MetadataStore* metadata() { return journal_->metadata(); }
 
  private:
-  // A batch some of whose counters are to be fetched.
+  // A batch some of whose counters must be fetched.
   struct Wanted {
     store::CompletionQueue* completions;
     request::Ticket ticket;
@@ -158,7 +158,7 @@ class DurableStore final : public store::Store,
 
   // Numbers of Changes.
   std::atomic<uint64_t> committed_{0}, failed_seq_{0};
-  // All that was told before this time is committed, or never was; now_us().
+  // All that was answered before this time is committed, or never was; now_us().
   std::atomic<int64_t> committed_since_us_{now_us()};
   std::atomic<bool> failing_{false};     // the last commit failed
   std::atomic<bool> unreadable_{false};  // the last look through what is stored failed

@@ -28,7 +28,7 @@ using request::Space;
 using request::Verb;
 using namespace tests;
 
-TEST(DurableStore, counters_survive_a_stop) {
+TEST(DurableStore, CountersSurviveAStop) {
   Disk disk;
   for (int64_t left = 9; left >= 0; --left) {
     Life life(disk, left % 2 == 0 ? Durability::always : Durability::interval);
@@ -40,7 +40,7 @@ TEST(DurableStore, counters_survive_a_stop) {
 }
 
 // Every decision as if the server had never stopped, whatever is asked.
-TEST(DurableStore, decides_as_a_store_that_never_stopped) {
+TEST(DurableStore, DecidesAsAStoreThatNeverStopped) {
   size_t refused = 0, granted = 0;
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
@@ -123,7 +123,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
   EXPECT_GT(granted, 5'000u);
 }
 
-TEST(DurableStore, what_was_answered_is_committed) {
+TEST(DurableStore, WhatWasAnsweredIsCommitted) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
@@ -146,7 +146,7 @@ TEST(DurableStore, what_was_answered_is_committed) {
   EXPECT_EQ(life.store->commit_seq(), 0u);
 }
 
-TEST(DurableStore, requests_that_come_while_one_is_written_are_written_together) {
+TEST(DurableStore, RequestsThatComeWhileOneIsWrittenAreWrittenTogether) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
@@ -161,7 +161,7 @@ TEST(DurableStore, requests_that_come_while_one_is_written_are_written_together)
   EXPECT_EQ(disk.folded.size(), 101u);
 }
 
-TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
+TEST(DurableStore, AtNoGateAnythingIsOnDiskWhoeverTookIt) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
@@ -192,7 +192,7 @@ TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
   EXPECT_EQ(missing, 0);
 }
 
-TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
+TEST(DurableStore, ADiskThatFailsIsAnsweredAsTheRulesSay) {
   Disk disk;
   {
     Life life(disk, Durability::always);
@@ -229,7 +229,7 @@ TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
   EXPECT_EQ(life.ask({one})[0].remaining, 5);
 }
 
-TEST(DurableStore, in_an_interval_a_disk_that_fails_changes_no_answer) {
+TEST(DurableStore, InAnIntervalADiskThatFailsChangesNoAnswer) {
   Disk disk;
   {
     Life life(disk, Durability::interval);
@@ -254,7 +254,7 @@ void use_nine(Disk& disk) {
   disk.fold();
 }
 
-TEST(DurableStore, a_counter_is_looked_for_before_it_is_charged) {
+TEST(DurableStore, ACounterIsLookedForBeforeItIsCharged) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -282,7 +282,7 @@ TEST(DurableStore, a_counter_is_looked_for_before_it_is_charged) {
   EXPECT_FALSE(life.ask({one}).allowed());
 }
 
-TEST(DurableStore, all_counters_of_a_group_are_looked_for) {
+TEST(DurableStore, AllCountersOfAGroupAreLookedFor) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -292,7 +292,7 @@ TEST(DurableStore, all_counters_of_a_group_are_looked_for) {
   disk.set(&Disk::holds_scans, false);
 }
 
-TEST(DurableStore, what_was_forgotten_while_loading_does_not_come_back) {
+TEST(DurableStore, WhatWasForgottenWhileLoadingDoesNotComeBack) {
   Disk disk;
   use_nine(disk);
   {
@@ -312,7 +312,7 @@ TEST(DurableStore, what_was_forgotten_while_loading_does_not_come_back) {
   EXPECT_TRUE(disk.folded.empty());
 }
 
-TEST(DurableStore, a_disk_that_cannot_be_read_is_no_fresh_counter) {
+TEST(DurableStore, ADiskThatCannotBeReadIsNoFreshCounter) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::fails_to_read, true);
@@ -332,7 +332,7 @@ TEST(DurableStore, a_disk_that_cannot_be_read_is_no_fresh_counter) {
   EXPECT_EQ(life.ask({one})[0].remaining, 0);
 }
 
-TEST(DurableStore, who_goes_is_not_named) {
+TEST(DurableStore, WhoGoesIsNotNamed) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -349,7 +349,7 @@ TEST(DurableStore, who_goes_is_not_named) {
   EXPECT_FALSE(life.named({2, 0}));
 }
 
-TEST(DurableStore, more_counters_than_memory_are_refused_not_begun_anew) {
+TEST(DurableStore, MoreCountersThanMemoryAreRefusedNotBegunAnew) {
   Disk disk;
   // More than the smallest table holds, of 16 MiB. Long keys: the thread that loads them has the
   // lowest priority, so few counters are loaded in time on a busy machine.
@@ -375,7 +375,7 @@ TEST(DurableStore, more_counters_than_memory_are_refused_not_begun_anew) {
   EXPECT_GT(failed, 0u);
 }
 
-TEST(DurableStore, a_clock_that_was_set_between_two_lives) {
+TEST(DurableStore, AClockThatWasSetBetweenTwoLives) {
   for (const bool folded : {false, true}) {
     Disk disk;
     const Part used{"k", 9, {window(10, 1'000 * second)}},
@@ -407,7 +407,7 @@ TEST(DurableStore, a_clock_that_was_set_between_two_lives) {
   }
 }
 
-TEST(DurableStore, a_purge_is_for_good) {
+TEST(DurableStore, APurgeIsForGood) {
   Disk disk;
   const auto take = [](Life& life, Time now, std::vector<Limit> limits) {
     Asked asked = life.world.prepare({{"k", 1, std::move(limits)}});
@@ -433,7 +433,7 @@ TEST(DurableStore, a_purge_is_for_good) {
   EXPECT_EQ(take(life, later, {}), 0u);
 }
 
-TEST(DurableStore, nonsense_is_told_and_begins_anew) {
+TEST(DurableStore, NonsenseIsToldAndBeginsAnew) {
   Disk disk;
   use_nine(disk);
   for (auto& [key, stored] : disk.folded) stored.cells.resize(7);
@@ -443,7 +443,7 @@ TEST(DurableStore, nonsense_is_told_and_begins_anew) {
   eventually([&] { return life.told.str().find("1 counters are damaged") != std::string::npos; });
 }
 
-TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
+TEST(DurableStore, AListWaitsForWhatIsOnDisk) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -461,7 +461,7 @@ TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
   EXPECT_EQ(keys, std::vector<std::string>{"k"});
 }
 
-TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
+TEST(DurableStore, InAnIntervalNoMoreIsToldThanTwoOfThemMayForget) {
   Disk disk;
   Life life(disk, Durability::interval);
   life.until_loaded();
@@ -474,7 +474,7 @@ TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
   eventually([&] { return life.wakes > wakes && life.store->commit_seq() == 0; });
 }
 
-TEST(DurableStore, costs_nothing_while_nobody_asks) {
+TEST(DurableStore, CostsNothingWhileNobodyAsks) {
   Disk disk;
   for (const auto durability : {Durability::interval, Durability::always}) {
     Life life(disk, durability);
@@ -487,7 +487,7 @@ TEST(DurableStore, costs_nothing_while_nobody_asks) {
   }
 }
 
-TEST(DurableStore, a_close_says_whether_all_is_committed) {
+TEST(DurableStore, ACloseSaysWhetherAllIsCommitted) {
   Disk disk;
   {
     Life life(disk, Durability::interval);
@@ -502,7 +502,7 @@ TEST(DurableStore, a_close_says_whether_all_is_committed) {
   EXPECT_NE(life.told.str().find("stopped without"), std::string::npos);
 }
 
-TEST(DurableStore, lists_end_before_what_they_wait_for) {
+TEST(DurableStore, ListsEndBeforeWhatTheyWaitFor) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);

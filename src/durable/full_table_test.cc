@@ -59,26 +59,26 @@ void expect_a_flood_is_granted(bool keeps_fresh, Length&& length) {
 }
 
 // Nothing is swept meanwhile but by those that want a place.
-TEST(FullTable, a_flood_over_what_lingers_is_granted) {
+TEST(FullTable, AFloodOverWhatLingersIsGranted) {
   expect_a_flood_is_granted(true, [] { return size_t{16}; });
 }
 
-TEST(FullTable, a_flood_over_what_is_not_swept_yet_is_granted) {
+TEST(FullTable, AFloodOverWhatIsNotSweptYetIsGranted) {
   expect_a_flood_is_granted(false, [] { return size_t{16}; });
 }
 
-TEST(FullTable, a_flood_of_keys_of_any_length_is_granted) {
+TEST(FullTable, AFloodOfKeysOfAnyLengthIsGranted) {
   Dice dice(4);
   expect_a_flood_is_granted(true, [&] { return 8 + dice(size_t{493}); });
 }
 
 // Keys that lie outside of the table's pages.
-TEST(FullTable, a_flood_of_long_keys_is_granted) {
+TEST(FullTable, AFloodOfLongKeysIsGranted) {
   Dice dice(5);
   expect_a_flood_is_granted(true, [&] { return 513 + dice(size_t{2'000}); });
 }
 
-TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
+TEST(FullTable, WhereNothingIsFreshANewCounterIsRefused) {
   World w;
   const Limit lasting = window(5, 1'000 * second);
   int count = 0;
@@ -108,7 +108,7 @@ TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
 
 // Against limits in plain maps, over a full table: whatever takes whose place, every decision is
 // what it would be with room for all. Groups settle together, and counters change their size.
-TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
+TEST(FullTable, NothingThatDiffersFromAFreshCounterGoes) {
   World w;
   Space like;
   like.keep_fresh_for = {60 * second};
@@ -140,7 +140,7 @@ TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
       const size_t space = dice(size_t{2});
       Counter& counter = model[{space, key}];
       if (std::find(counters.begin(), counters.end(), &counter) != counters.end()) continue;
-      // A counter begins anew with other limits, and mostly needs another place then.
+      // A counter begins again with other limits, and mostly needs another place then.
       const bool first = counter.state.empty(), fresh = first || dice(8) == 0;
       if (fresh && !first && dice(2) == 0) counter.kind = dice(kinds.size());
       if (first) counter.kind = dice(10) == 0 ? 4 : dice(size_t{4});
@@ -157,7 +157,8 @@ TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
     }
     w.apply(asked, now);
     if (asked.group.error == request::Error::memory) {
-      // Nothing happened: what was to begin anew is as it was, so its model is not known any more.
+      // Nothing happened: the counter that should have started again is as it was, so its model is
+      // unknown.
       for (size_t i = 0; i < parts.size(); ++i)
         if (anew[i]) model.erase({of_space[i], parts[i].key});
       ++refused;
@@ -198,7 +199,7 @@ TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
 }
 
 // Stripes of a table of this size share slabs, and each thread replaces counters of its own.
-TEST(FullTableThreads, counters_that_last_are_exact_while_others_are_replaced) {
+TEST(FullTableThreads, CountersThatLastAreExactWhileOthersAreReplaced) {
   constexpr int hot = 50, threads = 4, units = 200;
   World w;
   const std::vector<Limit> lasting = {fixed(units)}, brief = {window(1, second / 100)};
@@ -234,7 +235,7 @@ TEST(FullTableThreads, counters_that_last_are_exact_while_others_are_replaced) {
 }
 
 // What has changed is not forgotten before it is committed; then it is as in memory.
-TEST(FullTable, a_durable_one_replaces_what_is_committed) {
+TEST(FullTable, ADurableOneReplacesWhatIsCommitted) {
   Disk disk;
   {
     Life life(disk, durable::Durability::always);

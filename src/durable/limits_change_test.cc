@@ -186,7 +186,7 @@ TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
   world.apply(asked, after(1));
   EXPECT_EQ(asked.group.error, request::Error::none);
   EXPECT_EQ(asked[0].remaining, 80);
-  // It was not left out, so it begins anew.
+  // It was not left out, so it begins again.
   EXPECT_EQ(world.left({"k", 0, {fast, slow}}, after(2)), 50);
 }
 

@@ -39,7 +39,7 @@ core::core(options how)
 time_point core::now() {
   try {
     if (how_.clock) return how_.clock();
-  } catch (...) {  // it was told not to
+  } catch (...) {  // it must not throw
   }
   return time_point(duration(clock_.now().us));
 }

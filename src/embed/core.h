@@ -52,7 +52,10 @@ class core {
   core& operator=(const core&) = delete;
 
   // Begins what options::sweep_thread asks for.
-  void start();
+  void start() {
+    if (how_.sweep_thread) start_sweeping();
+  }
+  void start_sweeping();
 
   time_point now();
 
@@ -91,6 +94,7 @@ class core {
     return overrides_.size() > 0 ? &overrides_ : nullptr;
   }
   store::EmbeddedStore& store() { return *store_; }
+  request::Spaces& spaces() { return *spaces_; }
   embed::Gate& gate() { return gate_; }
   const options& how() const { return how_; }
 

@@ -1,5 +1,5 @@
-// What nobody asks for: forgetting counters, limits and overrides; the thread that does so, if it
-// is asked for; and what is due.
+// Work that no call asks for: forgetting counters, limits and overrides; the thread that does so,
+// if it is asked for; and what is due.
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -28,8 +28,7 @@ core::~core() {
   thread_->thread.join();
 }
 
-void core::start() {
-  if (!how_.sweep_thread) return;
+void core::start_sweeping() {
   thread_ = std::make_unique<Thread>();
   process_ = getpid();
   // Signals are for the threads of the program.

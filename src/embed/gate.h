@@ -32,7 +32,7 @@ class Gate {
     const size_t cell_;
   };
 
-  // Nobody else is inside as long as it lives.
+  // No other thread is inside as long as it lives.
   class Closed {
    public:
     explicit Closed(Gate& gate) : gate_(gate), lock_(gate.mutex_) {

@@ -31,7 +31,7 @@ void waits::signal() noexcept {
   if (!core_.how().wake) return;
   try {
     core_.how().wake();
-  } catch (...) {  // it was told not to
+  } catch (...) {  // it must not throw
   }
 }
 
@@ -165,7 +165,7 @@ waits::Asking waits::settle(request::Batch batch, base::Time now, const store::P
   for (const auto& its : batch.charges.subspan(group.charge_first, group.charge_count)) {
     const auto decisions = batch.decisions.subspan(its.decision_first, its.limits.size());
     tightest.add(decisions);
-    // (Of a group that was asked anew under the same limits decisions are void, without a time.)
+    // (Of a group that was asked again under the same limits decisions are void, without a time.)
     for (const limit::Decision& one : decisions)
       if (!one.allowed && one.retry_after.us != 0 && (its.cost > one.limit || one.limit == 0))
         asking.fits = false;

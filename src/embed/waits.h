@@ -45,7 +45,7 @@ class waits {
     decision answer;
     wait_callback callback;
   };
-  // Moves the answers that there are to the end of `done`. Returns when it is to be called again.
+  // Moves the answers that there are to the end of `done`. Returns when it must be called again.
   // `ends`: the times at which overrides end.
   time_point run(time_point now, const std::set<time_point>& ends, std::vector<Done>& done);
 
@@ -76,7 +76,7 @@ class waits {
     decision last;  // as it was refused last
   };
 
-  // `arrival` 0: for the first time; else in the place of what is parked under the ticket.
+  // `arrival` 0: for the first time; else in place of what is parked under the ticket.
   Asking ask(const Asked& asked, base::Time now, request::Ticket ticket, uint64_t& arrival);
   Asking ask_by_policy(const Asked& asked, base::Time now, request::Ticket ticket,
                        uint64_t& arrival);

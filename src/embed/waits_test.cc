@@ -189,7 +189,7 @@ TEST(LimiterWait, EachEndsOnceWhateverHappens) {
     Answers answers;
     std::map<wait_id, bool> open;  // cancelled?
     time_point now = start;
-    int64_t out = 0;  // units of the bucket that somebody has
+    int64_t out = 0;  // units of the bucket that are taken
     std::map<wait_id, int64_t> bucket_cost;
     const auto settle = [&] {
       for (const wait_id id : std::exchange(answers.order, {})) {

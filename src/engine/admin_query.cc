@@ -24,7 +24,7 @@ void AdminQuery::resume(Batch&) {
 }
 
 AdminQueries::Outcome AdminQueries::ask(std::shared_ptr<AdminQuery> query) {
-  // Those that nobody waits for any more count as long as the store has not answered.
+  // Those that no client waits for any more count as long as the store has not answered.
   if (count_->fetch_add(1) >= base::bounds::queries_max) {
     count_->fetch_sub(1);
     return Outcome::too_many;

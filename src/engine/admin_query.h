@@ -41,7 +41,7 @@ class AdminQuery : public BatchOwner {
   // Plans a round; in `plan` are the answers of the one before. False: there is none. On the
   // worker's thread, at most some hundred counters a round.
   virtual bool next(policy::Plan& plan, const QueryContext& asking) = 0;
-  // Is what it did to be committed before it is told?
+  // Must what it did be committed before it is answered?
   virtual bool changes() const { return false; }
 
  private:

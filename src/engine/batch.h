@@ -1,4 +1,4 @@
-// Requests that are decided together, and how far that has come: the one object that is handed on
+// Requests that are decided together, and how far that has got: the one object that is handed on
 // while a batch is matched, settled, suspended for a store that answers later, and resumed. A list
 // and a query of the admin port are batches as well. Used by its worker's thread alone.
 //

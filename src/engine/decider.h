@@ -63,7 +63,7 @@ class Decider {
   const policy::Overrides* overrides() const {
     return deps_.overrides != nullptr && deps_.overrides->size() > 0 ? deps_.overrides : nullptr;
   }
-  // policy::Overrides::changes. Read before a look-up: what is found may then be newer, never
+  // policy::Overrides::changes. Read before a lookup: what is found may then be newer, never
   // older.
   uint64_t overrides_changes() const {
     return deps_.overrides == nullptr ? 0 : deps_.overrides->changes();
@@ -82,7 +82,7 @@ class Decider {
   size_t under_way() const { return batches_.size() - (next_ != nullptr ? 1 : 0); }
 
   // Has the store settle the groups of the batch's plan up to `groups`. The store stops behind a
-  // group that failed, in case nothing more is wanted: asked again, it goes on. False: it has no
+  // group that failed, in case nothing more is needed: asked again, it goes on. False: it has no
   // answer yet. `later`: nor has it for what is behind; it is not asked again before it has named
   // the batch's ticket.
   bool settle(Batch& batch, uint32_t groups, base::Time now, bool& later) {

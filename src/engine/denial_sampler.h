@@ -1,5 +1,5 @@
-// Which denials the log tells, where that is wanted: every Nth, but so many a second at most; how
-// many of those were passed over is counted, to be told as well. Off until somebody turns it on.
+// Which denials the log tells, where that is needed: every Nth, but so many a second at most; how
+// many of those were skipped is counted, and logged as well. Off until an operator turns it on.
 // Owned by the server; any thread.
 #pragma once
 
@@ -15,17 +15,17 @@ class DenialSampler {
   static constexpr uint64_t lines_per_second_max = 10;
   static constexpr uint64_t every_max = 1'000'000'000;
 
-  // 0: none. Who decides looks once a batch.
+  // 0: none. The deciding thread looks once a batch.
   uint64_t every() const { return every_.load(std::memory_order_relaxed); }
-  // Counts anew.
+  // Counts again.
   void set_every(uint64_t every) {
     seen_.store(0, std::memory_order_relaxed);
     every_.store(every, std::memory_order_relaxed);
   }
 
-  // One more was denied. True: it is to be told. `every` is more than 0.
+  // One more was denied. True: it must be logged. `every` is more than 0.
   bool wants(uint64_t every, base::Time now);
-  // How many were passed over since this was asked last.
+  // How many were skipped since this was asked last.
   uint64_t take_passed_over() { return passed_over_.exchange(0, std::memory_order_relaxed); }
 
  private:

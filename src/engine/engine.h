@@ -60,11 +60,11 @@ class Engine {
   base::Time now() const { return decider_.now(); }
   store::CompletionQueue& completions() { return decider_.completions(); }
 
-  // The sink is gone: nothing is taken for it any more.
+  // The sink is gone: no more requests are taken from it.
   void forget(ReplySink& sink);
 
-  // What the sink's session waits for is over, unless it has come: its verdict is `expired`.
-  // `session`: of those waits alone that it says are interrupted; null: of all.
+  // The wait of the sink's session is over, unless its answer has arrived: its verdict is
+  // `expired`. `session`: of those waits alone that it says are interrupted; null: of all.
   void interrupt(ReplySink& sink, const request::Session* session = nullptr) {
     late_.interrupt(sink, session);
   }
@@ -79,8 +79,8 @@ class Engine {
   // Lets go of a policy that is no longer live; each batch begins so. True: there was a new one.
   bool take_policy() { return decider_.take_policy(); }
   // Asks the live policy about what waits under an older one, or was matched before overrides
-  // changed; all keep their places. While that goes on it begins anew when it is done. What is of a
-  // suspended batch is left to that: once the store keeps it, it is matched again if need be.
+  // changed; all keep their places. While that goes on it begins again when it is done. What is of
+  // a suspended batch is left to that: once the store keeps it, it is matched again if need be.
   void match_again() { late_.match_again(); }
 
   // Has the store answer a query, now or later.

@@ -194,7 +194,7 @@ limit::Limit never_refills(int64_t size) {
 const limit::Limit unlimited{limit::Algorithm::unlimited, base::bounds::quota_max, {}, 0};
 const limit::Limit deny{limit::Algorithm::deny, 0, {}, 0};
 
-TEST(EngineOverrides, a_native_rule_keeps_what_was_used) {
+TEST(EngineOverrides, ANativeRuleKeepsWhatWasUsed) {
   Fixture f;
   const Entries acme = {{"tenant", "acme"}, {"api", "v1"}},
                 other = {{"tenant", "x"}, {"api", "v1"}};
@@ -210,7 +210,7 @@ TEST(EngineOverrides, a_native_rule_keeps_what_was_used) {
   EXPECT_FALSE(back.allowed);  // three were used
 }
 
-TEST(EngineOverrides, one_is_banned_and_one_set_free) {
+TEST(EngineOverrides, OneIsBannedAndOneSetFree) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "bad", {deny}));
   f.set(f.override_of("native", "bucket", "good", {unlimited}));
@@ -220,7 +220,7 @@ TEST(EngineOverrides, one_is_banned_and_one_set_free) {
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "x"}}).remaining, 2);
 }
 
-TEST(EngineOverrides, more_limits_than_the_rule_has_and_fewer) {
+TEST(EngineOverrides, MoreLimitsThanTheRuleHasAndFewer) {
   Fixture f;
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).remaining, 2);
   const uint64_t id =
@@ -234,7 +234,7 @@ TEST(EngineOverrides, more_limits_than_the_rule_has_and_fewer) {
       f.take(protocol::find("divvy").value(), {{"b", "a"}}).allowed);  // 1 + 1 + 3 of 3 are used
 }
 
-TEST(EngineOverrides, a_group_settles_all_or_nothing_with_one_charge_overridden) {
+TEST(EngineOverrides, AGroupSettlesAllOrNothingWithOneChargeOverridden) {
   Fixture f;
   const uint64_t id = f.set(f.override_of("native", "second", "u1", {bucket(1)}));
   EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
@@ -247,7 +247,7 @@ TEST(EngineOverrides, a_group_settles_all_or_nothing_with_one_charge_overridden)
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"u", "u2"}}).remaining, 1);
 }
 
-TEST(EngineOverrides, shadow_rules_and_rules_without_a_counter) {
+TEST(EngineOverrides, ShadowRulesAndRulesWithoutACounter) {
   Fixture f;
   f.set(f.override_of("native", "seen", "s1", {bucket(9)}));
   f.set(f.override_of("native", "shut", "s1", {bucket(2)}));
@@ -258,7 +258,7 @@ TEST(EngineOverrides, shadow_rules_and_rules_without_a_counter) {
   EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"s", "s2"}}).allowed);
 }
 
-TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
+TEST(EngineOverrides, DivvysCounterHasTheKeyThatDivvyWouldGiveIt) {
   Fixture f;
   const Entries get = {{"method", "GET"}, {"ip", "10.0.0.7"}};
   EXPECT_EQ(f.take(protocol::find("divvy").value(), get).remaining, 1);
@@ -282,7 +282,7 @@ TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"x", "y"}}).remaining, 2);
 }
 
-TEST(EngineOverrides, limitds_own_overrides_give_way) {
+TEST(EngineOverrides, LimitdsOwnOverridesGiveWay) {
   Fixture f;
   const auto ip = [](const char* key) { return Entries{{"type", "ip"}, {"key", key}}; };
   EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 5);
@@ -297,7 +297,7 @@ TEST(EngineOverrides, limitds_own_overrides_give_way) {
   EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 5);
 }
 
-TEST(EngineOverrides, droplets_requests_bring_the_overrides_limits) {
+TEST(EngineOverrides, DropletsRequestsBringTheOverridesLimits) {
   Fixture f;
   const Entries mine = {{"bucket", "me"}};
   const auto take = [&](int64_t cost, std::vector<limit::Limit> limits) {
@@ -319,7 +319,7 @@ TEST(EngineOverrides, droplets_requests_bring_the_overrides_limits) {
   EXPECT_TRUE(take(1'000'000, {bucket(5, 60)}).allowed);
 }
 
-TEST(EngineOverrides, ends_at_its_time) {
+TEST(EngineOverrides, EndsAtItsTime) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "a", {bucket(100)}, now_us + 1'000'000));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
@@ -333,7 +333,7 @@ TEST(EngineOverrides, ends_at_its_time) {
   EXPECT_EQ(f.registry->table().size(), 0u);
 }
 
-TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_lowering) {
+TEST(EngineOverrides, WhoWaitsIsWokenByARaiseAndKeepsItsPlaceAtALowering) {
   Fixture f;
   const Entries key = {{"type", "ip"}, {"key", "w"}};
   const auto wait = [&](int64_t cost) {
@@ -348,7 +348,7 @@ TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_low
   f.tell();
   EXPECT_FALSE(f.next());
   EXPECT_EQ(f.store.stats().waiting, 2u);
-  EXPECT_FALSE(f.take(protocol::find("limitd").value(), key).allowed);  // nobody slips in
+  EXPECT_FALSE(f.take(protocol::find("limitd").value(), key).allowed);  // no request slips in
   // Set free: both are answered, first come first.
   f.set(f.override_of("limitd", "ip", "w", {unlimited}));
   f.tell();
@@ -360,7 +360,7 @@ TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_low
   EXPECT_EQ(f.store.stats().waiting, 0u);
 }
 
-TEST(EngineOverrides, who_waits_behind_a_ban_goes_on_when_it_ends) {
+TEST(EngineOverrides, WhoWaitsBehindABanGoesOnWhenItEnds) {
   Fixture f;
   const Entries key = {{"b", "z"}};
   f.set(f.override_of("native", "bucket", "z", {deny}, now_us + 5'000'000));
@@ -376,7 +376,7 @@ TEST(EngineOverrides, who_waits_behind_a_ban_goes_on_when_it_ends) {
   EXPECT_EQ(reply->remaining, 2);
 }
 
-TEST(EngineOverrides, a_group_of_several_charges_that_waits_is_woken) {
+TEST(EngineOverrides, AGroupOfSeveralChargesThatWaitsIsWoken) {
   Fixture f;
   const Entries key = {{"u", "w"}};
   EXPECT_TRUE(f.take(protocol::find("divvy").value(), key, 2).allowed);
@@ -392,7 +392,7 @@ TEST(EngineOverrides, a_group_of_several_charges_that_waits_is_woken) {
   f.remove(id);
 }
 
-TEST(EngineOverrides, survives_a_reload_and_sleeps_while_its_rule_is_gone) {
+TEST(EngineOverrides, SurvivesAReloadAndSleepsWhileItsRuleIsGone) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "a", {bucket(100)}));
   const auto reload = [&](const std::string& rules, uint64_t generation) {

@@ -58,7 +58,7 @@ struct Fixture {
   std::unique_ptr<Engine> engine;
 };
 
-TEST(Engine, a_shadow_rule_is_charged_and_decides_nothing) {
+TEST(Engine, AShadowRuleIsChargedAndDecidesNothing) {
   Fixture f(
       "[a=1]\ncreditLimit = 1\nresetSeconds = 60\nmatchPolicy = canary\n"
       "[default]\ncreditLimit = 3\nresetSeconds = 60\n");
@@ -67,7 +67,7 @@ TEST(Engine, a_shadow_rule_is_charged_and_decides_nothing) {
   EXPECT_EQ(f.store.stats().counters, 2u);
 }
 
-TEST(Engine, shadow_groups_stand_apart_when_the_enforced_one_refuses) {
+TEST(Engine, ShadowGroupsStandApartWhenTheEnforcedOneRefuses) {
   Fixture f(
       "[a=1 who=*]\ncreditLimit = 10\nresetSeconds = 60\nmatchPolicy = canary\nactorField = who\n"
       "[a=1]\ncreditLimit = 1\nresetSeconds = 60\n"
@@ -77,13 +77,13 @@ TEST(Engine, shadow_groups_stand_apart_when_the_enforced_one_refuses) {
   EXPECT_EQ(f.store.stats().counters, 3u);  // the canary counted x and y all the same
 }
 
-TEST(Engine, requests_of_one_batch_are_decided_in_order) {
+TEST(Engine, RequestsOfOneBatchAreDecidedInOrder) {
   Fixture f("[default]\ncreditLimit = 2\nresetSeconds = 60\nactorField = ip\n");
   EXPECT_EQ(f.ask("HIT ip=1\nHIT ip=2\nHIT ip=1\nHIT ip=1\nHIT ip=2\n").first,
             "OK true 1 60\nOK true 1 60\nOK true 0 60\nOK false 0 60\nOK true 0 60\n");
 }
 
-TEST(Engine, a_rule_that_cannot_be_evaluated_ends_the_session_and_charges_nothing_behind_it) {
+TEST(Engine, ARuleThatCannotBeEvaluatedEndsTheSessionAndChargesNothingBehindIt) {
   Fixture f(
       "[bad=1 p=**]\ncreditLimit = 5\nresetSeconds = 60\n"
       "[default]\ncreditLimit = 5\nresetSeconds = 60\n");
@@ -94,7 +94,7 @@ TEST(Engine, a_rule_that_cannot_be_evaluated_ends_the_session_and_charges_nothin
 }
 
 // The native rules' text in front of Divvy's.
-TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_its_tightest_limit_is_fresh) {
+TEST(Engine, ARefusalSaysWhenItPassesAndAGrantWhenItsTightestLimitIsFresh) {
   auto set = std::make_shared<policy::RuleSet>();
   Fixture f("[default]\ncreditLimit = 0\n");
   policy::Rule rule;
@@ -110,7 +110,7 @@ TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_its_tightest_limit_i
   EXPECT_EQ(f.ask("HIT\nHIT\n").first, "OK true 0 175\nOK false 0 55\n");
 }
 
-TEST(Engine, without_memory_new_counters_fail_and_nothing_behind_them_is_charged) {
+TEST(Engine, WithoutMemoryNewCountersFailAndNothingBehindThemIsCharged) {
   Fixture f(
       "[t=1 k=*]\ncreditLimit = 5\nresetSeconds = 60\nactorField = k\n"
       "[default]\ncreditLimit = 5\nresetSeconds = 60\n");
@@ -125,7 +125,7 @@ TEST(Engine, without_memory_new_counters_fail_and_nothing_behind_them_is_charged
   EXPECT_EQ(f.ask("HIT t=1 k=other\n").first, "OK true 3 60\n");
 }
 
-TEST(Engine, at_debug_level_it_tells_each_rule_with_its_comment) {
+TEST(Engine, AtDebugLevelItTellsEachRuleWithItsComment) {
   Fixture f(
       "[a=1]\ncreditLimit = 1\nresetSeconds = 60\nmatchPolicy = canary\ncomment = one for all\n"
       "[default]\ncreditLimit = 3\nresetSeconds = 60\n");
@@ -143,7 +143,7 @@ TEST(Engine, at_debug_level_it_tells_each_rule_with_its_comment) {
 }
 
 // Rules that settle together: the one that refused is blamed, and no other.
-TEST(Engine, at_debug_level_each_rule_of_a_group_is_told_for_itself_and_by_its_name) {
+TEST(Engine, AtDebugLevelEachRuleOfAGroupIsToldForItselfAndByItsName) {
   Fixture f("[default]\ncreditLimit = 9\nresetSeconds = 60\n");
   auto set = std::make_shared<policy::RuleSet>();
   for (const auto& [name, quota] : {std::pair("wide", 9), std::pair("tight", 1)}) {

@@ -25,7 +25,7 @@ namespace {
 
 using request::Verb;
 
-// A session that keeps what it is told.
+// A session that keeps the verdicts that it receives.
 struct Asker final : request::Session, ReplySink {
   struct Told {
     bool allowed = false;

@@ -97,7 +97,7 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& 
   // Either may be earlier than what is waited for.
   if (pending_.next_end() == pending->until) wake();
   if (has_deadline && pending_.next_deadline() == pending->deadline) wake();
-  // match_again has passed over what the store did not keep yet.
+  // match_again has skipped what the store did not keep yet.
   if (is_outdated(*pending, now)) match_later(ticket, {now.us + match_later_after.us});
   return true;
 }
@@ -177,8 +177,8 @@ void LateReplies::take_named() {
   }
 }
 
-// What was put off, what was matched by what has ended, and what the store wants matched again; in
-// order of arrival, as none may be asked in front of another that came before.
+// What was put off, what was matched by expired overrides, and what the store wants matched again;
+// in order of arrival, as none may be asked in front of another that came before.
 void LateReplies::match_outdated(base::Time now) {
   // The next of a queue is named when the first has been matched.
   for (const base::Time end{now.us + match_again_slice.us}; now < end;) {
@@ -312,13 +312,14 @@ void LateReplies::take_answers() {
       if (verdict.tightest != &settled.decisions[i]) continue;
       verdict.rule = pending->limit_rules[i]->name;
       verdict.limit = &pending->limits[i];
+      verdict.inline_limit = pending->limit_rules[i]->limits_from == policy::LimitsFrom::request;
     }
     reply(settled.ticket, verdict, settled.at);
   }
 }
 
-// Those whose time is over are told so, unless the store has their answer already: then that is on
-// its way.
+// Those whose time is over are answered so, unless the store has their answer already: then that is
+// on its way.
 void LateReplies::expire() {
   tickets_.clear();
   pending_.take_expired(decider_.deps().clock.monotonic(), tickets_);

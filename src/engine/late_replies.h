@@ -38,12 +38,13 @@ class LateReplies {
   // gets it by its batch.
   void answer(request::Ticket ticket, const request::Verdict& verdict);
   void drop(request::Ticket ticket) { pending_.remove(ticket); }
-  // What the sink waits for is over, unless it has come; `session`: as Engine::interrupt has it.
+  // The sink's wait is over, unless its answer has arrived; `session`: as Engine::interrupt has it.
   void interrupt(ReplySink& sink, const request::Session* session);
-  // Nothing is taken for the sink any more.
+  // No more requests are taken from the sink.
   void forget(ReplySink& sink);
 
-  // Asks the live policy about all that is kept. While that goes on it begins anew when it is done.
+  // Asks the live policy about all that is kept. While that goes on it begins again when it is
+  // done.
   void match_again();
   // Gives the replies that are due. Returns when to be called again, if not woken before.
   std::optional<base::Time> advance();

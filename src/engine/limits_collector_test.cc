@@ -56,7 +56,7 @@ std::vector<Used> used_of(World& world) {
   return all;
 }
 
-TEST(LimitsCollector, ten_thousand_generations_are_decided_as_if_nothing_were_forgotten) {
+TEST(LimitsCollector, TenThousandGenerationsAreDecidedAsIfNothingWereForgotten) {
   Trial trial(1, {});
   trial.run(10'000);
   if (HasFailure()) return;
@@ -84,7 +84,7 @@ struct TwoDisks {
   size_t made = 0;
 };
 
-TEST(LimitsCollector, so_are_those_over_a_durable_store) {
+TEST(LimitsCollector, SoAreThoseOverADurableStore) {
   TwoDisks disks(Durability::interval);
   Trial trial(2, disks.make());
   trial.run(2'000);
@@ -94,8 +94,8 @@ TEST(LimitsCollector, so_are_those_over_a_durable_store) {
   EXPECT_GT(trial.forgets.collector->rounds(), 20u);
 }
 
-// A disk that fails now and then, for some time each: `fail` and `mend` it. Recovered, it is mostly
-// waited for, else it is likely to fail again first.
+// A disk that fails now and then, for some time each: `fail` and `repair` it. Recovered, it is
+// mostly waited for, else it is likely to fail again first.
 class FailingTrial : public Trial {
  public:
   using Trial::Trial;
@@ -119,12 +119,12 @@ class FailingTrial : public Trial {
 
  protected:
   virtual void fail(size_t bytes) = 0;  // when so many more have been written, if it counts them
-  virtual void mend() = 0;
+  virtual void repair() = 0;
   virtual void catch_up() {}  // while it does not fail
 
  private:
   void recover(bool awaits) {
-    mend();
+    repair();
     is_failing_ = false;
     for (Side* side : sides)
       if (awaits)
@@ -143,14 +143,14 @@ class FailingDisks final : public FailingTrial {
 
  private:
   void fail(size_t) override { set(true); }
-  void mend() override { set(false); }
+  void repair() override { set(false); }
   void set(bool fails) {
     for (store::tests::Disk& disk : disks_.disks) disk.set(&store::tests::Disk::fails, fails);
   }
   TwoDisks& disks_;
 };
 
-TEST(LimitsCollector, so_are_those_over_a_disk_that_fails_and_recovers) {
+TEST(LimitsCollector, SoAreThoseOverADiskThatFailsAndRecovers) {
   for (const Durability durability : {Durability::interval, Durability::always}) {
     TwoDisks disks(durability);
     FailingDisks trial(3, disks);
@@ -166,16 +166,16 @@ TEST(LimitsCollector, so_are_those_over_a_disk_that_fails_and_recovers) {
 class FullDisk final : public FailingTrial {
  public:
   explicit FullDisk(uint32_t seed, const World::Make& make) : FailingTrial(seed, make, {}) {
-    // A round goes on while the disk is full or its threads have no processor, and leaves what has
-    // come since it began: how much that is the machine says. Without rounds it would be some two
-    // for each generation.
+    // A round goes on while the disk is full or its threads have no processor, and leaves what
+    // arrived since it began: how much that is depends on the machine. Without rounds it would be
+    // some two for each generation.
     known_after_round_max = known_max = 4'000;
   }
   ~FullDisk() override { disk::limit_files(RLIM_INFINITY); }
 
  private:
   void fail(size_t bytes) override { disk::limit_files(bytes); }
-  void mend() override { disk::limit_files(RLIM_INFINITY); }
+  void repair() override { disk::limit_files(RLIM_INFINITY); }
   // What is committed is folded, and then its numbers may be used again.
   void catch_up() override {
     durable::tests::eventually(
@@ -183,7 +183,7 @@ class FullDisk final : public FailingTrial {
   }
 };
 
-TEST(LimitsCollector, so_are_those_over_a_disk_that_is_full_now_and_then) {
+TEST(LimitsCollector, SoAreThoseOverADiskThatIsFullNowAndThen) {
   const disk::Folder folder;
   const int64_t its_now_us = now_us;
   disk::RocksJournal* journal = nullptr;
@@ -233,7 +233,7 @@ TEST(LimitsCollector, so_are_those_over_a_disk_that_is_full_now_and_then) {
   EXPECT_GT(used, 0u);
 }
 // A thread with a policy from before the round may be about to write a counter under its limits.
-TEST(LimitsCollector, waits_until_no_policy_from_before_is_held) {
+TEST(LimitsCollector, WaitsUntilNoPolicyFromBeforeIsHeld) {
   Side side(true, {});
   side.reload(
       "rules:\n- { name: r, match: { k: '*' }, actor: k, limit: { quota: 3, window: 1h } }\n");

@@ -59,7 +59,7 @@ struct Side {
     if (forever)
       for (const policy::Rule& rule : world.live.current()->rules->native_rules())
         forever->keep(rule);
-    world.old.clear();  // whoever still plans by one has it
+    world.old.clear();  // who still plans by one holds it
     match_again();
   }
   void end_rules() {
@@ -116,7 +116,7 @@ struct Side {
   std::vector<std::unique_ptr<Client>> clients;
   std::map<Place, request::LimitsRef> overrides;
   std::optional<live::LimitsCollector> collector;
-  std::function<void()> renewed;  // what is to be called once it is
+  std::function<void()> renewed;  // what must be called once it is
 };
 
 // The same script on two servers, of which one forgets. A subclass says what happens to the stores
@@ -196,7 +196,7 @@ struct Trial {
     const base::Time until{roll(2) == 0 ? INT64_MAX
                                         : now_us + static_cast<int64_t>(roll(10'000'000))};
     both([&](Side& side) { side.set(place, one, until); });
-    // Those of rules that are gone are forgotten, as somebody would.
+    // Those of rules that are gone are forgotten, as an operator would.
     if (forgets.overrides.size() <= 12) return;
     const Side::Place other =
         std::next(forgets.overrides.begin(), static_cast<ptrdiff_t>(roll(forgets.overrides.size())))
@@ -320,7 +320,7 @@ struct Trial {
   void forget_clients() {
     for (size_t i = 0; i < clients_count; ++i) both([&](Side& side) { side.forget(i); });
   }
-  // Once nobody names anything nothing is known.
+  // Once nothing is named, nothing is known.
   void end() {
     before_end();
     forget_clients();

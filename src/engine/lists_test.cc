@@ -33,7 +33,7 @@ using sluice::tests::Dice;
 
 int64_t now_us = 1'000'000'000'000;
 
-// Has often to ask elsewhere before it decides, if it is told so.
+// Has often to ask elsewhere before it decides, if it is set so.
 class Hesitant final : public store::tests::Forwarding {
  public:
   Hesitant(store::Store& inner, bool hesitates) : Forwarding(inner), hesitates_(hesitates) {}

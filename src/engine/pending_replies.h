@@ -33,7 +33,7 @@ struct PendingReply {
   base::Time asked_at{};              // the same by monotonic time
   bool needs_commit = false;  // its reply must not leave if what it says cannot be committed
   // The store keeps its group. Before, the group is only planned: its batch is being decided, or
-  // suspended, and nobody but that batch may have the store settle it.
+  // suspended, and only that batch may have the store settle it.
   bool kept = false;
   bool later = false;        // it is in the engine's list of those that are matched again later
   bool interrupted = false;  // it is to wait no longer
@@ -72,7 +72,7 @@ class PendingReplies {
   void set_until(request::Ticket ticket, base::Time until);
   // The first of these times; none: nothing ends.
   std::optional<base::Time> next_end() const;
-  // Moves the tickets of those whose time has come to the end of `ended`, each once.
+  // Moves the tickets of those whose time is reached to the end of `ended`, each once.
   void take_ended(base::Time now, std::vector<request::Ticket>& ended);
 
   // It waits until then, by monotonic time.
@@ -90,7 +90,7 @@ class PendingReplies {
  private:
   std::vector<std::unique_ptr<PendingReply>> slots_;
   std::vector<uint32_t> free_;
-  std::set<std::pair<int64_t, uint32_t>> ends_;  // times that set_until was told, with their slots
+  std::set<std::pair<int64_t, uint32_t>> ends_;  // times given to set_until, with their slots
   std::set<std::pair<int64_t, uint32_t>> deadlines_;
   size_t size_ = 0, bytes_ = 0;
 };

@@ -1,5 +1,5 @@
 // Requests that settle together and spare what fits, and requests that come too late for their
-// clients: what their sessions are told.
+// clients: what their sessions receive.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 

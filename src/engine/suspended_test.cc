@@ -118,7 +118,7 @@ struct Fixture {
   std::unique_ptr<Engine> engine;
 };
 
-TEST(Suspended, replies_come_in_order_however_often_the_store_is_waited_for) {
+TEST(Suspended, RepliesComeInOrderHoweverOftenTheStoreIsWaitedFor) {
   for (size_t step = 1; step <= 8; ++step) {
     Fixture f(step);
     Client client;
@@ -131,7 +131,7 @@ TEST(Suspended, replies_come_in_order_however_often_the_store_is_waited_for) {
   }
 }
 
-TEST(Suspended, batches_of_several_clients_stand_side_by_side) {
+TEST(Suspended, BatchesOfSeveralClientsStandSideBySide) {
   Fixture f(1);
   std::array<Client, 3> clients;
   for (auto& client : clients) ASSERT_EQ(f.ask(client, "HIT a=2\nHIT a=2\n"), Served::later);
@@ -149,7 +149,7 @@ TEST(Suspended, batches_of_several_clients_stand_side_by_side) {
   EXPECT_EQ(clients[2].out.view(), "OK true 5 60\nOK true 4 60\n");
 }
 
-TEST(Suspended, a_batch_is_finished_under_the_policy_that_it_was_matched_by) {
+TEST(Suspended, ABatchIsFinishedUnderThePolicyThatItWasMatchedBy) {
   Fixture f(1);
   Client client;
   ASSERT_EQ(f.ask(client, "HIT a=2\n"), Served::later);
@@ -163,7 +163,7 @@ TEST(Suspended, a_batch_is_finished_under_the_policy_that_it_was_matched_by) {
   EXPECT_TRUE(old.expired());
 }
 
-TEST(Suspended, a_client_that_goes_is_not_asked_about_again) {
+TEST(Suspended, AClientThatGoesIsNotAskedAboutAgain) {
   Fixture f(1);
   {
     Client client;
@@ -172,7 +172,7 @@ TEST(Suspended, a_client_that_goes_is_not_asked_about_again) {
   }
   ASSERT_EQ(f.elsewhere.abandoned.size(), 1u);
   f.elsewhere.answer(f.engine->completions());
-  f.engine->advance();  // names a ticket that is nobody's
+  f.engine->advance();  // names a ticket that no batch has
   Client next;
   ASSERT_EQ(f.ask(next, "HIT a=2\n"), Served::later);
   EXPECT_NE(f.elsewhere.asks.front(), f.elsewhere.abandoned.front());

@@ -44,7 +44,7 @@ class SlowStore final : public store::Catalog {
     let_ = walks;
     changed_.notify_all();
   }
-  // Those that wait look whether they are wanted still.
+  // Those that wait look whether they are needed still.
   void look_again() {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
@@ -147,7 +147,7 @@ TEST(TableScanner, AListEndsWithItsOwner) {
   f.ask(1, "another's");
   f.scanner.cancel(&f.owners[0]);
   f.store.look_again();
-  ASSERT_TRUE(f.store.await_walk(2)) << "the walk that nobody wants has ended";
+  ASSERT_TRUE(f.store.await_walk(2)) << "the walk that is not needed has ended";
   EXPECT_EQ(f.store.ended_early, 1);
   f.store.let(2);
   ASSERT_TRUE(f.await(1));

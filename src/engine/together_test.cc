@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,25 +20,30 @@ namespace {
 
 constexpr int64_t now_us = 1'800'000'000'000'000;
 
-// What the session is told of each request, in order.
+// What the session receives of each request, in order.
 struct Told {
   bool allowed = false, matched = false;
   int64_t remaining = -1;
   std::string error;
+  std::set<std::string> counters{};  // of its enforced rules
 };
 
 struct Ear final : request::Session {
   request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
     return {};
   }
-  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time,
+  bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     told.push_back({verdict.allowed, verdict.matched,
                     verdict.tightest != nullptr ? verdict.tightest->remaining : -1,
                     std::string(verdict.error)});
-    if (request.joins) {
-      EXPECT_TRUE(verdict.charges.empty()) << "these are of all that settle together";
+    bool has_tightest = verdict.tightest == nullptr;
+    for (const request::Charge& charge : verdict.charges) {
+      told.back().counters.insert(charge.space->prefix + std::string(charge.key));
+      const limit::Decision* const first = verdict.decisions + charge.decision_first;
+      has_tightest |= verdict.tightest >= first && verdict.tightest < first + charge.limits.size();
     }
+    EXPECT_TRUE(has_tightest || verdict.charges.empty());
     return true;
   }
   std::string_view fault() const override { return ""; }
@@ -196,6 +202,21 @@ TEST(Together, TooManyChargesAreAnErrorOfAllAndTakeNothing) {
   EXPECT_EQ(world.take({{{"more", "0", 0}}})[0].remaining, 7);
 }
 
+// One that another request of the group has as well, too.
+TEST(Together, EachRequestIsToldOfItsOwnCounters) {
+  World world;
+  using Counters = std::set<std::string>;
+  const auto told = world.take({{{"more", "a"}, {"user", "u"}, {"more", "b"}, {"path", "/x"}},
+                                {{"user", "u"}, {"user", "u"}}});
+  ASSERT_EQ(told.size(), 6u);
+  EXPECT_EQ(told[0].counters, (Counters{"native:shared:", "native:more:a"}));
+  EXPECT_EQ(told[1].counters, Counters{"native:user:u"});
+  EXPECT_EQ(told[2].counters, (Counters{"native:shared:", "native:more:b"}));
+  EXPECT_EQ(told[3].counters, Counters{"native:path:/x"}) << "a shadow rule's is not among them";
+  EXPECT_EQ(told[4].counters, Counters{"native:user:u"});
+  EXPECT_EQ(told[5].counters, told[4].counters);
+}
+
 // Which of the two lists of limits would hold for the one counter?
 TEST(Together, LimitsThatComeAlongTwiceForOneCounterAreAnErrorOfAllAndTakeNothing) {
   World world;
@@ -244,6 +265,9 @@ TEST(Together, IsWhatANaiveCountSays) {
           const Told& its = told.at(at++);
           ASSERT_EQ(its.error, "");
           ASSERT_EQ(its.matched, wish.key != "none");
+          ASSERT_EQ(its.counters,
+                    its.matched ? std::set<std::string>{"native:" + wish.key + ":" + wish.value}
+                                : std::set<std::string>());
           if (!its.matched) continue;
           ASSERT_EQ(its.allowed, fits) << "round " << round << " step " << step;
           if (fits) {

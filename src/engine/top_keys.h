@@ -44,7 +44,7 @@ class TopKeys {
 
   // What a space is called there, and the id and serial again.
   static const void* family_of(const request::Space& space) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is no address, and told apart from others only
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): not an address, only compared
     return reinterpret_cast<const void*>(uintptr_t{space.serial} << 32 | space.id);
   }
   static std::pair<uint32_t, uint32_t> id_and_serial(const void* family) {

@@ -51,7 +51,8 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
         verdict.own_decisions = plan.decisions(step);
       }
     }
-    if (step.rule->mode != policy::Mode::enforce) continue;  // a shadow rule's failure harms nobody
+    if (step.rule->mode != policy::Mode::enforce)
+      continue;  // a shadow rule's failure harms no request
     if (group.error != request::Error::none) {
       verdict.error = store.message_for(group.error);
       verdict.cause = group.error;
@@ -61,9 +62,10 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     verdict.allowed = group.allowed;
     const auto& charge = plan.charge(step);
     const auto decisions = plan.decisions(step);
-    // The charges of a group lie side by side.
-    if (verdict.decisions == nullptr && !part.joint)
-      verdict.charges = {&charge, group.charge_count};
+    if (verdict.decisions == nullptr)
+      verdict.charges = part.joint ? plan.joint_charges(part)
+                                   // The charges of a group lie side by side.
+                                   : request::ChargeList(&charge, group.charge_count);
     verdict.decisions = decisions.data() - charge.decision_first;
     if (charge.keeps_limits) {
       verdict.slots = decisions;
@@ -75,6 +77,7 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
       if (verdict.tightest != &decisions[i]) continue;
       verdict.rule = step.rule->name;
       verdict.limit = charge.keeps_limits ? nullptr : &charge.limits[i];
+      verdict.inline_limit = step.rule->limits_from == policy::LimitsFrom::request;
     }
   }
   if (verdict.tightest != nullptr && !verdict.allowed)
@@ -82,8 +85,8 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
   return verdict;
 }
 
-// In place of a verdict that no rule has a say in: what the listener says of such takes and waits.
-// What is told of a rule of the protocol's own in shadow stays. The limits live for ever.
+// In place of a verdict that no rule decides: what the listener says of such takes and waits.
+// What is reported of a rule of the protocol's own in shadow stays. The limits live for ever.
 void answer_unmatched(request::Unmatched unmatched, request::Verdict& verdict);
 
 inline bool is_unmatched(request::Verb verb, const request::Verdict& verdict) {

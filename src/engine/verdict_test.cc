@@ -7,7 +7,7 @@
 namespace sluice::engine {
 namespace {
 
-TEST(Verdict, a_listener_says_what_a_take_is_answered_that_no_rule_applies_to) {
+TEST(Verdict, AListenerSaysWhatATakeIsAnsweredThatNoRuleAppliesTo) {
   using request::Unmatched;
   using request::Verb;
   request::Verdict verdict;

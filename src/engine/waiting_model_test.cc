@@ -1,7 +1,7 @@
 // Random requests of many clients over a store that says `later` whenever it likes, while policies
 // are reloaded, overrides are set, end and are removed, clients leave, and time passes, or is set
 // ahead and back: against the plainest account of the same. Every unit that the store has charged
-// was granted to somebody, once; who waits has reason to; a list says what was so at a moment
+// was granted to one request, once; who waits has reason to; a list says what was so at a moment
 // between its request and its reply; and at the end nothing is left.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 using namespace tests;
 using namespace waiting_trial;
 
-TEST(WaitingModel, every_unit_is_accounted_for_and_nothing_is_left) {
+TEST(WaitingModel, EveryUnitIsAccountedForAndNothingIsLeft) {
   Counts all;
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -41,7 +41,7 @@ TEST(WaitingModel, every_unit_is_accounted_for_and_nothing_is_left) {
 
 // With lists in the same batches, and more of them than there is room for; in some trials of more
 // clients than may have a list to be read at once; and with a clock that is set ahead and back.
-TEST(WaitingModel, beside_lists_and_over_a_clock_that_goes_back) {
+TEST(WaitingModel, BesideListsAndOverAClockThatGoesBack) {
   Counts all;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -67,7 +67,7 @@ TEST(WaitingModel, beside_lists_and_over_a_clock_that_goes_back) {
 
 // Some wait for a while at most, are ended by others, or are refused at once where they want more
 // than there ever is.
-TEST(WaitingModel, those_whose_patience_ends) {
+TEST(WaitingModel, ThoseWhosePatienceEnds) {
   Counts all;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -87,7 +87,7 @@ TEST(WaitingModel, those_whose_patience_ends) {
 
 // The same over a store whose counters are on disk and are fetched one by one, as it is loading all
 // the time.
-TEST(WaitingModel, over_a_durable_store_that_loads) {
+TEST(WaitingModel, OverADurableStoreThatLoads) {
   namespace durable = store::tests;
   for (uint32_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

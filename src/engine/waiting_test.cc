@@ -78,7 +78,7 @@ struct Fixture {
 };
 
 // Its batch waits for the store, which has not seen it: nothing may be done for it twice.
-TEST(EngineWaiting, is_left_alone_while_its_batch_is_suspended) {
+TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspended) {
   for (const Limit& other : {unlimited, deny, window(5), window(1)}) {
     SCOPED_TRACE(static_cast<int>(other.algorithm));
     Fixture f;
@@ -101,7 +101,7 @@ TEST(EngineWaiting, is_left_alone_while_its_batch_is_suspended) {
   }
 }
 
-TEST(EngineWaiting, is_left_alone_while_its_batch_is_suspended_and_another_s_override_is_set) {
+TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspendedAndAnotherSOverrideIsSet) {
   Fixture f;
   f.ask("used", Verb::take, 2);
   f.wavering.settles = [](size_t) { return 0; };
@@ -114,7 +114,7 @@ TEST(EngineWaiting, is_left_alone_while_its_batch_is_suspended_and_another_s_ove
   EXPECT_EQ(f.used(), 3);  // once
 }
 
-TEST(EngineWaiting, is_matched_again_where_the_policy_changed_while_its_batch_was_suspended) {
+TEST(EngineWaiting, IsMatchedAgainWhereThePolicyChangedWhileItsBatchWasSuspended) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.wavering.settles = [](size_t) { return 0; };
@@ -134,7 +134,7 @@ TEST(EngineWaiting, is_matched_again_where_the_policy_changed_while_its_batch_wa
 
 // The store may settle more of a batch than is asked for, and put off the rest: what waits by then
 // can be answered before its batch goes on.
-TEST(EngineWaiting, is_answered_while_the_rest_of_its_batch_is_put_off) {
+TEST(EngineWaiting, IsAnsweredWhileTheRestOfItsBatchIsPutOff) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.wavering.settles = [](size_t groups) { return groups - 1; };
@@ -156,7 +156,7 @@ TEST(EngineWaiting, is_answered_while_the_rest_of_its_batch_is_put_off) {
   f.seat.engine.forget(other);
 }
 
-TEST(EngineWaiting, a_client_goes_with_a_batch_put_off_and_others_parked) {
+TEST(EngineWaiting, AClientGoesWithABatchPutOffAndOthersParked) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.ask("parked", Verb::wait, 1);
@@ -180,7 +180,7 @@ TEST(EngineWaiting, a_client_goes_with_a_batch_put_off_and_others_parked) {
 
 // Where the store puts off what is matched again it is tried again, however often, and each is
 // remembered once.
-TEST(EngineWaiting, what_is_matched_again_later_is_remembered_once) {
+TEST(EngineWaiting, WhatIsMatchedAgainLaterIsRememberedOnce) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.ask("one", Verb::wait, 2);
@@ -211,7 +211,7 @@ struct Ends {
   std::function<void(Fixture&, base::Time)> begin;
 };
 
-TEST(EngineWaiting, goes_on_under_the_rules_that_are_left_when_one_ends) {
+TEST(EngineWaiting, GoesOnUnderTheRulesThatAreLeftWhenOneEnds) {
   const auto pools = [](int64_t first, int64_t second) {
     std::string text = pool(second);
     text.insert(text.find("- {"),
@@ -244,7 +244,7 @@ TEST(EngineWaiting, goes_on_under_the_rules_that_are_left_when_one_ends) {
     EXPECT_EQ(f.fate("small"), "waits");
     now_us = end.us;
     f.ask("before it is looked at", Verb::take, 1);
-    f.settle();  // the timer, and nothing else: nobody tells it
+    f.settle();  // the timer, and nothing else: nothing notifies it
     EXPECT_EQ(f.fate("large"), "waits");
     EXPECT_EQ(f.fate("small"), "granted");
     EXPECT_EQ(f.client.replies["small"].limit, 3);
@@ -254,8 +254,8 @@ TEST(EngineWaiting, goes_on_under_the_rules_that_are_left_when_one_ends) {
   }
 }
 
-// One that is set anew with another end, before the first came.
-TEST(EngineWaiting, an_end_that_moves) {
+// One that is set again with another end, before the first came.
+TEST(EngineWaiting, AnEndThatMoves) {
   Fixture f;
   const base::Time first{now_us + 1'000'000}, second{now_us + 2'000'000};
   f.ask("used", Verb::take, 2);
@@ -272,7 +272,7 @@ TEST(EngineWaiting, an_end_that_moves) {
 }
 
 // What it was matched by has ended while its batch was suspended.
-TEST(EngineWaiting, an_end_that_comes_while_its_batch_is_suspended) {
+TEST(EngineWaiting, AnEndThatComesWhileItsBatchIsSuspended) {
   Fixture f;
   const base::Time end{now_us + 1'000'000};
   f.ask("used", Verb::take, 2);
@@ -289,7 +289,7 @@ TEST(EngineWaiting, an_end_that_comes_while_its_batch_is_suspended) {
 
 // Another worker has the new rules already, and writes the counter by them. The first of the queue
 // is matched again though nothing was posted to its worker.
-TEST(EngineWaiting, a_counter_that_is_kept_under_other_limits_has_its_first_matched_again) {
+TEST(EngineWaiting, ACounterThatIsKeptUnderOtherLimitsHasItsFirstMatchedAgain) {
   World world(2);
   world.reload(pool(9));
   Client here, there;
@@ -317,9 +317,9 @@ TEST(EngineWaiting, a_counter_that_is_kept_under_other_limits_has_its_first_matc
   EXPECT_EQ(world.store.stats().waiting, 0u);
 }
 
-// What had ended holds again where the clock goes back. Nobody tells the worker, and it has no
+// What had ended holds again where the clock goes back. Nothing notifies the worker, and it has no
 // other time to look at: the units never come back of themselves.
-TEST(EngineWaiting, the_clock_is_looked_at_while_somebody_waits_for_no_time) {
+TEST(EngineWaiting, TheClockIsLookedAtWhileSomebodyWaitsForNoTime) {
   const Limit nine{Algorithm::fixed_bucket, 9, {}, 9};
   Fixture f;
   f.world.reload(
@@ -343,8 +343,8 @@ TEST(EngineWaiting, the_clock_is_looked_at_while_somebody_waits_for_no_time) {
   EXPECT_FALSE(f.seat.timer);
 }
 
-// All that waits in one queue, matched again one by one: each must be told what is ahead of it.
-TEST(EngineWaiting, matching_many_of_one_queue_again_takes_a_few_steps_each) {
+// All that waits in one queue, matched again one by one: each must know what is ahead of it.
+TEST(EngineWaiting, MatchingManyOfOneQueueAgainTakesAFewStepsEach) {
   constexpr int many = 4'000;
   World world(1);
   world.reload(pool(3));

@@ -54,7 +54,7 @@ struct Counts {
 struct Also {
   size_t clients = 6;
   bool lists = false, clock_steps = false;
-  bool patience = false;  // some wait for a while at most, or are told to stop
+  bool patience = false;  // some wait for a while at most, or are cancelled
 };
 
 inline constexpr int64_t item_size = 5;
@@ -162,7 +162,7 @@ struct Trial {
     ASSERT_TRUE(request.verb == Verb::put || reply.allowed == (before + request.cost <= item_size));
     if (after != before) past.emplace_back(++item_changes, after);
   }
-  // A list may be looked for, and each of its counters be read, at any time until it is told.
+  // A list may be looked for, and each of its counters be read, at any time until it is answered.
   void take_list(const Request& request, const Reply& reply) {
     EXPECT_LT(last_list[request.client], request.number) << "they are answered in order";
     last_list[request.client] = request.number;
@@ -233,7 +233,7 @@ struct Trial {
       if (request.verb == Verb::put) {
         request.cost = std::min(request.cost, mine);
         if (request.cost == 0) continue;
-        mine -= request.cost;  // nobody puts the same back twice
+        mine -= request.cost;  // the same is not put back twice
       }
       Wish wish{{}, request.rule == "pool" ? "k" : "u", request.key, request.verb, request.cost};
       if (also.patience && request.verb == Verb::wait) {
@@ -290,7 +290,7 @@ struct Trial {
   // Where the clock is set ahead, what ends then holds again when it is set back.
   int64_t soon_us() { return dice(also.clock_steps && dice(2) == 0 ? 9'000'000 : int64_t{60'000}); }
   void override_some() {
-    const std::string key(1, static_cast<char>('a' + dice(5)));  // two that nobody asks for
+    const std::string key(1, static_cast<char>('a' + dice(5)));  // two that no request names
     // The group of two is never without a counter, as its replies show one of two limits.
     const size_t kind = dice(size_t{6});
     const std::string rule = kind == 0 ? "first" : kind == 1 ? "second" : "pool";
@@ -416,7 +416,7 @@ struct Trial {
       const size_t colon = rest.find(':');
       ASSERT_EQ(charged(rest.substr(0, colon), rest.substr(colon + 1)), units) << counter;
     }
-    // Who has no reply waits, and all that waits is somebody's.
+    // Who has no reply waits, and all that waits has an owner.
     size_t waiting = 0;
     for (const auto& [tag, request] : open) {
       ASSERT_EQ(request.verb, Verb::wait) << tag;

@@ -1,7 +1,7 @@
-// What tests of waiting requests and of lists work with: a store that says `later` when it is told
-// to, clients that keep their replies, and engines over one store whose time, wakes and posted work
-// the test hands on itself. Single-threaded, but for the thread that makes lists and for what a
-// durable store does beside it.
+// What tests of waiting requests and of lists work with: a store that says `later` when it is set
+// so to, clients that keep their replies, and engines over one store whose time, wakes and posted
+// work the test hands on itself. Single-threaded, but for the thread that makes lists and for what
+// a durable store does beside it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class Wavering final : public store::tests::Forwarding {
 
   // Of so many groups of a batch, how many are settled before it says `later`; all: it does not.
   std::function<size_t(size_t)> settles = [](size_t groups) { return groups; };
-  // Is one that is matched again put off? Nobody is named then.
+  // Is one that is matched again put off? Nothing is named then.
   std::function<bool()> puts_off = [] { return false; };
 
   store::Applied apply(const request::Batch& batch, base::Time now,
@@ -50,7 +50,7 @@ class Wavering final : public store::tests::Forwarding {
       if (puts_off()) return {.settled = 0, .later = true};
       return note(batch, inner_.apply(batch, now, completions, pin, ticket), completions);
     }
-    // Who was told `later` asks again when it is named.
+    // A batch that was answered `later` asks again when it is named.
     EXPECT_FALSE(asks_.contains({completions, ticket.slot}));
     const size_t count = std::min(settles(batch.groups.size()), batch.groups.size());
     auto first = batch;
@@ -95,7 +95,8 @@ class Wavering final : public store::tests::Forwarding {
   // Those under their tickets' slots and generations, by completion queue; also those whose answer
   // is on its way.
   const auto& parked() const { return parked_; }
-  // It was granted, and is cancelled before its owner was told. False: it is told all the same.
+  // It was granted, and is cancelled before its owner was answered. False: it is answered all the
+  // same.
   std::function<bool(const Waiting&)> on_lost;
 
  private:
@@ -354,7 +355,7 @@ struct World {
     clock.now();
   }
 
-  // Units of a native rule's counter that are used. By a put of nothing, which tells what there is,
+  // Units of a native rule's counter that are used. By a put of nothing, which answers the state,
   // also where requests wait for it; `limit` is the one that is in force.
   int64_t used(const std::string& rule_name, const std::string& key, const limit::Limit& limit) {
     request::Charge charge;

@@ -125,7 +125,7 @@ void WorkerStats::fault(protocol::Protocol protocol, std::string_view code) {
   tell(protocol, {Event::Kind::error, static_cast<uint8_t>(error), 0, 0});
 }
 
-// What statsd is told leaves these out, as Divvy does.
+// What is sent to statsd leaves these out, as Divvy does.
 void WorkerStats::count_failed(protocol::Protocol protocol, Verb verb) {
   ++failures_;
   of(protocol)

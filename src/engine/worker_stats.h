@@ -59,7 +59,7 @@ inline constexpr std::array<uint64_t, 13> commit_wait_bounds_us{
 
 class WorkerStats {
  public:
-  // Something that statsd is to be told. took: value is ms. connections: value is what is added.
+  // Something to send to statsd. took: value is ms. connections: value is what is added.
   struct Event {
     enum class Kind : uint8_t { said, took, connections, error };
     Kind kind = Kind::said;
@@ -137,7 +137,7 @@ class WorkerStats {
     return commit_waits_;
   }
   uint64_t events_lost() const { return events_ == nullptr ? 0 : events_->lost(); }
-  // The one thread that tells statsd; null: nobody does.
+  // The one thread that sends to statsd; null: none does.
   metrics::Ring<Event>* events() const { return events_.get(); }
 
  private:

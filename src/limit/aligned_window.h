@@ -1,6 +1,6 @@
 // The fixed window aligned to the clock: `quota` units in each window [k * W, (k + 1) * W), k any
 // integer, counted from the Unix epoch; what people mean by "per calendar minute". Pure functions
-// over a State, so they belong to nobody and any thread may call them; inline, because the store
+// over a State, so they have no owner and any thread may call them; inline, because the store
 // calls them under a stripe's lock.
 //
 // Times are integer microseconds. Q = quota, W = window, U = units taken in the window of `now`.
@@ -10,7 +10,7 @@
 //   grant        iff cost <= Q - U. Cost 0 takes nothing.
 //   remaining    Q - U after the decision: the largest cost that would be granted next, now.
 //   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
-//                nobody takes units meanwhile: to the end of the window and not a microsecond less;
+//                no units are taken meanwhile: to the end of the window and not a microsecond less;
 //                `never` when cost > Q.
 //   reset_after  until the window ends; 0 when nothing was taken in it.
 //   refusal      takes nothing.
@@ -51,7 +51,7 @@ inline bool is_open(const State& state, Time now) {
   return state.units > 0 && now.us < state.fresh_at_us;
 }
 
-// Does the counter equal a fresh one, so that whoever stores it may forget it?
+// Does the counter equal a fresh one, so that its store may forget it?
 inline bool fresh(const State& state, const Limit&, Time now) {
   return !is_open(state, now);
 }

@@ -1,7 +1,7 @@
 // What becomes of a counter when its list of limits changes: which limit goes on with which state.
 // A pure function over cells, any thread; called under a stripe's lock, rarely.
 //
-// A limit is told by its kind, (algorithm, window). Each limit of the new list goes on with
+// A limit is identified by its kind, (algorithm, window). Each limit of the new list goes on with
 //
 //   1. the limit of its kind that was in force, the first with the first;
 //   2. without one, the limit of its kind that is left out (limit/left_out.h);
@@ -17,8 +17,8 @@
 //   bound   Whatever is granted while limits of one kind are in force, the largest of them alone
 //           (the largest quota with the largest burst) would have granted as well: each change
 //           gives a limit the state of its kind, or a stricter one. So overrides that come and go
-//           give nothing anew. Three things forget: a kind that did not fit into cells_max cells
-//           begins anew; a fixed_window that begins with the open window of another length counts
+//           give no unit twice. Three things forget: a kind that did not fit into cells_max cells
+//           begins again; a fixed_window that begins with the open window of another length counts
 //           the rest of that as one window more; and with CarryOver::left another kind that went on
 //           with the state, or a smaller bucket, has it to itself.
 //   also    A token_bucket whose burst is lowered remembers what was used beyond (left_out.h); a

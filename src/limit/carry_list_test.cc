@@ -187,7 +187,7 @@ TEST(CarryList, ALimitThatIsLeftOutKeepsItsState) {
   EXPECT_EQ(counter.take_all({tokens(500, second)}, noon), 460);
   EXPECT_EQ(counter.take_all({fast, day}, noon + 5 * second), 50);
   EXPECT_EQ(counter.take_all({fast, day}, noon + 10 * second), 10);
-  // A bucket's memory ends when all of it has come back.
+  // A bucket's memory ends when all of it is back.
   counter.take_all({tokens(500, second), day}, noon + 20 * second);
   EXPECT_FALSE(counter.take({fast}, 1, noon + 48 * hour - second) && counter.cells.size() > 1);
   counter.take({fast}, 1, noon + 72 * hour);

@@ -115,7 +115,7 @@ inline Decision count(const State* state, const Limit& limit, int64_t cost, Time
   return outcome.decision;
 }
 
-// What there is: the decision of cost 0, but allowed even in debt, as it asks for nothing. Only
+// The state: the decision of cost 0, but allowed even in debt, as it asks for nothing. Only
 // `deny` refuses a look. Nothing ever happens to an unlimited counter; one whose limit has a window
 // tells that it is as fresh, one without that there is no time at which it would be.
 inline Decision peek(const State* state, const Limit& limit, Time now) {

@@ -1,12 +1,12 @@
 // The bucket without refill: it holds up to `burst` units, is full at first, and what was taken
 // comes back only by being put back. For what is borrowed and returned, as places, connections or
-// jobs at a time. Pure functions over a State, so they belong to nobody and any thread may call
+// jobs at a time. Pure functions over a State, so they have no owner and any thread may call
 // them; inline, because the store calls them under a stripe's lock.
 //
 // B = burst, and the quota is as much; M = the units that are missing. There is no window.
 //
 //   state        units: M; fresh_at_us: the last representable time while something is missing, so
-//                that nobody forgets it. Units 0: it is full. 16 bytes.
+//                that it is not forgotten. Units 0: it is full. 16 bytes.
 //   grant        iff cost <= B - M. Cost 0 takes nothing and is always granted.
 //   limit        B, the most that `remaining` can be.
 //   remaining    B - M after the decision: the largest cost that would be granted next. Below 0

@@ -1,6 +1,6 @@
 // The generic cell rate algorithm as RESP's CL.THROTTLE, THROTTLE and GCRA have it: burst, count
 // and period come with each call, and a counter is one number, the theoretical arrival time (TAT).
-// Pure functions over a State, so they belong to nobody and any thread may call them; inline,
+// Pure functions over a State, so they have no owner and any thread may call them; inline,
 // because the store calls them under a stripe's lock. What follows from a call's numbers alone, and
 // all that may be wrong with them, is worked out before (`..._rate`), outside of locks.
 //
@@ -40,7 +40,7 @@
 //                throttlecrab tells, which is (L - 2) * E more than that. crab whose burst is ~F:
 //                T - now + E, until the bucket is full (`telling_full`).
 //   rounding     Durations are of whole microseconds, rounded up. Seconds (`seconds_up`) are
-//                rounded up from these, which is as from nanoseconds: no wait is told as 0.
+//                rounded up from these, which is as from nanoseconds: no wait is answered as 0.
 //   bound        In T >= 1 microseconds, [a, a + T) for any a, calls with the same numbers take at
 //                most (integer division)
 //                    L + (T - 1) * 1000 / E                          cell, crab
@@ -138,7 +138,7 @@ inline Rate crab_rate(int64_t max_burst, int64_t count, int64_t period) {
   if (!fits(period_ns)) return {Error::out_of_range};
   const int64_t emission = static_cast<int64_t>(period_ns) / count;
   if (emission == 0) return {Error::not_positive};
-  // The whole bucket must be told in 63 bits too.
+  // The whole bucket must be representable in 63 bits too.
   if (!fits(Wide{emission} * max_burst)) return {Error::out_of_range};
   return rate_of(Algorithm::gcra_crab, emission, max_burst, max_burst - 1);
 }

@@ -2,7 +2,7 @@
 // and stay until they are replaced. A request may name some of them, all or none; it is granted if
 // the balance of each that it names covers its cost, and a grant is taken from every balance that
 // the counter has, named or not. Droplet's buckets are such. Pure functions over a run of State
-// cells, so they belong to nobody and any thread may call them; inline, because the store calls
+// cells, so they have no owner and any thread may call them; inline, because the store calls
 // them under a stripe's lock. They allocate nothing.
 //
 // Times are integer microseconds. Of a window of length W: L = its limit, b = its balance, at most
@@ -31,20 +31,19 @@
 //   limit        L.
 //   allowed      b >= c, of each window by itself.
 //   retry_after  0 where b >= c. Else the time after which this window covers the same cost if
-//                nobody takes meanwhile: ceil((c - b) * W / L), and not a microsecond less; `never`
-//                when c > L.
+//                no units are taken meanwhile: ceil((c - b) * W / L), and not a microsecond less;
+//                `never` when c > L.
 //   reset_after  until b is L again: ceil((L - b) * W / L), of the b that is kept.
 //   refusal      takes nothing.
 //   peek         every window that there is: floor(b), allowed; changes nothing.
 //   bound        T >= 1 microseconds, [a, a + T) for any a, in which each grant names the window
-//   and
-//                its L stays: all that is taken less all that is added is at most (integer
+//                and its L stays: all that is taken less all that is added is at most (integer
 //                division)
 //                    L + (T - 1) * L / W.
 //                Why: b is at most L at a, (T - 1) * L / W come back until the last moment, and
 //                every grant leaves b >= 0.
 //   debt         is held at 2^62 units: what a counter owes beyond is forgotten. That takes 2^31
-//                takes of 2^31 in a row, and is told as -2^62.
+//                takes of 2^31 in a row, and is answered as -2^62.
 //   clock        A state of the future (the clock stepped back) becomes one of now, with its
 //                balances: nothing comes back meanwhile, nothing is lost.
 //   end of time  A moment that cannot be represented, nor one so far away, is `never`.
@@ -87,7 +86,7 @@ struct Balance {
   int64_t units, parts;  // b = units + parts / W
 };
 
-// The balance when `now` has come.
+// The balance when `now` is reached.
 inline void advance(Balance& b, int64_t window_us, Time now) {
   if (now.us > b.time_us && b.units < b.limit) {
     const auto window = static_cast<uint64_t>(window_us), limit = static_cast<uint64_t>(b.limit);
@@ -249,7 +248,7 @@ inline void refill(std::span<State> state) {
   for (size_t i = 1; i + 1 < state.size(); i += 2) state[i + 1] = {state[i].units, 0};
 }
 
-// What there is.
+// The state.
 inline Result peek(std::span<const Duration> windows, std::span<const State> in, Time now,
                    Decision* decisions) {
   check_windows(windows);

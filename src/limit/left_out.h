@@ -2,7 +2,7 @@
 // at the moment, because an override or other rules took their place, with their states. They stand
 // behind the cells in force and decide nothing. Pure functions over cells, any thread.
 //
-//   a limit left out   its kind is (algorithm, window). Nobody charges it meanwhile: time goes on
+//   a limit left out   its kind is (algorithm, window). It is not charged meanwhile: time goes on
 //                for it and nothing else, so it continues where it was when a limit of its kind is
 //                in force again. Of fixed_buckets what is put back meanwhile is put back here too,
 //                as no time brings it. One that is as a fresh one is dropped.
@@ -11,14 +11,14 @@
 //                a part. It is charged with every grant, so that a raise of the burst gives nothing
 //                that is used already. It always has the room that the smaller one has.
 //   cells        a head and the cells of its state; of a sliding_log only those that hold a run.
-//   The
-//                head: one cell, quota in `units`, and in fresh_at_us, counted from INT64_MIN, the
-//                algorithm (3 bits), whether a second cell follows (1 bit), how many cells of state
-//                follow (6 bits), and the window. The second one: the burst in `units`, where that
-//                is not the quota. So no mark of a head is a moment until which a counter is kept.
+//                The head: one cell, quota in `units`, and in fresh_at_us, counted from INT64_MIN,
+//                the algorithm (3 bits), whether a second cell follows (1 bit), how many cells of
+//                state follow (6 bits), and the window. The second one: the burst in `units`, where
+//                that is not the quota. So no mark of a head is a moment until which a counter is
+//                kept.
 //   bound        a counter has cells_max cells, those in force first. Where the runs of a
 //                sliding_log do not fit, the oldest are one, which ends with the newest of them.
-//                What has no room for a single cell is not kept: such a limit begins anew, as
+//                What has no room for a single cell is not kept: such a limit begins again, as
 //                everything did in store format 2.
 #pragma once
 
@@ -99,7 +99,7 @@ inline size_t append(const LeftOut& one, State* out, size_t count) {
   return count + cells;
 }
 
-// The first of what is left out, and what stands behind it. False: it is none.
+// The first of what is left out, and what follows it. False: it is not one.
 inline bool next(std::span<const State>& cells, LeftOut& one) {
   if (cells.empty()) return false;
   const uint64_t packed = static_cast<uint64_t>(cells[0].fresh_at_us) ^ uint64_t { 1 } << 63;

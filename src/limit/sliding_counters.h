@@ -2,7 +2,7 @@
 // before, the latter weighted by how much of it the sliding window still covers. It is the
 // approximation that Cloudflare described ("How we built rate limiting capable of scaling to
 // millions of domains", 2017) and that lua-resty-global-throttle brings to nginx; here in integers.
-// Pure functions over a run of State cells, so they belong to nobody and any thread may call them;
+// Pure functions over a run of State cells, so they have no owner and any thread may call them;
 // inline, because the store calls them under a stripe's lock.
 //
 // Times are integer microseconds. Q = quota, W = window. Windows are [k * W, (k + 1) * W), k any
@@ -18,7 +18,7 @@
 //   remaining    Q - used after the decision: the largest cost that would be granted next, now.
 //                Negative (debt) only after a clock that stepped back or under another limit.
 //   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
-//                nobody takes units meanwhile, and not a microsecond less:
+//                no units are taken meanwhile, and not a microsecond less:
 //                    L - floor((Q - C - cost) * W / P)        when cost <= Q - C: P fades enough
 //                    L + W - floor((Q - cost) * W / C)        otherwise: C must, in the next window
 //                `never` when cost > Q.
@@ -69,7 +69,7 @@ constexpr size_t cells(const Limit&) {
   return 2;
 }
 
-// Does the counter equal a fresh one, so that whoever stores it may forget it?
+// Does the counter equal a fresh one, so that its store may forget it?
 inline bool fresh(std::span<const State> state, const Limit&, Time now) {
   return state[0].units <= 0 || now.us >= state[0].fresh_at_us;
 }

@@ -1,6 +1,6 @@
 // The sliding window of stored times: a unit counts for exactly one window from the microsecond in
-// which it was taken, as long as not too many microseconds are to be told apart. Pure functions
-// over a run of State cells, so they belong to nobody and any thread may call them; inline, because
+// which it was taken, as long as not too many microseconds must be distinguished. Pure functions
+// over a run of State cells, so they have no owner and any thread may call them; inline, because
 // the store calls them under a stripe's lock.
 //
 // Times are integer microseconds. Q = quota, W = window. A run is what was taken in one
@@ -14,7 +14,7 @@
 //   grant        iff cost <= Q - used. Cost 0 takes nothing.
 //   remaining    Q - used after the decision: the largest cost that would be granted next, now.
 //   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
-//                nobody takes units meanwhile: until so many of the oldest runs have ended that it
+//                no units are taken meanwhile: until so many of the oldest runs have ended that it
 //                fits, and not a microsecond less; `never` when cost > Q.
 //   reset_after  until the newest run ends; 0 without any.
 //   refusal      takes nothing.
@@ -38,9 +38,8 @@
 //                wait is longer than W. The bound holds while the clock does not step back. An end
 //                past the last representable time is that time, at which every run has ended.
 //   other limit  Another quota of as many cells counts on with the same state, and a smaller one
-//   may
-//                find itself in debt (remaining < 0). Under another window runs keep their ends,
-//                but none ends later than a run of now.
+//                may find itself in debt (remaining < 0). Under another window runs keep their
+//                ends, but none ends later than a run of now.
 //
 // Exact for every cost >= 0, quota >= 1, window >= 1 us and any time; no float, no overflow. A call
 // that breaks these preconditions ends the process.
@@ -70,7 +69,7 @@ constexpr int64_t slot_us(int64_t window_us) {
   return (window_us - 1) / int64_t{times_max - 1} + 1;
 }
 
-// Does the counter equal a fresh one, so that whoever stores it may forget it?
+// Does the counter equal a fresh one, so that its store may forget it?
 inline bool fresh(std::span<const State> state, const Limit&, Time now) {
   return state[0].units <= 0 || now.us >= state[0].fresh_at_us;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <vector>
 
 #include "testing/bounds_check.h"
@@ -109,7 +110,7 @@ TEST(SlidingLog, AWorkedExample) {
   EXPECT_EQ(bound(100, 60 * second, 120 * second), 200);
 }
 
-// At most 32 times are told apart here.
+// At most 32 times are distinguished here.
 TEST(SlidingLog, RandomSequencesAsTheModel) {
   tests::Dice dice(20261128);
   const auto one_of = [&](const std::vector<int64_t>& values) {
@@ -153,7 +154,7 @@ int64_t in_use(const Naive& model, Wide now) {
 }
 
 // More times than there are cells: never a unit forgotten before its window is over, and none kept
-// for longer than a slot more; the other statements hold as ever.
+// for longer than a slot more; the other statements hold as before.
 TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
   tests::Dice dice(20261129);
   const auto one_of = [&](const std::vector<int64_t>& values) {
@@ -240,7 +241,7 @@ TEST(SlidingLog, TheThirtyThirdTimeMergesThePairThatLosesLeast) {
   state = fill(7);
   subject.ask(state, 5, 16'000, next);
   EXPECT_EQ(next[31], (State{31'100, 20}));
-  // The same microsecond needs no new run, and room is made by what has ended.
+  // The same microsecond needs no new run, and room is made by expired runs.
   state = fill(99);
   subject.ask(state, 5, 15'100, next);
   EXPECT_EQ(next[0], (State{46'100, 15}));
@@ -274,7 +275,7 @@ TEST(SlidingLog, Cells) {
   EXPECT_GT(sliding_log::slot_us(max64), max64 / 31);
 }
 
-TEST(SlidingLog, Extremes) {
+auto sliding_log_extremes() {
   constexpr int64_t big = int64_t{1} << 53;
   const struct {
     const char* what;
@@ -372,7 +373,11 @@ TEST(SlidingLog, Extremes) {
        {false, 3, -6, {100}, {100}},
        {{1100, 5}, {1050, 4}}},
   };
-  for (const auto& row : table) {
+  return std::vector(table, std::end(table));
+}
+
+TEST(SlidingLog, Extremes) {
+  for (const auto& row : sliding_log_extremes()) {
     const Subject subject{row.quota, row.window};
     Cells state = row.state, next = subject.zero(), expected = row.next;
     state.resize(next.size());

@@ -1,6 +1,6 @@
 // The token bucket: it holds up to `burst` units, is full at first, and `quota` units come back per
 // window, evenly: each microsecond brings its exact share. Pure functions over a State, so they
-// belong to nobody and any thread may call them; inline, because the store calls them under a
+// have no owner and any thread may call them; inline, because the store calls them under a
 // stripe's lock.
 //
 // Times are integer microseconds. Q = quota, W = window, B = burst. So that no share is ever
@@ -15,7 +15,7 @@
 //   remaining    whole units in the bucket after the decision, floor((B * W - missing) / W): the
 //                largest cost that would be granted next, now. 0 to B, so it may exceed Q.
 //   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
-//                nobody takes units meanwhile: ceil((missing + cost * W - B * W) / Q), and not a
+//                no units are taken meanwhile: ceil((missing + cost * W - B * W) / Q), and not a
 //                microsecond less; `never` when cost > B.
 //   reset_after  until the bucket is full: ceil(missing / Q).
 //   refusal      takes nothing.
@@ -34,8 +34,8 @@
 //                would look the same as a clock that stepped back.) The bound holds while the
 //                clock does not step back.
 //   end of time  A cost is granted only if the bucket can be full again before the last
-//                representable time, and within `never`; else the state could not be told. Only a
-//                bucket that takes over 292,000 years to fill notices: it holds less.
+//                representable time, and within `never`; else the state could not be represented.
+//                Only a bucket that takes over 292,000 years to fill notices: it holds less.
 //   other limit  carry_over() keeps what was used, or what is left; another speed holds from then
 //   on.
 //
@@ -56,7 +56,7 @@ inline bool is_filling(const State& state, Time now) {
   return state.units > 0 && now.us < state.fresh_at_us;
 }
 
-// Does the counter equal a fresh one, so that whoever stores it may forget it?
+// Does the counter equal a fresh one, so that its store may forget it?
 inline bool fresh(const State& state, const Limit&, Time now) {
   return !is_filling(state, now);
 }
@@ -65,7 +65,7 @@ inline bool fresh(const State& state, const Limit&, Time now) {
 // and one of the two under 2^63.
 namespace wide {
 
-// The latest time to full that can be told: not `never`, and not past the last representable time.
+// The latest representable time to full: not `never`, and not past the last representable time.
 inline Wide horizon_us(Time now) {
   return Wide{INT64_MAX} - std::max<int64_t>(now.us, 1);
 }
@@ -112,7 +112,7 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
   out.decision.retry_after = base::never;
   const Wide parts = Wide{cost} * limit.window.us;
   if (parts > capacity(limit, burst, {})) return out;
-  // At most the time to full, so it can be told.
+  // At most the time to full, so it can be represented.
   const Wide lacking = missing + parts - capacity(limit, burst, {});
   const Wide wait_us = lacking > 0 ? (lacking - 1) / limit.quota + 1 : 0;
   // From the epoch on the end of time comes nearer as fast as parts come back: if the cost does not
@@ -127,7 +127,7 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
 }  // namespace wide
 
 // `next` of a refusal misses the same parts; of a full bucket it is State{}. Forced inline, as a
-// call would cost what makes it dearer than a fixed window's (docs/algorithms.md).
+// call would cost what makes it more expensive than a fixed window's (docs/algorithms.md).
 [[gnu::always_inline]] inline Outcome decide(const State& state, const Limit& limit, int64_t cost,
                                              Time now, int64_t burst) {
   const int64_t quota = limit.quota;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "limit/carry_over.h"
@@ -212,7 +213,7 @@ TEST(TokenBucket, TheFastWayIsTheWideWay) {
   }
 }
 
-// Any numbers at any time: what is told stays true, up to the last moment.
+// Any numbers at any time: what is answered stays true, up to the last moment.
 TEST(TokenBucket, AnyNumbersAtAnyTime) {
   Numbers random{tests::Dice(20261124)};
   const std::vector<int64_t> any = {1, 2, 1000, century, quota_max, max64 / 2, max64 - 1, max64};
@@ -261,7 +262,7 @@ TEST(TokenBucket, AnyNumbersAtAnyTime) {
   EXPECT_GT(taken, 10'000u);
 }
 
-TEST(TokenBucket, Extremes) {
+auto token_bucket_extremes() {
   const struct {
     const char* what;
     State state;
@@ -343,7 +344,11 @@ TEST(TokenBucket, Extremes) {
       {"the last moment", {}, {3, 100, 5}, 1, max64, {false, 5, 0, {}, base::never}, {}},
       {"the last moment, cost 0", {}, {3, 100, 5}, 0, max64, {true, 5, 0, {}, {}}, {}},
   };
-  for (const auto& row : table) {
+  return std::vector(table, std::end(table));
+}
+
+TEST(TokenBucket, Extremes) {
+  for (const auto& row : token_bucket_extremes()) {
     const Subject& s = row.subject;
     const Outcome out = token_bucket::decide(row.state, s.limit(), row.cost, {row.now}, s.burst);
     EXPECT_EQ(text(out.decision), text(row.decision)) << row.what;

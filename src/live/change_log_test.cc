@@ -40,7 +40,7 @@ TEST(ChangeLog, KeepsTheLastThousand) {
   EXPECT_EQ(page.total, 2500u);
   ASSERT_EQ(page.changes.size(), ChangeLog::kept_max);
   EXPECT_EQ(page.changes.front().number, 1501u);
-  // What is forgotten is passed over.
+  // What is forgotten is skipped.
   EXPECT_EQ(log.page(3, 1).changes.front().number, 1501u);
 }
 

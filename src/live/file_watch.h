@@ -33,7 +33,7 @@ class FileWatch {
 
   // Takes what the kernel has to tell. True: something may have changed.
   bool read_news();
-  // Somebody has changed a file in place and not closed it yet.
+  // A process has changed a file in place and not closed it yet.
   bool is_being_written() const { return !written_.empty(); }
   void forget_writers() { written_.clear(); }
 

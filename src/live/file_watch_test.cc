@@ -45,7 +45,7 @@ class FileWatches : public testing::Test {
   FileWatch watch_;
 };
 
-TEST_F(FileWatches, names_are_those_of_files_and_of_links_on_the_way) {
+TEST_F(FileWatches, NamesAreThoseOfFilesAndOfLinksOnTheWay) {
   fs::create_directories(folder_ / "real/deep");
   write("real/deep/rules.ini");
   fs::create_directory_symlink("real", folder_ / "link");
@@ -60,14 +60,14 @@ TEST_F(FileWatches, names_are_those_of_files_and_of_links_on_the_way) {
   EXPECT_EQ(names_on_the_way({in + "/real/gone/further/rules.ini"}), nowhere);
 }
 
-TEST_F(FileWatches, links_in_a_circle_end) {
+TEST_F(FileWatches, LinksInACircleEnd) {
   fs::create_symlink("b", folder_ / "a");
   fs::create_symlink("a", folder_ / "b");
   const std::map<std::string, std::set<std::string>> both{{folder_, {"a", "b"}}};
   EXPECT_EQ(names_on_the_way({folder_ / "a"}), both);
 }
 
-TEST_F(FileWatches, of_a_folder_everything_counts) {
+TEST_F(FileWatches, OfAFolderEverythingCounts) {
   open();
   EXPECT_TRUE(watch("all.d/"));
   write("other");
@@ -86,7 +86,7 @@ TEST_F(FileWatches, of_a_folder_everything_counts) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, tells_of_its_own_names_only) {
+TEST_F(FileWatches, TellsOfItsOwnNamesOnly) {
   open();
   write("a");
   EXPECT_TRUE(watch("a"));
@@ -105,7 +105,7 @@ TEST_F(FileWatches, tells_of_its_own_names_only) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, knows_of_a_file_that_is_being_written) {
+TEST_F(FileWatches, KnowsOfAFileThatIsBeingWritten) {
   open();
   write("a");
   watch("a");
@@ -119,7 +119,7 @@ TEST_F(FileWatches, knows_of_a_file_that_is_being_written) {
   EXPECT_FALSE(watch_.is_being_written());
 }
 
-TEST_F(FileWatches, a_swapped_link_is_news_and_watched_anew) {
+TEST_F(FileWatches, ASwappedLinkIsNewsAndWatchedAnew) {
   open();
   for (const char* version : {"1", "2"}) fs::create_directory(folder_ / version);
   write("1/rules.ini");
@@ -138,7 +138,7 @@ TEST_F(FileWatches, a_swapped_link_is_news_and_watched_anew) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, a_folder_that_goes_and_comes_back_is_news_each_time) {
+TEST_F(FileWatches, AFolderThatGoesAndComesBackIsNewsEachTime) {
   open();
   fs::create_directory(folder_ / "etc");
   write("etc/rules.ini");
@@ -154,7 +154,7 @@ TEST_F(FileWatches, a_folder_that_goes_and_comes_back_is_news_each_time) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, says_why_it_cannot) {
+TEST_F(FileWatches, SaysWhyItCannot) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};

@@ -1,10 +1,10 @@
 // Forgets spaces and lists of limits that nothing names any more (request/space.h), in rounds:
 //
 //   1. what no rule and no override names is noted
-//   2. the live policy is put in its place anew, so that every worker takes it and matches again
-//      what waits; then it waits until nobody holds one from before
+//   2. the live policy is put in its place again, so that every worker takes it and matches again
+//      what waits; then it waits until no thread holds one from before
 //   3. the store tells what its counters name
-//   4. what was noted, and is still named by nobody, is forgotten
+//   4. what was noted, and is still not named, is forgotten
 //
 // One step at a time, by the thread that keeps house.
 #pragma once

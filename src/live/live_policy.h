@@ -4,7 +4,7 @@
 //
 // An engine takes the live policy before it plans charges and holds it as long as they exist: it
 // also keeps their limits and spaces known, those of overrides as well (request/space.h). So the
-// same generation is published anew, now and then, to learn when no earlier one is held.
+// same generation is published again, now and then, to learn when no earlier one is held.
 #pragma once
 
 #include <atomic>
@@ -65,7 +65,7 @@ struct Policy {
   // which no rules need be made. Empty: there is nothing to reload.
   std::function<Loaded(uint64_t hash)> load = {};
   std::chrono::milliseconds interval{0};  // as in Loaded
-  base::Diagnostics diagnostics = {};     // what was told of the first
+  base::Diagnostics diagnostics = {};     // what was reported of the first
 };
 
 // Workers and the main thread ask for `current`; threads of low priority, which may lose their
@@ -109,7 +109,7 @@ class BasicLive {
   // The same with what is live: another one of the same generation.
   std::shared_ptr<const LivePolicy> renew() { return exchange(current()); }
 
-  // Does nobody hold one that was live before the current one? Any thread.
+  // Does no thread hold one that was live before the current one? Any thread.
   bool is_only_one() const {
     const uint64_t gone = counts_->gone.load(std::memory_order_acquire);
     return gone + 1 == counts_->made.load(std::memory_order_acquire);

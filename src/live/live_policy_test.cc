@@ -36,7 +36,7 @@ LivePolicy generation(uint64_t number) {
   return {.rules = nullptr, .generation = number};
 }
 
-TEST(Live, a_thread_of_low_priority_holds_no_lock_that_a_worker_wants) {
+TEST(Live, AThreadOfLowPriorityHoldsNoLockThatAWorkerWants) {
   BasicLive<NotingMutex> live(generation(1));
   EXPECT_EQ(live.current()->generation, 1u);
   const auto of_workers = NotingMutex::take();
@@ -50,7 +50,7 @@ TEST(Live, a_thread_of_low_priority_holds_no_lock_that_a_worker_wants) {
   EXPECT_EQ(of_others.size(), 1u);
 }
 
-TEST(Live, an_exchanged_policy_is_held_by_its_readers_alone) {
+TEST(Live, AnExchangedPolicyIsHeldByItsReadersAlone) {
   Live live(generation(1));
   const std::weak_ptr<const LivePolicy> first = live.current();
   EXPECT_EQ(live.exchange(std::make_shared<const LivePolicy>(generation(2)))->generation, 1u);
@@ -60,7 +60,7 @@ TEST(Live, an_exchanged_policy_is_held_by_its_readers_alone) {
 }
 
 // A reader never sees an older one after a newer one, whichever it asks for.
-TEST(Live, generations_only_rise) {
+TEST(Live, GenerationsOnlyRise) {
   Live live(generation(1));
   constexpr uint64_t last = 5'000;
   std::vector<std::thread> readers;

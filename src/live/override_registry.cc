@@ -185,7 +185,7 @@ OverrideProblem not_persisted(store::MetadataStore::Written written, const std::
   if (written == store::MetadataStore::Written::no)
     return {503, "", "nothing was changed, as it could not be kept: " + problem};
   return {503, "",
-          "nothing is changed here, and nobody knows whether it was kept: " + problem +
+          "nothing is changed here, and it is unknown whether it was kept:" + problem +
               "; look again, or ask for the same again"};
 }
 
@@ -277,7 +277,7 @@ OverrideProblem OverrideRegistry::set(std::vector<OverrideRequest>& all, std::ve
         if (old != all_.end()) told.back().before = terms_of(old->second);
         told.back().after = terms_of(asked.one);
       }
-      SLUICE_CHECK(put(asked.one));  // there was room, and nobody else changes anything
+      SLUICE_CHECK(put(asked.one));  // there was room, and no other thread changes anything
     }
   }
   deps_.changed();
@@ -478,7 +478,7 @@ void OverrideRegistry::forget_some(base::Time now) {
     for (const auto& [until_us, id] : ended_) {
       if (until_us > now.us - late_us || ids.size() == ended_per_round_max) break;
       ids.push_back(id);
-      // Another server may have set it anew, and this one not know that yet.
+      // Another server may have set it again, and this one not know that yet.
       const StoredOverride& one = all_.at(id);
       changes.push_back({id_text(id), std::nullopt, text_of(one)});
     }

@@ -50,7 +50,7 @@ class OverrideRegistry final : public metrics::Source {
     std::function<void()> changed = [] {};
     std::shared_ptr<spdlog::logger> log = {};
     size_t limits_max = base::bounds::override_limits_max;
-    ChangeLog* changes = nullptr;  // is told of each change; null: nobody is
+    ChangeLog* changes = nullptr;  // receives each change; null: none does
   };
   explicit OverrideRegistry(Deps deps);
   ~OverrideRegistry() override;
@@ -58,7 +58,7 @@ class OverrideRegistry final : public metrics::Source {
   OverrideRegistry& operator=(const OverrideRegistry&) = delete;
 
   // What is kept becomes live, and what other servers write from now on. What is not understood is
-  // told and left as it is. Once, before the server serves; a text: what could not be read.
+  // reported and left as it is. Once, before the server serves; a text: what could not be read.
   std::optional<std::string> load();
 
   // From here on `changed` is not called for others any more. Any number of times.

@@ -104,7 +104,7 @@ struct Fixture {
   std::unique_ptr<OverrideRegistry> registry;
 };
 
-TEST(OverrideRegistry, keeps_what_is_set_and_finds_it_again) {
+TEST(OverrideRegistry, KeepsWhatIsSetAndFindsItAgain) {
   FakeMetadataStore metadata;
   uint64_t id = 0;
   {
@@ -138,7 +138,7 @@ TEST(OverrideRegistry, keeps_what_is_set_and_finds_it_again) {
   EXPECT_EQ(f.quota("10.0.0.2"), 0);
 }
 
-TEST(OverrideRegistry, nothing_is_changed_that_could_not_be_kept) {
+TEST(OverrideRegistry, NothingIsChangedThatCouldNotBeKept) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
@@ -151,7 +151,7 @@ TEST(OverrideRegistry, nothing_is_changed_that_could_not_be_kept) {
   EXPECT_NE(f.registry->load().value_or("").find("it fails"), std::string::npos);
 }
 
-TEST(OverrideRegistry, what_is_not_understood_is_told_and_left) {
+TEST(OverrideRegistry, WhatIsNotUnderstoodIsToldAndLeft) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -196,7 +196,7 @@ TEST(OverrideRegistry, what_is_not_understood_is_told_and_left) {
     EXPECT_NE(f.told.str().find(said), std::string::npos) << said;
 }
 
-TEST(OverrideRegistry, kept_texts_are_what_they_should_be_or_refused) {
+TEST(OverrideRegistry, KeptTextsAreWhatTheyShouldBeOrRefused) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -218,7 +218,7 @@ TEST(OverrideRegistry, kept_texts_are_what_they_should_be_or_refused) {
   // Of a later version, perhaps.
   EXPECT_EQ(with("more", {{"limits", 1}, {"list", {1, {{"actor", "x"}}, "x"}}}), "");
   EXPECT_EQ(with("until_us", nullptr), "");
-  EXPECT_EQ(why(wire::Json::array({good})), "it is no JSON object");
+  EXPECT_EQ(why(wire::Json::array({good})), "it is not a JSON object");
   EXPECT_EQ(with("v", "1"), "it is of another version than 1");
   for (const char* key : {"dialect", "rule", "actor", "entries", "limits"}) {
     EXPECT_EQ(with(key, 1), "it lacks what an override has") << key;
@@ -226,7 +226,7 @@ TEST(OverrideRegistry, kept_texts_are_what_they_should_be_or_refused) {
   }
   for (const wire::Json& entries :
        {wire::Json{1}, wire::Json{{"u"}}, wire::Json{{{"u", "u"}}}, wire::Json{nullptr}})
-    EXPECT_EQ(with("entries", entries), "its entries are no texts") << entries;
+    EXPECT_EQ(with("entries", entries), "its entries are not texts") << entries;
   for (const char* wrong :
        {"1", "[]", "{}", "null", "[1,1,1,1]", R"(["token_bucket",1,1])",
         R"(["token_bucket",1,1,1,1])", R"(["token_bucket","1",1,1])", R"(["token_bucket",1.5,1,1])",
@@ -239,7 +239,7 @@ TEST(OverrideRegistry, kept_texts_are_what_they_should_be_or_refused) {
 }
 
 // Of a server with more protocols, perhaps: it stays, and no rule here is its.
-TEST(OverrideRegistry, an_override_of_an_unknown_dialect_is_kept) {
+TEST(OverrideRegistry, AnOverrideOfAnUnknownDialectIsKept) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -267,7 +267,7 @@ TEST(OverrideRegistry, an_override_of_an_unknown_dialect_is_kept) {
   EXPECT_EQ(metadata.kept.at(name), text);
 }
 
-TEST(OverrideRegistry, takes_what_other_servers_write) {
+TEST(OverrideRegistry, TakesWhatOtherServersWrite) {
   FakeMetadataStore metadata, others;
   Fixture f(&metadata), other(&others);
   EXPECT_EQ(f.registry->load(), std::nullopt);
@@ -285,7 +285,7 @@ TEST(OverrideRegistry, takes_what_other_servers_write) {
   metadata.tell(set);  // it outlives the registry
 }
 
-TEST(OverrideRegistry, all_or_nothing_of_a_list) {
+TEST(OverrideRegistry, AllOrNothingOfAList) {
   Fixture f;
   EXPECT_EQ(f.set({f.make("a"), f.make("b"), f.make("a", 3)}).field, "[2].actor");
   EXPECT_EQ(f.registry->table().size(), 0u);
@@ -302,7 +302,7 @@ TEST(OverrideRegistry, all_or_nothing_of_a_list) {
   EXPECT_EQ(f.set({f.make("*x")}).status, 507u);
 }
 
-TEST(OverrideRegistry, forgets_what_has_ended) {
+TEST(OverrideRegistry, ForgetsWhatHasEnded) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 20), f.make("c")}));
@@ -325,8 +325,8 @@ TEST(OverrideRegistry, forgets_what_has_ended) {
 }
 
 // Two servers with one metadata store: a server that does not know yet that another one has set an
-// override anew must not forget that one; and whose clock is ahead must not end it for the others.
-TEST(OverrideRegistry, what_another_server_renewed_is_not_forgotten) {
+// override again must not forget that one; and whose clock is ahead must not end it for the others.
+TEST(OverrideRegistry, WhatAnotherServerRenewedIsNotForgotten) {
   FakeMetadataStore metadata;
   metadata.shared = true;
   Fixture f(&metadata), other(&metadata);
@@ -362,7 +362,7 @@ TEST(OverrideRegistry, what_another_server_renewed_is_not_forgotten) {
 }
 
 // It has no place among those that begin alike until it is forgotten.
-TEST(OverrideRegistry, one_that_has_ended_needs_room_to_be_set_anew) {
+TEST(OverrideRegistry, OneThatHasEndedNeedsRoomToBeSetAnew) {
   FakeMetadataStore metadata;
   metadata.shared = true;
   Fixture f(&metadata);
@@ -380,7 +380,7 @@ TEST(OverrideRegistry, one_that_has_ended_needs_room_to_be_set_anew) {
   EXPECT_EQ(f.quota("z0"), 6);
 }
 
-TEST(OverrideRegistry, a_start_counts_those_that_have_not_ended) {
+TEST(OverrideRegistry, AStartCountsThoseThatHaveNotEnded) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -393,7 +393,7 @@ TEST(OverrideRegistry, a_start_counts_those_that_have_not_ended) {
 }
 
 // As a server that stops does, whose metadata store goes on.
-TEST(OverrideRegistry, nothing_is_told_behind_its_end) {
+TEST(OverrideRegistry, NothingIsToldBehindItsEnd) {
   FakeMetadataStore metadata, others;
   Fixture f(&metadata), other(&others);
   EXPECT_EQ(f.registry->load(), std::nullopt);
@@ -403,7 +403,7 @@ TEST(OverrideRegistry, nothing_is_told_behind_its_end) {
   EXPECT_EQ(f.changes, 0);
 }
 
-TEST(OverrideRegistry, says_what_is_not_known_to_be_kept) {
+TEST(OverrideRegistry, SaysWhatIsNotKnownToBeKept) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   metadata.fails = true;
@@ -412,13 +412,13 @@ TEST(OverrideRegistry, says_what_is_not_known_to_be_kept) {
   for (int i = 0; i < 2; ++i) {
     const auto problem = f.set({f.make("a")});
     EXPECT_EQ(problem.status, 503u);
-    EXPECT_NE(problem.why.find("nobody knows whether it was kept"), std::string::npos)
+    EXPECT_NE(problem.why.find("it is unknown whether it was kept"), std::string::npos)
         << problem.why;
   }
   EXPECT_EQ(f.quota("a"), 0);
 }
 
-TEST(OverrideRegistry, who_looks_does_not_wait_for_the_store) {
+TEST(OverrideRegistry, WhoLooksDoesNotWaitForTheStore) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
@@ -433,7 +433,7 @@ TEST(OverrideRegistry, who_looks_does_not_wait_for_the_store) {
   EXPECT_EQ(looks, 2u);
 }
 
-TEST(OverrideRegistry, what_replaces_one_and_is_not_understood_ends_it) {
+TEST(OverrideRegistry, WhatReplacesOneAndIsNotUnderstoodEndsIt) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_EQ(f.registry->load(), std::nullopt);
@@ -443,7 +443,7 @@ TEST(OverrideRegistry, what_replaces_one_and_is_not_understood_ends_it) {
   EXPECT_NE(f.told.str().find("is kept and not in force"), std::string::npos);
 }
 
-TEST(OverrideRegistry, new_limits_have_a_bound) {
+TEST(OverrideRegistry, NewLimitsHaveABound) {
   FakeMetadataStore metadata;
   Fixture f(&metadata, 4);  // the rule has the first
   EXPECT_EQ(f.registry->load(), std::nullopt);
@@ -467,7 +467,7 @@ TEST(OverrideRegistry, new_limits_have_a_bound) {
   EXPECT_NE(f.told.str().find("which is the most"), std::string::npos) << f.told.str();
 }
 
-TEST(OverrideRegistry, pages_through_all_of_them) {
+TEST(OverrideRegistry, PagesThroughAllOfThem) {
   Fixture f;
   std::vector<OverrideRequest> all;
   for (int i = 0; i < 25; ++i) all.push_back(f.make("k" + std::to_string(i)));
@@ -489,7 +489,7 @@ TEST(OverrideRegistry, pages_through_all_of_them) {
   EXPECT_TRUE(some.more);
 }
 
-TEST(OverrideText, ids_are_spelled_one_way) {
+TEST(OverrideText, IdsAreSpelledOneWay) {
   EXPECT_EQ(id_text(1), "o-0000000000000001");
   EXPECT_EQ(parse_id("o-00000000000000ff"), 255u);
   for (const char* text : {"", "o-", "o-1", "o-00000000000000FF", "p-00000000000000ff",

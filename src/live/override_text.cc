@@ -62,7 +62,7 @@ policy::YamlDocument members_of(const wire::Json& json, Algorithm usual) {
 OverrideProblem read_limit(const wire::Json& json, const std::string& field, Algorithm usual,
                            Limit& limit) {
   if (!json.is_object())
-    return wrong(field, "is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
+    return wrong(field, "must be an object, as {\"quota\": 100, \"window\": \"1s\"}");
   const auto algorithm = json.find("algorithm");
   const bool is_text = algorithm != json.end() && algorithm->is_string();
   for (const Algorithm bare : {Algorithm::unlimited, Algorithm::deny}) {
@@ -266,7 +266,7 @@ OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
   const wire::Json& list = body.at("limits");
   if (!list.is_array() || list.empty() || list.size() > limit::slots_max)
     return wrong("limits",
-                 "is to be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
+                 "must be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
   const auto field_of = [](size_t i) { return "limits[" + std::to_string(i) + "]"; };
   std::vector<size_t> places;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -303,18 +303,18 @@ OverrideProblem read_actor(const wire::Json& body, std::span<const std::string> 
       return wrong("actor", "the rule has no actor, all requests share one counter; leave it out");
     if (!split)
       return wrong("actor",
-                   "is to be the values of " + names() +
+                   "must be the values of " + names() +
                        " joined by `|`, or an object with these keys (--actor KEY=VALUE for each)");
     values = std::move(*split);
     return check_actor(values);
   }
-  if (!at->is_object()) return wrong("actor", "is to be a text, or an object of texts");
+  if (!at->is_object()) return wrong("actor", "must be a text, or an object of texts");
   for (const auto& [key, value] : at->items()) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       return wrong("actor." + key, keys.empty()
                                        ? "the rule has no actor, all requests share one counter"
-                                       : "is no key of the rule's actor, which is " + names());
-    if (!value.is_string()) return wrong("actor." + key, "is to be a text");
+                                       : "is not a key of the rule's actor, which is " + names());
+    if (!value.is_string()) return wrong("actor." + key, "must be a text");
   }
   for (const std::string& key : keys) {
     if (!at->contains(key)) return wrong("actor." + key, "is missing; `*` stands for any value");
@@ -330,7 +330,7 @@ OverrideProblem read_until(const wire::Json& body, base::Time now, base::Time& u
   const auto time = at->is_string() ? base::parse_rfc3339(at->get_ref<const std::string&>())
                                     : std::optional<base::Time>();
   if (!time)
-    return wrong("until", "is to be a time as \"2026-11-27T00:00:00Z\"; leave it out for ever");
+    return wrong("until", "must be a time as \"2026-11-27T00:00:00Z\"; leave it out for ever");
   if (*time <= now) return wrong("until", "has passed: here it is " + base::format_rfc3339(now));
   until = *time;
   return {};
@@ -340,7 +340,7 @@ OverrideProblem read_comment(const wire::Json& body, std::string& comment) {
   comment.clear();
   const auto at = body.find("comment");
   if (at == body.end() || at->is_null()) return {};
-  if (!at->is_string()) return wrong("comment", "is to be a text");
+  if (!at->is_string()) return wrong("comment", "must be a text");
   comment = at->get<std::string>();
   if (comment.size() <= base::bounds::override_comment_bytes_max) return {};
   return wrong("comment", "has " + std::to_string(comment.size()) + " bytes; " +
@@ -552,7 +552,7 @@ std::optional<OverrideRequest> read_persisted(std::string_view name, std::string
   Persisted kept;
   PersistedReader reader(kept);
   if (!wire::Json::sax_parse(text, &reader) || !kept.is_object)
-    return refuse("it is no JSON object");
+    return refuse("it is not a JSON object");
   if (kept.version != persisted_version)
     return refuse("it is of another version than " + std::to_string(persisted_version));
   NamedRule rule;
@@ -560,7 +560,7 @@ std::optional<OverrideRequest> read_persisted(std::string_view name, std::string
   StoredOverride& one = asked.one;
   if (!kept.dialect || !kept.rule || !kept.actor || !kept.entries || !kept.limits)
     return refuse("it lacks what an override has");
-  if (!kept.entries_are_texts) return refuse("its entries are no texts");
+  if (!kept.entries_are_texts) return refuse("its entries are not texts");
   rule.actor = std::move(*kept.entries);
   rule.dialect = std::move(*kept.dialect);
   rule.name = std::move(*kept.rule);

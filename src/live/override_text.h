@@ -60,7 +60,7 @@ struct OverrideRequest {
   std::vector<limit::Limit> limits;  // one.persisted_own says which are its own
 };
 
-// What is wrong with what somebody asked for; status 0: nothing.
+// What is wrong with what a client asked for; status 0: nothing.
 struct OverrideProblem {
   unsigned status = 0;
   std::string field;  // "[3].limits[0].quota"; empty: the whole
@@ -69,7 +69,7 @@ struct OverrideProblem {
   explicit operator bool() const { return status != 0; }
 };
 
-// "o-0123456789abcdef", and back; nothing: it is no id.
+// "o-0123456789abcdef", and back; nothing: it is not an id.
 std::string id_text(uint64_t id);
 std::optional<uint64_t> parse_id(std::string_view text);
 
@@ -82,7 +82,7 @@ policy::Override compiled(const StoredOverride& one, const request::Spaces& spac
 
 // Reads `limit`, `limits`, `unlimited` or `deny` of a request, for that rule, and `all_limits`:
 // each limit replaces the rule's of its window, and `limits` has the rule's others as well, unless
-// all are to be replaced. The only limit of a rule is replaced whatever its window.
+// all must be replaced. The only limit of a rule is replaced whatever its window.
 OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
                             std::vector<limit::Limit>& limits, policy::OwnLimits& own);
 // May these limits replace those of a rule of the dialect? Null: it is not known here.

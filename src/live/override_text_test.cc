@@ -90,9 +90,9 @@ TEST(OverrideText, WhatIsWrongWithALimitIsToldByItsField) {
       "limit.window: `60` has no unit; write `60s` if seconds are meant; units are us, ms, s, "
       "m, h, d");
   EXPECT_EQ(by_json(R"({"quota": 5, "windows": "1s"})").wrong,
-            "limit.windows: is no key that is known here; did you mean `window`?");
+            "limit.windows: is not a known key; did you mean `window`?");
   EXPECT_EQ(by_json("[]").wrong,
-            "limit: is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
+            "limit: must be an object, as {\"quota\": 100, \"window\": \"1s\"}");
 }
 
 // What answers have beside what policies have is taken back.

@@ -14,7 +14,7 @@ namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
 
-// Shared by several servers; a change is told to all of them but the writer by `tell`.
+// Shared by several servers; a change is sent to all of them but the writer by `tell`.
 struct SharedTexts final : store::MetadataStore {
   bool read(const std::function<void(std::string_view, std::string_view)>& visit,
             std::string&) override {
@@ -138,7 +138,7 @@ std::string as_read_before(const std::string& text) {
   return limits;
 }
 
-TEST(OverridesMerge, a_limit_replaces_the_one_of_its_window) {
+TEST(OverridesMerge, ALimitReplacesTheOneOfItsWindow) {
   Fixture f;
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1000ms"}})"));
   EXPECT_EQ(f.holds(), "100/1 1000/86400");
@@ -158,7 +158,7 @@ TEST(OverridesMerge, a_limit_replaces_the_one_of_its_window) {
   EXPECT_EQ(f.whose(), "- all");
 }
 
-TEST(OverridesMerge, a_window_that_the_rule_has_not_is_refused) {
+TEST(OverridesMerge, AWindowThatTheRuleHasNotIsRefused) {
   Fixture f;
   const auto none = f.post(R"({"limit":{"quota":100,"window":"1m"}})");
   EXPECT_EQ(none.status, 422u);
@@ -170,7 +170,7 @@ TEST(OverridesMerge, a_window_that_the_rule_has_not_is_refused) {
   EXPECT_EQ(f.post(R"({"limit":{"quota":1,"window":"1s"},"all_limits":1})").field, "all_limits");
   EXPECT_EQ(f.post(R"({"limits":[{"quota":1,"window":"1s","of_rule":true}]})").field, "limits");
   EXPECT_EQ(f.holds(), "the rule's");
-  // Two of one window are told apart by the algorithm.
+  // Two of one window are distinguished by the algorithm.
   f.reload(rule_of(second + ", { quota: 5, window: 1s, algorithm: sliding_log }"));
   EXPECT_EQ(f.post(R"({"limit":{"quota":7,"window":"1s","algorithm":"fixed_window"}})").field,
             "limit.window");
@@ -178,7 +178,7 @@ TEST(OverridesMerge, a_window_that_the_rule_has_not_is_refused) {
   EXPECT_EQ(f.holds(), "10/1 7/1");
 }
 
-TEST(OverridesMerge, the_only_limit_is_replaced_whatever_its_window) {
+TEST(OverridesMerge, TheOnlyLimitIsReplacedWhateverItsWindow) {
   Fixture f(nullptr, rule_of(second));
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1m"}})"));
   EXPECT_EQ(f.holds(), "100/60");
@@ -190,7 +190,7 @@ TEST(OverridesMerge, the_only_limit_is_replaced_whatever_its_window) {
   EXPECT_EQ(f.holds(), "100/1 1000/86400");
 }
 
-TEST(OverridesMerge, an_algorithm_that_is_not_said_is_that_of_the_limit) {
+TEST(OverridesMerge, AnAlgorithmThatIsNotSaidIsThatOfTheLimit) {
   Fixture f(nullptr, rule_of("{ quota: 10, window: 1s, algorithm: sliding_window }, { quota: 100, "
                              "window: 1h, algorithm: fixed_window }"));
   EXPECT_FALSE(f.post(R"({"limit":{"quota":50,"window":"60m"}})"));
@@ -200,7 +200,7 @@ TEST(OverridesMerge, an_algorithm_that_is_not_said_is_that_of_the_limit) {
 }
 
 // The others are the rule's, also after a reload; what cannot be merged stays as it was.
-TEST(OverridesMerge, follows_the_live_policy) {
+TEST(OverridesMerge, FollowsTheLivePolicy) {
   SharedTexts texts;
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
@@ -234,7 +234,7 @@ TEST(OverridesMerge, follows_the_live_policy) {
   EXPECT_EQ(f.holds(), "100/1 2/86400");
 }
 
-TEST(OverridesMerge, what_could_not_be_written_again_is_tried_later) {
+TEST(OverridesMerge, WhatCouldNotBeWrittenAgainIsTriedLater) {
   SharedTexts texts;
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
@@ -250,7 +250,7 @@ TEST(OverridesMerge, what_could_not_be_written_again_is_tried_later) {
 }
 
 // A start is a change of policy too: the file may have been edited while there was no server.
-TEST(OverridesMerge, follows_a_policy_that_changed_before_a_start) {
+TEST(OverridesMerge, FollowsAPolicyThatChangedBeforeAStart) {
   SharedTexts texts;
   {
     Fixture f(&texts);
@@ -267,7 +267,7 @@ const std::string recorded =
     R"({"v":1,"dialect":"native","rule":"api","entries":["ip"],"actor":"a",)"
     R"("limits":[["token_bucket",100,1000000,100]],"created_us":1800000000000000})";
 
-TEST(OverridesMerge, what_an_earlier_version_kept_replaces_all) {
+TEST(OverridesMerge, WhatAnEarlierVersionKeptReplacesAll) {
   now_us = 1'800'000'000'000'000;  // other tests may have moved it
   SharedTexts texts;
   uint64_t id = 0;
@@ -284,7 +284,7 @@ TEST(OverridesMerge, what_an_earlier_version_kept_replaces_all) {
   f.reload(rule_of(second + ", " + day + ", { quota: 3, window: 1h }"));
   EXPECT_EQ(f.holds(), "100/1");
   EXPECT_EQ(texts.only_text(), recorded);
-  // One that such a server sets in the place of ours.
+  // One that such a server sets in place of ours.
   EXPECT_FALSE(f.post(R"({"limit":{"quota":50,"window":"1s"}})"));
   EXPECT_EQ(f.whose(), "-rr");
   texts.kept[id_text(id)] = recorded;
@@ -294,7 +294,7 @@ TEST(OverridesMerge, what_an_earlier_version_kept_replaces_all) {
 
 // Two servers of this version and what one of the version before would do, with policies that
 // change in any order: once all have the same policy all decide the same.
-TEST(OverridesMerge, servers_of_both_versions_agree) {
+TEST(OverridesMerge, ServersOfBothVersionsAgree) {
   SharedTexts texts;
   Fixture one(&texts);
   const auto watcher = texts.watcher;
@@ -335,7 +335,7 @@ TEST(OverridesMerge, servers_of_both_versions_agree) {
   }
 }
 
-TEST(OverridesMerge, a_text_that_names_a_limit_that_it_has_not_is_refused) {
+TEST(OverridesMerge, ATextThatNamesALimitThatItHasNotIsRefused) {
   SharedTexts texts;
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));

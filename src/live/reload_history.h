@@ -1,5 +1,5 @@
-// What came of the last readings of the policy, for those who ask for one and those who look later.
-// Written by the reloader's thread, read by any.
+// What came of the last readings of the policy, for callers that start one and those that look
+// later. Written by the reloader's thread, read by any.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ class ReloadHistory {
     last_ = std::move(reading);
     changed_.notify_all();
   }
-  // Nobody reads any more.
+  // No thread reads any more.
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

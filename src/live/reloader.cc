@@ -21,7 +21,8 @@ using std::chrono::steady_clock;
 
 constexpr int niceness = 10;      // above that of the other threads: a tenth of their weight
 constexpr size_t told_max = 100;  // diagnostics of one policy; `sluice check` shows all
-constexpr milliseconds interval_max{86'400'000};  // of looking at files that nothing was told of
+constexpr milliseconds interval_max{
+    86'400'000};  // of looking at files that no event was received for
 constexpr milliseconds release_pause{1};
 constexpr milliseconds release_told{10'000};
 
@@ -177,7 +178,7 @@ Loaded Reloader::load_patiently(Cause& cause) {
   while (true) {
     Loaded loaded = load_(live_->hash);
     std::vector<std::string> files = loaded.files;
-    if (!loaded.rules && loaded.hash != live_->hash)  // who mends it may do so in the old files
+    if (!loaded.rules && loaded.hash != live_->hash)  // it may be fixed in the old files
       files.insert(files.end(), files_.begin(), files_.end());
     watch(files);
     const milliseconds left = missing_max - since(begin);
@@ -264,7 +265,7 @@ void Reloader::tell_change(const char* what, Cause cause, wire::Json before, wir
   changes_->add(std::move(change));
 }
 
-// Waits until nobody but this thread holds rules of the old generation, then frees them.
+// Waits until no thread but this one holds rules of the old generation, then frees them.
 void Reloader::go_live(Loaded loaded, uint64_t answered, Cause cause) {
   refused_for_.clear();
   files_ = std::move(loaded.files);

@@ -1,8 +1,8 @@
-// Reads the policy again when its files change or somebody asks, checks it, and hands a new
-// generation on; a refused one changes nothing and is told in the log. A thread of its own at low
-// priority, so that neither reading rules nor freeing old ones holds up a worker. It reads no third
-// generation before the first is freed. Made and stopped by the server; `request` may be called
-// from any thread.
+// Reads the policy again when its files change or an operator asks, checks it, and hands a new
+// generation on; a refused one changes nothing and is reported in the log. A thread of its own at
+// low priority, so that neither reading rules nor freeing old ones holds up a worker. It reads no
+// third generation before the first is freed. Made and stopped by the server; `request` may be
+// called from any thread.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -32,12 +32,12 @@ class Reloader {
   // A file that is not there is waited for that long before it is an error.
   static constexpr std::chrono::milliseconds missing_max{1000};
 
-  // Puts a generation live, sooner or later, and sees to it that nobody keeps the one before.
+  // Puts a generation live, sooner or later, and sees to it that no thread keeps the one before.
   // Called on the reloader's thread.
   using Publish = std::function<void(std::shared_ptr<const LivePolicy>)>;
 
   // `live` is the policy that is live. `load`, `files`, `interval`, `told`: as in Policy.
-  // changes: is told of policies that go live or are refused; null: nobody is.
+  // changes: receives policies that go live or are refused; null: none does.
   Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
            std::vector<std::string> files, Publish publish, std::shared_ptr<spdlog::logger> log,
            std::chrono::milliseconds interval = {}, base::Diagnostics told = {},
@@ -74,7 +74,7 @@ class Reloader {
   std::shared_ptr<const LivePolicy> live_;
   const std::function<Loaded(uint64_t)> load_;
   std::vector<std::string> files_;  // of the live policy
-  base::Diagnostics live_told_;     // the first that was told of it, for who asks again
+  base::Diagnostics live_told_;     // the first that was reported of it, for callers that ask again
   const Publish publish_;
   const std::shared_ptr<spdlog::logger> log_;
   ChangeLog* const changes_;
@@ -82,7 +82,7 @@ class Reloader {
   FileWatch watch_;
   bool watching_ = false;
   bool look_again_ = false;               // something may have changed before it was watched
-  std::vector<std::string> refused_for_;  // what was told of the policy that lies there now
+  std::vector<std::string> refused_for_;  // what was reported of the policy that lies there now
   int wake_fd_ = -1;
   std::atomic<uint64_t> requests_{0};
   std::mutex by_mutex_;

@@ -70,7 +70,7 @@ class StandardError : public spdlog::sinks::base_sink<spdlog::details::null_mute
   static void write(std::string_view text) {
     while (!text.empty()) {
       const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
-      if (n < 0 && errno != EINTR) return;  // nobody to tell
+      if (n < 0 && errno != EINTR) return;  // there is nowhere to report it
       if (n > 0) text.remove_prefix(static_cast<size_t>(n));
     }
   }

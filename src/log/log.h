@@ -34,7 +34,7 @@ std::string_view name_of(spdlog::level::level_enum level);
 // Who logs.
 enum class LogModule : uint8_t {
   server,    // start, stop, listeners, signals
-  requests,  // what was asked and what became of it, where that is wanted
+  requests,  // what was asked and what became of it, where that is needed
   policy,    // rules that are read, refused, live
   store,     // counters and the disk
   redis,     // its connections
@@ -68,9 +68,9 @@ class Log {
   explicit Log(spdlog::level::level_enum level);
   // Writes to `sink`, for tests.
   Log(spdlog::level::level_enum level, spdlog::sink_ptr sink, size_t queue_lines);
-  // Writes what is queued, then how many lines were dropped since that was last told. Where nobody
-  // takes them it gives up after half a second and leaves the writer to the end of the process.
-  // What is logged afterwards is lost.
+  // Writes what is queued, then how many lines were dropped since that was last reported. Where no
+  // process takes them it gives up after half a second and leaves the writer to the end of the
+  // process. What is logged afterwards is lost.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -83,8 +83,8 @@ class Log {
   LogSettings settings() const;
   void set(const LogSettings& settings);
 
-  // Lines that were dropped so far because the queue was full. While it runs that is told in the
-  // log itself, at most every ten seconds.
+  // Lines that were dropped so far because the queue was full. While it runs that is reported in
+  // the log itself, at most every ten seconds.
   size_t dropped() const;
 
  private:
@@ -94,7 +94,7 @@ class Log {
   std::array<std::shared_ptr<spdlog::logger>, log_module_names.size()> loggers_;
   mutable std::mutex mutex_;
   LogSettings settings_;  // guarded
-  // Of the format; shared with whoever writes.
+  // Of the format; shared with the writing threads.
   const std::shared_ptr<std::atomic<LogFormat>> format_;
   std::thread writer_;
 };

@@ -55,7 +55,7 @@ void LogFile::write(const spdlog::details::log_msg& line) {
   while (!left.empty()) {
     const ssize_t n = ::write(fd_, left.data(), left.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // a full disk has nowhere to be told
+    if (n <= 0) return;  // a full disk cannot be reported anywhere
     left.remove_prefix(static_cast<size_t>(n));
   }
 }

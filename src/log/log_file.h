@@ -17,7 +17,7 @@ class LogFile : public spdlog::sinks::sink {
   static std::shared_ptr<LogFile> open(const std::string& path, std::string& problem);
   ~LogFile() override;
 
-  // One that cannot be opened again is told in the old file, which goes on.
+  // One that cannot be opened again is reported in the old file, which goes on.
   void reopen() { reopen_ = true; }
 
   void log(const spdlog::details::log_msg& line) override;

@@ -23,7 +23,7 @@ void say(LogFile& file, const char* text) {
   file.log(spdlog::details::log_msg("", spdlog::level::info, text));
 }
 
-TEST(LogFiles, are_appended_to_and_opened_again) {
+TEST(LogFiles, AreAppendedToAndOpenedAgain) {
   std::string folder = testing::TempDir() + "sluice_log_XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const std::string path = folder + "/log";

@@ -81,7 +81,7 @@ TEST(Log, CutsALineThatIsTooLong) {
   EXPECT_EQ(sink->lines, expected);
 }
 
-// A writer that is stuck for good keeps nobody from ending, and writes no more once it is free.
+// A writer that is stuck for good keeps no thread from ending, and writes no more once it is free.
 TEST(Log, EndsAlthoughNobodyTakesItsLines) {
   const auto sink = std::make_shared<HeldSink>();
   const auto start = std::chrono::steady_clock::now();

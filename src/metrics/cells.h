@@ -1,6 +1,6 @@
 // Numbers that one thread adds to and any thread reads: a cell has one owner, so adding takes no
 // lock and no locked instruction, and a scrape that reads meanwhile sees the number before or
-// after. Owned by whoever counts (a worker's statistics); read by its collector.
+// after. Owned by the counting thread (a worker's statistics); read by its collector.
 #pragma once
 
 #include <algorithm>

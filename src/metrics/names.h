@@ -1,4 +1,4 @@
-// Numbers for what metrics are told by, so that a cell is found without a look at a text: a bounded
+// Numbers for the labels of metrics, so that a cell is found without a look at a text: a bounded
 // list of pairs of texts that only grows. What comes past the bound, and so could make the page of
 // metrics grow without end, shares one number. Owned by the server; any thread.
 #pragma once

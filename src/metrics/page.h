@@ -40,7 +40,7 @@ class Page {
   std::unique_ptr<Families> families_;
 };
 
-// Whoever has numbers: the server, a store, a sender.
+// The source of numbers: the server, a store, a sender.
 class Source {
  public:
   virtual ~Source() = default;

@@ -119,7 +119,8 @@ bool StatsdSender::resolve() {
   return resolved_;
 }
 
-// Not a connected socket: that one would be told of a port where nobody listens, and not send.
+// Not a connected socket: that one would receive the error of a port where no process listens, and
+// not send.
 bool StatsdSender::send_datagram() {
   if (!resolve()) return false;
   if (socket_ < 0) socket_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -47,7 +47,7 @@ class StatsdSender final : public Source {
     std::chrono::milliseconds period{0};
   };
   using Put = std::function<void(std::string_view line)>;
-  // `feed` gives all lines that have come up since it was called last; on the sender's thread.
+  // `feed` gives all lines since it was called last; on the sender's thread.
   using Feed = std::function<void(const Put& put)>;
 
   StatsdSender(Options options, Feed feed);

@@ -63,7 +63,7 @@ class TopSketch {
       admit_denied(slot);
   }
 
-  // As this is now, into one that nobody reads meanwhile: a few microseconds.
+  // As this is now, into one that is not read meanwhile: a few microseconds.
   void copy_to(TopSketch& other) const;
 
   std::vector<Tracked> tracked() const;

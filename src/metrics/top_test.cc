@@ -250,7 +250,7 @@ TEST(Top, MinutesSlide) {
   };
   EXPECT_EQ(top.at(0), nullptr);
   for (int64_t minute = 100; minute < 120; ++minute) {
-    if (minute == 110) continue;  // nobody asked
+    if (minute == 110) continue;  // no requests
     count(minute, "at " + std::to_string(minute));
     for (int64_t before = 0; before <= Top::periods_before + 1; ++before) {
       const TopSketch* const sketch = top.at(minute - before);

@@ -216,7 +216,7 @@ int Listener::accept_one() {
 
 Listener::Accepted Listener::accept_some() {
   keep_spare();
-  for (int i = 0; i <= queue_max; ++i) {  // Linux queues one more than it is told
+  for (int i = 0; i <= queue_max; ++i) {  // Linux queues one more than it is asked to
     if (owner_.has_room && !owner_.has_room()) {
       pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
       if (::poll(&waiting, 1, 0) == 0) return Accepted::all;

@@ -1,4 +1,4 @@
-// What a store may have of a worker's event loop: to be told when a socket is ready, and when a
+// What a store may have of a worker's event loop: to be notified when a socket is ready, and when a
 // turn ends, so that all of a turn's output leaves in one write. Each call belongs to the loop's
 // thread.
 #pragma once

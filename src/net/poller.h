@@ -1,7 +1,7 @@
 // Tells when sockets can be read or written, edge by edge: an epoll instance of the worker's own
-// inside asio's loop. Asio's own reading tries each socket once more after each request, in vain,
-// and keeps an operation, a lock and a handler for it: together a tenth of what a request costs
-// (docs/performance.md). Belongs to a worker and its thread.
+// inside asio's loop. Asio's own reading tries each socket once more after each request, for
+// nothing, and keeps an operation, a lock and a handler for it: together a tenth of what a request
+// costs (docs/performance.md). Belongs to a worker and its thread.
 #pragma once
 
 #include <sys/epoll.h>
@@ -84,7 +84,7 @@ class Poller final : public Loop {
   size_t work_ = 0;            // requests since sockets were looked at
   bool posted_ = false, in_turn_ = false;
   const std::function<void()> turn_ended_;
-  std::vector<Watcher*> at_end_, ending_;  // ending_: while they are told
+  std::vector<Watcher*> at_end_, ending_;  // ending_: while they are notified
 };
 
 }  // namespace sluice::net

@@ -1,5 +1,5 @@
-// Where servers are that people name. Names are looked up on a thread of its own, for which nobody
-// waits: a name server may be silent for long. Any thread.
+// Where servers are that people name. Names are looked up on a thread of its own, for which no
+// other thread waits: a name server may be silent for long. Any thread.
 #pragma once
 
 #include <sys/socket.h>

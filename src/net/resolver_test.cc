@@ -31,7 +31,7 @@ std::string ports_of(const std::vector<Address>& addresses) {
   return text;
 }
 
-// A look-up waits until the test releases it.
+// A lookup waits until the test releases it.
 struct Slow {
   std::mutex mutex;
   std::condition_variable changed;
@@ -60,7 +60,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
     resolver.look();  // it is looking
   }
   EXPECT_LT(std::chrono::steady_clock::now() - began, tests::promised(5s));
-  // The thread outlives it, and harms nobody.
+  // The thread outlives it, and does no harm.
   slow->let_go();
   Resolver resolver({{"somewhere", 1}},
                     [](const HostPort&, std::string&) { return std::vector{address_of(8)}; });

@@ -2,15 +2,15 @@
 // bytes. A plain stream costs what the system calls cost: one branch more, no allocation.
 //
 // Results. `read` and `write` return bytes; 0 from `read` is the peer's end; -1 is an error in
-// errno, where EAGAIN is no error but "would block". EINTR is not seen, and no signal is raised.
-// With TLS, 0 is an end that the peer has announced, one without that is an error as others are
-// (EPROTO, and `fault` says `truncated`), the handshake is part of the first calls of either, and
-// each call after an error fails as it did.
+// errno, where EAGAIN is not an error but "would block". EINTR is not seen, and no signal is
+// raised. With TLS, 0 is an end that the peer has announced, one without that is an error as others
+// are (EPROTO, and `fault` says `truncated`), the handshake is part of the first calls of either,
+// and each call after an error fails as it did.
 //
 // Readiness. A read that would block goes on when the socket is readable, a write when it is
 // writable; with TLS perhaps the other way round: see read_wants_write and write_wants_read. A
 // write that would block is repeated with the same bytes first, wherever they are, and at least as
-// many. Who is told of readiness edge by edge reads until `may_have_more` is false or a read would
+// many. A caller with edge-triggered readiness reads until `may_have_more` is false or a read would
 // block: bytes that OpenSSL has decrypted raise no event any more.
 //
 // Belongs to one thread at a time. Owns the socket, and closes it. What the socket had when a

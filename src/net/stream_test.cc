@@ -139,7 +139,7 @@ struct Pair {
   std::optional<TlsPeer> peer;
 };
 
-// Reads until a read would block, as who is told of readiness edge by edge does. Appends "(end)",
+// Reads until a read would block, as a caller with edge-triggered readiness does. Appends "(end)",
 // or "(error)".
 std::string read_all(Stream& stream, size_t room = 64) {
   std::string all, bytes(room, '\0');

@@ -101,7 +101,8 @@ Tls::Tls(TlsContext& context, int fd, std::string host, bool connects)
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);
-  // Whoever repeats a write has its bytes elsewhere by then; an idle connection holds no buffers.
+  // A caller that repeats a write has its bytes elsewhere by then; an idle connection holds no
+  // buffers.
   SSL_set_mode(ssl_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                          SSL_MODE_AUTO_RETRY | SSL_MODE_RELEASE_BUFFERS);
   // Bytes that are read ahead would be neither the kernel's nor `pending`.

@@ -18,7 +18,7 @@ struct ssl_ctx_st;
 namespace sluice::net {
 
 // Why a session of TLS failed. `truncated`: the socket's end came before the peer had announced an
-// end (close_notify), so somebody between may have cut it off.
+// end (close_notify), so a third party may have cut it off.
 enum class TlsFault : uint8_t { none, wrong_host, untrusted, truncated, other };
 
 class TlsContext {

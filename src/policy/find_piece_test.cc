@@ -21,7 +21,7 @@ std::vector<std::string> texts_of(const std::string& alphabet, size_t most) {
   return all;
 }
 
-TEST(FindPiece, finds_what_a_plain_search_finds) {
+TEST(FindPiece, FindsWhatAPlainSearchFinds) {
   uint64_t steps = 0;
   for (const std::string& piece : texts_of("ab", 6))
     for (const std::string& text : texts_of("ab", 10))
@@ -29,7 +29,7 @@ TEST(FindPiece, finds_what_a_plain_search_finds) {
 }
 
 // Behind much that nearly fits the search is another one.
-TEST(FindPiece, finds_what_a_plain_search_finds_behind_much_that_nearly_fits) {
+TEST(FindPiece, FindsWhatAPlainSearchFindsBehindMuchThatNearlyFits) {
   uint64_t steps = 0;
   for (const std::string& filler : {std::string(300, 'a'), std::string(150, 'a') + "b"}) {
     std::string before;
@@ -56,7 +56,7 @@ bool fits_slowly(std::string_view pattern, std::string_view text) {
          (!text.empty() && fits_slowly(pattern, text.substr(1)));
 }
 
-TEST(FindPiece, a_wildcard_fits_what_it_should) {
+TEST(FindPiece, AWildcardFitsWhatItShould) {
   uint64_t steps = 0;
   for (const std::string& pattern : texts_of("a*b", 5))
     for (const std::string& text : texts_of("ab", 7))
@@ -65,7 +65,7 @@ TEST(FindPiece, a_wildcard_fits_what_it_should) {
 }
 
 // The worst that is known of plain searches, on a million bytes: steps, not time.
-TEST(FindPiece, takes_steps_linear_in_the_text) {
+TEST(FindPiece, TakesStepsLinearInTheText) {
   const std::string text(1'000'000, 'a');
   std::string fibonacci = "b", longer = "a";
   while (longer.size() < text.size()) {
@@ -93,7 +93,7 @@ TEST(FindPiece, takes_steps_linear_in_the_text) {
   }
 }
 
-TEST(MatchSteps, ordinary_values_cost_nothing_however_many_patterns_there_are) {
+TEST(MatchSteps, OrdinaryValuesCostNothingHoweverManyPatternsThereAre) {
   const std::string value(base::bounds::match_free_bytes, 'a');
   for (const Pattern& pattern :
        {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
@@ -103,7 +103,7 @@ TEST(MatchSteps, ordinary_values_cost_nothing_however_many_patterns_there_are) {
   }
 }
 
-TEST(MatchSteps, what_goes_through_a_long_value_is_counted_and_ends) {
+TEST(MatchSteps, WhatGoesThroughALongValueIsCountedAndEnds) {
   const std::string value(1'000'000, 'a');
   for (const Pattern& pattern :
        {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
@@ -137,7 +137,7 @@ RuleSet stars(size_t count, const request::Space& space) {
 }
 
 // A request does not pass by rules that it has no steps left for.
-TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
+TEST(MatchSteps, ARequestThatNeedsTooManyCannotBeDecided) {
   const request::Space space;
   const RuleSet rules = stars(20, space);
   Plan plan;

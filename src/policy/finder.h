@@ -35,7 +35,7 @@ class Finder {
   virtual std::string why_none(const Asked& asked) const = 0;
 
   // Whose counter is it that has this key in this space of the dialect's rules? As far as the key
-  // tells; nothing: nobody's that is known. Not for the hot path.
+  // tells; nothing: no known owner. Not for the hot path.
   virtual std::optional<Found> owner(const request::Space& space, std::string_view key,
                                      base::Arena& keys) const = 0;
 };

@@ -115,7 +115,7 @@ TEST(Finder, AppliesBesideNativeRules) {
   EXPECT_EQ(part.groups_end, 1u);
   EXPECT_EQ(world.plan.batch().groups[0].charge_count, 2u);
   EXPECT_EQ(world.names(world.match({{"path", "/stop"}})), std::vector<std::string>{"native"});
-  // Other dialects are as ever: behind a rule that stops none of theirs applies.
+  // Other dialects are as before: behind a rule that stops none of theirs applies.
   const std::vector<Entry> stopped = {{"path", "/stop"}};
   world.plan.clear();
   world.rules.match(&second_dialect, {.descriptor = stopped}, world.plan);

@@ -53,7 +53,7 @@ class InlineLists {
 class InlineLimits {
  public:
   // `lists_max`: of all lists of limits that the process knows, those of rules and overrides
-  // included; past it a list that is new is not found. `charged`: is told which lists counters are
+  // included; past it a list that is new is not found. `charged`: receives which lists counters are
   // charged by, and outlives this; null: none is.
   InlineLimits(request::Spaces& spaces, size_t lists_max, InlineLists* charged = nullptr);
 

@@ -191,7 +191,7 @@ class Translation {
     repeatable_ = false;
   }
 
-  // {n}, {n,} or {n,m}, passed over; empty: the brace is a character like any other.
+  // {n}, {n,} or {n,m}, skipped; empty: the brace is a character like any other.
   std::string braces() {
     size_t i = at_ + 1;
     const auto number = [&] {
@@ -288,7 +288,7 @@ class Translation {
       literal(read.character);
   }
 
-  // What stands behind a backslash and means the same inside and outside of a class.
+  // What follows a backslash and means the same inside and outside of a class.
   Atom escaped(bool in_class) {
     const char c = peek();
     ++at_;

@@ -1,5 +1,5 @@
 // A hash table of immutable nodes by rule and text that any thread reads without a lock while one
-// changes it. A look-up that finds nothing looks at one cache line mostly, one that finds its node
+// changes it. A lookup that finds nothing looks at one cache line mostly, one that finds its node
 // at two, however many there are. Nodes and tables that are replaced go to a base::EpochReclaimer,
 // whose readers alone may look (or who keeps the writer out). Internal to policy/overrides.cc.
 #pragma once
@@ -67,7 +67,7 @@ class OverrideMap {
     if constexpr (sizeof(Node) > 64) __builtin_prefetch(reinterpret_cast<const char*>(node) + 64);
   }
 
-  // The writer's. Replaces the node of the same rule and text, at one stroke.
+  // The writer's. Replaces the node of the same rule and text, at once.
   template <class... Parts>
   void put(uint64_t hash, uint64_t rule, Parts&&... parts) {
     Node* const node = pool_.make(hash, rule, std::forward<Parts>(parts)...);
@@ -118,7 +118,7 @@ class OverrideMap {
   static constexpr size_t shard_bits = 4;
   static constexpr size_t slots_min = 256;
 
-  // In the place of a node that is gone.
+  // In place of a node that is gone.
   static Node* gone() {
     alignas(Node) static char nothing[1] = {};
     return reinterpret_cast<Node*>(nothing);

@@ -1,5 +1,5 @@
 // Memory for many small things that are looked up at random: in huge pages where the system has
-// them, as a look-up's time is mostly address translation. Internal to policy/overrides.cc; one
+// them, as a lookup's time is mostly address translation. Internal to policy/overrides.cc; one
 // thread at a time.
 #pragma once
 

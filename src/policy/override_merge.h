@@ -23,7 +23,7 @@ struct MergedLimits {
   OwnLimits own = 0;
 };
 
-// The rule's limits with `own` in them. A window that several limits of the rule have is told apart
+// The rule's limits with `own` in them. A window that several limits of the rule have is identified
 // by the algorithm. Nothing: own[wrong] has the window of none of the rule's limits, or of several,
 // or of one that another of `own` replaces.
 std::optional<MergedLimits> merge_limits(std::span<const limit::Limit> of_rule,

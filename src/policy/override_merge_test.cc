@@ -20,7 +20,7 @@ Limit fixed(int64_t size) {
   return {Algorithm::fixed_bucket, size, {}, size};
 }
 
-TEST(OverrideMerge, replaces_the_limit_of_the_same_window) {
+TEST(OverrideMerge, ReplacesTheLimitOfTheSameWindow) {
   const std::vector<Limit> rule = {bucket(10, 1), window(1000, 86'400)};
   size_t wrong = 0;
   const auto day = merge_limits(rule, std::vector{window(5000, 86'400)}, wrong);
@@ -42,7 +42,7 @@ TEST(OverrideMerge, replaces_the_limit_of_the_same_window) {
       merge_limits(std::vector{Limit{Algorithm::deny, 0, {}, 0}}, std::vector{fixed(5)}, wrong));
 }
 
-TEST(OverrideMerge, tells_limits_of_one_window_apart_by_the_algorithm) {
+TEST(OverrideMerge, TellsLimitsOfOneWindowApartByTheAlgorithm) {
   const std::vector<Limit> rule = {bucket(10, 60), window(20, 60), fixed(5)};
   size_t wrong = 0;
   const auto second = merge_limits(rule, std::vector{window(30, 60)}, wrong);
@@ -63,7 +63,7 @@ TEST(OverrideMerge, tells_limits_of_one_window_apart_by_the_algorithm) {
 
 // Every rule of up to four limits over three windows and two algorithms, and every override of up
 // to two: what is merged has each own limit once, and the rule's at all other places.
-TEST(OverrideMerge, every_small_case) {
+TEST(OverrideMerge, EverySmallCase) {
   std::vector<Limit> all;
   for (const int64_t seconds : {1, 60, 3600}) {
     all.push_back(bucket(10, seconds));

@@ -29,7 +29,7 @@ uint64_t hash_of(uint64_t rule, std::string_view key) {
   return XXH3_64bits(key.data(), key.size()) ^ (rule * 0x9E3779B97F4A7C15u);
 }
 
-// Of a text and all that it begins with in one pass. Nobody but who may set overrides has a say in
+// Of a text and all that it begins with in one pass. Only clients that may set overrides influence
 // what is in the table, so there is no need for a secret.
 class PrefixHash {
  public:

@@ -1,6 +1,6 @@
 // What stands in place of a rule's limits for one actor, or for actors that a pattern fits, until a
 // time. Set while the server runs: any number of workers look up without a lock while one thread
-// changes, and a change is seen by the next look-up. A look-up allocates nothing, and what it costs
+// changes, and a change is seen by the next lookup. A lookup allocates nothing, and what it costs
 // does not depend on how many overrides there are. Owned by the registry of overrides, which keeps
 // their texts; what is here is only what decisions need.
 //
@@ -10,13 +10,13 @@
 //   actor        a value for each entry of the rule's actor; none where it has none. `*` in it is
 //                any run of characters. Without a star it is exact.
 //   limits       those that hold: where an override replaces only some of its rule's, the others
-//                are among them. Its owner sets it anew when the rule's have changed.
+//                are among them. Its owner sets it again when the rule's have changed.
 //
 //   precedence   exact ones before patterns; of patterns that fit, the one with the most characters
 //                that are not stars (bytes, in all values together), then the one that was set
 //                last, then the greater id. Those whose time has passed are as if they were not.
 //   patterns     are filed under the text that every key they fit begins with, cut to one of a few
-//                lengths; a look-up tries those lengths that the rule's patterns have. Of patterns
+//                lengths; a lookup tries those lengths that the rule's patterns have. Of patterns
 //                that are a beginning of such a length and a star (`10.0.*`) there may be any
 //                number. What of the others is filed alike is gone through, so its number is
 //                bounded (bounds::overrides_alike_max). A key that takes too many steps to compare
@@ -108,7 +108,7 @@ class Overrides {
   // Who does not register looks up while it holds this; changes wait meanwhile.
   std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
 
-  // Worth it where several are to be found at once, and there are many: has the processor fetch
+  // Worth it where several must be found at once, and there are many: has the processor fetch
   // what `find` will look at first, and then, for all of them, what it will look at next.
   bool prefetches() const { return size() > prefetched_from; }
   void prefetch_slots(uint64_t rule, std::string_view key) const { prefetch(rule, key, false); }

@@ -82,7 +82,7 @@ Override make(uint64_t rule, Values actor, uint64_t id, int64_t set_us = 0,
   return one;
 }
 
-TEST(KeyText, joins_and_splits) {
+TEST(KeyText, JoinsAndSplits) {
   EXPECT_EQ(key_text(Values{}), "");
   EXPECT_EQ(key_text(Values{"a|b\\c"}), "a|b\\c");
   EXPECT_EQ(key_text(Values{"a|b", "c\\", ""}), "a\\|b|c\\\\|");
@@ -100,7 +100,7 @@ TEST(KeyText, joins_and_splits) {
   }
 }
 
-TEST(Overrides, exact_ones_come_before_patterns_and_more_characters_before_fewer) {
+TEST(Overrides, ExactOnesComeBeforePatternsAndMoreCharactersBeforeFewer) {
   Overrides o;
   const auto set = [&](const char* actor, uint64_t id, int64_t at) {
     EXPECT_TRUE(o.set(make(1, {actor}, id, at)));
@@ -121,7 +121,7 @@ TEST(Overrides, exact_ones_come_before_patterns_and_more_characters_before_fewer
   EXPECT_EQ(found(o, 1, {"11.0.0.7"}, {0}), 3u);
 }
 
-TEST(Overrides, one_that_has_ended_is_as_if_it_were_not) {
+TEST(Overrides, OneThatHasEndedIsAsIfItWereNot) {
   Overrides o;
   o.set(make(1, {"a"}, 1, 0, 100));
   o.set(make(1, {"a*"}, 2, 0, 200));
@@ -131,13 +131,13 @@ TEST(Overrides, one_that_has_ended_is_as_if_it_were_not) {
   EXPECT_EQ(found(o, 1, {"a"}, {200}), 3u);
 }
 
-TEST(Overrides, patterns_that_begin_alike_are_bounded) {
+TEST(Overrides, PatternsThatBeginAlikeAreBounded) {
   Overrides o;
   constexpr size_t max = base::bounds::overrides_alike_max;
   const auto actor = [](size_t i) { return Values{"*" + std::to_string(i)}; };
   for (size_t i = 0; i < max; ++i) EXPECT_TRUE(o.set(make(1, actor(i), i + 1)));
   EXPECT_FALSE(o.set(make(1, actor(max), max + 1)));
-  EXPECT_TRUE(o.set(make(1, actor(0), 99)));  // in the place of one
+  EXPECT_TRUE(o.set(make(1, actor(0), 99)));  // in place of one
   EXPECT_TRUE(o.set(make(1, {"x*"}, 1000)));
   EXPECT_TRUE(o.set(make(2, actor(0), 1)));
   EXPECT_EQ(o.alike(1, ""), max);
@@ -146,7 +146,7 @@ TEST(Overrides, patterns_that_begin_alike_are_bounded) {
 }
 
 // Every set of three out of all patterns of two letters and stars, on every key.
-TEST(Overrides, finds_what_a_scan_finds_exhaustively) {
+TEST(Overrides, FindsWhatAScanFindsExhaustively) {
   std::vector<std::string> texts = {""};
   for (size_t i = 0; texts[i].size() < 3; ++i)
     for (const char c : {'a', 'b', '*'}) texts.push_back(texts[i] + c);
@@ -175,7 +175,7 @@ TEST(Overrides, finds_what_a_scan_finds_exhaustively) {
   EXPECT_GT(checks, 20'000u);
 }
 
-TEST(Overrides, finds_what_a_scan_finds_however_they_change) {
+TEST(Overrides, FindsWhatAScanFindsHoweverTheyChange) {
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     Dice dice(seed);
     Overrides o;
@@ -239,7 +239,7 @@ TEST(Overrides, finds_what_a_scan_finds_however_they_change) {
 // While one thread changes them, readers see of each override what it was or what it becomes: what
 // is never changed is always there, and terms are never mixed.
 // With no change behind the last one.
-TEST(Overrides, what_is_gone_is_freed_without_a_further_change) {
+TEST(Overrides, WhatIsGoneIsFreedWithoutAFurtherChange) {
   Overrides o;
   Overrides::Reader reader(o);
   EXPECT_TRUE(o.set(make(1, {"a"}, 1)));
@@ -252,7 +252,7 @@ TEST(Overrides, what_is_gone_is_freed_without_a_further_change) {
 }
 
 // Its steps are bounded, and it does not escape an override that would have denied it.
-TEST(Overrides, a_key_that_takes_too_many_steps_is_denied) {
+TEST(Overrides, AKeyThatTakesTooManyStepsIsDenied) {
   Overrides o;
   for (uint64_t i = 0; i < 60; ++i) o.set(make(7, {"*x" + std::to_string(i)}, i + 1, 0, INT64_MAX));
   Override::Terms terms;
@@ -271,7 +271,7 @@ TEST(Overrides, a_key_that_takes_too_many_steps_is_denied) {
 }
 
 // As Plan has it: the steps are those of one request, not of a batch.
-TEST(Overrides, each_request_of_a_batch_has_its_own_steps) {
+TEST(Overrides, EachRequestOfABatchHasItsOwnSteps) {
   request::Spaces spaces;
   RuleSet rules;
   Rule rule;
@@ -300,7 +300,7 @@ TEST(Overrides, each_request_of_a_batch_has_its_own_steps) {
   EXPECT_EQ(algorithms, "uudu");
 }
 
-TEST(Overrides, are_read_while_they_change) {
+TEST(Overrides, AreReadWhileTheyChange) {
   Overrides o;
   constexpr uint64_t rule = 7, kept = 1000;
   for (uint64_t i = 0; i < kept; ++i) {

@@ -213,7 +213,7 @@ bool Pattern::covers(const Pattern& other) const {
 }
 
 // All ways to match at once: bit i of `at` says that the elements in front of i can be behind us.
-// Elements that may be missing are passed over by the carry of an addition.
+// Elements that may be missing are skipped by the carry of an addition.
 template <size_t words_known>
 bool Pattern::matches_repeats(std::string_view value) const {
   const Program& program = *program_;

@@ -85,7 +85,7 @@ class Pattern {
   // A value that fits: of a text with stars the text itself, of a list its first one's, of a
   // network the first address.
   std::string sample() const;
-  // Does every value that fits `other` fit this one? False also where that cannot be told. Both
+  // Does every value that fits `other` fit this one? False also where that cannot be decided. Both
   // are of native rules: wildcards, networks, expressions, lists.
   bool covers(const Pattern& other) const;
   // `*` alone.

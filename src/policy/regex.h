@@ -17,12 +17,12 @@ namespace sluice::policy {
 class Regex {
  public:
   // `source` as between the slashes. Of the flags, g changes nothing (there is one question, asked
-  // anew each time), i and m mean what they mean; others are refused, as by limitd's YAML reader.
+  // again each time), i and m mean what they mean; others are refused, as by limitd's YAML reader.
   // Null: `error` says why.
   static std::shared_ptr<const Regex> javascript(std::string_view source, std::string_view flags,
                                                  std::string& error);
 
-  // Is it found anywhere in the text? Text that is no UTF-8 reads with U+FFFD in place of what is
+  // Is it found anywhere in the text? Text that is not UTF-8 reads with U+FFFD in place of what is
   // ill-formed.
   bool matches(std::string_view text) const {
     bool gave_up = false;

@@ -1,7 +1,7 @@
 // Which rules of a long list can apply to a request at all, in their order: each rule is filed
 // under one of its conditions that few other rules share, by the entry's key and the text that its
 // value must be or begin with, or the network that it must be in; under each of them if its
-// condition is a list. Built with its rule set, then read by all threads; a look-up
+// condition is a list. Built with its rule set, then read by all threads; a lookup
 // allocates nothing.
 #pragma once
 
@@ -43,7 +43,7 @@ class RuleIndex {
   template <class T>
   using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
-  // Numbers by network; a look-up is one in the map for each length that networks have.
+  // Numbers by network; a lookup is one in the map for each length that networks have.
   struct Networks {
     struct Length {
       bool is_v6;

@@ -71,6 +71,7 @@ void Plan::clear() {
   charges_.clear();
   decisions_.clear();
   keys_.clear();
+  joint_order_.clear();
 }
 
 void Plan::skip() {
@@ -509,10 +510,14 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
     part.groups_end = static_cast<uint32_t>(plan.groups_.size());
     part.error = error;
     part.enforced = error.empty() && ends[i] > (i == 0 ? 0 : ends[i - 1]);
+    part.order_first = static_cast<uint32_t>(plan.joint_order_.size());
     for (const auto& [step, its] : plan.joint_) {
       if (its != i) continue;
       plan.steps_.push_back(step);
       ++part.step_count;
+      if (step.rule->mode != Mode::enforce) continue;
+      plan.joint_order_.push_back(step.charge);
+      ++part.order_count;
     }
   }
   if (!requests.empty() && requests.front().overrides != nullptr)

@@ -28,7 +28,7 @@ namespace sluice::policy {
 class Overrides;
 
 enum class Mode : uint8_t {
-  enforce,  // has a say in the request
+  enforce,  // decides about the request
   shadow,   // is charged and counted, then the search goes on (Divvy's canary)
   off,      // as if it were not there; explain shows it
 };
@@ -69,8 +69,8 @@ struct Asked {
   std::span<const std::span<const request::Entry>> siblings{};
   uint64_t message = 0;  // which message it is, of those of this thread; 0: there are no siblings
   limit::Time now{};     // for rules and overrides that end at a time
-  // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. Who
-  // matches is one of its readers.
+  // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. The
+  // matching thread is one of its readers.
   const Overrides* overrides = nullptr;
 };
 
@@ -151,9 +151,11 @@ class Plan {
   };
   // The steps of one request, shadow rules first. groups_end: behind the last group it needs.
   // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
-  // joint: its enforced rules share their group with those of other parts (match_together).
+  // joint: its enforced rules share their group with those of other parts (match_together), and
+  // their charges are those of the order_count numbers from order_first on in joint_order_.
   struct Part {
     uint32_t step_first = 0, step_count = 0, groups_end = 0;
+    uint32_t order_first = 0, order_count = 0;
     bool enforced = false;  // its last group is of enforced rules
     bool joint = false;
     std::string_view error{};
@@ -178,7 +180,7 @@ class Plan {
     return part.error.empty() && part.enforced && !part.joint;
   }
   void let_wait(request::Ticket ticket, uint64_t arrival);
-  // Of the parts from `part` on: their groups are to be answered before that time.
+  // Of the parts from `part` on: their groups must be answered before that time.
   void answer_by(size_t part, base::Time time);
   // Puts the terms of overrides in place of the rules' for all that was matched without: for many
   // requests at once that is cheaper than one by one. Before any of it is settled.
@@ -192,6 +194,10 @@ class Plan {
   request::Batch batch() { return {groups_, charges_, decisions_}; }
   const request::Group& group(const Step& step) const { return groups_[step.group]; }
   const request::Charge& charge(const Step& step) const { return charges_[step.charge]; }
+  // Of the enforced rules of a joint part.
+  request::ChargeList joint_charges(const Part& part) const {
+    return {charges_.data(), std::span(joint_order_).subspan(part.order_first, part.order_count)};
+  }
   // The decisions of a step's charge, limit after limit or window after window.
   std::span<const limit::Decision> decisions(const Step& step) const;
 
@@ -223,6 +229,7 @@ class Plan {
     size_t part;  // of these requests
   };
   std::vector<JointStep> joint_;  // of requests that are being matched together
+  std::vector<uint32_t> joint_order_;
 };
 
 // Rules by their dialects. A dialect's rules see only requests of its own protocol, native rules

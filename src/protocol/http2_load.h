@@ -184,12 +184,12 @@ class Http2LoadConnection final : public LoadConnection {
 
   const std::string_view first_block_;
   LoadOutcome (*const outcome_of_)(std::string_view data);
-  std::map<uint32_t, LoadOutcome> outcomes_;  // of streams whose message has come
+  std::map<uint32_t, LoadOutcome> outcomes_;  // of streams whose message has arrived
   uint32_t next_stream_ = 1;
   size_t unanswered_ = 0, streams_max_ = SIZE_MAX;
   int64_t window_ = http2_load::window_at_first;
   uint32_t unopened_ = 0;  // bytes of replies that the window was not opened again for
-  bool is_open_ = false;   // the server's settings have come, and no GOAWAY
+  bool is_open_ = false;   // the server's settings have arrived, and no GOAWAY
 };
 
 // What opens a connection, and a request of that body, for Http2LoadConnection::append.

@@ -55,13 +55,13 @@ class PolicyFiles {
   // Null: of no protocol (native rules).
   virtual const PolicyFormat* format() const = 0;
 
-  // Sets one of the format's options. What is wrong with `text` is told at `place`.
+  // Sets one of the format's options. What is wrong with `text` is reported at `place`.
   virtual void set(std::string_view option, std::string_view text, const std::string& origin,
                    const base::Diagnostic& place, base::Diagnostics& diagnostics);
   // The options as lines of YAML ("key: value"), each with its origin.
   virtual std::vector<std::pair<std::string, std::string>> options() const { return {}; }
 
-  // Never null. What cannot be read is told.
+  // Never null. What cannot be read is reported.
   virtual std::unique_ptr<PolicyTexts> read(Unusable unusable,
                                             base::Diagnostics& diagnostics) const = 0;
 

@@ -43,7 +43,7 @@ class Settings {
 
   // The section of a sluice.yaml.
   virtual void read(config::FileReader& reader, const policy::YamlNode& section) = 0;
-  // The value of one of the format's flags; what is wrong with it is told at `place`.
+  // The value of one of the format's flags; what is wrong with it is reported at `place`.
   virtual void set(const SettingsFlag& flag, std::string_view text, const std::string& origin,
                    const base::Diagnostic& place, base::Diagnostics& diagnostics);
   // Lines of a sluice.yaml with where each comes from. Equal settings have equal lines.

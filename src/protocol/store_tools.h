@@ -24,7 +24,7 @@ struct StoreOption {
   std::string_view purpose;  // "which names the types": why it must be given; empty: it need not be
 };
 
-// What such a tool is told.
+// The options of such a tool.
 struct StoreCall {
   std::string dir;
   bool json = false;  // print the result as JSON

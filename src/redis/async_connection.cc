@@ -27,8 +27,8 @@ constexpr int64_t silence_max_us = 1'000'000;
 constexpr int64_t pause_min_us = 20'000, pause_max_us = 1'000'000;
 constexpr size_t read_bytes = 64 << 10;
 
-// What the reader makes of a reply: a note to the connection that it has come. The text is copied,
-// as the reader moves its buffer before it returns.
+// What the reader makes of a reply: a note to the connection that it has arrived. The text is
+// copied, as the reader moves its buffer before it returns.
 struct Seen {
   Reply reply = Reply::text;
   std::string text;
@@ -162,7 +162,7 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
   while (phase_ == Phase::down && !lost_ && now.us >= retry_us_) connect(now);
   if ((phase_ == Phase::connecting || phase_ == Phase::greeting) && now.us >= phase_due_us_)
     lose("it does not answer");
-  // What has come is not late: it may be this process that was slow.
+  // What has arrived is not late: it may be this process that was slow.
   if (phase_ == Phase::up && late_ < sent_.size() && sent_[late_].due_us <= now.us) read();
   while (late_ < sent_.size() && sent_[late_].due_us <= now.us) {
     // The clock of the silence begins with the first.
@@ -288,7 +288,7 @@ void AsyncConnection::settle_in() {
   if (std::exchange(doubtful_, false)) log_up();
 }
 
-// What its owners are told comes with the next `advance`, which sets the pause; nobody is called
+// Its owners are notified with the next `advance`, which sets the pause; no owner is called
 // from within a call of theirs.
 void AsyncConnection::lose(const std::string& why) {
   if (phase_ == Phase::down && !stream_.is_open() && lost_) return;
@@ -410,7 +410,7 @@ void AsyncConnection::read() {
     if (reader_->len - reader_->pos > base::bounds::redis_reply_bytes_max)
       return lose("lost: its reply has more than " +
                   std::to_string(base::bounds::redis_reply_bytes_max) + " bytes");
-    // The end is told once, so it is read to.
+    // The end is reported once, so it is read to.
     if (!ended_ && !stream_.may_have_more(static_cast<size_t>(got), read_bytes)) return;
   }
 }
@@ -422,7 +422,7 @@ void AsyncConnection::take(Reply reply, std::string_view text) {
     refused_ = error_of(greeting_error_) == request::Error::auth_failed;
     return lose((refused_ ? "it does not let us in: " : "it says ") + greeting_error_);
   }
-  if (sent_.empty()) return lose("lost: it said something that nobody asked for");
+  if (sent_.empty()) return lose("lost: it sent a reply without a request");
   const Sent of = sent_.pop();
   call_times_.answered();
   if (late_ > 0) {

@@ -39,7 +39,7 @@ struct Sender {
 };
 
 // More than twenty members: a connection that is made, greets, is up, is silent and is lost keeps
-// what each phase needs, and what is told of it from one phase to the next.
+// what each phase needs, and what is reported of it from one phase to the next.
 class AsyncConnection final : public net::Watcher {
  public:
   class Owner {
@@ -49,9 +49,9 @@ class AsyncConnection final : public net::Watcher {
     // No answer by its deadline. True: one that comes later is dropped; else the sender hears of
     // it, or of its loss.
     virtual bool on_late(const Sender& sender) = 0;
-    // The connection is gone, and with it what was to be answered: it may have been done.
+    // The connection is gone, and with it the calls under way: it may have been done.
     virtual void on_lost(const Sender& sender) = 0;
-    // `advance` is to be called soon.
+    // `advance` must be called soon.
     virtual void on_change() = 0;
     // For people: what became of the connection.
     virtual void on_news(bool good, const std::string& text) = 0;
@@ -77,8 +77,8 @@ class AsyncConnection final : public net::Watcher {
   // `due`: when its answer is late.
   void sent(const Sender& sender, base::Time due);
 
-  // From now on what a turn sends is followed by one WAIT: an answer is told once so many replicas
-  // have what was written for it, or after that time.
+  // From now on what a turn sends is followed by one WAIT: an answer is delivered once so many
+  // replicas have what was written for it, or after that time.
   void wait_for_replicas(unsigned replicas, base::Duration timeout);
 
   // The clock has gone back by so much: no deadline and no pause is further away for it.
@@ -90,7 +90,7 @@ class AsyncConnection final : public net::Watcher {
   void leave_node();
   size_t under_way() const { return sent_.size(); }
 
-  // Turns whose writes too few replicas had in time; the answers were told all the same. Any
+  // Turns whose writes too few replicas had in time; the answers were delivered all the same. Any
   // thread.
   uint64_t wait_timeouts() const { return wait_timeouts_.load(std::memory_order_relaxed); }
   // For metrics: any thread.
@@ -104,11 +104,20 @@ class AsyncConnection final : public net::Watcher {
   void on_turn_end() override;
 
  private:
+  // phase       what happens in it                       next
+  // down        the pause before the next attempt        connecting: the pause is over
+  // connecting  the socket and TLS are being connected   greeting: connected
+  // greeting    AUTH, SELECT and PING wait for their     up: all were answered without an error
+  //             answers; commands wait behind them
+  // up          commands leave at the end of each turn   -
+  // From each phase `lose` leads to down: an error, the end, a bad answer, a deadline of the phase
+  // (connecting, greeting) or a silence (up). ConnectionState is what metrics show of it: up is
+  // `silent` while an answer is overdue, down is `refused` after an error of the greeting.
   enum class Phase : uint8_t { down, connecting, greeting, up };
   struct Sent {
     Sender sender;
     int64_t due_us;
-    bool dropped = false;  // nobody wants its answer any more
+    bool dropped = false;  // its answer is not needed any more
     bool waits = false;    // a WAIT of ours
   };
   // An answer that stands behind a WAIT; its text is in held_texts_.
@@ -147,9 +156,9 @@ class AsyncConnection final : public net::Watcher {
   bool first_ = true;    // nothing has gone wrong yet
   bool refused_ = false;
   bool doubtful_ = false;  // a node took no writes, and nothing has been decided since
-  bool lost_ = false;      // to be told to the owner at the next advance
+  bool lost_ = false;      // to be reported to the owner at the next advance
   bool heard_ = false;     // a reply came since the last advance
-  bool ended_ = false;     // the peer sends no more: what there is is read to the end
+  bool ended_ = false;     // the peer sends no more: the rest is read to the end
   size_t greetings_ = 0;   // answers that are still to come
   std::string greeting_error_, why_;
   std::string out_, greeting_out_;
@@ -168,7 +177,7 @@ class AsyncConnection final : public net::Watcher {
   size_t untried_ = 0;  // addresses that are tried before the next pause
   std::atomic<ConnectionState> state_{ConnectionState::down};
   std::atomic<uint64_t> connects_{0}, losses_{0};
-  std::string told_;  // the last bad news, so that it is told once
+  std::string told_;  // the last bad news, so that it is reported once
   struct FreeReader {
     void operator()(redisReader* reader) const;
   };

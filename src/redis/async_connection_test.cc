@@ -95,7 +95,7 @@ TEST_F(AsyncConnectionTest, AnswersComeInTheirOrderAndAnywhereCut) {
   EXPECT_EQ(told(), "0 says abc; 1 error ERR no; 2 says 7; 3 says ; 4 says ; ");
 }
 
-// An answer that comes behind its deadline is nobody's, least of all the next one's.
+// An answer that comes after its deadline belongs to no call, least of all the next one's.
 TEST_F(AsyncConnectionTest, ALateAnswerIsDropped) {
   Peer peer;
   peer.listen();
@@ -123,7 +123,7 @@ TEST_F(AsyncConnectionTest, ALateAnswerIsDropped) {
   EXPECT_EQ(told(), "2 says new2; ");
 }
 
-// What has come and was not read is not late.
+// What has arrived and was not read is not late.
 TEST_F(AsyncConnectionTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
   Peer peer;
   peer.listen();
@@ -251,7 +251,7 @@ TEST_F(AsyncConnectionTest, OnlyWhoIsSentAwayIsRefused) {
   }
 }
 
-// Its end may come with its last bytes, and is told once.
+// Its end may come with its last bytes, and is reported once.
 TEST_F(AsyncConnectionTest, AnEndBehindAnAnswerIsSeen) {
   Peer peer;
   peer.listen();
@@ -315,7 +315,8 @@ TEST_F(AsyncConnectionTest, PausesGrowAndDiffer) {
   EXPECT_EQ(news_, 1);  // of the node that was the last
 }
 
-// A node that takes no writes is left, and come back to after a pause that grows: it is told once.
+// A node that takes no writes is left, and come back to after a pause that grows: it is reported
+// once.
 TEST_F(AsyncConnectionTest, ReplicasAreNotAskedOverAndOver) {
   Peer replica;
   replica.listen();
@@ -368,9 +369,10 @@ TEST_F(AsyncConnectionTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
   EXPECT_EQ(last_news_, "good: node1:1: connected");
 }
 
-// Who was told that Redis cannot be reached is not charged when it turns up, minutes later.
+// A request that was answered that Redis cannot be reached is not charged when it turns up, minutes
+// later.
 TEST_F(AsyncConnectionTest, WhatNeverLeftIsForgotten) {
-  Peer peer;  // nobody listens, and no name is found yet
+  Peer peer;  // no process listens, and no name is found yet
   ask(0);
   ask(1, 2);
   EXPECT_TRUE(connection().takes());

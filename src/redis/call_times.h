@@ -17,7 +17,7 @@ using CallDistribution = metrics::Distribution<call_bounds_us.size()>;
 
 class CallTimes {
  public:
-  // A call is to be written; `at_us`: what time its worker takes it to be, more or less.
+  // A call must be written; `at_us`: what time its worker takes it to be, more or less.
   void queued(int64_t at_us) {
     ++queued_;
     at_us_ = at_us;

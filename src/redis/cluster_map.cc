@@ -53,7 +53,7 @@ std::string host_or(std::string_view text, const std::string& asked) {
 std::optional<ClusterMap> map_of(std::vector<SlotRange> ranges) {
   std::ranges::sort(ranges, {}, &SlotRange::first);
   ClusterMap map;
-  map.owners.assign(slot_count, ClusterMap::nobody);
+  map.owners.assign(slot_count, ClusterMap::no_owner);
   for (const SlotRange& range : ranges) {
     if (range.last >= slot_count || range.first > range.last) return std::nullopt;
     if (range.node.host.empty() || range.node.port == 0) continue;  // it is not known where
@@ -119,7 +119,7 @@ bool add_shard(std::vector<SlotRange>& ranges, const redisReply& reply, const st
 
 size_t ClusterMap::covered() const {
   return owners.size() -
-         static_cast<size_t>(std::count(owners.begin(), owners.end(), uint16_t{nobody}));
+         static_cast<size_t>(std::count(owners.begin(), owners.end(), uint16_t{no_owner}));
 }
 
 std::optional<ClusterMap> read_shards(const redisReply& reply, const std::string& host, bool tls) {
@@ -186,7 +186,7 @@ std::optional<ClusterMap> moved(const ClusterMap& map, const Redirect& redirect)
   if (redirect.node.host.empty() || (owner != nullptr && *owner == redirect.node))
     return std::nullopt;
   ClusterMap next = map;
-  if (next.owners.empty()) next.owners.assign(slot_count, ClusterMap::nobody);
+  if (next.owners.empty()) next.owners.assign(slot_count, ClusterMap::no_owner);
   auto at = std::ranges::find(next.primaries, redirect.node);
   if (at == next.primaries.end()) {
     if (next.primaries.size() == base::bounds::redis_primaries_max) return std::nullopt;

@@ -17,15 +17,15 @@ namespace sluice::redis {
 
 // Behind Sentinel there is one primary, and no slots.
 struct ClusterMap {
-  static constexpr uint16_t nobody = UINT16_MAX;
+  static constexpr uint16_t no_owner = UINT16_MAX;
   // Those that have slots, in the order of the first slot of each, so that a place stays the same
   // when a replica takes over. At most base::bounds::redis_primaries_max.
   std::vector<Node> primaries;
-  std::vector<uint16_t> owners;  // by slot: a place in `primaries`, or `nobody`; or empty
+  std::vector<uint16_t> owners;  // by slot: a place in `primaries`, or `no_owner`; or empty
 
   // Null: no primary has it, as far as is known.
   const Node* owner_of(uint16_t slot) const {
-    if (owners.empty() || owners[slot] == nobody) return nullptr;
+    if (owners.empty() || owners[slot] == no_owner) return nullptr;
     return &primaries[owners[slot]];
   }
   // Slots that a primary has.

@@ -53,7 +53,7 @@ std::string range(int first, int last, const std::string& host, int port) {
 
 std::string owner(const ClusterMap& map, uint16_t slot) {
   const Node* const node = map.owner_of(slot);
-  return node == nullptr ? "nobody" : name_of(*node);
+  return node == nullptr ? "no owner" : name_of(*node);
 }
 
 TEST(ClusterMap, IsReadFromShards) {
@@ -68,7 +68,7 @@ TEST(ClusterMap, IsReadFromShards) {
   ASSERT_TRUE(map);
   ASSERT_EQ(map->primaries.size(), 2u);  // by their first slots
   EXPECT_EQ(owner(*map, 0), "asked:1");
-  EXPECT_EQ(owner(*map, 10), "nobody");
+  EXPECT_EQ(owner(*map, 10), "no owner");
   EXPECT_EQ(owner(*map, 29), "asked:1");
   EXPECT_EQ(owner(*map, 16383), "10.0.0.2:2");
   EXPECT_EQ(map->covered(), 20u + 16284u);

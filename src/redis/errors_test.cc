@@ -11,7 +11,7 @@ TEST(Errors, AreToldByTheirFirstWords) {
   EXPECT_EQ(error_of("WRONGTYPE Operation against a key holding the wrong kind of value script: x"),
             Error::wrong_type);
   EXPECT_EQ(error_of("ERR value is not an integer or out of range script: x"), Error::wrong_type);
-  EXPECT_EQ(error_of("NONUMBER the value of k is no number"), Error::no_number);
+  EXPECT_EQ(error_of("NONUMBER the value of k is not a number"), Error::no_number);
   EXPECT_EQ(error_of("OOM command not allowed when used memory > 'maxmemory'."), Error::no_space);
   EXPECT_EQ(error_of("READONLY You can't write against a read only replica."), Error::read_only);
   EXPECT_EQ(error_of("MASTERDOWN AsyncConnection with MASTER is down"), Error::read_only);

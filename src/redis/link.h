@@ -83,7 +83,7 @@ struct Link final : AsyncConnection::Owner {
   const std::shared_ptr<Endpoint> endpoint;
   ExpireNx expire_nx = ExpireNx::unknown;
   bool looks = false;   // it takes looks alone, which wait for no replica
-  bool leaves = false;  // its node is no primary any more: it goes once nothing is under way
+  bool leaves = false;  // its node is not a primary any more: it goes once nothing is under way
   SentOn sent_on;
   AsyncConnection connection;
 };

@@ -35,7 +35,7 @@ Link* Links::make(std::shared_ptr<Endpoint> endpoint, bool looks) {
   return added;
 }
 
-// A node that is no primary any more is asked nothing more; what is under way there is answered.
+// A node that is not a primary any more is asked nothing more; what is under way there is answered.
 void Links::see_map() {
   if (topology_.version() == version_) [[likely]]
     return;
@@ -70,7 +70,7 @@ Link* Links::primary(bool looks) {
 
 Link* Links::of_slot(uint16_t slot, bool looks) {
   see_map();
-  if (!map_->owners.empty() && map_->owners[slot] != ClusterMap::nobody) [[likely]]
+  if (!map_->owners.empty() && map_->owners[slot] != ClusterMap::no_owner) [[likely]]
     return at_place(map_->owners[slot], looks);
   topology_.want_look();
   return nullptr;

@@ -157,7 +157,7 @@ end
 local function mod(a, b) local _, r = divide(a, b) return r end
 local function keep(n) return n end
 local function least(a, b) if b < a then return b end return a end
--- What may be missing at most: the time to full is to be told before the end of time.
+-- What may be missing at most: the time to full must be representable.
 local END = N('9223372036854775807')
 local function capacity(q, w, b, at)
   local most = END - ONE

@@ -76,12 +76,12 @@ gcra('g', '1')
 
 const std::string_view lua_tat_text = R"lua(
 -- A counter stored as redis-cell does: a TAT in nanoseconds, for as long as it lies ahead. (Of a
--- part of a millisecond for all of it: without it a limit of quick units would hold nobody.) Any
+-- part of a millisecond for all of it: without it a limit of quick units would limit nothing.) Any
 -- other number may be another program's: it counts as nothing, and is never deleted.
 local function load_tat(c, v, key)
   local tat = #v <= 20 and string.match(v, '^%-?%d+$') and N(v)
   if not tat or tat > END or tat < -END - ONE then
-    return {err = 'NONUMBER the value of ' .. sub(key, 1, 200) .. ' is no number of 64 bits'}
+    return {err = 'NONUMBER the value of ' .. sub(key, 1, 200) .. ' is not a number of 64 bits'}
   end
   if c.reset_first then
     c.changed = true

@@ -19,7 +19,7 @@ if not value then
 end
 local left, ms = tonumber(value), call('PTTL', key)
 if not left then
-  return {err = 'FOREIGN the value of ' .. key .. ' is no number'}
+  return {err = 'FOREIGN the value of ' .. key .. ' is not a number'}
 end
 if ms < 0 then ms = 'n' end
 if left >= tonumber(cost) and (left > 0 or cost == '0') then

@@ -43,7 +43,7 @@ namespace sluice::redis {
 const std::string_view lua_states = R"lua(
 local call, sub, find, gmatch = redis.call, string.sub, string.find, string.gmatch
 local CENTURY = 3162240000000
--- What follows the name of a value; nothing where it is no states.
+-- What follows the name of a value; nothing where it is not states.
 local function read_states(text)
   if find(text, '[^%d ;-]') then return nil end
   local states = {}
@@ -61,7 +61,7 @@ local function read_states(text)
   end
   return states
 end
--- For as long as they matter, and `keep_fresh` ms; `old`: what there is; `tail`: what is left out.
+-- For as long as they matter, and `keep_fresh` ms; `old`: the old state; `tail`: what is left out.
 local function write_states(key, name, states, count, keep_fresh, old, tail)
   local texts, ttl = {}, 0
   if tail and #tail > 0 then
@@ -103,7 +103,7 @@ end
 const std::string_view lua_settle_full = R"lua(
 local A, match = ARGV, string.match
 local function foreign(key)
-  return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is no counter of this server\'s'}
+  return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is not a counter of this server\'s'}
 end
 -- The name that a counter was written under, its states, and its limits then: those in force, and
 -- those that are left out. Nothing: it is none.
@@ -485,11 +485,11 @@ local function read_kept(v)
   if mask >= 256 or #numbers ~= j then return nil end
   return all
 end
--- As it is when `now` has come.
+-- As it is when `now` is reached.
 local function advance(b, w)
   if now > b[1] and b[3] < b[2] then
     local lacking, full, units, parts = b[2] - b[3], false, Z, Z
-    -- Enough time for all of it: the product need not be told.
+    -- Enough time for all of it: the product need not be representable.
     local to_full = cdiv(mul(lacking, w) - b[4], b[2])
     if now - b[1] >= to_full then
       full = true

@@ -46,7 +46,7 @@ for k = 1, #charges do
   for i = 1, c.n do
     local d = c.said[i]
     if not all and d[1] then
-      -- Nothing is taken: what there is.
+      -- Nothing is taken: the state.
       local at = c.at + 4 * (i - 1)
       local s = c.states and c.states[i] or {}
       local ok, left, reset, retry, next, cut =

@@ -10,11 +10,9 @@ namespace sluice::redis {
 //                    the most that the counter may hold for it to fit (`y`: anything, `n`: it never
 //                    does), seconds that a new key lives
 //   W.load(c, key)   reads the counter: c.value (false: none), c.fits. Returns an error if its
-//   value
-//                    is no number.
+//                    value is not a number.
 //   W.write(...)     changes it; c.value is then what it held before the charge, with an `s` in
-//   front
-//                    where that was spared. Returns an error.
+//                    front where that was spared. Returns an error.
 const std::string_view lua_window_text = R"lua(
 local W = {MAX = '9223372036854775807', MIN = '-9223372036854775808'}
 function W.at_most(a, b)
@@ -32,7 +30,7 @@ end
 function W.load(c, key)
   local v = call('GET', key)
   if v and v ~= '0' and not (find(v, '^%-?[1-9]%d*$') and W.at_most(v, W.MAX) and W.at_most(W.MIN, v)) then
-    return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is no number'}
+    return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is not a number'}
   end
   c.value = v and not c.reset_first and v
   c.forgets = v and c.reset_first

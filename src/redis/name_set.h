@@ -17,7 +17,7 @@ class NameSet {
   bool erase(std::string_view name);
   bool contains(std::string_view name) const;
   size_t size() const { return size_; }
-  // The most names that a look-up may have to compare with. For tests.
+  // The most names that a lookup may have to compare with. For tests.
   size_t longest_search() const;
 
   // `visit(name)`, which must not change the set.

@@ -1,4 +1,4 @@
-// What a Redis store is told at its start. Plain values.
+// What a Redis store is given at its start. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace sluice::redis {
 using Node = net::HostPort;
 inline constexpr uint16_t default_port = 6379;
 
-// Sentinels that watch a primary and its replicas. TLS, where it is wanted, holds for them as well.
+// Sentinels that watch a primary and its replicas. TLS, where it is needed, holds for them as well.
 struct Sentinels {
   std::string master;  // what they call it; empty: there are no sentinels
   std::vector<Node> nodes;

@@ -1,7 +1,7 @@
 // Counters of a window that were found to be past their quota: until the window ends they are
 // refused without Redis (redis::Options::over_cache_bytes). Shared by all workers; any thread. Its
 // memory is taken once; where a counter finds no place the one goes whose window ends first, and is
-// asked for again. Counters are told apart by 128 bits of keyed hashes of their names.
+// asked for again. Counters are distinguished by 128 bits of keyed hashes of their names.
 #pragma once
 
 #include <array>

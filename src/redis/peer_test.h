@@ -16,7 +16,7 @@
 
 namespace sluice::redis {
 
-// A port of this machine at which somebody listens, or nobody.
+// A port of this machine at which a process listens, or none.
 class Peer {
  public:
   Peer() : listens_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -40,7 +40,7 @@ class Peer {
     }
     return false;
   }
-  // Whatever has come; at least what is waited for.
+  // Whatever has arrived; at least what is waited for.
   std::string heard(const std::string& awaited = "") {
     std::string all;
     for (int i = 0; i < 2000; ++i) {
@@ -55,7 +55,7 @@ class Peer {
   void say(std::string_view text) const {
     while (!text.empty()) {
       const ssize_t done = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (done <= 0) return;  // nobody reads
+      if (done <= 0) return;  // no process reads
       text.remove_prefix(static_cast<size_t>(done));
     }
   }

@@ -1,6 +1,6 @@
 // Who waits for units of a counter in Redis, over all workers of this server, in order of arrival:
 // only the first of a counter asks, and what those in front ask for is not there for anybody behind
-// them. (Among servers nobody comes first.) Any thread.
+// them. (Several servers do not order their waiting requests among each other.) Any thread.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class Queues {
   void take_called(store::CompletionQueue& completions, std::vector<uint64_t>& called);
   // The completion queue is about to go: it has left all queues.
   void forget(store::CompletionQueue& completions);
-  // The most counters that a look-up may have to compare with. For tests.
+  // The most counters that a lookup may have to compare with. For tests.
   size_t longest_search();
 
  private:

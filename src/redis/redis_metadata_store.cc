@@ -22,10 +22,10 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds look_every{25};
-// Between two steps of many, so that whoever writes gets its turn.
+// Between two steps of many, so that writers get their turn.
 constexpr milliseconds let_others{1};
 constexpr milliseconds pause_min{50}, pause_max{1000};
-// Changes that are told at a time; texts that a step of a pass brings.
+// Changes that are delivered at a time; texts that a step of a pass brings.
 constexpr size_t told_at_once = 1000;
 constexpr std::string_view scanned_at_once = "1000";
 
@@ -39,7 +39,7 @@ local version = call('GET', KEYS[2])
 local n = 0
 if version then
   n = tonumber(string.match(version, '^(%d+) %d+$'))
-  if not n then return {err = 'FOREIGN the value of ' .. KEYS[2] .. ' is no version'} end
+  if not n then return {err = 'FOREIGN the value of ' .. KEYS[2] .. ' is not a version'} end
 end
 call('HLEN', KEYS[1])
 call('LLEN', KEYS[3])
@@ -79,7 +79,7 @@ if not version then
 end
 if version == ARGV[1] then return {version} end
 local n = tonumber(string.match(version, '^(%d+) %d+$'))
-if not n then return {err = 'FOREIGN the value of ' .. KEYS[2] .. ' is no version'} end
+if not n then return {err = 'FOREIGN the value of ' .. KEYS[2] .. ' is not a version'} end
 local from, at = string.match(ARGV[1], '^(%d+) (%d+)$')
 if not from then return {version, 'all'} end
 local new = n - tonumber(from)
@@ -377,7 +377,7 @@ bool RedisMetadataStore::tell_all(BlockingConnection& line, std::string& problem
   return true;
 }
 
-// Of what was known and a pass has not met: what has become of it. Asked for anew, as this server
+// Of what was known and a pass has not met: what has become of it. Asked for again, as this server
 // may have set it again meanwhile.
 bool RedisMetadataStore::tell_unseen(BlockingConnection& line, const NameSet& seen,
                                      std::string& problem) {

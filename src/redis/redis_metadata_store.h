@@ -29,14 +29,14 @@ class RedisMetadataStore final : public store::MetadataStore {
   explicit RedisMetadataStore(Shared& shared);
   ~RedisMetadataStore() override;
 
-  // A Redis that cannot be asked is no problem: `watch` brings what is kept as soon as it can.
+  // A Redis that cannot be asked is not an error: `watch` brings what is kept as soon as it can.
   bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
             std::string& problem) override;
   Written write(std::span<const Change> changes, std::string& problem) override;
   bool is_shared() const override { return true; }
   void watch(std::shared_ptr<Watcher> watcher) override;
 
-  // Since all that is kept was known here; none: nobody watches, or it never was. Any thread.
+  // Since all that is kept was known here; none: there is no watcher, or it never was. Any thread.
   std::optional<std::chrono::microseconds> age() const;
 
  private:

@@ -275,7 +275,7 @@ std::string_view RedisStore::message_for(Error error) const {
     case Error::auth_failed:
       return "Redis does not let this server in; see store.redis.username and password";
     case Error::wrong_type:
-      return "what Redis has under the counter's key is no counter; the log says which";
+      return "what Redis has under the counter's key is not a counter; the log says which";
     case Error::none:
     case Error::memory:
     case Error::no_number:

@@ -58,7 +58,7 @@ std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
 
 enum class Passed : uint8_t { all, cut, failed };
 
-// Which keys are wanted: `head`, a tag, `prefix`, anything, `suffix`.
+// Which keys are needed: `head`, a tag, `prefix`, anything, `suffix`.
 struct Wanted {
   std::string_view head, prefix, suffix = {};
   bool tagged = false;
@@ -75,7 +75,7 @@ using Clock = std::chrono::steady_clock;
 struct Place {
   size_t left = base::bounds::redis_scanned_max;
   Clock::time_point due = Clock::time_point::max();
-  const store::ListPass* lists = nullptr;  // it ends when none of these is wanted; null: searched
+  const store::ListPass* lists = nullptr;  // it ends when none of these is needed; null: searched
                                            // for something else
   std::string cursor = "0";
 };

@@ -21,7 +21,7 @@ void scan(Shared& shared, store::ListPass& lists);
 // How far one search goes; past either it is cut, but not before it has looked at something.
 struct Reach {
   size_t keys = base::bounds::redis_scanned_max;  // of whatever kind
-  // Somebody waits for a page, and others for the thread.
+  // A client waits for a page, and others for the thread.
   std::chrono::milliseconds time = std::chrono::seconds(2);
 };
 

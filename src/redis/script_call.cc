@@ -30,7 +30,7 @@ constexpr Wide product_max = Wide{1} << 52;
 // From here on no double tells one number from the next.
 constexpr int64_t cost_max = int64_t{1} << 53;
 
-// What scripts are told in ms: they keep everything a second longer than need be.
+// What scripts receive in ms: they keep everything a second longer than need be.
 int64_t keep_fresh_ms(base::Duration kept) {
   return std::max<int64_t>(0, kept.us / 1000 - 1000);
 }

@@ -63,9 +63,9 @@ struct ScriptCall {
   bool receipts = false;                     // the answer says what was written (redis/receipts.h)
   Weight weight = Weight::light;             // at least
   std::string_view key_prefix{};
-  bool tagged = false;               // in Redis Cluster: keys that nobody shares have a tag
+  bool tagged = false;               // in Redis Cluster: keys that are not shared have a tag
   limit::Duration kept_fresh_for{};  // Options::kept_fresh_for
-  limit::Time told{-1};              // not negative: what time it is, for scripts that are told
+  limit::Time told{-1};              // not negative: what time it is, for scripts that receive it
   // What time it is for counters that go by this server's clock; and any number, for their lives.
   limit::Time now{};
   uint64_t chance = 0;
@@ -94,7 +94,7 @@ enum class ScriptReply : uint8_t { decided, again_full, again_wide, nonsense };
 // limits, slot_mask. `now`: as in the call.
 ScriptReply read_answer(std::string_view text, std::span<request::Charge> charges,
                         std::span<limit::Decision> decisions, bool& allowed, limit::Time now = {});
-// The same of a plain command. Nonsense: the key holds what is no number.
+// The same of a plain command. Nonsense: the key holds what is not a number.
 ScriptReply read_plain(std::string_view text, bool nil, const request::Charge& charge,
                        limit::Decision& decision, bool& allowed, limit::Time now);
 

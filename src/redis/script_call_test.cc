@@ -20,7 +20,7 @@ std::string bulks(const std::vector<std::string>& words) {
   return out;
 }
 
-// So a counter is the same whatever numbers come along, and nothing is made anew for each call.
+// So a counter is the same whatever numbers come along, and nothing is made again for each call.
 TEST(ScriptCall, NumbersThatComeAlongAreNoPartOfACountersName) {
   request::Spaces spaces;
   const request::Space& space = *spaces.intern("cell:", "");

@@ -46,7 +46,7 @@ class Scripts {
  private:
   const Time time_;
   const Script full_plain_, full_wide_, remaining_text_, window_text_, undo_;
-  std::mutex mutex_;  // of whoever makes a light one
+  std::mutex mutex_;  // of the thread that makes a light one
   std::array<std::atomic<const Script*>, algorithm_sets> light_{};
 };
 

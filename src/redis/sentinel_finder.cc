@@ -52,7 +52,7 @@ std::optional<SentinelView> newest(std::span<const SentinelView> views, uint64_t
   if (views.empty()) return std::nullopt;
   const SentinelView& best = *std::ranges::max_element(views, {}, &SentinelView::epoch);
   if (best.epoch >= known_epoch) return best;
-  // Sentinels that were set up anew count from the start.
+  // Sentinels that were set up again count from the start.
   const auto same = std::ranges::count_if(views, [&](const SentinelView& view) {
     return view.primary == best.primary && view.epoch == best.epoch;
   });
@@ -82,7 +82,7 @@ std::optional<ClusterMap> SentinelFinder::find(Topology& topology, std::string& 
   for (const Node& node : sentinels.nodes) {
     const auto line = topology.connect(node, options, problem);
     if (!line) continue;
-    // The address first: the decision that is told then is not older than it.
+    // The address first: the decision that is reported then is not older than it.
     const Answer address = line->ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinels.master});
     const Answer master = line->ask({"SENTINEL", "MASTER", sentinels.master});
     if (is_error(master) || is_error(address)) {

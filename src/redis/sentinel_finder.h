@@ -1,6 +1,6 @@
-// Finds the primary that sentinels watch over, by asking all of them, and is told by one of them
-// when it changes. What a majority of them has decided since counts: an older decision is not gone
-// back to. The topology's thread, and one that listens.
+// Finds the primary that sentinels watch over, by asking all of them, and is notified by one of
+// them when it changes. What a majority of them has decided since counts: an older decision is not
+// gone back to. The topology's thread, and one that listens.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // What all workers of a Redis store have in common: the scripts, where the nodes are, the
-// table that decides while Redis does not, who waits, and what is told to people. Owned by the
+// table that decides while Redis does not, who waits, and what is logged. Owned by the
 // store; any thread.
 #pragma once
 
@@ -48,13 +48,13 @@ class Shared {
   void tell(bool good, const std::string& text);
   // A command that Redis refused; not more than one in a second.
   void log_refusal(std::string_view text);
-  // What was told last, good or bad; empty: nothing yet.
+  // What was logged last, good or bad; empty: nothing yet.
   std::string told() const;
   // Has it said something that only a node of a Redis Cluster says?
   bool is_cluster() const { return is_cluster_.load(std::memory_order_relaxed); }
 
   // A limit as it holds for this server alone: its share, but a unit at least. Of a list, with its
-  // number, takes no lock. (One without a number is nobody's to share: it has no counter.)
+  // number, takes no lock. (One without a number is not shared: it has no counter.)
   limit::Limit share_of(limit::Limit limit) const {
     return request::Spaces::share_of(limit, options.servers);
   }

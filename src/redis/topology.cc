@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// However often it is wanted.
+// However often it is needed.
 constexpr milliseconds look_pause{50};
 // Of one node, to a finder that has others to ask.
 constexpr base::Duration finder_patience = base::milliseconds(300);
@@ -184,7 +184,7 @@ void Topology::publish(ClusterMap map) {
   changed_.notify_all();
 }
 
-// Nodes that nobody has a connection to, and that are neither in the map nor in the settings.
+// Nodes without a connection, and that are neither in the map nor in the settings.
 void Topology::prune() {
   const auto has = [](const std::vector<Node>& all, const Node& node) {
     return std::ranges::find(all, node) != all.end();

@@ -40,7 +40,7 @@ class Topology;
 class Finder {
  public:
   virtual ~Finder() = default;
-  // How long what was found is believed where nobody has trouble.
+  // How long what was found is believed where there is no trouble.
   virtual std::chrono::milliseconds look_every() const = 0;
   // None: it is not known, and why in `problem`.
   virtual std::optional<ClusterMap> find(Topology& topology, std::string& problem) = 0;

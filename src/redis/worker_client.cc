@@ -80,7 +80,7 @@ WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bo
 Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin& pin,
                             Ticket ticket) {
   see(now);
-  // Nobody is named later: all that needs no Redis is answered, and what waits is replaced.
+  // Nothing is named later: all that needs no Redis is answered, and what waits is replaced.
   if (ticket == request::no_ticket) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       Group& group = batch.groups[i];
@@ -92,7 +92,7 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
         if (settled) continue;
         return {i, true};
       }
-      // Where no counter has a say any more it is allowed now, or waits for another policy.
+      // Where no counter applies any more it is allowed now, or waits for another policy.
       const bool goes_on =
           settled && group.allowed ? cancel(group.ticket) : park_again(group, batch, pin);
       if (!goes_on) group.answered = true;
@@ -120,7 +120,7 @@ void WorkerClient::abandon(Ticket ticket) {
   for (const Answer& answer : pending.answers)
     if (answer.what == Answer::What::across) across_.erase(answer.at);
   pending.open = false;
-  pending.serial = ++serial_;  // what comes is nobody's
+  pending.serial = ++serial_;  // what comes is dropped
 }
 
 // The charges with a counter, without the others.
@@ -283,8 +283,8 @@ void WorkerClient::remember(const Batch& batch, const Group& group, base::Time a
 
 Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t slot, base::Time now,
                                const store::Pin& pin, Ticket ticket) {
-  // What has to be asked once more is asked at once, and all that is behind it is told later: it
-  // has been decided, and replies keep their order.
+  // What has to be asked once more is asked at once, and all that is behind it is answered later:
+  // it has been decided, and replies keep their order.
   size_t again = batch.groups.size();
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
@@ -313,7 +313,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
       }
     } else if (answer.what == Answer::What::late) {
       group.allowed = group.parked = group.answered = false;
-      group.error = Error::deadline;  // nobody hears what its rules want then
+      group.error = Error::deadline;  // it is not answered as its rules say then
     } else if (answer.what == Answer::What::error) {
       fail(batch, i, answer.error, now, pin);
     } else {
@@ -341,13 +341,13 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
     return {again, false};
   }
   if (pending.awaited > 0) return {again, true};
-  // It could not be asked again; what is behind it may be told.
+  // It could not be asked again; what is behind it may be answered.
   const Batch rest{batch.groups.subspan(again), batch.charges, batch.decisions};
   const Applied applied = hand_out(rest, pending, slot, now, pin, ticket);
   return {again + applied.settled, applied.later};
 }
 
-// Into the group and its decisions. False: it is to be asked again.
+// Into the group and its decisions. False: it must be asked again.
 bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, Answer& answer) {
   Group& group = batch.groups[i];
   const std::string_view text(pending.texts.data() + answer.at, answer.size);
@@ -402,12 +402,12 @@ bool WorkerClient::read_plain_group(const Batch& batch, Group& group, Answer& an
   if (read_plain(text, answer.nil, charge, batch.decisions[charge.decision_first], group.allowed,
                  answer.asked) == ScriptReply::nonsense) {
     answer.what = Answer::What::error;
-    answer.error = refusal_of("FOREIGN the value is no number", {&charge, 1}, answer.asked);
+    answer.error = refusal_of("FOREIGN the value is not a number", {&charge, 1}, answer.asked);
   }
   return true;
 }
 
-// It is told; of a value that is no counter it is told where it is.
+// It is logged; of a value that is not a counter its key is logged.
 Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges,
                                base::Time asked) {
   const Error error = error_of(text);

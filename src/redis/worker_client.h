@@ -73,7 +73,7 @@ class WorkerClient final : LinkOwner {
     Links* links = nullptr;
     Link* link = nullptr;
   };
-  // Until when somebody wants the answer to a group (request::Group::answer_by).
+  // Until when the answer to a group is needed (request::Group::answer_by).
   struct AnswerBy {
     int64_t due_us;
     uint32_t slot, serial, index;
@@ -92,7 +92,7 @@ class WorkerClient final : LinkOwner {
     std::string texts;
   };
 
-  // What somebody waits for, with all that it points to.
+  // What a client waits for, with all that it points to.
   struct Wanted {
     store::Pin pin;
     std::vector<std::string> keys;
@@ -118,7 +118,7 @@ class WorkerClient final : LinkOwner {
     uint32_t link = 0, ask_link = 0;
     base::Time asked_at{};
     bool called = false;     // it came to the front, or something came back, while it was asked
-    bool cancelled = false;  // its answer is nobody's
+    bool cancelled = false;  // its answer is dropped
   };
 
   // A group whose counters are in several slots. Its parts, one for each slot, are settled one
@@ -253,7 +253,7 @@ class WorkerClient final : LinkOwner {
   std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting_;  // by ticket
   std::unordered_map<uint64_t, Waiting*> by_arrival_;
   std::unordered_map<uint32_t, Waiting*> asked_;  // by serial
-  // When they are to be looked at, and their arrivals; of those that are not the first of their
+  // When they must be looked at, and their arrivals; of those that are not the first of their
   // queue some.
   std::set<std::pair<int64_t, uint64_t>> due_;
   std::vector<uint64_t> called_;

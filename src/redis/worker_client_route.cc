@@ -172,7 +172,7 @@ void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::s
                      : elsewhere           ? ExpireNx::unknown
                                            : ExpireNx::no;
   } else if (sender.kind == kind_life && reply == Reply::error && !sent_on) {
-    if (!link.topology.has_slots()) link.expire_nx = ExpireNx::no;  // another Redis has come
+    if (!link.topology.has_slots()) link.expire_nx = ExpireNx::no;  // another Redis answers there
     shared_.log_refusal("a counter was given no end: " + std::string(text.substr(0, 300)));
   }
 }

@@ -1,5 +1,5 @@
-// Groups that wait for units of counters in Redis. The first of each queue asks when its time has
-// come; what it asked for and never heard of is not asked for again.
+// Groups that wait for units of counters in Redis. The first of each queue asks when its time is
+// reached; what it asked for and never heard of is not asked for again.
 
 #include <algorithm>
 #include <utility>
@@ -20,8 +20,8 @@ using request::Verb;
 
 namespace {
 
-// Units that come back by being put back may be put back by another server, which tells nobody; and
-// so long a Redis that is back may not be noticed.
+// Units that come back by being put back may be put back by another server, which does not announce
+// it; and so long a Redis that is back may not be noticed.
 constexpr int64_t look_again_us = 100'000;
 // Who comes to the front asks this often at most.
 constexpr int64_t ask_pause_us = 1'000;
@@ -74,7 +74,7 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
     }
   }
   const Charge& charge = w.wanted.charges[at];
-  // What can never fit blocks nobody, also where it could when it came.
+  // What can never fit blocks no other, also where it could when it came.
   int64_t most = INT64_MAX;
   for (const limit::Limit& limit : charge.limits)
     if (limit::has_counter(limit.algorithm)) most = std::min(most, limit::units_max(limit));
@@ -153,7 +153,7 @@ bool WorkerClient::park_again(Group& group, const request::Batch& batch, const s
   group.parked = true;
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   if (!w.next && asks_the_same(w.wanted.charges, charges)) {
-    // It stays where it is, and what Redis is asked for it holds: an answer that came to nobody
+    // It stays where it is, and what Redis is asked for it holds: an answer that was dropped
     // would be asked for again at each change of any override.
     for (size_t i = 0; i < charges.size(); ++i)
       w.wanted.charges[i].rule_name = charges[i].rule_name;
@@ -273,7 +273,7 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
   completions_.wake();
 }
 
-// Nothing was done. Who waits while its Redis takes no writes waits for one that does.
+// Nothing was done. A request that waits while its Redis takes no writes waits for one that does.
 void WorkerClient::on_waiting_refused(Link& link, Waiting& w, std::string_view text) {
   const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
   w.redirects = 0;
@@ -317,7 +317,7 @@ void WorkerClient::erase(Waiting& w) {
   waiting_.erase(key(w.ticket));
 }
 
-// Taken for somebody who has gone, or under limits that hold no more.
+// Taken for a client that has gone, or under limits that hold no more.
 void WorkerClient::give_back(Waiting& w) {
   std::vector<Charge> charges = w.wanted.charges;
   for (Charge& charge : charges) charge.verb = Verb::put;

@@ -107,6 +107,13 @@ Address read_address(std::string_view text) {
     return address;
   }
   address.dialect = find_dialect(text.substr(0, scheme_end));
+  const std::string_view given = text.substr(0, scheme_end);
+  if (given == "https" || given == "wss" || given == "rediss") {
+    address.problem = "`" + whole + "`: this client has no TLS; write " +
+                      std::string(given.substr(0, given.size() - 1)) +
+                      "://, and let a tunnel or a proxy on this machine encrypt";
+    return address;
+  }
   if (address.dialect == nullptr) {
     address.problem = "`" + whole + "`: the scheme must be one of";
     for (const Dialect* dialect : all_dialects())

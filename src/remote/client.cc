@@ -94,6 +94,8 @@ struct __attribute__((visibility("hidden"))) client::impl {
 
   void run_actions();
   size_t deliver();
+  void deliver_all();
+  void deliver_late();
   void deliver(calls::Core::Completed& done);
   size_t step(std::chrono::milliseconds timeout);
   int wait_time(std::chrono::milliseconds timeout);
@@ -141,6 +143,30 @@ size_t client::impl::deliver() {
   const size_t count = completed.size();
   completed.clear();
   return count;
+}
+
+// When no thread polls any more. With `polling`.
+void client::impl::deliver_all() {
+  poller = std::this_thread::get_id();
+  run_actions();
+  while (deliver() > 0) {  // handlers may submit
+  }
+  poller = std::thread::id();
+}
+
+// What was submitted while the client closes or later. It does not wait for `polling`, as a handler
+// may wait for a lock of the caller's: the thread that holds it looks again after it let go, and
+// close() delivers behind the client's own thread.
+void client::impl::deliver_late() {
+  for (;;) {
+    {
+      const std::unique_lock lock(polling, std::try_to_lock);
+      if (!lock) return;
+      deliver_all();
+    }
+    const std::lock_guard lock(mutex);
+    if (core.completed().empty()) return;
+  }
 }
 
 void client::impl::deliver(calls::Core::Completed& done) {
@@ -210,8 +236,9 @@ client_call_id client::submit(const client_request& request, client_handler hand
     const std::lock_guard lock(impl_->mutex);
     id = impl_->core.submit(request, std::move(handler), options, monotonic_now());
   }
-  if (impl_->poller.load(std::memory_order_relaxed) != std::this_thread::get_id())
-    impl_->sockets.wake();
+  if (impl_->poller.load(std::memory_order_relaxed) == std::this_thread::get_id()) return id;
+  impl_->sockets.wake();
+  if (impl_->options.own_thread && impl_->stopping) impl_->deliver_late();
   return id;
 }
 
@@ -267,9 +294,11 @@ void client::close() {
   }
   impl_->sockets.wake();
   if (impl_->thread.joinable()) impl_->thread.join();
-  const std::lock_guard lock(impl_->polling);
-  impl_->run_actions();
-  impl_->deliver();
+  {
+    const std::lock_guard lock(impl_->polling);
+    impl_->deliver_all();
+  }
+  impl_->deliver_late();
 }
 
 size_t client::pending() const {

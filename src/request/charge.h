@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ enum class Verb : uint8_t {
   noop,        // nothing; the reply has its turn
   take,        // now or not at all
   wait,        // as take, but the reply may come once there is enough
-  peek,        // what there is; takes nothing
+  peek,        // the state; takes nothing
   put,         // gives units back
   list,        // which counters there are
   would_take,  // what a take would be answered now; takes nothing
@@ -58,8 +59,8 @@ enum class KeyEncoding : uint8_t {
                    // (redis-cell's way)
   window_text,     // of one limit aligned_window of whole seconds: what was counted, in decimal,
                    // under a name for each window, `prefix` (but for its first private_bytes), key,
-                   // `_` and the second in which the window began; by this server's clock. Nobody
-                   // who waits for its units has them before others.
+                   // `_` and the second in which the window began; by this server's clock. A
+                   // request that waits for its units has no claim on them before others.
 };
 
 // A family of counters: those of one rule, or of one limitd type. All its counters
@@ -118,6 +119,49 @@ struct Charge {
   bool from_cache = false;
 };
 
+// Charges of a batch: some that lie side by side, or those of an order. A view.
+class ChargeList {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = Charge;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Charge*;
+    using reference = const Charge&;
+
+    Iterator(const Charge* all, const uint32_t* order, size_t at)
+        : all_(all), order_(order), at_(at) {}
+    const Charge& operator*() const { return all_[order_ == nullptr ? at_ : order_[at_]]; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) { return {all_, order_, at_++}; }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const Charge* all_;
+    const uint32_t* order_;
+    size_t at_;
+  };
+
+  ChargeList() = default;
+  ChargeList(const Charge* first, size_t count) : all_(first), count_(count) {}
+  // all[order[0]], all[order[1]], ...
+  ChargeList(const Charge* all, std::span<const uint32_t> order)
+      : all_(all), order_(order.data()), count_(order.size()) {}
+
+  bool empty() const { return count_ == 0; }
+  Iterator begin() const { return {all_, order_, 0}; }
+  Iterator end() const { return {all_, order_, count_}; }
+
+ private:
+  const Charge* all_ = nullptr;
+  const uint32_t* order_ = nullptr;  // null: one after the other
+  size_t count_ = 0;
+};
+
 // Why a store could not decide.
 enum class Error : uint8_t {
   none,
@@ -128,7 +172,7 @@ enum class Error : uint8_t {
   no_space,     // it has no room for what is new
   read_only,    // it takes no change
   auth_failed,  // it does not let us in
-  wrong_type,   // what it has under this key is no counter of ours
+  wrong_type,   // what it has under this key is not a counter of ours
   no_number,    // it is a text where other programs of the counter keep a number
 };
 
@@ -156,18 +200,18 @@ struct Ticket {
 inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
 // Charges on distinct (space, key) pairs (but for those that follow) that settle all or nothing,
-// but for those that count: they are taken though the group is refused, and nobody waits for their
-// counters.
+// but for those that count: they are taken though the group is refused, and no request waits for
+// their counters.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
   bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's
   bool may_wait = false;  // takes only: if it is refused it is parked until there is enough
   // If it is refused, of its charges that count only those are taken that do not fit themselves;
-  // the others tell what there is without them. What counts is asked of the counter as it was
+  // the others tell the state without them. What counts is asked of the counter as it was
   // before the group, also where it follows another charge.
   bool sparing = false;
   bool allowed = false;  // every slot of every charge allowed, and all were taken
-  // Its answer comes by the completion queue, under its ticket. (Of one asked anew under the same
+  // Its answer comes by the completion queue, under its ticket. (Of one asked again under the same
   // limits the decisions are void.)
   bool parked = false;
   bool answered = false;              // it was parked and had its answer before: nothing was done

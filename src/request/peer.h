@@ -1,4 +1,4 @@
-// What a session is told of the server and the connection that it serves, for protocols whose
+// What a session knows of the server and the connection that it serves, for protocols whose
 // clients may ask about these.
 #pragma once
 

@@ -28,7 +28,7 @@ inline constexpr std::string_view no_rule_applies = "no rule applies";
 
 // That of requests that bring limits along, of which too many different ones are known; it passes.
 inline constexpr std::string_view too_many_inline_limits =
-    "too many different limits have come with requests; ask with fewer different ones, or later";
+    "too many different limits have arrived with requests; ask with fewer different ones, or later";
 
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
 // Requests::limits(request). More than twenty members: each verb has some, in one flat array.
@@ -162,21 +162,22 @@ struct Verdict {
   std::string_view rule{};    // whose decision is shown; empty: it has no name
   // Of which limit it is; null: the counter keeps its limits.
   const limit::Limit* limit = nullptr;
-  bool matched = false;     // a rule applies; if none does, only the error may be set
-  bool delayed = false;     // it was allowed only after a wait
-  bool expired = false;     // it waited for as long as it may: nothing was taken
-  base::Duration waited{};  // of a reply that came late
-  bool counted = true;      // false: the tightest limit has no counter (unlimited, deny)
-  uint64_t generation = 0;  // of the policy that decided, or that is live; 0: none is known
+  bool inline_limit = false;  // the rule is the one for limits that come with the request
+  bool matched = false;       // a rule applies; if none does, only the error may be set
+  bool delayed = false;       // it was allowed only after a wait
+  bool expired = false;       // it waited for as long as it may: nothing was taken
+  base::Duration waited{};    // of a reply that came late
+  bool counted = true;        // false: the tightest limit has no counter (unlimited, deny)
+  uint64_t generation = 0;    // of the policy that decided, or that is live; 0: none is known
   KeyEncoding encoding = KeyEncoding::own;  // of the tightest limit's counter
-  // Where limits come with the request: a decision for each window that the charge has a say on or,
+  // Where limits come with the request: a decision for each window that the charge concerns, or
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
   std::span<const limit::Decision> slots{};
   uint32_t slot_mask = 0;
-  // Of the enforced rules, where the reply does not come late and the request settles by itself:
-  // the decision of limit i of a charge that does not keep its limits is
-  // decisions[charge.decision_first + i].
-  std::span<const Charge> charges{};
+  // Of the enforced rules, unless the reply comes late: the decision of limit i of a charge that
+  // does not keep its limits is decisions[charge.decision_first + i]. Requests that settle together
+  // may share a charge, whose cost is that of all of them.
+  ChargeList charges{};
   const limit::Decision* decisions = nullptr;
   // Of the rule of the protocol's own that applies and has data, in shadow or not: these, its
   // charge, and the decisions of that; not of a reply that comes late. Null: none does, or the
@@ -202,10 +203,10 @@ class Session {
   // Takes complete frames from the front of `in`, up to one with which it has added
   // base::bounds::batch_requests_max requests or more. Called again with the rest while it
   // consumes or adds requests, and with more bytes behind the same rest later. `end`: no byte will
-  // follow `in`. What is no reply (a handshake, a pong, a window update) it appends to `out`, where
-  // it stands before the replies to these `requests`. Views in `requests` point into `in` or into
-  // the session and live until the next call; those of a session that takes several batches point
-  // into `in` or to what Requests::hold gave.
+  // follow `in`. What is not a reply (a handshake, a pong, a window update) it appends to `out`,
+  // where it stands before the replies to these `requests`. Views in `requests` point into `in` or
+  // into the session and live until the next call; those of a session that takes several batches
+  // point into `in` or to what Requests::hold gave.
   virtual Received receive(std::string_view in, bool end, Requests& requests,
                            base::Buffer& out) = 0;
 
@@ -226,7 +227,7 @@ class Session {
   // that comes? Then `receive` is not called before.
   virtual bool holds_back() const { return false; }
   // Has it consumed requests that it has not added? Then `receive` is called again once it holds
-  // back no longer, though nothing has come.
+  // back no longer, though nothing has arrived.
   virtual bool has_more() const { return false; }
   // Does it hold back for a request that waits for units? Then the client's end is the request's.
   virtual bool waits_for_units() const { return false; }
@@ -241,7 +242,7 @@ class Session {
   // May its client take as long as an idle one over the missing parts?
   virtual bool may_pause() const { return false; }
 
-  // When `receive` is called though nothing has come, by monotonic time; INT64_MAX: never. Asked
+  // When `receive` is called though nothing has arrived, by monotonic time; INT64_MAX: never. Asked
   // after each `receive`; the call may come up to a second late, or later where input waits.
   virtual base::Time wakes_at() const { return {INT64_MAX}; }
 
@@ -252,14 +253,14 @@ class Session {
   // close; empty: it took its leave properly.
   virtual std::string_view fault() const = 0;
 
-  // Appends what the peer is told before the close that `receive` announced.
+  // Appends what is sent to the peer before the close that `receive` announced.
   virtual void farewell(base::Buffer& out) = 0;
 
-  // Appends what a peer is told that cannot be served at all (too many connections, shutting down),
-  // before the close.
+  // Appends what is sent to a peer that cannot be served at all (too many connections, shutting
+  // down), before the close.
   virtual void refuse(std::string_view why, base::Buffer& out) = 0;
 
-  // Appends what the peer is told when the server stops, after every reply that it is owed and
+  // Appends what is sent to the peer when the server stops, after every reply that it is owed and
   // before the close.
   virtual void goodbye(base::Buffer&) {}
 };

@@ -17,7 +17,7 @@ bool Spaces::Less::operator()(std::span<const limit::Limit> a,
       });
 }
 
-// With the mutex, as only so it may be taken from where nobody names it.
+// With the mutex, as only so it may be taken from where it is not named.
 void Spaces::take(Named& named) {
   if (named.refs.fetch_add(1, std::memory_order_relaxed) == 0)
     unnamed_.fetch_sub(1, std::memory_order_relaxed);
@@ -157,7 +157,7 @@ void Spaces::divide_by(unsigned servers) {
     if (lists_[i].used) divide(static_cast<uint32_t>(i + 1));
 }
 
-// Of a list that is shown to somebody; shares of shares are nobody's, unless they are that, too.
+// Of a list that is in use; shares of shares are not, unless they are in use, too.
 // With the mutex.
 void Spaces::divide(uint32_t id) {
   List& list = lists_[id - 1];

@@ -3,7 +3,7 @@
 // sets of different generations share counters. Owned by main; thread-safe; looking one up by its
 // number takes no lock, as those who intern may be of a low priority.
 //
-// What nobody names any more is forgotten in rounds (live/limits_collector.h drives them), and
+// What is not named any more is forgotten in rounds (live/limits_collector.h drives them), and
 // its id and memory are used again. Who names one, and what keeps it known meanwhile:
 //
 //   a rule, an override   a LimitsRef and a SpaceRef, counted
@@ -163,11 +163,11 @@ class Spaces {
   size_t known_spaces() const { return spaces_known_.load(std::memory_order_relaxed); }
   size_t known_lists() const { return lists_known_.load(std::memory_order_relaxed); }
 
-  // Somebody did not find room.
+  // A caller did not find room.
   void want_round() { full_.store(true, std::memory_order_relaxed); }
-  // Are there so many that nobody names, or did one not find room, that a round is worth its time?
+  // Are there so many that are not named, or did one not find room, that a round is worth its time?
   bool wants_round() const;
-  // A round is begun by this, and ended by the other, which forgets what nobody has named since
+  // A round is begun by this, and ended by the other, which forgets what was not named since
   // and is not marked; one at a time. Returns how many were forgotten.
   Marks begin_round();
   size_t end_round(const Marks& marks);
@@ -175,14 +175,14 @@ class Spaces {
  private:
   friend class LimitsRef;
   friend class SpaceRef;
-  // Left unnamed before a round is wanted.
+  // Left unnamed before a round is needed.
   static constexpr int64_t unnamed_min = 1024;
 
   struct Named {
     std::atomic<uint32_t> refs{0};  // grows from 0 with the mutex held
     // These with the mutex.
     bool used = false;
-    bool dying = false;  // nobody has named it since the round began
+    bool dying = false;  // it was not named since the round began
   };
   struct Place : Named {
     Space space;
@@ -212,7 +212,7 @@ class Spaces {
   std::atomic<int64_t> unnamed_{0};  // of both kinds
   // After the last round: that many were unnamed, and known, of both kinds.
   std::atomic<int64_t> left_unnamed_{0}, left_known_{0};
-  mutable std::atomic<bool> full_{false};  // somebody did not find room since the last round
+  mutable std::atomic<bool> full_{false};  // a caller did not find room since the last round
 };
 
 inline LimitsRef::LimitsRef(const LimitsRef& other) : spaces_(other.spaces_), id_(other.id_) {

@@ -58,8 +58,8 @@ TEST(Spaces, ThreadsAgree) {
   for (const auto& one : seen) EXPECT_EQ(one, seen[0]);
 }
 
-// Readers see whole what they were told of, while others intern.
-TEST(Spaces, are_read_without_a_lock) {
+// Readers see whole what they know of, while others intern.
+TEST(Spaces, AreReadWithoutALock) {
   Spaces spaces;
   constexpr uint32_t count = 5'000;
   std::atomic<uint32_t> told{0};
@@ -116,7 +116,7 @@ size_t round_of(Spaces& spaces, const std::vector<uint32_t>& lists = {},
   return spaces.end_round(marks);
 }
 
-TEST(SpacesRound, forgets_what_neither_a_ref_nor_a_counter_names) {
+TEST(SpacesRound, ForgetsWhatNeitherARefNorACounterNames) {
   Spaces spaces;
   spaces.intern_limits(std::array{window(1)});
   LimitsRef held = hold(spaces, 2), named = hold(spaces, 3), gone = hold(spaces, 4);
@@ -151,7 +151,7 @@ TEST(SpacesRound, forgets_what_neither_a_ref_nor_a_counter_names) {
   EXPECT_EQ(prefix, "c");
 }
 
-TEST(SpacesRound, what_is_named_again_meanwhile_stays) {
+TEST(SpacesRound, WhatIsNamedAgainMeanwhileStays) {
   Spaces spaces;
   const uint32_t held = hold(spaces, 1).id(), used = hold(spaces, 2).id();
   const Marks marks = spaces.begin_round();
@@ -166,13 +166,13 @@ TEST(SpacesRound, what_is_named_again_meanwhile_stays) {
   EXPECT_EQ(spaces.limits(held).front().quota, 1);
 }
 
-TEST(SpacesRound, shares_are_known_as_long_as_the_list) {
+TEST(SpacesRound, SharesAreKnownAsLongAsTheList) {
   Spaces spaces;
   LimitsRef early = hold(spaces, 10);
   spaces.divide_by(2);
   LimitsRef late = hold(spaces, 20), least = hold(spaces, 1);
   EXPECT_EQ(spaces.limits(spaces.divided(early.id())).front().quota, 5);
-  // The shares of the other are a list that somebody has.
+  // The shares of the other are a list that is in use.
   EXPECT_EQ(spaces.divided(late.id()), early.id());
   EXPECT_EQ(spaces.divided(least.id()), least.id());
   early = {};
@@ -185,7 +185,7 @@ TEST(SpacesRound, shares_are_known_as_long_as_the_list) {
   EXPECT_EQ(spaces.known(), 0u);
 }
 
-TEST(SpacesRound, is_wanted_when_much_is_unnamed_or_there_is_no_room) {
+TEST(SpacesRound, IsWantedWhenMuchIsUnnamedOrThereIsNoRoom) {
   Spaces spaces;
   std::vector<LimitsRef> held;
   for (int64_t i = 1; i <= 10'000; ++i) held.push_back(hold(spaces, i));
@@ -203,7 +203,7 @@ TEST(SpacesRound, is_wanted_when_much_is_unnamed_or_there_is_no_room) {
 }
 
 // Numbers are used again all the time, and what one of them is known to stand for holds.
-TEST(SpacesRound, refs_of_many_threads_hold) {
+TEST(SpacesRound, RefsOfManyThreadsHold) {
   constexpr int rounds = 300;
   Spaces spaces;
   std::atomic<bool> over{false};

@@ -1,7 +1,7 @@
 // A list that only grows and never moves what is in it: one thread at a time appends, any others
-// read at the same time, without a lock. What they may read are the elements whose number they were
-// told by the appending thread, or that lie below a size() they saw. Elements live as long as the
-// list; a thread that changes one makes sure that no other reads it then.
+// read at the same time, without a lock. What they may read are the elements whose number they
+// received from the appending thread, or that lie below a size() they saw. Elements live as long as
+// the list; a thread that changes one makes sure that no other reads it then.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ class StableList {
   const T& push_back(T element) {
     return append([&](T& its) { its = std::move(element); });
   }
-  // One more, which `fill` makes what it is to be before anybody sees it.
+  // Appends one, which `fill` completes before any reader sees it.
   template <class Fill>
   T& append(Fill&& fill) {
     const size_t i = size_.load(std::memory_order_relaxed);

@@ -37,10 +37,10 @@ class AdminPlane {
                live::OverrideRegistry* overrides, std::vector<std::string> files,
                const store::Catalog& store, base::Clock& clock, log::Log& log,
                live::ChangeLog& changes);
-  // What else is to be collected; outlives this.
+  // What else must be collected; outlives this.
   void add_source(const metrics::Source& source) { sources_.add(source); }
   engine::DenialSampler& denials() { return log_control_->denials(); }
-  // Null: nobody can ask for it.
+  // Null: it cannot be asked for.
   admin::TopBoard* top_board() { return top_board_.get(); }
   // The HTTP server gets so many places.
   void start(size_t http_places);

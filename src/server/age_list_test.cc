@@ -58,7 +58,7 @@ TEST(AgeList, IsDueWhenItsOldestHasStayedTooLong) {
     one.member.join(ages, Ages::Time(5s));
     EXPECT_EQ(ages.due(), Ages::Time(13s));
     two.member.join(ages, Ages::Time(7s));
-    EXPECT_EQ(ages.due(), Ages::Time(15s)) << "whoever joins again is the youngest";
+    EXPECT_EQ(ages.due(), Ages::Time(15s)) << "a connection that joins again is the youngest";
     one.member.join(for_ever, Ages::Time(8s));
     EXPECT_EQ(ages.due(), Ages::Time(17s)) << "it has left the other list";
   }

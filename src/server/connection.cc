@@ -133,7 +133,7 @@ void Connection::refuse_behind_replies(std::string_view why) {
   waits_.leave();
 }
 
-// Nothing is decided for it any more, so nothing is taken for it either.
+// Nothing is decided for it any more, so no more requests are taken from it either.
 void Connection::start_flushing() {
   if (std::exchange(phase_, Phase::flushing) == Phase::flushing) return;
   send_what_is_gathered();
@@ -157,7 +157,7 @@ void Connection::read_more() {
     if (errno == ETIMEDOUT) worker_.stats().closed(protocol_, engine::Closed::send_timeout);
     return abort();
   }
-  // If that was all, what comes next is told.
+  // If that was all, what follows is announced.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   in_size_ += static_cast<size_t>(n);
   arrived_ += static_cast<size_t>(n);
@@ -204,10 +204,7 @@ void Connection::process() {
     if (!receive_last()) {
       if (worker_.engine().has_lists(*this)) return;  // on_lists_done goes on
       if (!under_way_.empty()) return;                // and so does resume
-      start_flushing();
-      worker_.out().clear();
-      session_->goodbye(worker_.out());
-      if (!flush()) return;
+      return say_goodbye();
     }
   }
 }
@@ -344,6 +341,7 @@ bool Connection::decide() {
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
       if (!waits_.is_in(send_ages_)) waits_.leave();
       if (ending_) end_wait();
+      if (finishing_ && !leaving_ && under_way_.empty()) say_goodbye();
       return false;
     }
     if (!sent || !progressed) break;
@@ -383,17 +381,19 @@ void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
   finishing_ = true;
   last_bytes_ = stream_.unread_bytes();
-  if (session_->holds_back()) {
-    start_flushing();
-    worker_.out().clear();
-    session_->goodbye(worker_.out());
-    if (flush()) close_gently();
-    return;
-  }
+  // What is under way may be charged already, so it is answered first.
+  if (session_->holds_back() && under_way_.empty()) return say_goodbye();
   if (unsent_.empty()) process();
 }
 
-// Reads what had arrived when the server was told to stop. False: that was all.
+void Connection::say_goodbye() {
+  start_flushing();
+  worker_.out().clear();
+  session_->goodbye(worker_.out());
+  if (flush()) close_gently();
+}
+
+// Reads what had arrived when the server was asked to stop. False: that was all.
 bool Connection::receive_last() {
   if (is_turned_away()) return false;
   const size_t room = std::min(std::max<size_t>(last_bytes_, 1), in_capacity_ - in_size_);
@@ -406,7 +406,7 @@ bool Connection::receive_last() {
   return more || end_;
 }
 
-// A reply that comes when the worker serves somebody else, or nobody.
+// A reply that comes when the worker serves another connection, or none.
 void Connection::reply_late(const request::Request& request, const request::Verdict& verdict,
                             base::Time now) {
   if (phase_ != Phase::serving) return;

@@ -31,7 +31,7 @@ struct Accepted {
   protocol::Protocol protocol{};
   net::Timeouts timeouts = {};
   net::TlsContext* tls = nullptr;  // outlives the worker; null: the bytes are plain
-  request::Peer peer = {};         // what its session is told
+  request::Peer peer = {};         // what its session knows
   request::Unmatched unmatched = {};
 };
 
@@ -51,8 +51,8 @@ class Connection final : public engine::ReplySink,
 
   // Serves until the client leaves or is sent away. False: the system refuses to watch the socket.
   bool start();
-  // Tells the client why it is not served, once it asks for something: a line that nobody asked for
-  // would break it. If it asks for nothing, it is closed without a word.
+  // Tells the client why it is not served, once it asks for something: a line without a request
+  // would break it. If it asks for nothing, it is closed silently.
   bool turn_away(std::string_view why);
   protocol::Protocol protocol() const { return protocol_; }
   bool is_turned_away() const { return !turned_away_.empty(); }
@@ -61,7 +61,7 @@ class Connection final : public engine::ReplySink,
   void on_request_timeout();
   void on_send_timeout();
   void on_idle_timeout();
-  // Its session wants to be asked, though nothing has come.
+  // Its session wants to be asked, though nothing has arrived.
   void on_wake();
   // Gives what it holds of an unfinished request to others, which ends it. Not while the store has
   // its requests.
@@ -75,8 +75,8 @@ class Connection final : public engine::ReplySink,
   void finish();
   // Closes now.
   void abort();
-  // What it was told to hold back up to this number (Worker::wait_for_commit) may leave; or it is
-  // not committed, and may leave only if nobody is to rely on that.
+  // What it must hold back up to this number (Worker::wait_for_commit) may leave; or it is
+  // not committed, and may leave only if nothing relies on that.
   void on_durable(uint64_t commit_seq, bool committed);
   // Writes what the worker has gathered for it; then there is nothing of it there.
   void send_gathered(std::string_view text);
@@ -93,6 +93,17 @@ class Connection final : public engine::ReplySink,
   void on_turn() override;
 
  private:
+  // phase      what happens in it                         next
+  // serving    requests are read, decided and answered    flushing: the session or the server ends
+  // flushing   nothing is decided any more; unsent_ has   draining: all is sent
+  //            what the socket has not taken              closed: the client said that it is done
+  // draining   our side has ended; what arrives is read   closed: the client ends, sends too much,
+  //            and dropped, so that no reset destroys     or the linger time is over
+  //            what was sent
+  // closed     the socket is closed; the worker has       -
+  //            forgotten the connection
+  // From each phase `abort` leads to closed: an error of the socket, a timeout, no memory for
+  // output. No phase leads back.
   enum class Phase { serving, flushing, draining, closed };
 
   void read();
@@ -105,6 +116,7 @@ class Connection final : public engine::ReplySink,
   engine::Served resume_batch();
   void keep_input();
   void drop_batches();
+  void say_goodbye();
   bool receive_last();
   // Is there room for one more batch, and is its input free to be read into?
   bool can_receive() const;
@@ -172,11 +184,11 @@ class Connection final : public engine::ReplySink,
   Phase phase_ = Phase::serving;
   bool leaving_ = false;     // the session has announced the close; nothing more is received
   bool readable_ = false;    // there may be something to read
-  bool ending_ = false;      // the client has sent its last; a short read is no sign of anything
+  bool ending_ = false;      // the client has sent its last; a short read is not a sign of anything
   std::string late_;         // late replies that are about to be sent
   bool end_ = false;         // the client will send no more
   bool sends_much_ = false;  // what arrived last fills the small buffer, or more
-  bool woken_ = false;       // nothing has come since it was looked at last
+  bool woken_ = false;       // nothing has arrived since it was looked at last
   bool undecided_ = false;   // what it has read waits for its turn
   bool completed_ = false;   // what is unfinished began after the last look
   bool finishing_ = false;   // the server is stopping; what had arrived by then is still answered

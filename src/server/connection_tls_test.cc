@@ -43,7 +43,7 @@ class TlsClient {
     peer_.take("");
   }
 
-  // Sends what is to be sent, and reads, until it is `done` or the end of the connection.
+  // Sends what must be sent, and reads, until it is `done` or the end of the connection.
   template <class Done>
   bool until(Done&& done) {
     for (const auto deadline = tests::soon();;) {
@@ -173,7 +173,7 @@ TEST(TlsConnection, RecordsThatArriveAtOnceAreAllAnswered) {
   EXPECT_TRUE(last_line(client).starts_with("OK true 99999980 "));
 }
 
-// Without the announcement somebody may have cut it off.
+// Without the announcement a third party may have cut it off.
 TEST(TlsConnection, TheLastLineIsAnsweredIfTheClientAnnouncesItsEnd) {
   World w;
   w.start();

@@ -24,7 +24,7 @@ class Doors final : public metrics::Source {
 
   explicit Doors(std::shared_ptr<spdlog::logger> log) : log_(std::move(log)) {}
 
-  // There are as many connections as may be: one more was told so, or just closed. Any thread.
+  // There are as many connections as may be: one more was refused, or just closed. Any thread.
   void turned_away() { turned_away_.fetch_add(1, std::memory_order_relaxed); }
   // Clients wait for a descriptor. Any thread.
   void paused() { pauses_.fetch_add(1, std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-// What a server is told at its start. Plain values, filled by the command line and the
+// What a server is given at its start. Plain values, filled by the command line and the
 // configuration file.
 #pragma once
 
@@ -61,7 +61,7 @@ struct Options {
   // Keeps the overrides; outlives the server. Null: they are forgotten at exit.
   store::MetadataStore* metadata = nullptr;
   std::function<void()> on_stop = {};  // when the server begins to stop; on the main thread
-  // SIGUSR1, and SIGHUP beside the reload: the log's file is to be opened again; on the main
+  // SIGUSR1, and SIGHUP beside the reload: the log's file must be opened again; on the main
   // thread. Not there: the log is in no file.
   std::function<void()> reopen_log = {};
 };

@@ -68,7 +68,7 @@ std::function<live::Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread:
   };
 }
 
-TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
+TEST(Reloader, FreesTheOldRulesItselfAndReadsNoThirdBefore) {
   Rules rules;
   std::thread::id reloading;
   live::Live live({rules.make()});
@@ -99,7 +99,7 @@ TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
 }
 
 // Where files are that nothing tells of a change.
-TEST(Reloader, looks_again_in_intervals_without_being_told) {
+TEST(Reloader, LooksAgainInIntervalsWithoutBeingTold) {
   Rules rules;
   live::Live live({rules.make()});
   std::atomic<int> loads{0};
@@ -118,7 +118,7 @@ TEST(Reloader, looks_again_in_intervals_without_being_told) {
 }
 
 // A reading on request tells what is wrong with the live policy, also where nothing has changed.
-TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
+TEST(Reloader, RepeatsWhatWasToldOfTheLivePolicy) {
   Rules rules;
   live::Live live({rules.make()});
   const auto told = [](const std::string& message) {
@@ -157,7 +157,7 @@ TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
   reloader.stop();
 }
 
-TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
+TEST(Reloader, AStopDoesNotWaitForWhoHoldsTheOldRules) {
   Rules rules;
   std::thread::id reloading;
   live::Live live({rules.make()});
@@ -177,7 +177,7 @@ TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
   EXPECT_EQ(held->generation, 1u);
 }
 
-TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
+TEST(Reloader, AnEngineTakesTheNewPolicyAndLetsGoOfTheOldOne) {
   Rules rules;
   live::Live live({rules.make()});
   base::Clock clock;
@@ -193,8 +193,8 @@ TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
   EXPECT_FALSE(engine.take_policy());
 }
 
-// Nobody asks it anything, and still no worker keeps the old rules.
-TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
+// It receives no request, and still no worker keeps the old rules.
+TEST(Reloader, IdleWorkersOfAServerLetGoOfTheOldRules) {
   Rules rules;
   std::thread::id reloading;
   const request::Spaces spaces;

@@ -92,7 +92,7 @@ struct Server::Impl {
                          });
   }
 
-  // What other servers set is told to `io`, which goes before the registry of it does.
+  // What other servers set is sent to `io`, which goes before the registry of it does.
   ~Impl() {
     if (overrides) overrides->end();
   }
@@ -152,7 +152,7 @@ struct Server::Impl {
   base::Clock own_clock;
   base::Clock& clock = options.clock != nullptr ? *options.clock : own_clock;
   std::optional<live::OverrideRegistry> overrides;
-  std::optional<live::LimitsCollector> collector;  // the house's
+  std::optional<live::LimitsCollector> collector;  // the housekeeping thread's
   std::atomic<bool> telling_overrides{false};
   std::chrono::steady_clock::time_point told_overrides_at{};
   asio::io_context io{1};
@@ -298,7 +298,7 @@ bool Server::run() {
   return !s.cut_off;
 }
 
-// Each connection has a descriptor, also one that is told that it is one too many.
+// Each connection has a descriptor, also one that is refused as one too many.
 bool Server::Impl::has_room() {
   for (const auto& listener : listeners)
     if (!listener->has_spare()) return false;
@@ -376,7 +376,7 @@ void Server::Impl::stop() {
   stopping = true;
   admin_plane.begin_stop();
   if (options.on_stop) options.on_stop();
-  // Those who watch are told that it stops, to its end.
+  // Watching clients are notified that it stops, to its end.
   for (size_t i = 0; i < listeners.size(); ++i)
     if (!bound[i].service.is_http()) listeners[i]->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
@@ -390,8 +390,8 @@ void Server::Impl::go_live(const std::shared_ptr<const live::LivePolicy>& next) 
   policy_log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
 }
 
-// Decisions see an override at once; those who wait are told by this, at most once in a while, as
-// each time all that waits is asked about again. Any thread.
+// Decisions see an override at once; waiting requests are notified by this, at most once in a
+// while, as each time all that waits is asked about again. Any thread.
 void Server::Impl::on_overrides() {
   if (telling_overrides.exchange(true)) return;
   asio::post(io, [this] {
@@ -441,7 +441,7 @@ void Server::Impl::log_regexes_given_up() {
       given_up - before, given_up, given_up_in);
 }
 
-// Requests that cost too much to match are refused or failed, which somebody may wonder about.
+// Requests that cost too much to match are refused or failed, which needs an explanation.
 void Server::Impl::log_too_costly() {
   const auto policy = live.shown();
   const uint64_t by_rules = policy->rules->too_costly(),
@@ -465,7 +465,7 @@ void Server::Impl::log_too_costly() {
 void Server::Impl::log_passed_over() {
   const uint64_t count = admin_plane.denials().take_passed_over();
   if (count == 0) return;
-  requests_log->info("{} more denials were passed over; at most {} a second are told", count,
+  requests_log->info("{} more denials were skipped; at most {} a second are logged", count,
                      engine::DenialSampler::lines_per_second_max);
 }
 

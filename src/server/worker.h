@@ -40,11 +40,11 @@ class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
-  // What is told of its decisions. All of it outlives the worker.
+  // What is reported of its decisions. All of it outlives the worker.
   struct Watch {
     engine::WorkerStats& stats;
     engine::DenialSampler& denials;
-    const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
+    const base::Hash* keys_hash = nullptr;  // for its top keys; null: they are not asked for
   };
   // What requests are matched by beside the live policy; outlives the worker. Null: there are no
   // overrides, requests bring no limits along in place of a rule's, their algorithms are not
@@ -66,13 +66,13 @@ class Worker {
   // literal.
   void adopt(int fd, const Accepted& accepted, std::string_view why);
   // Another policy is live: takes it at once, as an idle worker would otherwise hold the old one
-  // until somebody asks it something.
+  // until a request arrives.
   void on_new_policy();
   // Overrides have changed: what waits may no longer have to.
   void on_new_overrides() { on_new_policy(); }
   // Sessions of its own that are interrupted wait no longer.
   void interrupt();
-  // Has the store answer it; not once the worker has ended: then nobody does.
+  // Has the store answer it; not once the worker has ended: then it is not answered.
   void run_query(std::shared_ptr<engine::AdminQuery> query);
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);

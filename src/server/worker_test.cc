@@ -87,7 +87,7 @@ size_t answered(const std::vector<int>& clients) {
   return count;
 }
 
-// What is decided in one turn leaves at its end, and nobody waits for more than so many others.
+// What is decided in one turn leaves at its end, and no reply waits for more than so many others.
 TEST(Worker, TheOutputOfATurnIsGathered) {
   constexpr size_t many = 2 * GatheredOutput::connections_max + 22;
   base::raise_open_files();
@@ -155,7 +155,7 @@ TEST(Worker, GatheredOutputLeavesBeforeTheClose) {
   }
 }
 
-// Its half is in the way of nobody, and it hears why.
+// Its half is in no one's way, and the reason is answered.
 TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   World w;
   const net::Timeouts brief{.request = base::milliseconds(100)};
@@ -180,7 +180,7 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
-// More of it is no new request, however long a client goes on.
+// More of it is not a new request, however long a client goes on.
 TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
   World w;
   const int drips = w.client({.request = base::milliseconds(100)});
@@ -366,7 +366,7 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
   EXPECT_EQ(list.find("(end)"), std::string::npos) << "the last one is not closed";
 }
 
-// A worker that has nothing to do looks at the clock again as long as somebody waits: a timer of
+// A worker that has nothing to do looks at the clock again as long as a request waits: a timer of
 // an hour would not run out where the clock comes to its time otherwise.
 TEST(Worker, WhoWaitsIsAnsweredWhenTheClockIsSetForwardToTheirTime) {
   World w;

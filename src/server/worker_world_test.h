@@ -33,7 +33,7 @@
 
 namespace sluice::server {
 
-// Counts what is decided; at the `at`th has somebody ask for `single`.
+// Counts what is decided; at the `at`th has a thread ask for `single`.
 class Counting final : public store::tests::Forwarding {
  public:
   explicit Counting(store::Store& inner) : Forwarding(inner) {}

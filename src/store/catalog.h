@@ -60,7 +60,7 @@ class Catalog {
                                         size_t max) = 0;
 
   // The same for all lists of a pass, by a single walk where the store can; it ends early once none
-  // of them is wanted any more.
+  // of them is needed any more.
   virtual void list_all(ListPass& pass);
 
   // The stored names of counters of these spaces that begin with `prefix` and are behind `after`,
@@ -84,14 +84,14 @@ class Catalog {
 
   // Marks what counters name of request::Spaces, some of them at each call since the one with
   // `first`. True: all of them have been looked at. False for ever: that cannot be known, and
-  // nothing is forgotten. Nobody writes counters under what is to be found out, but those that are
-  // there may be written under something else. The thread of `housekeep`.
+  // nothing is forgotten. No caller writes counters under what must be found out, but those that
+  // are there may be written under something else. The thread of `housekeep`.
   virtual bool mark_named(request::Marks&, bool /*first*/) { return false; }
 
   virtual Stats stats() const = 0;
 
-  // Why part of what is asked fails until somebody mends it; empty: nothing does. Any thread; takes
-  // no lock.
+  // Why part of what is asked fails until an operator repairs it; empty: nothing does. Any thread;
+  // takes no lock.
   virtual std::string why_not_ready() const { return {}; }
 
   // Why it does not do what it is there for, though requests are still answered (as their rules'

@@ -15,8 +15,8 @@
 namespace sluice::store {
 
 // Commits are numbered. While number n is `open`, whatever changes will be in commit n at the
-// latest: whoever collects for n opens n + 1 first and then takes each stripe's lock, so a change
-// that it does not meet was made, under that lock, by somebody who has seen n + 1 open.
+// latest: the collector for n opens n + 1 first and then takes each stripe's lock, so a change
+// that it does not meet was made, under that lock, by a writer that has seen n + 1 open.
 class Changes {
  public:
   // With the lock of the stripe; an entry is on the list once at most.
@@ -35,13 +35,19 @@ class Changes {
 
   // The collecting thread: opens the next number and returns that of the commit to be made.
   uint64_t turn() { return open_.fetch_add(1); }
-  // Calls `visit(stripe)` for each stripe that has a list.
+  // Calls `visit(stripe)` for each stripe that has a list. After an exception of `visit` those that
+  // it has not been through have theirs still.
   template <class Visit>
   void each_stripe(Visit&& visit) {
     for (size_t word = 0; word < stripes_.size(); ++word) {
       uint64_t bits = stripes_[word].exchange(0);
-      for (; bits != 0; bits &= bits - 1)
-        visit(word * 64 + static_cast<size_t>(__builtin_ctzll(bits)));
+      try {
+        for (; bits != 0; bits &= bits - 1)
+          visit(word * 64 + static_cast<size_t>(__builtin_ctzll(bits)));
+      } catch (...) {
+        stripes_[word].fetch_or(bits);
+        throw;
+      }
     }
   }
   // With the lock of the stripe.

@@ -1,5 +1,6 @@
-// What a reply waits for, of a store that commits what it decided before that may be told: numbers
-// of decisions, which rise. A server in front of a store without one tells what it decides at once.
+// What a reply waits for, of a store that commits what it decided before that may be answered:
+// numbers of decisions, which rise. A server in front of a store without one tells what it decides
+// at once.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,11 @@ class Committer {
  public:
   virtual ~Committer() = default;
 
-  // Must a grant be committed before it is told, always?
+  // Must a grant be committed before it is answered, always?
   virtual bool commits_first() const = 0;
-  // What is sent now has to wait until `durable_seq` has reached this. 0: it has not to wait. Any
+  // What is sent now has to wait until `durable_seq` has reached this. 0: it need not wait. Any
   // thread.
-  // While it cannot be committed only what `needs_commit` waits: a grant that must not be told
+  // While it cannot be committed only what `needs_commit` waits: a grant that must not be answered
   // then.
   virtual uint64_t commit_seq(bool needs_commit = false) const = 0;
   virtual uint64_t durable_seq() const = 0;

@@ -39,7 +39,7 @@ class CompletionQueue {
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  // Moves the tickets of the batches that the store is to be asked about again to the end of
+  // Moves the tickets of the batches that the store must be asked about again to the end of
   // `ready`. Owner's thread.
   void drain_batches(std::vector<request::Ticket>& ready);
   // The answer of a group that was parked, and that the store itself keeps. Any thread; the store's
@@ -48,7 +48,7 @@ class CompletionQueue {
   // Has the store's `advance` called. Any thread.
   void wake();
 
-  // A group that is parked, and the first of a queue, is to be asked anew by its owner, by the
+  // A group that is parked, and the first of a queue, must be asked again by its owner, by the
   // rules that are live: its counter is kept under other limits than its own by now. Any thread;
   // the store's to call.
   void resume_waiter(request::Ticket ticket);
@@ -58,7 +58,7 @@ class CompletionQueue {
   // Groups that are parked here or have an answer that was not drained. Owner's thread.
   size_t parked() const { return parked_.size(); }
 
-  // The store is to be asked again about the batch. Any thread; the store's to call.
+  // The store must be asked again about the batch. Any thread; the store's to call.
   void resume_batch(request::Ticket ticket);
 
   // For a store that commits what it decided. True the first time: from then on that store calls
@@ -106,7 +106,7 @@ class CompletionQueue {
   std::mutex mutex_;
   std::vector<Settled> settled_;  // guarded by mutex_, as are the next five
   std::vector<request::Ticket> batches_;
-  std::vector<request::Ticket> waiters_;  // that are to be asked anew
+  std::vector<request::Ticket> waiters_;  // that must be asked again
   Due due_;
   int64_t set_us_ = INT64_MIN;  // the latest moment at which one of these times was set
   bool woken_ = false;

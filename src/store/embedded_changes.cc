@@ -101,8 +101,6 @@ void EmbeddedStore::collect(const request::VisitCounter& visit) {
       auto& list = changes_->list(stripe);
       for (size_t left = std::min(list.size(), collected_per_lock); left > 0; --left) {
         auto& entry = *static_cast<Entry*>(region_.at(list.back()));
-        list.pop_back();
-        entry.set_dirty(false);
         const request::Space& space = spaces_.at(entry.space());
         request::CounterRecord record{
             .space = &space, .limits_id = entry.limits_id(), .key = entry.key(), .cells = {}};
@@ -111,8 +109,10 @@ void EmbeddedStore::collect(const request::VisitCounter& visit) {
           record.cells = {cells.data(), entry.cells()};
           record.forget_us = forget_us(entry, space);
         }
-        visit(record);
-        // A look-up on the disk before all is loaded may still find what was folded.
+        visit(record);  // if it throws, the counter has changed still
+        list.pop_back();
+        entry.set_dirty(false);
+        // A lookup on the disk before all is loaded may still find what was folded.
         if (loading_.load()) {
           entry.set_stored(true);
         } else {

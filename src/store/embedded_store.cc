@@ -97,7 +97,7 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
   return {.settled = batch.groups.size()};
 }
 
-// Hashes every key, and has the processor fetch what the look-ups will need while it goes on to the
+// Hashes every key, and has the processor fetch what the lookups will need while it goes on to the
 // next.
 void EmbeddedStore::prepare(const request::Batch& batch) const {
   for (const auto& group : batch.groups) {
@@ -292,7 +292,7 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
   return true;
 }
 
-// Every counter that is to be gets its place before anything is taken.
+// Every counter that must be gets its place before anything is taken.
 bool EmbeddedStore::make_places(std::span<PendingCharge> settling, bool allowed, base::Time now) {
   for (size_t i = 0; i < settling.size(); ++i) {
     if (make_place(settling[i], settling, allowed, now)) continue;
@@ -423,7 +423,7 @@ void EmbeddedStore::list_all(ListPass& pass) {
 
 namespace {
 
-// A counter's stored name, in its three parts: put together only where it is wanted.
+// A counter's stored name, in its three parts: put together only where it is needed.
 struct Name {
   std::string_view prefix, key, suffix;
 

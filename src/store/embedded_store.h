@@ -36,7 +36,7 @@ namespace sluice::store {
 enum class Restored : uint8_t {
   yes,
   no_memory,
-  nonsense,  // no counter of such limits looks like that; it is taken for none
+  nonsense,  // no counter of such limits looks like that; it is read as none
 };
 
 // More than twenty members: parts of the table, and how far the rounds of housekeeping are in it.
@@ -90,7 +90,7 @@ class EmbeddedStore final : public Store, public Catalog {
   Restored restore(const request::CounterRecord& record, base::Time now) {
     return restore(record, false, {}, &now);
   }
-  // One of `of` threads that share them out: what is another's is passed over.
+  // One of `of` threads that share them out: what is another's is skipped.
   struct Part {
     size_t number = 0, of = 1;
   };
@@ -105,7 +105,7 @@ class EmbeddedStore final : public Store, public Catalog {
   void set_loading(bool is) { loading_.store(is); }
 
   // Looks at the next `chains` chains, drops the counters that equal a fresh one, have done so for
-  // their space's keep_fresh_for, and that nobody waits for, and goes round for ever. Locks one
+  // their space's keep_fresh_for, and that no request waits for, and goes round for ever. Locks one
   // stripe at a time, for at most sweep_chains_per_lock chains.
   void sweep(base::Time now, uint64_t chains);
   // Drops those of the changed counters that equal a fresh one; `housekeep` does so while memory is
@@ -146,7 +146,7 @@ class EmbeddedStore final : public Store, public Catalog {
   size_t purge_noted(base::Time now);
   void mark_stripe(size_t index, request::Marks& marks);
 
-  // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock anew. A
+  // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock again. A
   // counter that is there all the time is met at least once.
   // It ends early once `goes_on()` is false.
   template <class Step, class GoesOn>
@@ -222,7 +222,7 @@ class EmbeddedStore final : public Store, public Catalog {
   const size_t slab_count_;
   const std::unique_ptr<Slab[]> slabs_;
   std::unique_ptr<std::array<Locked, stripes>> table_;
-  std::unique_ptr<Changes> changes_;  // null: nobody wants to know them
+  std::unique_ptr<Changes> changes_;  // null: they are not recorded
   std::atomic<bool> loading_{false};
   std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // of the last round, and of this one so far

@@ -117,7 +117,7 @@ void expect_equal(const Decision& a, const Decision& b) {
   ASSERT_EQ(a.retry_after, b.retry_after);
 }
 
-TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
+TEST(EmbeddedStore, RandomGroupsAreDecidedAsTheModelDoes) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     sluice::tests::Dice random(seed);
     EmbeddedStore store(0, base::Hash(seed), no_spaces);
@@ -165,7 +165,7 @@ TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
 // Limits of every algorithm side by side on one counter: the store keeps each one's cells apart,
 // and a group takes from all or none. The algorithms themselves are held to models of their own in
 // limit/.
-TEST(EmbeddedStore, limits_of_all_algorithms_share_a_counter) {
+TEST(EmbeddedStore, LimitsOfAllAlgorithmsShareACounter) {
   sluice::tests::Dice dice(9);
   EmbeddedStore store(0, base::Hash(3), no_spaces);
   const std::vector<Limit> limits = {
@@ -221,7 +221,7 @@ TEST(EmbeddedStore, limits_of_all_algorithms_share_a_counter) {
 }
 
 // Every short sequence of groups over two keys with small quotas.
-TEST(EmbeddedStore, every_short_sequence_is_decided_as_the_model_does) {
+TEST(EmbeddedStore, EveryShortSequenceIsDecidedAsTheModelDoes) {
   const Space space{7, "", ""};
   const Limit small = window(2, 3), smaller = window(1, 2);
   // What one step may ask: 0-2 of key a, 0-2 of key b, then how far the clock goes on.
@@ -250,7 +250,7 @@ TEST(EmbeddedStore, every_short_sequence_is_decided_as_the_model_does) {
   }
 }
 
-TEST(EmbeddedStore, a_refused_group_takes_nothing_anywhere_and_says_what_there_is) {
+TEST(EmbeddedStore, ARefusedGroupTakesNothingAnywhereAndSaysWhatThereIs) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit ten = window(10, 1'000), one = window(1, 1'000);
@@ -268,7 +268,7 @@ TEST(EmbeddedStore, a_refused_group_takes_nothing_anywhere_and_says_what_there_i
   EXPECT_EQ(store.stats().counters, 1u);  // "large" did not even come to be
 }
 
-TEST(EmbeddedStore, limits_without_a_counter_cost_none) {
+TEST(EmbeddedStore, LimitsWithoutACounterCostNone) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit open{Algorithm::unlimited, 5, {}}, closed{Algorithm::deny, 0, {}};
@@ -281,7 +281,7 @@ TEST(EmbeddedStore, limits_without_a_counter_cost_none) {
   EXPECT_EQ(store.stats().counters, 0u);
 }
 
-TEST(EmbeddedStore, cost_nothing_and_refused_at_once_store_nothing) {
+TEST(EmbeddedStore, CostNothingAndRefusedAtOnceStoreNothing) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   take(store, space, "a", 0, window(3, 10), {0});
@@ -289,7 +289,7 @@ TEST(EmbeddedStore, cost_nothing_and_refused_at_once_store_nothing) {
   EXPECT_EQ(store.stats().counters, 0u);
 }
 
-TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
+TEST(EmbeddedStore, PastItsMemoryNewCountersFailAndOldOnesGoOn) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);  // raised to the least it takes
   const Space space{0, "", ""};
   const Limit limit = window(1'000, 1'000'000);
@@ -329,7 +329,7 @@ TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
   EXPECT_EQ(take(store, space, "new", 1, limit, {2'000'000}).remaining, 999);
 }
 
-TEST(EmbeddedStore, the_sweep_leaves_what_still_counts) {
+TEST(EmbeddedStore, TheSweepLeavesWhatStillCounts) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   for (int i = 0; i < 10'000; ++i)
@@ -343,7 +343,7 @@ TEST(EmbeddedStore, the_sweep_leaves_what_still_counts) {
   }
 }
 
-TEST(EmbeddedStoreDeathTest, one_key_twice_in_a_group_is_a_bug) {
+TEST(EmbeddedStoreDeathTest, OneKeyTwiceInAGroupIsABug) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit limit = window(5, 100);
@@ -354,7 +354,7 @@ TEST(EmbeddedStoreDeathTest, one_key_twice_in_a_group_is_a_bug) {
   EXPECT_DEATH(store.apply(asking.batch(), {0}), "check failed");
 }
 
-TEST(EmbeddedStore, goes_on_behind_a_group_that_may_fail) {
+TEST(EmbeddedStore, GoesOnBehindAGroupThatMayFail) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit limit = window(5, 1'000'000);
@@ -377,7 +377,7 @@ TEST(EmbeddedStore, goes_on_behind_a_group_that_may_fail) {
 }
 
 // The sweep drops counters beside takes of others and of the same: nothing that counts is lost.
-TEST(EmbeddedStoreThreads, the_sweep_drops_only_what_has_expired) {
+TEST(EmbeddedStoreThreads, TheSweepDropsOnlyWhatHasExpired) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space brief{0, "", ""}, lasting{1, "", ""};
   const Limit short_limit = window(1'000'000, 50), long_limit = window(1'000'000, 1'000'000'000);
@@ -411,7 +411,7 @@ TEST(EmbeddedStoreThreads, the_sweep_drops_only_what_has_expired) {
 // Several threads, overlapping groups, more asked than there is: what was granted adds up key by
 // key, no key gave more than its quota, and each refused group met a key that had too little left
 // for ever after.
-TEST(EmbeddedStoreThreads, overlapping_groups_add_up_exactly) {
+TEST(EmbeddedStoreThreads, OverlappingGroupsAddUpExactly) {
   constexpr int threads = 4, keys = 40, rounds = 20'000;
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
@@ -479,7 +479,7 @@ TEST(EmbeddedStoreThreads, overlapping_groups_add_up_exactly) {
 }
 
 // New keys from all sides, so that stripes grow under load.
-TEST(EmbeddedStoreThreads, growth_under_load_loses_nothing) {
+TEST(EmbeddedStoreThreads, GrowthUnderLoadLosesNothing) {
   constexpr int threads = 4;
   constexpr int64_t keys = 50'000;
   EmbeddedStore store(size_t{64} << 20, base::Hash(1), no_spaces);

@@ -97,7 +97,7 @@ std::string_view Store::message_for(request::Error error) const {
     case request::Error::auth_failed:
       return "the store of the counters does not let this server in";
     case request::Error::wrong_type:
-      return "what is stored under the counter's key is no counter";
+      return "what is stored under the counter's key is not a counter";
     case request::Error::no_number:
       return "value is not an integer or out of range";
   }

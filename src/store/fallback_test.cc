@@ -28,7 +28,7 @@ struct Failed {
   Asked asked;
 };
 
-TEST(Fallback, error_and_local_stay_the_error) {
+TEST(Fallback, ErrorAndLocalStayTheError) {
   for (const OnError wanted : {OnError::error, OnError::local}) {
     const Failed f(wanted, {{"a", 1, {window(3, 10)}}});
     EXPECT_EQ(f.asked.group.error, Error::deadline);
@@ -36,7 +36,7 @@ TEST(Fallback, error_and_local_stay_the_error) {
   }
 }
 
-TEST(Fallback, allow_answers_as_a_fresh_counter_does) {
+TEST(Fallback, AllowAnswersAsAFreshCounterDoes) {
   const Failed f(OnError::allow, {{"a", 2, {window(3, 10), bucket(5, 1, 10)}}});
   EXPECT_EQ(f.asked.group.error, Error::none);
   EXPECT_TRUE(f.asked.allowed());
@@ -51,7 +51,7 @@ TEST(Fallback, allow_answers_as_a_fresh_counter_does) {
   EXPECT_TRUE(Failed(OnError::allow, {{"a", 1, {window(3, 10)}}}, Verb::put).asked.allowed());
 }
 
-TEST(Fallback, deny_refuses_and_says_when_to_try_again) {
+TEST(Fallback, DenyRefusesAndSaysWhenToTryAgain) {
   const Limit unlimited{Algorithm::unlimited, 7, {}, 0};
   const Failed f(OnError::deny, {{"a", 1, {bucket(5, 1, 10), unlimited}}});
   EXPECT_EQ(f.asked.group.error, Error::none);
@@ -63,7 +63,7 @@ TEST(Fallback, deny_refuses_and_says_when_to_try_again) {
   EXPECT_TRUE(f.asked[1].allowed);
 }
 
-TEST(Fallback, counters_that_keep_their_limits_answer_for_those_that_came_along) {
+TEST(Fallback, CountersThatKeepTheirLimitsAnswerForThoseThatCameAlong) {
   request::Spaces spaces;
   request::Space like;
   like.windows = {base::seconds(1), base::seconds(60)};

@@ -17,12 +17,12 @@ class FirstNames {
  public:
   FirstNames(size_t max, size_t bytes_max) : max_(max), bytes_max_(bytes_max) {}
 
-  // From this name on none is wanted; null: all are.
+  // From this name on none is needed; null: all are.
   const std::string* end() const {
     if (names_.size() == max_ && max_ > 0) return &*names_.rbegin();
     return cut_ ? &cut_at_ : nullptr;
   }
-  // One that is wanted.
+  // One that is needed.
   void add(std::string name) {
     const auto [at, fresh] = names_.insert(std::move(name));
     if (!fresh) return;

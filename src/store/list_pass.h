@@ -66,7 +66,7 @@ class ListPass {
   void cancel(size_t number);
   // All of them have.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
-  // False: the walk may end, as there is no list left that is wanted.
+  // False: the walk may end, as there is no list left that is needed.
   bool is_wanted() const {
     return wanted_.load(std::memory_order_relaxed) > 0 && !stopped_.load(std::memory_order_relaxed);
   }
@@ -74,7 +74,7 @@ class ListPass {
     return lists_[number].wanted.load(std::memory_order_relaxed) > 0;
   }
 
-  // The walk's: there is a counter of that space with that key; it may be told more than once.
+  // The walk's: there is a counter of that space with that key; it may be reported more than once.
   void visit(uint32_t space, std::string_view key);
   // The same for one list, whose prefix and space the counter is known to have.
   void offer(size_t number, std::string_view key);

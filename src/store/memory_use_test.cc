@@ -88,16 +88,16 @@ void expect_mixed(const Table& table) {
   testing::Test::RecordProperty("share", std::to_string(share));
 }
 
-TEST(MemoryUse, lengths_that_are_mixed_evenly) {
+TEST(MemoryUse, LengthsThatAreMixedEvenly) {
   for (const Table& table : tables) expect_mixed(table);
 }
 
-TEST(MemoryUse, lengths_that_are_mixed_evenly_in_a_gigabyte) {
+TEST(MemoryUse, LengthsThatAreMixedEvenlyInAGigabyte) {
   expect_mixed({1'024 * MiB, 0.80});
 }
 
 // Most are short, and each length comes as often as its inverse.
-TEST(MemoryUse, lengths_of_which_most_are_short) {
+TEST(MemoryUse, LengthsOfWhichMostAreShort) {
   for (const Table& table : tables) {
     Filled filled(table.bytes);
     Dice dice(2);
@@ -113,7 +113,7 @@ TEST(MemoryUse, lengths_of_which_most_are_short) {
 
 // Memory that held short keys holds long ones once the short ones have gone, and the other way
 // round. (Heads of chains stay, up to a tenth of it.)
-TEST(MemoryUse, lengths_that_change) {
+TEST(MemoryUse, LengthsThatChange) {
   for (const Table& table : tables) {
     Filled filled(table.bytes);
     Dice dice(3);
@@ -131,7 +131,7 @@ TEST(MemoryUse, lengths_that_change) {
   }
 }
 
-TEST(MemoryUse, keys_of_16_bytes_take_56_each) {
+TEST(MemoryUse, KeysOf16BytesTake56Each) {
   for (const Table& table : tables) {
     Filled filled(table.bytes);
     filled.fill([] { return size_t{16}; }, {0});

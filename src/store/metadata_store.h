@@ -26,17 +26,17 @@ class MetadataStore {
   enum class Written : uint8_t {
     yes,
     no,     // nothing was changed
-    maybe,  // nobody knows; `problem` says what follows
+    maybe,  // unknown; `problem` says what follows
   };
 
-  // Whoever is to know what other servers that share the store write.
+  // Receives what other servers that share the store write.
   class Watcher {
    public:
     virtual ~Watcher() = default;
     // With `order` held, on a thread of the store's.
     virtual void changed(std::span<const Change> changes) = 0;
-    // Held while changes are fetched and told, and by whoever writes here until it has taken in
-    // what it wrote: so nothing older is told after something newer.
+    // Held while changes are fetched and delivered, and by a writer here until it has taken in
+    // what it wrote: so nothing older is delivered after something newer.
     std::mutex order;
   };
 
@@ -53,7 +53,7 @@ class MetadataStore {
   // Do other servers read and write the same texts?
   virtual bool is_shared() const { return false; }
 
-  // From here on `watcher` is told what other servers that share the store write, at most 50 ms
+  // From here on `watcher` receives what other servers that share the store write, at most 50 ms
   // later; until the store is gone. Once, after `read`.
   virtual void watch(std::shared_ptr<Watcher> /*watcher*/) {}
 };

@@ -200,7 +200,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold
   size_t first = 0;
   for (const Limit& limit : charge->limits) {
     const size_t count = limit::cells(limit);
-    // A limit that refused has left its state as it is to be.
+    // A limit that refused has left its state as it must be.
     if (decisions->allowed) {
       State* const state = next.data() + first;
       std::copy_n(before.data() + first, count, state);

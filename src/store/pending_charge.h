@@ -42,8 +42,8 @@ struct PendingCharge {
   Cells next;
 
   // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
-  // are not there for it, as somebody waits for them. True: all allow it. Forced inline, as is what
-  // it calls: a decision has no room for calls (tools/bench_decisions.py).
+  // are not there for it, as a request waits for them. True: all allow it. Forced inline, as is
+  // what it calls: a decision has no room for calls (tools/bench_decisions.py).
   [[gnu::always_inline]] bool evaluate(const request::Spaces& spaces, base::Time now,
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
@@ -60,7 +60,7 @@ struct PendingCharge {
 
   // The group is refused and nothing is taken but by what counts, and where it is sparing by what
   // of that does not fit itself: `next` and the decisions of the limits that would have allowed it
-  // say what there is behind `ahead`.
+  // say what is left behind `ahead`.
   void deny_all(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
                 limit::Decision* decisions, bool sparing);
   // It counts behind an earlier charge on the same counter; both are evaluated, and denied where
@@ -92,8 +92,8 @@ struct PendingCharge {
   bool worth_storing() const;
 
   // Of a space with keep_fresh_for: is its counter dropped at once, as it equals a fresh one in a
-  // way that limitd does not list? Such are a bucket that was set anew, one that a put of its whole
-  // size made full, and any without refill.
+  // way that limitd does not list? Such are a bucket that was set again, one that a put of its
+  // whole size made full, and any without refill.
   bool drops_fresh() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a take would be answered, against the take itself; counters that are set anew, also those
+// What a take would be answered, against the take itself; counters that are set again, also those
 // that are waited for; and stored names in one pass, against a plain set of them.
 #include <gtest/gtest.h>
 

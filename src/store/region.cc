@@ -13,7 +13,7 @@ void* reserve(size_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
-  // Counters are met at random: with small pages most of a look-up's time goes into address
+  // Counters are met at random: with small pages most of a lookup's time goes into address
   // translation. A system without huge pages refuses this, and is merely slower.
   madvise(at, bytes, MADV_HUGEPAGE);
   return at;

@@ -57,7 +57,7 @@ class Region {
   std::mutex mutex_;            // of the two below
   std::vector<Ref> free_;       // chunks given back
   size_t fresh_ = chunk_bytes;  // first byte never handed out; the first chunk stays unused, so
-                                // that 0 is no place
+                                // that 0 is not a place
 };
 
 }  // namespace sluice::store

@@ -27,7 +27,7 @@ bool holds(const Region& region, const Place& p) {
 
 // Places of every size, filled with a pattern each: no two overlap, and none loses its bytes while
 // others come and go.
-TEST(Slab, places_never_overlap) {
+TEST(Slab, PlacesNeverOverlap) {
   Region region(size_t{64} << 20);
   Slab slab;
   sluice::tests::Dice random(7);
@@ -56,7 +56,7 @@ TEST(Slab, places_never_overlap) {
   EXPECT_EQ(region.bytes(), 0u);  // every chunk went back
 }
 
-TEST(Slab, places_of_one_size_fill_a_chunk) {
+TEST(Slab, PlacesOfOneSizeFillAChunk) {
   Region region(size_t{16} << 20);
   Slab slab;
   std::set<Ref> chunks;
@@ -69,7 +69,7 @@ TEST(Slab, places_of_one_size_fill_a_chunk) {
 
 // Places that are free in chunks of a larger size are used before anything fails; a place is never
 // more than twice what was asked for.
-TEST(Slab, without_a_chunk_left_a_larger_place_does) {
+TEST(Slab, WithoutAChunkLeftALargerPlaceDoes) {
   Region region(size_t{16} << 20);
   Slab slab;
   while (region.bytes() + 2 * Region::chunk_bytes < region.bytes_max())
@@ -88,11 +88,11 @@ TEST(Slab, without_a_chunk_left_a_larger_place_does) {
   EXPECT_NE(slab.allocate(region, 36), 0u);  // the chunk went back
 }
 
-TEST(Region, its_bound_is_exact_and_chunks_are_used_again) {
+TEST(Region, ItsBoundIsExactAndChunksAreUsedAgain) {
   Region region(size_t{16} << 20);
   std::vector<Ref> chunks;
   while (const Ref chunk = region.take_chunk()) chunks.push_back(chunk);
-  EXPECT_EQ(chunks.size(), (size_t{16} << 20) / Region::chunk_bytes - 1);  // place 0 is nobody's
+  EXPECT_EQ(chunks.size(), (size_t{16} << 20) / Region::chunk_bytes - 1);  // place 0 is unused
   EXPECT_EQ(region.bytes(), chunks.size() * Region::chunk_bytes);
   EXPECT_EQ(std::set<Ref>(chunks.begin(), chunks.end()).size(), chunks.size());
   region.give_back_chunk(chunks.back());
@@ -100,7 +100,7 @@ TEST(Region, its_bound_is_exact_and_chunks_are_used_again) {
   EXPECT_EQ(region.take_chunk(), 0u);
 }
 
-TEST(Region, memory_that_lies_elsewhere_counts) {
+TEST(Region, MemoryThatLiesElsewhereCounts) {
   Region region(size_t{16} << 20);
   EXPECT_TRUE(region.charge(size_t{16} << 20));
   EXPECT_EQ(region.take_chunk(), 0u);

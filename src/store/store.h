@@ -37,14 +37,14 @@ class Store {
   // batch is copied.
   //
   // A store that has to ask elsewhere first says `later`. Then the completion queue names `ticket`
-  // once it is to be called again with the groups behind those settled, the same as before, and
-  // goes on; it may say `later` again. Who is not interested any more says `abandon`. With
-  // no_ticket nobody is named: the caller asks again when it likes.
+  // once it must be called again with the groups behind those settled, the same as before, and
+  // goes on; it may say `later` again. A caller that is not interested any more says `abandon`.
+  // With no_ticket nothing is named: the caller asks again when it likes.
   //
   // A group that may wait and is refused is parked with `completions`, unless
   // base::bounds::waiting_max are already: then it stays refused. Units that an earlier one waits
   // for are not there for anybody behind it, and `remaining` says so; one that can never fit blocks
-  // nobody.
+  // no other.
   virtual Applied apply(const request::Batch& batch, base::Time now,
                         CompletionQueue* completions = nullptr, const Pin& pin = {},
                         request::Ticket ticket = request::no_ticket) = 0;
@@ -55,7 +55,7 @@ class Store {
   virtual void attach(CompletionQueue&, net::Loop&) {}
   virtual void detach(CompletionQueue&) {}
 
-  // Nobody asks any more for the rest of the batch: `later` was said of it, or a group of it
+  // No caller asks any more for the rest of the batch: `later` was said of it, or a group of it
   // failed. What was sent may still be taken. The completion queue's owner's thread.
   virtual void abandon(CompletionQueue&, request::Ticket) {}
 

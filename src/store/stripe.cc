@@ -72,7 +72,7 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
   for (Ref at = head(chain_of(hash)); at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(at));
     // Most entries lie over two cache lines; without this the second is only asked for once the
-    // first has come.
+    // first has arrived.
     __builtin_prefetch(reinterpret_cast<const char*>(entry) + second_line);
     if (entry->space_ == space && base::same(entry->key(), key)) return entry;
     at = entry->next_;
@@ -221,7 +221,7 @@ void Stripe::set_chains(uint32_t chains) {
   floor_.store(uint32_t{1} << (31 - __builtin_clz(chains)), std::memory_order_relaxed);
 }
 
-// One more chain: the entries of its lower partner are dealt out anew.
+// One more chain: the entries of its lower partner are distributed over both.
 void Stripe::split(Region& region, const base::Hash& hash_of) {
   const uint32_t partner = chains() - floor_.load(std::memory_order_relaxed);
   set_chains(chains() + 1);

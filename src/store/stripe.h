@@ -68,7 +68,8 @@ class Entry {
   // It has changed since it was committed.
   bool dirty() const { return (flags_ & dirty_flag) != 0; }
   void set_dirty(bool is) { set(dirty_flag, is); }
-  // There is no such counter, which is to be remembered: committed, or not looked for again.
+  // The counter does not exist. The entry remembers that until it is committed, or so that no one
+  // looks for it again.
   bool erased() const { return (flags_ & erased_flag) != 0; }
   void set_erased(bool is) { set(erased_flag, is); }
   // It is not what the disk may hold: not to be forgotten before all of that is loaded.

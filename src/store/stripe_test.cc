@@ -43,7 +43,7 @@ struct Fixture {
   Stripe stripe;
 };
 
-TEST(Stripe, is_a_map) {
+TEST(Stripe, IsAMap) {
   Fixture f;
   struct ScanPage {
     size_t cells;
@@ -86,7 +86,7 @@ TEST(Stripe, is_a_map) {
   }
 }
 
-TEST(Stripe, grows_by_one_chain_and_shrinks_with_its_sweep) {
+TEST(Stripe, GrowsByOneChainAndShrinksWithItsSweep) {
   Fixture f;
   uint32_t chains = 0;
   for (uint32_t i = 0; i < 10'000; ++i) {
@@ -104,7 +104,7 @@ TEST(Stripe, grows_by_one_chain_and_shrinks_with_its_sweep) {
   for (uint32_t i = 0; i < 5'000; ++i) ASSERT_NE(f.find(1, std::to_string(i)), nullptr);
 }
 
-TEST(Stripe, keeps_an_entry_while_one_of_its_limits_says_something) {
+TEST(Stripe, KeepsAnEntryWhileOneOfItsLimitsSaysSomething) {
   Fixture f;
   Entry* entry = f.insert(0, "k", 3, 10);
   const limit::State one_later[] = {{10, 1}, {11, 2}, {10, 3}};
@@ -114,7 +114,7 @@ TEST(Stripe, keeps_an_entry_while_one_of_its_limits_says_something) {
   EXPECT_EQ(f.find(0, "k"), nullptr);
 }
 
-TEST(Stripe, without_memory_says_so_and_stays_whole) {
+TEST(Stripe, WithoutMemorySaysSoAndStaysWhole) {
   Fixture f(size_t{16} << 20);
   uint32_t count = 0;
   while (f.insert(0, std::to_string(count), 1, 1) != nullptr) ++count;
@@ -125,7 +125,7 @@ TEST(Stripe, without_memory_says_so_and_stays_whole) {
   EXPECT_NE(f.insert(0, std::string(100'000, 'x'), 1, 1), nullptr);
 }
 
-TEST(Stripe, gives_back_what_it_held) {
+TEST(Stripe, GivesBackWhatItHeld) {
   Fixture f;
   for (size_t i = 0; i < 1'000; ++i) f.insert(0, std::string(2'000 + i, 'x'), 1, 1);
   EXPECT_GT(f.region.bytes(), 2'000'000u);

@@ -37,7 +37,7 @@ void expect_equal(const Decision& a, const Decision& b) {
   EXPECT_EQ(a.retry_after, b.retry_after);
 }
 
-TEST(Verbs, as_the_algorithms_do) {
+TEST(Verbs, AsTheAlgorithmsDo) {
   World w;
   Dice dice(3);
   const std::vector<std::vector<Limit>> kinds = {
@@ -96,7 +96,7 @@ TEST(Verbs, as_the_algorithms_do) {
   EXPECT_GT(refused_count, 1'000u);
 }
 
-TEST(Verbs, put_all_forgets_the_counter_and_peek_makes_none) {
+TEST(Verbs, PutAllForgetsTheCounterAndPeekMakesNone) {
   World w;
   w.ask({{"k", 3, {fixed(5)}}}, {0});
   EXPECT_EQ(w.left({"k", 0, {fixed(5)}}, {0}), 2);
@@ -111,7 +111,7 @@ TEST(Verbs, put_all_forgets_the_counter_and_peek_makes_none) {
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
-TEST(Verbs, counters_that_keep_their_limits_as_the_function_does) {
+TEST(Verbs, CountersThatKeepTheirLimitsAsTheFunctionDoes) {
   World w;
   Dice dice(5);
   const std::vector<base::Duration> windows = {{100}, {1'000}, {20'000}};
@@ -168,7 +168,7 @@ TEST(Verbs, counters_that_keep_their_limits_as_the_function_does) {
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
-TEST(Verbs, a_counter_lingers_after_it_is_full) {
+TEST(Verbs, ACounterLingersAfterItIsFull) {
   World w;
   Space like;
   like.keep_fresh_for = {10 * second};
@@ -242,13 +242,13 @@ struct Buckets {
   const Time now{second};
 };
 
-TEST(Verbs, a_full_bucket_is_listed_where_limitd_stores_it) {
+TEST(Verbs, AFullBucketIsListedWhereLimitdStoresIt) {
   expect_listed_as_limitd_does(Buckets(false), 1, 300);
   expect_listed_as_limitd_does(Buckets(true), 2, 300);
 }
 
 // As the admin port does: a counter is set to units that are used.
-TEST(Verbs, a_counter_that_is_set_anew_to_full_does_not_linger) {
+TEST(Verbs, ACounterThatIsSetAnewToFullDoesNotLinger) {
   World w;
   Space like;
   like.keep_fresh_for = {10 * second};
@@ -267,7 +267,7 @@ TEST(Verbs, a_counter_that_is_set_anew_to_full_does_not_linger) {
   }
 }
 
-TEST(Verbs, lists_the_first_in_byte_order_that_begin_so) {
+TEST(Verbs, ListsTheFirstInByteOrderThatBeginSo) {
   World w;
   Dice dice(8);
   const Space* const other = w.spaces.intern("other", "");
@@ -294,7 +294,7 @@ TEST(Verbs, lists_the_first_in_byte_order_that_begin_so) {
   }
 }
 
-TEST(Verbs, many_lists_by_one_walk_are_each_as_one_alone) {
+TEST(Verbs, ManyListsByOneWalkAreEachAsOneAlone) {
   World w;
   const Space* const spaces[] = {w.space, w.spaces.intern("other", "")};
   for (int i = 0; i < 3'000; ++i) {
@@ -315,7 +315,7 @@ TEST(Verbs, many_lists_by_one_walk_are_each_as_one_alone) {
 }
 
 // A stripe that shrinks moves counters to where the pass may have been.
-TEST(VerbsThreads, a_list_misses_none_that_is_there_all_the_time) {
+TEST(VerbsThreads, AListMissesNoneThatIsThereAllTheTime) {
   World w;
   const Limit brief = window(1, 10), lasting = window(1, 1'000 * second);
   std::vector<std::string> expected;

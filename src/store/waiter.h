@@ -26,7 +26,7 @@ struct Waiter {
 
   enum class State : uint8_t {
     queued,  // at `queue`
-    aside,   // it can never fit as things are: blocks nobody, wakes never
+    aside,   // it can never fit as things are: blocks no other, wakes never
     done,    // answered or cancelled
   };
 
@@ -57,15 +57,15 @@ struct Waiter {
   // waiting under its own; empty: of none.
   std::vector<uint32_t> confirmed;
   bool named = false;  // its completion queue has named it (CompletionQueue::resume_waiter), and it
-                       // was not asked anew since
-  // The completion queue's: when it is to be looked at.
+                       // was not asked again since
+  // The completion queue's: when it must be looked at.
   int64_t due_us = no_time;
 };
 
 // Those that wait for one counter, first come first served.
 struct Queue {
   base::RunningSums<std::shared_ptr<Waiter>, limit::Wide> waiters;  // by arrival, with their costs
-  // What they wait for together: nobody behind them has it.
+  // What they wait for together: no group behind them has it.
   limit::Wide units() const { return waiters.sum(); }
 
   Entry* entry = nullptr;  // the counter

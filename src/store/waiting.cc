@@ -22,7 +22,7 @@ namespace {
 struct Hindrance {
   bool refused = false;
   bool for_ever = false;  // it asks for more than there can ever be
-  base::Duration wait{};  // never: until somebody puts units back
+  base::Duration wait{};  // never: until units are put back
 };
 
 Hindrance hindrance(const Charge& charge, std::span<const Decision> decisions) {
@@ -55,8 +55,8 @@ bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
                     });
 }
 
-// Is a charge's counter kept under other limits? Then its owner is told, once, unless it has said
-// that the group waits on under its own.
+// Is a charge's counter kept under other limits? Then its owner is notified, once, unless it has
+// said that the group waits on under its own.
 bool tell_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
   if (entry == nullptr || entry->erased() || entry->limits_id() == charge.limits_id) return false;
   const auto i = static_cast<size_t>(&charge - waiter.charges.data());
@@ -157,7 +157,7 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
 }
 
 Wide EmbeddedStore::units_ahead(const PendingCharge& s, uint64_t arrival) {
-  // Who sets a counter anew sets it for those that wait as well.
+  // A reset ignores waiters' claims.
   if (s.queue == nullptr || s.charge->reset_first) return 0;
   return arrival == 0 ? s.queue->units() : s.queue->waiters.sum_before(arrival);
 }
@@ -206,7 +206,7 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
 
 // As `release`, where only the limits of the counter have changed: what that brings is for those
 // who wait under the new ones, so the first is looked at when its owner has had time to ask it
-// anew.
+// again.
 void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
   if (!queue.waiters.empty()) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
@@ -291,7 +291,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
   release(locked, queue, now);
 }
 
-// A group that is parked is asked anew: it leaves and comes back at once, so that nobody takes
+// A group that is parked is asked again: it leaves and comes back at once, so that no other takes
 // meanwhile what it waits for.
 bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& batch, base::Time now,
                                  CompletionQueue* completions, const Pin& pin) {

@@ -354,7 +354,7 @@ struct Trial {
       } while (ports[0].wakes + ports[1].wakes > 0);
     }
   }
-  // As a worker: it looks when it is woken, or when it was told.
+  // As a worker: it looks when it is woken, or at the time it was given.
   void look() {
     for (size_t p = 0; p < 2; ++p) {
       if (ports[p].wakes == 0 && (!timers[p] || timers[p]->us > now.us)) continue;
@@ -399,7 +399,7 @@ struct Trial {
   size_t granted = 0, refused = 0, cancelled = 0, late = 0, asked_again = 0;
 };
 
-TEST(WaitingProperty, as_the_model) {
+TEST(WaitingProperty, AsTheModel) {
   size_t granted = 0, refused = 0, cancelled = 0, late = 0, asked_again = 0;
   for (uint32_t seed = 1; seed <= 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

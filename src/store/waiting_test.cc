@@ -14,7 +14,7 @@ using namespace tests;
 constexpr int64_t second = 1'000'000;
 using Tickets = std::vector<uint32_t>;
 
-TEST(Waiting, is_answered_at_the_moment_the_units_are_there_and_not_before) {
+TEST(Waiting, IsAnsweredAtTheMomentTheUnitsAreThereAndNotBefore) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 5, second);
@@ -35,7 +35,7 @@ TEST(Waiting, is_answered_at_the_moment_the_units_are_there_and_not_before) {
   EXPECT_EQ(w.store.stats().waiting, 0u);
 }
 
-TEST(Waiting, what_fits_is_taken_at_once) {
+TEST(Waiting, WhatFitsIsTakenAtOnce) {
   World w;
   Counting completions;
   EXPECT_TRUE(w.wait(completions, 1, {{"k", 3, {fixed(3)}}}, {0}).allowed());
@@ -46,7 +46,7 @@ TEST(Waiting, what_fits_is_taken_at_once) {
   EXPECT_EQ(completions.wakes, 0);  // no time brings a fixed bucket's units back
 }
 
-TEST(Waiting, is_first_come_first_served_per_counter) {
+TEST(Waiting, IsFirstComeFirstServedPerCounter) {
   World w;
   Counting completions;
   const Limit four = bucket(4, 1, second);
@@ -63,7 +63,7 @@ TEST(Waiting, is_first_come_first_served_per_counter) {
   EXPECT_EQ(w.answered(completions, {4 * second}), (Tickets{4}));
 }
 
-TEST(Waiting, a_small_one_does_not_overtake_a_large_one) {
+TEST(Waiting, ASmallOneDoesNotOvertakeALargeOne) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second);
@@ -75,7 +75,7 @@ TEST(Waiting, a_small_one_does_not_overtake_a_large_one) {
   EXPECT_EQ(w.answered(completions, {400'000}), (Tickets{2}));
 }
 
-TEST(Waiting, one_that_can_never_fit_blocks_nobody) {
+TEST(Waiting, OneThatCanNeverFitBlocksNobody) {
   World w;
   Counting completions;
   const Limit four = bucket(4, 1, second);
@@ -94,7 +94,7 @@ TEST(Waiting, one_that_can_never_fit_blocks_nobody) {
   EXPECT_EQ(w.store.stats().waiting, 0u);
 }
 
-TEST(Waiting, a_take_behind_it_finds_nothing_and_is_told_enough) {
+TEST(Waiting, ATakeBehindItFindsNothingAndIsToldEnough) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second);
@@ -111,7 +111,7 @@ TEST(Waiting, a_take_behind_it_finds_nothing_and_is_told_enough) {
 }
 
 // Of every algorithm with a window, with more waiting than one window brings.
-TEST(Waiting, the_retry_after_behind_many_is_enough) {
+TEST(Waiting, TheRetryAfterBehindManyIsEnough) {
   for (const Algorithm algorithm :
        {Algorithm::token_bucket, Algorithm::fixed_window, Algorithm::aligned_window,
         Algorithm::sliding_window, Algorithm::sliding_log}) {
@@ -129,7 +129,7 @@ TEST(Waiting, the_retry_after_behind_many_is_enough) {
       EXPECT_EQ(refused[0].remaining, 0);
       ASSERT_NE(refused[0].retry_after, base::never);
       const Time then{now.us + refused[0].retry_after.us};
-      // Whoever waits is woken on time.
+      // A waiting group is woken on time.
       int64_t answers = 0;
       while (w.answered(completions, now),
              answers += static_cast<int64_t>(completions.settled.size()), w.next) {
@@ -142,7 +142,7 @@ TEST(Waiting, the_retry_after_behind_many_is_enough) {
   }
 }
 
-TEST(Waiting, puts_answer_in_order_as_many_as_there_is_for) {
+TEST(Waiting, PutsAnswerInOrderAsManyAsThereIsFor) {
   World w;
   Counting completions, other;
   const Limit ten = fixed(10);
@@ -165,7 +165,7 @@ TEST(Waiting, puts_answer_in_order_as_many_as_there_is_for) {
   EXPECT_EQ(w.next, std::nullopt);
 }
 
-TEST(Waiting, a_wake_is_told_once_until_the_port_is_looked_at) {
+TEST(Waiting, AWakeIsToldOnceUntilThePortIsLookedAt) {
   World w;
   Counting completions;
   const Limit ten = fixed(10);
@@ -192,7 +192,7 @@ TEST(Waiting, a_wake_is_told_once_until_the_port_is_looked_at) {
   EXPECT_EQ(w.store.advance(completions.completions, {3})->us, 3 + second);
 }
 
-TEST(Waiting, one_call_answers_a_bounded_number_and_the_rest_follows) {
+TEST(Waiting, OneCallAnswersABoundedNumberAndTheRestFollows) {
   World w;
   Counting completions;
   const Limit many = fixed(1'000);
@@ -214,7 +214,7 @@ TEST(Waiting, one_call_answers_a_bounded_number_and_the_rest_follows) {
   EXPECT_EQ(tickets, expected);
 }
 
-TEST(Waiting, cancel_takes_nothing_and_lets_the_next_one_in) {
+TEST(Waiting, CancelTakesNothingAndLetsTheNextOneIn) {
   for (const uint32_t gone : {0u, 1u, 2u}) {  // the head, one in the middle, the last
     World w;
     Counting completions;
@@ -232,7 +232,7 @@ TEST(Waiting, cancel_takes_nothing_and_lets_the_next_one_in) {
   }
 }
 
-TEST(Waiting, cancelling_a_large_head_frees_what_it_kept) {
+TEST(Waiting, CancellingALargeHeadFreesWhatItKept) {
   World w;
   Counting completions;
   const Limit ten = fixed(10);
@@ -245,7 +245,7 @@ TEST(Waiting, cancelling_a_large_head_frees_what_it_kept) {
   EXPECT_TRUE(w.ask({{"k", 1, {ten}}}, {0}).allowed());
 }
 
-TEST(Waiting, cancel_comes_too_late_for_what_is_answered) {
+TEST(Waiting, CancelComesTooLateForWhatIsAnswered) {
   World w;
   Counting completions;
   w.ask({{"k", 1, {fixed(1)}}}, {0});
@@ -256,7 +256,7 @@ TEST(Waiting, cancel_comes_too_late_for_what_is_answered) {
   EXPECT_FALSE(w.store.cancel(completions.completions, {1, 0}, {0}));
 }
 
-TEST(Waiting, past_the_bound_it_is_refused_at_once) {
+TEST(Waiting, PastTheBoundItIsRefusedAtOnce) {
   World w(0, 3);
   Counting completions;
   w.ask({{"k", 1, {fixed(1)}}}, {0});
@@ -271,7 +271,7 @@ TEST(Waiting, past_the_bound_it_is_refused_at_once) {
   EXPECT_EQ(w.store.stats().waiting, 3u);
 }
 
-TEST(Waiting, several_charges_are_taken_together_or_not_at_all) {
+TEST(Waiting, SeveralChargesAreTakenTogetherOrNotAtAll) {
   World w;
   Counting completions;
   const Limit a = bucket(10, 10, second), b = bucket(4, 1, second);
@@ -290,7 +290,7 @@ TEST(Waiting, several_charges_are_taken_together_or_not_at_all) {
   EXPECT_EQ(w.left({"b", 0, {b}}, {second}), 0);
 }
 
-TEST(Waiting, a_group_moves_between_counters_and_keeps_its_arrival) {
+TEST(Waiting, AGroupMovesBetweenCountersAndKeepsItsArrival) {
   World w;
   Counting completions;
   const Limit a = fixed(10), b = fixed(10);
@@ -309,7 +309,7 @@ TEST(Waiting, a_group_moves_between_counters_and_keeps_its_arrival) {
   EXPECT_EQ(w.left({"b", 0, {b}}, {2}), 0);
 }
 
-TEST(Waiting, a_cancelled_group_lets_go_of_the_counter_it_waits_at) {
+TEST(Waiting, ACancelledGroupLetsGoOfTheCounterItWaitsAt) {
   World w;
   Counting completions;
   const Limit ten = fixed(10);
@@ -320,7 +320,7 @@ TEST(Waiting, a_cancelled_group_lets_go_of_the_counter_it_waits_at) {
   EXPECT_EQ(w.answered(completions, {0}), (Tickets{2}));
 }
 
-TEST(Waiting, a_group_with_a_charge_that_is_never_allowed_blocks_nobody) {
+TEST(Waiting, AGroupWithAChargeThatIsNeverAllowedBlocksNobody) {
   World w;
   Counting completions;
   const Limit deny{Algorithm::deny, 0, {}}, one = fixed(1);
@@ -337,7 +337,7 @@ TEST(Waiting, a_group_with_a_charge_that_is_never_allowed_blocks_nobody) {
 }
 
 // A bucket that would take longer to fill than there is time holds less than its burst.
-TEST(Waiting, past_the_end_of_time_it_is_aside) {
+TEST(Waiting, PastTheEndOfTimeItIsAside) {
   World w;
   Counting completions;
   const Limit endless = bucket(base::bounds::quota_max, 1, base::bounds::window_us_max);
@@ -347,7 +347,7 @@ TEST(Waiting, past_the_end_of_time_it_is_aside) {
   EXPECT_TRUE(w.store.cancel(completions.completions, {1, 0}, {second}));
 }
 
-TEST(Waiting, several_limits_of_one_counter_must_all_allow) {
+TEST(Waiting, SeveralLimitsOfOneCounterMustAllAllow) {
   World w;
   Counting completions;
   const std::vector<Limit> both = {bucket(5, 5, second), window(8, 10 * second)};
@@ -362,7 +362,7 @@ TEST(Waiting, several_limits_of_one_counter_must_all_allow) {
   EXPECT_EQ(left[1].remaining, 5);
 }
 
-TEST(Waiting, what_a_refused_group_says_is_left_is_behind_those_that_wait) {
+TEST(Waiting, WhatARefusedGroupSaysIsLeftIsBehindThoseThatWait) {
   World w;
   Counting completions;
   const Limit ten = fixed(10), one = fixed(1);
@@ -375,8 +375,8 @@ TEST(Waiting, what_a_refused_group_says_is_left_is_behind_those_that_wait) {
   EXPECT_EQ(refused[1].remaining, 20 - 6 - 7);
 }
 
-// A fixed bucket's units are there when somebody brings them, and at no time by themselves.
-TEST(Waiting, only_a_put_wakes_at_a_fixed_bucket) {
+// A fixed bucket's units are there when they are put back, and at no time by themselves.
+TEST(Waiting, OnlyAPutWakesAtAFixedBucket) {
   World w;
   Counting completions;
   w.ask({{"k", 5, {fixed(5)}}}, {0});
@@ -390,7 +390,7 @@ TEST(Waiting, only_a_put_wakes_at_a_fixed_bucket) {
   EXPECT_EQ(w.answered(completions, {INT64_MAX / 2}), (Tickets{1}));
 }
 
-TEST(Waiting, a_counter_that_is_waited_for_is_not_swept) {
+TEST(Waiting, ACounterThatIsWaitedForIsNotSwept) {
   World w;
   Counting completions;
   const Limit one = window(1, second);
@@ -404,7 +404,7 @@ TEST(Waiting, a_counter_that_is_waited_for_is_not_swept) {
 }
 
 // The counter gets other limits, with more cells, by others' requests; its queue goes with it.
-TEST(Waiting, a_queue_moves_with_its_counter) {
+TEST(Waiting, AQueueMovesWithItsCounter) {
   World w;
   Counting completions;
   const Limit few = bucket(10, 10, second);
@@ -421,7 +421,7 @@ TEST(Waiting, a_queue_moves_with_its_counter) {
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
-TEST(Waiting, asked_anew_it_keeps_its_place_and_nobody_comes_between) {
+TEST(Waiting, AskedAnewItKeepsItsPlaceAndNobodyComesBetween) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second);
@@ -429,7 +429,7 @@ TEST(Waiting, asked_anew_it_keeps_its_place_and_nobody_comes_between) {
   const Asked first = w.wait(completions, 1, {{"k", 5, {ten}}}, {0});
   w.wait(completions, 2, {{"k", 1, {ten}}}, {0});
   w.wait(completions, 3, {{"k", 4, {ten}}}, {0});
-  // 3 are there, enough for the second; but the first has only been asked anew.
+  // 3 are there, enough for the second; but the first has only been asked again.
   const Asked again = w.wait(completions, 1, {{"k", 5, {ten}}}, {300'000}, first.group.arrival);
   EXPECT_TRUE(again.group.parked);
   EXPECT_EQ(again.group.arrival, first.group.arrival);
@@ -441,7 +441,7 @@ TEST(Waiting, asked_anew_it_keeps_its_place_and_nobody_comes_between) {
 }
 
 // Limits that come with a request lie in the memory of its batch, which is used again.
-TEST(Waiting, a_group_has_limits_of_its_own_while_it_waits) {
+TEST(Waiting, AGroupHasLimitsOfItsOwnWhileItWaits) {
   World w;
   Counting completions;
   w.ask({{"k", 3, {fixed(3)}}}, {0});
@@ -457,7 +457,7 @@ TEST(Waiting, a_group_has_limits_of_its_own_while_it_waits) {
 }
 
 // The queue goes with the only one that was in it.
-TEST(Waiting, asked_anew_alone_it_may_be_answered) {
+TEST(Waiting, AskedAnewAloneItMayBeAnswered) {
   World w;
   Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
@@ -468,7 +468,7 @@ TEST(Waiting, asked_anew_alone_it_may_be_answered) {
   EXPECT_EQ(w.answered(completions, {0}), Tickets{});
 }
 
-TEST(Waiting, asked_anew_it_may_be_answered_or_have_been) {
+TEST(Waiting, AskedAnewItMayBeAnsweredOrHaveBeen) {
   World w;
   Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
@@ -488,7 +488,7 @@ TEST(Waiting, asked_anew_it_may_be_answered_or_have_been) {
   EXPECT_EQ(w.answered(completions, {0}), (Tickets{2, 3}));
 }
 
-TEST(Waiting, without_memory_for_another_size_nothing_is_taken_and_it_goes_on_waiting) {
+TEST(Waiting, WithoutMemoryForAnotherSizeNothingIsTakenAndItGoesOnWaiting) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second), filler = fixed(2);

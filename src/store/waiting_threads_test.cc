@@ -132,7 +132,7 @@ class WorkerOf {
     auto at = parked_.lower_bound(dice_(next_));
     if (at == parked_.end()) at = parked_.begin();
     if (dice_(2) == 0) {
-      // Asked anew, it stays where it is or is answered.
+      // Asked again, it stays where it is or is answered.
       Group group;
       group.may_wait = true;
       group.ticket = {at->first, 0};
@@ -169,7 +169,7 @@ class WorkerOf {
     if (all.empty()) return;
     EXPECT_TRUE(apply(all, Verb::put, group));
   }
-  // Looks only when it was woken, or was told a time.
+  // Looks only when it was woken, or at the time it was given.
   void look() {
     if (!woken_.exchange(false) && !next_look_) return;
     next_look_ = s_.store.advance(completions_, now);
@@ -263,7 +263,7 @@ void run(bool changes) {
       }
       if (i % 64 == 63) std::this_thread::yield();
     }
-    EXPECT_TRUE(counted) << "somebody still waits";
+    EXPECT_TRUE(counted) << "a group still waits";
   });
   stop = true;
   house.join();
@@ -292,11 +292,11 @@ void run(bool changes) {
   EXPECT_GT(parked, 3'000u);
 }
 
-TEST(WaitingThreads, nothing_is_lost_or_given_twice) {
+TEST(WaitingThreads, NothingIsLostOrGivenTwice) {
   run(false);
 }
 
-TEST(WaitingThreads, nor_while_limits_change) {
+TEST(WaitingThreads, NorWhileLimitsChange) {
   run(true);
 }
 

@@ -90,6 +90,7 @@ inline CodecOutcome read_all(const Dialect& dialect, const Target& target,
       in.erase(0, read.consumed);
       outcome.problem = read.problem;
       const bool is_open = codec->is_open();
+      // cppcheck-suppress incorrectLogicOperator
       again = is_open && !was_open;
     }
     if (!outcome.problem.empty()) break;

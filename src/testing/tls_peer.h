@@ -74,7 +74,7 @@ class TlsPeer {
   enum class Side { connects, accepts };
   TlsPeer(SSL_CTX* context, Side side) : ssl_(SSL_new(context)) {
     SSL_set_bio(ssl_, in_, out_);
-    // An empty buffer is no end.
+    // An empty buffer is not the end.
     BIO_set_mem_eof_return(in_, -1);
     side == Side::connects ? SSL_set_connect_state(ssl_) : SSL_set_accept_state(ssl_);
   }
@@ -82,7 +82,7 @@ class TlsPeer {
   TlsPeer(const TlsPeer&) = delete;
   TlsPeer& operator=(const TlsPeer&) = delete;
 
-  // What has come from the other side. True: the handshake is done.
+  // What has arrived from the other side. True: the handshake is done.
   bool take(std::string_view encrypted) {
     if (!encrypted.empty())
       SLUICE_CHECK(BIO_write(in_, encrypted.data(), static_cast<int>(encrypted.size())) > 0);
@@ -112,7 +112,7 @@ class TlsPeer {
     return all;
   }
   void notify_end() { SSL_shutdown(ssl_); }
-  // Has the other side announced its end? As far as `read` has come.
+  // Has the other side announced its end, as far as `read` has read?
   bool has_ended() const { return ended_; }
 
  private:

@@ -11,8 +11,8 @@
 namespace sluice::wire {
 namespace {
 
-constexpr const char* no_http2 = "that is no server of gRPC: it does not speak HTTP/2";
-constexpr const char* no_grpc = "that is no answer of gRPC";
+constexpr const char* no_http2 = "that is not a server of gRPC: it does not speak HTTP/2";
+constexpr const char* no_grpc = "that is not an answer of gRPC";
 // A header's name and value, of an answer. Past it: no answer of gRPC.
 constexpr size_t answer_header_bytes_max = size_t{64} << 10;
 

@@ -32,15 +32,15 @@ std::string grpc_status_name(uint32_t status);
 
 class GrpcClientCall {
  public:
-  // `path`: "/package.Service/Method". `timeout`: what the server is told, 1 ms to 99,999,999 ms.
-  // A message has at most grpc_message_bytes_max bytes.
+  // `path`: "/package.Service/Method". `timeout`: what is sent to the server, 1 ms to 99,999,999
+  // ms. A message has at most grpc_message_bytes_max bytes.
   GrpcClientCall(std::string_view authority, std::string_view path, std::string_view message,
                  std::chrono::milliseconds timeout);
   ~GrpcClientCall();
   GrpcClientCall(const GrpcClientCall&) = delete;
   GrpcClientCall& operator=(const GrpcClientCall&) = delete;
 
-  // Appends what there is to send; call first of all, and behind each `receive`.
+  // Appends what must be sent; call first of all, and behind each `receive`.
   void write(base::Buffer& out);
   // Reads what the server sent. Once `is_over`, nothing more is read.
   void receive(std::string_view in);

@@ -168,7 +168,7 @@ TEST(GrpcClientCalls, AreNotOverBeforeTheAnswerIsWhole) {
 }
 
 TEST(GrpcClientCalls, SayWhatIsNoAnswer) {
-  const char* const no_answer = "that is no answer of gRPC";
+  const char* const no_answer = "that is not an answer of gRPC";
   EXPECT_EQ(Told(answered("", status_0)).problem, no_answer);
   EXPECT_EQ(Told(answered(prefixed("x", 1), status_0)).problem, no_answer);
   EXPECT_EQ(Told(answered(prefixed("x") + prefixed("y"), status_0)).problem, no_answer);
@@ -188,7 +188,7 @@ TEST(GrpcClientCalls, SayWhatIsNoAnswer) {
 }
 
 TEST(GrpcClientCalls, SayWhatIsNoHttp2) {
-  const char* const no_http2 = "that is no server of gRPC: it does not speak HTTP/2";
+  const char* const no_http2 = "that is not a server of gRPC: it does not speak HTTP/2";
   EXPECT_EQ(Told("", "HTTP/1.1 400 Bad Request\r\n\r\n").problem, no_http2);
   EXPECT_EQ(Told("", "-ERR unknown command 'PRI'\r\n").problem, no_http2);
   EXPECT_EQ(Told("", std::string(40, '\0')).problem, no_http2);

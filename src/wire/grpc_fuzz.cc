@@ -1,6 +1,6 @@
 // Any bytes as the parts of a gRPC call: its deadline, content type and encoding, and its message,
-// gzipped or not. What is told must be the message that was framed, by another way to read it. Then
-// as the messages of a call that streams, likewise.
+// gzipped or not. What is reported must be the message that was framed, by another way to read it.
+// Then as the messages of a call that streams, likewise.
 //
 // The first byte chooses: encoding, what is done to the message, and how the input is cut.
 #include <algorithm>

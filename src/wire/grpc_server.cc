@@ -242,7 +242,7 @@ void GrpcServerSession::answer(uint32_t number, GrpcStatus status, std::string_v
                          .trailers = trailers});
 }
 
-// Puts the packed message in the place of `message`. False: no memory.
+// Puts the packed message in place of `message`. False: no memory.
 bool GrpcServerSession::pack(std::string_view& message) {
   std::string& scratch = renewed(worker_.scratch);
   if (!worker_.gzip.compress(message, scratch)) return false;

@@ -2,16 +2,16 @@
 // messages in, bytes out. One session per connection, used by one thread. Which methods there are,
 // which of them stream, what a message means, and deadlines are the owner's matter.
 //
-//   calls    Unary ones that are whole and well-formed are told, each with a number; exactly one
-//            `answer` or `drop` must follow for each, also if it was cancelled meanwhile. What a
-//            call shows lives until then.
-//   streams  A call whose path the owner's `is_streamed` names is told when its headers have come
-//            (`begun`), and again whenever `next` may have something (`body`): messages one by one,
-//            then that the client is done. `send` sends one message. Either side may go on when the
-//            other is silent or done; `answer` or `drop` ends the call, unless `next` or `send`
-//            has. What has come and is not taken, and what is sent and has not left, counts against
-//            the bounds of bytes.
-//   refused  What is no gRPC call is answered here, and not told:
+//   calls    Unary ones that are whole and well-formed are reported, each with a number; exactly
+//            one `answer` or `drop` must follow for each, also if it was cancelled meanwhile. What
+//            a call shows lives until then.
+//   streams  A call whose path the owner's `is_streamed` names is reported when its headers have
+//            arrived (`begun`), and again whenever `next` may have something (`body`): messages one
+//            by one, then that the client is done. `send` sends one message. Either side may go on
+//            when the other is silent or done; `answer` or `drop` ends the call, unless `next` or
+//            `send` has. What has arrived and is not taken, and what is sent and has not left,
+//            counts against the bounds of bytes.
+//   refused  What is not gRPC call is answered here, and not told:
 //              another method than POST             405, INTERNAL
 //              another content-type                 415, INVALID_ARGUMENT
 //              grpc-timeout ill-formed              400, INTERNAL
@@ -62,7 +62,7 @@ enum class GrpcNext : uint8_t {
   message,  // one
   none,     // not now, or the call was cancelled or has been ended
   end,      // nor later: the client is done
-  refused,  // what came is no message, and that was answered: no `answer` or `drop` may follow
+  refused,  // what came is not a message, and that was answered: no `answer` or `drop` may follow
 };
 
 class GrpcServerSession {
@@ -72,8 +72,9 @@ class GrpcServerSession {
                     Http2PathTest is_streamed = nullptr)
       : worker_(worker), http_(worker.pool, bounds, is_streamed, is_of_grpc) {}
 
-  // As Http2Session::receive; a `request` event is a call, `reset` its cancellation. What is told
-  // of a call that has been ended since may be behind others in the list: is_waiting is then false.
+  // As Http2Session::receive; a `request` event is a call, `reset` its cancellation. What is
+  // reported of a call that has been ended since may be behind others in the list: is_waiting is
+  // then false.
   size_t receive(std::string_view in, base::Time now, size_t calls_max = SIZE_MAX);
   std::span<const Http2Event> events() const { return events_; }
 

@@ -17,7 +17,7 @@ using http2_peer::Headers;
 using http2_peer::Peer;
 using http2_peer::rst_stream;
 
-TEST(GrpcServer, tells_a_call_and_answers_it) {
+TEST(GrpcServer, TellsACallAndAnswersIt) {
   for (const size_t step : {SIZE_MAX, size_t{1}}) {
     Server server;
     server.exchange(
@@ -44,7 +44,7 @@ TEST(GrpcServer, tells_a_call_and_answers_it) {
   }
 }
 
-TEST(GrpcServer, empty_messages_are_messages) {
+TEST(GrpcServer, EmptyMessagesAreMessages) {
   Server server;
   server.call(Peer::grpc("/p.S/M"), framed(""));
   ASSERT_EQ(server.events.size(), 1u);
@@ -56,7 +56,7 @@ TEST(GrpcServer, empty_messages_are_messages) {
   EXPECT_EQ(server.peer.answers[1].trailer("grpc-status"), "0");
 }
 
-TEST(GrpcServer, other_statuses_go_alone_with_their_text_escaped) {
+TEST(GrpcServer, OtherStatusesGoAloneWithTheirTextEscaped) {
   Server server;
   server.call(Peer::grpc("/p.S/M"), framed("x"));
   server.session.answer(server.events.at(0).request, GrpcStatus::unimplemented, "unknown\n100%",
@@ -72,7 +72,7 @@ TEST(GrpcServer, other_statuses_go_alone_with_their_text_escaped) {
   EXPECT_TRUE(answer.ended);
 }
 
-TEST(GrpcServer, the_subtype_is_answered_as_asked) {
+TEST(GrpcServer, TheSubtypeIsAnsweredAsAsked) {
   Server server;
   Headers headers = Peer::post("/p.S/M", {{"content-type", "application/grpc+proto"}});
   server.call(headers, framed("x"));
@@ -81,7 +81,7 @@ TEST(GrpcServer, the_subtype_is_answered_as_asked) {
   EXPECT_EQ(server.peer.answers[1].header("content-type"), "application/grpc+proto");
 }
 
-TEST(GrpcServer, a_gzipped_call_is_unpacked_and_its_answer_packed) {
+TEST(GrpcServer, AGzippedCallIsUnpackedAndItsAnswerPacked) {
   Server server;
   Gzip gzip;
   std::string packed;
@@ -110,7 +110,7 @@ TEST(GrpcServer, a_gzipped_call_is_unpacked_and_its_answer_packed) {
   EXPECT_EQ(server.session.call(server.events[1].request).message, "plain");
 }
 
-TEST(GrpcServer, refuses_what_is_no_call) {
+TEST(GrpcServer, RefusesWhatIsNoCall) {
   Server server;
   const auto grpc = [](Headers more = {}) { return Peer::grpc("/p.S/M", std::move(more)); };
   const auto status = [](const Answer& answer) {
@@ -144,7 +144,7 @@ TEST(GrpcServer, refuses_what_is_no_call) {
   EXPECT_EQ(server.session.http().held_bytes(), 0u);
 }
 
-TEST(GrpcServer, messages_that_are_too_large_are_told_so_and_others_go_on) {
+TEST(GrpcServer, MessagesThatAreTooLargeAreToldSoAndOthersGoOn) {
   Server server({.connection_bytes = size_t{8} << 20, .body_bytes = size_t{8} << 20});
   const auto status = [](const Answer& answer) {
     return answer.status() + " " + answer.header("grpc-status");
@@ -179,7 +179,7 @@ TEST(GrpcServer, messages_that_are_too_large_are_told_so_and_others_go_on) {
   EXPECT_EQ(status(small.call(packed, framed(fits, 1))), "200 8");
 }
 
-TEST(GrpcServer, a_cancelled_call_is_told_and_needs_no_answer) {
+TEST(GrpcServer, ACancelledCallIsToldAndNeedsNoAnswer) {
   Server server;
   server.exchange(server.peer.request(1, Peer::grpc("/p.S/M"), framed("x")) + rst_stream(1));
   ASSERT_EQ(server.events.size(), 2u);
@@ -197,7 +197,7 @@ TEST(GrpcServer, a_cancelled_call_is_told_and_needs_no_answer) {
   EXPECT_EQ(server.session.http().unanswered(), 0u);
 }
 
-TEST(GrpcServer, a_dropped_call_resets_its_stream) {
+TEST(GrpcServer, ADroppedCallResetsItsStream) {
   Server server;
   server.call(Peer::grpc("/p.S/M"), framed("x"));
   server.session.drop(server.events.at(0).request);

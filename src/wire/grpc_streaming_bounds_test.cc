@@ -26,7 +26,7 @@ using http2_peer::window_update;
 
 // ---- Bytes and windows ----
 
-TEST(GrpcStreamingBounds, a_client_that_takes_nothing_is_reset_and_costs_no_other) {
+TEST(GrpcStreamingBounds, AClientThatTakesNothingIsResetAndCostsNoOther) {
   StreamServer server({.connection_bytes = 100'000}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   const uint32_t number = server.begin(1), other = server.begin(3);
   const std::string message(10'000 - grpc_prefix_bytes, 'm');
@@ -51,7 +51,7 @@ TEST(GrpcStreamingBounds, a_client_that_takes_nothing_is_reset_and_costs_no_othe
   EXPECT_EQ(server.session.http().unanswered(), 0u);
 }
 
-TEST(GrpcStreamingBounds, an_end_that_does_not_fit_resets_the_call) {
+TEST(GrpcStreamingBounds, AnEndThatDoesNotFitResetsTheCall) {
   StreamServer server({.connection_bytes = 10'000}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   const uint32_t number = server.begin(1);
   ASSERT_TRUE(server.session.send(number, std::string(9'700, 'm')));
@@ -61,7 +61,7 @@ TEST(GrpcStreamingBounds, an_end_that_does_not_fit_resets_the_call) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreamingBounds, an_end_has_the_place_of_what_was_not_taken) {
+TEST(GrpcStreamingBounds, AnEndHasThePlaceOfWhatWasNotTaken) {
   StreamServer server({.connection_bytes = 10'000});
   const uint32_t number = server.begin(1);
   ASSERT_TRUE(server.session.send(number, "x"));
@@ -73,7 +73,7 @@ TEST(GrpcStreamingBounds, an_end_has_the_place_of_what_was_not_taken) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreamingBounds, what_has_left_gives_its_place_to_what_follows) {
+TEST(GrpcStreamingBounds, WhatHasLeftGivesItsPlaceToWhatFollows) {
   StreamServer server({.connection_bytes = 60'000}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   const uint32_t number = server.begin(1);
   const size_t begun = server.held();
@@ -103,7 +103,7 @@ TEST(GrpcStreamingBounds, what_has_left_gives_its_place_to_what_follows) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreamingBounds, the_bound_of_the_worker_holds_for_messages_of_all_its_sessions) {
+TEST(GrpcStreamingBounds, TheBoundOfTheWorkerHoldsForMessagesOfAllItsSessions) {
   GrpcWorker worker(50'000);
   GrpcServerSession first(worker, {}, is_streamed), second(worker, {}, is_streamed);
   Peer one, two;
@@ -121,7 +121,7 @@ TEST(GrpcStreamingBounds, the_bound_of_the_worker_holds_for_messages_of_all_its_
   EXPECT_EQ(worker.pool.held_bytes(), 0u);
 }
 
-TEST(GrpcStreamingBounds, messages_that_are_not_taken_are_bounded_and_then_lost) {
+TEST(GrpcStreamingBounds, MessagesThatAreNotTakenAreBoundedAndThenLost) {
   StreamServer server({.connection_bytes = 100'000, .body_bytes = 50'000});
   const uint32_t number = server.begin(1);
   for (int i = 0; i < 4; ++i) server.exchange(data(1, std::string(15'000, '\0'), false));
@@ -156,7 +156,7 @@ TEST(GrpcStreamingBounds, messages_that_are_not_taken_are_bounded_and_then_lost)
   }
 }
 
-TEST(GrpcStreamingBounds, windows_open_as_messages_come_and_are_taken) {
+TEST(GrpcStreamingBounds, WindowsOpenAsMessagesComeAndAreTaken) {
   StreamServer server;
   const uint32_t number = server.begin(1);
   const uint64_t begun = server.peer.window_updates[0];
@@ -177,7 +177,7 @@ TEST(GrpcStreamingBounds, windows_open_as_messages_come_and_are_taken) {
   EXPECT_LT(server.held(), 1'000u);
 }
 
-TEST(GrpcStreamingBounds, many_small_messages_of_one_time_are_all_taken) {
+TEST(GrpcStreamingBounds, ManySmallMessagesOfOneTimeAreAllTaken) {
   StreamServer server;
   const uint32_t number = server.begin(1);
   std::string frame;
@@ -194,7 +194,7 @@ size_t memory_in_use() {
   return info.uordblks + info.hblkhd;
 }
 
-TEST(GrpcStreamingBounds, memory_of_large_messages_goes_when_they_are_taken) {
+TEST(GrpcStreamingBounds, MemoryOfLargeMessagesGoesWhenTheyAreTaken) {
   StreamServer server({.connection_bytes = 700'000});
   const std::string text = framed(std::string(600'000, 'x'));
   const size_t before = memory_in_use();
@@ -220,7 +220,7 @@ TEST(GrpcStreamingBounds, memory_of_large_messages_goes_when_they_are_taken) {
 
 // ---- Floods ----
 
-TEST(GrpcStreamingBounds, messages_that_are_answered_are_no_flood_and_others_are) {
+TEST(GrpcStreamingBounds, MessagesThatAreAnsweredAreNoFloodAndOthersAre) {
   StreamServer server;
   server.begin(1);
   server.exchange(window_update(1, 1 << 30) + window_update(0, 1 << 30));
@@ -239,7 +239,7 @@ TEST(GrpcStreamingBounds, messages_that_are_answered_are_no_flood_and_others_are
   EXPECT_TRUE(server.session.http().is_drained());
 }
 
-TEST(GrpcStreamingBounds, calls_that_are_begun_and_taken_back_are_a_flood) {
+TEST(GrpcStreamingBounds, CallsThatAreBegunAndTakenBackAreAFlood) {
   StreamServer server;
   uint32_t id = 1;
   for (; server.session.http().fault() == Http2Fault::none && id < 10'000; id += 2) {
@@ -251,7 +251,7 @@ TEST(GrpcStreamingBounds, calls_that_are_begun_and_taken_back_are_a_flood) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreamingBounds, open_calls_count_as_streams) {
+TEST(GrpcStreamingBounds, OpenCallsCountAsStreams) {
   StreamServer server;
   uint32_t id = 1;
   for (; id < 2'000; id += 2) server.begin(id);

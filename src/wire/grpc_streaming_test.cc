@@ -33,7 +33,7 @@ using Kind = Http2Event::Kind;
 
 // ---- Messages and their order ----
 
-TEST(GrpcStreaming, a_watch_is_answered_at_once_and_again_later) {
+TEST(GrpcStreaming, AWatchIsAnsweredAtOnceAndAgainLater) {
   StreamServer server;
   server.exchange(server.peer.request(1, stream_headers({{"grpc-timeout", "5S"}}), framed("who")));
   ASSERT_EQ(server.events.size(), 2u);
@@ -74,7 +74,7 @@ TEST(GrpcStreaming, a_watch_is_answered_at_once_and_again_later) {
   EXPECT_EQ(server.session.http().unanswered(), 0u);
 }
 
-TEST(GrpcStreaming, messages_go_both_ways_until_the_client_is_done) {
+TEST(GrpcStreaming, MessagesGoBothWaysUntilTheClientIsDone) {
   StreamServer server;
   server.begin(1);
   EXPECT_EQ(server.take(server.events[0].request), (std::pair{Texts{}, GrpcNext::none}));
@@ -84,7 +84,7 @@ TEST(GrpcStreaming, messages_go_both_ways_until_the_client_is_done) {
     server.echo();
     EXPECT_EQ(messages_of(answer.body).back(), std::to_string(i));
     EXPECT_FALSE(answer.ended);
-    server.exchange(data(1, "", false));  // of which nothing is told
+    server.exchange(data(1, "", false));  // of which nothing is reported
     EXPECT_EQ(server.events.size(), 0u);
   }
   server.exchange(data(1, framed("last"), true));
@@ -97,7 +97,7 @@ TEST(GrpcStreaming, messages_go_both_ways_until_the_client_is_done) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreaming, one_without_a_message_is_ended_by_its_headers_or_trailers_alone) {
+TEST(GrpcStreaming, OneWithoutAMessageIsEndedByItsHeadersOrTrailersAlone) {
   StreamServer server;
   server.exchange(server.peer.headers(1, stream_headers(), true));
   ASSERT_EQ(server.events.size(), 2u);  // begun, and its end
@@ -116,7 +116,7 @@ TEST(GrpcStreaming, one_without_a_message_is_ended_by_its_headers_or_trailers_al
   EXPECT_EQ(server.peer.answers[5].trailer("grpc-status"), "0");
 }
 
-TEST(GrpcStreaming, a_unary_call_of_the_same_session_is_as_ever) {
+TEST(GrpcStreaming, AUnaryCallOfTheSameSessionIsAsEver) {
   StreamServer server;
   server.begin(1);
   server.exchange(server.peer.request(3, Peer::grpc("/p.S/M"), framed("one")));
@@ -195,7 +195,7 @@ Outcome outcome_of(const std::string& in, NextStep next_step, size_t events_max,
   return outcome;
 }
 
-TEST(GrpcStreaming, any_cut_of_the_input_gives_the_same) {
+TEST(GrpcStreaming, AnyCutOfTheInputGivesTheSame) {
   Peer peer;
   const std::string in = script(peer);
   const Outcome whole = outcome_of(
@@ -227,9 +227,9 @@ TEST(GrpcStreaming, any_cut_of_the_input_gives_the_same) {
   }
 }
 
-// ---- What is packed, and what is no message ----
+// ---- What is packed, and what is not a message ----
 
-TEST(GrpcStreaming, gzip_is_by_message_and_answered_in_kind) {
+TEST(GrpcStreaming, GzipIsByMessageAndAnsweredInKind) {
   StreamServer server;
   Gzip gzip;
   std::string packed;
@@ -250,7 +250,7 @@ TEST(GrpcStreaming, gzip_is_by_message_and_answered_in_kind) {
   EXPECT_EQ(unpacked, "as it is");
 }
 
-TEST(GrpcStreaming, what_is_no_message_ends_the_call_with_its_status) {
+TEST(GrpcStreaming, WhatIsNoMessageEndsTheCallWithItsStatus) {
   Gzip gzip;
   std::string bomb, promise(grpc_prefix_bytes, '\0');
   ASSERT_TRUE(gzip.compress(std::string(grpc_message_bytes_max + 1, '\0'), bomb));
@@ -297,7 +297,7 @@ TEST(GrpcStreaming, what_is_no_message_ends_the_call_with_its_status) {
   }
 }
 
-TEST(GrpcStreaming, what_is_no_call_is_not_told) {
+TEST(GrpcStreaming, WhatIsNoCallIsNotTold) {
   StreamServer server;
   const auto status = [&](uint32_t id, const Headers& headers) {
     server.exchange(server.peer.headers(id, headers, false) + data(id, framed("x"), false));
@@ -323,7 +323,7 @@ TEST(GrpcStreaming, what_is_no_call_is_not_told) {
 
 // ---- Ends ----
 
-TEST(GrpcStreaming, a_cancelled_call_is_told_and_needs_its_end_but_sends_nothing) {
+TEST(GrpcStreaming, ACancelledCallIsToldAndNeedsItsEndButSendsNothing) {
   for (const bool begun : {false, true}) {
     StreamServer server({}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 10}});
     const uint32_t number = server.begin(1);
@@ -350,7 +350,7 @@ TEST(GrpcStreaming, a_cancelled_call_is_told_and_needs_its_end_but_sends_nothing
   }
 }
 
-TEST(GrpcStreaming, one_that_the_server_ends_first_lets_the_client_stop) {
+TEST(GrpcStreaming, OneThatTheServerEndsFirstLetsTheClientStop) {
   StreamServer server;
   const uint32_t number = server.begin(1);
   ASSERT_TRUE(server.session.send(number, "one"));
@@ -366,7 +366,7 @@ TEST(GrpcStreaming, one_that_the_server_ends_first_lets_the_client_stop) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreaming, output_is_written_piece_by_piece_while_more_is_sent) {
+TEST(GrpcStreaming, OutputIsWrittenPieceByPieceWhileMoreIsSent) {
   // Each way to end a call while a frame of it waits for room in the output.
   for (const int end : {0, 1, 2, 3}) {
     StreamServer server({}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}});
@@ -415,7 +415,7 @@ TEST(GrpcStreaming, output_is_written_piece_by_piece_while_more_is_sent) {
   }
 }
 
-TEST(GrpcStreaming, a_shutdown_waits_for_open_calls_until_their_owner_ends_them) {
+TEST(GrpcStreaming, AShutdownWaitsForOpenCallsUntilTheirOwnerEndsThem) {
   StreamServer server;
   const uint32_t first = server.begin(1);
   ASSERT_TRUE(server.session.send(first, "one"));
@@ -448,7 +448,7 @@ TEST(GrpcStreaming, a_shutdown_waits_for_open_calls_until_their_owner_ends_them)
   EXPECT_TRUE(server.session.http().is_drained());
 }
 
-TEST(GrpcStreaming, a_client_that_takes_nothing_does_not_hold_up_a_shutdown_once_dropped) {
+TEST(GrpcStreaming, AClientThatTakesNothingDoesNotHoldUpAShutdownOnceDropped) {
   StreamServer server({}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   const uint32_t number = server.begin(1), other = server.begin(3);
   ASSERT_TRUE(server.session.send(number, "stays"));
@@ -466,7 +466,7 @@ TEST(GrpcStreaming, a_client_that_takes_nothing_does_not_hold_up_a_shutdown_once
   EXPECT_TRUE(server.session.http().is_drained());
 }
 
-TEST(GrpcStreaming, a_session_that_ends_with_open_calls_gives_back_what_they_held) {
+TEST(GrpcStreaming, ASessionThatEndsWithOpenCallsGivesBackWhatTheyHeld) {
   GrpcWorker worker;
   {
     GrpcServerSession session(worker, {}, is_streamed);

@@ -11,7 +11,7 @@
 namespace sluice::wire::grpc_test {
 namespace {
 
-TEST(Grpc, prefixes_go_both_ways) {
+TEST(Grpc, PrefixesGoBothWays) {
   for (const GrpcPrefix one : {GrpcPrefix{0, 0}, {1, 5}, {0, 0xFFFFFFFF}, {255, 0x01020304}}) {
     std::string text(grpc_prefix_bytes, 'x');
     one.write(text.data());
@@ -24,7 +24,7 @@ TEST(Grpc, prefixes_go_both_ways) {
   EXPECT_EQ(text, "\1\1\2\3\4");
 }
 
-TEST(Grpc, timeouts_have_units) {
+TEST(Grpc, TimeoutsHaveUnits) {
   const auto us = [](std::string_view text) -> int64_t {
     const auto timeout = read_grpc_timeout(text);
     return timeout ? timeout->us : -1;
@@ -45,7 +45,7 @@ TEST(Grpc, timeouts_have_units) {
     EXPECT_EQ(us(bad), -1) << bad;
 }
 
-TEST(Grpc, content_types_of_grpc_have_a_subtype_or_parameters) {
+TEST(Grpc, ContentTypesOfGrpcHaveASubtypeOrParameters) {
   EXPECT_EQ(read_grpc_content_type("application/grpc"), GrpcContent::plain);
   EXPECT_EQ(read_grpc_content_type("Application/GRPC"), GrpcContent::plain);
   EXPECT_EQ(read_grpc_content_type("application/grpc;charset=x"), GrpcContent::plain);
@@ -57,7 +57,7 @@ TEST(Grpc, content_types_of_grpc_have_a_subtype_or_parameters) {
     EXPECT_EQ(read_grpc_content_type(other), GrpcContent::none) << other;
 }
 
-TEST(Grpc, texts_of_statuses_are_escaped_and_cut) {
+TEST(Grpc, TextsOfStatusesAreEscapedAndCut) {
   const auto escaped = [](std::string_view text) {
     std::string out = "+";
     append_grpc_text(text, out);
@@ -69,7 +69,7 @@ TEST(Grpc, texts_of_statuses_are_escaped_and_cut) {
   EXPECT_EQ(escaped(std::string(10'000, 'x')).size(), 1 + grpc_text_bytes_max);
 }
 
-TEST(Grpc, statuses_are_numbers) {
+TEST(Grpc, StatusesAreNumbers) {
   EXPECT_EQ(grpc_status_text(GrpcStatus::ok), "0");
   EXPECT_EQ(grpc_status_text(GrpcStatus::unimplemented), "12");
   EXPECT_EQ(grpc_status_text(GrpcStatus::unauthenticated), "16");
@@ -77,7 +77,7 @@ TEST(Grpc, statuses_are_numbers) {
 
 // ---- gzip ----
 
-TEST(Gzip, goes_both_ways) {
+TEST(Gzip, GoesBothWays) {
   Gzip gzip;
   std::mt19937 dice(3);
   for (const size_t bytes : {0u, 1u, 100u, 20'000u, 1'000'000u}) {
@@ -91,7 +91,7 @@ TEST(Gzip, goes_both_ways) {
   }
 }
 
-TEST(Gzip, unpacks_no_more_than_it_may) {
+TEST(Gzip, UnpacksNoMoreThanItMay) {
   Gzip gzip;
   std::string bomb;
   ASSERT_TRUE(gzip.compress(std::string(100'000'000, '\0'), bomb));
@@ -108,7 +108,7 @@ TEST(Gzip, unpacks_no_more_than_it_may) {
   EXPECT_EQ(out, "12345");
 }
 
-TEST(Gzip, refuses_what_is_cut_changed_or_followed_by_more) {
+TEST(Gzip, RefusesWhatIsCutChangedOrFollowedByMore) {
   Gzip gzip;
   std::string packed;
   ASSERT_TRUE(gzip.compress("a text that is packed", packed));

@@ -29,7 +29,7 @@ unsigned status_of(const std::string& text, const Bounds& bounds = {}) {
 
 // ---- Bounds ----
 
-TEST(Http1Pieces, heads_have_a_bound_of_bytes) {
+TEST(Http1Pieces, HeadsHaveABoundOfBytes) {
   const std::string head = "GET / HTTP/1.1\r\nHost: x\r\nA: bcdefgh\r\n\r\n";
   const Http1Transcript fits = told("\r\n" + head + head, {.head_bytes = head.size()});
   EXPECT_EQ(fits.requests.size(), 2u) << fits.text();
@@ -43,13 +43,13 @@ TEST(Http1Pieces, heads_have_a_bound_of_bytes) {
   EXPECT_EQ(status_of(std::string(99, 'x'), {.head_bytes = 100}), 0u);
 }
 
-TEST(Http1Pieces, heads_have_a_bound_of_fields) {
+TEST(Http1Pieces, HeadsHaveABoundOfFields) {
   const std::string head = get("A: b\r\nC: d\r\n");
   EXPECT_EQ(status_of(head, {.fields = 3}), 0u);
   EXPECT_EQ(status_of(head, {.fields = 2}), 431u);
 }
 
-TEST(Http1Pieces, bodies_have_a_bound) {
+TEST(Http1Pieces, BodiesHaveABound) {
   const std::string request = get("Content-Length: 5\r\n") + "abcde";
   EXPECT_EQ(told(request, {.body_bytes = 5}).requests.size(), 1u);
   EXPECT_EQ(status_of(request, {.body_bytes = 4}), 413u);
@@ -61,7 +61,7 @@ TEST(Http1Pieces, bodies_have_a_bound) {
   EXPECT_EQ(told(request, {.body_bytes = 5, .chunked_body_bytes = 0}).requests.size(), 1u);
 }
 
-TEST(Http1Pieces, lines_of_chunked_bodies_have_a_bound) {
+TEST(Http1Pieces, LinesOfChunkedBodiesHaveABound) {
   const std::string lines = "1;a=b\r\n" + std::string("\r\n0\r\nA: b\r\n\r\n");
   const std::string request = chunked("1;a=b\r\nx\r\n0\r\nA: b\r\n\r\n");
   EXPECT_EQ(told(request, {.chunk_bytes = lines.size()}).requests.size(), 1u);
@@ -69,7 +69,7 @@ TEST(Http1Pieces, lines_of_chunked_bodies_have_a_bound) {
     EXPECT_EQ(status_of(request, {.chunk_bytes = bytes}), 413u) << bytes;
 }
 
-TEST(Http1Pieces, only_a_few_empty_lines_are_skipped) {
+TEST(Http1Pieces, OnlyAFewEmptyLinesAreSkipped) {
   std::string lines;
   for (int i = 0; i < 8; ++i) lines += "\r\n";
   EXPECT_EQ(told(lines + get("") + lines + get("")).requests.size(), 2u);
@@ -78,7 +78,7 @@ TEST(Http1Pieces, only_a_few_empty_lines_are_skipped) {
 
 // ---- Pieces ----
 
-TEST(Http1Pieces, the_head_is_told_once_where_the_body_has_not_come) {
+TEST(Http1Pieces, TheHeadIsToldOnceWhereTheBodyHasNotCome) {
   const std::string head = "PUT /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n";
   Http1Reader reader;
   ASSERT_EQ(reader.next(head + "ab").found, Found::head);
@@ -98,7 +98,7 @@ TEST(Http1Pieces, the_head_is_told_once_where_the_body_has_not_come) {
   EXPECT_EQ(reader.unfinished_bytes(), 0u);
 }
 
-TEST(Http1Pieces, a_body_is_handed_over_once) {
+TEST(Http1Pieces, ABodyIsHandedOverOnce) {
   Http1Reader reader;
   const std::string in = get("Content-Length: 2\r\n") + "ab";
   ASSERT_EQ(reader.next(in).found, Found::request);
@@ -106,7 +106,7 @@ TEST(Http1Pieces, a_body_is_handed_over_once) {
   EXPECT_EQ(reader.take_body(), "");
 }
 
-TEST(Http1Pieces, what_of_a_chunked_body_is_missing_is_known_by_the_chunk) {
+TEST(Http1Pieces, WhatOfAChunkedBodyIsMissingIsKnownByTheChunk) {
   Http1Reader reader;
   const std::string head = chunked("");
   ASSERT_EQ(reader.next(head + "ffff").found, Found::head);
@@ -119,7 +119,7 @@ TEST(Http1Pieces, what_of_a_chunked_body_is_missing_is_known_by_the_chunk) {
 
 // A head of several pages that comes byte by byte: those before the byte that comes, or before the
 // line that it ends, can neither be read nor written until the last byte is there.
-TEST(Http1Pieces, no_byte_of_a_head_is_looked_at_again_before_it_is_whole) {
+TEST(Http1Pieces, NoByteOfAHeadIsLookedAtAgainBeforeItIsWhole) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::string head = "GET /" + std::string(page, 'p') + " HTTP/1.1\r\nHost: x\r\n";
   while (head.size() < 12 * page) head += "Name-" + std::to_string(head.size()) + ": value\r\n";
@@ -153,7 +153,7 @@ size_t heap_in_use() {
   return info.uordblks + info.hblkhd;
 }
 
-TEST(Http1Pieces, idle_readers_hold_little) {
+TEST(Http1Pieces, IdleReadersHoldLittle) {
   std::string fields;
   for (int i = 0; i < 100; ++i) fields += "Name: value\r\n";
   const std::string large = get(fields + "Content-Length: 50000\r\n") + std::string(50'000, 'b');
@@ -180,7 +180,7 @@ TEST(Http1Pieces, idle_readers_hold_little) {
 }
 
 // The fields' list lies where it lay.
-TEST(Http1Pieces, requests_of_few_fields_allocate_once) {
+TEST(Http1Pieces, RequestsOfFewFieldsAllocateOnce) {
   Http1Reader reader;
   const std::string in = get("A: b\r\nC: d\r\nE: f\r\nG: h\r\nContent-Length: 2\r\n") + "ab";
   ASSERT_EQ(reader.next(in).found, Found::request);

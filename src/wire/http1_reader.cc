@@ -1,17 +1,17 @@
 // What is refused, since two parsers might read it differently (RFC 9112; RFC 9110 where named).
-// With 400 unless another status is told:
+// With 400 unless another status is given:
 //
 //   2.2   a LF without a CR in front of it, or a CR without a LF behind it, but in a body's data;
 //         white space at the beginning of a line (5.2, obsolete line folding); more than
 //         empty_lines_max empty lines in front of a request
 //   2.3   a version that is not `HTTP/`, a digit, `.` and a digit; 505: another than 1.0 and 1.1
-//   3     anything but one blank between method, target and version; a method that is no token
+//   3     anything but one blank between method, target and version; a method that is not a token
 //   3.2   no Host in HTTP/1.1, two of them, one that is ill-formed, or that is not the host of the
 //         target where that has one; a target with control characters, bytes above 0x7E, a
 //         fragment, or `\`, which some take for `/`; an absolute one that is not http or https, has
 //         user information or no host; authority form; `*` but of OPTIONS
-//   5     a line that has no colon, an empty name, or a name that is no token (5.1: white space in
-//         front of the colon)
+//   5     a line that has no colon, an empty name, or a name that is not a token (5.1: white space
+//         in front of the colon)
 //   5.5   (RFC 9110) control characters in a value, but for tabs
 //   6.1   Transfer-Encoding beside a Content-Length, in HTTP/1.0, twice, or other than `chunked`.
 //         501: another coding by itself

@@ -12,7 +12,7 @@
 //   body      Content-Length or `chunked` alone, at most Bounds::body_bytes (413), chunked at most
 //             Bounds::chunked_body_bytes as well. A chunked body's lines and trailers are at most
 //             Bounds::chunk_bytes over all of it (413); trailers are read and dropped.
-//   splits    What is found does not depend on how the input is cut, but for `head`: it is told
+//   splits    What is found does not depend on how the input is cut, but for `head`: it is reported
 //             where the rest of the request has not come yet. A byte that breaks a head is found
 //             when it comes.
 //   work      Each byte is looked at once, and those of a target once more.
@@ -117,7 +117,7 @@ class Http1Reader {
     head,    // its lines are read
     body,    // of a Content-Length, gathered
     chunks,  // of a chunked body, decoded
-    done,    // the request was told
+    done,    // the request was reported
   };
   enum class Part : uint8_t { method, target, version, fields };  // of the head, in this order
   enum class Step : uint8_t { whole, incomplete, refused };

@@ -1,5 +1,5 @@
 // Any bytes, in one piece and in pieces, are the same requests and the same refusals; and what is
-// taken for a request Boost.Beast takes for the same one. The first byte says how the rest is cut,
+// read as a request Boost.Beast reads as the same one. The first byte says how the rest is cut,
 // and whether the bounds are small.
 #include <algorithm>
 #include <boost/asio/buffer.hpp>

@@ -70,7 +70,7 @@ inline Http1Transcript http1_transcript(std::string_view text, const Http1Reader
     at += consumed;
     waits = found == Found::incomplete;
     if (found == Found::head) {
-      if (!head_before.empty()) told.fault = "a head was told twice";
+      if (!head_before.empty()) told.fault = "a head was reported twice";
       head_before = shown(reader.head());
     } else if (found == Found::request) {
       const std::string head = shown(reader.head());

@@ -42,7 +42,7 @@ std::string request_of(const std::string& text, const Bounds& bounds = {}) {
 
 // ---- What is taken ----
 
-TEST(Http1Reader, a_request_in_one_piece_is_shown_where_it_stands) {
+TEST(Http1Reader, ARequestInOnePieceIsShownWhereItStands) {
   const std::string in = "POST /a/b?c=d HTTP/1.1\r\nHost: h:80\r\nContent-Length: 3\r\n\r\nabcGET";
   Http1Reader reader;
   const Http1Reader::Result result = reader.next(in);
@@ -60,7 +60,7 @@ TEST(Http1Reader, a_request_in_one_piece_is_shown_where_it_stands) {
   EXPECT_EQ(shown(head), "POST /a/b?c=d host=h:80 1.1 body=3\n  Host: h:80\n  Content-Length: 3\n");
 }
 
-TEST(Http1Reader, heads_that_are_taken) {
+TEST(Http1Reader, HeadsThatAreTaken) {
   const struct {
     std::string in, head;
   } table[] = {
@@ -88,7 +88,7 @@ TEST(Http1Reader, heads_that_are_taken) {
     EXPECT_EQ(request_of(row.in).substr(0, row.head.size()), row.head) << row.in;
 }
 
-TEST(Http1Reader, hosts_that_are_taken_and_not) {
+TEST(Http1Reader, HostsThatAreTakenAndNot) {
   const auto status = [](const std::string& host) {
     return status_of("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
   };
@@ -125,7 +125,7 @@ TEST(Http1Reader, hosts_that_are_taken_and_not) {
     EXPECT_EQ(status(host), 400u) << host;
 }
 
-TEST(Http1Reader, connections_are_kept_as_the_client_wants) {
+TEST(Http1Reader, ConnectionsAreKeptAsTheClientWants) {
   const auto is_kept = [](const char* version, const std::string& fields) {
     const std::string head =
         "GET / HTTP/" + std::string(version) + "\r\nHost: x\r\n" + fields + "\r\n";
@@ -145,7 +145,7 @@ TEST(Http1Reader, connections_are_kept_as_the_client_wants) {
   EXPECT_TRUE(is_kept("1.0", "Connection: x,, Keep-Alive\r\n"));
 }
 
-TEST(Http1Reader, a_client_that_expects_to_go_ahead_is_told_of) {
+TEST(Http1Reader, AClientThatExpectsToGoAheadIsToldOf) {
   const std::string fields = "Expect: 100-Continue\r\nContent-Length: 1\r\n\r\na";
   EXPECT_NE(request_of("PUT / HTTP/1.1\r\nHost: x\r\n" + fields).find(" expects"),
             std::string::npos);
@@ -153,7 +153,7 @@ TEST(Http1Reader, a_client_that_expects_to_go_ahead_is_told_of) {
             std::string::npos);
 }
 
-TEST(Http1Reader, requests_follow_each_other_in_one_piece) {
+TEST(Http1Reader, RequestsFollowEachOtherInOnePiece) {
   const Http1Transcript all = told(
       "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n"
       "\r\nPOST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab" +
@@ -166,7 +166,7 @@ TEST(Http1Reader, requests_follow_each_other_in_one_piece) {
   EXPECT_FALSE(told(get("") + "\r\n\r\n\r").has_begun);
 }
 
-TEST(Http1Reader, a_request_that_was_not_consumed_is_read_again) {
+TEST(Http1Reader, ARequestThatWasNotConsumedIsReadAgain) {
   const std::string in = "\r\nPUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab";
   Http1Reader reader;
   for (int i = 0; i < 3; ++i) {
@@ -178,7 +178,7 @@ TEST(Http1Reader, a_request_that_was_not_consumed_is_read_again) {
   }
 }
 
-TEST(Http1Reader, only_the_head_of_a_handshake_is_read) {
+TEST(Http1Reader, OnlyTheHeadOfAHandshakeIsRead) {
   for (const std::string& fields :
        {std::string("Content-Length: 999999999999\r\n"), std::string("Content-Length: 3\r\n"),
         std::string("Transfer-Encoding: chunked\r\n"), std::string()}) {
@@ -320,7 +320,7 @@ const std::vector<Refusal>& refusals() {
   return all;
 }
 
-TEST(Http1Reader, what_is_refused) {
+TEST(Http1Reader, WhatIsRefused) {
   const std::string behind = "GET /behind HTTP/1.1\r\nHost: h\r\n\r\n";
   for (const Refusal& refusal : refusals()) {
     const Http1Transcript transcript = told(refusal.in + behind);
@@ -330,7 +330,7 @@ TEST(Http1Reader, what_is_refused) {
   }
 }
 
-TEST(Http1Reader, stays_broken_and_takes_all) {
+TEST(Http1Reader, StaysBrokenAndTakesAll) {
   Http1Reader reader;
   EXPECT_EQ(reader.next("\x01").found, Found::broken);
   const Http1Reader::Result again = reader.next(get(""));
@@ -341,7 +341,7 @@ TEST(Http1Reader, stays_broken_and_takes_all) {
 }
 
 // A client that speaks something else need not send a line end first.
-TEST(Http1Reader, the_first_bad_byte_is_refused_at_once) {
+TEST(Http1Reader, TheFirstBadByteIsRefusedAtOnce) {
   for (const auto& [good, bad] : std::vector<std::pair<std::string, std::string>>{
            {"HELO", "\r"},
            {"", "\x16"},
@@ -364,7 +364,7 @@ TEST(Http1Reader, the_first_bad_byte_is_refused_at_once) {
 
 // ---- Chunked bodies ----
 
-TEST(Http1Reader, chunked_bodies_that_are_taken) {
+TEST(Http1Reader, ChunkedBodiesThatAreTaken) {
   const struct {
     std::string in, body;
   } table[] = {
@@ -382,7 +382,7 @@ TEST(Http1Reader, chunked_bodies_that_are_taken) {
   }
 }
 
-TEST(Http1Reader, chunked_bodies_that_are_refused) {
+TEST(Http1Reader, ChunkedBodiesThatAreRefused) {
   const struct {
     std::string in;
     unsigned status = 400;
@@ -440,7 +440,7 @@ TEST(Http1Reader, chunked_bodies_that_are_refused) {
 
 // ---- Pieces ----
 
-TEST(Http1Reader, random_changes_are_found_the_same_in_any_pieces) {
+TEST(Http1Reader, RandomChangesAreFoundTheSameInAnyPieces) {
   std::vector<std::string> texts;
   for (const Refusal& refusal : refusals()) texts.push_back(refusal.in);
   texts.push_back(chunked("1;a=b\r\nx\r\n0\r\nA: b\r\n\r\n") + get(""));
@@ -473,7 +473,7 @@ TEST(Http1Reader, random_changes_are_found_the_same_in_any_pieces) {
 }
 
 // The second reader takes the list that the first one has left; what it had is found all the same.
-TEST(Http1Reader, many_fields_are_in_a_list_that_readers_leave_to_one_another) {
+TEST(Http1Reader, ManyFieldsAreInAListThatReadersLeaveToOneAnother) {
   std::string text = "GET / HTTP/1.1\r\nHost: h\r\n";
   for (int i = 0; i < 30; ++i) text += "a" + std::to_string(i) + ": " + std::to_string(i) + "\r\n";
   text += "\r\n";

@@ -34,17 +34,18 @@ void Http1ResponseReader::begin() {
   chunks_ = {};
 }
 
-Http1ResponseReader::Result Http1ResponseReader::fail() {
-  is_broken_ = true;
+Http1ResponseReader::Result Http1ResponseReader::fail(Fault fault) {
+  fault_ = fault;
   return {0, Found::broken};
 }
 
 Http1ResponseReader::Result Http1ResponseReader::next(std::string_view in) {
   size_t passed_over = 0;
-  while (!is_broken_) {
+  while (fault_ == Fault::none) {
     if (!has_head_) {
       const size_t end = in.find(head_end, searched_);
-      if (end == in.npos ? in.size() > bounds_.head_bytes : end > bounds_.head_bytes) return fail();
+      if (end == in.npos ? in.size() > bounds_.head_bytes : end > bounds_.head_bytes)
+        return fail(Fault::head_size);
       if (end == in.npos) {
         searched_ = in.size() - std::min(in.size(), head_end.size() - 1);
         // What cannot be a response is not waited for.
@@ -81,7 +82,7 @@ Http1ResponseReader::Result Http1ResponseReader::read_body(std::string_view in) 
   if (status_ == 204 || status_ == 304) {
     body_ = {};
   } else if (coding_ == Coding::length) {
-    if (length_ > bounds_.body_bytes) return fail();
+    if (length_ > bounds_.body_bytes) return fail(Fault::body_size);
     if (in.size() - head_bytes_ < length_) return {0, Found::incomplete};
     body_ = in.substr(head_bytes_, length_);
     end += length_;
@@ -94,7 +95,7 @@ Http1ResponseReader::Result Http1ResponseReader::read_body(std::string_view in) 
     end += fed_;
     body_ = own_body_;
   } else {
-    return fail();
+    return fail(Fault::no_length);
   }
   read_head(in.substr(0, head_bytes_ - 2));  // whose views may be of an input that has gone
   begin();

@@ -2,11 +2,10 @@
 // I/O. One reader for each connection, used by one thread.
 //
 //   head      at most Bounds::head_bytes, lines that end with CR LF, of at most 256 fields.
-//             Responses 100, 102 and 103 are passed over; 101 ends the reading.
+//             Responses 100, 102 and 103 are skipped; 101 ends the reading.
 //   body      Content-Length, or `chunked` alone; at most Bounds::body_bytes. 204 and 304 have
-//   none.
-//             One without either is broken: where it ends only the end of the connection tells, and
-//             that a response was cut off could not be seen.
+//             none. One without either is broken: where it ends only the end of the connection
+//             tells, and that a response was cut off could not be seen.
 //   splits    What is found does not depend on how the input is cut.
 //   work      A byte is looked at a bounded number of times.
 #pragma once
@@ -34,6 +33,8 @@ class Http1ResponseReader {
     switching,  // a 101: what follows is another protocol's
     broken,     // not a response that may come. It stays so
   };
+  // Why it is broken.
+  enum class Fault : uint8_t { none, malformed, head_size, body_size, no_length };
   struct Result {
     size_t consumed = 0;
     Found found = Found::incomplete;
@@ -42,9 +43,11 @@ class Http1ResponseReader {
   Http1ResponseReader() : Http1ResponseReader(Bounds{}) {}
   explicit Http1ResponseReader(const Bounds& bounds) : bounds_(bounds) {}
 
-  // Reads from the front of `in`: what was not consumed before, and what has come since. Consumes
-  // whole responses.
+  // Reads from the front of `in`: what was not consumed before, and what has arrived since.
+  // Consumes whole responses.
   Result next(std::string_view in);
+
+  Fault fault() const { return fault_; }
 
   // After `response` or `switching`. Views live as long as `in` and until the next call.
   unsigned status() const { return status_; }
@@ -59,11 +62,12 @@ class Http1ResponseReader {
   bool read_head(std::string_view head);
   bool read_status_line(std::string_view line);
   bool read_field(std::string_view line);
-  Result fail();
+  Result fail(Fault fault = Fault::malformed);
   void begin();
 
   const Bounds bounds_;
-  bool is_broken_ = false, has_head_ = false;
+  Fault fault_ = Fault::none;
+  bool has_head_ = false;
   size_t searched_ = 0;    // bytes in which the head does not end
   size_t head_bytes_ = 0;  // with its empty line
   size_t fed_ = 0;         // of a chunked body

@@ -81,5 +81,22 @@ TEST(Http1Response, WhatCouldBeReadInTwoWaysIsBroken) {
               "broken\n");
 }
 
+TEST(Http1Response, SaysWhyItIsBroken) {
+  using Fault = Http1ResponseReader::Fault;
+  const auto fault_of = [](const std::string& bytes) {
+    Http1ResponseReader reader({.head_bytes = 100, .body_bytes = 5});
+    reader.next(bytes);
+    return reader.fault();
+  };
+  const std::string head = "HTTP/1.1 200 OK\r\n";
+  EXPECT_EQ(fault_of(head), Fault::none);
+  EXPECT_EQ(fault_of(head + "Content-Length: 5\r\n\r\nwhole"), Fault::none);
+  EXPECT_EQ(fault_of("SSH-2.0"), Fault::malformed);
+  EXPECT_EQ(fault_of(head + std::string(100, 'x')), Fault::head_size);
+  EXPECT_EQ(fault_of(head + "X: " + std::string(100, 'x') + "\r\n\r\n"), Fault::head_size);
+  EXPECT_EQ(fault_of(head + "Content-Length: 6\r\n\r\n"), Fault::body_size);
+  EXPECT_EQ(fault_of(head + "\r\n"), Fault::no_length);
+}
+
 }  // namespace
 }  // namespace sluice::wire

@@ -20,7 +20,7 @@ size_t skip_one_by_one(const HttpByteSet& set, std::string_view in, size_t at) {
 }
 
 // Each byte, at each place among others.
-TEST(Http1Scan, every_byte_ends_what_it_is_not_part_of) {
+TEST(Http1Scan, EveryByteEndsWhatItIsNotPartOf) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     for (size_t place = 0; place < 40; ++place) {
       std::string text(40, 'a');
@@ -33,7 +33,7 @@ TEST(Http1Scan, every_byte_ends_what_it_is_not_part_of) {
   }
 }
 
-TEST(Http1Scan, of_random_texts_is_as_byte_by_byte) {
+TEST(Http1Scan, OfRandomTextsIsAsByteByByte) {
   constexpr std::string_view usual = "abyzABYZ0189-", rare = "_!~^`|{}[@/:;,\" \t\r\n\x7F\x80\xFF";
   for (uint32_t seed = 1; seed <= 20'000; ++seed) {
     tests::Dice dice(seed);
@@ -55,7 +55,7 @@ bool is_same_one_by_one(std::string_view name, std::string_view lower_name) {
 }
 
 // Only letters have two cases: what differs from them by that bit alone is another character.
-TEST(HttpName, is_the_same_in_whatever_case_and_nothing_else_is) {
+TEST(HttpName, IsTheSameInWhateverCaseAndNothingElseIs) {
   static_assert(is_http_name("Content-Length", "content-length"));
   static_assert(!is_http_name("Content-Lengtj", "content-length"));
   for (size_t size = 1; size <= 20; ++size) {

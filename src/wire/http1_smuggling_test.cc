@@ -33,7 +33,7 @@ void expect_refused(const std::string& vector) {
   EXPECT_TRUE(transcript.requests.empty()) << vector << transcript.text();
 }
 
-TEST(Http1Smuggling, two_lengths_are_refused) {
+TEST(Http1Smuggling, TwoLengthsAreRefused) {
   const std::string cl = "Content-Length: 5\r\n", te = "Transfer-Encoding: chunked\r\n";
   for (const std::string& fields :
        {cl + te, te + cl, "Content-Length: 0\r\n" + te, te + "content-length: 0\r\n", cl + cl,
@@ -47,7 +47,7 @@ TEST(Http1Smuggling, two_lengths_are_refused) {
     expect_refused(post(fields));
 }
 
-TEST(Http1Smuggling, lengths_that_are_not_plain_numbers_are_refused) {
+TEST(Http1Smuggling, LengthsThatAreNotPlainNumbersAreRefused) {
   for (const std::string value : {"+5",
                                   "-5",
                                   "0x5",
@@ -83,63 +83,67 @@ TEST(Http1Smuggling, lengths_that_are_not_plain_numbers_are_refused) {
                        20)));
 }
 
-TEST(Http1Smuggling, codings_in_disguise_are_refused) {
-  for (const std::string field : {"Transfer-Encoding : chunked",
-                                  "Transfer-Encoding\t: chunked",
-                                  "Transfer-Encoding\v: chunked",
-                                  " Transfer-Encoding: chunked",
-                                  "\tTransfer-Encoding: chunked",
-                                  "\vTransfer-Encoding: chunked",
-                                  "Transfer Encoding: chunked",
-                                  "Transfer-Encoding: xchunked",
-                                  "Transfer-Encoding: chunkedx",
-                                  "Transfer-Encoding:\vchunked",
-                                  "Transfer-Encoding:\x0C"
-                                  "chunked",
-                                  "Transfer-Encoding: chunked\v",
-                                  "Transfer-Encoding:\tchunked",
-                                  "Transfer-Encoding: chunked\t",
-                                  "Transfer-Encoding: \"chunked\"",
-                                  "Transfer-Encoding: 'chunked'",
-                                  "Transfer-Encoding: chunked, identity",
-                                  "Transfer-Encoding: identity, chunked",
-                                  "Transfer-Encoding: chunked, chunked",
-                                  "Transfer-Encoding: , chunked",
-                                  "Transfer-Encoding: chunked,",
-                                  "Transfer-Encoding: ,",
-                                  "Transfer-Encoding: gzip, chunked",
-                                  "Transfer-Encoding: chunked;q=1",
-                                  "Transfer-Encoding: chunked; a=b",
-                                  "Transfer-Encoding: chunked identity",
-                                  "Transfer-Encoding: chu\tnked",
-                                  "Transfer-Encoding: chu nked",
-                                  "Transfer-Encoding: cow",
-                                  "Transfer-Encoding: ",
-                                  "Transfer-Encoding:",
-                                  "Transfer-Encoding",
-                                  "Transfer-Encoding: chunked\rA: b",
-                                  "Transfer-Encoding: chunked\nA: b",
-                                  "A: b\nTransfer-Encoding: chunked",
-                                  "A: b\rTransfer-Encoding: chunked",
-                                  "A:\r\n Transfer-Encoding: chunked",
-                                  "Transfer-Encoding:\r\n chunked",
-                                  "Transfer-Encoding:\n chunked",
-                                  "Transfer-Encoding: chunked\r\n x",
-                                  "Transfer-\r\n Encoding: chunked",
-                                  "Transfer-Encoding: \x7F"
-                                  "chunked",
-                                  "Transfer-Encoding: \xFF"
-                                  "chunked",
-                                  "Transfer-Encoding: chunked\xA0",
-                                  "Transfer-Encoding: \xE2\x84\xAA",
-                                  "X: x\n\nA: b",
-                                  "\rTransfer-Encoding: chunked",
-                                  "Transfer-Encoding\r: chunked",
-                                  ": chunked",
-                                  "\x01Transfer-Encoding: chunked",
-                                  "Transfer-Encoding\xA0: chunked",
-                                  "Transfer-Encoding;: chunked",
-                                  "Transfer-Encoding\x85: chunked"}) {
+std::vector<std::string> codings_in_disguise() {
+  return {"Transfer-Encoding : chunked",
+          "Transfer-Encoding\t: chunked",
+          "Transfer-Encoding\v: chunked",
+          " Transfer-Encoding: chunked",
+          "\tTransfer-Encoding: chunked",
+          "\vTransfer-Encoding: chunked",
+          "Transfer Encoding: chunked",
+          "Transfer-Encoding: xchunked",
+          "Transfer-Encoding: chunkedx",
+          "Transfer-Encoding:\vchunked",
+          "Transfer-Encoding:\x0C"
+          "chunked",
+          "Transfer-Encoding: chunked\v",
+          "Transfer-Encoding:\tchunked",
+          "Transfer-Encoding: chunked\t",
+          "Transfer-Encoding: \"chunked\"",
+          "Transfer-Encoding: 'chunked'",
+          "Transfer-Encoding: chunked, identity",
+          "Transfer-Encoding: identity, chunked",
+          "Transfer-Encoding: chunked, chunked",
+          "Transfer-Encoding: , chunked",
+          "Transfer-Encoding: chunked,",
+          "Transfer-Encoding: ,",
+          "Transfer-Encoding: gzip, chunked",
+          "Transfer-Encoding: chunked;q=1",
+          "Transfer-Encoding: chunked; a=b",
+          "Transfer-Encoding: chunked identity",
+          "Transfer-Encoding: chu\tnked",
+          "Transfer-Encoding: chu nked",
+          "Transfer-Encoding: cow",
+          "Transfer-Encoding: ",
+          "Transfer-Encoding:",
+          "Transfer-Encoding",
+          "Transfer-Encoding: chunked\rA: b",
+          "Transfer-Encoding: chunked\nA: b",
+          "A: b\nTransfer-Encoding: chunked",
+          "A: b\rTransfer-Encoding: chunked",
+          "A:\r\n Transfer-Encoding: chunked",
+          "Transfer-Encoding:\r\n chunked",
+          "Transfer-Encoding:\n chunked",
+          "Transfer-Encoding: chunked\r\n x",
+          "Transfer-\r\n Encoding: chunked",
+          "Transfer-Encoding: \x7F"
+          "chunked",
+          "Transfer-Encoding: \xFF"
+          "chunked",
+          "Transfer-Encoding: chunked\xA0",
+          "Transfer-Encoding: \xE2\x84\xAA",
+          "X: x\n\nA: b",
+          "\rTransfer-Encoding: chunked",
+          "Transfer-Encoding\r: chunked",
+          ": chunked",
+          "\x01Transfer-Encoding: chunked",
+          "Transfer-Encoding\xA0: chunked",
+          "Transfer-Encoding;: chunked",
+          "Transfer-Encoding\x85: chunked"};
+}
+
+TEST(Http1Smuggling, CodingsInDisguiseAreRefused) {
+  for (const std::string& field : codings_in_disguise()) {
     expect_refused(post(field + "\r\n"));
     expect_refused(post("Content-Length: 5\r\n" + field + "\r\n"));
   }
@@ -149,7 +153,7 @@ TEST(Http1Smuggling, codings_in_disguise_are_refused) {
   expect_refused(post(std::string("A\0Transfer-Encoding: chunked\r\n", 30)));
 }
 
-TEST(Http1Smuggling, versions_that_know_no_coding_are_refused_with_one) {
+TEST(Http1Smuggling, VersionsThatKnowNoCodingAreRefusedWithOne) {
   expect_refused(raw("POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"));
   expect_refused(
       raw("POST / HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n"
@@ -159,7 +163,7 @@ TEST(Http1Smuggling, versions_that_know_no_coding_are_refused_with_one) {
     expect_refused(raw("GET / " + version + "\r\nHost: h\r\n\r\n"));
 }
 
-TEST(Http1Smuggling, lines_that_end_otherwise_are_refused) {
+TEST(Http1Smuggling, LinesThatEndOtherwiseAreRefused) {
   for (const char* head :
        {"GET / HTTP/1.1\nHost: h\n\n", "GET / HTTP/1.1\r\nHost: h\n\r\n",
         "GET / HTTP/1.1\r\nHost: h\r\n\n", "GET / HTTP/1.1\r\nHost: h\r\r\n\r\n",
@@ -171,7 +175,7 @@ TEST(Http1Smuggling, lines_that_end_otherwise_are_refused) {
     expect_refused(raw(head));
 }
 
-TEST(Http1Smuggling, hosts_and_targets_that_differ_are_refused) {
+TEST(Http1Smuggling, HostsAndTargetsThatDifferAreRefused) {
   for (const char* head : {"GET http://other/ HTTP/1.1\r\nHost: h\r\n\r\n",
                            "GET http://h:81/ HTTP/1.1\r\nHost: h\r\n\r\n",
                            "GET http://h@other/ HTTP/1.1\r\nHost: other\r\n\r\n",
@@ -207,7 +211,7 @@ TEST(Http1Smuggling, hosts_and_targets_that_differ_are_refused) {
     expect_refused(raw(head));
 }
 
-TEST(Http1Smuggling, chunks_in_disguise_are_refused) {
+TEST(Http1Smuggling, ChunksInDisguiseAreRefused) {
   for (const char* body : {"0x5\r\nabcde\r\n0\r\n\r\n",
                            "+5\r\nabcde\r\n0\r\n\r\n",
                            "-1\r\n\r\n",
@@ -256,8 +260,8 @@ TEST(Http1Smuggling, chunks_in_disguise_are_refused) {
   expect_refused(chunks(std::string("0;\0\r\n\r\n", 7)));
 }
 
-// What is no smuggling is taken, and then what stands behind it is a request of its own.
-TEST(Http1Smuggling, what_is_plain_is_taken) {
+// What is not smuggling is taken, and then what follows it is a request of its own.
+TEST(Http1Smuggling, WhatIsPlainIsTaken) {
   for (const std::string& plain :
        {post("Content-Length: 5\r\n"), post("Content-Length:5\r\n"),
         post("Content-Length:  5 \r\n"), post("Transfer-Encoding: chunked\r\n"),

@@ -45,7 +45,7 @@ std::string next_request(Server& server, uint32_t i, bool last) {
   return server.peer.headers(2 * i + 101, Peer::get("/"), last);
 }
 
-TEST_P(Http2Floods, end_the_connection_with_a_named_fault_and_no_other) {
+TEST_P(Http2Floods, EndTheConnectionWithANamedFaultAndNoOther) {
   const Flood& flood = GetParam();
   Http2Pool pool;
   Server server(pool), other(pool);
@@ -66,7 +66,7 @@ TEST_P(Http2Floods, end_the_connection_with_a_named_fault_and_no_other) {
   EXPECT_LE(sent, flood.allowed + 3);
   EXPECT_LE(server.session.held_bytes(), http2_connection_bytes_max);
   EXPECT_TRUE(server.session.is_drained());
-  // What comes behind is not read.
+  // What follows is not read.
   const size_t written = server.written.size();
   server.exchange(ping(1));
   EXPECT_EQ(server.written.size(), written);
@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
               }}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Http2Bounds, streams_above_those_that_are_served_are_refused_so_often) {
+TEST(Http2Bounds, StreamsAboveThoseThatAreServedAreRefusedSoOften) {
   Http2Pool pool;
   Server server(pool);
   server.exchange(http2_peer::hello());  // which has not acknowledged that there may be more
@@ -205,7 +205,7 @@ TEST(Http2Bounds, streams_above_those_that_are_served_are_refused_so_often) {
   EXPECT_EQ(server.told().size(), http2_unacknowledged_streams_max);
 }
 
-TEST(Http2Bounds, requests_that_are_taken_back_before_their_answer_has_left_are_a_flood) {
+TEST(Http2Bounds, RequestsThatAreTakenBackBeforeTheirAnswerHasLeftAreAFlood) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -219,7 +219,7 @@ TEST(Http2Bounds, requests_that_are_taken_back_before_their_answer_has_left_are_
   EXPECT_NEAR(id / 2, http2_resets_max, 3);
 }
 
-TEST(Http2Bounds, what_the_server_drops_is_no_flood) {
+TEST(Http2Bounds, WhatTheServerDropsIsNoFlood) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -231,7 +231,7 @@ TEST(Http2Bounds, what_the_server_drops_is_no_flood) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Bounds, continuations_are_counted_for_each_header_block) {
+TEST(Http2Bounds, ContinuationsAreCountedForEachHeaderBlock) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -246,7 +246,7 @@ TEST(Http2Bounds, continuations_are_counted_for_each_header_block) {
   EXPECT_EQ(server.told().size(), 10u);
 }
 
-TEST(Http2Bounds, a_fault_tells_which_streams_were_looked_at) {
+TEST(Http2Bounds, AFaultTellsWhichStreamsWereLookedAt) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -258,7 +258,7 @@ TEST(Http2Bounds, a_fault_tells_which_streams_were_looked_at) {
   EXPECT_EQ(server.peer.goaways[0], (std::pair<uint32_t, uint32_t>{7, NGHTTP2_ENHANCE_YOUR_CALM}));
 }
 
-TEST(Http2Bounds, a_client_that_is_answered_may_send_frames_in_proportion) {
+TEST(Http2Bounds, AClientThatIsAnsweredMaySendFramesInProportion) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -272,7 +272,7 @@ TEST(Http2Bounds, a_client_that_is_answered_may_send_frames_in_proportion) {
   EXPECT_EQ(server.peer.answers.size(), 20'000u);
 }
 
-TEST(Http2Bounds, a_header_list_above_what_was_announced_is_told_431) {
+TEST(Http2Bounds, AHeaderListAboveWhatWasAnnouncedIsTold431) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -295,7 +295,7 @@ TEST(Http2Bounds, a_header_list_above_what_was_announced_is_told_431) {
   EXPECT_EQ(server.answer(3).body, "/on");
 }
 
-TEST(Http2Bounds, a_header_list_four_times_as_large_ends_the_connection) {
+TEST(Http2Bounds, AHeaderListFourTimesAsLargeEndsTheConnection) {
   // One value in the table, and a byte for each time that it is meant.
   const size_t entry = 1 + 2'900 + 32;
   for (const bool is_over : {false, true}) {
@@ -311,7 +311,7 @@ TEST(Http2Bounds, a_header_list_four_times_as_large_ends_the_connection) {
   }
 }
 
-TEST(Http2Bounds, a_client_that_is_answered_may_take_back_others) {
+TEST(Http2Bounds, AClientThatIsAnsweredMayTakeBackOthers) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -324,7 +324,7 @@ TEST(Http2Bounds, a_client_that_is_answered_may_take_back_others) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Bounds, a_rate_above_the_allowed_one_is_a_flood_in_the_end) {
+TEST(Http2Bounds, ARateAboveTheAllowedOneIsAFloodInTheEnd) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -337,7 +337,7 @@ TEST(Http2Bounds, a_rate_above_the_allowed_one_is_a_flood_in_the_end) {
   EXPECT_NEAR(static_cast<double>(sent), 2 * http2_frames_max, 2 * http2_frames_per_second);
 }
 
-TEST(Http2Bounds, a_clock_that_goes_back_allows_nothing_more) {
+TEST(Http2Bounds, AClockThatGoesBackAllowsNothingMore) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -350,7 +350,7 @@ TEST(Http2Bounds, a_clock_that_goes_back_allows_nothing_more) {
   EXPECT_NEAR(static_cast<double>(sent), http2_frames_max, 2);
 }
 
-TEST(Http2Bounds, names_of_faults_differ) {
+TEST(Http2Bounds, NamesOfFaultsDiffer) {
   std::vector<std::string_view> names;
   for (size_t i = 0; i < http2_fault_count; ++i) {
     const std::string_view name = http2_fault_name(static_cast<Http2Fault>(i));
@@ -373,7 +373,7 @@ void PrintTo(const Malformed& one, std::ostream* out) {
 
 class Http2Malformed : public testing::TestWithParam<Malformed> {};
 
-TEST_P(Http2Malformed, request_is_reset_and_not_told) {
+TEST_P(Http2Malformed, RequestIsResetAndNotTold) {
   Http2Pool pool;
   Server server(pool);
   server.begin();

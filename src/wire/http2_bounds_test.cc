@@ -49,7 +49,7 @@ void upload(Server& server, uint32_t stream, size_t bytes, bool last = true, siz
 
 // ---- Streams ----
 
-TEST(Http2Streams, a_hundred_before_the_settings_are_acknowledged_a_thousand_after) {
+TEST(Http2Streams, AHundredBeforeTheSettingsAreAcknowledgedAThousandAfter) {
   Http2Pool pool;
   Server server(pool);
   server.exchange(hello());
@@ -70,7 +70,7 @@ TEST(Http2Streams, a_hundred_before_the_settings_are_acknowledged_a_thousand_aft
   EXPECT_EQ(server.session.fault(), Http2Fault::protocol);
 }
 
-TEST(Http2Streams, what_was_reset_counts_until_its_work_is_done) {
+TEST(Http2Streams, WhatWasResetCountsUntilItsWorkIsDone) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -92,7 +92,7 @@ TEST(Http2Streams, what_was_reset_counts_until_its_work_is_done) {
 
 // ---- Bytes ----
 
-TEST(Http2Bytes, a_body_past_the_bound_is_dropped_and_counted_and_others_go_on) {
+TEST(Http2Bytes, ABodyPastTheBoundIsDroppedAndCountedAndOthersGoOn) {
   Http2Pool pool;
   Server server(pool, {.connection_bytes = 100'000});
   server.begin();
@@ -117,7 +117,7 @@ TEST(Http2Bytes, a_body_past_the_bound_is_dropped_and_counted_and_others_go_on) 
   EXPECT_EQ(server.answer(3).reset, -1);
 }
 
-TEST(Http2Bytes, a_body_of_one_request_has_a_bound_of_its_own) {
+TEST(Http2Bytes, ABodyOfOneRequestHasABoundOfItsOwn) {
   Http2Pool pool;
   Server server(pool, {.body_bytes = 10});
   server.begin();
@@ -130,7 +130,7 @@ TEST(Http2Bytes, a_body_of_one_request_has_a_bound_of_its_own) {
   EXPECT_EQ(server.session.request(told[1]).body_bytes, 11u);
 }
 
-TEST(Http2Bytes, a_dropped_body_without_an_end_is_told_and_read_no_more) {
+TEST(Http2Bytes, ADroppedBodyWithoutAnEndIsToldAndReadNoMore) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -151,7 +151,7 @@ TEST(Http2Bytes, a_dropped_body_without_an_end_is_told_and_read_no_more) {
   EXPECT_EQ(server.session.held_bytes(), 0u);
 }
 
-TEST(Http2Bytes, sessions_of_one_worker_share_a_bound) {
+TEST(Http2Bytes, SessionsOfOneWorkerShareABound) {
   Http2Pool pool(100'000);
   Server first(pool), second(pool);
   first.begin();
@@ -171,7 +171,7 @@ TEST(Http2Bytes, sessions_of_one_worker_share_a_bound) {
   EXPECT_TRUE(second.session.request(second.told().at(0)).is_whole);
 }
 
-TEST(Http2Bytes, a_session_that_ends_gives_back_what_it_held) {
+TEST(Http2Bytes, ASessionThatEndsGivesBackWhatItHeld) {
   Http2Pool pool;
   {
     Server server(pool);
@@ -187,7 +187,7 @@ TEST(Http2Bytes, a_session_that_ends_gives_back_what_it_held) {
   EXPECT_EQ(pool.blocks(), 0u);
 }
 
-TEST(Http2Bytes, headers_that_do_not_fit_are_refused) {
+TEST(Http2Bytes, HeadersThatDoNotFitAreRefused) {
   Http2Pool pool;
   Server server(pool, {.connection_bytes = 10'000});
   server.begin();
@@ -202,7 +202,7 @@ TEST(Http2Bytes, headers_that_do_not_fit_are_refused) {
   EXPECT_EQ(server.answer(3).body, "/on");
 }
 
-TEST(Http2Bytes, an_answer_that_does_not_fit_resets_its_stream) {
+TEST(Http2Bytes, AnAnswerThatDoesNotFitResetsItsStream) {
   Http2Pool pool;
   Server server(pool, {.connection_bytes = 10'000});
   server.begin();
@@ -217,7 +217,7 @@ TEST(Http2Bytes, an_answer_that_does_not_fit_resets_its_stream) {
   EXPECT_EQ(server.session.held_bytes(), 0u);
 }
 
-TEST(Http2Bytes, another_body_may_take_the_place_of_the_one_that_came) {
+TEST(Http2Bytes, AnotherBodyMayTakeThePlaceOfTheOneThatCame) {
   Http2Pool pool;
   Server server(pool, {.connection_bytes = 1'000});
   server.begin();
@@ -236,7 +236,7 @@ TEST(Http2Bytes, another_body_may_take_the_place_of_the_one_that_came) {
   EXPECT_EQ(server.session.held_bytes(), 0u);
 }
 
-TEST(Http2Bytes, an_answer_has_the_place_of_its_request) {
+TEST(Http2Bytes, AnAnswerHasThePlaceOfItsRequest) {
   Http2Pool pool(9'000);
   Server server(pool, {.connection_bytes = 9'000});
   server.begin();
@@ -246,7 +246,7 @@ TEST(Http2Bytes, an_answer_has_the_place_of_its_request) {
   EXPECT_EQ(server.answer(1).body, std::string(8'000, 'a'));
 }
 
-TEST(Http2Bytes, a_body_that_took_anothers_place_counts_in_its_place) {
+TEST(Http2Bytes, ABodyThatTookAnothersPlaceCountsInItsPlace) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -260,7 +260,7 @@ TEST(Http2Bytes, a_body_that_took_anothers_place_counts_in_its_place) {
 
 // ---- Windows ----
 
-TEST(Http2Windows, the_connections_opens_as_bodies_leave) {
+TEST(Http2Windows, TheConnectionsOpensAsBodiesLeave) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -278,7 +278,7 @@ TEST(Http2Windows, the_connections_opens_as_bodies_leave) {
   EXPECT_EQ(server.peer.window_updates[0], begun + 1'600'000);
 }
 
-TEST(Http2Windows, a_body_that_another_took_the_place_of_has_left_once) {
+TEST(Http2Windows, ABodyThatAnotherTookThePlaceOfHasLeftOnce) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -304,7 +304,7 @@ TEST(Http2Windows, a_body_that_another_took_the_place_of_has_left_once) {
   EXPECT_EQ(server.peer.window_updates[0], begun + 1'050'000);
 }
 
-TEST(Http2Windows, a_body_is_dropped_wherever_the_windows_stand) {
+TEST(Http2Windows, ABodyIsDroppedWhereverTheWindowsStand) {
   // A window that is opened by halves may be half used up by what has left, and no more comes of a
   // body that fills the rest of it.
   for (const size_t before : {size_t{0}, size_t{100'000}, size_t{1'000'000}, size_t{2'000'000}}) {
@@ -326,7 +326,7 @@ TEST(Http2Windows, a_body_is_dropped_wherever_the_windows_stand) {
   }
 }
 
-TEST(Http2Windows, a_dropped_body_opens_both) {
+TEST(Http2Windows, ADroppedBodyOpensBoth) {
   Http2Pool pool;
   Server server(pool, {.body_bytes = 1000});
   server.begin();
@@ -337,7 +337,7 @@ TEST(Http2Windows, a_dropped_body_opens_both) {
   EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
 }
 
-TEST(Http2Windows, data_for_streams_that_are_gone_opens_the_connections) {
+TEST(Http2Windows, DataForStreamsThatAreGoneOpensTheConnections) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -347,7 +347,7 @@ TEST(Http2Windows, data_for_streams_that_are_gone_opens_the_connections) {
   EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
 }
 
-TEST(Http2Windows, bodies_of_refused_streams_open_the_connections) {
+TEST(Http2Windows, BodiesOfRefusedStreamsOpenTheConnections) {
   Http2Pool pool;
   Server server(pool);
   server.exchange(hello());
@@ -361,7 +361,7 @@ TEST(Http2Windows, bodies_of_refused_streams_open_the_connections) {
   EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
 }
 
-TEST(Http2Windows, a_client_that_opens_none_costs_its_own_connection_and_goes_on_when_it_does) {
+TEST(Http2Windows, AClientThatOpensNoneCostsItsOwnConnectionAndGoesOnWhenItDoes) {
   Http2Pool pool;
   Server server(pool), other(pool);
   server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
@@ -390,7 +390,7 @@ TEST(Http2Windows, a_client_that_opens_none_costs_its_own_connection_and_goes_on
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Windows, tiny_ones_are_served_piece_by_piece) {
+TEST(Http2Windows, TinyOnesAreServedPieceByPiece) {
   Http2Pool pool;
   Server server(pool);
   server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1}});
@@ -402,7 +402,7 @@ TEST(Http2Windows, tiny_ones_are_served_piece_by_piece) {
   EXPECT_TRUE(server.answer(1).ended);
 }
 
-TEST(Http2Windows, output_is_written_up_to_a_size) {
+TEST(Http2Windows, OutputIsWrittenUpToASize) {
   Http2Pool pool;
   Server server(pool);
   server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}});

@@ -270,7 +270,7 @@ int Http2Session::Callbacks::send_data(nghttp2_session*, nghttp2_frame*, const u
   if (owner.out_->size() >= owner.out_max_) return NGHTTP2_ERR_WOULDBLOCK;
   Stream& stream = *static_cast<Stream*>(source->ptr);
   owner.is_begun_ = true;
-  // The last one is told to be so here only if nghttp2 was not given trailers.
+  // The last one is marked so here only if nghttp2 was not given trailers.
   const bool last = (header[4] & NGHTTP2_FLAG_END_STREAM) != 0;
   const bool with_trailers = last && !stream.trailers().empty();
   if (bytes > 0 || !with_trailers) {
@@ -335,7 +335,7 @@ std::optional<std::string_view> Http2Headers::find(std::string_view name) const 
   return std::nullopt;
 }
 
-// A change of the table's size is told at the head of the block that follows its acknowledgement,
+// A change of the table's size is sent at the head of the block that follows its acknowledgement,
 // so that block must be nghttp2's. (A frame that waits for room in the output leaves before that.)
 bool Http2Session::writes_trailers(const Stream& stream) const {
   return !has_new_settings_ && stream.trailers().size() <= http2_frame_bytes_max;

@@ -53,7 +53,7 @@ inline constexpr size_t http2_fault_count = static_cast<size_t>(Http2Fault::inte
 
 // A metric's label: "window_updates".
 std::string_view http2_fault_name(Http2Fault fault);
-// What the peer is told in GOAWAY.
+// What is sent to the peer in GOAWAY.
 std::string_view http2_fault_text(Http2Fault fault);
 uint32_t http2_fault_code(Http2Fault fault);  // of GOAWAY
 Http2Fault http2_fault_of(uint32_t code);     // of a GOAWAY that nghttp2 sends

@@ -47,7 +47,7 @@ std::string shown(const Http2Session& session, uint32_t number) {
          std::to_string(request.body_bytes > request.body.size()) + "\n";
 }
 
-// Of one that streams, more may have come since.
+// Of one that streams, more may have arrived since.
 std::string shown(const Http2Session& session, const Http2Event& event) {
   const std::string kind = std::to_string(static_cast<int>(event.kind)) + " ";
   if (session.request(event.request).is_streaming)
@@ -59,20 +59,20 @@ bool is_streamed(std::string_view path) {
   return path.find('s') != path.npos;
 }
 
-// Requests that were told and have had no answer.
+// Requests that were reported and have had no answer.
 class Owner {
  public:
   Owner(Http2Session& session, size_t answer_bytes) : session_(session), text_(answer_bytes, 'a') {}
 
   void take(const Http2Event& event) {
-    require(session_.is_waiting(event.request), "what is told is not waiting");
+    require(session_.is_waiting(event.request), "what is reported is not waiting");
     const bool is_new =
         event.kind == Http2Event::Kind::request || event.kind == Http2Event::Kind::begun;
-    require(waiting_.contains(event.request) != is_new, "a number is told again");
+    require(waiting_.contains(event.request) != is_new, "a number is reported again");
     if (is_new) waiting_[event.request];
     waiting_[event.request].push_back(event.kind);
   }
-  // All that was told, in part for those that stream and have not ended, unless `to_the_end`.
+  // All that was reported, in part for those that stream and have not ended, unless `to_the_end`.
   void answer(bool to_the_end) {
     for (auto one = waiting_.begin(); one != waiting_.end();) {
       const uint32_t number = one->first;

@@ -47,7 +47,7 @@ struct Server {
     exchange(hello(settings));
     exchange(settings_ack());
   }
-  // The numbers of requests that were told and have not been taken from here.
+  // The numbers of requests that were reported and have not been taken from here.
   std::vector<uint32_t> told() {
     std::vector<uint32_t> numbers;
     for (const Http2Event& event : events)

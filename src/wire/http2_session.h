@@ -2,15 +2,16 @@
 // resets out; answers in, bytes out. One session per connection, used by one thread; nghttp2 does
 // frames, HPACK, flow control and the rules of HTTP messages. What requests mean is not its matter.
 //
-//   requests   are told when they are whole, with a number (below http2_streams_max, used again
+//   requests   are reported when they are whole, with a number (below http2_streams_max, used again
 //              later) by which `request` shows them; what that shows lives until `respond` or
 //              `drop`, one of which must follow exactly once, in any order and at any time, also
 //              if the client has reset the stream meanwhile. A stream that was reset before its
-//              request was told is not told at all.
-//   streaming  Requests whose path the owner's `is_streamed` names are told when their headers have
-//              come (`begun`), and then at the end of each DATA frame that brought something or was
-//              the last (`body`). The owner takes from the front of the body, and may `send` pieces
-//              of the answer before it ends it by `respond`. HEAD does not stream.
+//              request was reported is not reported at all.
+//   streaming  Requests whose path the owner's `is_streamed` names are reported when their headers
+//              have arrived (`begun`), and then at the end of each DATA frame that brought
+//              something or was the last (`body`). The owner takes from the front of the body, and
+//              may `send` pieces of the answer before it ends it by `respond`. HEAD does not
+//              stream.
 //   splits     Events and answers do not depend on how the input is cut.
 //   bytes      Texts of unfinished and unanswered requests and of answers that have not left count
 //              against bytes_max of the session and of its pool. A stream whose headers do not fit
@@ -58,7 +59,8 @@ inline constexpr size_t http2_header_list_bytes_max = size_t{64} << 10;
 inline constexpr size_t http2_continuations_max = 8;
 // Texts that one connection holds. Past it: as the contract says.
 inline constexpr size_t http2_connection_bytes_max = size_t{1} << 20;
-// A body that is dropped, of which more is not read: then the request is told as if it were over.
+// A body that is dropped, of which more is not read: then the request is reported as if it were
+// over.
 inline constexpr uint64_t http2_dropped_body_bytes_max = (uint64_t{4} << 20) + 5;
 // Headers of one answer, and trailers of one. Not to be passed.
 inline constexpr size_t http2_answer_headers_max = 32;
@@ -97,7 +99,7 @@ class Http2Headers {
 // Does a request for that path stream?
 using Http2PathTest = bool (*)(std::string_view path);
 // Is a header of that name (in lower case) of any use? The others count as announced, and are not
-// held. `host` is, where an authority is wanted.
+// held. `host` is, where an authority is needed.
 using Http2NameTest = bool (*)(std::string_view name);
 
 struct Http2Request {
@@ -112,9 +114,9 @@ struct Http2Request {
 
 struct Http2Event {
   enum class Kind : uint8_t {
-    request,  // a request has come
-    reset,    // one that was told and has no answer yet will not need it
-    begun,    // the headers of one that streams have come
+    request,  // a request has arrived
+    reset,    // one that was reported and has no answer yet will not need it
+    begun,    // the headers of one that streams have arrived
     body,     // more of its body has, or was lost, or it has ended
   };
   Kind kind;
@@ -131,7 +133,7 @@ struct Http2Response {
 };
 
 // More than twenty members: nghttp2's session, what is known of the frame and of the stream that
-// are being read, the bounds, and how far the connection's end has come.
+// are being read, the bounds, and how far the end of the connection has got.
 class Http2Session {
  public:
   struct Bounds {
@@ -159,7 +161,7 @@ class Http2Session {
   Http2Request request(uint32_t number) const;
   // A number of the owner's, 0 at first.
   uint32_t& note(uint32_t number);
-  // Puts another text in the place of the body, which may be a part of it. False: it does not fit.
+  // Puts another text in place of the body, which may be a part of it. False: it does not fit.
   bool replace_body(uint32_t number, std::string_view body);
 
   // Of one that streams: the first so many bytes of the body that is shown are done with.
@@ -178,7 +180,7 @@ class Http2Session {
   // Requests that have not come whole, but for those that were begun: RST_STREAM with CANCEL.
   void reset_unfinished();
 
-  // Appends what there is to send, frame by frame, until `out` holds `bytes_max`; past that at most
+  // Appends what must be sent, frame by frame, until `out` holds `bytes_max`; past that at most
   // by a frame (16 KiB). Call after `receive`, `respond` and the others, and when what was sent has
   // left.
   void write(base::Buffer& out, size_t bytes_max = SIZE_MAX);
@@ -196,7 +198,7 @@ class Http2Session {
   Http2Fault fault() const { return fault_; }
 
   uint32_t unfinished() const { return unfinished_; }  // requests that have not come whole
-  uint32_t unanswered() const { return unanswered_; }  // that were told, or begun
+  uint32_t unanswered() const { return unanswered_; }  // that were reported, or begun
   size_t held_bytes() const { return held_; }
   uint64_t refused_streams() const { return refused_streams_; }
   uint64_t dropped_bodies() const { return dropped_bodies_; }

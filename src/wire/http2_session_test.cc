@@ -27,7 +27,7 @@ using http2_peer::settings;
 using http2_peer::settings_ack;
 using http2_peer::window_update;
 
-TEST(Http2Session, tells_a_request_with_all_its_parts) {
+TEST(Http2Session, TellsARequestWithAllItsParts) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -54,7 +54,7 @@ TEST(Http2Session, tells_a_request_with_all_its_parts) {
   EXPECT_EQ(all, "content-type=text/plain;x-two=1;x-two=2;");
 }
 
-TEST(Http2Session, a_host_header_stands_for_the_authority) {
+TEST(Http2Session, AHostHeaderStandsForTheAuthority) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -65,7 +65,7 @@ TEST(Http2Session, a_host_header_stands_for_the_authority) {
   EXPECT_EQ(server.session.request(told[0]).authority, "by-host");
 }
 
-TEST(Http2Session, announces_its_bounds) {
+TEST(Http2Session, AnnouncesItsBounds) {
   Http2Pool pool;
   Server server(pool);
   server.exchange(hello());
@@ -76,7 +76,7 @@ TEST(Http2Session, announces_its_bounds) {
   EXPECT_EQ(server.peer.window_updates[0], (2u << 20) - 65535);
 }
 
-TEST(Http2Session, answers_in_any_order_with_headers_body_and_trailers) {
+TEST(Http2Session, AnswersInAnyOrderWithHeadersBodyAndTrailers) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -110,7 +110,7 @@ TEST(Http2Session, answers_in_any_order_with_headers_body_and_trailers) {
   EXPECT_EQ(pool.held_bytes(), 0u);
 }
 
-TEST(Http2Session, an_answer_may_be_copied_from_its_request) {
+TEST(Http2Session, AnAnswerMayBeCopiedFromItsRequest) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -123,7 +123,7 @@ TEST(Http2Session, an_answer_may_be_copied_from_its_request) {
   EXPECT_EQ(server.answer(1).body, "echo this/path");
 }
 
-TEST(Http2Session, HEAD_is_answered_without_a_body) {
+TEST(Http2Session, HeadIsAnsweredWithoutABody) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -138,7 +138,7 @@ TEST(Http2Session, HEAD_is_answered_without_a_body) {
   EXPECT_TRUE(server.answer(1).ended);
 }
 
-TEST(Http2Session, HEAD_does_not_stream) {
+TEST(Http2Session, HeadDoesNotStream) {
   Http2Pool pool;
   Http2Session session(pool, {}, [](std::string_view path) { return path == "/streams"; });
   Peer peer;
@@ -154,7 +154,7 @@ TEST(Http2Session, HEAD_does_not_stream) {
   EXPECT_EQ(session.events()[3].kind, Http2Event::Kind::request);
 }
 
-TEST(Http2Session, trailers_of_a_request_are_passed_over) {
+TEST(Http2Session, TrailersOfARequestArePassedOver) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -166,7 +166,7 @@ TEST(Http2Session, trailers_of_a_request_are_passed_over) {
   EXPECT_EQ(server.session.request(told[0]).headers.find("x-trailer"), std::nullopt);
 }
 
-TEST(Http2Session, padding_belongs_to_no_body) {
+TEST(Http2Session, PaddingBelongsToNoBody) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -228,7 +228,7 @@ Outcome outcome_of(const std::string& in, NextStep next_step, size_t events_max 
   return outcome;
 }
 
-TEST(Http2Session, any_cut_of_the_input_gives_the_same_events_and_answers) {
+TEST(Http2Session, AnyCutOfTheInputGivesTheSameEventsAndAnswers) {
   Peer peer;
   const std::string in = script(peer);
   const Outcome whole = outcome_of(in, [] { return SIZE_MAX; });
@@ -258,7 +258,7 @@ TEST(Http2Session, any_cut_of_the_input_gives_the_same_events_and_answers) {
   }
 }
 
-TEST(Http2Session, what_comes_behind_a_GOAWAY_is_read_alike_however_it_is_cut) {
+TEST(Http2Session, WhatComesBehindAGoawayIsReadAlikeHoweverItIsCut) {
   // nghttp2 ignores it while no stream is open, as of the second request here.
   Peer peer;
   std::string in = hello() + settings_ack() + peer.headers(1, Peer::get("/before"));
@@ -281,7 +281,7 @@ TEST(Http2Session, what_comes_behind_a_GOAWAY_is_read_alike_however_it_is_cut) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Session, reads_no_more_requests_than_are_wanted) {
+TEST(Http2Session, ReadsNoMoreRequestsThanAreWanted) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -294,7 +294,7 @@ TEST(Http2Session, reads_no_more_requests_than_are_wanted) {
   EXPECT_EQ(server.session.events().size(), 7u);
 }
 
-TEST(Http2Session, a_client_without_HTTP_2_is_told_so) {
+TEST(Http2Session, AClientWithoutHttp2IsToldSo) {
   for (const std::string& in : {std::string("GET / HTTP/1.1\r\n\r\n"),
                                 std::string("PUT / HTTP/1.1"), std::string("PRI * HTTP/1.1\r\n")}) {
     for (const size_t step : {SIZE_MAX, size_t{1}}) {
@@ -322,7 +322,7 @@ TEST(Http2Session, a_client_without_HTTP_2_is_told_so) {
   EXPECT_EQ(http2_fault_name(server.session.fault()), "not_http2");
 }
 
-TEST(Http2Session, nothing_is_written_before_the_client_speaks_HTTP_2) {
+TEST(Http2Session, NothingIsWrittenBeforeTheClientSpeaksHttp2) {
   Http2Pool pool;
   Server server(pool);
   server.exchange(hello().substr(0, 23));
@@ -332,7 +332,7 @@ TEST(Http2Session, nothing_is_written_before_the_client_speaks_HTTP_2) {
   EXPECT_EQ(server.peer.first_frame, NGHTTP2_SETTINGS);
 }
 
-TEST(Http2Session, tells_of_a_reset_and_keeps_what_was_told) {
+TEST(Http2Session, TellsOfAResetAndKeepsWhatWasTold) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -358,7 +358,7 @@ TEST(Http2Session, tells_of_a_reset_and_keeps_what_was_told) {
   EXPECT_EQ(server.session.unanswered(), 0u);
 }
 
-TEST(Http2Session, drop_resets_a_stream_and_reset_unfinished_those_that_hang) {
+TEST(Http2Session, DropResetsAStreamAndResetUnfinishedThoseThatHang) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -377,7 +377,7 @@ TEST(Http2Session, drop_resets_a_stream_and_reset_unfinished_those_that_hang) {
   EXPECT_EQ(server.answer(5).body, "/on");
 }
 
-TEST(Http2Session, a_keepalive_ping_is_answered_at_an_ordinary_rate_for_ever) {
+TEST(Http2Session, AKeepalivePingIsAnsweredAtAnOrdinaryRateForEver) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -390,7 +390,7 @@ TEST(Http2Session, a_keepalive_ping_is_answered_at_an_ordinary_rate_for_ever) {
   EXPECT_EQ(server.peer.acknowledged_pings.back(), 19'999u);
 }
 
-TEST(Http2Session, the_owner_has_a_note_at_each_request) {
+TEST(Http2Session, TheOwnerHasANoteAtEachRequest) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -406,7 +406,7 @@ TEST(Http2Session, the_owner_has_a_note_at_each_request) {
 
 // ---- The end ----
 
-TEST(Http2Session, shuts_down_in_two_steps_and_answers_what_it_owes) {
+TEST(Http2Session, ShutsDownInTwoStepsAndAnswersWhatItOwes) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -433,7 +433,7 @@ TEST(Http2Session, shuts_down_in_two_steps_and_answers_what_it_owes) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Session, what_comes_behind_the_last_GOAWAY_is_read_alike_however_it_is_cut) {
+TEST(Http2Session, WhatComesBehindTheLastGoawayIsReadAlikeHoweverItIsCut) {
   // Once the last stream has gone nothing is read.
   std::string written;
   for (const size_t step : {SIZE_MAX, size_t{1}, size_t{13}}) {
@@ -454,7 +454,7 @@ TEST(Http2Session, what_comes_behind_the_last_GOAWAY_is_read_alike_however_it_is
   }
 }
 
-TEST(Http2Session, an_idle_connection_is_drained_when_its_shutdown_is_seen) {
+TEST(Http2Session, AnIdleConnectionIsDrainedWhenItsShutdownIsSeen) {
   Http2Pool pool;
   Server silent(pool);
   silent.session.begin_shutdown();
@@ -467,7 +467,7 @@ TEST(Http2Session, an_idle_connection_is_drained_when_its_shutdown_is_seen) {
   server.exchange(ping(1, true));  // another ping's
   EXPECT_FALSE(server.session.is_drained());
   server.session.finish_shutdown();
-  EXPECT_FALSE(server.session.is_drained());  // which the client has yet to be told
+  EXPECT_FALSE(server.session.is_drained());  // which must still be sent to the client
   server.flush();
   EXPECT_TRUE(server.session.is_drained());
   EXPECT_EQ(server.peer.goaways.size(), 2u);

@@ -29,8 +29,8 @@ struct Http2Session::Text {
 struct Http2Session::Stream {
   enum class Phase : uint8_t {
     reading,    // the request has not come whole
-    streaming,  // its headers were told, and its body is told as it comes; else as `told`
-    told,       // it was told, and waits for the owner; the stream may be closed meanwhile
+    streaming,  // its headers were reported, and its body is reported as it comes; else as `told`
+    told,       // it was reported, and waits for the owner; the stream may be closed meanwhile
     answering,  // the answer is nghttp2's
     ending,     // RST_STREAM of ours is
   };
@@ -87,7 +87,7 @@ inline void Http2Session::give_up(Stream& stream, size_t bytes) {
   stream.held -= bytes;
 }
 
-// Where that many more bytes of it are to be written; null: no memory.
+// Where that many more bytes of it must be written; null: no memory.
 inline char* Http2Session::extend(Text& text, size_t bytes) {
   const size_t begin = text.size, size = begin + bytes;
   if (size > text.capacity && grow(text, size) == nullptr) return nullptr;

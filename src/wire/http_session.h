@@ -1,5 +1,5 @@
 // The server's side of HTTP/1.1 without I/O: bytes in, one request at a time out; a response in,
-// its bytes out. Belongs to one connection and one thread. What is taken for a request is
+// its bytes out. Belongs to one connection and one thread. What is read as a request is
 // Http1Reader's to say. What a client may send is bounded: the head by
 // base::bounds::http_head_bytes_max, the body by what the owner says.
 #pragma once

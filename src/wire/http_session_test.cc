@@ -39,7 +39,7 @@ std::string told(std::string_view text, size_t step) {
   }
 }
 
-TEST(HttpSession, reads_requests_however_they_are_split) {
+TEST(HttpSession, ReadsRequestsHoweverTheyAreSplit) {
   const std::string text =
       "\r\nGET /metrics?a=b%20c HTTP/1.1\r\nHost: x\r\n\r\n"
       "POST /v1/reload HTTP/1.1\r\nHost: y\r\nContent-Length: 5\r\n\r\nhello"
@@ -56,7 +56,7 @@ TEST(HttpSession, reads_requests_however_they_are_split) {
   for (size_t step = 1; step <= text.size(); ++step) ASSERT_EQ(told(text, step), all) << step;
 }
 
-TEST(HttpSession, refuses_what_is_too_long_or_no_http) {
+TEST(HttpSession, RefusesWhatIsTooLongOrNoHttp) {
   const std::string longest(base::bounds::http_head_bytes_max, 'x');
   EXPECT_EQ(told("GET / HTTP/1.1\r\nHost: x\r\nA: " + longest + "\r\n\r\n", 100), "431\n");
   EXPECT_EQ(told("GET /" + longest + " HTTP/1.1\r\n\r\n", 99'999), "431\n");
@@ -71,7 +71,7 @@ TEST(HttpSession, refuses_what_is_too_long_or_no_http) {
 }
 
 // What one that stands in front of us could take for other requests than we do.
-TEST(HttpSession, refuses_what_others_may_read_otherwise) {
+TEST(HttpSession, RefusesWhatOthersMayReadOtherwise) {
   const auto head = [](const std::string& fields) {
     return "POST / HTTP/1.1\r\n" + fields + "\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
   };
@@ -98,7 +98,7 @@ TEST(HttpSession, refuses_what_others_may_read_otherwise) {
   EXPECT_EQ(told("GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", 50), "400\n");
 }
 
-TEST(HttpSession, knows_how_long_a_body_will_be) {
+TEST(HttpSession, KnowsHowLongABodyWillBe) {
   HttpSession session(body_max);
   EXPECT_EQ(session
                 .receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 77\r\n"
@@ -118,7 +118,7 @@ TEST(HttpSession, knows_how_long_a_body_will_be) {
 }
 
 // A chunked body's length is not known before it is there: it counts as the most it may have.
-TEST(HttpSession, bounds_chunked_bodies_of_its_own) {
+TEST(HttpSession, BoundsChunkedBodiesOfItsOwn) {
   const std::string head = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   const auto chunk = [](size_t bytes) {
     char size[20];
@@ -141,7 +141,7 @@ TEST(HttpSession, bounds_chunked_bodies_of_its_own) {
   }
 }
 
-TEST(HttpSession, has_begun_from_the_first_byte_to_the_response) {
+TEST(HttpSession, HasBegunFromTheFirstByteToTheResponse) {
   HttpSession session(body_max);
   EXPECT_FALSE(session.has_begun());
   EXPECT_EQ(session.receive("\r\n\r").consumed, 2u);
@@ -155,7 +155,7 @@ TEST(HttpSession, has_begun_from_the_first_byte_to_the_response) {
   EXPECT_FALSE(session.has_begun());
 }
 
-TEST(HttpSession, says_what_it_takes) {
+TEST(HttpSession, SaysWhatItTakes) {
   HttpSession session(body_max);
   EXPECT_EQ(session.receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n").found,
             Found::broken);
@@ -165,7 +165,7 @@ TEST(HttpSession, says_what_it_takes) {
 }
 
 // The rest of its body must not be taken for a request.
-TEST(HttpSession, ends_where_a_request_is_refused_before_its_body) {
+TEST(HttpSession, EndsWhereARequestIsRefusedBeforeItsBody) {
   HttpSession session(body_max);
   ASSERT_EQ(session.receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").found,
             Found::head);
@@ -174,7 +174,7 @@ TEST(HttpSession, ends_where_a_request_is_refused_before_its_body) {
   EXPECT_NE(bytes.find("Connection: close\r\n"), std::string::npos);
 }
 
-TEST(HttpSession, takes_long_bodies_in_one_piece_or_many) {
+TEST(HttpSession, TakesLongBodiesInOnePieceOrMany) {
   const std::string body(50'000, 'b');
   const std::string text = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + body;
   for (const size_t step : {text.size(), size_t{9'000}, size_t{1'000}}) {
@@ -191,7 +191,7 @@ TEST(HttpSession, takes_long_bodies_in_one_piece_or_many) {
   }
 }
 
-TEST(HttpSession, lets_a_client_go_ahead_once) {
+TEST(HttpSession, LetsAClientGoAheadOnce) {
   EXPECT_EQ(
       told("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab", 1),
       "go ahead\nPOST / ?  : ab @ x\n");
@@ -199,7 +199,7 @@ TEST(HttpSession, lets_a_client_go_ahead_once) {
             "POST / ?  : ab @ \nend\n");
 }
 
-TEST(HttpSession, writes_responses) {
+TEST(HttpSession, WritesResponses) {
   const auto reply = [](std::string_view request, bool last) {
     HttpSession session(body_max);
     EXPECT_EQ(session.receive(request).found, Found::request);
@@ -218,7 +218,7 @@ TEST(HttpSession, writes_responses) {
   EXPECT_EQ(reply("GET / HTTP/1.0\r\n\r\n", false), head + "Connection: close\r\n\r\ngone");
 }
 
-TEST(HttpReasons, are_those_of_beast) {
+TEST(HttpReasons, AreThoseOfBeast) {
   for (unsigned status = 0; status < 1'000; ++status) {
     const auto reason =
         boost::beast::http::obsolete_reason(boost::beast::http::int_to_status(status));
@@ -226,7 +226,7 @@ TEST(HttpReasons, are_those_of_beast) {
   }
 }
 
-TEST(HttpQueries, are_decoded) {
+TEST(HttpQueries, AreDecoded) {
   EXPECT_EQ(query_value("a=1&b=x%2By+z&c", "b"), "x+y z");
   EXPECT_EQ(query_value("a=1&b=x%2By+z&c", "c"), "");
   EXPECT_EQ(query_value("a=1&b=%zz", "b"), std::nullopt);

@@ -212,7 +212,7 @@ RespCommandReader::Step RespCommandReader::read_array(std::string_view in, size_
   return Step::incomplete;
 }
 
-// The header of the array: then there are words to read, or it is to be passed over.
+// The header of the array: then there are words to read, or it must be skipped.
 RespCommandReader::Step RespCommandReader::read_count(std::string_view in) {
   uint32_t quick;
   int64_t count;

@@ -34,7 +34,7 @@ struct RespBounds {
 // ---- Commands ----
 
 // Reads commands: arrays of bulk strings, of which some may be integers (`:5`, the word "5"), and
-// inline commands. Empty and null arrays and empty lines are passed over. As Redis does, it takes
+// inline commands. Empty and null arrays and empty lines are skipped. As Redis does, it takes
 // any byte for the LF behind a CR, and any two for the line end behind a word.
 //
 //   inline   a line that does not begin with `*`. Words are separated by blanks (space, tab, CR,
@@ -50,12 +50,12 @@ class RespCommandReader {
   enum class Found : uint8_t {
     command,     // `words`
     incomplete,  // nothing, or a command of which bytes are missing: call again with more
-    broken,      // `error`; close when it is told
+    broken,      // `error`; close when it is sent
     http,        // an inline command POST or Host:, a web page that posts to this port: close
   };
   struct Result {
     Found found;
-    size_t consumed;  // from the front of `in`; with `incomplete` what was passed over
+    size_t consumed;  // from the front of `in`; with `incomplete` what was skipped
   };
 
   explicit RespCommandReader(const RespBounds& bounds = {}) : bounds_(bounds) {}
@@ -141,7 +141,7 @@ struct RespItem {
     simple,      // `text`
     error,       // `text`
     integer,     // `number`
-    bulk,        // `text`; of a verbatim string what stands behind its format
+    bulk,        // `text`; of a verbatim string what follows its format
     null,        //
     boolean,     // `number` 1 or 0
     real,        // `real`
@@ -190,7 +190,7 @@ class RespReplyReader {
 class RespItems {
  public:
   explicit RespItems(std::string_view reply) : rest_(reply) {}
-  // False: that was the last one, or it is no reply.
+  // False: that was the last one, or it is not a reply.
   bool next(RespItem& item);
 
  private:

@@ -102,7 +102,7 @@ inline Transcript expected(const std::string& text, const RespBounds& bounds) {
       if (line.ends_with('\r')) line.pop_back();
       at = lf + 1;
       const auto found = split(line);
-      // Words are read from the left, and the first thing that is wrong is told.
+      // Words are read from the left, and the first mistake is reported.
       if (!found || found->size() > bounds.words ||
           std::any_of(found->begin(), found->end(),
                       [&](const std::string& w) { return w.size() > bounds.word_bytes; })) {

@@ -1,7 +1,7 @@
 // A counter's name as HTTP shows and addresses it: whole where it has at most
 // base::bounds::shown_name_bytes_max bytes, else by its beginning, its length and a digest. The
-// digest is SHA-256, as keys are what clients send and nobody may find two with the same one. Pure
-// functions, any thread.
+// digest is SHA-256, as keys are what clients send and no client may find two with the same one.
+// Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct NameMark {
   }
 };
 
-// What stands behind /v1/counters/: the name percent-encoded, or its beginning with a query:
+// What follows /v1/counters/: the name percent-encoded, or its beginning with a query:
 // `BEGINNING?bytes=N&digest=D`.
 std::string path_of_name(std::string_view name);
 

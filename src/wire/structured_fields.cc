@@ -25,8 +25,8 @@ constexpr bool is_sf_letter(char c) {
   return is_sf_lower(http_lower(c));
 }
 
-// Eight characters at a time: all are in a String as they are. (What is told of the bytes above the
-// lowest one that is not may be wrong, but not that there is one.)
+// Eight characters at a time: all are in a String as they are. (What is known of the bytes above
+// the lowest one that is not may be wrong, but not that there is one.)
 bool stand_as_they_are(const char* eight) {
   constexpr uint64_t ones = 0x0101010101010101, highest = ones << 7;
   uint64_t bytes;

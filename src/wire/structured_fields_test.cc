@@ -45,7 +45,7 @@ std::string read_by_model(std::string_view field) {
   return item && item->value.type == Bare::Type::string ? "<" + item->value.text + ">" : "none";
 }
 
-TEST(StructuredFields, strings_are_quoted_and_escaped) {
+TEST(StructuredFields, StringsAreQuotedAndEscaped) {
   EXPECT_EQ(as_string(""), R"("")");
   EXPECT_EQ(as_string("burst"), R"("burst")");
   EXPECT_EQ(as_string(R"(a"b\c)"), R"("a\"b\\c")");
@@ -55,7 +55,7 @@ TEST(StructuredFields, strings_are_quoted_and_escaped) {
 }
 
 // Texts are looked at several characters at a time.
-TEST(StructuredFields, every_byte_is_told_at_every_place) {
+TEST(StructuredFields, EveryByteIsToldAtEveryPlace) {
   for (size_t size = 1; size <= 26; ++size) {
     for (size_t place = 0; place < size; ++place) {
       for (int byte = 0; byte < 256; ++byte) {
@@ -73,7 +73,7 @@ TEST(StructuredFields, every_byte_is_told_at_every_place) {
   }
 }
 
-TEST(StructuredFields, integers_have_fifteen_digits_at_most) {
+TEST(StructuredFields, IntegersHaveFifteenDigitsAtMost) {
   EXPECT_EQ(as_integer(0), "0");
   EXPECT_EQ(as_integer(42), "42");
   EXPECT_EQ(as_integer(-7), "-7");
@@ -84,7 +84,7 @@ TEST(StructuredFields, integers_have_fifteen_digits_at_most) {
 }
 
 // RFC 4648, 10.
-TEST(StructuredFields, byte_sequences_are_base64_between_colons) {
+TEST(StructuredFields, ByteSequencesAreBase64BetweenColons) {
   EXPECT_EQ(as_bytes(""), "::");
   EXPECT_EQ(as_bytes("f"), ":Zg==:");
   EXPECT_EQ(as_bytes("fo"), ":Zm8=:");
@@ -95,7 +95,7 @@ TEST(StructuredFields, byte_sequences_are_base64_between_colons) {
   EXPECT_EQ(as_bytes("\xFB\xFF\xBF"), ":+/+/:");
 }
 
-TEST(StructuredFields, long_byte_sequences_are_padded_at_their_end_alone) {
+TEST(StructuredFields, LongByteSequencesArePaddedAtTheirEndAlone) {
   std::string bytes((size_t{3} << 20) + 1, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 % 251);
   const std::string text = as_bytes(bytes);
@@ -106,7 +106,7 @@ TEST(StructuredFields, long_byte_sequences_are_padded_at_their_end_alone) {
   EXPECT_TRUE(item->value.text == bytes);
 }
 
-TEST(StructuredFields, what_is_written_is_read_back) {
+TEST(StructuredFields, WhatIsWrittenIsReadBack) {
   constexpr uint32_t seed = 1;
   tests::Dice dice(seed);
   for (int i = 0; i < 20'000; ++i) {
@@ -129,7 +129,7 @@ struct Reading {
   std::string_view field, text;
 };
 
-TEST(StructuredFields, reads_an_item_that_is_a_string) {
+TEST(StructuredFields, ReadsAnItemThatIsAString) {
   for (const Reading& one : {
            Reading{R"("abc")", "<abc>"},
            Reading{R"(  "abc"  )", "<abc>"},
@@ -144,7 +144,7 @@ TEST(StructuredFields, reads_an_item_that_is_a_string) {
     EXPECT_EQ(read(one.field), one.text) << one.field;
 }
 
-TEST(StructuredFields, reads_nothing_else) {
+TEST(StructuredFields, ReadsNothingElse) {
   for (const char* const field : {
            "",
            " ",
@@ -199,7 +199,7 @@ TEST(StructuredFields, reads_nothing_else) {
     EXPECT_EQ(read(field), "none") << field;
 }
 
-TEST(StructuredFields, whatever_is_read_is_read_as_the_model_does) {
+TEST(StructuredFields, WhateverIsReadIsReadAsTheModelDoes) {
   constexpr uint32_t seed = 2;
   tests::Dice dice(seed);
   constexpr std::string_view pieces[] = {

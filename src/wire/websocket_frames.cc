@@ -34,8 +34,8 @@ bool may_be_sent(uint64_t code) {
 struct WebsocketReader::Header : WebsocketHeader {
   bool is_control() const { return wslay_is_ctrl_frame(opcode); }
 
-  // The code to close with for a frame that must not come, or 0. Told by the header, so that nobody
-  // waits for a payload that is too long.
+  // The code to close with for a frame that must not come, or 0. Told by the header, so that no
+  // caller waits for a payload that is too long.
   uint16_t fault(bool fragmented, size_t bytes_so_far) const {
     if (reserved != 0) return WSLAY_CODE_PROTOCOL_ERROR;
     switch (opcode) {

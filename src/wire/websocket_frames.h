@@ -28,7 +28,7 @@ struct WebsocketEvent {
     binary,      // a message
     text,        // a message, not checked to be UTF-8
     ping,        // to be answered with a pong of the same payload
-    close,       // the peer's; `code` and `payload` (the reason) are to be echoed
+    close,       // the peer's; `code` and `payload` (the reason) must be echoed
     broken,      // not a frame that may come: close with `code`
   };
   Kind kind = Kind::incomplete;

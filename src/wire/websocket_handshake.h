@@ -1,6 +1,6 @@
 // The opening of a WebSocket connection (RFC 6455, 4): a client's request head out, or one HTTP/1.x
 // request head in and what to answer out. Plain functions over bytes without state; any thread.
-// Path, Host and Origin are of no account, extensions and subprotocols are declined by silence.
+// Path, Host and Origin are ignored, extensions and subprotocols are declined by silence.
 #pragma once
 
 #include <array>

@@ -11,6 +11,7 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -77,7 +78,7 @@ TEST(ClientLibrary, AServerThatIsCutOffInMidAnswerFailsWhatIsUnderWay) {
 TEST(ClientLibrary, ATimedOutCallsAnswerIsNotAnothers) {
   const Peer peer([](int fd, int) {
     Peer::line(fd);
-    Peer::line(fd);  // the first is answered when the second has come
+    Peer::line(fd);  // the first is answered when the second has arrived
     Peer::say(fd, "OK true 1 60\nOK true 2 60\n");
     Peer::be_silent(fd);
   });
@@ -201,6 +202,71 @@ TEST(ClientLibrary, ClosingEndsCallsAndLaterOnesToo) {
   EXPECT_EQ(late.get().error, client_errc::closed);
 }
 
+TEST(ClientLibrary, CallsAfterTheEndOfItsThreadEndAtOnce) {
+  client_options options;
+  options.own_thread = true;
+  client one("resp://127.0.0.1:1", options);
+  std::atomic<int> ended = 0;
+  // One of a handler of a call that ends with the client, too.
+  one.submit(
+      keyed("k"),
+      [&](client_result&&) {
+        one.submit(
+            keyed("k"),
+            [&](client_result&& result) { ended += result.error == client_errc::closed; }, patient);
+      },
+      patient);
+  one.close();
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(one.call(keyed("k"), patient).error, client_errc::closed);
+  auto later = one.ask(keyed("k"), patient);
+  ASSERT_EQ(later.wait_for(60s), std::future_status::ready);
+  EXPECT_EQ(later.get().error, client_errc::closed);
+}
+
+// A caller may hold a lock that a handler waits for.
+TEST(ClientLibrary, ACallWhileItClosesDoesNotWaitForHandlers) {
+  client_options options;
+  options.own_thread = true;
+  client one("resp://127.0.0.1:1", options);
+  std::mutex callers;
+  std::promise<void> in_handler;
+  std::atomic<int> ended = 0;
+  std::unique_lock held(callers);
+  one.submit(
+      keyed("k"),
+      [&](client_result&&) {
+        in_handler.set_value();
+        const std::lock_guard lock(callers);
+        ++ended;
+      },
+      patient);
+  std::thread closing([&] { one.close(); });
+  in_handler.get_future().wait();
+  auto late = one.ask(keyed("k"), patient);
+  held.unlock();
+  closing.join();
+  EXPECT_EQ(ended, 1);
+  ASSERT_EQ(late.wait_for(60s), std::future_status::ready);
+  EXPECT_EQ(late.get().error, client_errc::closed);
+}
+
+TEST(ClientLibrary, ACallWithoutATimeoutWaits) {
+  std::promise<void> go;
+  const Peer peer([&](int fd, int) {
+    if (Peer::line(fd).empty()) return;
+    go.get_future().wait();
+    Peer::say(fd, "OK true 4 60\n");
+  });
+  client one(peer.address("divvy"));
+  auto answer = one.ask(hit(), {.timeout = client_never});
+  for (int i = 0; i < 5; ++i) one.poll(10ms);
+  EXPECT_EQ(one.pending(), 1u);
+  go.set_value();
+  while (answer.wait_for(0s) != std::future_status::ready) one.poll(100ms);
+  EXPECT_EQ(answer.get().remaining, 4);
+}
+
 TEST(ClientLibrary, AForeignLoopIsToldByTheDescriptor) {
   const Peer peer([](int fd, int) {
     while (!Peer::line(fd).empty()) Peer::say(fd, "OK true 4 60\n");
@@ -314,6 +380,14 @@ TEST(ClientLibrary, AddressesThatCannotBeReadAreRefused) {
                               "divvy://a:0", "divvy://a:65536", "divvy://user@a", "resp://a%2:b@c",
                               "resp://[::1", "resp://a:1,", "http://a/path", "limitd://a,a:9231"})
     EXPECT_THROW(client{address}, std::invalid_argument) << address;
+  for (const char* address : {"https://a", "wss://a", "rediss://a"}) {
+    try {
+      const client one(address);
+      ADD_FAILURE() << address;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("this client has no TLS"), std::string::npos);
+    }
+  }
   client_options options;
   options.shard = true;
   EXPECT_THROW(client("resp://a", options), std::invalid_argument);

@@ -10,7 +10,7 @@ const std::vector<Difference>& differences() {
   static const char* const absent_key = "5: an absent key fits no pattern";
   static const char* const in_order = "2: requests are processed in order";
   static const char* const file_order = "4.2: sections keep the order of the file";
-  static const char* const canary = "5: what becomes of a canary harms nobody";
+  static const char* const canary = "5: what becomes of a canary harms no request";
   static const char* const scripts = "6.3: a flushed script is sent again";
   static const char* const dots = "4.2: dots in section names are dots";
   static const std::vector<Difference> all{
@@ -44,7 +44,7 @@ const std::vector<CounterDifference>& counter_differences() {
       {"glob-missing-key-undefined", "5: an absent key fits no pattern"},
       {"ini-integer-section-first", "4.2: sections keep the order of the file"},
       {"ini-dotted-section-vanishes", "4.2: dots in section names are dots"},
-      {"canary-failure-fails-request", "5: what becomes of a canary harms nobody"},
+      {"canary-failure-fails-request", "5: what becomes of a canary harms no request"},
       {"noscript", "6.3: a flushed script is sent again"},
       {"json-actor-constructor",
        "5: an actor named like a part of JavaScript is absent all the same"},

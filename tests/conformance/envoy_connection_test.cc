@@ -61,7 +61,7 @@ struct Listener {
   uint16_t port = 0;
 };
 
-// A client that says hello, and then no more than it is told to.
+// A client that says hello, and then no more than it is asked to.
 struct Client {
   explicit Client(uint16_t port) : socket(TcpClient::connect(port).value()) {
     socket.send(wire::http2_peer::hello() + wire::http2_peer::settings_ack());
@@ -114,7 +114,7 @@ TEST(EnvoyConnection, WhoWatchesMayNotTakeForEverOverARequest) {
   EXPECT_TRUE(client.socket.ended());
 }
 
-// A length that nobody can await is as good as none.
+// A length that is too long to await is as good as none.
 TEST(EnvoyConnection, OneMayLiveForThousandsOfYears) {
   const Listener server("", "{ connection_age: 999999d, connection_grace: 999999d }");
   for (int i = 0; i < 3; ++i) {

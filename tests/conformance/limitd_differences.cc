@@ -6,7 +6,7 @@ const std::vector<LimitdDifference>& limitd_differences() {
   static const char* const never_adds = "3.1: a negative count never adds; it is refused";
   static const char* const absent_method = "4: an absent method with a type is TAKE";
   static const char* const empty_key = "4: the empty key is an ordinary key";
-  static const char* const names = "4: constructor and the like are ordinary names";
+  static const char* const names = "4: constructor and similar are ordinary names";
   static const char* const put_ignores = "3.3: a negative count puts nothing";
   static const char* const put_drips =
       "3.3: PUT drips first and computes reset from the new content";

@@ -130,7 +130,7 @@ std::string without_times(const LimitdReply& reply) {
 }
 
 struct Result {
-  std::string wrong;     // empty: as it is to be
+  std::string wrong;     // empty: as it must be
   bool in_time = true;   // else the machine was too slow for the recorded pauses to mean anything
   size_t differing = 0;  // steps that were to differ, and did
 };
@@ -282,7 +282,7 @@ std::unique_ptr<LimitdServer> serve(const std::string& config, const RedisServer
   if (redis != nullptr)
     options.environment = {{"SLUICE_REDIS", redis->address()}, {"SLUICE_ADMIN", "127.0.0.1:0"}};
   auto text = recording().at("configs").at(config).get<std::string>();
-  // Where Redis keeps the counters, no folder does; sluice wants to be told so.
+  // Where Redis keeps the counters, no folder does; sluice must be configured so.
   const std::string folder = "db: \"@DB@\"";
   if (redis != nullptr) text.replace(text.find(folder), folder.size(), "db: { inMemory: true }");
   return std::make_unique<LimitdServer>(std::move(text), options, files);

@@ -1,5 +1,5 @@
 // The server without its sockets: sessions, engine, rules and the embedded store, with a clock that
-// stands still until it is told. It also writes down what each counter was last left with. One
+// stands still until it is set. It also writes down what each counter was last left with. One
 // thread; one of them at a time per thread, for the clock is the thread's.
 #pragma once
 

@@ -1,5 +1,5 @@
 // What was recorded of the Redis protocol (resp_cases.h), replayed in memory: sessions, engine and
-// the table, with a clock that stands still until it is told. However the bytes are cut, the
+// the table, with a clock that stands still until it is set. However the bytes are cut, the
 // replies are the same.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>

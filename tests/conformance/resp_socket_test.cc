@@ -150,7 +150,7 @@ void expect_only(const std::vector<RespCase>& cases, const std::set<std::string>
   }
 }
 
-// A step or a flag that the player does not know would be passed over.
+// A step or a flag that the player does not know would be skipped.
 TEST(RespVectors, HaveNothingThatThePlayerDoesNotKnow) {
   EXPECT_EQ(recorded_servers().size(), 100u);
   expect_only(

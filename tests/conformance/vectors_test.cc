@@ -90,7 +90,7 @@ TEST(DivvyVectors, RepliesAreComparedAsTheRecordingAllows) {
   EXPECT_FALSE(same_key("divvy:y...(406 bytes, sha256 0)", key));
 }
 
-// Numbers that are no whole ones, or too large, keep the file from being served; the recordings
+// Numbers that are not whole, or too large, keep the file from being served; the recordings
 // that ask for the other rules of it run without them.
 TEST(DivvyVectors, TheFileWithOddNumbersIsRefusedNamingEachRule) {
   request::Spaces spaces;

@@ -176,8 +176,8 @@ TEST(Admin, WithATokenOnlyWhoHasItIsAnswered) {
                           "Authorization: Bearer " + token.substr(1) + "\r\n");
   EXPECT_EQ(almost.status, 401);
   EXPECT_EQ(almost.headers.at("www-authenticate"), "Bearer");
-  EXPECT_EQ(ask(served.admin, "GET", "/v2").status, 401);  // does not tell what there is
-  // Who may not ask is told before the body comes.
+  EXPECT_EQ(ask(served.admin, "GET", "/v2").status, 401);  // does not tell which paths exist
+  // A client without the right is refused before the body comes.
   auto client = TcpClient::connect(served.admin);
   client->send("POST /v1/config/check HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n");
   EXPECT_EQ(client->read_line(), "HTTP/1.1 401 Unauthorized\r");

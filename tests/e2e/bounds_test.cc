@@ -36,7 +36,7 @@ TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
   ASSERT_TRUE(process.says("accepting pauses")) << process.err();
   EXPECT_TRUE(process.says("ulimit -n"));
 
-  // The first ones are served. Of those that are not, nobody is turned away.
+  // The first ones are served. Of those that are not, none is turned away.
   size_t served = 0;
   while (served < clients.size() && clients[served].peek_line(served == 0 ? 5s : 300ms)) ++served;
   EXPECT_GT(served, 10u);
@@ -53,7 +53,7 @@ TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
   }
   const auto passed = steady_clock::now() - start;
   EXPECT_LT(processor_time(process.pid()) - before, passed / 4);
-  // And it is told once, not at every attempt.
+  // And it is logged once, not at every attempt.
   const std::string told = process.err();
   const size_t first = told.find("accepting pauses");
   EXPECT_EQ(told.find("accepting pauses", first + 1), std::string::npos) << told;
@@ -81,7 +81,7 @@ TEST(Bounds, TooFewDescriptorsForTheWorkersIsAnErrorAtTheStart) {
   EXPECT_NE(finished.err.find("ulimit -n"), std::string::npos) << finished.err;
 }
 
-// One client too many is told so in words, and is served when another has left.
+// One client too many is refused in words, and is served when another has left.
 TEST(Bounds, AConnectionTooManyIsToldSo) {
   DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--connections", "3"}});
   std::vector<TcpClient> clients;
@@ -107,8 +107,8 @@ TEST(Bounds, AConnectionTooManyIsToldSo) {
   EXPECT_TRUE(reply.starts_with("OK true ")) << reply;
 }
 
-// Requests that never arrive whole hold memory up to a bound. Past it the oldest of them are told
-// so and closed, and nobody else is harmed.
+// Requests that never arrive whole hold memory up to a bound. Past it the oldest of them are
+// refused and closed, and no other client is harmed.
 TEST(Bounds, RequestsThatAreNotWholeHoldABoundedMemory) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
   DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--workers", "1"}});

@@ -433,7 +433,7 @@ TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
   EXPECT_EQ(world.put(its, "{\"used\": 7}").body.at("limits").at(0).at("allowed"), false);
   EXPECT_EQ(world.hit("k=v who=me").substr(0, 8), "OK false");
   EXPECT_EQ(world.list("?prefix=divvy:k").body.at("counters").at(0).at("counter"), its);
-  // The rule's own counter of that actor is there as well, and nobody's.
+  // The rule's own counter of that actor is there as well, and no other's.
   said = world.get(me);
   EXPECT_FALSE(said.body.contains("override"));
   EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 100);
@@ -538,7 +538,7 @@ TEST(CountersInRedis, WhatIsNoneHidesNoOther) {
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].at("counter"), prefix + "aaa|v1" + suffix);
   EXPECT_TRUE(list[0].at("limits").empty());
-  EXPECT_NE(list[0].at("problem").get<std::string>().find("no counter"), std::string::npos);
+  EXPECT_NE(list[0].at("problem").get<std::string>().find("not a counter"), std::string::npos);
   EXPECT_EQ(list[1].at("limits").size(), 2u);
   EXPECT_FALSE(list[1].contains("problem"));
 }

@@ -74,9 +74,9 @@ class Crash : public testing::TestWithParam<Promise> {
       EXPECT_EQ(server.kill(), 128 + SIGKILL);
     }
     load.stop();
-    // What is decided in the window after the last commit may be told, and what comes later waits
-    // for the next. So when the last that was told was sent, all was committed that had been told a
-    // window before, however long the kill and the commit then took to come.
+    // What is decided in the window after the last commit may be answered, and what comes later
+    // waits for the next. So when the last answer was sent, all was committed that had been
+    // answered a window before, however long the kill and the commit then took to come.
     std::map<Spoken, Instant> forgets_from;
     const Instant last = std::max(load.last_answered(), record_.last_looked());
     if (!clean && GetParam().window > 0ms)

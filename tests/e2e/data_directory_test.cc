@@ -1,4 +1,4 @@
-// The folder that counters are kept in: missing, in nobody's reach, somebody else's, of a later
+// The folder that counters are kept in: missing, out of reach, another user's, of a later
 // version, damaged. The server starts on all that was stored or says why it does not start.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -190,7 +190,7 @@ std::vector<fs::path> files_of(const fs::path& store) {
 }
 
 // Each file of a store is taken away, cut in half, or overwritten in the middle. Either the server
-// says that the store is damaged, or every counter is there: it never begins anew in silence.
+// says that the store is damaged, or every counter is there: it never begins again in silence.
 TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
   constexpr int count = 200;
   fill(count);
@@ -238,7 +238,7 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
       const bool cut_log = is_log && std::string(how) == "cut";
       EXPECT_TRUE(fresh == 0 || (cut_log && fresh < count) ||
                   process.err().find("damaged") != std::string::npos)
-          << fresh << " counters begin anew, and nothing is said: " << process.err();
+          << fresh << " counters begin again, and nothing is said: " << process.err();
       ++kept;
     }
   }
@@ -247,7 +247,7 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
 }
 
 // A table of counters whose damage shows only as it is read: the server starts, is live, and is not
-// ready; what is in the table is answered with an error, and not begun anew.
+// ready; what is in the table is answered with an error, and not begun again.
 TEST_F(DataDirectory, CountersThatCannotBeReadAreNotReady) {
   // Enough to be folded into a table.
   constexpr int count = 4'000, at_once = 50;

@@ -93,7 +93,7 @@ TEST_P(Descriptors, AreKeptForTheStoreAndTheAdminPort) {
   ASSERT_TRUE(process_->says("accepting pauses")) << process_->err();
   EXPECT_TRUE(process_->says("ulimit -n"));
   EXPECT_EQ(sample(admin_, "sluice_connections{protocol=\"divvy\"}"), std::to_string(most()));
-  // So many changes that blocks are folded and logs begun anew, in all of which files are opened.
+  // So many changes that blocks are folded and logs begun again, in all of which files are opened.
   std::string many;
   for (int i = 0; i < 500; ++i)
     many += "HIT k=v who=" + std::string(200, 'x') + std::to_string(i) + "\n";

@@ -177,7 +177,7 @@ TEST(Dialects, NativeLimitsAreToldInDropletsPeriods) {
   EXPECT_EQ(world.drop({.bucket = "both", .count = 2, .limits = {{"ls", 1}}}),
             (DropletLeft{false, {{"ls", -1}, {"lh", 0}}}));
   EXPECT_EQ(world.drop({.bucket = "shut", .count = 0}), (DropletLeft{false, {{"lo", -1}}}));
-  // A bucket without a native rule is as ever.
+  // A bucket without a native rule is as before.
   EXPECT_EQ(world.drop({.bucket = "other"}), (DropletLeft{true, {}}));
 }
 

@@ -1,5 +1,5 @@
 // A disk that fills while the server runs: its files may not grow beyond a size for a while, which
-// fails as a full disk does. What its clients were told is compared with what a kill leaves.
+// fails as a full disk does. What its clients received is compared with what a kill leaves.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -128,7 +128,7 @@ TEST(DiskFullAtAStart, ItServesAndFailsUntilThereIsRoom) {
       ASSERT_TRUE(server.process().says("until it can be written")) << server.process().err();
       EXPECT_EQ(server.kill(), 128 + SIGKILL);
       load.stop();
-      // With `interval` all that was told may be forgotten then, and none of it has to be.
+      // With `interval` all that was answered may be forgotten then, and none of it has to be.
       std::map<Spoken, Instant> forgets{{Spoken::limitd, full}, {Spoken::droplet, full}};
       if (round % 2 != 0)
         for (const Spoken spoken : all_spoken) forgets[spoken] = Instant{} + 1ns;

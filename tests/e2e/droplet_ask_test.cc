@@ -101,8 +101,8 @@ TEST(DropletLog, ShowsTheIdOfARequestAtDebug) {
   client.ask({.bucket = "jar", .id = "bare"});
   EXPECT_TRUE(server.process().says("droplet: take bucket=jar id bare | "))
       << server.process().err();
-  client.ask({.bucket = "nobody", .id = "look", .query = true});
-  EXPECT_TRUE(server.process().says("droplet: peek bucket=nobody id look | "));
+  client.ask({.bucket = "absent", .id = "look", .query = true});
+  EXPECT_TRUE(server.process().says("droplet: peek bucket=absent id look | "));
   // However long it is, the line is not.
   client.ask({.bucket = "jar", .id = std::string(100'000, 'x')});
   EXPECT_TRUE(server.process().says("id " + std::string(256, 'x') + "... |"));

@@ -137,7 +137,7 @@ TEST_F(DropletHarm, WhoDoesNotAnswerACloseIsCutOff) {
   client.send(text_frame, "hello");
   EXPECT_EQ(client.read(), close_with(1000));
   EXPECT_EQ(client.read_to_end(), "");
-  // What it still sends is read and thrown away, so that no reset destroys what it was told.
+  // What it still sends is read and thrown away, so that no reset destroys what was sent to it.
   const std::string take =
       to_frame(binary_frame, to_message({.bucket = "cut", .limits = {{"lo", 9}}}));
   EXPECT_TRUE(client.send(take));

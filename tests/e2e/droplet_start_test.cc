@@ -55,11 +55,11 @@ TEST(DropletStart, RefusesWhatIsNoPortOrInterval) {
     EXPECT_EQ(finished.status, 1) << port;
     EXPECT_EQ(finished.out, "");
     EXPECT_EQ(finished.err, "error: PORT: `" + std::string(port) +
-                                "` is no port; set it to 0 to 65535, or unset it for 3000\n");
+                                "` is not a port; set it to 0 to 65535, or unset it for 3000\n");
   }
   const auto finished = start({{"PORT", "0"}}, {"--cleanup-interval", "often"});
   EXPECT_EQ(finished.status, 1);
-  expect_in(finished.err, "error: --cleanup-interval: `often` is no interval; write seconds");
+  expect_in(finished.err, "error: --cleanup-interval: `often` is not an interval; write seconds");
 }
 
 TEST(DropletStart, ServesFromASluiceYamlWithoutAPolicy) {

@@ -29,7 +29,7 @@ TEST_P(DropletStop, AnswersWhatCameBeforeThenCloses) {
   process.signal(SIGSTOP);
   std::string all;
   for (int i = 0; i < requests; ++i) all += to_frame(binary_frame, to_message(take));
-  // The last one ends within a message, which nobody need answer.
+  // The last one ends within a message, which needs no answer.
   for (auto& client : clients) ASSERT_TRUE(client.send(all));
   ASSERT_TRUE(clients.back().send(all.substr(0, 9)));
   // And one has not even been accepted.

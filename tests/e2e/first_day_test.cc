@@ -1,4 +1,4 @@
-// What somebody who comes from Divvy types on the first day: the sessions and policies of its
+// What an operator who comes from Divvy types on the first day: the sessions and policies of its
 // documentation, against the real binary.
 #include <gtest/gtest.h>
 

@@ -26,7 +26,7 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// With free ports in the place of the usual ones.
+// With free ports in place of the usual ones.
 std::string with_free_ports(std::string text) {
   const std::string address = "address: \"127.0.0.1:";
   for (size_t at = 0; (at = text.find(address, at)) != text.npos;) {

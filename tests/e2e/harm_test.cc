@@ -26,7 +26,7 @@ class Harm : public testing::Test {
   }
   ~Harm() override { expect_bystander_served(); }
 
-  // One more request of somebody else: the next one of its counter, in good time, on a connection
+  // One more request of another client: the next one of its counter, in good time, on a connection
   // that was there all the while.
   void expect_bystander_served() {
     try {

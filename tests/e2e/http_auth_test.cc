@@ -56,7 +56,7 @@ TEST_F(HttpAuth, AnAllowedRequestHasNoBody) {
     EXPECT_EQ(header_of(answer, "x-sluice-rule"), "per-client");
     EXPECT_EQ(header_of(answer, "ratelimit-policy"), "\"per-client\";q=2;w=3600");
     EXPECT_EQ(ask(version, door_.port(), of_caddy("edge", "/page", ip)).status, 204);
-    // Nothing is left of the two, whoever asks for the client.
+    // Nothing is left of the two, whichever client asks.
     EXPECT_EQ(ask(version, door_.port(), of_nginx("", "/page", ip)).status, 429);
   }
 }

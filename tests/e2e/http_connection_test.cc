@@ -1,5 +1,5 @@
 // Connections of the HTTP protocol with the real program: how requests may be cut, chunked and
-// sent one behind the other, when a connection ends, and what is no HTTP.
+// sent one behind the other, when a connection ends, and what is not HTTP.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -142,7 +142,7 @@ TEST_F(HttpConnection, WhoeverClosesItsSideIsAnswered) {
   expect_end(client);
 }
 
-// What two servers might read differently, and what is no HTTP.
+// What two servers might read differently, and what is not HTTP.
 TEST_F(HttpConnection, WhatIsMalformedEndsIt) {
   const std::string host = "Host: localhost\r\n", get_line = "GET /v1/health HTTP/1.1\r\n",
                     post_line = "POST /v1/take HTTP/1.1\r\n";

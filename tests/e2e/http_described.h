@@ -175,7 +175,7 @@ int64_t units_left(const Ask& ask, const Json& subject) {
   return json_of(answer).value("remaining", int64_t{-1});
 }
 
-// The name behind `urn:sluice:problem:` or the `#`; "" if it is no problem.
+// The name behind `urn:sluice:problem:` or the `#`; "" if it is not a problem.
 inline std::string problem_of(const HttpAnswer& answer) {
   if (header_of(answer, "content-type") != "application/problem+json") return "";
   const std::string type = json_of(answer).value("type", "");

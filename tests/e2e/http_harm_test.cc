@@ -115,7 +115,7 @@ TEST(HttpHarm, AClientOfHttp2ThatNeverReadsHindersNobody) {
   }
 }
 
-// Behind what two parsers might read differently nothing is taken for a request.
+// Behind what two parsers might read differently nothing is read as a request.
 TEST(HttpHarm, NoRequestHidesInAnother) {
   const Door door;
   const std::string hidden = Http1::text_of(post("/v1/take", about({{"tenant", "hidden"}})));

@@ -67,7 +67,7 @@ TEST_F(HttpIdempotency, OverACutConnectionIsChargedOnce) {
     last = ask(asked);
     return last.status != 409;
   }));
-  // Whoever was cut off while it was executed may have been charged, which is said.
+  // A client that was cut off while it was executed may have been charged, which is said.
   EXPECT_TRUE(last.status == 200 || problem_of(last) == "outcome-unknown") << last.body;
   EXPECT_GE(left(tenant), 7) << "once at most";
 }
@@ -221,7 +221,7 @@ TEST(HttpIdempotencyBounds, WhereTheMemoryIsFullANewKeyIsRefused) {
       << "without a key";
 }
 
-// What one of several could not be decided by is no reason to charge the others again.
+// What one of several could not be decided by is not a reason to charge the others again.
 TEST(HttpIdempotencyBounds, SeveralOfWhichOneHasNoRuleAreChargedOnce) {
   const Door door;
   const Json tenant = about({{"tenant", "t"}});
@@ -257,7 +257,7 @@ TEST(HttpIdempotencyBounds, AKeyIsInUseWhileItsFirstRequestIsUnderWay) {
   EXPECT_EQ(header_of(second, "retry-after"), "1");
   EXPECT_EQ(on_new(asked).status, 409) << "on another connection as well";
   EXPECT_EQ(on_new(keyed("\"slow\"", "/v1/take", about({{"tenant", "u"}}))).status, 422);
-  // One whose client leaves meanwhile keeps its key: nobody knows whether it was charged.
+  // One whose client leaves meanwhile keeps its key: it is unknown whether it was charged.
   const Asked cut = keyed("\"cut\"", "/v1/take", about({{"tenant", "u"}}));
   {
     Http2 leaves(door.port());
@@ -290,7 +290,7 @@ TEST(HttpIdempotencyBounds, EachUserHasKeysOfItsOwn) {
   EXPECT_EQ(json_of(take("a:a")).at("remaining"), 9);
   EXPECT_EQ(json_of(take("b:b")).at("remaining"), 8);
   EXPECT_EQ(json_of(take("a:a")).at("remaining"), 9);
-  EXPECT_EQ(take("a:b").status, 401) << "a key is no password";
+  EXPECT_EQ(take("a:b").status, 401) << "a key is not a password";
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ constexpr const char* usual_rules =
 // Ends cleanly on SIGTERM when it is destroyed.
 class Door {
  public:
-  // `settings`: what stands behind `http:`; `more`: further sections, rules among them.
+  // `settings`: what follows `http:`; `more`: further sections, rules among them.
   explicit Door(std::string settings = "{}", const std::string& more = usual_rules)
       : settings_(std::move(settings)) {
     write(more);

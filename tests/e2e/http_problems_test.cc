@@ -271,7 +271,7 @@ TEST(HttpProblems, AHeaderThatIsTooLarge) {
   EXPECT_EQ(http1.socket().read_to_end(), "");
 }
 
-// Where Redis is away: a port on which nobody listens.
+// Where Redis is away: a port on which no process listens.
 class HttpWithoutStore : public testing::Test {
  protected:
   static std::string away() {

@@ -89,7 +89,7 @@ TEST_F(HttpUsers, NobodyElseIsAnswered) {
     expect_status(authorization, "/v1/take", 401);
   expect_status("", "/v1/reserve", 401);
   expect_status("", "/v1/explain", 401);
-  // What tells nobody anything needs nobody.
+  // What reveals nothing needs no user.
   for (const HttpVersion version : http_versions) {
     EXPECT_EQ(ask(version, door_->port(), get("/v1/health")).status, 200);
     EXPECT_EQ(ask(version, door_->port(), get("/v1/openapi.json")).status, 200);
@@ -197,7 +197,7 @@ TEST_F(HttpUsers, AreReadAgainAtAReload) {
   door_->reload(users("[look]"));
   EXPECT_EQ(statuses(next), std::pair(403, 403));
   door_->reload(usual_rules);
-  EXPECT_EQ(statuses("Basic nonsense"), std::pair(200, 200)) << "nobody is asked any more";
+  EXPECT_EQ(statuses("Basic nonsense"), std::pair(200, 200)) << "no password is asked for any more";
 }
 
 TEST(HttpWithoutUsers, WhoeverReachesThePortMayDoAllButAdministrate) {

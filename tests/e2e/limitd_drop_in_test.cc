@@ -96,11 +96,11 @@ TEST_F(LimitdFlags, AreNotNeededWithTheEnvironment) {
   stop();
 }
 
-// Every container has one, and it is no place to listen on.
+// Every container has one, and it is not a place to listen on.
 TEST_F(LimitdFlags, HostnameOfTheEnvironmentCountsIfItIsAnAddress) {
   folder_.write("limitd.yaml", "hostname: 127.0.0.1\n" + small);
   start({"-p", "0", "-c", "limitd.yaml"}, {{"HOSTNAME", "not-a-host.invalid"}});
-  EXPECT_TRUE(process_->says("HOSTNAME: `not-a-host.invalid` is no address"));
+  EXPECT_TRUE(process_->says("HOSTNAME: `not-a-host.invalid` is not an address"));
   stop();
   process_ = std::make_unique<Process>(
       Process::Options{.arguments = {"limitd", "-p", "0", "-c", "limitd.yaml"},
@@ -271,7 +271,7 @@ std::vector<std::vector<std::string>> commands_of_readme(const std::string& head
   return commands;
 }
 
-// As written, but for the port, which somebody else may have.
+// As written, but for the port, which another process may have.
 TEST_F(LimitdFlags, TheReadmesThreeLines) {
   auto commands = commands_of_readme("## From limitd to sluice");
   ASSERT_EQ(commands.size(), 3u);
@@ -297,7 +297,7 @@ class LimitdAsk : public testing::Test {
                                  "--timeout", "20000",
                                  "--server",  "127.0.0.1:" + std::to_string(server_.port())};
     all.insert(all.end(), words.begin(), words.end());
-    // Nobody's admin port, which is asked for the types that there are.
+    // No server's admin port, which is asked for the types.
     return run({.arguments = all, .environment = {{"SLUICE_ADMIN", "127.0.0.1:1"}}});
   }
   Finished ctl(std::vector<std::string> words) {
@@ -327,10 +327,10 @@ TEST_F(LimitdAsk, SaysTheAnswerInWords) {
   EXPECT_EQ(ask({"put", "fixed", "a", "1"}).out, "1 of 3 left\n");
   EXPECT_EQ(ask({"reset", "fixed", "a"}).out, "3 of 3 left\n");
   EXPECT_EQ(ask({"ping"}).out, "pong\n");
-  done = ask({"take", "nobody", "a"});
+  done = ask({"take", "absent", "a"});
   EXPECT_EQ(done.status, 3);
   EXPECT_EQ(done.err,
-            "error: there is no bucket type `nobody`; `sluice rules` lists those that there are\n");
+            "error: there is no bucket type `absent`; `sluice rules` lists those that there are\n");
   EXPECT_EQ(
       json::parse(ask({"--json", "take", "fixed", "j"}).out),
       json({{"allowed", true}, {"delayed", false}, {"remaining", 2}, {"reset", 0}, {"limit", 3}}));
@@ -383,7 +383,7 @@ TEST_F(LimitdAsk, LimitdctlHasItsWordsAndStatuses) {
                                          {"limit", 3}}));
   EXPECT_EQ(json::parse(ctl({"-b", "fixed", "-k", "a", "-s", "-j"}).out)["items"][0]["instance"],
             "a");
-  EXPECT_EQ(ctl({"-b", "nobody", "-k", "a", "-t", "1"}).status, 1);
+  EXPECT_EQ(ctl({"-b", "absent", "-k", "a", "-t", "1"}).status, 1);
 }
 
 }  // namespace

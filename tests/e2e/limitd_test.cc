@@ -116,7 +116,7 @@ TEST(Limitd, DebugShowsARequestPerLine) {
   client.take("fixed", "a\nb", 3);
   client.take("fixed", "a\nb");
   const std::string waiting = client.send({LimitdMethod::wait, "fixed", "a\nb"});
-  client.take("nobody", "k");
+  client.take("absent", "k");
   client.ask({LimitdMethod::put, "fixed", "a\nb", {}, true});
   ASSERT_TRUE(client.await(waiting));
   client.ask({LimitdMethod::status, "fixed", ""});
@@ -125,7 +125,7 @@ TEST(Limitd, DebugShowsARequestPerLine) {
        {"limitd: take type=fixed key=a\\nb | rule fixed [",
         "| decides allowed, 0 of 3 left | took ", "| decides denied, 0 of 3 left | took ",
         "limitd: wait type=fixed key=a\\nb | rule fixed [", "| decides waits, 0 of 3 left",
-        "limitd: take type=nobody key=k | no rule applies | took ",
+        "limitd: take type=absent key=k | no rule applies | took ",
         "limitd: put type=fixed key=a\\nb | rule fixed [",
         "limitd: wait type=fixed key=a\\nb | late, allowed, 2 of 3 left | took ",
         "limitd: list type=fixed"})
@@ -155,7 +155,7 @@ TEST(Limitd, AnEndOfAnOverrideWakesWhatWaits) {
   expect_an_end_wakes_what_waits("\"@DB@\"");
 }
 
-// The hostile key costs nobody more than a moment, and the log tells of the expression.
+// The hostile key costs no client more than a moment, and the log tells of the expression.
 TEST(Limitd, AnExpressionThatGivesUpIsTold) {
   LimitdServer server(
       "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 5\n    override: { slow: { match: "

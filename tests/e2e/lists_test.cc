@@ -1,4 +1,4 @@
-// limitd's STATUS with the real binary: a list is answered with what there is, or its connection is
+// limitd's STATUS with the real binary: a list is answered with its entries, or its connection is
 // gone; never with an empty list because there was no room for it.
 #include <gtest/gtest.h>
 

@@ -164,7 +164,7 @@ size_t count_of(const std::string& text, const std::string& part) {
 TEST(Log, TellsEveryNthDenialOnRequest) {
   const Served served({"--log-level", "info"});
   auto client = TcpClient::connect(served.port);
-  for (int i = 0; i < 130; ++i) client->ask("HIT k=v who=a");  // 30 are denied, and none is told
+  for (int i = 0; i < 130; ++i) client->ask("HIT k=v who=a");  // 30 are denied, and none is logged
   EXPECT_EQ(served.put(R"({"denials":{"every":10}})").at("denials").at("every"), 10);
   for (int i = 0; i < 45; ++i) client->ask("HIT k=v who=a");
   client->ask("HIT k=v who=b");
@@ -207,13 +207,13 @@ TEST(Log, TellsSomeDenialsASecondAndHowManyItPassedOver) {
   EXPECT_GE(told, 10u);
   EXPECT_LE(told, 10u * 30);  // as many seconds are more than it takes
   size_t passed_over = 0;
-  const std::regex line(" (\\d+) more denials were passed over; at most 10 a second are told\n");
+  const std::regex line(" (\\d+) more denials were skipped; at most 10 a second are logged\n");
   for (std::sregex_iterator at(err.begin(), err.end(), line), end; at != end; ++at)
     passed_over += std::stoul((*at)[1]);
   EXPECT_EQ(told + passed_over, asked / 2);
 }
 
-// Whatever goes wrong, and however much is told.
+// Whatever goes wrong, and however much is logged.
 TEST(Log, TellsNoSecret) {
   const std::string password = "pass-5f1c0de", token = "token-77aa77aa77aa77",
                     variable = "other-88bb88bb88bb88";
@@ -227,7 +227,7 @@ TEST(Log, TellsNoSecret) {
       "log: { level: trace }\nadmin: { token_file: admin.token }\n"
       "store: { redis: { nodes: [\"" +
           redis.address() + "\"], password: " + password +
-          ", username: somebody } }\n"
+          ", username: someone } }\n"
           "rules: [{ name: r, match: { a: '*' }, actor: a, limit: { quota: 1, window: 1h } }]\n");
   for (const bool by_variable : {false, true}) {
     std::map<std::string, std::string> environment;

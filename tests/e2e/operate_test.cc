@@ -20,7 +20,7 @@
 namespace sluice::tests {
 namespace {
 
-// Where nobody listens at the moment.
+// Where no process listens at the moment.
 uint16_t nobodys_port() {
   return LineSink(LineSink::Kind::tcp).port();
 }

@@ -1,4 +1,4 @@
-// What those who run a server are told: changes and by whom, whom shadow rules would deny, what no
+// What operators learn: changes and by whom, whom shadow rules would deny, what no
 // rule applies to, one customer over all rules; and the socket by which commands find a server.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -179,7 +179,7 @@ const std::string shadow_rules =
 TEST(Shadow, WhomItWouldDenyIsToldByTop) {
   Served served(shadow_rules, "log: { denials: { every: 1 } }\n");
   for (int i = 0; i < 3; ++i)
-    EXPECT_TRUE(served.hit("api=acme").starts_with("OK true ")) << "it denies nobody";
+    EXPECT_TRUE(served.hit("api=acme").starts_with("OK true ")) << "it denies no request";
   EXPECT_TRUE(served.hit("api=other").starts_with("OK true "));
   const Json top = json_of(ask(served.admin, "GET", "/v1/top?by=shadow_denied"));
   EXPECT_EQ(top["by"], "shadow_denied");
@@ -230,7 +230,7 @@ TEST(Explain, ARunningServerIsAskedToo) {
   Finished done = served.command({"explain", "api=acme"});
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_NE(done.out.find("rule api (native) "), std::string::npos) << done.out;
-  EXPECT_NE(done.out.find("applies and has a say; allows: "), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("applies and decides; allows: "), std::string::npos) << done.out;
   EXPECT_NE(done.out.find("It would be allowed: 0 left behind it.\n"), std::string::npos)
       << done.out;
   EXPECT_TRUE(served.hit("api=acme").starts_with("OK true 0 ")) << "nothing was taken";

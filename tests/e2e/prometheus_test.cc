@@ -184,14 +184,14 @@ TEST(Operating, NamesPathsThatThereAre) {
   named.erase("/v1/openapi");  // .json, which describes itself
   EXPECT_GT(named.size(), 10u);
   for (const std::string& name : named) EXPECT_TRUE(known.contains(name)) << name;
-  // And each that there is is told.
+  // And each of them is reported.
   for (const std::string& name : known)
     EXPECT_TRUE(named.contains(name.substr(0, name.find("/{"))) ||
                 operating.find(name) != operating.npos)
         << name;
 }
 
-// promtool's own unit tests of them: an instance that is ill has every alert, no other has any.
+// promtool's own unit tests of them: an unhealthy instance has every alert, no other has any.
 TEST(Prometheus, EveryAlertFiresWhenItShould) {
   const std::string rules = examples + "prometheus/sluice-alerts.yml";
   const std::string tests = tests::source_path("tests/e2e/alerts.yml");

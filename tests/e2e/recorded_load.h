@@ -95,7 +95,7 @@ class Load {
   };
   Load(const RecordedServer& server, const Shape& shape, uint32_t seed);
   ~Load() { join(); }
-  // Nobody asks any more, once what was asked is answered or the connection has ended.
+  // No client asks any more, once what was asked is answered or the connection has ended.
   void stop();
 
   struct Connection {
@@ -104,7 +104,7 @@ class Load {
     std::string trouble;
     std::thread thread;
   };
-  // Of the client's own: nobody runs any more.
+  // Of the client's own: none runs any more.
   const std::vector<std::unique_ptr<Connection>>& connections() const { return connections_; }
   uint64_t answers(Spoken spoken, Answer answer, Instant from = {}, Instant to = Instant::max());
   // When the latest of those was sent that were answered.

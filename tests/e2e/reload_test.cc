@@ -230,7 +230,7 @@ TEST(Reload, ARefusedPolicyChangesNothingAndIsLoud) {
                            "/rules.ini:1: error: rule [x=y]: creditLimit is missing; add "))
       << process.err();
   EXPECT_TRUE(grants(client.ask("HIT k=v"), 3));
-  // Looked at again it is as loud when somebody asks.
+  // Looked at again it is as loud when an operator asks.
   process.signal(SIGHUP);
   const Deadline deadline = soon();
   while (count(process.err(), "policy refused") < 2 && std::chrono::steady_clock::now() < deadline)

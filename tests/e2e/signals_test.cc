@@ -58,7 +58,7 @@ TEST(Signals, BeforeItIsReadyEndNoServer) {
             static_cast<ssize_t>(hundred_policy.size()));
   ::close(fd);
   const uint16_t port = await_listening(process);
-  // What is to be read again is read again once it can be.
+  // What must be read again is read again once it can be.
   EXPECT_TRUE(process.says("signal 1: there is no policy to read again")) << process.err();
   EXPECT_TRUE(process.says("the log is in no file")) << process.err();
   EXPECT_EQ(TcpClient::connect(port)->ask("HIT k=v"), "OK true 99 600");

@@ -1,5 +1,5 @@
-// How the server ends: every request that came before the signal is answered, and nobody can hold
-// it up.
+// How the server ends: every request that came before the signal is answered, and no client can
+// hold it up.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -141,7 +141,7 @@ TEST_F(TerminalCommands, ReloadSaysWhatBecameOfIt) {
   EXPECT_EQ(ask({"reload"}), 0) << err;
   EXPECT_TRUE(says(": generation 2, hash ")) << out;
   EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << out;
-  // What is wrong with what is live is told as often as one asks.
+  // What is wrong with what is live is reported as often as one asks.
   folder.write("rules.ini",
                "[a=1]\ncreditLimit = 1\nresetSeconds = 60\nactorField = b\n\n" + policy);
   for (int i = 0; i < 2; ++i) {
@@ -195,7 +195,7 @@ TEST_F(TerminalCommands, CountersAreListedAndReset) {
   const std::string path = result()["counters"][0]["path"];
   EXPECT_EQ(ask({"reset", "--encoded", path, "--json"}), 0) << err;
   EXPECT_EQ(result()["counter"], cookie_jar);
-  EXPECT_EQ(ask({"reset", "nobody:knows"}), 1);
+  EXPECT_EQ(ask({"reset", "absent:knows"}), 1);
   EXPECT_NE(err.find("error: "), std::string::npos);
 }
 
@@ -223,9 +223,9 @@ TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
   EXPECT_EQ(ask({"override", "show", id}), 1);
   EXPECT_EQ(ask({"override", "list", "--rule", "user"}), 0);
   EXPECT_EQ(err, "note: no override matches --rule 'user'\n");
-  EXPECT_EQ(ask({"override", "set", "--rule", "nobody", "--actor", "a", "--deny"}), 1);
+  EXPECT_EQ(ask({"override", "set", "--rule", "absent", "--actor", "a", "--deny"}), 1);
   EXPECT_EQ(err,
-            "error: rule: there is no rule `nobody`; `sluice rules` or GET /v1/rules says which "
+            "error: rule: there is no rule `absent`; `sluice rules` or GET /v1/rules says which "
             "there are\n");
   // One counter for all, so no actor.
   EXPECT_EQ(ask({"override", "set", "--rule", "default", "--deny"}), 0) << err;
@@ -286,9 +286,9 @@ TEST_F(TerminalCommands, OverridesAreLoadedFromAFile) {
   EXPECT_EQ(result()["overrides"].size(), 1500u);
   EXPECT_EQ(result()["total"], 2100);
   const auto bad = folder.write(
-      "bad.jsonl", text.substr(0, text.find('\n') + 1) + "{\"rule\":\"nobody\",\"actor\":\"a\"}\n");
+      "bad.jsonl", text.substr(0, text.find('\n') + 1) + "{\"rule\":\"absent\",\"actor\":\"a\"}\n");
   EXPECT_EQ(ask({"override", "load", bad}), 1);
-  EXPECT_NE(err.find("bad.jsonl:2: rule: there is no rule `nobody`"), std::string::npos) << err;
+  EXPECT_NE(err.find("bad.jsonl:2: rule: there is no rule `absent`"), std::string::npos) << err;
 }
 
 // As of a disk that is full.
@@ -296,7 +296,7 @@ TEST_F(TerminalCommands, OutputThatCannotBeWrittenIsAFailure) {
   for (const char* redirection : {">/dev/full", ">&-"}) {
     const auto finished = shell(std::string("sluice rules --over 0s ") + redirection);
     EXPECT_EQ(finished.status, 1) << redirection;
-    EXPECT_NE(finished.err.find("cannot be written to standard output\n"), std::string::npos)
+    EXPECT_NE(finished.err.find("cannot write to standard output\n"), std::string::npos)
         << finished.err;
   }
 }

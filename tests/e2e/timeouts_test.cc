@@ -40,7 +40,7 @@ TEST(Timeouts, ARequestThatDoesNotArriveWholeIsEndedInItsProtocolsWords) {
   head.send("GET / HTTP/1.1\r\nHost: x\r\n");
   message.send(to_frame(binary_frame, std::string(100, 'x')).substr(0, 50));
   fragments.send(binary_frame, "begun", {.final = false});
-  // What may stand between two fragments is no new request.
+  // What may stand between two fragments is not a new request.
   fragments.send(ping_frame, "");
   EXPECT_EQ(fragments.read(), (Frame{pong_frame, ""}));
 

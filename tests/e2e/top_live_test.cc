@@ -69,14 +69,14 @@ TEST_F(LiveTop, IsLiveAndObeysKeys) {
   EXPECT_FALSE(pty->screen().has_cursor());
   EXPECT_EQ(pty->mode().c_lflag & (ICANON | ECHO), 0u);
   EXPECT_TRUE(pty->shows("most denied of the last "));
-  // Somebody new comes up without a key.
+  // A new actor comes up without a key.
   hit("bob", 20);
   EXPECT_TRUE(pty->shows("bob"));
   EXPECT_TRUE(pty->await([](const Screen& screen) {
     const std::string text = screen.text();
     return text.find("bob") < text.find("ann");
   })) << pty->screen().text();
-  // Who asks little is active, and not denied.
+  // An actor with few requests is active, and not denied.
   hit("eve", 1);
   pty->type("a");
   EXPECT_TRUE(pty->shows("most active of the last "));
@@ -85,7 +85,7 @@ TEST_F(LiveTop, IsLiveAndObeysKeys) {
   EXPECT_TRUE(pty->shows("most denied of the last "));
   EXPECT_TRUE(pty->await(
       [](const Screen& screen) { return screen.text().find("eve") == std::string::npos; }));
-  pty->type("\x1b[A\x1b[D");  // arrows are no keys of it
+  pty->type("\x1b[A\x1b[D");  // arrows are not keys of it
   pty->type("q");
   EXPECT_EQ(pty->wait(), 0);
   expect_restored(*pty);

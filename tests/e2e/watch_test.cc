@@ -69,7 +69,7 @@ TEST_F(Watch, ShowsWhatIsNewUntilItIsEnded) {
   EXPECT_EQ(status.wait(), 0);
 }
 
-// What the server does not answer is told in its place, and it goes on.
+// What the server does not answer is reported in its place, and it goes on.
 TEST_F(Watch, OutlivesTheServerAndPrintsIntoAPipe) {
   Process status({.arguments = words("status", {"--watch", "--every", "100ms"})});
   for (int i = 0; i < 2;) {

@@ -1,7 +1,7 @@
 // Rules of several limits, and rules that continue, asked by several threads at once: what they
-// were told has to be what one thread would have been told in some order. The order is found from
-// the answers and gone through with plain numbers, so a total that is off by one, a refusal that
-// took something, or a group that was taken in part cannot hide.
+// were answered has to be what one thread would have been answered in some order. The order is
+// found from the answers and gone through with plain numbers, so a total that is off by one, a
+// refusal that took something, or a group that was taken in part cannot hide.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -163,7 +163,7 @@ int64_t capacity(const limit::Limit& limit) {
 }
 
 // Groups in an order in which one thread could have asked them, by what their counters told: units
-// only go down, so of a counter's groups the one that was told of more came first.
+// only go down, so of a counter's groups the one with more units left came first.
 class Order {
  public:
   explicit Order(const std::vector<History>& histories) {
@@ -226,7 +226,7 @@ class Order {
     }
   }
 
-  // Those that were told the same are refusals, and then at most one that took. All refusals of one
+  // Those with the same answer are refusals, and then at most one that took. All refusals of one
   // level come behind the group that took down to it, in front of the one that takes from it.
   void chain(std::vector<Seen>& seen) {
     std::sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) {
@@ -285,7 +285,7 @@ void run(uint32_t seed, Seen& seen) {
   request::Spaces spaces;
   policy::RuleSet rules;
   base::Diagnostics diagnostics;
-  // Some lists of limits need more memory than a counter may have; those are no policy.
+  // Some lists of limits need more memory than a counter may have; those are not a policy.
   std::string text;
   do {
     diagnostics.clear();

@@ -78,6 +78,17 @@ TEST(Gather, AStopAnswersWhatIsUnderWay) {
   EXPECT_EQ(read_until(client, "(end)"), "hello\n2 yes\n1 yes\ngoodbye\n(end)");
 }
 
+// Its answer may be a charge, so the client receives it before the goodbye.
+TEST(Gather, AStopAnswersWhatIsUnderWayOfASessionThatHoldsBack) {
+  World world;
+  const int client = world.client("gather_in_order");
+  send(client, "1 hold a\n2 each b\n");
+  ASSERT_TRUE(world.store.await_waiting(1));
+  world.worker->stop(std::chrono::minutes(2));
+  world.store.answer("a");
+  EXPECT_EQ(read_until(client, "(end)"), "hello\n1 yes\ngoodbye\n(end)");
+}
+
 TEST(Gather, AConnectionThatIsCutOffIsForgottenWithAllItsBatches) {
   World world;
   const int client = world.client("gather");
@@ -161,7 +172,7 @@ TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
   EXPECT_EQ(all, "hello\n1 yes\n2 yes\n3 yes\n4 yes\n5 yes\n");
 }
 
-// What is under way may be charged: it is answered before a client is told that it was too slow.
+// What is under way may be charged: it is answered before the client receives that it was too slow.
 TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
   World world;
   const int client = world.client("gather", {.request = base::milliseconds(50)});
@@ -177,7 +188,7 @@ TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
 }
 
 // What a batch that waits for the store points to is input of its own, not of an unfinished
-// request: nobody gives way for it.
+// request: no other gives way for it.
 TEST(Gather, NobodyGivesWayForInputThatIsSetAside) {
   World world;
   const auto protocol = protocol::find("gather").value();

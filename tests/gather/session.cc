@@ -42,6 +42,7 @@ request::Received GatherSession::receive(std::string_view in, bool, request::Req
       if (what == "echo") out.append(std::string(bytes, '.') + '\n');
       continue;
     }
+    holds_ = what == "hold";
     for (bool begins = true; !line.empty(); begins = false) {
       // As a protocol would that has to decode its texts.
       const std::string_view key = requests.hold(word(line));

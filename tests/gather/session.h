@@ -4,6 +4,7 @@
 //   ID all KEY...    `ID yes` if each of the keys has a unit left, and one is taken of each; else
 //                    `ID no`, and none is taken
 //   ID each KEY...   `ID` and `yes` or `no` for each
+//   ID hold KEY...   as `each`; from here on the session holds back
 //   ID end           nothing is behind it: the peer breaks the protocol
 //   ID hoard BYTES   no reply: from here on the session holds so many bytes of a request
 //   ID pad BYTES     no reply: from here on every reply ends with so many dots
@@ -35,6 +36,7 @@ class GatherSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool takes_several_batches() const override { return !in_order_; }
+  bool holds_back() const override { return holds_; }
   size_t unfinished_bytes() const override { return hoarded_; }
   std::string_view fault() const override { return "end"; }
   void farewell(base::Buffer& out) override { out.append("farewell\n"); }
@@ -46,7 +48,7 @@ class GatherSession final : public request::Session {
   enum Note : uint32_t { first = 1, last = 2, all = 4 };
 
   const bool in_order_;
-  bool greeted_ = false;
+  bool greeted_ = false, holds_ = false;
   size_t hoarded_ = 0, pad_ = 0, pongs_ = 0;
   // Of questions whose reply is not complete, by their ids: another batch's replies may come in
   // between.

@@ -37,7 +37,7 @@ inline std::string text_of(const Decision& d) {
          std::to_string(d.retry_after.us);
 }
 
-// The list by whose number a counter is kept: numbers that come along are no part of it.
+// The list by whose number a counter is kept: numbers that come along are not a part of it.
 inline std::vector<Limit> without_numbers(std::vector<Limit> limits) {
   for (Limit& limit : limits)
     if (limit::gcra::is_gcra(limit.algorithm))

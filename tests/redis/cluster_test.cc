@@ -233,7 +233,7 @@ TEST(Cluster, NothingIsDecidedWhereNoPrimaryHasASlot) {
   EXPECT_EQ(world.take_of({"x"}), 0u);
   const uint16_t slot = slot_of(stored_name("x"));
   const size_t owner = cluster.owner_of(slot);
-  // Each node answers CLUSTERDOWN once the slot is nobody's.
+  // Each node answers CLUSTERDOWN once the slot has no owner.
   for (size_t i = 0; i < 3; ++i)
     cluster.node(i).client()({"CLUSTER", "DELSLOTS", std::to_string(slot)});
   const auto deadline = tests::soon();

@@ -124,7 +124,7 @@ TEST(RedisFails, APasswordAUserAndADatabaseAreUsed) {
   EXPECT_EQ(client({"DBSIZE"}).number, 0);
   client({"SELECT", "3"});
   EXPECT_EQ(client({"EXISTS", "divvy:::1000:600"}).number, 1);
-  // Each connection anew.
+  // Each connection again.
   client({"CLIENT", "KILL", "USER", "limiter"});
   EXPECT_EQ(world.await_metric("sluice_redis_connects_total", "4"), "");
   EXPECT_EQ(world.await_hit("", "OK true"), "");
@@ -132,7 +132,7 @@ TEST(RedisFails, APasswordAUserAndADatabaseAreUsed) {
   EXPECT_EQ(client({"DBSIZE"}).number, 0);
 }
 
-// What docs/redis.md says that a user needs is enough, and what is missing is told.
+// What docs/redis.md says that a user needs is enough, and what is missing is reported.
 TEST(RedisFails, AUserWhoMayTooLittleIsRefused) {
   RedisServer redis;
   auto client = redis.client();

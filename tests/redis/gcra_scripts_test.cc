@@ -223,7 +223,7 @@ class Game {
   }
 
   // Until the last of its states is over, and by these scripts for `spare_ms` more, as the time
-  // that they are told is not Redis'.
+  // that they receive is not Redis'.
   static std::string wrong_ttl(const States& states, base::Time now, int64_t ttl_ms) {
     constexpr int64_t spare_ms = 100'000'000, slow_ms = 20'000;
     int64_t wanted_ms = 0;
@@ -325,7 +325,7 @@ Seen play(Algorithm kind, const Play& play) {
       told += std::to_string(step) + ": at " + std::to_string(now) + " " +
               std::string(name_of(verb)) + (all ? " all" : "");
       for (const Charge& c : q.charges) {
-        told += " " + key_of(c) + " " + std::to_string(c.cost) + (c.reset_first ? " anew" : "");
+        told += " " + key_of(c) + " " + std::to_string(c.cost) + (c.reset_first ? " again" : "");
         for (const Limit& l : c.limits)
           told += " " + std::string(name_of(l.algorithm)) + " " + std::to_string(l.quota) + "/" +
                   std::to_string(l.window.us) + "/" + std::to_string(l.burst);
@@ -378,7 +378,7 @@ TEST(ScriptsGcra, GroupsSettleAllOrNothing) {
   }
 }
 
-// Nobody waits for such a counter. If somebody did, what he waits for would be left to him.
+// No request waits for such a counter. If one did, what it waits for would be left to it.
 TEST(ScriptsGcra, LeaveWhatIsAheadToThoseThatWait) {
   Both both;
   Dice dice(5);
@@ -402,7 +402,7 @@ TEST(ScriptsGcra, LeaveWhatIsAheadToThoseThatWait) {
     };
     for (int i = 0; i < 3; ++i) ASSERT_EQ(ask(Verb::take, dice(int64_t{4}), {}), "");
     Question waits;
-    // Who asks for more than there can ever be is in nobody's way.
+    // A request for more than there can ever be blocks no other.
     const Limit own = limit();
     waits.add(space, key, {own}, both.spaces, Verb::take, 1 + dice(own.quota));
     Group group{.charge_count = 1, .may_wait = true, .ticket = {round, 0}};

@@ -108,7 +108,7 @@ TEST(RedisGcra, TwoStoresShareACounterWhateverNumbersComeAlong) {
   }
 }
 
-// A shadow rule's refusal touches nobody else's group, and a rule that refuses takes from none.
+// A shadow rule's refusal touches no other group, and a rule that refuses takes from none.
 TEST(RedisGcra, SettlesBesideOtherRules) {
   for (const Algorithm kind : kinds) {
     tests::RedisServer redis;

@@ -77,7 +77,7 @@ class RedisTrial final : public Trial {
     both([this](Side& side) { settle(side); });
   }
 
-  // Until nothing is under way any more. Each worker is answered what it asks last, and nobody else
+  // Until nothing is under way any more. Each worker is answered what it asks last, and no other
   // is answered meanwhile, several times: what one is answered may have another one ask for what
   // waits, which may have to be asked again with another script.
   void settle(Side& side) override {
@@ -146,7 +146,7 @@ class RedisTrial final : public Trial {
   uint64_t probes_ = 0;
 };
 
-TEST(RedisLimitsCollector, decides_as_if_nothing_were_forgotten_with_redis_and_without) {
+TEST(RedisLimitsCollector, DecidesAsIfNothingWereForgottenWithRedisAndWithout) {
   RedisServer redis;
   RedisTrial trial(5, redis);
   ASSERT_TRUE(trial.come_to(true));

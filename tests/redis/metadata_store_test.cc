@@ -240,7 +240,7 @@ TEST(RedisMetadataStore, AConditionLeavesAloneWhatIsOther) {
   const size_t told = two.told();
   auto client = redis.client();
   const std::string version = client({"GET", "sluice:kept:version"}).text;
-  // None of these changes anything, and so nobody hears of them.
+  // None of these changes anything, and so no watcher receives them.
   ASSERT_TRUE(one.write({{"a", {}, "2"}, {"b", "4", "1"}, {"d", {}, "1"}, {"d", {}}}))
       << one.problem;
   EXPECT_EQ(client({"GET", "sluice:kept:version"}).text, version);

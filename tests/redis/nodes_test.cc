@@ -29,13 +29,13 @@ TEST(RedisNodes, AReplicaThatIsPromotedTakesOver) {
   for (const auto end = soon(); std::chrono::steady_clock::now() < end;)
     if (replica({"GET", "divvy:::1000:600"}).text == "999") break;
   pair.first.stop();
-  // Until somebody promotes it, it takes no writes.
+  // Until it is promoted, it takes no writes.
   EXPECT_EQ(world.await_hit("", "ERR Internal Error: Redis takes no writes"), "");
   replica({"REPLICAOF", "NO", "ONE"});
   EXPECT_EQ(world.await_hit("", "OK true 998"), "");
   EXPECT_EQ(replica({"GET", "divvy:::1000:600"}).text, "998");
   EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"up\"}", "2"), "");
-  // The old one is empty when it is back, and nobody asks it while the new one answers.
+  // The old one is empty when it is back, and it is not asked while the new one answers.
   pair.first.start();
   for (int i = 1; i <= 20; ++i)
     EXPECT_EQ(world.hit().substr(0, 11), "OK true " + std::to_string(998 - i));

@@ -55,7 +55,7 @@ Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
 }
 
 // What was just granted is kept until it is as fresh, to the millisecond; and by these scripts for
-// `spare_ms` more, which is long, as the time they are told is not Redis'.
+// `spare_ms` more, which is long, as the time that they receive is not Redis'.
 std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
   constexpr int64_t spare_ms = 100'000'000, century_ms = 3'162'240'000'000, slow_ms = 20'000;
   for (const Decision& d : q.decisions)
@@ -145,7 +145,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
               std::string(name_of(verb));
       for (const Charge& c : q.charges) {
         told += " " + std::string(c.key) + " " + std::to_string(c.cost) + (c.all ? " all" : "") +
-                (c.reset_first ? " anew" : "");
+                (c.reset_first ? " again" : "");
         for (const Limit& l : c.limits)
           told += " " + std::string(name_of(l.algorithm)) + " " + std::to_string(l.quota) + "/" +
                   std::to_string(l.window.us) + "/" + std::to_string(l.burst);
@@ -327,7 +327,7 @@ void play_kept(int64_t limits, int64_t costs, Weight least, uint32_t seed, int r
       }
       told += std::to_string(step) + ": at " + std::to_string(now - start_us) + " " +
               std::string(name_of(charge.verb)) + (charge.refill ? " refilled" : "") +
-              (charge.reset_first ? " anew" : "") + " cost " + std::to_string(cost);
+              (charge.reset_first ? " again" : "") + " cost " + std::to_string(cost);
       for (const Limit& l : asked)
         told += " " + std::to_string(l.quota) + "/" + std::to_string(l.window.us);
       told += "\n";
@@ -377,7 +377,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
       charge.reset_first = verb == Verb::take && dice(4) == 0;
       if (verb == Verb::would_take) charge.before = static_cast<uint8_t>(dice(4));
       told += std::string(name_of(verb)) + " " + std::to_string(cost) + (charge.all ? " all" : "") +
-              (charge.reset_first ? " anew" : "") + " behind " + std::to_string(charge.before) +
+              (charge.reset_first ? " again" : "") + " behind " + std::to_string(charge.before) +
               " of " + std::to_string(q.charges.size()) + "\n";
       const std::string wrong =
           both.ask(q, {start_us}, dice(5) == 0 ? Weight::wide : Weight::light);
@@ -391,7 +391,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
   EXPECT_GT(probed, 500u);
 }
 
-// Units that somebody waits for are not there for anybody behind.
+// Units that a request waits for are not there for any behind it.
 void play_ahead(const Sizes& sizes, uint32_t seed) {
   Both both;
   Dice dice(seed);

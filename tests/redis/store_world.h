@@ -67,7 +67,7 @@ class StoreWorld {
     }
     return true;
   }
-  // Has the groups asked for; nobody is to hear of their answer.
+  // Has the groups asked for; their answer is dropped.
   void begin(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
              std::vector<limit::Decision>& decisions) {
     for (int i = 0; i < 100; ++i) turn();  // it is connected
@@ -93,6 +93,12 @@ class StoreWorld {
   void turn() {
     store_->advance(port_, told ? *told : clock.now());
     loop_.turn(1);
+  }
+  // The answers of groups that were parked, since the last time.
+  std::vector<store::Settled> settled() {
+    std::vector<store::Settled> settled;
+    port_.drain(settled);
+    return settled;
   }
   RedisStore& store() { return *store_; }
 

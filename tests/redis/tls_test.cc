@@ -1,4 +1,4 @@
-// A Redis that speaks TLS, and certificates that are not as they are to be.
+// A Redis that speaks TLS, and certificates that are not as they must be.
 #include <gtest/gtest.h>
 
 #include "tests/redis/certificates.h"

@@ -61,7 +61,7 @@ TEST(WaitReplicas, LooksDoNotStandBehindThem) {
   Pair pair;
   ClusterWorld world(pair.options(2, 20'000));
   EXPECT_EQ(world.used("a"), 0);
-  // Of the take nobody has heard when the look is answered.
+  // The take has no answer yet when the look is answered.
   std::vector<request::Group> groups = {{.charge_count = 1}};
   std::vector<request::Charge> charges = {world.charge("a")};
   std::vector<limit::Decision> decisions(1);
@@ -71,7 +71,7 @@ TEST(WaitReplicas, LooksDoNotStandBehindThem) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(19));
 }
 
-// One that is cut off from its replica, where Redis is told what it lacks then.
+// One that is cut off from its replica, where Redis is configured to notice it.
 TEST(WaitReplicas, APrimaryThatIsCutOffGrantsNothingMore) {
   Pair pair;
   auto client = pair.primary.client();

@@ -1,5 +1,6 @@
 // Workers of a store in this process over a real Redis: as many wait as may, at several at once,
-// and who is told that it waits is in a queue; and this server's clock is set ahead and back.
+// and a request that is answered that it waits is in a queue; and this server's clock is set ahead
+// and back.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -137,7 +138,7 @@ TEST(RedisWaitingBound, WhoWaitsIsAnsweredWhereAsManyWaitAsMay) {
       together.arrive_and_wait();
       if (!waits) continue;
       if (worker.ask(Verb::put) != Worker::Is::granted) fail("no put", round);
-      if (!worker.awaits()) fail("it waits in vain", round);
+      if (!worker.awaits()) fail("it waits for nothing", round);
     }
     together.arrive_and_drop();
   };

@@ -1,5 +1,5 @@
 // Requests that wait at two servers with one Redis, while overrides are set at either: every unit
-// that Redis has charged was granted to somebody, and nothing is left.
+// that Redis has charged was granted to a request, and nothing is left.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,7 +22,7 @@ const std::string pool =
     "rules:\n  - { name: pool, match: { type: pool, key: '*' }, actor: key, limit: { quota: 6, "
     "window: 10000h, algorithm: fixed_window } }\n";
 
-// As long as nothing is answered by a deadline, as then nobody knows what was charged.
+// As long as nothing is answered by a deadline, as then it is unknown what was charged.
 const std::string patient = ", deadline_ms: 20000";
 
 void set(const RedisWorld& world, const std::string& key, const std::string& limit) {
@@ -119,7 +119,7 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   for (Busy& its : busy) threads.emplace_back([&its, &stop] { its.run(stop); });
   Dice dice(1);
   for (int n = 0; n < 150; ++n) {
-    const std::string key(1, static_cast<char>('a' + dice(4)));  // one that nobody asks for
+    const std::string key(1, static_cast<char>('a' + dice(4)));  // one that no request names
     set(*worlds[dice(size_t{2})], key,
         dice(3) == 0   ? "\"unlimited\":true"
         : dice(2) == 0 ? "\"deny\":true"
@@ -163,7 +163,7 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   EXPECT_GT(late, 100u);
 }
 
-// The store has not parked it yet, so it is nobody's but its batch's: a reload that matched it
+// The store has not parked it yet, so only its batch has it: a reload that matched it
 // again ended the process.
 TEST(RedisWaitingOverrides, AReloadWhileItsBatchIsWithRedis) {
   constexpr const char* calls = "sluice_redis_calls_total";

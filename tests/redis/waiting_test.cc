@@ -36,7 +36,7 @@ TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
   EXPECT_EQ(world.metric("sluice_waiting_requests"), "0");
   redis.signal(SIGCONT);
   EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"up\"}", "2"), "");
-  // What is put back is nobody's who has had his answer.
+  // What is put back goes to no request that has its answer.
   const int64_t before = std::stoll(world.metric(calls));
   client.ask({LimitdMethod::put, "fixed", "k", 3});
   std::this_thread::sleep_for(Milliseconds(300));
@@ -66,7 +66,8 @@ TEST(RedisWaiting, AnAnswerThatIsLateIsTaken) {
   }
 }
 
-// While nobody is asked, who waits goes on waiting: Redis comes back, and it has its units there.
+// While no Redis is asked, waiting requests go on waiting: Redis comes back, and it has its units
+// there.
 TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
   RedisServer redis;
   RedisWorld world(redis.port());
@@ -84,7 +85,7 @@ TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
   EXPECT_FALSE(client.take("slow", "k", 2).conformant);
 }
 
-// Granted to somebody who has gone while Redis was asked.
+// Granted to a client that has gone while Redis was asked.
 TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
   RedisServer redis;
   RedisWorld world(redis.port());

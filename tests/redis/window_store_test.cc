@@ -100,7 +100,7 @@ TEST(ClientsDeadline, ARedisThatHangsHoldsNobodyBeyondIt) {
       server.settle({server.charge(two_a_minute)}, {.answer_by = {server.now.us + second_us}});
   EXPECT_EQ(asked.group.error, Error::deadline);
   redis.signal(SIGCONT);
-  // It was charged nevertheless, and its answer is nobody else's.
+  // It was charged nevertheless, and its answer goes to no other.
   server.now = *server.told;
   const auto next = server.settle({server.charge(two_a_minute)});
   EXPECT_EQ(next.group.error, Error::none);
@@ -233,7 +233,7 @@ TEST(WhatIsOver, OthersOfTheGroupAreChargedUnlessItIsSparing) {
     EXPECT_EQ(client({"EXISTS", "w3600_x_1800000000"}).number, sparing ? 0 : 1);
     EXPECT_EQ(client({"GET", "w60_x_1800000000"}).text, "3");
   }
-  // Where nothing is to be charged what is over itself is not either.
+  // Where nothing may be charged, what is over itself is not charged either.
   const auto asked = server.settle({server.charge(two_a_minute), server.charge(five_an_hour, 9)},
                                    {.sparing = true});
   EXPECT_TRUE(asked.decisions[1].allowed);

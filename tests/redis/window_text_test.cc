@@ -84,7 +84,7 @@ struct Model {
       now = std::min<Wide>(now, INT64_MAX);
       if (now != old || there) values[a.name] = now;
       Wide left = a.quota - shown(now);
-      // What spares itself tells what there is, and whether it is over already.
+      // What spares itself tells the state, and whether it is over already.
       if (a.verb == Verb::count && sparing && !all && its) allowed = left >= 0;
       if (a.verb == Verb::would_take && all) left = a.quota - shown(old + a.cost);
       said.push_back({allowed, left});

@@ -81,11 +81,11 @@ class DropletClient {
   std::optional<Frame> read(Deadline deadline = soon());
 
   bool send(const DropletTake& take) { return send(binary_frame, to_message(take)); }
-  // The next frame is to be a response; throws otherwise.
+  // The next frame must be a response; throws otherwise.
   DropletLeft read_left(Deadline deadline = soon());
   DropletLeft ask(const DropletTake& take);
 
-  // Reads what there is up to the end, which is to be clean; then "". Else what came.
+  // Reads the rest up to the end, which must be clean; then "". Else what came.
   std::string read_to_end();
 
   TcpClient& socket() { return socket_; }

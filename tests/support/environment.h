@@ -1,5 +1,5 @@
-// Numbers that whoever runs the tests may give by the environment. `make` exports a variable that
-// nobody set as an empty one, which is as good as none.
+// Numbers that the caller of the tests may give by the environment. `make` exports a variable that
+// is not set as an empty one, which is as good as none.
 #pragma once
 
 #include <charconv>

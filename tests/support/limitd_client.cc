@@ -15,8 +15,8 @@ namespace {
 // Of replies: that of a list of 1,000 long keys.
 constexpr size_t body_bytes_max = size_t{16} << 20;
 
-// Throws on what is no frame. `body`: if it has come whole. How many bytes it has; 0: not known
-// yet.
+// Throws on what is not a frame. `body`: if it has arrived whole. How many bytes it has; 0: not
+// known yet.
 size_t read_frame(std::string_view frame, std::optional<std::string_view>& body) {
   std::string_view found;
   size_t bytes = 0;
@@ -84,8 +84,8 @@ std::optional<LimitdReply> LimitdClient::await(const std::string& id, Deadline d
       kept_.erase(kept);
       return reply;
     }
-    // By the length in front, so that what has come of a frame stays where it is if the rest does
-    // not.
+    // By the length in front, so that what has arrived of a frame stays where it is if the rest
+    // does not.
     size_t bytes = 0;
     for (size_t front_bytes = 1; bytes == 0; ++front_bytes) {
       const auto front = tcp_.read_bytes(front_bytes, deadline);

@@ -42,7 +42,7 @@ struct LimitdReply {
   std::string frame;  // as it came
 };
 
-// Throws on what is no reply.
+// Throws on what is not a reply.
 LimitdReply parse_limitd_reply(const std::string& frame);
 
 class LimitdClient {

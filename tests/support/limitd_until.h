@@ -14,7 +14,7 @@
 namespace sluice::tests {
 
 // A request waits for more than there is without the override, and one behind it for less: when the
-// override ends the first can never have it, and holds up nobody. `db`, `environment`: of the
+// override ends the first can never have it, and holds up no other. `db`, `environment`: of the
 // server, in which its store is named. `ready`: what it says before it is asked anything.
 inline void expect_an_end_wakes_what_waits(
     const std::string& db, const std::map<std::string, std::string>& environment = {},
@@ -43,7 +43,7 @@ inline void expect_an_end_wakes_what_waits(
     EXPECT_TRUE(reply->conformant && reply->delayed);
     EXPECT_EQ(reply->limit, 3);
     EXPECT_EQ(reply->remaining, 2);  // seven were left, of which three fit
-    // The other waits on and is in nobody's way.
+    // The other waits on and is in no one's way.
     EXPECT_TRUE(client.take("ip", "vip", 2).conformant);
     EXPECT_EQ(client.ask({LimitdMethod::get, "ip", "vip"}).remaining, 0);
     EXPECT_EQ(client.unclaimed(), 0u);

@@ -23,7 +23,7 @@ class LineSink {
   LineSink& operator=(const LineSink&) = delete;
 
   uint16_t port() const { return port_; }
-  // Waits until `text` has come, in all. False: it has not by then.
+  // Waits until `text` has arrived, in all. False: it has not by then.
   bool await(const std::string& text, Deadline deadline = soon());
   // Datagrams, or what each connection sent.
   std::vector<std::string> pieces() const;

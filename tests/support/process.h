@@ -31,7 +31,7 @@ class Process {
     size_t open_files = 0;    // hard limit of descriptors; 0: the test's own
     // Soft limit of the bytes that a file may grow to, as a full disk; none: the test's own.
     std::optional<size_t> file_bytes = {};
-    bool read_err = true;  // false: standard error is a pipe that nobody reads
+    bool read_err = true;  // false: standard error is a pipe that is not read
   };
 
   explicit Process(const Options& options, const std::string& program = binary_path());

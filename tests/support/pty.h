@@ -19,7 +19,7 @@
 namespace sluice::tests {
 
 // What a terminal shows of the bytes it gets, as far as `sluice top` uses one: every character
-// takes one column, colours are passed over. Anything else that a terminal would obey is counted.
+// takes one column, colours are skipped. Anything else that a terminal would obey is counted.
 class Screen {
  public:
   void feed(std::string_view bytes);

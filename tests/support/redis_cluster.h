@@ -36,7 +36,7 @@ class RedisCluster {
   size_t owner_of(uint16_t slot);
   uint16_t slot_of(const std::string& key);
   // Moves a slot as redis-cli does: it is importing and migrating, its keys move, then all are
-  // told.
+  // notified.
   void move_slot(uint16_t slot, size_t from, size_t to);
   void begin_move(uint16_t slot, size_t from, size_t to);
   void move_keys(uint16_t slot, size_t from, size_t to);

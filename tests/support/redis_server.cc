@@ -83,7 +83,7 @@ void RedisClient::Free::operator()(redisContext* context) const {
 
 RedisClient::RedisClient(uint16_t port)
     : context_(redisConnectWithTimeout("127.0.0.1", port, timeval{5, 0})) {
-  if (!context_ || context_->err != 0) throw std::runtime_error("nobody listens");
+  if (!context_ || context_->err != 0) throw std::runtime_error("no process listens");
   redisSetTimeout(context_.get(), timeval{20, 0});
 }
 

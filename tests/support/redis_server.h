@@ -29,7 +29,7 @@ struct RedisReply {
 
 class RedisClient {
  public:
-  // Throws where nobody listens.
+  // Throws where no process listens.
   explicit RedisClient(uint16_t port);
   RedisClient(RedisClient&&) = default;
   RedisReply operator()(const std::vector<std::string>& words);

@@ -1,5 +1,5 @@
 // A client of the Redis protocol on loopback. It waits for everything it does, up to a deadline:
-// too late is thrown, and so is what is no reply.
+// too late is thrown, and so is what is not a reply.
 #pragma once
 
 #include <cstdint>

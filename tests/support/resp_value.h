@@ -1,5 +1,5 @@
 // Replies of the Redis protocol as trees. They are read by the form that RESP2 and RESP3 give them
-// and by nothing of the program's, so that they may judge that. What is no reply is thrown.
+// and by nothing of the program's, so that they may judge that. What is not a reply is thrown.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // A client on loopback that waits for everything it does, up to a deadline: too late is thrown.
-// What the server does to the connection (its end, a reset) is told, not thrown. One thread may
+// What the server does to the connection (its end, a reset) is returned, not thrown. One thread may
 // send while another one reads.
 #pragma once
 
@@ -46,7 +46,7 @@ class TcpClient {
   bool ended() const { return ended_; }
   bool was_reset() const { return reset_; }
 
-  // Bytes read off the socket that are no complete line.
+  // Bytes read off the socket that are not a complete line.
   const std::string& rest() const { return in_; }
 
   void half_close();

@@ -40,7 +40,7 @@ class Client {
   }
   ~Client() { close(fd_); }
 
-  // Sends the text and reads until as many lines have come back.
+  // Sends the text and reads until as many lines are back.
   bool ask(const std::string& text, size_t lines) {
     if (!ok_ ||
         send(fd_, text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
@@ -59,13 +59,13 @@ class Client {
   bool ok_ = false;
 };
 
-TEST(Allocation, the_counter_counts) {
+TEST(Allocation, TheCounterCounts) {
   Allocations allocations;
   delete new std::string(100, 'x');
   EXPECT_GE(allocations.count(), 2u);
 }
 
-TEST(Allocation, serving_requests_allocates_nothing) {
+TEST(Allocation, ServingRequestsAllocatesNothing) {
   const char* policy =
       "[method=GET path=/bench ip=*]\ncreditLimit = 50\nresetSeconds = 600\nactorField = ip\n"
       "[path=/canary/*]\ncreditLimit = 5\nresetSeconds = 600\nmatchPolicy = canary\n"

@@ -55,7 +55,7 @@ std::string busy_input() {
   return bytes;
 }
 
-TEST(DropletAllocation, serving_requests_allocates_nothing) {
+TEST(DropletAllocation, ServingRequestsAllocatesNothing) {
   request::Requests requests;
   base::Buffer out;
   Connection connection(requests, out);
@@ -70,7 +70,7 @@ TEST(DropletAllocation, serving_requests_allocates_nothing) {
   EXPECT_GT(out.size(), 0u);
 }
 
-TEST(DropletAllocation, an_idle_connection_is_small) {
+TEST(DropletAllocation, AnIdleConnectionIsSmall) {
   constexpr size_t idle_bytes_max = 12 << 10;
   request::Requests requests;
   base::Buffer out;

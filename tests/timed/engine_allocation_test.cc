@@ -82,7 +82,7 @@ void expect_no_allocation(protocol::Protocol protocol, const std::string& hello,
   EXPECT_TRUE(ok);
 }
 
-TEST(EngineAllocation, limitds_requests_allocate_nothing) {
+TEST(EngineAllocation, LimitdsRequestsAllocateNothing) {
   std::string batch;
   for (int i = 0; i < 16; ++i) {
     const std::string key = "k" + std::to_string(i);
@@ -95,7 +95,7 @@ TEST(EngineAllocation, limitds_requests_allocate_nothing) {
   expect_no_allocation(protocol::find("limitd").value(), "", batch);
 }
 
-TEST(EngineAllocation, droplets_requests_allocate_nothing) {
+TEST(EngineAllocation, DropletsRequestsAllocateNothing) {
   std::string batch;
   for (uint32_t i = 0; i < 16; ++i) {
     batch += droplet::frame(2, droplet::bytes_field(1, "bucket:" + std::to_string(i)) +
@@ -106,7 +106,7 @@ TEST(EngineAllocation, droplets_requests_allocate_nothing) {
   expect_no_allocation(protocol::find("droplet").value(), std::string(droplet::handshake), batch);
 }
 
-TEST(EngineAllocation, commands_that_throttle_allocate_nothing) {
+TEST(EngineAllocation, CommandsThatThrottleAllocateNothing) {
   std::string batch;
   const auto add = [&](std::initializer_list<std::string_view> words) {
     base::Buffer out;

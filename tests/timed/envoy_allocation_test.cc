@@ -18,7 +18,7 @@
 namespace sluice::tests {
 namespace {
 
-TEST(EnvoyAllocation, finding_a_limit_allocates_nothing) {
+TEST(EnvoyAllocation, FindingALimitAllocatesNothing) {
   constexpr std::string_view text = R"(
 domain: d
 descriptors:
@@ -82,7 +82,7 @@ descriptors:
 }
 
 // Bytes to bytes: 16 calls at a time, each of two descriptors, one with an override.
-TEST(EnvoyAllocation, calls_that_are_decided_allocate_nothing) {
+TEST(EnvoyAllocation, CallsThatAreDecidedAllocateNothing) {
   using envoy::service_world::World;
   World world;
   world.table.keeps_account = false;
@@ -131,7 +131,7 @@ TEST(EnvoyAllocation, calls_that_are_decided_allocate_nothing) {
 }
 
 // Of a request that is decided: its path is known, or found by its text.
-TEST(EnvoyAllocation, counting_hits_allocates_nothing_once_the_paths_are_known) {
+TEST(EnvoyAllocation, CountingHitsAllocatesNothingOnceThePathsAreKnown) {
   constexpr std::string_view text = R"(
 domain: d
 descriptors:

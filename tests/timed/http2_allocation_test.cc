@@ -48,7 +48,7 @@ size_t serve(GrpcServerSession& session, std::string_view in, base::Buffer& out)
   return answered;
 }
 
-TEST(Http2Allocation, calls_allocate_nothing) {
+TEST(Http2Allocation, CallsAllocateNothing) {
   GrpcWorker worker;
   GrpcServerSession session(worker);
   base::Buffer out;
@@ -67,7 +67,7 @@ TEST(Http2Allocation, calls_allocate_nothing) {
   EXPECT_GT(worker.pool.kept_bytes(), 0u);
 }
 
-TEST(Http2Allocation, messages_of_a_call_that_streams_allocate_nothing) {
+TEST(Http2Allocation, MessagesOfACallThatStreamsAllocateNothing) {
   GrpcWorker worker;
   GrpcServerSession session(worker, {}, [](std::string_view) { return true; });
   base::Buffer out;
@@ -101,7 +101,7 @@ TEST(Http2Allocation, messages_of_a_call_that_streams_allocate_nothing) {
   EXPECT_EQ(sent, 2'000u);
 }
 
-TEST(Http2Allocation, an_idle_connection_takes_little) {
+TEST(Http2Allocation, AnIdleConnectionTakesLittle) {
   GrpcWorker worker;
   base::Buffer out;
   const std::string begin = wire::http2_peer::hello() + wire::http2_peer::settings_ack();

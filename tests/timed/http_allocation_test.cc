@@ -78,11 +78,11 @@ const std::string by_policy =
     http::post("/v1/take", R"({"entries": {"tenant": "acme", "user": "u1"}, "n": 1})",
                "User-Agent: curl/7.88.1\r\nAccept: */*\r\n");
 
-TEST(HttpAllocation, takes_by_policy_allocate_nothing) {
+TEST(HttpAllocation, TakesByPolicyAllocateNothing) {
   expect_no_allocation({by_policy}, "HTTP/1.1 429");
 }
 
-TEST(HttpAllocation, takes_that_are_pipelined_allocate_nothing) {
+TEST(HttpAllocation, TakesThatArePipelinedAllocateNothing) {
   std::string batch;
   for (int i = 0; i < 16; ++i)
     batch += http::post("/v1/take", R"({"entries": {"user": "10.0.0.)" + std::to_string(i) + "\"}}",
@@ -90,7 +90,7 @@ TEST(HttpAllocation, takes_that_are_pipelined_allocate_nothing) {
   expect_no_allocation({batch, by_policy}, "HTTP/1.1 429");
 }
 
-TEST(HttpAllocation, takes_of_several_and_peeks_allocate_nothing) {
+TEST(HttpAllocation, TakesOfSeveralAndPeeksAllocateNothing) {
   expect_no_allocation(
       {http::post("/v1/take",
                   R"({"takes": [{"entries": {"user": "a"}}, {"entries": {"user": "b"}}]})"),
@@ -107,14 +107,14 @@ std::string question(std::string_view uri, std::string_view more = {}) {
          std::string(more) + "\r\n";
 }
 
-TEST(HttpAllocation, questions_of_nginx_allocate_nothing) {
+TEST(HttpAllocation, QuestionsOfNginxAllocateNothing) {
   expect_no_allocation({question("/page?x=1"), question("/other")}, "HTTP/1.1 200");
   expect_no_allocation({question("/other"), question("/page?x=1")}, "HTTP/1.1 403");
   expect_no_allocation({question("/page") + question("/page") + question("/page")}, "403");
 }
 
 // More than a reader keeps room for (wire::Http1Reader::fields_kept): in the worker's own list.
-TEST(HttpAllocation, questions_with_many_fields_allocate_nothing) {
+TEST(HttpAllocation, QuestionsWithManyFieldsAllocateNothing) {
   const std::string more =
       "Accept-Language: en\r\nCookie: session=0123456789abcdef\r\nReferer: https://x.example/\r\n";
   expect_no_allocation({question("/page?x=1", more)}, "HTTP/1.1 403");
@@ -123,7 +123,7 @@ TEST(HttpAllocation, questions_with_many_fields_allocate_nothing) {
       "HTTP/1.1 403");
 }
 
-TEST(HttpAllocation, takes_with_inline_limits_and_batches_allocate_nothing) {
+TEST(HttpAllocation, TakesWithInlineLimitsAndBatchesAllocateNothing) {
   expect_no_allocation(
       {http::post("/v1/take",
                   R"({"key": "user:17", "limits": [{"quota": 100, "window": "1m"}], "n": 1})"),
@@ -135,7 +135,7 @@ TEST(HttpAllocation, takes_with_inline_limits_and_batches_allocate_nothing) {
       "HTTP/1.1 200");
 }
 
-TEST(HttpAllocation, takes_over_http2_allocate_nothing) {
+TEST(HttpAllocation, TakesOverHttp2AllocateNothing) {
   http::World world(setup);
   HttpLoop loop(world);
   wire::http2_peer::Peer peer;

@@ -18,7 +18,7 @@ using request::Request;
 using request::Requests;
 using request::Verdict;
 
-TEST(LimitdAllocation, serving_requests_allocates_nothing) {
+TEST(LimitdAllocation, ServingRequestsAllocatesNothing) {
   std::string in;
   for (uint64_t i = 0; i < 600; ++i)
     in += frame(text(1, "7") + text(2, "ip") + text(3, "k") + number(4, i % 6) + number(5, i % 5)) +

@@ -1,5 +1,5 @@
 // A list of counters over the admin port, and a worker that answers beside it; with a million
-// counters and ten thousand rules as if nobody asked for the list.
+// counters and ten thousand rules as if the list were not asked for.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -149,7 +149,7 @@ void compare(bool patterns) {
   for (const size_t per_batch : {size_t{1}, batch}) {
     double without = 1e9, with_few = 1e9, with_many = 1e9;
     for (int i = 0; i < 12; ++i) {
-      // Not all rounds with many: a counter that goes from one limit to the other is written anew.
+      // Not all rounds with many: a counter that goes from one limit to the other is written again.
       if (i == 0) world.warm(*by_ten);
       without = std::min(without, world.round(*by_none, per_batch, 64 * 1024));
       with_few = std::min(with_few, world.round(*by_ten, per_batch, 64 * 1024));

@@ -37,7 +37,7 @@ constexpr auto moments = 50ms;  // apart
 constexpr auto enough = 40s;    // on a machine so busy that the reloader hardly gets a turn
 constexpr double delay_max_ms = 5;
 
-// Editions can be told apart by the reply to `HIT edition=x`.
+// Editions can be distinguished by the reply to `HIT edition=x`.
 std::string policy(bool first, size_t rules) {
   std::string text = first ? "[edition=x]\ncreditLimit = 1000000000\nresetSeconds = 86400\n"
                            : "[edition=x]\ncreditLimit = 0\n";
@@ -73,7 +73,7 @@ class Load {
     }
   }
 
-  // As long as there is to be `more`; the longest that a pipeline took. `calm`: nothing happens.
+  // While `more` says so; the longest that a pipeline took. `calm`: nothing happens.
   double run(const std::function<bool()>& more, bool calm) {
     double worst = 0;
     auto moment = steady_clock::now() + moments;

@@ -1,5 +1,5 @@
 // What tracking the top keys costs a worker for each decision: at most 30 ns, with few keys and
-// with a million that are all new to it, whether allowed or denied, and while a store's look-ups
+// with a million that are all new to it, whether allowed or denied, and while a store's lookups
 // push what it needs out of the caches. Of many short rounds the best counts, as others use the
 // machine too.
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST(TopKeys, CostAtMostThirtyNanosecondsADecision) {
       for (const bool cold : {false, true}) {
         const double ns = tracking.best(cold ? &table : nullptr);
         std::cout << "top keys, " << keys << " in turn, " << (denied ? "denied" : "allowed")
-                  << (cold ? ", beside look-ups: " : ": ") << ns << " ns a decision\n";
+                  << (cold ? ", beside lookups: " : ": ") << ns << " ns a decision\n";
         EXPECT_LE(ns, target_ns) << keys << denied << cold;
       }
     }

@@ -59,7 +59,7 @@ Request request(Request::Method method, const std::string& type, const std::stri
   return r;
 }
 
-// A connection that reads what has come, without waiting.
+// A connection that reads what has arrived, without waiting.
 class Wire {
  public:
   explicit Wire(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -98,7 +98,7 @@ class Wire {
     append_frame(frame, r);
     send(frame);
   }
-  // Calls `visit(response)` for each that has come.
+  // Calls `visit(response)` for each that has arrived.
   template <class Visit>
   void receive(Visit&& visit) {
     char received[64 << 10];

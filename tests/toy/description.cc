@@ -14,7 +14,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::AskOptions options(port);
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, io)) return *status;
-  if (arguments.positional().size() != 1) return arguments.misused("one KEY is needed", io);
+  if (arguments.positional().size() != 1) return arguments.misused("one KEY is required", io);
   std::string problem;
   const auto target = cli::target_of(options, port, problem);
   if (!target) return arguments.misused(problem, io);

@@ -14,7 +14,7 @@ namespace {
 
 using Library = nlohmann::json;
 
-// Reads characters for the library and lets the handler see how far it has come.
+// Reads characters for the library and lets the handler see how far it has read.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;

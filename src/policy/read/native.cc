@@ -93,7 +93,7 @@ class NativeReader {
   void document(YamlNode root) {
     if (root.is_null()) return;
     if (!root.is_map()) {
-      reader_.error("the file", root, "is to be a map of keys to values",
+      reader_.error("the file", root, "must be a map of keys to values",
                     "native rules are the list under its key `rules`");
       return;
     }
@@ -103,7 +103,7 @@ class NativeReader {
       rules = value;
       if (!value.is_list() || value.size() == 0) {
         reader_.error("rules", value.line() > 0 ? value : key,
-                      "is to be a list with at least one rule",
+                      "must be a list with at least one rule",
                       "write `rules: [{ match: { ip: \"*\" }, actor: ip, limit: { quota: 100, "
                       "window: 1s } }]`");
         return;
@@ -129,7 +129,7 @@ class NativeReader {
       if (item.is_map())
         rule(item);
       else
-        reader_.error("", item, "is to be a map of keys to values",
+        reader_.error("", item, "must be a map of keys to values",
                       "write `- match: { ip: \"*\" }` and so on");
     }
     reader_.set_context("");
@@ -198,7 +198,7 @@ class NativeReader {
     const YamlNode node = field("match");
     bool sound = true;
     if (node && !node.is_null() && !node.is_map()) {
-      reader_.error("match", node, "is to be a map of keys to values or patterns",
+      reader_.error("match", node, "must be a map of keys to values or patterns",
                     "write `match: { method: GET, path: \"/api/*\" }`");
       sound = false;
     } else if (node.is_map()) {
@@ -228,7 +228,7 @@ class NativeReader {
     return true;
   }
 
-  // `[GET, POST]`. Nothing: it cannot be used, which is told; so of those below.
+  // `[GET, POST]`. Nothing: it cannot be used, which is reported; so of those below.
   std::optional<Pattern> list_of_values(const std::string& name, YamlNode list) {
     if (list.size() == 0 || list.size() > match_values_max) {
       reader_.error("match: " + name, list,
@@ -260,7 +260,7 @@ class NativeReader {
 
   std::optional<Pattern> value_of(const std::string& name, YamlNode key, YamlNode value) {
     if (!value.is_scalar()) {
-      // A plain `null` or nothing at all: what was meant cannot be told.
+      // A plain `null` or nothing at all: what was meant is unknown.
       const bool null = value.is_null();
       reader_.error("match: " + name, value.line() > 0 ? value : key,
                     null ? "has no value" : "must be a value or pattern, or a list of them",
@@ -367,7 +367,7 @@ class NativeReader {
           node.is_list() && node.size() > 0
               ? "has " + std::to_string(node.size()) + " limits; a rule has at most " +
                     std::to_string(limit::slots_max)
-              : "is to be a list of limits",
+              : "must be a list of limits",
           node.is_list() && node.size() > 0
               ? "give the rule `then: continue` and put the others into the next one"
               : "write `limits: [{ quota: 10, window: 1s }, { quota: 100, window: 1m }]`");
@@ -410,7 +410,7 @@ class NativeReader {
       const std::string_view nearest = base::nearest_word(actor, keys);
       reader_.warning("actor", field("actor"),
                       in_ticks(actor) +
-                          " is no key of this rule's match; all requests without it "
+                          " is not a key of this rule's match; all requests without it "
                           "share one counter",
                       nearest.empty() ? "match it with `" + shortened(actor, 64) +
                                             ": \"*\"`, or leave it if that is meant"

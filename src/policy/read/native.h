@@ -12,7 +12,7 @@
 namespace sluice::policy {
 
 // Reads the top-level key `rules` of a YAML text and appends its rules to the native ones of
-// `rules`, in order; without the key there are none. Other top-level keys are somebody else's.
+// `rules`, in order; without the key there are none. Other top-level keys belong to other readers.
 // Everything wrong or doubtful is appended to `diagnostics`; with an error among them `rules` is
 // not to be used. `file` is how the user named the file, for messages only.
 void read_native(std::string_view text, std::string_view file, request::Spaces& spaces,

@@ -26,13 +26,13 @@ std::optional<Algorithm> algorithm_named(std::string_view name) {
   return std::nullopt;
 }
 
-// 1 to quota_max, or nothing, which is told.
+// 1 to quota_max, or nothing, which is reported.
 std::optional<int64_t> units(std::string_view key, YamlNode node, YamlReader& reader) {
   static const std::string range = "1 to " + std::to_string(base::bounds::quota_max);
   if (!reader.has_text(key, node)) return std::nullopt;
   const auto n = base::parse_count(node.text());
   if (!n) {
-    reader.error(key, node, in_ticks(node.text()) + " is no whole number of units",
+    reader.error(key, node, in_ticks(node.text()) + " is not a whole number of units",
                  "write " + range + ", as in 100, 10_000, 5k or 2M");
   } else if (*n == 0) {
     reader.error(key, node, "0 units would refuse everything",
@@ -66,7 +66,7 @@ std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
         key, node, in_ticks(text) + " has no unit",
         "write " + in_ticks(text + "s") + " if seconds are meant; units are us, ms, s, m, h, d");
   } else if (!length) {
-    reader.error(key, node, in_ticks(text) + " is no length of time",
+    reader.error(key, node, in_ticks(text) + " is not a length of time",
                  "write a whole number and us, ms, s, m, h or d, as in `250ms` or `1h`");
   } else if (length->us == 0) {
     reader.error(key, node, "a window has a length", "write `1us` or more");
@@ -99,10 +99,10 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader) {
     if (const auto named = algorithm_named(name))
       limit.algorithm = *named;
     else if (name.starts_with("gcra"))  // also as the commands' own are called
-      reader.error("algorithm", algorithm, in_ticks(name) + " is no algorithm of policies",
+      reader.error("algorithm", algorithm, in_ticks(name) + " is not an algorithm of policies",
                    "write `token_bucket`, which makes the same promise in exact arithmetic");
     else
-      reader.error("algorithm", algorithm, in_ticks(name) + " is no algorithm",
+      reader.error("algorithm", algorithm, in_ticks(name) + " is not an algorithm",
                    known_words(name, algorithms));
   }
   if (!quota)

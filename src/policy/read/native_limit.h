@@ -7,7 +7,8 @@
 
 namespace sluice::policy {
 
-// Reads `{ quota, window, burst, algorithm }`. What is wrong is told; the limit is then of no use.
+// Reads `{ quota, window, burst, algorithm }`. What is wrong is reported; the limit is then of no
+// use.
 limit::Limit read_limit(YamlNode node, YamlReader& reader);
 
 }  // namespace sluice::policy

@@ -35,7 +35,8 @@ void generic_request(const Rule& rule, std::vector<std::string>& values,
 // Does `by` apply to every request that `rule` applies to? A star in a value can only be matched by
 // another rule's star.
 bool covers(const Rule& by, const Rule& rule) {
-  // Long patterns against each other take the product of their lengths; nobody writes such.
+  // Long patterns against each other take the product of their lengths; such are not written in
+  // practice.
   constexpr size_t bytes_max = 4096;
   return std::ranges::all_of(by.conditions, [&](const Condition& wanted) {
     if (wanted.pattern.text().size() > bytes_max) return false;
@@ -175,7 +176,7 @@ class Review {
     }
     for (const size_t other : beside_) {
       if (!makes_pointless(other, at)) continue;
-      // Of two that say the same the later one is told.
+      // Of two that say the same the later one is reported.
       if (other > at && rules_[other].then == Then::continue_ && is_twin(other, at) &&
           makes_pointless(at, other))
         continue;

@@ -36,7 +36,7 @@ std::string told(const std::string& rules_text, const std::string& divvy = "") {
 }
 
 struct Case {
-  const char *rules, *expected;  // what is told begins with it; "": nothing is
+  const char *rules, *expected;  // what is reported begins with it; "": nothing is
 };
 
 void check(const std::vector<Case>& cases) {
@@ -221,7 +221,8 @@ TEST(NeverRefuses, IsTrueWhenItSaysSo) {
   EXPECT_GT(refusals, 50'000);
 }
 
-// Patterns that are all alike are compared up to a bound, which is told; what is found is certain.
+// Patterns that are all alike are compared up to a bound, which is reported; what is found is
+// certain.
 TEST(Review, IsCutShortWhereEveryRuleMightCoverEveryOther) {
   const auto rules_like = [](size_t count, const std::string& before, const std::string& behind) {
     std::string text;

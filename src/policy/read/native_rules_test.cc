@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -122,7 +123,7 @@ TEST(ReadNative, WithoutTheKeyThereAreNone) {
 }
 
 // Every text is one that has been seen to go wrong in one way, and what is said of it.
-TEST(ReadNative, SaysWhereAndWhatAndHow) {
+auto read_native_mistakes() {
   struct Case {
     std::string text, expected;
   };
@@ -133,35 +134,35 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
     return "rules:\n  - name: a\n    deny: true\n    " + line + "\n";
   };
   const Case cases[] = {
-      {"- 1", "f.yaml:1:1: error: the file: is to be a map of keys to values; native rules are"},
-      {"rules:", "rules: is to be a list with at least one rule"},
-      {"rules: []", "f.yaml:1:8: error: rules: is to be a list with at least one rule; write"},
-      {"rules: { a: b }", "f.yaml:1:8: error: rules: is to be a list"},
-      {"rules: [a]", "f.yaml:1:9: error: rule 1: is to be a map of keys to values; write"},
+      {"- 1", "f.yaml:1:1: error: the file: must be a map of keys to values; native rules are"},
+      {"rules:", "rules: must be a list with at least one rule"},
+      {"rules: []", "f.yaml:1:8: error: rules: must be a list with at least one rule; write"},
+      {"rules: { a: b }", "f.yaml:1:8: error: rules: must be a list"},
+      {"rules: [a]", "f.yaml:1:9: error: rule 1: must be a map of keys to values; write"},
       {"a: 1\na: 2\n", "f.yaml:2:1: error: a: is here twice, first on line 1; keep one of them"},
       {"rules: [", "f.yaml:1:8: error: is not YAML: what opens here is never closed; close it"},
       {"rules: [{ deny: true }]\n}\nb: c",
        "f.yaml:2:1: error: is not YAML: a key was to come here; indent"},
       {",--r: true }b", "f.yaml:1:1: error: is not YAML: a value was to come here; quote it"},
-      {"a: 1\n--- {}", "f.yaml:2:5: error: ---: begins a second document, which nobody would read"},
+      {"a: 1\n--- {}", "f.yaml:2:5: error: ---: begins a second document, which would not be read"},
       {"a: \"\xff\"", "f.yaml:1:5: error: the file is not UTF-8 here; save the file as UTF-8"},
       {"a: b\nc: \x04\nd: e", "f.yaml:2:4: error: here is a control character"},
       {"a: &b [*b]", "f.yaml:1:8: error: is an alias within what it names"},
       {"a: *b", "f.yaml:1:4: error: names `b`, which no anchor before it is called; write `&b`"},
       {"a: !mine b", "f.yaml:1:4: error: has the tag `!mine`, which says nothing here"},
       {rule("mtach: {}"),
-       "f.yaml:4:5: error: rule a: mtach: is no key that is known here; did you "
+       "f.yaml:4:5: error: rule a: mtach: is not a known key; did you "
        "mean `match`?"},
       {rule("xyzzy: {}"),
        "known here: name, comment, match, actor, limit, limits, unlimited, deny"},
       {rule("name: b"),
        "f.yaml:4:5: error: rule a: name: is here twice, first on line 2; keep one"},
-      {rule("<<: 3"), "f.yaml:4:9: error: rule a: <<: merges something that is no map"},
-      {rule("<<: [3]"), "f.yaml:4:10: error: rule a: <<: merges something that is no map"},
+      {rule("<<: 3"), "f.yaml:4:9: error: rule a: <<: merges something that is not a map"},
+      {rule("<<: [3]"), "f.yaml:4:10: error: rule a: <<: merges something that is not a map"},
       {rule("<<: {}\n    <<: {}"), "f.yaml:5:5: error: rule a: <<: is here twice, first on line 4"},
-      {rule("[a]: 3"), "f.yaml:4:5: error: rule a: has a key that is no word"},
-      {rule("comment: [a]"), "f.yaml:4:14: error: rule a: comment: is to be a single value"},
-      {rule("match: GET"), "f.yaml:4:12: error: rule a: match: is to be a map of keys"},
+      {rule("[a]: 3"), "f.yaml:4:5: error: rule a: has a key that is not a word"},
+      {rule("comment: [a]"), "f.yaml:4:14: error: rule a: comment: must be a single value"},
+      {rule("match: GET"), "f.yaml:4:12: error: rule a: match: must be a map of keys"},
       {rule("match: { ip: }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
       {rule("match: { ip: ~ }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
       {rule("match: { ip: { a: b } }"), "f.yaml:4:18: error: rule a: match: ip: must be a value"},
@@ -169,8 +170,8 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
       {rule("match: { a: b, a: c }"), "f.yaml:4:20: error: rule a: a: is here twice, first on"},
       {rule("actor: []"), "f.yaml:4:12: error: rule a: actor: is an empty list; take it out"},
       {rule("actor: [ip, ip]"), "f.yaml:4:17: error: rule a: actor: `ip` is named twice"},
-      {rule("actor: { a: b }"), "f.yaml:4:12: error: rule a: actor: is to be a single value"},
-      {rule("actor: [[a]]"), "f.yaml:4:13: error: rule a: actor: is to be a single value"},
+      {rule("actor: { a: b }"), "f.yaml:4:12: error: rule a: actor: must be a single value"},
+      {rule("actor: [[a]]"), "f.yaml:4:13: error: rule a: actor: must be a single value"},
       {rule("mode: shadwo"),
        "f.yaml:4:11: error: rule a: mode: `shadwo` is unknown; did you mean "
        "`shadow`?"},
@@ -194,11 +195,11 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
        "f.yaml:3:3: error: rule [c=d a=b]: the rule of line 2 has the same match and no name "
        "either"},
       {"rules:\n- { deny: true, limits: [] }",
-       "f.yaml:2:25: error: rule [any]: limits: is to be a list of limits"},
+       "f.yaml:2:25: error: rule [any]: limits: must be a list of limits"},
       {"rules:\n- { limits: [1,2,3,4,5,6,7,8,9] }",
        "f.yaml:2:13: error: rule [any]: limits: has 9 limits; a rule has at most 8"},
       {"rules:\n- { limits: [3] }",
-       "f.yaml:2:14: error: rule [any]: limit: is to be a map of keys "
+       "f.yaml:2:14: error: rule [any]: limit: must be a map of keys "
        "to values; its keys are `quota`, `window`, `burst`, `algor"},
       {"rules:\n- limits:\n  - &l { quota: 99, window: 1s, algorithm: sliding_log }\n  - *l\n  - "
        "*l",
@@ -206,12 +207,13 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
       {limited("quota: 1"), "f.yaml:3:12: error: rule a: limit: has no window; add `window: 1s`"},
       {limited("window: 1s"), "f.yaml:3:12: error: rule a: limit: has no quota; add `quota: N`"},
       {limited("quota: 0, window: 1s"), "f.yaml:3:21: error: rule a: quota: 0 units would refuse"},
-      {limited("quota: -1, window: 1s"), "f.yaml:3:21: error: rule a: quota: `-1` is no whole num"},
+      {limited("quota: -1, window: 1s"),
+       "f.yaml:3:21: error: rule a: quota: `-1` is not a whole num"},
       {limited("quota: 1.5, window: 1s"),
-       "rule a: quota: `1.5` is no whole number of units; write "
+       "rule a: quota: `1.5` is not a whole number of units; write "
        "1 to 9007199254740991, as in 100, 10_000, 5k or 2M"},
       {limited("quota: 9_007_199_254_740_992, window: 1s"), "is more than units are counted to"},
-      {limited("quota: [1], window: 1s"), "f.yaml:3:21: error: rule a: quota: is to be a single"},
+      {limited("quota: [1], window: 1s"), "f.yaml:3:21: error: rule a: quota: must be a single"},
       {limited("quota: 1, window: 1s, algorithm: fixed_bucket"),
        "f.yaml:3:32: error: rule a: window: means nothing to a fixed_bucket: its units come back "
        "only by being put back; take it out, or write `algorithm: token_bucket`"},
@@ -221,7 +223,8 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
       {limited("quota: 1, window: 60"),
        "f.yaml:3:32: error: rule a: window: `60` has no unit; write "
        "`60s` if seconds are meant"},
-      {limited("quota: 1, window: 5min"), "rule a: window: `5min` is no length of time; write a "},
+      {limited("quota: 1, window: 5min"),
+       "rule a: window: `5min` is not a length of time; write a "},
       {limited("quota: 1, window: 0s"), "rule a: window: a window has a length; write `1us` or"},
       {limited("quota: 1, window: 36601d"),
        "rule a: window: `36601d` is beyond 36600d (100 years)"},
@@ -229,20 +232,24 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
       {limited("quota: 1, window: 1s, burst: 5, algorithm: fixed_window"),
        "f.yaml:3:43: error: rule a: burst: is a token bucket's, and this is a fixed_window; take"},
       {limited("quota: 1, window: 1s, algorithm: fixed-window"),
-       "f.yaml:3:47: error: rule a: algorithm: `fixed-window` is no algorithm; did you mean "
+       "f.yaml:3:47: error: rule a: algorithm: `fixed-window` is not an algorithm; did you mean "
        "`fixed_window`?"},
       {limited("quota: 1, window: 1s, algorithm: deny"),
-       "`deny` is no algorithm; known here: token"},
+       "`deny` is not an algorithm; known here: token"},
       {limited("quota: 1, window: 1s, algorithm: gcra"),
-       "f.yaml:3:47: error: rule a: algorithm: `gcra` is no algorithm of policies; write "
+       "f.yaml:3:47: error: rule a: algorithm: `gcra` is not an algorithm of policies; write "
        "`token_bucket`, which makes the same promise in exact arithmetic"},
       {limited("quota: 1, window: 1s, algorithm: gcra_cell"),
-       "`gcra_cell` is no algorithm of policies; write `token_bucket`"},
+       "`gcra_cell` is not an algorithm of policies; write `token_bucket`"},
       {limited("quota: 1, window: 1s, brust: 5"),
-       "f.yaml:3:36: error: rule a: brust: is no key that "
-       "is known here; did you mean `burst`?"},
+       "f.yaml:3:36: error: rule a: brust: is not a known key; "
+       "did you mean `burst`?"},
   };
-  for (const auto& [text, expected] : cases) {
+  return std::vector(cases, std::end(cases));
+}
+
+TEST(ReadNative, SaysWhereAndWhatAndHow) {
+  for (const auto& [text, expected] : read_native_mistakes()) {
     const Read read(text);
     EXPECT_NE(read.said.find(expected), std::string::npos)
         << text << "\nsays: " << read.said << "not:  " << expected;
@@ -256,9 +263,9 @@ TEST(ReadNative, WarnsOfActorsThatNeedNotBeThere) {
       "    limit: { quota: 1, window: 1s }\n  - { actor: ip, deny: true }\n");
   EXPECT_EQ(
       read.said,
-      "f.yaml:3:12: warning: rule [tenant=*]: actor: `tenat` is no key of this rule's match; "
+      "f.yaml:3:12: warning: rule [tenant=*]: actor: `tenat` is not a key of this rule's match; "
       "all requests without it share one counter; did you mean `tenant`?\n"
-      "f.yaml:3:12: warning: rule [tenant=*]: actor: `ip` is no key of this rule's match; all "
+      "f.yaml:3:12: warning: rule [tenant=*]: actor: `ip` is not a key of this rule's match; all "
       "requests without it share one counter; match it with `ip: \"*\"`, or leave it if that "
       "is meant\n");
 }
@@ -290,7 +297,8 @@ rules:
   - { <<: [{ name: three, actor: ip }, *base], limit: { <<: *limit, burst: 20 } }
   - { "<<": x, name: four, deny: true }
 )");
-  EXPECT_NE(read.said.find("f.yaml:12:7: error: rule four: <<: is no key"), std::string::npos)
+  EXPECT_NE(read.said.find("f.yaml:12:7: error: rule four: <<: is not a known key"),
+            std::string::npos)
       << read.said;
   ASSERT_EQ(read.rules.native_rules().size(), 4u);
   EXPECT_EQ(read.rule(1).name, "two");

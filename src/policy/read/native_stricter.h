@@ -1,6 +1,6 @@
 // Is one limit so strict that another beside it can never be the one that refuses? Answered from
 // what the algorithms promise (the bounds in limit/*.h), so a yes is certain while the clock does
-// not step back and nothing is put back; a no may mean that it cannot be told. Pure.
+// not step back and nothing is put back; a no may mean that it cannot be decided. Pure.
 #pragma once
 
 #include "limit/limit.h"

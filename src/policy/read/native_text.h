@@ -21,7 +21,7 @@ std::string yaml_quoted(std::string_view text);
 // The same without quotes where YAML and a native rule read it alike.
 std::string yaml_text(std::string_view text);
 
-// A list item for each rule, indented by two: what stands behind `rules:`. Rules are native.
+// A list item for each rule, indented by two: what follows `rules:`. Rules are native.
 std::string native_text(std::span<const Rule> rules);
 
 // Rules of another dialect as native ones that fit the same requests, in their order, each with a

@@ -26,7 +26,7 @@ YamlError at(std::string_view text, size_t byte, std::string message, std::strin
           .remedy = std::move(remedy)};
 }
 
-// Bytes of the character at `i` if YAML 1.1 ends a line there and nobody else does (U+0085, 2028,
+// Bytes of the character at `i` if YAML 1.1 alone ends a line there (U+0085, 2028,
 // 2029), 0: it does not.
 size_t odd_break(std::string_view text, size_t i) {
   const std::string_view rest = text.substr(i);
@@ -212,7 +212,7 @@ class YamlBuilder {
     error_ = {.line = node(root_).line,
               .column = node(root_).column,
               .subject = "---",
-              .message = "begins a second document, which nobody would read",
+              .message = "begins a second document, which would not be read",
               .remedy = "keep one"};
   }
 
@@ -258,7 +258,7 @@ class YamlBuilder {
               .remedy = std::move(remedy)};
   }
 
-  // A tag of somebody's own would change what a value means, and nobody here would know.
+  // A private tag would change what a value means, in a way unknown here.
   bool check_tag(std::string_view tag) {
     if (tag.empty() || tag == "!" || tag.starts_with("tag:yaml.org,2002:") || reading_.foreign_tags)
       return true;

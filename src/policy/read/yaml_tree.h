@@ -1,6 +1,6 @@
 // YAML text as a tree whose nodes know where they stand, for messages that name line and column.
-// One document; aliases share the node that they name, so the tree is no larger than its text, and
-// whoever walks it has to bound the walk (YamlReader does). Plain values; immutable once parsed.
+// One document; aliases share the node that they name, so the tree is not larger than its text, and
+// its caller must bound the walk (YamlReader does). Plain values; immutable once parsed.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class YamlDocument {
  public:
   enum class Kind : uint8_t { null, scalar, list, map, alias };
 
-  // An entry of a map that is no YAML text: a single value, or the kind of what stands in its
+  // An entry of a map that is not YAML text: a single value, or the kind of what stands in its
   // place.
   struct Member {
     std::string_view key;
@@ -122,7 +122,7 @@ struct YamlReading {
   bool line_breaks_of_1_1 = false;   // U+0085, U+2028, U+2029
 };
 
-// Refuses what is no YAML, no UTF-8, longer than base::bounds::config_bytes_max, more than one
+// Refuses what is not YAML, no UTF-8, longer than base::bounds::config_bytes_max, more than one
 // document, deeper than yaml_depth_max, tags beyond YAML's own, and nodes within themselves.
 inline constexpr size_t yaml_depth_max = 64;
 std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document,

@@ -47,7 +47,7 @@ void YamlReader::add(base::Diagnostic::Severity severity, std::string_view subje
   base::Diagnostic last;
   last.file = file_;
   last.message = "here are " + std::to_string(errors_max) + " errors; further ones are not told";
-  last.remedy = "mend these first";
+  last.remedy = "fix these first";
   diagnostics_.push_back(std::move(last));
   over_ = true;
 }
@@ -100,7 +100,7 @@ void YamlReader::append(std::string_view subject, YamlNode map, size_t depth, Ga
     value = key.next();
     if (!visit(key)) return;
     if (!key.is_scalar()) {
-      error(subject, key, "has a key that is no word", "");
+      error(subject, key, "has a key that is not a word", "");
       continue;
     }
     if (key.is_plain() && key.text() == "<<") {
@@ -129,11 +129,11 @@ void YamlReader::merge(std::string_view subject, YamlNode value, size_t depth, G
       if (item.is_map())
         append(subject, item, depth + 1, into);
       else
-        error("<<", item, "merges something that is no map",
+        error("<<", item, "merges something that is not a map",
               "name maps only, as in `<<: [*a, *b]`");
     }
   } else {
-    error("<<", value, "merges something that is no map", "name a map, as in `<<: *defaults`");
+    error("<<", value, "merges something that is not a map", "name a map, as in `<<: *defaults`");
   }
 }
 
@@ -142,14 +142,14 @@ std::vector<YamlReader::Entry> YamlReader::entries(std::string_view subject, Yam
   if (!map.is_map()) {
     std::string keys;
     for (const auto& word : known) keys += (keys.empty() ? "`" : ", `") + std::string(word) + "`";
-    error(subject, map, "is to be a map of keys to values", "its keys are " + keys);
+    error(subject, map, "must be a map of keys to values", "its keys are " + keys);
     return {};
   }
   std::vector<Entry> all = entries(subject, map);
   std::erase_if(all, [&](const Entry& entry) {
     const std::string_view key = entry.key.text();
     if (std::find(known.begin(), known.end(), key) != known.end()) return false;
-    error(key, entry.key, "is no key that is known here", known_words(key, known));
+    error(key, entry.key, "is not a known key", known_words(key, known));
     return true;
   });
   return all;
@@ -159,7 +159,7 @@ bool YamlReader::has_text(std::string_view subject, YamlNode node) {
   if (!visit(node)) return false;
   if (node.is_scalar() && !node.text().empty()) return true;
   error(subject, node,
-        node.is_null() || node.is_scalar() ? "has no value" : "is to be a single value", "");
+        node.is_null() || node.is_scalar() ? "has no value" : "must be a single value", "");
   return false;
 }
 

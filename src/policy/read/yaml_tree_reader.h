@@ -19,7 +19,7 @@ class YamlReader {
  public:
   YamlReader(std::string_view file, const YamlDocument& document, base::Diagnostics& diagnostics);
 
-  // What all that is told from here on is about: "rule api". Empty: nothing in particular.
+  // What all that is reported from here on is about: "rule api". Empty: nothing in particular.
   void set_context(std::string context) { context_ = std::move(context); }
 
   // A diagnostic to fill in, at a node; its subject is `subject` within the context.
@@ -38,7 +38,7 @@ class YamlReader {
   std::vector<Entry> entries(std::string_view subject, YamlNode map,
                              std::span<const std::string_view> known);
 
-  // Is it a scalar that is not empty? Otherwise that is told.
+  // Is it a scalar that is not empty? Otherwise that is reported.
   bool has_text(std::string_view subject, YamlNode node);
 
   // Something is wrong that ends the pass: the bound of the walk, or more errors than anybody

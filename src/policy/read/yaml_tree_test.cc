@@ -93,7 +93,7 @@ TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
       {"a: {b: c d: e}", "f:1:11: error: is not YAML: `,` or `}` was to come here; separate"},
       {"a: {b: c\nd: e}", "f:2:2: error: is not YAML"},
       {"a: {b: c]", "f:1:9: error: is not YAML: `,` or `}` was to come here"},
-      {"a: 1\nb\nc: 2", "f:2:1: error: is not YAML: this line is to be a key and has no `: `"},
+      {"a: 1\nb\nc: 2", "f:2:1: error: is not YAML: this line must be a key and has no `: `"},
       {"a: b: c", "f:1:5: error: is not YAML: a `: ` cannot stand here; quote the value"},
       {"ä: b: c", "f:1:6: error: is not YAML: a `: ` cannot stand here; quote the value"},
       {"a: 1\n  b: 2", "f:2:4: error: is not YAML: a `: ` cannot stand here"},
@@ -110,15 +110,16 @@ TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
       {"a: \"b\n---\n\"", "f:1:4: error: is not YAML: the quotes that open here are not closed"},
       {"a: \"b\\c\"", "f:1:6: error: is not YAML: there is no such escape; write `\\\\`"},
       {"a: \"\\xzz\"", "is not YAML: hexadecimal digits are missing; write two behind `\\x`"},
-      {"a: \"\\ud800\"", "is not YAML: this escape is no character of Unicode"},
+      {"a: \"\\ud800\"", "is not YAML: this escape is not a character of Unicode"},
       {"match: { ip: * }", "f:1:14: error: is not YAML: `*` and `&` begin the name of an alias"},
       {"a: &\n", "f:1:4: error: is not YAML: `*` and `&` begin the name"},
       {"a: !x!y z", "f:1:4: error: is not YAML: this tag begins with what no %TAG declares"},
-      {"a: !<b c", "f:1:4: error: is not YAML: this is no tag; take it out, or quote the value"},
+      {"a: !<b c", "f:1:4: error: is not YAML: this is not a tag; take it out, or quote the value"},
       {"a: |0\n b", "is not YAML: a block cannot be indented by 0 spaces"},
       {"a: | b\n", "f:1:6: error: is not YAML: nothing can follow here on the same line"},
       {"a: >\n \tb\n\tc", "f:2:2: error: is not YAML: a tab cannot indent; use spaces"},
-      {"%FOO\n---\na: b", "f:1:1: error: is not YAML: a line that begins with `%` is no directive"},
+      {"%FOO\n---\na: b",
+       "f:1:1: error: is not YAML: a line that begins with `%` is not a directive"},
       {"%YAML 3.0\n---\na: b", "f:1:1: error: is not YAML: this version of YAML is unknown here"},
       {"%YAML 1.1\n%YAML 1.1\n---\na", "f:2:1: error: is not YAML: says again what a line above"},
       {"a: \"\xC2\x85\"", "f:1:5: error: here is a character that ends the line for some readers"},
@@ -151,7 +152,7 @@ TEST(YamlTree, ReadsAsFilesOfOtherProgramsWantIt) {
   EXPECT_EQ(first(""), "0:0 null, then 0");
   EXPECT_NE(first("a: [\n---\n").find("error"), std::string::npos);
   EXPECT_EQ(read("a: 1\n---\nb: 1\n"),
-            "f:3:1: error: ---: begins a second document, which nobody would read; keep one");
+            "f:3:1: error: ---: begins a second document, which would not be read; keep one");
 
   YamlDocument document;
   EXPECT_FALSE(parse_yaml("a: !own x", document, {.foreign_tags = true}));

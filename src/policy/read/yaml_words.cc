@@ -12,7 +12,7 @@ struct Known {
 };
 
 constexpr Known known[] = {
-    {"could not find expected ':'", YamlPlace::begun, "this line is to be a key and has no `: `",
+    {"could not find expected ':'", YamlPlace::begun, "this line must be a key and has no `: `",
      "write `key: value`, with a space behind the colon"},
     {"did not find expected ',' or ']'", YamlPlace::met, "`,` or `]` was to come here",
      "separate the items of a list by commas and close it"},
@@ -42,7 +42,7 @@ constexpr Known known[] = {
     {"did not find expected hexdecimal number", YamlPlace::met, "hexadecimal digits are missing",
      "write two behind `\\x`, four behind `\\u`, eight behind `\\U`"},
     {"found invalid Unicode character escape code", YamlPlace::met,
-     "this escape is no character of Unicode", "write one up to `\\U0010FFFF`"},
+     "this escape is not a character of Unicode", "write one up to `\\U0010FFFF`"},
     {"did not find expected alphabetic or numeric character", YamlPlace::begun,
      "`*` and `&` begin the name of an alias or anchor, and none follows",
      "quote the value if that is part of it, as in `\"*\"`"},
@@ -77,9 +77,9 @@ YamlWords yaml_words(std::string_view problem, std::string_view context, std::st
     if (problem.starts_with(one.problem))
       return {one.place, std::string(one.message), std::string(one.remedy)};
   if (context.find("tag") != std::string_view::npos)
-    return {YamlPlace::begun, "this is no tag", "take it out, or quote the value"};
+    return {YamlPlace::begun, "this is not a tag", "take it out, or quote the value"};
   if (context.find("directive") != std::string_view::npos)
-    return {YamlPlace::begun, "a line that begins with `%` is no directive that is known here",
+    return {YamlPlace::begun, "a line that begins with `%` is not a directive that is known here",
             "take it out"};
   return {YamlPlace::met, "nothing can be made of this", ""};
 }

@@ -1,5 +1,5 @@
-// What is wrong with a text that is no YAML, in our words: libyaml's own name grammar rules, not
-// what to mend. Pure functions over literals.
+// What is wrong with a text that is not YAML, in our words: libyaml's own name grammar rules, not
+// what to fix. Pure functions over literals.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ DivvyResult receive(calls::Socket& socket) {
   size_t end = std::string::npos;
   while (end == std::string::npos) {
     if (line.size() > reply_bytes_max)
-      return failed("the reply has no line end; that is no server of Divvy's protocol" +
+      return failed("the reply has no line end; that is not a server of Divvy's protocol" +
                     calls::looks_like(line));
     const size_t searched = line.size();
     if (!socket.receive(line, problem)) return failed(std::move(problem));
@@ -35,7 +35,7 @@ DivvyResult divvy_reply(std::string_view line) {
   if (line.starts_with("ERR")) return failed("the server refused: " + std::string(line));
   DivvyReply reply;
   if (read_divvy_reply(line, reply)) return {reply, ""};
-  return failed("that is no reply of Divvy's protocol: " + std::string(line.substr(0, 200)) +
+  return failed("that is not a reply of Divvy's protocol: " + std::string(line.substr(0, 200)) +
                 calls::looks_like(line));
 }
 

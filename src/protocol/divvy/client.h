@@ -1,6 +1,6 @@
 // A small client of Divvy's protocol for people and scripts: one question, one answer, a deadline
 // over both. Blocks the calling thread; holds no connection between calls. Not meant for services:
-// it connects anew each time.
+// it connects again each time.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class DivvyClient {
  public:
   using Entry = std::pair<std::string, std::string>;
 
-  // Nothing is done before the first call. `timeout` bounds each call, except for the look-up of
+  // Nothing is done before the first call. `timeout` bounds each call, except for the lookup of
   // the name, which takes what the system's resolver takes.
   DivvyClient(std::string host, uint16_t port, std::chrono::milliseconds timeout);
 

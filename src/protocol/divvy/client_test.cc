@@ -54,7 +54,8 @@ TEST(DivvyReply, TellsAnErrFromNonsense) {
         "OK true 2 3x", "HTTP/1.1 400 Bad Request", "OK true - 1"}) {
     const auto result = divvy_reply(line);
     EXPECT_FALSE(result.answer) << line;
-    EXPECT_EQ(result.error.find(std::string("that is no reply of Divvy's protocol: ") + line), 0u)
+    EXPECT_EQ(result.error.find(std::string("that is not a reply of Divvy's protocol: ") + line),
+              0u)
         << result.error;
   }
 }
@@ -100,7 +101,7 @@ TEST(DivvyClient, SaysThatTheServerClosed) {
 TEST(DivvyClient, BoundsTheReply) {
   calls::FakeServer server({std::string(1 << 20, 'x')});
   EXPECT_EQ(DivvyClient("127.0.0.1", server.port(), 5s).hit({}).error,
-            "the reply has no line end; that is no server of Divvy's protocol");
+            "the reply has no line end; that is not a server of Divvy's protocol");
 }
 
 TEST(DivvyClient, SaysThatNobodyListens) {

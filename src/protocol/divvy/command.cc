@@ -25,7 +25,8 @@ const std::string footer_of_divvy =
         "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
         "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
     cli::server_environment_help +
-    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what statsd is told, and where\n"
+    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what is sent to statsd, and "
+    "where\n"
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
     "                 uses it; either one is enough, the other is localhost or 6379\n"
@@ -63,7 +64,7 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
     } else {
       base::Diagnostic place;
       place.subject = "PORT";
-      config::complain(place, "`" + *text + "` is no port",
+      config::complain(place, "`" + *text + "` is not a port",
                        "set it to 0 to 65535, or unset it for 8321", diagnostics);
     }
   }
@@ -84,7 +85,7 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
   if (is_set(redis_host) || is_set(redis_port) || is_cluster) {
     redis::Node node;
     if (is_set(redis_host)) node.host = *redis_host;
-    // As the original does: what is no port is 6379.
+    // As the original does: what is not a port is 6379.
     if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
     config::Setting<redis::Options> setting;
     setting.value.nodes = {node};

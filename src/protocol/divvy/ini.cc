@@ -257,7 +257,7 @@ class Reader {
     report_.warning(
         {line.number}, subject_of(section),
         "`" + policy::shortened(policy::trim(line.text), 64) +
-            "` is no section header but a field of this rule, and so are the lines that follow",
+            "` is not a section header but a field of this rule, and so are the lines that follow",
         "end a header at its only `]`; names with `]` need JSON");
   }
 

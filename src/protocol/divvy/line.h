@@ -39,7 +39,7 @@ std::optional<std::string> divvy_request(
 struct DivvyReply {
   bool allowed = false;
   int64_t remaining = 0;
-  int64_t reset_seconds = 0;  // until the counter starts anew; negative: it never does
+  int64_t reset_seconds = 0;  // until the counter starts again; negative: it never does
 };
 
 // Appends `OK true 2 3600` and LF. Inlined: each reply goes through it.

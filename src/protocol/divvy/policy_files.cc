@@ -17,8 +17,8 @@ using protocol::PolicyFiles;
 
 class DivvyTexts final : public protocol::PolicyTexts {
  public:
-  // `name` stands for the file in messages. Without a format it is told with the rules; without a
-  // text there are none.
+  // `name` stands for the file in messages. Without a format it is reported with the rules; without
+  // a text there are none.
   DivvyTexts(std::string name, std::optional<DivvyFormat> format, DivvyMatching matching,
              request::OnError on_store_error = request::OnError::error)
       : name_(std::move(name)),
@@ -114,7 +114,7 @@ void DivvyFiles::set(std::string_view option, std::string_view text, const std::
   else if (text == documented)
     matching = {DivvyMatching::documented, origin};
   else
-    config::complain(place, "`" + std::string(text) + "` is no way of matching",
+    config::complain(place, "`" + std::string(text) + "` is not a way of matching",
                      "write `code` (as Divvy 1.7.1 does it) or `documented` (as its README says)",
                      diagnostics);
 }

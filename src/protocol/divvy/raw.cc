@@ -28,7 +28,7 @@ const std::vector<std::string_view>& divvy_fields() {
 void Report::unknown_field(Place place, std::string subject, std::string_view field) {
   const std::string_view nearest = base::nearest_word(field, divvy_fields());
   warning(place, std::move(subject),
-          "`" + policy::shortened(field, 64) + "` is no field of a rule and has no effect",
+          "`" + policy::shortened(field, 64) + "` is not a field of a rule and has no effect",
           nearest.empty() || nearest == field ? "remove it"
                                               : "did you mean `" + std::string(nearest) + "`?");
 }

@@ -238,11 +238,12 @@ class Validation {
       keys.push_back(key);
     }
     const std::string_view nearest = base::nearest_word(actor, keys);
-    report_.warning(raw.actor_field.place, raw.subject(),
-                    "actorField `" + policy::shortened(actor, 64) +
-                        "` is no key of this rule; all requests without that key share one counter",
-                    nearest.empty() ? "check its spelling; if requests carry it, all is well"
-                                    : "did you mean `" + std::string(nearest) + "`?");
+    report_.warning(
+        raw.actor_field.place, raw.subject(),
+        "actorField `" + policy::shortened(actor, 64) +
+            "` is not a key of this rule; all requests without that key share one counter",
+        nearest.empty() ? "check its spelling; if requests carry it, all is well"
+                        : "did you mean `" + std::string(nearest) + "`?");
   }
 
   const SaidOfAll said_;

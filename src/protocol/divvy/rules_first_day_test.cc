@@ -196,10 +196,11 @@ resetSeconds = 0
   EXPECT_EQ(policy.meets({{"worker", "card-sender"}, {"cardType", "birthday"}, {"userId", "7"}}),
             Met{"worker=card-sender cardType=birthday userId=*|7 1/31556926"});
   EXPECT_EQ(policy.meets({{"method", "GET"}, {"ip", "1.2.3.4"}}), Met{"method=GET ip=*| 10/60"});
-  EXPECT_EQ(policy.messages(),
-            "rules:10: warning: rule [method=GET ip=*]: actorField `ip&` is no key of this rule; "
-            "all requests without "
-            "that key share one counter; did you mean `ip`?\n");
+  EXPECT_EQ(
+      policy.messages(),
+      "rules:10: warning: rule [method=GET ip=*]: actorField `ip&` is not a key of this rule; "
+      "all requests without "
+      "that key share one counter; did you mean `ip`?\n");
 }
 
 TEST(DivvyFirstDay, JsonRuleAndItsIniTwin) {

@@ -1,4 +1,5 @@
-// Divvy's files in detail: what each quirk of the formats is read as, and what users are told.
+// Divvy's files in detail: what each quirk of the formats is read as, and what is reported to
+// users.
 #include "protocol/divvy/rules.h"
 
 #include <gtest/gtest.h>
@@ -229,7 +230,7 @@ TEST(DivvyIni, SaysWhereAFieldIsTwice) {
             "rules.ini:4: warning: rule [a=1]: creditLimit is already set in line 2; this one "
             "counts; remove one of "
             "the two\n"
-            "rules.ini:5: warning: rule [a=1]: `operation` is no field of a rule and has no "
+            "rules.ini:5: warning: rule [a=1]: `operation` is not a field of a rule and has no "
             "effect; remove it\n");
   EXPECT_EQ(loaded.rule(0).limits.at(0).quota, 6);
 }
@@ -245,7 +246,7 @@ TEST(Divvy, RefusesRulesThatNoRequestCanMeet) {
 TEST(DivvyIni, SaysWhatABrokenHeaderDoes) {
   const Loaded loaded =
       ini("[a=1]\ncreditLimit = 5\nresetSeconds = 60\n[p=/a[1]]\ncreditLimit = 6\n");
-  EXPECT_TRUE(loaded.says("rules.ini:4: warning: rule [a=1]: `[p=/a[1]]` is no section header"))
+  EXPECT_TRUE(loaded.says("rules.ini:4: warning: rule [a=1]: `[p=/a[1]]` is not a section header"))
       << loaded.messages();
   EXPECT_EQ(loaded.rule(0).limits.at(0).quota, 6);
 }
@@ -349,7 +350,7 @@ TEST(Divvy, ReportsEverythingInOneRun) {
             "everything that it could "
             "match; move it in front of that rule, or narrow that rule\n"
             "rules.ini:11: error: rule [b=1 c=2]: matchPolicy `Canary` is unknown; write `canary`\n"
-            "rules.ini:12: warning: rule [b=1 c=2]: `colour` is no field of a rule and has no "
+            "rules.ini:12: warning: rule [b=1 c=2]: `colour` is not a field of a rule and has no "
             "effect; remove it\n"
             "rules.ini: error: the file does not define a default rule: the last rule must have no "
             "conditions; add "

@@ -24,9 +24,9 @@ class DivvySession final : public request::Session {
   // error.
   explicit DivvySession(bool strict = false) : strict_(strict) {}
 
-  // `in` begins with what the previous call left over; should it be shorter than that, it is taken
-  // for new bytes. Each byte is searched for its line's end once, however small the pieces. At a
-  // line that is an error everything is consumed: what stands behind it is not asked for. Once
+  // `in` begins with what the previous call left over; should it be shorter than that, it is read
+  // as new bytes. Each byte is searched for its line's end once, however small the pieces. At a
+  // line that is an error everything is consumed: what follows it is not asked for. Once
   // closing, for ever.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;

@@ -384,7 +384,7 @@ TEST(DivvySession, SearchesEachByteOnce) {
   std::string in = "HIT k=" + std::string(1000, 'x');
   session.receive(in, false, requests, out);
   const std::string without_lf = in;
-  in[10] = '\n';  // would be found, were the search to begin anew
+  in[10] = '\n';  // would be found, were the search to begin again
   in += "yy";
   EXPECT_EQ(session.receive(in, false, requests, out).consumed, 0u);
   in = without_lf + "yyz\n";

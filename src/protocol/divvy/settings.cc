@@ -120,7 +120,7 @@ void DivvySettings::apply_environment(const config::CommandIo& io, base::Diagnos
     const std::string text = get(name);
     const auto port = base::parse_port(text);
     if (!port)
-      config::complain(place_of(name), "`" + text + "` is no port",
+      config::complain(place_of(name), "`" + text + "` is not a port",
                        "set it to 0 to 65535, or unset it", diagnostics);
     return port;
   };

@@ -1,5 +1,5 @@
-// Settings of Divvy's protocol: its own page of metrics, and what statsd is told. From `divvy:` of
-// a sluice.yaml, or from the variables that Divvy takes. Main thread.
+// Settings of Divvy's protocol: its own page of metrics, and what is sent to statsd. From `divvy:`
+// of a sluice.yaml, or from the variables that Divvy takes. Main thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace sluice::divvy {
 
-// Where the page is unless told otherwise.
+// Where the page is by default.
 inline constexpr uint16_t metrics_port = 9101;
 
 struct MetricsPage {

@@ -64,7 +64,7 @@ TEST(DivvySettings, HalfOfTheVariablesIsAWarningAndNoPortAnError) {
   EXPECT_FALSE(config.options().statsd);
   world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", "x"}};
   EXPECT_EQ(world.divvy(config),
-            "error: STATSD_PORT: `x` is no port; set it to 0 to 65535, or unset it\n");
+            "error: STATSD_PORT: `x` is not a port; set it to 0 to 65535, or unset it\n");
 }
 
 TEST(DivvySettings, TheFileSaysTheSameAndIsReadBack) {

@@ -118,7 +118,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
     const auto n = base::parse_count(*limits[i]);
     if (!n || *n > UINT32_MAX)
       return arguments.misused("--" + std::string(droplet_periods[i]) +
-                                   " is to be 0 to 4294967295, not `" + *limits[i] + "`",
+                                   " must be 0 to 4294967295, not `" + *limits[i] + "`",
                                io);
     take.limits[i] = static_cast<uint32_t>(*n);
     has_limits = true;
@@ -126,7 +126,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (count) {
     const auto n = parse_signed(*count);
     if (!n)
-      return arguments.misused("--count is to be -2147483648 to 2147483647, not `" + *count + "`",
+      return arguments.misused("--count must be -2147483648 to 2147483647, not `" + *count + "`",
                                io);
     take.count = *n;
   }

@@ -19,7 +19,7 @@ using Event = wire::WebsocketEvent;
 
 // What the server's log shows.
 constexpr std::string_view id = "sluice ask";
-constexpr const char* no_response = "that is no response of droplet's protocol";
+constexpr const char* no_response = "that is not a response of droplet's protocol";
 
 DropletResult failed(std::string error) {
   return {std::nullopt, std::move(error)};
@@ -58,7 +58,7 @@ std::string lower(std::string_view text) {
 std::string refusal(std::string_view head, std::string_view body, std::string_view accept) {
   const std::string_view status = head.substr(0, head.find('\r'));
   if (!status.starts_with("HTTP/1.1 101")) {
-    if (!status.starts_with("HTTP/")) return "that is no server of droplet's protocol";
+    if (!status.starts_with("HTTP/")) return "that is not a server of droplet's protocol";
     return "the server refused: " + std::string(status.substr(std::min<size_t>(9, status.size()))) +
            (body.empty() ? "" : ": " + std::string(body.substr(0, body.find_first_of("\r\n"))));
   }
@@ -72,7 +72,7 @@ std::string refusal(std::string_view head, std::string_view body, std::string_vi
     while (value.starts_with(' ')) value.remove_prefix(1);
     if (value == accept) return "";
   }
-  return "that is no server of droplet's protocol: its handshake does not answer ours";
+  return "that is not a server of droplet's protocol: its handshake does not answer ours";
 }
 
 // Leaves in `in` what came behind the head. "", or what is wrong.
@@ -87,7 +87,7 @@ std::string shake_hands(calls::Socket& socket, const std::string& host, std::str
   size_t end = std::string::npos;
   while (end == std::string::npos) {
     if (in.size() > base::bounds::http_head_bytes_max)
-      return "that is no server of droplet's protocol";
+      return "that is not a server of droplet's protocol";
     if (!socket.receive(in, problem))
       return in.starts_with("HTTP/") ? problem : problem + calls::looks_like(in);
     end = in.find("\r\n\r\n");
@@ -105,7 +105,7 @@ std::string words_for_close(const Event& event) {
          (event.payload.empty() ? "" : ": " + std::string(event.payload));
 }
 
-// The next message; pings are of no account, as the connection ends with it.
+// The next message; pings are ignored, as the connection ends with it.
 DropletResult receive(calls::Socket& socket, std::string& in) {
   wire::WebsocketReader reader;
   std::string problem;

@@ -1,6 +1,6 @@
 // A small client of droplet's protocol for people and scripts: one question, one answer, a deadline
 // over both. Blocks the calling thread; holds no connection between calls. Not meant for services:
-// it connects anew each time.
+// it connects again each time.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct DropletResult {
 
 class DropletClient {
  public:
-  // Nothing is done before the first call. `timeout` bounds each call, except for the look-up of
+  // Nothing is done before the first call. `timeout` bounds each call, except for the lookup of
   // the name, which takes what the system's resolver takes.
   DropletClient(std::string host, uint16_t port, std::chrono::milliseconds timeout);
 

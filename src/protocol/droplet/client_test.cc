@@ -56,7 +56,7 @@ TEST(DropletResponse, RefusesAllElse) {
         bytes("\x08\x01\x18\x80"), std::string(20, '\xff')}) {
     const auto result = droplet_response(message);
     EXPECT_FALSE(result.answer);
-    EXPECT_EQ(result.error, "that is no response of droplet's protocol");
+    EXPECT_EQ(result.error, "that is not a response of droplet's protocol");
   }
 }
 
@@ -71,11 +71,11 @@ TEST(DropletClient, SaysWhatIsWrongWithTheServer) {
        "the server refused: 503 Service Unavailable: full"},
       {"HTTP/1.1 404 Not Found\r\n\r\n", "the server refused: 404 Not Found"},
       {"HTTP/1.1\r\n\r\n", "the server refused: "},
-      {"SSH-2.0-x\r\n\r\n", "that is no server of droplet's protocol"},
+      {"SSH-2.0-x\r\n\r\n", "that is not a server of droplet's protocol"},
       {"HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\n\r\n",
-       "that is no server of droplet's protocol: its handshake does not answer ours"},
+       "that is not a server of droplet's protocol: its handshake does not answer ours"},
       {"HTTP/1.1 101 Switching Protocols\r\n\r\n",
-       "that is no server of droplet's protocol: its handshake does not answer ours"},
+       "that is not a server of droplet's protocol: its handshake does not answer ours"},
       {"HTTP/1.1 101", "the server closed the connection without a reply"},
       {"", "the server closed the connection without a reply"},
   };
@@ -90,7 +90,7 @@ TEST(DropletClient, SaysWhatIsWrongWithTheServer) {
   EXPECT_EQ(DropletClient("127.0.0.1", endless.port(), 5s)
                 .ask({.bucket = "jar", .type = query_type})
                 .error,
-            "that is no server of droplet's protocol");
+            "that is not a server of droplet's protocol");
   calls::FakeServer silent({calls::FakeServer::silence}, "\r\n\r\n");
   EXPECT_EQ(DropletClient("127.0.0.1", silent.port(), 20ms)
                 .ask({.bucket = "jar", .type = query_type})

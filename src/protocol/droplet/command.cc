@@ -35,7 +35,7 @@ void apply_port(const config::CommandIo& io, config::Config& config,
   }
   base::Diagnostic place;
   place.subject = "PORT";
-  config::complain(place, "`" + *text + "` is no port",
+  config::complain(place, "`" + *text + "` is not a port",
                    "set it to 0 to 65535, or unset it for 3000", diagnostics);
 }
 

@@ -45,7 +45,7 @@ void append_droplet_request(const DropletRequest& request, base::Buffer& out);
 
 struct DropletResponse {
   bool accept = false;
-  // Of the periods that are told: what is left or, after a refusal, would have been.
+  // Of the periods in the answer: what is left or, after a refusal, would have been.
   std::array<std::optional<int32_t>, droplet_windows.size()> left{};
 };
 

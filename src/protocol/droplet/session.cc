@@ -43,7 +43,7 @@ class Balances {
   // Shown under the shortest period that is not shorter than the limit's window, the longest of
   // them where no time brings units back; of several limits the least. A refusal shows what would
   // be left, so one that refuses is below 0, which tells it from a request that failed.
-  // The decisions of a refused request tell what there is.
+  // The decisions of a refused request tell the state.
   void take(const limit::Limit& limit, const limit::Decision& d, bool refused, int64_t cost) {
     if (limit.algorithm == limit::Algorithm::unlimited) return;
     const auto fits = [&](base::Duration window) { return limit.window <= window; };

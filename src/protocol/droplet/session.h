@@ -3,7 +3,7 @@
 // it keeps nothing; after it the WebSocket reader, a few KiB, and between `receive` and the last
 // reply owed the unmasked requests.
 //
-// The handshake's answer and pongs are no requests: the session writes them, pongs in their turn
+// The handshake's answer and pongs are not requests: the session writes them, pongs in their turn
 // among the replies. Views in requests point into the session; they live until the next `receive`
 // and also end with the reply to the last request that is owed one.
 #pragma once

@@ -39,7 +39,7 @@ void DropletSettings::set(const protocol::SettingsFlag&, std::string_view text,
   if (const auto n = base::parse_count(text.substr(negative ? 1 : 0)))
     length = base::seconds(static_cast<int64_t>(std::min<uint64_t>(*n, most_us / 1'000'000 + 1)));
   if (!length) {
-    config::complain(place, "`" + std::string(text) + "` is no interval",
+    config::complain(place, "`" + std::string(text) + "` is not an interval",
                      "write seconds, or a length of time as in `5m`; 0 for never", diagnostics);
   } else if (negative) {
     cleanup_interval = {{}, origin};

@@ -224,7 +224,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   arguments.app().add_flag("--refund", of_hits.refund, "Give the hits back");
   arguments.app()
       .add_option("--limit", of_hits.limit,
-                  "In the place of the rules' limits, as 100/minute: second, minute, hour, day, "
+                  "In place of the rules' limits, as 100/minute: second, minute, hour, day, "
                   "week,\nmonth or year")
       ->type_name("N/UNIT");
   std::vector<cli::Words> groups = split_at_marks(words);
@@ -253,7 +253,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const bool is_known =
       response.overall_code == Code::ok || response.overall_code == Code::over_limit;
   if (!is_known || response.statuses.size() != asked.descriptors.size())
-    return cli::tell_undecided("that is no answer to this request", options.json, io);
+    return cli::tell_undecided("that is not an answer to this request", options.json, io);
   options.json ? print_json(asked, response, io) : print_answer(asked, response, io);
   return response.overall_code == Code::ok ? cli::exit_allowed : cli::exit_denied;
 }

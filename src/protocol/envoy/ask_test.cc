@@ -170,8 +170,8 @@ TEST_F(EnvoyAsk, SaysWhyThereIsNoDecision) {
   EXPECT_EQ(ask({"", wire::GrpcStatus::unavailable, ""}, {"--json", "d", "a=1"}),
             (Said{3, "{\n  \"error\": \"the server refused: UNAVAILABLE\"\n}\n"}));
   EXPECT_EQ(ask({"\x08"}, {"d", "a=1"}),
-            (Said{3, "error: that is no answer of Envoy's rate limit service\n"}));
-  const Said no_answer{3, "error: that is no answer to this request\n"};
+            (Said{3, "error: that is not an answer of Envoy's rate limit service\n"}));
+  const Said no_answer{3, "error: that is not an answer to this request\n"};
   EXPECT_EQ(ask(answer_of(Response::OK), {"d", "a=1", "--", "b=1"}), no_answer);
   EXPECT_EQ(ask(answer_of(Response::UNKNOWN), {"d", "a=1"}), no_answer);
 }
@@ -224,7 +224,7 @@ TEST(EnvoyServiceClient, SaysWhatIsWrongWithTheServer) {
     calls::FakeServer server({"HTTP/1.1 400 Bad Request\r\n\r\n", "", calls::FakeServer::silence},
                              request_end);
     port = server.port();
-    EXPECT_EQ(problem_of(port, 20s), "that is no server of gRPC: it does not speak HTTP/2");
+    EXPECT_EQ(problem_of(port, 20s), "that is not a server of gRPC: it does not speak HTTP/2");
     EXPECT_EQ(problem_of(port, 20s), "the server closed the connection without a reply");
     EXPECT_EQ(problem_of(port, 20ms), "no reply in time");
   }

@@ -121,7 +121,7 @@ void Call::ask_health(uint32_t number, const EnvoyOptions& options, request::Req
 void Call::probe(uint32_t index, request::Requests& requests) {
   requests.open();
   requests.add(request::Entry{probe_mark, {}});
-  // A look at a counter that nobody has.
+  // A look at a counter that does not exist.
   if (index == store_index)
     requests.add(limit::Limit{.algorithm = limit::Algorithm::aligned_window,
                               .quota = 1,
@@ -223,7 +223,7 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
   return open_ == 0;
 }
 
-// The store could not decide a limit that settles by itself; one in shadow harms nobody.
+// The store could not decide a limit that settles by itself; one in shadow does no harm.
 void Call::take_failed(const FoundRule& rule, const EnvoyOptions& options) {
   if (!rule.rules->set().limits()[rule.limit].shadow_mode)
     fail(CallError::Kind::store, options.error_code, "the store cannot decide a quota");
@@ -292,7 +292,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
       result.never_passes = result.standing.over && decision.retry_after == base::never;
       break;
     case limit::Algorithm::deny:
-      // In place of a limit with a window: what is told never is 0.
+      // In place of a limit with a window: what is answered never is 0.
       result.seconds_until_reset =
           until_window_ends(limit == nullptr ? base::Duration{} : limit->window, now);
       result.never_passes = true;
@@ -302,7 +302,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
   }
 }
 
-// The strictest is told. What a limit in shadow says is no say in it.
+// The strictest is answered. A limit in shadow has no influence on it.
 void Call::take_native(const request::Verdict& verdict, DescriptorResult& result) {
   const limit::Decision* const d = verdict.tightest;
   if (d == nullptr || verdict.limit == nullptr) return;

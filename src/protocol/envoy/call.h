@@ -42,13 +42,13 @@ class Call {
  public:
   // What the message is.
   RateLimitRequest message;
-  // Who counts what becomes of it; null: nobody does. Outlives the call.
+  // Counts what becomes of it; null: not counted. Outlives the call.
   WorkerMetrics* metrics = nullptr;
   base::Time began{};  // as who counts wants it
 
-  // Asks what the message wants, or finds that it is no request: then nothing is asked, and
+  // Asks what the message wants, or finds that it is not a request: then nothing is asked, and
   // `error` tells why. `number`: below 2^21, the caller's own, back by number_of. `deadline`: past
-  // it nothing is to be charged. The message's texts live until the last verdict.
+  // it nothing may be charged. The message's texts live until the last verdict.
   void ask(uint32_t number, const EnvoyOptions& options, base::Time deadline,
            request::Requests& requests);
   // Asks whether the service is healthy.

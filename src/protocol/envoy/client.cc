@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view should_rate_limit =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-constexpr const char* no_response = "that is no answer of Envoy's rate limit service";
+constexpr const char* no_response = "that is not an answer of Envoy's rate limit service";
 
 std::string authority_of(const std::string& host, uint16_t port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;

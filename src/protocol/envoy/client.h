@@ -1,6 +1,6 @@
 // A small client of Envoy's rate limit service for people and scripts: one question, one answer, a
 // deadline over both. Blocks the calling thread; holds no connection between calls. Not meant for
-// services: it connects anew each time.
+// services: it connects again each time.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ struct ServiceAnswer {
 
 class ServiceClient {
  public:
-  // Nothing is done before the first call. `timeout` bounds each call, except for the look-up of
-  // the name, which takes what the system's resolver takes; the server is told it too.
+  // Nothing is done before the first call. `timeout` bounds each call, except for the lookup of
+  // the name, which takes what the system's resolver takes; the server receives it too.
   ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout);
 
   // Nothing: `problem`.

@@ -12,8 +12,8 @@ namespace sluice::envoy {
 // Appends it. What has its default value is left out.
 void append_request(const RateLimitRequest& request, base::Buffer& out);
 
-// False: that is no message. Views of `response` point into `message`; fractions of seconds and
-// what RateLimitResponse has no member for are passed over, dynamic_metadata too.
+// False: that is not a message. Views of `response` point into `message`; fractions of seconds and
+// what RateLimitResponse has no member for are skipped, dynamic_metadata too.
 bool read_response(std::string_view message, RateLimitResponse& response);
 
 }  // namespace sluice::envoy

@@ -32,7 +32,7 @@ TEST(EnvoyClientMessages, AreTheRequestsOfProtocsCode) {
   }
 }
 
-// A peek is told from a request that says nothing of hits.
+// A peek is distinguished from a request that says nothing of hits.
 TEST(EnvoyClientMessages, KeepAZeroOfAWrapper) {
   RateLimitRequest request;
   request.domain = "d";

@@ -35,7 +35,7 @@ std::string footer_of_envoy() {
              "  GRPC_HOST, GRPC_PORT   gRPC, default 0.0.0.0:8081\n"
              "  HOST, PORT     /json and /healthcheck, default 0.0.0.0:8080\n"
              "  STATSD_HOST, STATSD_PORT, or USE_PROMETHEUS=true, PROMETHEUS_ADDR\n"
-             "                 who is told what is counted, under the original's names\n"
+             "                 where counts are sent, under the original's names\n"
              "  DEBUG_PORT     a port with /rlconfig, the limits that are loaded\n"
              "  REDIS_SOCKET_TYPE=tcp, REDIS_URL, REDIS_AUTH, REDIS_TLS, REDIS_TIMEOUT\n"
              "                 the Redis that keeps the counters, shared with every `ratelimit`\n"

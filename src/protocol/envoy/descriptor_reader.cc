@@ -174,7 +174,7 @@ std::optional<DescriptorReader::Fields> DescriptorReader::fields_of(YamlNode ite
   return fields;
 }
 
-// False: there is more wrong than can be told one by one.
+// False: there is more wrong than can be reported one by one.
 bool DescriptorReader::add_rate_limit(YamlNode map, Fields& fields) {
   if (map.is_null()) {
     fields.limit.reset();
@@ -286,7 +286,7 @@ bool DescriptorReader::read_window(const Fields& fields, Limit& limit) {
     return !unit && window->empty();
   }
   if (!window->empty() && !word->empty()) {
-    maps_.error("window", from.window, "stands beside a unit, which it is in the place of",
+    maps_.error("window", from.window, "stands beside a unit, which it is in place of",
                 "keep one of them");
     return false;
   }

@@ -20,7 +20,7 @@ namespace {
 
 using base::Diagnostic;
 
-// Reads variables; what is wrong with one is told under its name.
+// Reads variables; what is wrong with one is reported under its name.
 class Variables {
  public:
   Variables(const config::CommandIo& io, base::Diagnostics& diagnostics)
@@ -46,7 +46,7 @@ class Variables {
     if (!value) return std::nullopt;
     const auto length = read_go_duration(*value);
     if (!length)
-      complain(name, "`" + *value + "` is no length of time", "set one as in 10s or 1h30m");
+      complain(name, "`" + *value + "` is not a length of time", "set one as in 10s or 1h30m");
     return length;
   }
   std::optional<uint64_t> count(const char* name, uint64_t most) {
@@ -54,7 +54,7 @@ class Variables {
     if (!value) return std::nullopt;
     const auto number = base::parse_count(*value);
     if (number && *number <= most) return number;
-    complain(name, "`" + *value + "` is no number from 0 to " + std::to_string(most),
+    complain(name, "`" + *value + "` is not a number from 0 to " + std::to_string(most),
              "set one, or unset it");
     return std::nullopt;
   }
@@ -62,7 +62,8 @@ class Variables {
     const auto value = text(name);
     if (!value) return std::nullopt;
     const auto port = base::parse_port(*value);
-    if (!port) complain(name, "`" + *value + "` is no port", "set it to 0 to 65535, or unset it");
+    if (!port)
+      complain(name, "`" + *value + "` is not a port", "set it to 0 to 65535, or unset it");
     return port;
   }
   void complain(const char* name, std::string what, std::string remedy) {
@@ -97,7 +98,7 @@ struct Refused {
   const char* remedy;
 };
 
-// What would be served otherwise than was asked for: never plain text in the place of TLS.
+// What would be served otherwise than was asked for: never plain text in place of TLS.
 constexpr const char* no_listener_tls = "listeners cannot have TLS yet";
 constexpr const char* no_redis_tls =
     "connections to Redis cannot have a certificate or an authority of their own yet";
@@ -173,7 +174,7 @@ void apply_debug_port(Variables& variables, EnvoyOptions& options, config::Confi
        "DEBUG_PORT"});
 }
 
-// A value that can be read by `read`, else that is told.
+// A value that can be read by `read`, else that is reported.
 template <class Read, class Value>
 void apply_read(Variables& variables, const char* name, Read read, Value& to, const char* wrong,
                 const char* remedy) {
@@ -194,7 +195,7 @@ void apply_prometheus(Variables& variables, MetricsSettings& metrics) {
     if (auto address = config::parse_address(*text, prometheus_port, problem))
       page.address = *std::move(address);
     else
-      variables.complain("PROMETHEUS_ADDR", "`" + *text + "` is no address: " + problem,
+      variables.complain("PROMETHEUS_ADDR", "`" + *text + "` is not an address: " + problem,
                          "set one as in :9090");
   }
   if (auto path = variables.text("PROMETHEUS_PATH")) page.path = *std::move(path);
@@ -220,21 +221,21 @@ void apply_statsd(Variables& variables, MetricsSettings& metrics) {
 // Where nothing names a statsd nothing is sent: the original would look for one on this machine,
 // and what it tells there no user of sluice has asked for.
 void apply_metrics(Variables& variables, MetricsSettings& metrics) {
-  apply_read(variables, "NEAR_LIMIT_RATIO", read_ratio, metrics.counting.near_ratio, "is no ratio",
-             "set one as in 0.8");
-  apply_read(variables, "EXTRA_TAGS", read_tags, metrics.counting.tags, "are no tags",
+  apply_read(variables, "NEAR_LIMIT_RATIO", read_ratio, metrics.counting.near_ratio,
+             "is not a ratio", "set one as in 0.8");
+  apply_read(variables, "EXTRA_TAGS", read_tags, metrics.counting.tags, "are not tags",
              "set them as in env:test,zone:b");
   if (variables.is_true("DISABLE_STATS")) return;
   const auto use_statsd = variables.truth("USE_STATSD");
   const bool use_prometheus = variables.is_true("USE_PROMETHEUS");
   if (use_prometheus && use_statsd == true)
     return variables.complain("USE_PROMETHEUS", "USE_STATSD is set as well",
-                              "set one of them to true: each counter is told in one way");
+                              "set one of them to true: each counter is sent in one way");
   if (use_prometheus) return apply_prometheus(variables, metrics);
   const bool names_statsd = variables.text("STATSD_HOST") || variables.text("STATSD_PORT");
   if (use_statsd.value_or(names_statsd)) return apply_statsd(variables, metrics);
   if (!use_statsd)
-    variables.warn("USE_STATSD", "is not set, so nothing is told to a statsd on localhost:8125",
+    variables.warn("USE_STATSD", "is not set, so nothing is sent to a statsd on localhost:8125",
                    "set it to true or false");
 }
 

@@ -16,7 +16,7 @@ namespace sluice::envoy {
 base::Setting<std::string> limits_folder(const config::CommandIo& io);
 
 // What of the environment is about the limits, and about all else. What cannot be read, and what
-// sluice cannot do and must not pass over, is an error; what has no effect is told.
+// sluice cannot do and must not pass over, is an error; what has no effect is reported.
 void apply_limits_environment(const config::CommandIo& io, LimitsFiles& files,
                               base::Diagnostics& diagnostics);
 void apply_service_environment(const config::CommandIo& io, config::Config& config,

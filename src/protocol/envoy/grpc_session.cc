@@ -73,7 +73,7 @@ GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base:
 
 request::Received GrpcSession::receive(std::string_view in, bool, request::Requests& requests,
                                        base::Buffer& out) {
-  // Rates and ages go by a clock that nobody sets; deadlines are short.
+  // Rates and ages go by a clock that is never set; deadlines are short.
   const base::Time now = clock_ == nullptr ? base::Time{} : clock_->monotonic();
   decided_at_.reset();
   const size_t first = requests.size();
@@ -185,7 +185,7 @@ void GrpcSession::watch_again(base::Time now, request::Requests& requests) {
   ask_health(requests);
 }
 
-// One that does not take what it is told is forgotten.
+// One that does not read its status is forgotten.
 void GrpcSession::tell_watches(HealthStatus status) {
   for (size_t i = streams_.size(); i-- > 0;) {
     Stream& stream = streams_[i];
@@ -260,8 +260,8 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
   close(slot);
 }
 
-// By the clock of decisions, which is read once for all calls that have come together; Envoy gives
-// each of them 20 ms.
+// By the clock of decisions, which is read once for all calls that have arrived together; Envoy
+// gives each of them 20 ms.
 base::Time GrpcSession::deadline_of(base::Duration timeout) {
   if (timeout == base::never || clock_ == nullptr) return {INT64_MAX};
   if (!decided_at_) decided_at_ = clock_->now();

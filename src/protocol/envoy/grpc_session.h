@@ -1,12 +1,12 @@
 // The rate limit service over gRPC (HTTP/2 with prior knowledge): ShouldRateLimit, gRPC's health
-// service and, where it is wanted, server reflection. Calls of one connection are decided side by
+// service and, where it is needed, server reflection. Calls of one connection are decided side by
 // side and answered in any order. One per connection, used by its thread.
 //
-//   Watch      The status is told at once, within some two seconds of a change, and when the server
+//   Watch      The status is sent at once, within some two seconds of a change, and when the server
 //              stops.
 //   deadline   A call whose grpc-timeout has passed before it is decided is charged nothing.
 //   cancelled  A call whose stream is reset while the store is asked is decided once, counts, and
-//              is answered to nobody.
+//              is not answered.
 //   age        From EnvoyOptions::connection_age on (a tenth more or less) GOAWAY announces the
 //              end: calls that were sent before are answered. connection_grace later it is over.
 #pragma once

@@ -47,7 +47,7 @@ std::string_view member_name(const DescriptorResult& result) {
   return result.limit.name.empty() ? "default" : result.limit.name;
 }
 
-// A string of structured fields has printable ASCII only; other bytes are told as `_`.
+// A string of structured fields has printable ASCII only; other bytes become `_`.
 void append_name(std::string_view name, std::string& to) {
   for (const char c : name) {
     if (c == '"' || c == '\\') to += '\\';

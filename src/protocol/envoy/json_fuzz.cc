@@ -1,5 +1,5 @@
 // Any bytes as JSON: what is read twice is the same, has texts of its own, and keeps the bounds;
-// what is not read says why. What was read is told back as metadata, in both forms.
+// what is not read says why. What was read is written back as metadata, in both forms.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -139,7 +139,7 @@ uint32_t WorkerMetrics::find_path() {
     return known->second;
   if (path_.size() > MetricPaths::bytes_max) return absent;
   if (paths_.is_full()) {
-    // Whoever sends ever new texts is not to have every worker wait for one lock.
+    // A client that sends ever new texts must not make every worker wait for one lock.
     if (caught_up_ == SIZE_MAX) return absent;
     catch_up();
   }

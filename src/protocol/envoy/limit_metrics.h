@@ -1,6 +1,6 @@
 // What Envoy's rate limit service counts as the original does: hits by the paths of limits, errors,
 // requests and how long they took. Each worker has cells of its own, which it adds to without a
-// lock; who sends or shows them adds them up. Made only where somebody has asked for them
+// lock; the sender or page adds them up. Made only where they are configured
 // (settings.h): sluice's own metrics are counted elsewhere, always.
 //
 // A limit's path is looked up once for each worker and set of limits; from then on a decision costs

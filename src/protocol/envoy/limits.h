@@ -126,7 +126,7 @@ class LimitSet {
 
   // The key of the descriptor's counter without the prefix and the window: the domain, keys and
   // values joined by `_`, with `ending` behind. What a node with share_threshold caught by its
-  // pattern has the pattern in the place of the value. For an override of the request `walk` is
+  // pattern has the pattern in place of the value. For an override of the request `walk` is
   // empty.
   std::string_view key(uint32_t domain, Entries entries, const Walk& walk, base::Arena& arena,
                        std::string_view ending = {}) const;
@@ -212,7 +212,7 @@ class LimitSetBuilder {
     return set_.child(parent, composite);
   }
   uint32_t domain(std::string_view name) const { return set_.domain(name); }
-  // `parent` has no child with that composite key, and is no deeper than levels_max - 1. An empty
+  // `parent` has no child with that composite key, and is not deeper than levels_max - 1. An empty
   // value is none.
   uint32_t add(uint32_t parent, std::string_view key, std::string_view value, uint32_t file,
                uint32_t line);

@@ -26,7 +26,7 @@ constexpr policy::YamlReading as_go = {
 constexpr std::string_view passed_over_endings[] = {"~", ".swp", ".bak", ".orig", ".md", ".txt"};
 
 // Of all files, when all have been read. Two rules of one level whose keys begin alike may be meant
-// for entries that are told apart by their joined texts alone.
+// for entries that are distinguished by their joined texts alone.
 constexpr size_t collisions_told_max = 100;
 
 void warn_of_collisions(const LimitSet& set, base::Diagnostics& diagnostics) {
@@ -73,7 +73,7 @@ Diagnostic passed_over(std::string_view name) {
   Diagnostic d;
   d.severity = Diagnostic::Severity::warning;
   d.file = name;
-  d.message = "is passed over: by its name it is a note or a backup, and it holds no map";
+  d.message = "is skipped: by its name it is a note or a backup, and it holds no map";
   d.remedy = "move it out of the folder of limits";
   return d;
 }
@@ -151,7 +151,7 @@ class FilesReader {
     d.severity = reading_.strict ? Diagnostic::Severity::error : Diagnostic::Severity::warning;
     d.file = file.name;
     d.line = line;
-    d.message = "here the first document has ended, and what follows is passed over";
+    d.message = "here the first document has ended, and what follows is skipped";
     d.remedy = "put it into a file of its own, or take it out";
     diagnostics_.push_back(std::move(d));
   }

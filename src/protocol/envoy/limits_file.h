@@ -46,7 +46,7 @@ std::optional<LimitSet> read_limits(std::span<const LimitsText> files, const Lim
 // Is it a file of limits? By the keys of the text, which need not be right.
 bool is_limits_file(std::string_view text);
 
-// Does the name end as those of notes and of editors' backups do? Such a file is passed over, with
+// Does the name end as those of notes and of editors' backups do? Such a file is skipped, with
 // a warning, where it does not hold a map.
 bool may_be_passed_over(std::string_view name);
 

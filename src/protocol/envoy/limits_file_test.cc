@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ struct Read {
   explicit Read(std::string_view text, const LimitsReading& reading = {})
       : Read(std::vector<LimitsText>{{"f.yaml", text}}, reading) {}
 
-  // All that was told, a line each.
+  // All reports, a line each.
   std::string said() const {
     std::string text;
     for (const auto& d : diagnostics) text += to_string(d) + '\n';
@@ -113,7 +114,7 @@ TEST(EnvoyFile, ExtensionsOfALimit) {
   EXPECT_EQ(numbers_of(only(read)).algorithm, limit::Algorithm::unlimited);
 }
 
-TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
+auto envoy_file_mistakes() {
   const std::pair<const char*, const char*> cases[] = {
       {"  - key: k\n    rate_limit: {unit: minute, requests_per_unit: many}\n",
        "f.yaml:4:51: error: d.k: requests_per_unit: `many` is not a whole number; write a whole "
@@ -138,7 +139,7 @@ TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
        "`rate_limit`?\n"},
       {"  - key: k\n    rate_limit: {unit: minute, unit_multiplier: 5}\n",
        "f.yaml:4:32: error: unit_multiplier: is not a key of Envoy's limits; write `window: 5m` in "
-       "the place of the unit\n"},
+       "place of the unit\n"},
       {"  - key: k\n    rate_limit: {unit: month, calendar: true}\n",
        "f.yaml:4:31: error: calendar: is not a key of Envoy's limits; windows of the calendar are "
        "not "
@@ -177,7 +178,7 @@ TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
       {"  - key: k\n    value: !!int x\n",
        "f.yaml:4:12: error: value: `x` is not what its tag says, or is binary; take the tag out\n"},
       {"  - key: k\n    rate_limit: {unit: day, window: 5s}\n",
-       "f.yaml:4:37: error: d.k: window: stands beside a unit, which it is in the place of; keep "
+       "f.yaml:4:37: error: d.k: window: stands beside a unit, which it is in place of; keep "
        "one of them\n"},
       {"  - key: k\n    rate_limit: {window: 30}\n",
        "f.yaml:4:26: error: d.k: window: `30` is not a length of a window; write a whole number "
@@ -213,7 +214,12 @@ TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
        "f.yaml:3:28: error: d.k: metadata: has a value that is not what its tag says, or is "
        "binary; take the tag out\n"},
   };
-  for (const auto& [descriptors, said] : cases) EXPECT_EQ(said_of(descriptors), said);
+  return std::vector(cases, std::end(cases));
+}
+
+TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
+  for (const auto& [descriptors, said] : envoy_file_mistakes())
+    EXPECT_EQ(said_of(descriptors), said);
 }
 
 TEST(EnvoyFile, ErrorsOfAllFilesAreToldInTheirOrder) {
@@ -245,7 +251,7 @@ TEST(EnvoyFile, WhatTheOriginalPassesOverIsAWarning) {
        "f.yaml:2:1: SEVERITY: domain: is here twice, first on line 1; the last one counts; keep "
        "one of them\n"},
       {"domain: d\n---\nnosuch: [\n",
-       "f.yaml:2: SEVERITY: here the first document has ended, and what follows is passed over; "
+       "f.yaml:2: SEVERITY: here the first document has ended, and what follows is skipped; "
        "put it into a file of its own, or take it out\n"},
       {"domain: d\nunit: minute\n",
        "f.yaml:2:1: SEVERITY: unit: means nothing in the file; move it into a rate_limit, or take "
@@ -365,7 +371,7 @@ TEST(EnvoyFile, NotesAndBackupsArePassedOver) {
   EXPECT_EQ(read.set->domains().size(), 2u);
   ASSERT_EQ(read.diagnostics.size(), 3u) << read.said();
   EXPECT_EQ(to_string(read.diagnostics[0]),
-            "README.md: warning: is passed over: by its name it is a note or a backup, and it "
+            "README.md: warning: is skipped: by its name it is a note or a backup, and it "
             "holds no map; move it out of the folder of limits");
   EXPECT_FALSE(Read(std::vector<LimitsText>{{"README", "hello"}}).set);
 }
@@ -378,7 +384,7 @@ TEST(EnvoyFile, NoFilesAtAllAreNoLimits) {
 }
 
 TEST(EnvoyFile, TextsOfOtherWritersOfYaml) {
-  // A byte order mark, line breaks of Windows, a break of YAML 1.1, a tag of somebody's own.
+  // A byte order mark, line breaks of Windows, a break of YAML 1.1, a private tag.
   const Read read(
       "\xEF\xBB\xBF"
       "domain: d\r\n# \xE2\x80\xA8 \r\ndescriptors:\r\n  - {key: !own k, value: !!str "

@@ -30,7 +30,7 @@ struct LimitsFolder {
 // Every file of the folder and of those below it, whatever its name, as the original reads them;
 // without those whose names begin with a dot, and what is in folders of such names, if
 // `ignore_dot_files`. Links to files are followed; links to folders below it are not, which is
-// told. `path` may be a single file as well.
+// reported. `path` may be a single file as well.
 LimitsFolder read_limits_folder(const std::string& path, bool ignore_dot_files,
                                 base::Diagnostics& diagnostics,
                                 size_t files_max = limits_files_max);

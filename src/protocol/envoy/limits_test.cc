@@ -305,7 +305,7 @@ descriptors:
   - {key: vip, rate_limit: {unlimited: true, replaces: [{name: read}, {name: big}]}}
   - {key: free, rate_limit: {unlimited: true, name: read}}
   - {key: nameless, rate_limit: {unit: hour}}
-  - {key: other, rate_limit: {unit: hour, replaces: [{name: nobody}]}}
+  - {key: other, rate_limit: {unit: hour, replaces: [{name: absent}]}}
 )");
   using List = std::vector<uint32_t>;
   const auto left = [&](const List& limits) {

@@ -93,7 +93,7 @@ uint32_t grpc_code(ReadProblem problem);
 std::string_view message_for(ReadProblem problem);
 
 // After a problem `request` is of no use. Unknown fields, and known ones of another wire type, are
-// passed over.
+// skipped.
 ReadProblem read_request(std::string_view message, RateLimitRequest& request);
 
 // ---- Responses ----

@@ -14,7 +14,7 @@ namespace sluice::envoy {
 // those that are there. Keys of the outermost map are the texts that stand there, of maps within it
 // those that Go makes of what YAML takes them for. Null: there is none, or something is wrong,
 // which is reported. `values` grows by those of the result, which are at most `values_max`; more is
-// told once.
+// reported once.
 std::shared_ptr<const MetadataMap> read_metadata(std::span<const YamlNode> maps, size_t& values,
                                                  size_t values_max, MapReader& reader);
 

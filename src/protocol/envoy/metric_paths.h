@@ -4,9 +4,9 @@
 //
 //   of files     Paths that the limits' files give. Past of_files_max: `overflow`.
 //   of requests  Paths with texts of requests (value_to_metric, detailed_metric, limits that come
-//                with requests, unknown domains): as many as the server was told, of bytes_max
-//                each. Past either there is none, and the caller counts under a path of files with
-//                `other` in the place of the request's texts.
+//                with requests, unknown domains): as many as the server is configured for, of
+//                bytes_max each. Past either there is none, and the caller counts under a path of
+//                files with `other` in place of the request's texts.
 #pragma once
 
 #include <atomic>
@@ -81,7 +81,7 @@ enum class PathKind : uint8_t { fixed, by_key, varies };
 PathKind path_kind(const LimitSet& set, uint32_t limit);
 // Where path_kind is by_key.
 bool has_keys_of_patterns(const LimitSet& set, uint32_t limit, Entries entries);
-// Appends the limit's path with MetricPaths::other in the place of a request's texts.
+// Appends the limit's path with MetricPaths::other in place of a request's texts.
 void append_other_path(const LimitSet& set, uint32_t limit, std::string& to);
 
 }  // namespace sluice::envoy

@@ -187,7 +187,7 @@ metrics::StatsdSender::Feed make_statsd_feed(const protocol::MetricsDeps& deps,
 // Paths from which on a page may take longer than a few milliseconds.
 constexpr size_t paths_of_large_page = 1'000;
 
-// Of a histogram of response times, in thousandths of what it is told in.
+// Of a histogram of response times, in thousandths of its unit.
 constexpr std::array<uint64_t, 11> time_bounds = {5,   10,    25,    50,    100,   250,
                                                   500, 1'000, 2'500, 5'000, 10'000};
 

@@ -32,12 +32,12 @@ class MetricsReader {
               its_.counting.paths_max = static_cast<size_t>(*number);
           }},
          {"near_limit_ratio", [&](const Key& key, const YamlNode& node) {
-            take(key, node, read_ratio, its_.counting.near_ratio, "is no ratio",
+            take(key, node, read_ratio, its_.counting.near_ratio, "is not a ratio",
                  "write one as in `0.8`");
           }}});
     if (its_.prometheus && its_.statsd)
       complain("metrics", section, "there are a page for Prometheus and a statsd",
-               "take one of them out: each counter is told in one way");
+               "take one of them out: each counter is sent in one way");
     return std::move(its_);
   }
 
@@ -74,10 +74,10 @@ class MetricsReader {
                  {"flush_interval",
                   [&](const Key& key, const YamlNode& value) {
                     take(key, value, read_interval, statsd.flush_interval,
-                         "is no length of time from 1ms to 24h", "write one as in `10s`");
+                         "is not a length of time from 1ms to 24h", "write one as in `10s`");
                   }},
                  {"tags", [&](const Key& key, const YamlNode& value) {
-                    take(key, value, read_tags, its_.counting.tags, "are no tags",
+                    take(key, value, read_tags, its_.counting.tags, "are not tags",
                          "write them as in \"env:test,zone:b\"");
                   }}});
   }

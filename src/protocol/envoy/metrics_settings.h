@@ -1,4 +1,4 @@
-// Which of the original's metrics are wanted, and where: `metrics` of `envoy:` in a sluice.yaml, or
+// Which of the original's metrics are needed, and where: `metrics` of `envoy:` in a sluice.yaml, or
 // the variables of the original (environment.h). Main thread.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace sluice::envoy {
 
-// Where Prometheus finds the page unless told otherwise.
+// Where Prometheus finds the page by default.
 inline constexpr uint16_t prometheus_port = 9090;
 
 struct MetricsSettings {
@@ -48,7 +48,7 @@ MetricsSettings read_metrics(config::FileReader& reader, const policy::YamlNode&
 // not of that form.
 std::optional<std::vector<std::pair<std::string, std::string>>> read_tags(std::string_view text);
 
-// Of requests near a limit; at least 0. Nothing: it is no number.
+// Of requests near a limit; at least 0. Nothing: it is not a number.
 std::optional<float> read_ratio(std::string_view text);
 
 }  // namespace sluice::envoy

@@ -1,4 +1,4 @@
-// The original's metrics as statsd and Prometheus are told.
+// The original's metrics as statsd and Prometheus receive them.
 #include "protocol/envoy/metrics.h"
 
 #include <gtest/gtest.h>

@@ -36,7 +36,7 @@ struct EnvoyOptions final : request::SessionOptions {
   base::Duration connection_age = base::never, connection_grace = base::never;
   // A listener with that port has /rlconfig and nothing else; 0: none has.
   uint16_t debug_port = 0;
-  // The original's metrics, of the server; null: nobody has asked for them.
+  // The original's metrics, of the server; null: they are not configured.
   std::shared_ptr<LimitMetrics> metrics{};
 
   bool settles_all_or_nothing(std::string_view domain) const;

@@ -121,7 +121,7 @@ void LimitsFiles::set(std::string_view option, std::string_view text, const std:
     if (seconds && *seconds <= jitter_max)
       rules.life_jitter_s = static_cast<uint32_t>(*seconds);
     else
-      config::complain(place, "`" + std::string(text) + "` is no number of seconds up to 86400",
+      config::complain(place, "`" + std::string(text) + "` is not a number of seconds up to 86400",
                        "write `life_jitter: 300`, or 0 for none", diagnostics);
   } else {
     const auto named = std::ranges::find(
@@ -129,7 +129,7 @@ void LimitsFiles::set(std::string_view option, std::string_view text, const std:
     if (named != on_errors.end())
       rules.on_store_error = *named;
     else
-      config::complain(place, "`" + std::string(text) + "` is no answer",
+      config::complain(place, "`" + std::string(text) + "` is not an answer",
                        "write error, deny, local or allow", diagnostics);
   }
 }

@@ -1,6 +1,6 @@
 // gRPC's server reflection, by which clients such as grpcurl learn how to call this server: one
-// message in, one message out. Versions v1 and v1alpha are the same but for their names. What is
-// told is proto_files.h. Pure; any thread.
+// message in, one message out. Versions v1 and v1alpha are the same but for their names. The
+// answers are in proto_files.h. Pure; any thread.
 #pragma once
 
 #include <string_view>

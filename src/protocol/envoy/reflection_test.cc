@@ -126,7 +126,7 @@ constexpr const char* rls = "envoy/service/ratelimit/v3/rls.proto";
 
 // ---- The files ----
 
-TEST(EnvoyReflectionFiles, make_a_pool_of_the_services_that_are_served) {
+TEST(EnvoyReflectionFiles, MakeAPoolOfTheServicesThatAreServed) {
   Pool pool;
   const pb::ServiceDescriptor* const service =
       pool->FindServiceByName("envoy.service.ratelimit.v3.RateLimitService");
@@ -179,7 +179,7 @@ void expect_same_fields(const pb::Descriptor& ours, const pb::Descriptor& theirs
   }
 }
 
-TEST(EnvoyReflectionFiles, say_of_each_message_what_it_has_on_the_wire) {
+TEST(EnvoyReflectionFiles, SayOfEachMessageWhatItHasOnTheWire) {
   Pool pool;
   std::set<std::string> seen;
   const auto expect = [&](const char* name, const pb::Descriptor* theirs) {
@@ -202,7 +202,7 @@ TEST(EnvoyReflectionFiles, say_of_each_message_what_it_has_on_the_wire) {
 }
 
 // But for options and comments, and what descriptor.proto lets out.
-TEST(EnvoyReflectionFiles, of_protobuf_itself_are_those_of_libprotobuf) {
+TEST(EnvoyReflectionFiles, OfProtobufItselfAreThoseOfLibprotobuf) {
   int compared = 0;
   for (const ProtoFile& file : proto_files()) {
     if (!file.name.starts_with("google/")) continue;
@@ -220,7 +220,7 @@ TEST(EnvoyReflectionFiles, of_protobuf_itself_are_those_of_libprotobuf) {
   EXPECT_EQ(compared, 4);
 }
 
-TEST(EnvoyReflectionFiles, read_requests_and_write_them_again) {
+TEST(EnvoyReflectionFiles, ReadRequestsAndWriteThemAgain) {
   Pool pool;
   Dice dice(5);
   for (int i = 0; i < 500; ++i) {
@@ -232,7 +232,7 @@ TEST(EnvoyReflectionFiles, read_requests_and_write_them_again) {
   }
 }
 
-TEST(EnvoyReflectionFiles, know_each_name_that_a_pool_knows) {
+TEST(EnvoyReflectionFiles, KnowEachNameThatAPoolKnows) {
   Pool pool;
   size_t symbols = 0;
   for (const ProtoFile& file : proto_files()) {
@@ -249,7 +249,7 @@ TEST(EnvoyReflectionFiles, know_each_name_that_a_pool_knows) {
 
 // ---- Answers ----
 
-TEST(EnvoyReflection, lists_the_services_in_order) {
+TEST(EnvoyReflection, ListsTheServicesInOrder) {
   const std::string request = asking(7, "*");
   std::string list;
   for (const char* name :
@@ -262,7 +262,7 @@ TEST(EnvoyReflection, lists_the_services_in_order) {
   EXPECT_EQ(answer_to(request), sized('\x12', request) + "\x32" + length + list);
 }
 
-TEST(EnvoyReflection, tells_a_file_with_all_that_it_imports) {
+TEST(EnvoyReflection, TellsAFileWithAllThatItImports) {
   Pool pool;
   const std::vector<std::string> expected{rls,
                                           "envoy/config/core/v3/base.proto",
@@ -293,7 +293,7 @@ TEST(EnvoyReflection, tells_a_file_with_all_that_it_imports) {
             std::vector<std::string>{"grpc/reflection/v1alpha/reflection.proto"});
 }
 
-TEST(EnvoyReflection, says_what_is_not_known) {
+TEST(EnvoyReflection, SaysWhatIsNotKnown) {
   Pool pool;
   const auto error = [&](const std::string& request) {
     const Response response(pool, answer_to(request));
@@ -314,7 +314,7 @@ TEST(EnvoyReflection, says_what_is_not_known) {
   EXPECT_EQ(error(asking(1, "host")), 3);
 }
 
-TEST(EnvoyReflection, knows_that_no_message_has_extensions) {
+TEST(EnvoyReflection, KnowsThatNoMessageHasExtensions) {
   Pool pool;
   const Response response(pool, answer_to(asking(6, "google.protobuf.Struct.FieldsEntry")));
   EXPECT_EQ(response.kind(), "all_extension_numbers_response");
@@ -325,7 +325,7 @@ TEST(EnvoyReflection, knows_that_no_message_has_extensions) {
             0);
 }
 
-TEST(EnvoyReflection, of_several_questions_the_last_one_counts) {
+TEST(EnvoyReflection, OfSeveralQuestionsTheLastOneCounts) {
   Pool pool;
   const std::string health = "grpc/health/v1/health.proto";
   const std::string request = asking(1, "first") + asking(7, "") + asking(3, "other") +
@@ -342,7 +342,7 @@ TEST(EnvoyReflection, of_several_questions_the_last_one_counts) {
       std::string::npos);
 }
 
-TEST(EnvoyReflection, refuses_what_is_no_request) {
+TEST(EnvoyReflection, RefusesWhatIsNoRequest) {
   base::Buffer out;
   EXPECT_EQ(answer_reflection("\x1A\x05"
                               "cut",

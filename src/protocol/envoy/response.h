@@ -25,7 +25,7 @@ Standing standing_at(int64_t count, uint32_t limit);
 // Hits have been given back: never over.
 Standing standing_after_refund(int64_t count, uint32_t limit);
 // Under all_or_nothing, of a request that has charged nothing since a limit of it would be over:
-// would this one be, by `hits` more? What is left is what there is.
+// would this one be, by `hits` more? What is left is the state.
 Standing standing_uncharged(int64_t count, uint64_t hits, uint32_t limit);
 // By an algorithm that decides itself.
 Standing standing_decided(bool allowed, int64_t remaining);
@@ -71,7 +71,7 @@ struct ResponseOptions {
 // Makes `response` of the results, one for each descriptor of `request`, in order. True: the
 // request was over and SHADOW_MODE has let it pass. Views of the response point into `request`,
 // `results` and `options`. Allocates nothing once the response's lists are long enough, unless
-// header fields or metadata are told.
+// header fields or metadata are sent.
 bool compose_response(const RateLimitRequest& request, std::span<const DescriptorResult> results,
                       const ResponseOptions& options, RateLimitResponse& response);
 

@@ -241,7 +241,8 @@ policy::Rule rule_of(const Limit& limit, const LimitSet& set, const RulesOptions
   rule.pattern = rule.name;
   rule.file = set.file(limit.file);
   rule.line = limit.line;
-  // A quota does not refuse a request by itself, so it is no reason to charge nothing of the rest.
+  // A quota does not refuse a request by itself, so it is not a reason to charge nothing of the
+  // rest.
   rule.mode = limit.shadow_mode || limit.quota_mode ? policy::Mode::shadow : policy::Mode::enforce;
   rule.on_store_error = options.on_store_error;
   rule.limits = {numbers_of(limit)};

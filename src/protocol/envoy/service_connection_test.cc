@@ -98,7 +98,7 @@ TEST(EnvoyConnections, WhoWatchesItsHealthIsToldOfTheEnd) {
   EXPECT_EQ(client.answer_of(first).code, 14u);
 }
 
-// Whatever ends a Watch while its verdict is on its way: the verdict is nobody's.
+// Whatever ends a Watch while its verdict is on its way: the verdict is dropped.
 TEST(EnvoyConnections, AWatchThatEndsBeforeItsVerdictHarmsNobody) {
   using wire::http2_peer::Peer;
   const std::string watch = "/grpc.health.v1.Health/Watch";
@@ -173,7 +173,7 @@ TEST(EnvoyConnections, WhoWatchesTogetherIsToldByOneQuestion) {
   EXPECT_EQ(asked_for(50), of_one);
 }
 
-// What rules answer in place of a store is no sign of it.
+// What rules answer in place of a store is not a sign of it.
 TEST(EnvoyConnections, AStoreThatIsAwayIsUnhealthyWhateverItsRulesAnswerThen) {
   for (const request::OnError on_error :
        {request::OnError::allow, request::OnError::deny, request::OnError::error}) {

@@ -168,7 +168,7 @@ size_t messages_of(GrpcClient& client, uint32_t stream) {
   return client.peer.answers[stream].body.size() / 7;  // prefix and status
 }
 
-// Each charge of a counter leaves a count that no other one leaves, so what clients are told is
+// Each charge of a counter leaves a count that no other one leaves, so what clients receive is
 // compared with what was charged: every call is charged once, whether it is heard of or not.
 // `Trouble` adds calls that are not charged at all.
 enum class Trouble { none, failures, deadlines };
@@ -236,7 +236,7 @@ void play_late(uint32_t seed, Trouble trouble) {
     Asked one{.client = client, .stream = 0, .keys = {}, .is_reset = false};
     for (int n = 1 + dice(3); n > 0; --n) {
       const std::string key = dice(2) == 0 ? "a" : "b", value = dice(2) == 0 ? "1" : "2";
-      // Those of one counter that are settled together are told of one count.
+      // Those of one counter that are settled together receive one count.
       if (all_or_nothing && std::ranges::count(one.keys, key + "_" + value) > 0) continue;
       auto* const entry = request.add_descriptors()->add_entries();
       entry->set_key(key);
@@ -255,9 +255,9 @@ void play_late(uint32_t seed, Trouble trouble) {
   world.table.settles = [](size_t groups) { return groups; };
   while (world.table.asked() > 0) name(0);
   for (const auto& [client, stream] : watches)
-    EXPECT_EQ(messages_of(*client, stream), 1u) << "who watches is told at once";
+    EXPECT_EQ(messages_of(*client, stream), 1u) << "a watching client is notified at once";
 
-  std::map<std::string, std::set<int64_t>> counts;  // by key: those that were told
+  std::map<std::string, std::set<int64_t>> counts;  // by key: those that were answered
   for (const Asked& one : asked) {
     const GrpcAnswer answer = one.client->answer_of(one.stream);
     if (one.is_reset) {
@@ -275,7 +275,7 @@ void play_late(uint32_t seed, Trouble trouble) {
       const int64_t count =
           int64_t{status.current_limit().requests_per_unit()} - int64_t{status.limit_remaining()};
       EXPECT_TRUE(counts[one.keys[static_cast<size_t>(i)]].insert(count).second)
-          << "two were told of the same count";
+          << "two received the same count";
     }
   }
   GrpcClient last(world);

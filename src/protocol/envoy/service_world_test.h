@@ -1,5 +1,5 @@
 // Envoy's rate limit service without sockets: sessions, engine, rules and the table in memory, with
-// a clock that stands still until it is told. One of them at a time.
+// a clock that stands still until it is set. One of them at a time.
 #pragma once
 
 #include <spdlog/sinks/null_sink.h>
@@ -44,7 +44,7 @@ inline protocol::Protocol self() {
 
 using Files = std::map<std::string, std::string>;
 
-// A table that is asked elsewhere first when it is told to: it decides `settles` of the groups of a
+// A table that is asked elsewhere first when it is set so: it decides `settles` of the groups of a
 // batch at once, and the rest when the batch is named.
 class LateTable final : public store::tests::Forwarding {
  public:
@@ -54,9 +54,9 @@ class LateTable final : public store::tests::Forwarding {
   // Can no counter be asked?
   bool fails = false;
   bool keeps_account = true;
-  size_t decided = 0;  // groups, of which some may have come to nothing
-  // Counters by their stored names: how much has been charged to each, whoever heard of it. A take
-  // is taken for one that is allowed.
+  size_t decided = 0;  // groups, of which some may have failed
+  // Counters by their stored names: how much has been charged to each, whether or not it was
+  // answered. A take counts as one that is allowed.
   std::map<std::string, int64_t> charged;
 
   store::Applied apply(const request::Batch& batch, base::Time now,
@@ -260,7 +260,7 @@ class GrpcClient {
     send(peer.request(stream_, wire::http2_peer::Peer::grpc(path, more), framed(message, packed)));
     return stream_;
   }
-  // What has come so far: `code` is 99 of a call without an answer.
+  // What has arrived so far: `code` is 99 of a call without an answer.
   GrpcAnswer answer_of(uint32_t stream) {
     peer.read(connection.take());
     const wire::http2_peer::Answer& answer = peer.answers[stream];

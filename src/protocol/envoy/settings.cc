@@ -84,7 +84,7 @@ class Reader {
               if (const auto length = base::parse_duration(*text); length && length->us > 0)
                 to = *length;
               else
-                complain(key, node, "`" + *text + "` is no length of time",
+                complain(key, node, "`" + *text + "` is not a length of time",
                          "write one as in `24h`, or take it out for ever");
             }};
   }
@@ -94,7 +94,7 @@ class Reader {
     if (*text == "each" || *text == "all_or_nothing")
       to_.all_or_nothing = *text == "all_or_nothing";
     else
-      complain(key, node, "`" + *text + "` is no way of charging",
+      complain(key, node, "`" + *text + "` is not a way of charging",
                "write `each`, as the original, or `all_or_nothing`");
   }
   void domains(const std::string& key, const YamlNode& node) {
@@ -108,7 +108,7 @@ class Reader {
     if (!text) return;
     const auto style = std::ranges::find(style_names, *text);
     if (style == style_names.end())
-      complain(key, node, "`" + *text + "` is no style of headers",
+      complain(key, node, "`" + *text + "` is not a style of headers",
                "write none, legacy, ietf or both");
     else
       to_.response.headers = static_cast<HeaderStyle>(style - style_names.begin());
@@ -118,7 +118,7 @@ class Reader {
     if (!text) return;
     const auto name = std::ranges::find(status_names, *text);
     if (name == status_names.end() || name == status_names.begin())
-      complain(key, node, "`" + *text + "` is no status of gRPC that tells an error",
+      complain(key, node, "`" + *text + "` is not a status of gRPC that tells an error",
                "write its name, as in `UNAVAILABLE`");
     else
       to_.error_code = static_cast<wire::GrpcStatus>(name - status_names.begin());

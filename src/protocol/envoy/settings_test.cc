@@ -120,10 +120,10 @@ TEST(EnvoyMetricsSettings, WhatIsWrongIsTold) {
   EXPECT_NE(
       wrong("{ prometheus: {}, statsd: {} }").find("there are a page for Prometheus and a statsd"),
       std::string::npos);
-  EXPECT_NE(wrong("{ statsd: { flush_interval: 0s } }").find("`0s` is no length of time"),
+  EXPECT_NE(wrong("{ statsd: { flush_interval: 0s } }").find("`0s` is not a length of time"),
             std::string::npos);
-  EXPECT_NE(wrong("{ statsd: { tags: \"a\" } }").find("`a` are no tags"), std::string::npos);
-  EXPECT_NE(wrong("{ near_limit_ratio: -1 }").find("`-1` is no ratio"), std::string::npos);
+  EXPECT_NE(wrong("{ statsd: { tags: \"a\" } }").find("`a` are not tags"), std::string::npos);
+  EXPECT_NE(wrong("{ near_limit_ratio: -1 }").find("`-1` is not a ratio"), std::string::npos);
   EXPECT_NE(wrong("{ paths_max: 1000001 }").find("paths_max"), std::string::npos);
   EXPECT_NE(wrong("{ statsd: { prefix: a } }").find("prefix"), std::string::npos);
 }
@@ -196,7 +196,7 @@ TEST(EnvoyMetricsVariables, NameOneWhoIsTold) {
 TEST(EnvoyMetricsVariables, WithoutANameNobodyIsToldAndThatIsSaidOnce) {
   World world;
   EXPECT_EQ(world.apply(),
-            "warning: USE_STATSD: is not set, so nothing is told to a statsd on localhost:8125; "
+            "warning: USE_STATSD: is not set, so nothing is sent to a statsd on localhost:8125; "
             "set it to true or false\n");
   EXPECT_FALSE(world.metrics().statsd);
   EXPECT_FALSE(world.metrics().prometheus);
@@ -210,7 +210,7 @@ TEST(EnvoyMetricsVariables, TwoWaysAreAnErrorAndAMapperAWarning) {
   world.variables = {{"USE_PROMETHEUS", "true"}, {"USE_STATSD", "true"}};
   EXPECT_EQ(world.apply(),
             "error: USE_PROMETHEUS: USE_STATSD is set as well; set one of them to true: each "
-            "counter is told in one way\n");
+            "counter is sent in one way\n");
   world.variables = {{"USE_PROMETHEUS", "true"}, {"PROMETHEUS_MAPPER_YAML", "a.yaml"}};
   EXPECT_EQ(world.apply(),
             "warning: PROMETHEUS_MAPPER_YAML: has no effect: names are those of the built-in "

@@ -1,5 +1,5 @@
-// Windows of Envoy's limits: how long units are, how a window is told in units, and when it ends.
-// Pure functions; time is an argument.
+// Windows of Envoy's limits: how long units are, how a window is written in units, and when it
+// ends. Pure functions; time is an argument.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ constexpr int64_t seconds_until_window_ends(int64_t unix_seconds, int64_t window
   return window_seconds - (into < 0 ? into + window_seconds : into);
 }
 
-// How a window that a rule gives as a length is told: in the largest of day, hour, minute and
+// How a window that a rule gives as a length is written: in the largest of day, hour, minute and
 // second that it is a whole number of. 0 in place of 1, as `unit_multiplier` is then left out;
 // WireUnit::unknown: it is not a whole number of seconds, or of more units than 32 bits hold.
 struct WindowInUnits {

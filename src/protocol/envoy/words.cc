@@ -38,7 +38,7 @@ std::vector<std::string_view> all_words() {
 
 // What a reader may have meant by a key that is none.
 std::string remedy_for(std::string_view key) {
-  if (key == "unit_multiplier") return "write `window: 5m` in the place of the unit";
+  if (key == "unit_multiplier") return "write `window: 5m` in place of the unit";
   if (key == "calendar" || key == "time_zone")
     return "windows of the calendar are not there yet; a unit of month has 30 days, one of year "
            "365";

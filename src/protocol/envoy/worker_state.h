@@ -40,7 +40,7 @@ struct EnvoyWorker final : request::WorkerState {
   std::vector<std::unique_ptr<Call>> free_calls;
   RateLimitResponse response;
   base::Buffer message;              // that is being written
-  WorkerMetrics* metrics = nullptr;  // null: nobody has asked for any
+  WorkerMetrics* metrics = nullptr;  // null: none are configured
 };
 
 }  // namespace sluice::envoy

@@ -12,7 +12,7 @@ namespace {
 
 using namespace session_world;
 
-TEST(HttpAnswerFields, of_times_are_seconds_or_unix_time) {
+TEST(HttpAnswerFields, OfTimesAreSecondsOrUnixTime) {
   // now_us is 1'795'334'123 s at first, and the window a minute.
   for (const auto& [style, reset] :
        {std::pair("x-ratelimit", "60"), std::pair("x-ratelimit-epoch", "1795334183"),
@@ -33,7 +33,7 @@ TEST(HttpAnswerFields, of_times_are_seconds_or_unix_time) {
   }
 }
 
-TEST(HttpAnswerFields, may_be_none_at_all) {
+TEST(HttpAnswerFields, MayBeNoneAtAll) {
   World world({.http = "{ headers: [] }"});
   const std::string all = by_ip("a", ", \"n\": 3");
   for (const int status : {200, 429}) {
@@ -50,7 +50,7 @@ TEST(HttpAnswerFields, may_be_none_at_all) {
   EXPECT_TRUE(ask(world, get("/v1/take")).has("allow")) << "what a status requires";
 }
 
-TEST(HttpAnswerFields, spread_retry_after_where_that_is_wanted) {
+TEST(HttpAnswerFields, SpreadRetryAfterWhereThatIsWanted) {
   World world({.http = "{ retry_jitter: 0.5, auth: { profiles: { web: { proxy: nginx } } } }"});
   const std::string all = by_ip("a", ", \"n\": 3");
   EXPECT_EQ(ask(world, post("/v1/take", all)).status, 200);
@@ -72,7 +72,7 @@ TEST(HttpAnswerFields, spread_retry_after_where_that_is_wanted) {
   EXPECT_GT(told.size(), 10u) << "of forward-auth as well";
 }
 
-TEST(HttpAnswerFields, tell_whose_limit_it_is_by_a_hash) {
+TEST(HttpAnswerFields, TellWhoseLimitItIsByAHash) {
   std::string of_one_server;
   for (int i = 0; i < 2; ++i) {
     World world({.http = "{ partition_keys: true, ratelimit: all }"});
@@ -97,7 +97,7 @@ TEST(HttpAnswerFields, tell_whose_limit_it_is_by_a_hash) {
 }
 
 // Seven styles with names of their own at once, as long as names may be, over both versions.
-TEST(HttpAnswerFields, have_room_for_all_styles) {
+TEST(HttpAnswerFields, HaveRoomForAllStyles) {
   const auto name = [](const std::string& of) { return of + std::string(40 - of.size(), 'x'); };
   std::string names;
   for (const std::string style : {"ietf", "draft-06", "draft-07", "x-ratelimit",

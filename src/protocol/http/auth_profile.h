@@ -1,4 +1,4 @@
-// Profiles of forward-auth: what a proxy's request to /auth/PROFILE is taken for. All of it comes
+// Profiles of forward-auth: what a proxy's request to /auth/PROFILE is read as. All of it comes
 // from the configuration, nothing from the request. Constant once made; any thread.
 #pragma once
 

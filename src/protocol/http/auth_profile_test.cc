@@ -16,7 +16,7 @@ namespace {
 
 using tests::Dice;
 
-TEST(FieldNames, are_found_whatever_the_case_of_their_letters) {
+TEST(FieldNames, AreFoundWhateverTheCaseOfTheirLetters) {
   FieldNames names;
   EXPECT_EQ(names.find("host"), FieldNames::none);
   const std::vector<std::string> known = {"a",
@@ -47,7 +47,7 @@ TEST(FieldNames, are_found_whatever_the_case_of_their_letters) {
   }
 }
 
-TEST(AuthOptions, have_a_profile_by_its_name) {
+TEST(AuthOptions, HaveAProfileByItsName) {
   AuthOptions options;
   options.profiles["web"].name = "web";
   EXPECT_EQ(options.find("web"), &options.profiles.at("web"));

@@ -73,7 +73,7 @@ char* write_escaped(unsigned char byte, char* to) {
 }
 
 // SHA-256, looked up once: EVP_Digest does so in each call, which costs more than the digest. (Its
-// state, a hundred bytes, OpenSSL 3.0 allocates anew in each digest all the same.)
+// state, a hundred bytes, OpenSSL 3.0 allocates again in each digest all the same.)
 class ValueDigest {
  public:
   ValueDigest() : context_(EVP_MD_CTX_new()), sha256_(EVP_MD_fetch(nullptr, "SHA256", nullptr)) {

@@ -58,11 +58,12 @@ struct AuthRefusal {
 //           X-Forwarded-For and Forwarded, of Cookie (RFC 9113, 8.2.3), and of what only `headers`
 //           names count as one, in their order.
 //   path    As it stands up to `?`. Where the field has an absolute URI (RFC 9112, 3.2.2) the path
-//   of
-//           that. Neither, and not `*` either: 400.
+//           of that. Neither, and not `*` either: 400.
 //   host    In lower case, without port, without the dot that ends a full name; of IPv6 in
-//   brackets. scheme  In lower case. ip      As write_address has it. A field without an address:
-//   400. values  Of `header.authorization`, and of headers and cookies with more than
+//           brackets.
+//   scheme  In lower case.
+//   ip      As write_address has it. A field without an address: 400.
+//   values  Of `header.authorization`, and of headers and cookies with more than
 //           auth_value_bytes_max: a digest. The first cookie of a name counts.
 //
 // A peer that is not trusted is 403, or where the profile has it `direct` no field of the family is

@@ -64,7 +64,7 @@ class ProfileReader {
     profile_.name = name;
   }
 
-  // Nothing: it has a mistake, which is told.
+  // Nothing: it has a mistake, which is reported.
   std::optional<AuthProfile> read(const YamlNode& node) {
     const size_t problems = reader_.diagnostics().size();
     reader_.map(node, "profile `" + profile_.name + "`", keys());
@@ -149,7 +149,7 @@ class ProfileReader {
                  {"ip", field(from_.ip)}});
     from_.ip_is_list = from_.ip == "x-forwarded-for";
     from_.ip_is_forwarded = from_.ip == "forwarded";
-    // Of HTTP/2 it is no field.
+    // Of HTTP/2 it is not a field.
     if (from_.host != "host") return;
     from_.host.clear();
     from_.host_may_be_own = true;
@@ -322,7 +322,7 @@ class ProfileReader {
     return name.size() <= auth_name_bytes_max && wire::is_http_field_name(name);
   }
 
-  // In lower case; nothing: it is none that may be read, which is told.
+  // In lower case; nothing: it is not one that may be read, which is reported.
   std::optional<std::string> field_name(Key key, const YamlNode& node) {
     const auto text = reader_.text(key, node);
     if (!text) return std::nullopt;

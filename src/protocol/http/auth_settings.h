@@ -26,8 +26,8 @@ inline constexpr size_t auth_profiles_max = 256, auth_trusted_max = 1024, auth_e
 // Loopback is trusted; there is no profile.
 AuthOptions default_auth();
 
-// What is there replaces what `to` has. Profiles are prepared; one with a mistake, which is told,
-// is not among them.
+// What is there replaces what `to` has. Profiles are prepared; one with a mistake, which is
+// reported, is not among them.
 void read_auth(config::FileReader& reader, const policy::YamlNode& section, AuthOptions& to);
 
 // As `read_auth` takes it, on one line; empty: as by default. But for secrets, which are not shown:

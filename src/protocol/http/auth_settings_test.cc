@@ -52,7 +52,7 @@ AuthProfile profile_of(const std::string& text) {
   return profile == nullptr ? AuthProfile() : *profile;
 }
 
-TEST(AuthSettings, are_loopback_and_no_profile_by_default) {
+TEST(AuthSettings, AreLoopbackAndNoProfileByDefault) {
   const AuthOptions usual = default_auth();
   EXPECT_EQ(usual.trusted.texts(), (std::vector<std::string>{"127.0.0.0/8", "::1"}));
   EXPECT_TRUE(usual.profiles.empty());
@@ -62,7 +62,7 @@ TEST(AuthSettings, are_loopback_and_no_profile_by_default) {
   EXPECT_EQ(auth_text(same), "");
 }
 
-TEST(AuthSettings, of_a_profile_need_its_proxy_alone) {
+TEST(AuthSettings, OfAProfileNeedItsProxyAlone) {
   for (size_t i = 0; i < proxy_names.size(); ++i) {
     const auto proxy = static_cast<Proxy>(i);
     if (proxy == Proxy::custom) continue;
@@ -81,7 +81,7 @@ TEST(AuthSettings, of_a_profile_need_its_proxy_alone) {
   }
 }
 
-TEST(AuthSettings, are_those_of_the_profile) {
+TEST(AuthSettings, AreThoseOfTheProfile) {
   const AuthProfile profile = profile_of(
       "proxy: traefik, deny: 503, ok: 204, n: 0, entries: {tier: gold, \"a b\": \"1\"}, "
       "on_store_error: allow, headers: [X-API-Key, accept], cookies: [Sid], ip_depth: 2, "
@@ -106,7 +106,7 @@ TEST(AuthSettings, are_those_of_the_profile) {
   EXPECT_EQ(profile_of("proxy: nginx, deny: 401").deny, 401);
 }
 
-TEST(AuthSettings, of_custom_proxies_name_the_fields) {
+TEST(AuthSettings, OfCustomProxiesNameTheFields) {
   const ProxyFields all =
       profile_of(
           "proxy: custom, from: { method: M, uri: My-URI, host: H, scheme: S, ip: X-Client }")
@@ -128,7 +128,7 @@ TEST(AuthSettings, of_custom_proxies_name_the_fields) {
   EXPECT_TRUE(forwarded.ip_is_forwarded && !forwarded.ip_is_list);
 }
 
-TEST(AuthSettings, of_trusted_proxies_replace_loopback) {
+TEST(AuthSettings, OfTrustedProxiesReplaceLoopback) {
   AuthOptions options;
   EXPECT_EQ(problems("trusted_proxies: [10.0.0.0/8, \"fd00::/8\", 192.0.2.1, unix]", options), "");
   EXPECT_EQ(options.trusted.texts(),
@@ -137,7 +137,7 @@ TEST(AuthSettings, of_trusted_proxies_replace_loopback) {
             "{ trusted_proxies: [\"10.0.0.0/8\", \"fd00::/8\", \"192.0.2.1\", \"unix\"] }");
 }
 
-TEST(AuthSettings, of_a_profile_may_be_merged) {
+TEST(AuthSettings, OfAProfileMayBeMerged) {
   AuthOptions options;
   EXPECT_EQ(
       problems("profiles:\n  a: &a { proxy: caddy, n: 5, deny: 503 }\n  b: { <<: *a, n: 6 }\n",
@@ -148,7 +148,7 @@ TEST(AuthSettings, of_a_profile_may_be_merged) {
   EXPECT_EQ(options.find("b")->deny, 503);
 }
 
-TEST(AuthSettings, of_a_secret_may_be_in_a_file) {
+TEST(AuthSettings, OfASecretMayBeInAFile) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / "sluice_auth_settings_test";
   std::filesystem::create_directories(folder);
@@ -172,82 +172,83 @@ TEST(AuthSettings, of_a_secret_may_be_in_a_file) {
             std::string::npos);
 }
 
-TEST(AuthSettings, say_what_is_wrong) {
-  for (const auto& [text, told] : {
-           std::pair("n: 1",
-                     "sluice.yaml:1:16: error: proxy: is missing in the profile `p`, and "
-                     "there is no default: each proxy passes on what a client sends under "
-                     "the names that another one uses; add `proxy:` with nginx, haproxy, "
-                     "traefik, caddy, apisix, ingress-nginx or custom\n"),
-           std::pair("proxy: envoy",
-                     "`envoy` is not a proxy that is known here; write nginx, haproxy"),
-           std::pair(
-               "proxy: nginx, deny: 429",
-               "deny: is 429, of which nginx makes 500: its auth_request knows 2xx, 401 and "
-               "403 alone; write `deny: 403`, and have nginx answer 429: `error_page 403 =429 "
-               "@limited;`"),
-           std::pair("deny: 503, proxy: ingress-nginx", "is 503, of which nginx makes 500"),
-           std::pair("proxy: caddy, deny: 404", "`404` is not a status of a refusal; write 401, "),
-           std::pair("proxy: caddy, ok: 299", "`299` is not a status by which a request passes"),
-           std::pair("proxy: caddy, n: 9007199254740992", "is no number that fits here"),
-           std::pair("proxy: caddy, n: -1", "is no number that fits here"),
-           std::pair("proxy: caddy, entries: [a]", "entries: must be a map of keys to values"),
-           std::pair("proxy: caddy, entries: {a: [b]}", "a: is to be a single value"),
-           std::pair("proxy: caddy, entries: {\"\": b}", "has a key or a value with no bytes"),
-           std::pair("proxy: caddy, on_store_error: local",
-                     "`local` is not one of error, deny, allow"),
-           std::pair("proxy: caddy, headers: x", "headers: is to be a list"),
-           std::pair("proxy: caddy, headers: [a b]", "`a b` is not the name of a header field"),
-           std::pair("proxy: caddy, headers: [a, A]", "has `a` twice"),
-           std::pair("proxy: caddy, headers: [Host]", "names Host, which is the entry `host`"),
-           std::pair("proxy: caddy, headers: [X-Sluice-Secret]", "is to stay a secret"),
-           std::pair("proxy: caddy, cookies: [a=b]", "`a=b` is not the name of a cookie"),
-           std::pair("proxy: caddy, cookies: [a, a]", "has `a` twice"),
-           std::pair(
-               "proxy: nginx, ip_depth: 1",
-               "ip_depth: counts the entries of a list, and here the address of the client is "
-               "alone in its header field; take it out"),
-           std::pair("proxy: caddy, ip_depth: 129", "write 0 to 128"),
-           std::pair("proxy: caddy, ipv6_prefix: 0", "write 1 to 128"),
-           std::pair("proxy: caddy, normalize_path: yes", "`yes` is neither true nor false"),
-           std::pair("proxy: caddy, untrusted: allow", "`allow` is not one of refuse, direct"),
-           std::pair("proxy: caddy, secret: (hidden)",
-                     "`(hidden)` is what --print-config shows in place of a secret"),
-           std::pair("proxy: caddy, secret: \" a\"", "has a secret that no header field can have"),
-           std::pair("proxy: caddy, from: {uri: u}",
-                     "from: is for `proxy: custom` alone: the others have names of their own"),
-           std::pair("proxy: custom",
-                     "from: must say in which header field `custom` proxies send "
-                     "the URI; write `from: { uri: X-Original-URI, ip: X-Real-IP"),
-           std::pair("proxy: custom, from: {uri: u}", "send the address of the client"),
-           std::pair("proxy: custom, from: {uri: u, ip: \"a:\"}",
-                     "`a:` is not the name of a header field"),
-           std::pair("proxy: custom, from: {uri: u, ip: i, port: p}", "port: is no key that is "),
-           std::pair("proxy: caddy, proxi: x", "did you mean `proxy`?"),
-       }) {
+// Sections with a mistake, and what is reported of it.
+auto auth_mistakes() {
+  return std::vector{
+      std::pair("n: 1",
+                "sluice.yaml:1:16: error: proxy: is missing in the profile `p`, and "
+                "there is no default: each proxy passes on what a client sends under "
+                "the names that another one uses; add `proxy:` with nginx, haproxy, "
+                "traefik, caddy, apisix, ingress-nginx or custom\n"),
+      std::pair("proxy: envoy", "`envoy` is not a proxy that is known here; write nginx, haproxy"),
+      std::pair("proxy: nginx, deny: 429",
+                "deny: is 429, of which nginx makes 500: its auth_request knows 2xx, 401 and "
+                "403 alone; write `deny: 403`, and have nginx answer 429: `error_page 403 =429 "
+                "@limited;`"),
+      std::pair("deny: 503, proxy: ingress-nginx", "is 503, of which nginx makes 500"),
+      std::pair("proxy: caddy, deny: 404", "`404` is not a status of a refusal; write 401, "),
+      std::pair("proxy: caddy, ok: 299", "`299` is not a status by which a request passes"),
+      std::pair("proxy: caddy, n: 9007199254740992", "is not a number that fits here"),
+      std::pair("proxy: caddy, n: -1", "is not a number that fits here"),
+      std::pair("proxy: caddy, entries: [a]", "entries: must be a map of keys to values"),
+      std::pair("proxy: caddy, entries: {a: [b]}", "a: must be a single value"),
+      std::pair("proxy: caddy, entries: {\"\": b}", "has a key or a value with no bytes"),
+      std::pair("proxy: caddy, on_store_error: local", "`local` is not one of error, deny, allow"),
+      std::pair("proxy: caddy, headers: x", "headers: must be a list"),
+      std::pair("proxy: caddy, headers: [a b]", "`a b` is not the name of a header field"),
+      std::pair("proxy: caddy, headers: [a, A]", "has `a` twice"),
+      std::pair("proxy: caddy, headers: [Host]", "names Host, which is the entry `host`"),
+      std::pair("proxy: caddy, headers: [X-Sluice-Secret]", "is to stay a secret"),
+      std::pair("proxy: caddy, cookies: [a=b]", "`a=b` is not the name of a cookie"),
+      std::pair("proxy: caddy, cookies: [a, a]", "has `a` twice"),
+      std::pair("proxy: nginx, ip_depth: 1",
+                "ip_depth: counts the entries of a list, and here the address of the client is "
+                "alone in its header field; take it out"),
+      std::pair("proxy: caddy, ip_depth: 129", "write 0 to 128"),
+      std::pair("proxy: caddy, ipv6_prefix: 0", "write 1 to 128"),
+      std::pair("proxy: caddy, normalize_path: yes", "`yes` is neither true nor false"),
+      std::pair("proxy: caddy, untrusted: allow", "`allow` is not one of refuse, direct"),
+      std::pair("proxy: caddy, secret: (hidden)",
+                "`(hidden)` is what --print-config shows in place of a secret"),
+      std::pair("proxy: caddy, secret: \" a\"", "has a secret that no header field can have"),
+      std::pair("proxy: caddy, from: {uri: u}",
+                "from: is for `proxy: custom` alone: the others have names of their own"),
+      std::pair("proxy: custom",
+                "from: must say in which header field `custom` proxies send "
+                "the URI; write `from: { uri: X-Original-URI, ip: X-Real-IP"),
+      std::pair("proxy: custom, from: {uri: u}", "send the address of the client"),
+      std::pair("proxy: custom, from: {uri: u, ip: \"a:\"}",
+                "`a:` is not the name of a header field"),
+      std::pair("proxy: custom, from: {uri: u, ip: i, port: p}", "port: is not a known key"),
+      std::pair("proxy: caddy, proxi: x", "did you mean `proxy`?"),
+  };
+}
+
+TEST(AuthSettings, SayWhatIsWrong) {
+  for (const auto& [text, told] : auth_mistakes()) {
     const std::string all = profile_problems(text);
     EXPECT_NE(all.find(told), std::string::npos) << text << ": " << all;
     EXPECT_EQ(all.find('\n'), all.size() - 1) << text << ": " << all;  // and nothing else
   }
   for (const auto& [section, told] : {
-           std::pair("x: y", "x: is no key that is known here"),
-           std::pair("[]", "is to be a map of keys to values"),
-           std::pair("trusted_proxies: 10.0.0.0/8", "is to be a list with at least one entry"),
-           std::pair("trusted_proxies: []", "is to be a list with at least one entry"),
+           std::pair("x: y", "x: is not a known key"),
+           std::pair("[]", "must be a map of keys to values"),
+           std::pair("trusted_proxies: 10.0.0.0/8", "must be a list with at least one entry"),
+           std::pair("trusted_proxies: []", "must be a list with at least one entry"),
            std::pair("trusted_proxies: [10.0.0.0/33]",
                      "`10.0.0.0/33` is not an address or a range; write one as in 10.0.0.0/8, "
                      "\"fd00::/8\" or 192.0.2.1, or `unix`"),
            std::pair("profiles: [a]", "profiles: must be a map of names to profiles"),
            std::pair("profiles: { Web: { proxy: caddy } }", "`Web` is not the name of a profile"),
            std::pair("profiles: { \"\": { proxy: caddy } }", "`` is not the name of a profile"),
-           std::pair("profiles: { a: caddy }", "is to be a map of keys to values"),
+           std::pair("profiles: { a: caddy }", "must be a map of keys to values"),
        }) {
     const std::string all = problems(section);
     EXPECT_NE(all.find(told), std::string::npos) << section << ": " << all;
   }
 }
 
-TEST(AuthSettings, have_bounds) {
+TEST(AuthSettings, HaveBounds) {
   const auto list = [](size_t count, std::string_view item, std::string_view value) {
     std::string text;
     for (size_t i = 0; i < count; ++i)
@@ -284,7 +285,7 @@ TEST(AuthSettings, have_bounds) {
   }
 }
 
-TEST(AuthSettings, are_shown_without_secrets) {
+TEST(AuthSettings, AreShownWithoutSecrets) {
   AuthOptions options;
   EXPECT_EQ(
       problems("profiles: { web: { proxy: nginx, secret: sesame }, edge: { proxy: custom, from: "
@@ -380,7 +381,7 @@ AuthProfile random_profile(Dice& dice) {
   return profile;
 }
 
-TEST(AuthSettings, are_read_again_as_they_are_shown) {
+TEST(AuthSettings, AreReadAgainAsTheyAreShown) {
   static constexpr std::string_view names[] = {"null", "-", "a", "0", "true", "default", "_-9"};
   static constexpr std::string_view ranges[] = {"unix", "10.0.0.0/8", "::/0", "::1", "1.2.3.4"};
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {

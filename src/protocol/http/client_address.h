@@ -47,13 +47,13 @@ class TrustedProxies {
 inline constexpr size_t forwarded_entries_max = 128;
 
 // The client among the values of X-Forwarded-For, joined in order by commas. From the right: what
-// is trusted is skipped, the first that is not is the client; an entry that is no address ends the
-// walk with the last good one; all trusted: the leftmost. `depth` above 0: the depth-th from the
-// right instead. Empty entries are none (RFC 9110, 5.6.1.2). Nothing: there is none.
+// is trusted is skipped, the first that is not is the client; an entry that is not an address ends
+// the walk with the last good one; all trusted: the leftmost. `depth` above 0: the depth-th from
+// the right instead. Empty entries are none (RFC 9110, 5.6.1.2). Nothing: there is none.
 std::optional<IpAddress> forwarded_client(std::string_view forwarded_for,
                                           const TrustedProxies& trusted, unsigned depth);
 // The same among the elements of Forwarded (RFC 7239), each by its `for`. An element without one,
-// or with one that is no address (`unknown`, `_hidden`), is an entry that is no address.
+// or with one that is not an address (`unknown`, `_hidden`), is an entry that is not an address.
 std::optional<IpAddress> forwarded_element_client(std::string_view forwarded,
                                                   const TrustedProxies& trusted, unsigned depth);
 

@@ -57,7 +57,7 @@ IpAddress v6(const std::array<unsigned char, 16>& bytes) {
   return address;
 }
 
-TEST(ClientAddress, of_ipv4_is_four_decimal_numbers) {
+TEST(ClientAddress, OfIpv4IsFourDecimalNumbers) {
   for (const char* const text : {"0.0.0.0", "1.2.3.4", "127.0.0.1", "192.0.2.255", "10.20.30.40",
                                  "255.255.255.255", "100.9.99.0"})
     EXPECT_EQ(read(text), text);
@@ -92,7 +92,7 @@ TEST(ClientAddress, of_ipv4_is_four_decimal_numbers) {
     EXPECT_EQ(read(text), "none") << text;
 }
 
-TEST(ClientAddress, may_have_a_port) {
+TEST(ClientAddress, MayHaveAPort) {
   for (const char* const text : {"1.2.3.4:0", "1.2.3.4:80", "1.2.3.4:65535", "[::ffff:1.2.3.4]:80"})
     EXPECT_EQ(read(text), "1.2.3.4") << text;
   for (const char* const text : {"[2001:db8::1]", "[2001:db8::1]:443", "[2001:DB8::1%eth0]:1"})
@@ -105,7 +105,7 @@ TEST(ClientAddress, may_have_a_port) {
     EXPECT_EQ(read(text), "none") << text;
 }
 
-TEST(ClientAddress, of_ipv6_is_told_without_its_zone) {
+TEST(ClientAddress, OfIpv6IsToldWithoutItsZone) {
   EXPECT_EQ(read("fe80::1%eth0"), "fe80::1");
   EXPECT_EQ(read("[fe80::1%25eth0]"), "fe80::1");
   EXPECT_EQ(read("fe80::1%"), "none");
@@ -113,7 +113,7 @@ TEST(ClientAddress, of_ipv6_is_told_without_its_zone) {
 }
 
 // inet_pton wants them with a NUL behind.
-TEST(ClientAddress, has_no_nul_and_no_more_bytes_than_an_address) {
+TEST(ClientAddress, HasNoNulAndNoMoreBytesThanAnAddress) {
   EXPECT_EQ(read(std::string_view("::1\0", 4)), "none");
   EXPECT_EQ(read(std::string_view("::1\0::2", 7)), "none");
   EXPECT_EQ(read(std::string_view("1.2.3.4\0", 8)), "none");
@@ -124,7 +124,7 @@ TEST(ClientAddress, has_no_nul_and_no_more_bytes_than_an_address) {
 }
 
 // RFC 5952, 4 and 5.
-TEST(ClientAddress, of_ipv6_is_written_as_rfc_5952_has_it) {
+TEST(ClientAddress, OfIpv6IsWrittenAsRfc5952HasIt) {
   for (const auto& [text, expected] : {
            std::pair("2001:0db8:0:0:0:0:2:1", "2001:db8::2:1"),
            std::pair("2001:db8:0000:0:1::1", "2001:db8::1:0:0:1"),
@@ -147,7 +147,7 @@ TEST(ClientAddress, of_ipv6_is_written_as_rfc_5952_has_it) {
     EXPECT_EQ(read(text), expected) << text;
 }
 
-TEST(ClientAddress, that_is_ipv4_mapped_is_ipv4) {
+TEST(ClientAddress, ThatIsIpv4MappedIsIpv4) {
   for (const char* const text :
        {"::ffff:192.0.2.1", "::FFFF:c000:201", "0:0:0:0:0:ffff:192.0.2.1", "[::ffff:192.0.2.1]"})
     EXPECT_EQ(parse_address(text), parse_address("192.0.2.1")) << text;
@@ -155,7 +155,7 @@ TEST(ClientAddress, that_is_ipv4_mapped_is_ipv4) {
   EXPECT_EQ(read("::ffff:192.0.2.01"), "none");
 }
 
-TEST(ClientAddress, of_ipv6_is_cut_to_its_prefix) {
+TEST(ClientAddress, OfIpv6IsCutToItsPrefix) {
   const char* const text = "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff";
   EXPECT_EQ(cut(text, 128), text);
   EXPECT_EQ(cut(text, 64), "2001:db8:ffff:ffff::");
@@ -168,7 +168,7 @@ TEST(ClientAddress, of_ipv6_is_cut_to_its_prefix) {
 }
 
 // Against the C library, where its writer keeps to RFC 5952.
-TEST(ClientAddress, of_ipv6_is_as_the_c_library_has_it) {
+TEST(ClientAddress, OfIpv6IsAsTheCLibraryHasIt) {
   for (uint32_t seed = 1; seed <= 20'000; ++seed) {
     Dice dice(seed);
     std::array<unsigned char, 16> bytes{};
@@ -195,7 +195,7 @@ std::string random_address_text(Dice& dice) {
   return text;
 }
 
-TEST(ClientAddress, is_read_as_the_grammar_has_it) {
+TEST(ClientAddress, IsReadAsTheGrammarHasIt) {
   const std::string number = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
   const std::string v4 = number + "(?:\\." + number + "){3}";
   const std::regex with_port("(?:(" + v4 + ")|\\[([^\\]%]*)(?:%[^\\]]+)?\\])(:[0-9]+)?");
@@ -231,7 +231,7 @@ TEST(ClientAddress, is_read_as_the_grammar_has_it) {
   EXPECT_GT(sound, 100u);
 }
 
-TEST(TrustedProxies, are_addresses_and_ranges) {
+TEST(TrustedProxies, AreAddressesAndRanges) {
   const TrustedProxies all = trusted(
       {"10.0.0.0/8", "192.0.2.1", "172.16.0.0/12", "2001:db8::/33", "::1", "203.0.113.128/25"});
   for (const char* const text :
@@ -245,7 +245,7 @@ TEST(TrustedProxies, are_addresses_and_ranges) {
   EXPECT_FALSE(all.contains_unix());
 }
 
-TEST(TrustedProxies, of_one_family_have_none_of_the_other) {
+TEST(TrustedProxies, OfOneFamilyHaveNoneOfTheOther) {
   const TrustedProxies of_v4 = trusted({"0.0.0.0/0"}), of_v6 = trusted({"::/0"});
   EXPECT_TRUE(is_trusted(of_v4, "255.1.2.3"));
   EXPECT_FALSE(is_trusted(of_v4, "::1"));
@@ -253,7 +253,7 @@ TEST(TrustedProxies, of_one_family_have_none_of_the_other) {
   EXPECT_FALSE(is_trusted(of_v6, "1.2.3.4"));
 }
 
-TEST(TrustedProxies, that_are_mapped_are_of_ipv4) {
+TEST(TrustedProxies, ThatAreMappedAreOfIpv4) {
   const TrustedProxies all = trusted({"::ffff:10.0.0.0/104", "::ffff:192.0.2.1"});
   EXPECT_TRUE(is_trusted(all, "10.200.0.1"));
   EXPECT_TRUE(is_trusted(all, "192.0.2.1"));
@@ -265,7 +265,7 @@ TEST(TrustedProxies, that_are_mapped_are_of_ipv4) {
   EXPECT_EQ(other.texts(), std::vector<std::string>{"0.0.0.0/0"});
 }
 
-TEST(TrustedProxies, that_are_none_are_not_added) {
+TEST(TrustedProxies, ThatAreNoneAreNotAdded) {
   for (const char* const text : {"",
                                  "/",
                                  "/8",
@@ -293,7 +293,7 @@ TEST(TrustedProxies, that_are_none_are_not_added) {
   }
 }
 
-TEST(TrustedProxies, are_told_as_they_are_added) {
+TEST(TrustedProxies, AreToldAsTheyAreAdded) {
   EXPECT_EQ(TrustedProxies::loopback().texts(), (std::vector<std::string>{"127.0.0.0/8", "::1"}));
   TrustedProxies all =
       trusted({"unix", "10.1.2.3/8", "2001:DB8:0::FF/32", "1.2.3.4/32", "::2/128"});
@@ -310,7 +310,7 @@ std::string client(std::string_view list, unsigned depth = 0,
   return written(forwarded_client(list, trusted(proxies), depth));
 }
 
-TEST(ForwardedClient, is_the_first_from_the_right_that_is_not_trusted) {
+TEST(ForwardedClient, IsTheFirstFromTheRightThatIsNotTrusted) {
   EXPECT_EQ(client("192.0.2.1"), "192.0.2.1");
   EXPECT_EQ(client("192.0.2.1, 10.0.0.1"), "192.0.2.1");
   EXPECT_EQ(client("192.0.2.1, 10.0.0.1,10.0.0.2"), "192.0.2.1");
@@ -320,12 +320,12 @@ TEST(ForwardedClient, is_the_first_from_the_right_that_is_not_trusted) {
   EXPECT_EQ(client("192.0.2.1", 0, {}), "192.0.2.1");
 }
 
-TEST(ForwardedClient, is_the_leftmost_where_all_are_trusted) {
+TEST(ForwardedClient, IsTheLeftmostWhereAllAreTrusted) {
   EXPECT_EQ(client("10.0.0.1"), "10.0.0.1");
   EXPECT_EQ(client("10.0.0.3, 10.0.0.2, 10.0.0.1"), "10.0.0.3");
 }
 
-TEST(ForwardedClient, is_the_last_good_one_in_front_of_an_entry_that_is_none) {
+TEST(ForwardedClient, IsTheLastGoodOneInFrontOfAnEntryThatIsNone) {
   EXPECT_EQ(client("unknown, 10.0.0.2, 10.0.0.1"), "10.0.0.2");
   EXPECT_EQ(client("192.0.2.1, garbage, 10.0.0.1"), "10.0.0.1");
   EXPECT_EQ(client("192.0.2.1, 192.0.2.999"), "none");
@@ -333,19 +333,19 @@ TEST(ForwardedClient, is_the_last_good_one_in_front_of_an_entry_that_is_none) {
   EXPECT_EQ(client(""), "none");
 }
 
-TEST(ForwardedClient, may_have_brackets_and_a_port) {
+TEST(ForwardedClient, MayHaveBracketsAndAPort) {
   EXPECT_EQ(client("192.0.2.1:4711, 10.0.0.1:80"), "192.0.2.1");
   EXPECT_EQ(client("[2001:DB8::1]:4711, [fd00::1], fd00::2"), "2001:db8::1");
   EXPECT_EQ(client("::ffff:192.0.2.1, ::ffff:10.0.0.1"), "192.0.2.1");
 }
 
-TEST(ForwardedClient, is_not_an_empty_entry) {
+TEST(ForwardedClient, IsNotAnEmptyEntry) {
   EXPECT_EQ(client(",192.0.2.1,, \t,10.0.0.1, ,"), "192.0.2.1");
   EXPECT_EQ(client(" , ,"), "none");
   EXPECT_EQ(client("6.6.6.6, 192.0.2.1, ,10.0.0.1,", 2), "192.0.2.1");
 }
 
-TEST(ForwardedClient, is_by_depth_whoever_is_trusted) {
+TEST(ForwardedClient, IsByDepthWhoeverIsTrusted) {
   const char* const list = "1.1.1.1, bad, 10.0.0.2, 10.0.0.1";
   EXPECT_EQ(client(list, 1), "10.0.0.1");
   EXPECT_EQ(client(list, 2), "10.0.0.2");
@@ -356,7 +356,7 @@ TEST(ForwardedClient, is_by_depth_whoever_is_trusted) {
   EXPECT_EQ(client("9.9.9.9, 8.8.8.8", 2), "9.9.9.9");
 }
 
-TEST(ForwardedClient, is_looked_for_in_so_many_entries) {
+TEST(ForwardedClient, IsLookedForInSoManyEntries) {
   std::string list = "192.0.2.1";
   for (size_t i = 1; i < forwarded_entries_max; ++i) list += ", 10.0.0." + std::to_string(i);
   EXPECT_EQ(client(list), "192.0.2.1");
@@ -375,7 +375,7 @@ std::string element_client(std::string_view list, unsigned depth = 0) {
 }
 
 // RFC 7239, 4 and 6 to 7.
-TEST(ForwardedElementClient, is_that_of_for) {
+TEST(ForwardedElementClient, IsThatOfFor) {
   EXPECT_EQ(element_client("for=192.0.2.60;proto=http;by=203.0.113.43"), "192.0.2.60");
   EXPECT_EQ(element_client("For=\"[2001:db8:cafe::17]:4711\""), "2001:db8:cafe::17");
   EXPECT_EQ(element_client("for=192.0.2.43, for=10.0.0.17"), "192.0.2.43");
@@ -387,7 +387,7 @@ TEST(ForwardedElementClient, is_that_of_for) {
   EXPECT_EQ(element_client(",for=192.0.2.1, ,;,"), "192.0.2.1");
 }
 
-TEST(ForwardedElementClient, ends_at_an_element_without_an_address) {
+TEST(ForwardedElementClient, EndsAtAnElementWithoutAnAddress) {
   for (const char* const element :
        {"for=unknown", "for=_hidden", "proto=http", "for", "for=", "for=\"\"", "for=\"1.2.3.4",
         "for=1.2.3.4;for=1.2.3.4", "for=\"1.2.3.4\"x", "=1.2.3.4", "for=1.2.3.4;x", "for=a\"b\"",
@@ -401,7 +401,7 @@ TEST(ForwardedElementClient, ends_at_an_element_without_an_address) {
 }
 
 // A quote that a client opens takes in what the proxy appends: the client gets no address by it.
-TEST(ForwardedElementClient, cannot_be_forged_by_a_quote) {
+TEST(ForwardedElementClient, CannotBeForgedByAQuote) {
   for (const std::string forged :
        {"for=6.6.6.6;x=\"", "for=6.6.6.6, for=\"", "for=6.6.6.6, x=\"\\", "for=6.6.6.6, \""})
     for (const std::string appended :
@@ -475,7 +475,7 @@ ModelEntry random_entry(Dice& dice) {
   return {sent, address};
 }
 
-TEST(ForwardedClient, is_that_of_the_model) {
+TEST(ForwardedClient, IsThatOfTheModel) {
   for (uint32_t seed = 1; seed <= 20'000; ++seed) {
     Dice dice(seed);
     std::vector<ModelRange> ranges;

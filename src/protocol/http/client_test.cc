@@ -37,7 +37,7 @@ HttpAnswer ask_late(World& world, Connection& connection, const std::string& req
   return answer;
 }
 
-TEST(HttpClient, need_not_be_anybody_where_there_are_no_users) {
+TEST(HttpClient, NeedNotBeAnybodyWhereThereAreNoUsers) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a"))).status, 200);
@@ -45,7 +45,7 @@ TEST(HttpClient, need_not_be_anybody_where_there_are_no_users) {
   EXPECT_EQ(ask(connection, post("/v1/explain", by_ip("a"))).status, 403);
 }
 
-TEST(HttpClient, is_who_authorization_says) {
+TEST(HttpClient, IsWhoAuthorizationSays) {
   for (const std::string value : {"Basic YXBwOnNlY3JldA==", "basic  YXBwOnNlY3JldA",
                                   "Bearer app:secret", "BEARER YXBwOnNlY3JldA=="}) {
     World world({.users = users()});
@@ -56,7 +56,7 @@ TEST(HttpClient, is_who_authorization_says) {
   }
 }
 
-TEST(HttpClient, that_is_nobody_is_401) {
+TEST(HttpClient, ThatIsNobodyIs401) {
   World world({.users = users()});
   Connection connection(world);
   for (const std::string value : {"", "Basic", "Basic !!!", "Basic YXBw", "Bearer", "Bearer app",
@@ -83,7 +83,7 @@ TEST(HttpClient, that_is_nobody_is_401) {
   EXPECT_EQ(left(world, by_ip("a")), -1);
 }
 
-TEST(HttpClient, is_checked_once_for_each_connection) {
+TEST(HttpClient, IsCheckedOnceForEachConnection) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(ask_late(world, connection, post("/v1/take", by_ip("a"), app)).status, 200);
@@ -92,8 +92,8 @@ TEST(HttpClient, is_checked_once_for_each_connection) {
   EXPECT_EQ(ask_late(world, other, post("/v1/take", by_ip("a"), app)).status, 200);
 }
 
-// Each request is by whoever it says, not by whoever sent the one before.
-TEST(HttpClient, may_be_several_users_on_one_connection) {
+// Each request is by the user that it names, not by the user of the one before.
+TEST(HttpClient, MayBeSeveralUsersOnOneConnection) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(ask_late(world, connection, post("/v1/take", by_ip("a"), app)).status, 200);
@@ -107,7 +107,7 @@ TEST(HttpClient, may_be_several_users_on_one_connection) {
 }
 
 // The key is one user's own.
-TEST(HttpClient, has_idempotency_keys_of_its_own) {
+TEST(HttpClient, HasIdempotencyKeysOfItsOwn) {
   World world({.users = users()});
   Connection connection(world);
   const std::string key = "Idempotency-Key: \"1\"\r\n";
@@ -119,7 +119,7 @@ TEST(HttpClient, has_idempotency_keys_of_its_own) {
             "true");
 }
 
-TEST(HttpClient, is_checked_again_when_the_users_change) {
+TEST(HttpClient, IsCheckedAgainWhenTheUsersChange) {
   World world({.users = users()});
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("a"), app);
@@ -130,13 +130,13 @@ TEST(HttpClient, is_checked_again_when_the_users_change) {
       std::vector<access::User>{{"ops", {Right::take}, "", "p:w"}}));
   EXPECT_EQ(ask_late(world, connection, take).status, 401) << "there is no such user";
   world.access.set(nullptr);
-  EXPECT_EQ(ask(connection, take).status, 200) << "nobody has to be anybody";
+  EXPECT_EQ(ask(connection, take).status, 200) << "no user is required";
   world.access.set(users());
   EXPECT_EQ(ask_late(world, connection, take).status, 200);
 }
 
 // What is being checked while the list changes is not taken for right under the new list.
-TEST(HttpClient, that_is_checked_while_the_users_change_is_of_one_list) {
+TEST(HttpClient, ThatIsCheckedWhileTheUsersChangeIsOfOneList) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/take", by_ip("a"), app)), "");
@@ -151,7 +151,7 @@ TEST(HttpClient, that_is_checked_while_the_users_change_is_of_one_list) {
   EXPECT_EQ(take_answer(text).status, 401);
 }
 
-TEST(HttpClient, remembers_so_many_credentials) {
+TEST(HttpClient, RemembersSoManyCredentials) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(ask_late(world, connection, post("/v1/take", by_ip("a"), app)).status, 200);
@@ -167,7 +167,7 @@ TEST(HttpClient, remembers_so_many_credentials) {
   EXPECT_EQ(ask_late(world, connection, wrong(0)).status, 401) << "used longest ago";
 }
 
-TEST(HttpClient, is_told_503_where_too_many_passwords_are_checked) {
+TEST(HttpClient, IsTold503WhereTooManyPasswordsAreChecked) {
   World world({.users = users()});
   world.access.stop();
   // Nothing takes them any more, so they stay.
@@ -184,7 +184,7 @@ TEST(HttpClient, is_told_503_where_too_many_passwords_are_checked) {
 
 // ---- Requests that wait for their user ----
 
-TEST(HttpClient, holds_back_what_is_pipelined_behind_it) {
+TEST(HttpClient, HoldsBackWhatIsPipelinedBehindIt) {
   World world({.users = users()});
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("a"), app);
@@ -196,7 +196,7 @@ TEST(HttpClient, holds_back_what_is_pipelined_behind_it) {
   EXPECT_EQ(statuses_of(connection.take()), (std::vector{200, 404, 200, 200}));
 }
 
-TEST(HttpClient, is_checked_for_a_request_that_came_in_pieces) {
+TEST(HttpClient, IsCheckedForARequestThatCameInPieces) {
   for (const bool chunked : {false, true}) {
     for (const size_t piece : {1u, 30u, 100u}) {
       World world({.users = users()});
@@ -219,7 +219,7 @@ TEST(HttpClient, is_checked_for_a_request_that_came_in_pieces) {
   }
 }
 
-TEST(HttpClient, is_checked_for_each_of_several_that_are_pipelined) {
+TEST(HttpClient, IsCheckedForEachOfSeveralThatArePipelined) {
   World world({.users = users()});
   Connection connection(world);
   const std::string by_app = post("/v1/take", by_ip("a"), app),
@@ -231,7 +231,7 @@ TEST(HttpClient, is_checked_for_each_of_several_that_are_pipelined) {
   EXPECT_EQ(statuses_of(connection.take()), (std::vector{200, 200}));
 }
 
-TEST(HttpClient, is_told_to_go_ahead_once_though_it_is_checked) {
+TEST(HttpClient, IsToldToGoAheadOnceThoughItIsChecked) {
   World world({.users = users()});
   const std::string request = post("/v1/take", by_ip("a"), app + "Expect: 100-continue\r\n");
   const size_t head = request.find("\r\n\r\n") + 4;
@@ -244,7 +244,7 @@ TEST(HttpClient, is_told_to_go_ahead_once_though_it_is_checked) {
   EXPECT_EQ(ask_late(world, connection, request).status, 200);
 }
 
-TEST(HttpClient, holds_back_streams_of_its_connection_that_came_later) {
+TEST(HttpClient, HoldsBackStreamsOfItsConnectionThatCameLater) {
   World world({.users = users()});
   Http2Client client(world);
   const wire::http2_peer::Headers basic = {{"authorization", "Basic YXBwOnNlY3JldA=="}};
@@ -264,7 +264,7 @@ TEST(HttpClient, holds_back_streams_of_its_connection_that_came_later) {
   EXPECT_FALSE(client.connection.session().has_more());
 }
 
-TEST(HttpClient, that_is_checked_may_go) {
+TEST(HttpClient, ThatIsCheckedMayGo) {
   World world({.users = users()});
   {
     Connection connection(world);
@@ -275,7 +275,7 @@ TEST(HttpClient, that_is_checked_may_go) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(HttpClient, that_is_checked_is_told_when_the_server_stops) {
+TEST(HttpClient, ThatIsCheckedIsToldWhenTheServerStops) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/take", by_ip("a"), app)), "");

@@ -10,7 +10,7 @@ namespace sluice::http {
 namespace {
 
 constexpr const char* about_http =
-    "Serves the HTTP protocol alone: POST /v1/take and its like with JSON bodies, over HTTP/1.1 "
+    "Serves the HTTP protocol alone: POST /v1/take and similar with JSON bodies, over HTTP/1.1 "
     "and\n"
     "HTTP/2, and /auth/PROFILE for proxies. There is nothing to configure for requests that bring\n"
     "their limits along; a policy and profiles come with --config. Counters are kept in this\n"

@@ -352,7 +352,7 @@ bool Trial::foresee_key(Asked& asked) {
 
 namespace {
 
-TEST(HttpCrossing, every_grant_is_accounted_for_and_nothing_is_left) {
+TEST(HttpCrossing, EveryGrantIsAccountedForAndNothingIsLeft) {
   Tally all;
   for (uint32_t seed = 1; seed <= 500 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -409,7 +409,7 @@ void Exchange::end_wait(const Surroundings& around) {
   if (around.options.waits != nullptr) around.options.waits->end();
 }
 
-// A look at a counter that nobody has: the store must be able to say so.
+// A look at a counter that does not exist: the store must be able to say so.
 Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests) {
   requests.open();
   requests.add(request::Entry{kind_entry, inline_kind});
@@ -431,7 +431,7 @@ void Exchange::forget(const Surroundings& around) {
   end_wait(around);
   if (ticket_ == 0) return;
   IdempotencyMemory& memory = *around.options.idempotency;
-  // It may have been charged, and nobody will know.
+  // It may have been charged, and that remains unknown.
   if (taken_ < expected_)
     memory.finish(ticket_, {}, around.peer.clock->monotonic());
   else

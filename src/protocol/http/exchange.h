@@ -6,7 +6,7 @@
 //           added with the given note; `take` gets their verdicts in order, the last one says so.
 //           `login`: nothing but a request to check the password was added; `begin` again later.
 //   write   the answer, once
-//   forget  there is no answer: nobody waits for it, or the connection has ended
+//   forget  there is no answer: no client waits for it, or the connection has ended
 #pragma once
 
 #include <array>
@@ -56,7 +56,8 @@ struct Surroundings {
   size_t& waiting;  // requests of the connection that wait for units
 };
 
-// Does the route answer before its body has come (RFC 9110, 10.1.1), so that it need not be read?
+// Does the route answer before its body has arrived (RFC 9110, 10.1.1), so that it need not be
+// read?
 bool is_answered_without_body(std::string_view path);
 
 // More than twenty members: what was asked, what has been decided of it so far, and what the answer
@@ -174,7 +175,7 @@ class Exchange {
   std::string origin_;      // of the page that asks; empty: none does
 
   Problem problem_;
-  base::Duration retry_after_{};               // of the problem; 0: none is told
+  base::Duration retry_after_{};               // of the problem; 0: none is sent
   const ProblemKind* part_problem_ = nullptr;  // of the last take that could not be decided
   bool allowed_ = true, denied_ = false;
   bool is_decided_ = false;  // one of several takes at least

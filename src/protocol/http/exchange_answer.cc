@@ -94,7 +94,7 @@ void Exchange::write_problem(const Surroundings& around, Answer& answer) const {
   const ProblemKind& kind = *problem_.kind;
   const bool is_auth = route_ != nullptr && route_->action == Action::auth;
   answer.status = kind.status;
-  // A proxy that may be told 401 or 403 alone takes all else for a failure, and that is right here.
+  // A proxy that accepts 401 or 403 alone takes all else for a failure, and that is right here.
   if (kind.status == 401)
     answer.add("WWW-Authenticate", "Basic realm=\"sluice\", charset=\"UTF-8\"");
   if (kind.status == 405) answer.add("Allow", allowed_methods());

@@ -14,7 +14,7 @@ namespace {
 
 using namespace session_world;
 
-TEST(HttpTake, is_answered_with_what_is_left) {
+TEST(HttpTake, IsAnsweredWithWhatIsLeft) {
   World world;
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("10.0.0.1"));
@@ -37,7 +37,7 @@ TEST(HttpTake, is_answered_with_what_is_left) {
   EXPECT_FALSE(connection.is_closed());
 }
 
-TEST(HttpTake, that_is_denied_is_429_with_the_same_members) {
+TEST(HttpTake, ThatIsDeniedIs429WithTheSameMembers) {
   World world;
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("10.0.0.1", R"(, "n": 2)"));
@@ -71,7 +71,7 @@ TEST(HttpTake, that_is_denied_is_429_with_the_same_members) {
   EXPECT_EQ(left(world, by_ip("10.0.0.1")), 1);
 }
 
-TEST(HttpTake, of_nothing_looks) {
+TEST(HttpTake, OfNothingLooks) {
   World world;
   Connection connection(world);
   for (int i = 0; i < 3; ++i)
@@ -82,7 +82,7 @@ TEST(HttpTake, of_nothing_looks) {
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 4)"))).status, 429);
 }
 
-TEST(HttpTake, that_can_never_pass_has_no_time) {
+TEST(HttpTake, ThatCanNeverPassHasNoTime) {
   World world({.rules =
                    "- { match: { jar: '*' }, actor: jar, name: jar, limit: { quota: 2, "
                    "algorithm: fixed_bucket } }\n- { match: { no: '*' }, name: no, deny: true }\n"
@@ -103,7 +103,7 @@ TEST(HttpTake, that_can_never_pass_has_no_time) {
   EXPECT_FALSE(allowed.has("ratelimit"));
 }
 
-TEST(HttpTake, shows_the_refusal_that_takes_longest_and_tells_all_limits) {
+TEST(HttpTake, ShowsTheRefusalThatTakesLongestAndTellsAllLimits) {
   World world({.rules =
                    "- { match: { ip: '*' }, actor: ip, name: two, limits: [{ quota: 2, window: "
                    "10s, algorithm: fixed_window }, { quota: 2, window: 1h, algorithm: "
@@ -127,7 +127,7 @@ TEST(HttpTake, shows_the_refusal_that_takes_longest_and_tells_all_limits) {
   EXPECT_EQ(answer.field("ratelimit"), R"("two-2";r=0;t=3600)");
 }
 
-TEST(HttpTakes, that_settle_together_are_charged_all_or_not_at_all) {
+TEST(HttpTakes, ThatSettleTogetherAreChargedAllOrNotAtAll) {
   World world;
   Connection connection(world);
   const auto takes = [](const std::string& more) {
@@ -152,7 +152,7 @@ TEST(HttpTakes, that_settle_together_are_charged_all_or_not_at_all) {
   EXPECT_EQ(left(world, by_ip("b")), 1);
 }
 
-TEST(HttpTakes, of_mode_each_are_charged_one_by_one) {
+TEST(HttpTakes, OfModeEachAreChargedOneByOne) {
   World world;
   Connection connection(world);
   const std::string takes = post(
@@ -169,7 +169,7 @@ TEST(HttpTakes, of_mode_each_are_charged_one_by_one) {
   EXPECT_EQ(left(world, by_ip("b")), 3);
 }
 
-TEST(HttpTakes, of_one_key_count_together) {
+TEST(HttpTakes, OfOneKeyCountTogether) {
   World world;
   Connection connection(world);
   const std::string takes = R"({"takes": [)" + by_key("k", 3, R"(, "n": 2)") + ", " +
@@ -182,7 +182,7 @@ TEST(HttpTakes, of_one_key_count_together) {
   EXPECT_EQ(left(world, by_key("k", 3)), 0);
 }
 
-TEST(HttpBatch, is_200_whatever_its_takes_are_answered) {
+TEST(HttpBatch, Is200WhateverItsTakesAreAnswered) {
   World world;
   Connection connection(world);
   std::string body = R"({"takes": [{"entries": {"ip": "a"}, "n": 4}, {"entries": {"x": "a"}}, )" +
@@ -207,7 +207,7 @@ TEST(HttpBatch, is_200_whatever_its_takes_are_answered) {
   EXPECT_EQ(allowed, 1000u);
 }
 
-TEST(HttpPeek, charges_nothing_and_is_200) {
+TEST(HttpPeek, ChargesNothingAndIs200) {
   World world;
   Connection connection(world);
   HttpAnswer answer = ask(connection, post("/v1/peek", by_ip("a", R"(, "n": 2)")));
@@ -224,7 +224,7 @@ TEST(HttpPeek, charges_nothing_and_is_200) {
   EXPECT_EQ(left(world, by_ip("a")), 3);
 }
 
-TEST(HttpPut, gives_back_and_never_above_the_limit) {
+TEST(HttpPut, GivesBackAndNeverAboveTheLimit) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
@@ -242,7 +242,7 @@ TEST(HttpPut, gives_back_and_never_above_the_limit) {
   EXPECT_EQ(ask(connection, post("/v1/put", by_ip("a", R"(, "n": 0)"))).status, 400);
 }
 
-TEST(HttpReset, makes_counters_as_fresh_and_counts_them) {
+TEST(HttpReset, MakesCountersAsFreshAndCountsThem) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, post("/v1/reset", by_ip("a"))).body, R"({"reset": 0})");
@@ -257,7 +257,7 @@ TEST(HttpReset, makes_counters_as_fresh_and_counts_them) {
 
 // ---- Where no rule applies ----
 
-TEST(HttpUnmatched, is_404_or_as_it_is_configured) {
+TEST(HttpUnmatched, Is404OrAsItIsConfigured) {
   const std::string take = post("/v1/take", R"({"entries": {"x": "a"}})");
   const std::string both = R"({"takes": [{"entries": {"ip": "a"}}, {"entries": {"x": "a"}}]})";
   {
@@ -300,7 +300,7 @@ TEST(HttpUnmatched, is_404_or_as_it_is_configured) {
 
 // ---- Limits that come along ----
 
-TEST(HttpInline, has_names_of_its_own_or_numbers) {
+TEST(HttpInline, HasNamesOfItsOwnOrNumbers) {
   World world;
   Connection connection(world);
   HttpAnswer answer = ask(connection, post("/v1/take", by_key("k", 5)));
@@ -328,7 +328,7 @@ TEST(HttpInline, has_names_of_its_own_or_numbers) {
   EXPECT_TRUE(answer.tells(R"("rule": "daily")")) << answer.body;
 }
 
-TEST(HttpInline, of_several_takes_have_their_names) {
+TEST(HttpInline, OfSeveralTakesHaveTheirNames) {
   World world;
   const std::string takes =
       R"({"takes": [{"key": "a", "limits": [{"name": "one", "quota": 1, "window": 60, "algorithm": "fixed_window"}]}, )"
@@ -340,7 +340,7 @@ TEST(HttpInline, of_several_takes_have_their_names) {
   EXPECT_TRUE(answer.tells(R"("violated-policies": ["two"])")) << answer.body;
 }
 
-TEST(HttpInline, is_replaced_by_overrides) {
+TEST(HttpInline, IsReplacedByOverrides) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 200);
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 429);
@@ -353,14 +353,14 @@ TEST(HttpInline, is_replaced_by_overrides) {
   EXPECT_EQ(left(world, by_key("k", 1)), 0) << "the counter has what it had";
 }
 
-TEST(HttpInline, may_be_switched_off) {
+TEST(HttpInline, MayBeSwitchedOff) {
   World world({.http = "{ inline_limits: false }"});
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 400);
   EXPECT_EQ(ask(world, post("/v1/take", by_ip("a"))).status, 200);
 }
 
 // A native rule may stand in front of limits that come along.
-TEST(HttpInline, meets_the_rules_of_the_policy) {
+TEST(HttpInline, MeetsTheRulesOfThePolicy) {
   World world({.rules = "- { match: { http: inline, key: 'vip*' }, actor: key, name: vip, limit: { "
                         "quota: 1, window: 1m, algorithm: fixed_window } }\n"});
   const HttpAnswer answer = ask(world, post("/v1/take", by_key("vip-1", 9)));
@@ -369,8 +369,54 @@ TEST(HttpInline, meets_the_rules_of_the_policy) {
   EXPECT_TRUE(ask(world, post("/v1/take", by_key("k", 9))).tells(R"("rule": "default")"));
 }
 
+TEST(HttpInline, OfTakesThatSettleTogetherAllAreInDetail) {
+  World world;
+  const std::string takes =
+      R"({"takes": [{"key": "a", "limits": [{"name": "one", "quota": 1, "window": 60, "algorithm": "fixed_window"}]}, )"
+      R"({"key": "b", "limits": [{"name": "x", "quota": 9, "window": 60, "algorithm": "fixed_window"}, {"name": "two", "quota": 2, "window": 60, "algorithm": "sliding_log"}]}], "detail": true})";
+  const HttpAnswer answer = ask(world, post("/v1/take", takes));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.tells(R"("limits": [{"name": "one", "allowed": true, "limit": 1, )"))
+      << answer.body;
+  EXPECT_TRUE(answer.tells(R"("limits": [{"name": "x", "allowed": true, "limit": 9, )"));
+  EXPECT_TRUE(answer.tells(R"({"name": "two", "allowed": true, "limit": 2, )")) << answer.body;
+  EXPECT_EQ(answer.field("ratelimit-policy"), R"("one";q=1;w=60, "x";q=9;w=60, "two";q=2;w=60)");
+}
+
+// A counter that both have is charged once, in one sum.
+TEST(HttpTakes, ThatShareACounterHaveItInDetailEach) {
+  World world({.rules =
+                   "- { match: { t: '*' }, actor: t, name: a, then: continue, limit: { quota: 9, "
+                   "window: 1h, algorithm: fixed_window } }\n"
+                   "- { match: { ip: '*' }, actor: ip, name: b, limit: { quota: 5, window: 1h, "
+                   "algorithm: fixed_window } }\n"});
+  const HttpAnswer answer = ask(
+      world, post("/v1/take",
+                  R"({"takes": [{"entries": {"ip": "x"}}, {"entries": {"t": "y", "ip": "x"}}], )"
+                  R"("detail": true})"));
+  EXPECT_EQ(answer.status, 200);
+  const std::string shared = R"({"name": "b", "allowed": true, "limit": 5, "remaining": 3, )";
+  EXPECT_TRUE(answer.tells(R"("limits": [)" + shared)) << answer.body;
+  const size_t second =
+      answer.body.find(R"("limits": [{"name": "a", "allowed": true, "limit": 9, )");
+  ASSERT_NE(second, std::string::npos) << answer.body;
+  EXPECT_NE(answer.body.find(shared, second), std::string::npos) << answer.body;
+  EXPECT_EQ(answer.field("ratelimit-policy"), R"("b";q=5;w=3600, "a";q=9;w=3600)");
+}
+
+TEST(HttpInline, ARuleOfThePolicyMayBeNamedAsTheyAre) {
+  World world({.rules =
+                   "- { match: { http: inline, key: 'vip*' }, actor: key, name: inline, "
+                   "limit: { quota: 1, window: 1m, algorithm: fixed_window }, then: continue }\n"});
+  const std::string detailed = by_key("vip-1", 9, R"(, "detail": true)");
+  const HttpAnswer answer = ask(world, post("/v1/take", detailed));
+  EXPECT_TRUE(answer.tells(R"("rule": "inline")")) << answer.body;
+  EXPECT_TRUE(answer.tells(R"("limits": [{"name": "inline", )")) << answer.body;
+  EXPECT_TRUE(answer.tells(R"({"name": "default", )")) << answer.body;
+}
+
 // The rules of the program are for its own requests.
-TEST(HttpEntries, do_not_reach_counters_of_keys) {
+TEST(HttpEntries, DoNotReachCountersOfKeys) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 200);
   EXPECT_EQ(ask(world, post("/v1/take", R"({"entries": {"http": "inline", "key": "k"}})")).status,
@@ -382,7 +428,7 @@ TEST(HttpEntries, do_not_reach_counters_of_keys) {
 
 // ---- The store ----
 
-TEST(HttpStore, that_cannot_be_asked_is_503) {
+TEST(HttpStore, ThatCannotBeAskedIs503) {
   World world;
   Connection connection(world);
   world.store.fails = true;
@@ -404,7 +450,7 @@ TEST(HttpStore, that_cannot_be_asked_is_503) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-TEST(HttpStore, that_cannot_be_asked_is_what_the_rule_says) {
+TEST(HttpStore, ThatCannotBeAskedIsWhatTheRuleSays) {
   World world({.rules =
                    "- { match: { a: '*' }, name: a, limit: { quota: 1, window: 1m }, "
                    "on_store_error: deny }\n- { match: { b: '*' }, name: b, limit: { quota: 1, "
@@ -416,13 +462,13 @@ TEST(HttpStore, that_cannot_be_asked_is_what_the_rule_says) {
   EXPECT_EQ(denied.field("retry-after"), "1");
   EXPECT_EQ(ask(world, post("/v1/take", R"({"entries": {"b": "x"}})")).status, 200);
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 9))).status, 429);
-  // Of a put and of a reset nothing is told that is not so.
+  // The answers to a put and to a reset say nothing that is not so.
   EXPECT_EQ(ask(world, post("/v1/put", R"({"entries": {"b": "x"}})")).status, 503);
   EXPECT_EQ(ask(world, post("/v1/reset", by_key("k", 9))).status, 503);
   EXPECT_EQ(ask(world, get("/v1/health")).status, 503);
 }
 
-TEST(HttpGeneration, is_that_of_the_policy_that_decided) {
+TEST(HttpGeneration, IsThatOfThePolicyThatDecided) {
   World world;
   EXPECT_TRUE(ask(world, post("/v1/take", by_ip("a"))).tells(R"("generation": 1})"));
   world.load(

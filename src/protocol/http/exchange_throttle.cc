@@ -28,7 +28,7 @@ std::optional<int64_t> integer_of(const Json& body, const char* member) {
   return found->get<int64_t>();
 }
 
-// Members that it does not know are passed over, as there. What is wrong; empty: nothing.
+// Members that it does not know are skipped, as there. What is wrong; empty: nothing.
 std::string read_throttle_body(std::string_view text, ThrottleBody& to) {
   const Json body =
       wire::is_bounded(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);

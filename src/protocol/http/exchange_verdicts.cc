@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/decimal.h"
 #include "base/text_writer.h"
+#include "policy/inline_limits.h"
 #include "protocol/http/dialect.h"
 #include "protocol/http/exchange.h"
 #include "protocol/http/json_text.h"
@@ -27,8 +28,13 @@ std::span<const Decision> decisions_of(const Verdict& verdict, const Charge& cha
   return {verdict.decisions + charge.decision_first, charge.limits.size()};
 }
 
+// Are its limits those that came with the request? A rule of the policy may have any name.
+bool is_inline(const Charge& charge) {
+  return charge.space->prefix == policy::inline_prefix;
+}
+
 // Is there a counter that such a look has seen? What a fixed bucket lacks never comes back by
-// itself, and of one that is full the same is told.
+// itself, and one that is full is answered the same.
 bool has_live_counter(const Verdict& verdict, const Charge& charge) {
   if (!charge.counted) return false;
   const auto decisions = decisions_of(verdict, charge);
@@ -106,7 +112,7 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
   return last;
 }
 
-// Has the verdict no decision to show? Then the problem is told, in place of all else.
+// Has the verdict no decision to show? Then the problem is answered, in place of all else.
 bool Exchange::fail_by(const Verdict& verdict, const Surroundings& around) {
   const bool is_unmatched = verdict.error.empty() ? !verdict.matched && !verdict.expired
                                                   : verdict.error == request::no_rule_applies;
@@ -125,7 +131,7 @@ bool Exchange::fail_by(const Verdict& verdict, const Surroundings& around) {
   return true;
 }
 
-// No rule applies. Of a put and of the like nothing can be told, whatever the configuration says.
+// No rule applies. A put and similar requests cannot be answered, whatever the configuration says.
 bool Exchange::fail_unmatched(const Surroundings& around) {
   const bool takes = route_->action != Action::put && route_->action != Action::explain;
   if (takes && around.options.unmatched != Unmatched::error) {
@@ -232,7 +238,7 @@ void Exchange::take_counters(const request::Request& request, const Verdict& ver
   }
 }
 
-// ---- Limits that are told ----
+// ---- Limits in answers ----
 
 std::string_view Exchange::rule_of(const Verdict& verdict) const {
   const Subject* const subject = subject_of_verdict();
@@ -248,10 +254,10 @@ const Exchange::Subject* Exchange::subject_of_verdict() const {
 // Which of the limits that came along is shown; one of a rule that the key met besides keeps its
 // name.
 std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict& verdict) const {
-  if (verdict.rule != inline_kind) return verdict.rule;
+  if (!verdict.inline_limit) return verdict.rule;
   if (subject.name_count == 1) return limit_names_[subject.name_first];
   for (const Charge& charge : verdict.charges) {
-    if (charge.limits.size() != subject.name_count) continue;
+    if (!is_inline(charge) || charge.limits.size() != subject.name_count) continue;
     const auto decisions = decisions_of(verdict, charge);
     for (size_t i = 0; i < decisions.size(); ++i)
       if (&decisions[i] == verdict.tightest) return limit_names_[subject.name_first + i];
@@ -259,7 +265,7 @@ std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict&
   return name_by_limit(subject, verdict);
 }
 
-// Of a verdict without charges (it came late, or settled together with others).
+// Of a verdict without charges: it came late.
 std::string_view Exchange::name_by_limit(const Subject& subject, const Verdict& verdict) const {
   for (size_t i = 0; verdict.limit != nullptr && i < subject.name_count; ++i)
     if (inline_limits_[subject.name_first + i] == *verdict.limit)
@@ -279,12 +285,12 @@ void Exchange::tell_limits(const Verdict& verdict, const Surroundings& around) {
     const auto decisions = decisions_of(verdict, charge);
     const std::string_view rule =
         charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
-    const bool is_inline = subject != nullptr && subject->is_inline && rule == inline_kind &&
+    const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
                            subject->name_count == decisions.size();
     const size_t first = told_.size();
     for (size_t i = 0; i < decisions.size(); ++i) {
       if (!limit::has_counter(charge.limits[i].algorithm)) continue;
-      if (is_inline)
+      if (has_names)
         tell_limit(limit_names_[subject->name_first + i], 0, charge.limits[i], decisions[i]);
       else
         tell_limit(rule, i, charge.limits[i], decisions[i]);
@@ -295,8 +301,8 @@ void Exchange::tell_limits(const Verdict& verdict, const Surroundings& around) {
   }
 }
 
-// Of the limits that were told from `first` on: whose counter it is. Answers are seen by others, so
-// it is a hash, by which nobody can tell the actor.
+// Of the limits that were answered from `first` on: whose counter it is. Answers are seen by
+// others, so it is a hash, which does not reveal the actor.
 void Exchange::tell_partition(const Charge& charge, size_t first, const Surroundings& around) {
   const auto& secret = around.options.partition_secret;
   std::string text(reinterpret_cast<const char*>(secret.data()), secret.size());
@@ -310,7 +316,8 @@ void Exchange::tell_partition(const Charge& charge, size_t first, const Surround
     std::copy_n(digest.begin(), told_[i].partition.size(), told_[i].partition.begin());
 }
 
-// The limit that was told last is the tightest of its take; of several takes the tightest of all.
+// The limit that was answered last is the tightest of its take; of several takes the tightest of
+// all.
 void Exchange::note_shown(const Decision& decision) {
   if (last_told_ == told_.size()) return;
   if (last_told_ == shown_) {
@@ -328,8 +335,8 @@ void Exchange::note_shown(const Decision& decision) {
   shown_ = last_told_;
 }
 
-// `index`: of the limit among those of its rule. One that was told for an earlier take is told
-// once, as it stands behind the later.
+// `index`: of the limit among those of its rule. One that was answered for an earlier take is
+// answered once, as it stands behind the later.
 void Exchange::tell_limit(std::string_view rule, size_t index, const limit::Limit& limit,
                           const Decision& decision) {
   const size_t first = names_.size();
@@ -353,8 +360,8 @@ void Exchange::tell_limit(std::string_view rule, size_t index, const limit::Limi
       {static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()), limit, decision});
 }
 
-// Each limit that the request met, with its counter where all of it is explained; of takes that
-// settle together, and of a wait that was granted late, the tightest alone.
+// Each limit that the request met, with its counter where all of it is explained; of a wait that
+// was granted late the tightest alone.
 void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
   const Subject* const subject = subject_of_verdict();
   out.append(", \"limits\": [");
@@ -371,15 +378,15 @@ void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
     const auto decisions = decisions_of(verdict, charge);
     const std::string_view rule =
         charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
-    const bool is_inline = subject != nullptr && subject->is_inline && rule == inline_kind &&
+    const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
                            subject->name_count == decisions.size();
     for (size_t i = 0; i < decisions.size(); ++i) {
       out.append(is_first ? "{\"name\": " : ", {\"name\": ");
       is_first = false;
-      std::string name(is_inline      ? std::string_view(limit_names_[subject->name_first + i])
+      std::string name(has_names      ? std::string_view(limit_names_[subject->name_first + i])
                        : rule.empty() ? std::string_view("default")
                                       : rule);
-      if (!is_inline && i > 0) name += "-" + std::to_string(i + 1);
+      if (!has_names && i > 0) name += "-" + std::to_string(i + 1);
       append_json_text(name, out);
       out.append(", ");
       append_decision(decisions[i], decisions[i].allowed, out);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace session_world;
 
-TEST(HttpGuard, takes_addresses_localhost_and_names_that_are_configured) {
+TEST(HttpGuard, TakesAddressesLocalhostAndNamesThatAreConfigured) {
   const std::vector<std::string> hosts = {"limits.example.com", "limits"};
   for (const std::string host :
        {"", "localhost", "LocalHost", "localhost:8390", "127.0.0.1", "10.1.2.3:80",
@@ -23,7 +23,7 @@ TEST(HttpGuard, takes_addresses_localhost_and_names_that_are_configured) {
 }
 
 // A page of another site whose name was pointed at this machine names that site.
-TEST(HttpGuard, refuses_other_names) {
+TEST(HttpGuard, RefusesOtherNames) {
   const std::vector<std::string> hosts = {"limits.example.com"};
   for (const std::string host : {"evil.com",
                                  "evil.com:8390",
@@ -55,7 +55,7 @@ TEST(HttpGuard, refuses_other_names) {
     EXPECT_FALSE(is_host_allowed(host, hosts)) << host;
 }
 
-TEST(HttpGuard, remembers_no_host_that_it_refused) {
+TEST(HttpGuard, RemembersNoHostThatItRefused) {
   AllowedHost host;
   const std::vector<std::string> hosts = {std::string(100, 'h')};
   EXPECT_FALSE(host.allows("evil.com", hosts));
@@ -76,7 +76,7 @@ RequestFields from(const std::string& origin, const std::string& site) {
   return fields;
 }
 
-TEST(HttpGuard, takes_requests_of_no_page_of_the_same_and_of_named_ones) {
+TEST(HttpGuard, TakesRequestsOfNoPageOfTheSameAndOfNamedOnes) {
   const std::vector<std::string> origins = {"https://app.example.com", "http://localhost:3000"};
   const std::string none = "-";
   for (const auto& [origin, site, fits] :
@@ -101,7 +101,7 @@ TEST(HttpGuard, takes_requests_of_no_page_of_the_same_and_of_named_ones) {
   }
 }
 
-TEST(HttpGuard, answers_421_and_403) {
+TEST(HttpGuard, Answers421And403) {
   World world({.http = "{ hosts: [Limits.Example.com], origins: ['https://App.example.com'] }"});
   const auto status = [&](const std::string& host, const std::string& more) {
     std::string request = post("/v1/take", by_ip("a"), more);
@@ -120,8 +120,8 @@ TEST(HttpGuard, answers_421_and_403) {
   EXPECT_EQ(client.ask("/v1/peek", by_ip("a"), {{"origin", "http://evil.com"}}).status, 403);
 }
 
-// A preflight has no body and takes nothing; a page that may not ask is told nothing either.
-TEST(HttpGuard, says_of_cross_origin_requests_only_what_is_configured) {
+// A preflight has no body and takes nothing; a page that may not ask receives nothing either.
+TEST(HttpGuard, SaysOfCrossOriginRequestsOnlyWhatIsConfigured) {
   World world;
   Connection connection(world);
   const HttpAnswer refused =

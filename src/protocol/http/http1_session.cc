@@ -181,7 +181,7 @@ void Http1Session::refuse(std::string_view why, base::Buffer& out) {
   write_problem(problems::reduced_capacity, why, out);
 }
 
-// A request that waits, or whose user is not known yet, is told; nothing was charged.
+// A request that waits, or whose user is not known yet, is refused; nothing was charged.
 void Http1Session::goodbye(base::Buffer& out) {
   if (!holds_back()) return;
   write_problem(problems::reduced_capacity, "the server stops; nothing was charged", out);

@@ -29,7 +29,7 @@ std::vector<std::string> remaining_of(const std::string& text) {
   return all;
 }
 
-TEST(Http1Connection, answers_in_the_order_of_requests) {
+TEST(Http1Connection, AnswersInTheOrderOfRequests) {
   World world;
   Connection connection(world);
   EXPECT_EQ(remaining_of(
@@ -38,7 +38,7 @@ TEST(Http1Connection, answers_in_the_order_of_requests) {
   EXPECT_FALSE(connection.is_closed());
 }
 
-TEST(Http1Connection, answers_in_order_where_the_store_answers_late) {
+TEST(Http1Connection, AnswersInOrderWhereTheStoreAnswersLate) {
   World world;
   Connection connection(world);
   world.store.settles = [](size_t all) { return std::min<size_t>(all, 1); };
@@ -58,7 +58,7 @@ TEST(Http1Connection, answers_in_order_where_the_store_answers_late) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(Http1Connection, has_a_wait_in_the_middle_of_what_is_pipelined) {
+TEST(Http1Connection, HasAWaitInTheMiddleOfWhatIsPipelined) {
   World world;
   Connection connection(world);
   const std::string wait = post("/v1/wait", by_ip("a"));
@@ -73,7 +73,7 @@ TEST(Http1Connection, has_a_wait_in_the_middle_of_what_is_pipelined) {
   EXPECT_FALSE(connection.is_closed());
 }
 
-TEST(Http1Connection, ends_behind_the_answer_to_a_request_that_wants_it) {
+TEST(Http1Connection, EndsBehindTheAnswerToARequestThatWantsIt) {
   World world;
   {
     Connection connection(world);
@@ -89,7 +89,7 @@ TEST(Http1Connection, ends_behind_the_answer_to_a_request_that_wants_it) {
   EXPECT_EQ(left(world, by_ip("a")), 1) << "what is behind is not charged";
 }
 
-TEST(Http1Connection, of_http10_is_kept_only_where_that_is_wanted) {
+TEST(Http1Connection, OfHttp10IsKeptOnlyWhereThatIsWanted) {
   World world;
   {
     Connection connection(world);
@@ -107,7 +107,7 @@ TEST(Http1Connection, of_http10_is_kept_only_where_that_is_wanted) {
 }
 
 // Its answer is the last, and it is there.
-TEST(Http1Connection, that_ends_behind_a_wait_answers_it_first) {
+TEST(Http1Connection, ThatEndsBehindAWaitAnswersItFirst) {
   for (const std::string more : {"Connection: close\r\n", ""}) {
     World world;
     Connection connection(world);
@@ -127,7 +127,7 @@ TEST(Http1Connection, that_ends_behind_a_wait_answers_it_first) {
   }
 }
 
-TEST(Http1Connection, answers_head_without_a_body) {
+TEST(Http1Connection, AnswersHeadWithoutABody) {
   World world;
   Connection connection(world);
   std::string text = connection.ask(get("/v1/health", "", "HEAD") + get("/v1/health"));
@@ -143,7 +143,7 @@ TEST(Http1Connection, answers_head_without_a_body) {
   EXPECT_EQ(text, "");
 }
 
-TEST(Http1Connection, answers_options_without_a_body) {
+TEST(Http1Connection, AnswersOptionsWithoutABody) {
   World world;
   Connection connection(world);
   const HttpAnswer answer = ask(connection, get("/v1/take", "", "OPTIONS"));
@@ -156,7 +156,7 @@ TEST(Http1Connection, answers_options_without_a_body) {
 
 // ---- Bodies ----
 
-TEST(Http1Connection, takes_a_body_in_pieces) {
+TEST(Http1Connection, TakesABodyInPieces) {
   World world;
   for (const size_t piece : {1u, 2u, 7u, 50u}) {
     Connection connection(world);
@@ -170,7 +170,7 @@ TEST(Http1Connection, takes_a_body_in_pieces) {
   }
 }
 
-TEST(Http1Connection, takes_a_chunked_body) {
+TEST(Http1Connection, TakesAChunkedBody) {
   World world;
   Connection connection(world);
   const std::string body = by_ip("a");
@@ -184,7 +184,7 @@ TEST(Http1Connection, takes_a_chunked_body) {
   EXPECT_EQ(remaining_of(connection.take()), (std::vector<std::string>{"0"}));
 }
 
-TEST(Http1Connection, says_to_go_ahead_once_and_behind_earlier_answers) {
+TEST(Http1Connection, SaysToGoAheadOnceAndBehindEarlierAnswers) {
   World world;
   Connection connection(world);
   const std::string request = post("/v1/take", by_ip("a"), "Expect: 100-continue\r\n");
@@ -194,7 +194,7 @@ TEST(Http1Connection, says_to_go_ahead_once_and_behind_earlier_answers) {
   EXPECT_EQ(connection.ask(request.substr(head, 1)), "");
   EXPECT_EQ(remaining_of(connection.ask(request.substr(head + 1))),
             (std::vector<std::string>{"2"}));
-  // One whose body has come need not be told.
+  // One whose body has arrived need not be answered.
   EXPECT_EQ(remaining_of(connection.ask(request)), (std::vector<std::string>{"1"}));
   // Behind the answer to what was sent before, however late that is.
   world.store.settles = [](size_t) { return 0; };
@@ -208,7 +208,7 @@ TEST(Http1Connection, says_to_go_ahead_once_and_behind_earlier_answers) {
   EXPECT_EQ(statuses_of(connection.ask(request.substr(head))), std::vector{429});
 }
 
-TEST(Http1Connection, says_to_go_ahead_behind_a_wait) {
+TEST(Http1Connection, SaysToGoAheadBehindAWait) {
   World world;
   Connection connection(world);
   const std::string request = post("/v1/take", by_ip("b"), "Expect: 100-continue\r\n");
@@ -225,7 +225,7 @@ TEST(Http1Connection, says_to_go_ahead_behind_a_wait) {
 
 // ---- What closes the connection ----
 
-TEST(Http1Connection, that_is_broken_is_told_why_behind_earlier_answers) {
+TEST(Http1Connection, ThatIsBrokenIsToldWhyBehindEarlierAnswers) {
   const std::string head = "POST /v1/take HTTP/1.1\r\nHost: localhost\r\n";
   for (const auto& [broken, status] : std::vector<std::pair<std::string, int>>{
            {"nonsense\r\n\r\n", 400},
@@ -253,7 +253,7 @@ TEST(Http1Connection, that_is_broken_is_told_why_behind_earlier_answers) {
   }
 }
 
-TEST(Http1Connection, that_is_broken_behind_a_wait_answers_the_wait_first) {
+TEST(Http1Connection, ThatIsBrokenBehindAWaitAnswersTheWaitFirst) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
@@ -264,7 +264,7 @@ TEST(Http1Connection, that_is_broken_behind_a_wait_answers_the_wait_first) {
   EXPECT_TRUE(connection.is_closed());
 }
 
-TEST(Http1Connection, that_is_refused_is_told_503) {
+TEST(Http1Connection, ThatIsRefusedIsTold503) {
   World world;
   HttpSession session(world.peer("127.0.0.1:1"));
   base::Buffer out;
@@ -276,7 +276,7 @@ TEST(Http1Connection, that_is_refused_is_told_503) {
   EXPECT_TRUE(answers[0].tells("too many connections"));
 }
 
-TEST(Http1Connection, that_waits_is_told_when_the_server_stops) {
+TEST(Http1Connection, ThatWaitsIsToldWhenTheServerStops) {
   World world;
   Connection connection(world), idle(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
@@ -293,7 +293,7 @@ TEST(Http1Connection, that_waits_is_told_when_the_server_stops) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(Http1Connection, whose_client_sends_no_more_is_answered_and_closed) {
+TEST(Http1Connection, WhoseClientSendsNoMoreIsAnsweredAndClosed) {
   World world;
   Connection connection(world);
   connection.send(take + take);
@@ -302,7 +302,7 @@ TEST(Http1Connection, whose_client_sends_no_more_is_answered_and_closed) {
   EXPECT_TRUE(connection.is_closed());
 }
 
-// ---- Forward-auth, whose body nobody waits for ----
+// ---- Forward-auth, whose body is not awaited ----
 
 const std::string auth_rules =
     "- { match: { path: '/page*' }, actor: ip, name: pages, limit: { quota: 2, window: 1m, "
@@ -315,7 +315,7 @@ std::string auth(std::string_view more, std::string_view version = "1.1") {
          std::string(more) + "\r\n";
 }
 
-TEST(Http1Auth, is_answered_before_its_body_and_closes_behind_it) {
+TEST(Http1Auth, IsAnsweredBeforeItsBodyAndClosesBehindIt) {
   World world({.rules = auth_rules,
                .http = "{ auth: { profiles: { web: { proxy: nginx, deny: 403 } } } }"});
   for (const std::string more : {"Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"}) {
@@ -335,7 +335,7 @@ TEST(Http1Auth, is_answered_before_its_body_and_closes_behind_it) {
   EXPECT_TRUE(connection.is_closed());
 }
 
-TEST(Http1Auth, keeps_the_connection_where_no_body_is_announced) {
+TEST(Http1Auth, KeepsTheConnectionWhereNoBodyIsAnnounced) {
   World world({.rules = auth_rules,
                .http = "{ auth: { profiles: { web: { proxy: nginx, deny: 403 } } } }"});
   Connection connection(world);
@@ -346,7 +346,7 @@ TEST(Http1Auth, keeps_the_connection_where_no_body_is_announced) {
   EXPECT_TRUE(connection.is_closed());
 }
 
-TEST(Http1Auth, of_nothing_at_that_path_is_answered_before_its_body) {
+TEST(Http1Auth, OfNothingAtThatPathIsAnsweredBeforeItsBody) {
   World world;
   Connection connection(world);
   const HttpAnswer answer = ask(connection,

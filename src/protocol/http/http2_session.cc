@@ -185,7 +185,7 @@ void Http2Session::refuse(std::string_view, base::Buffer& out) {
   goodbye(out);
 }
 
-// Requests that wait, or whose user is not known yet, are told: nothing was charged for them.
+// Requests that wait, or whose user is not known yet, are refused: nothing was charged for them.
 void Http2Session::goodbye(base::Buffer& out) {
   constexpr std::string_view why = "the server stops; nothing was charged";
   for (uint32_t number = 0; number < open_.size(); ++number) {

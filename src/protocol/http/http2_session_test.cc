@@ -15,7 +15,7 @@ namespace {
 using namespace session_world;
 using wire::http2_peer::Headers;
 
-TEST(Http2Connection, answers_as_http1_does) {
+TEST(Http2Connection, AnswersAsHttp1Does) {
   World world;
   Http2Client client(world);
   const HttpAnswer answer = client.ask("/v1/take", by_ip("a"));
@@ -37,7 +37,7 @@ TEST(Http2Connection, answers_as_http1_does) {
   EXPECT_EQ(client.ask("/v1/nothing", "").status, 404);
 }
 
-TEST(Http2Connection, begins_with_its_preface_in_pieces) {
+TEST(Http2Connection, BeginsWithItsPrefaceInPieces) {
   World world;
   Http2Client client(world, 1);
   EXPECT_EQ(client.ask("/v1/take", by_ip("a")).status, 200);
@@ -45,7 +45,7 @@ TEST(Http2Connection, begins_with_its_preface_in_pieces) {
 }
 
 // What begins like the preface and is none is HTTP/1.1.
-TEST(Http2Connection, is_none_with_another_beginning) {
+TEST(Http2Connection, IsNoneWithAnotherBeginning) {
   World world;
   Connection connection(world);
   connection.send("PR");
@@ -59,7 +59,7 @@ TEST(Http2Connection, is_none_with_another_beginning) {
   EXPECT_EQ(idle.take(), "");
 }
 
-TEST(Http2Connection, decides_streams_of_one_piece_in_their_order) {
+TEST(Http2Connection, DecidesStreamsOfOnePieceInTheirOrder) {
   World world;
   Http2Client client(world);
   std::string bytes;
@@ -70,7 +70,7 @@ TEST(Http2Connection, decides_streams_of_one_piece_in_their_order) {
     EXPECT_EQ(client.answer_of(streams[i]).status, i < 3 ? 200 : 429) << i;
 }
 
-TEST(Http2Connection, answers_in_any_order_where_the_store_is_late) {
+TEST(Http2Connection, AnswersInAnyOrderWhereTheStoreIsLate) {
   World world;
   Http2Client client(world);
   world.store.settles = [](size_t) { return 0; };
@@ -89,7 +89,7 @@ TEST(Http2Connection, answers_in_any_order_where_the_store_is_late) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(Http2Connection, drops_the_answer_to_a_stream_that_was_reset) {
+TEST(Http2Connection, DropsTheAnswerToAStreamThatWasReset) {
   World world;
   Http2Client client(world);
   world.store.settles = [](size_t) { return 0; };
@@ -105,7 +105,7 @@ TEST(Http2Connection, drops_the_answer_to_a_stream_that_was_reset) {
   EXPECT_FALSE(client.connection.is_closed());
 }
 
-TEST(Http2Connection, that_goes_leaves_nothing_behind) {
+TEST(Http2Connection, ThatGoesLeavesNothingBehind) {
   World world;
   {
     Http2Client client(world);
@@ -116,7 +116,7 @@ TEST(Http2Connection, that_goes_leaves_nothing_behind) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(Http2Connection, takes_one_body_in_many_frames) {
+TEST(Http2Connection, TakesOneBodyInManyFrames) {
   World world;
   Http2Client client(world);
   const std::string body = by_ip("a");
@@ -133,7 +133,7 @@ TEST(Http2Connection, takes_one_body_in_many_frames) {
   EXPECT_EQ(client.answer_of(1).status, 200);
 }
 
-TEST(Http2Connection, refuses_a_body_that_is_too_long) {
+TEST(Http2Connection, RefusesABodyThatIsTooLong) {
   World world;
   Http2Client client(world);
   const Headers head = {{":method", "POST"},
@@ -152,7 +152,7 @@ TEST(Http2Connection, refuses_a_body_that_is_too_long) {
   EXPECT_EQ(left(world, by_ip("a")), 3);
 }
 
-TEST(Http2Connection, takes_the_host_where_there_is_no_authority) {
+TEST(Http2Connection, TakesTheHostWhereThereIsNoAuthority) {
   World world;
   Http2Client client(world);
   const auto status = [&](const Headers& host) {
@@ -167,7 +167,7 @@ TEST(Http2Connection, takes_the_host_where_there_is_no_authority) {
   EXPECT_EQ(status({{"host", "evil.com"}}), 421);
 }
 
-TEST(Http2Connection, answers_head_without_a_body) {
+TEST(Http2Connection, AnswersHeadWithoutABody) {
   World world;
   Http2Client client(world);
   client.send(client.peer.headers(1, {{":method", "HEAD"},
@@ -186,7 +186,7 @@ TEST(Http2Connection, answers_head_without_a_body) {
   EXPECT_EQ(client.answer_of(3).field("allow"), "POST, OPTIONS");
 }
 
-TEST(Http2Connection, that_breaks_the_protocol_ends) {
+TEST(Http2Connection, ThatBreaksTheProtocolEnds) {
   World world;
   Http2Client client(world);
   const uint32_t stream = client.begin("/v1/take", by_ip("a"));
@@ -199,7 +199,7 @@ TEST(Http2Connection, that_breaks_the_protocol_ends) {
 }
 
 // No batch grows past its bound by more than one request, however many takes come at once.
-TEST(Http2Connection, asks_for_no_more_than_a_batch_at_a_time) {
+TEST(Http2Connection, AsksForNoMoreThanABatchAtATime) {
   World world;
   HttpSession session(world.peer("127.0.0.1:1"));
   constexpr size_t takes = 400;

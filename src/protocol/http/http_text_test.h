@@ -29,7 +29,7 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
          " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n" + std::string(more) + "\r\n" + std::string(body);
 }
-// Entries for the rule that the world has unless it is told otherwise.
+// Entries for the rule that the world has by default.
 inline std::string by_ip(std::string_view ip, std::string_view more = {}) {
   return R"({"entries": {"ip": ")" + std::string(ip) + "\"}" + std::string(more) + "}";
 }
@@ -151,7 +151,7 @@ class Http2Client {
                  const wire::http2_peer::Headers& more = {}) {
     return answer_of(begin(path, body, more));
   }
-  // What has come so far; status 0: not all of it.
+  // What has arrived so far; status 0: not all of it.
   HttpAnswer answer_of(uint32_t stream) {
     read();
     const wire::http2_peer::Answer& answer = peer.answers[stream];

@@ -1,6 +1,6 @@
 // Answers that are kept by their Idempotency-Key (draft-ietf-httpapi-idempotency-key-header), so
 // that a request that is sent again is answered again and charges once. In memory, one for the
-// server, forgotten when it ends. Thread-safe: workers hold a lock for a look-up alone.
+// server, forgotten when it ends. Thread-safe: workers hold a lock for a lookup alone.
 //
 //   life      An entry is begun, then finished with an answer or forgotten. From `finish` on it is
 //             kept for the time to live; answers from it do not prolong that. Nothing is evicted

@@ -74,7 +74,7 @@ std::string held(size_t entries, size_t answers, size_t begun = 0) {
                         begun * idempotent_begun_bytes);
 }
 
-TEST(IdempotencyMemory, a_longer_answer_is_kept_where_there_is_room) {
+TEST(IdempotencyMemory, ALongerAnswerIsKeptWhereThereIsRoom) {
   const auto kept_answer = [](size_t bytes) {
     IdempotencyMemory memory({.ttl = base::seconds(60), .bytes = bytes, .user_part = 1});
     std::string answer;
@@ -91,7 +91,7 @@ TEST(IdempotencyMemory, a_longer_answer_is_kept_where_there_is_room) {
   EXPECT_EQ(kept_answer(needed - 1), 0u);
 }
 
-TEST(IdempotencyMemory, answers_again_what_was_answered) {
+TEST(IdempotencyMemory, AnswersAgainWhatWasAnswered) {
   Memory memory;
   EXPECT_EQ(memory.begin("ann", "k1"), "begun");
   EXPECT_EQ(memory.held(), held(0, 0, 1));
@@ -104,7 +104,7 @@ TEST(IdempotencyMemory, answers_again_what_was_answered) {
   EXPECT_EQ(memory.held(), held(1, 6, 1));
 }
 
-TEST(IdempotencyMemory, tells_another_request_under_the_same_key) {
+TEST(IdempotencyMemory, TellsAnotherRequestUnderTheSameKey) {
   Memory memory;
   EXPECT_EQ(memory.begin("ann", "k"), "begun");
   EXPECT_EQ(memory.begin("ann", "k", other_take), "reused");
@@ -125,19 +125,19 @@ TEST(IdempotencyMemory, tells_another_request_under_the_same_key) {
   EXPECT_EQ(memory.held(), held(1, 1));
 }
 
-TEST(IdempotencyMemory, users_and_keys_are_apart) {
+TEST(IdempotencyMemory, UsersAndKeysAreApart) {
   Memory memory;
   memory.keep("ann", "k", "of ann");
   memory.keep("bob", "k", "of bob");
-  memory.keep("", "annk", "of nobody");
+  memory.keep("", "annk", "of no user");
   memory.keep("annk", "", "of annk");
   EXPECT_EQ(memory.begin("ann", "k"), "kept: of ann");
   EXPECT_EQ(memory.begin("bob", "k"), "kept: of bob");
-  EXPECT_EQ(memory.begin("", "annk"), "kept: of nobody");
+  EXPECT_EQ(memory.begin("", "annk"), "kept: of no user");
   EXPECT_EQ(memory.begin("annk", ""), "kept: of annk");
 }
 
-TEST(IdempotencyMemory, what_is_forgotten_is_as_new) {
+TEST(IdempotencyMemory, WhatIsForgottenIsAsNew) {
   Memory memory;
   EXPECT_EQ(memory.begin("ann", "k"), "begun");
   memory.memory.forget(memory.last.ticket);
@@ -150,7 +150,7 @@ TEST(IdempotencyMemory, what_is_forgotten_is_as_new) {
   EXPECT_EQ(memory.begin("ann", "k", other_take), "kept: x");
 }
 
-TEST(IdempotencyMemory, keeps_for_its_time_which_answers_do_not_prolong) {
+TEST(IdempotencyMemory, KeepsForItsTimeWhichAnswersDoNotProlong) {
   Memory memory({base::seconds(60), size_t{1} << 20, 1});
   EXPECT_EQ(memory.begin("ann", "k"), "begun");
   memory.pass(base::seconds(3600));  // what is under way does not expire
@@ -167,7 +167,7 @@ TEST(IdempotencyMemory, keeps_for_its_time_which_answers_do_not_prolong) {
   EXPECT_EQ(memory.begin("ann", "k", other_take), "begun");
 }
 
-TEST(IdempotencyMemory, keeps_for_its_time_where_threads_finish_out_of_order) {
+TEST(IdempotencyMemory, KeepsForItsTimeWhereThreadsFinishOutOfOrder) {
   Memory memory;
   for (const char* const key : {"a", "b"}) EXPECT_EQ(memory.begin("ann", key), "begun");
   memory.memory.finish(1, "a", memory.now);
@@ -180,7 +180,7 @@ TEST(IdempotencyMemory, keeps_for_its_time_where_threads_finish_out_of_order) {
   EXPECT_EQ(memory.held(), held(0, 0, 1));
 }
 
-TEST(IdempotencyMemory, an_answer_may_have_all_that_was_reserved) {
+TEST(IdempotencyMemory, AnAnswerMayHaveAllThatWasReserved) {
   Memory memory({base::seconds(60), idempotent_begun_bytes, 1});
   const std::string most(idempotent_answer_bytes_max, 'x');
   memory.keep("ann", "k", most);
@@ -192,7 +192,7 @@ TEST(IdempotencyMemory, an_answer_may_have_all_that_was_reserved) {
   EXPECT_EQ(memory.held(), held(1, 0));
 }
 
-TEST(IdempotencyMemory, that_is_full_refuses_new_keys_alone) {
+TEST(IdempotencyMemory, ThatIsFullRefusesNewKeysAlone) {
   Memory memory({base::seconds(60), 3 * idempotent_begun_bytes, 1});
   const std::string most(idempotent_answer_bytes_max, 'x');
   memory.keep("ann", "a", most);
@@ -215,7 +215,7 @@ TEST(IdempotencyMemory, that_is_full_refuses_new_keys_alone) {
   EXPECT_EQ(memory.last.retry_after, base::seconds(10));
 }
 
-TEST(IdempotencyMemory, small_answers_make_room_and_the_wait_is_for_enough_of_them) {
+TEST(IdempotencyMemory, SmallAnswersMakeRoomAndTheWaitIsForEnoughOfThem) {
   Memory memory({base::seconds(60), 2 * idempotent_begun_bytes, 1});
   const size_t fit = idempotent_begun_bytes / idempotent_entry_bytes + 1;
   for (size_t i = 0; i < fit; ++i) {
@@ -230,7 +230,7 @@ TEST(IdempotencyMemory, small_answers_make_room_and_the_wait_is_for_enough_of_th
   EXPECT_EQ(memory.begin("ann", "0"), "kept: ");
 }
 
-TEST(IdempotencyMemory, the_wait_behind_what_is_under_way_is_a_second) {
+TEST(IdempotencyMemory, TheWaitBehindWhatIsUnderWayIsASecond) {
   Memory memory({base::seconds(60), idempotent_begun_bytes, 1});
   EXPECT_EQ(memory.begin("ann", "a"), "begun");
   EXPECT_EQ(memory.begin("ann", "b"), "full");
@@ -239,7 +239,7 @@ TEST(IdempotencyMemory, the_wait_behind_what_is_under_way_is_a_second) {
   EXPECT_EQ(memory.begin("ann", "b"), "begun");
 }
 
-TEST(IdempotencyMemory, a_bound_below_one_entry_takes_no_key) {
+TEST(IdempotencyMemory, ABoundBelowOneEntryTakesNoKey) {
   Memory nothing({base::seconds(60), idempotent_begun_bytes - 1, 1});
   EXPECT_EQ(nothing.begin("ann", "a"), "full");
   Memory small_part({base::seconds(60), 8 * idempotent_begun_bytes - 1, 8});
@@ -250,7 +250,7 @@ TEST(IdempotencyMemory, a_bound_below_one_entry_takes_no_key) {
   EXPECT_EQ(no_part.begin("ann", "a"), "begun");
 }
 
-TEST(IdempotencyMemory, a_user_has_its_part) {
+TEST(IdempotencyMemory, AUserHasItsPart) {
   Memory memory({base::seconds(60), 8 * idempotent_begun_bytes, 4});
   for (const char* const user : {"ann", "bob"}) {
     EXPECT_EQ(memory.begin(user, "a"), "begun");
@@ -263,14 +263,14 @@ TEST(IdempotencyMemory, a_user_has_its_part) {
   EXPECT_EQ(memory.begin("ann", "c"), "begun");
 }
 
-// Where there are no users nobody else has to be left anything.
-TEST(IdempotencyMemory, without_users_there_is_one_that_has_it_all) {
+// Where there are no users no room is kept for others.
+TEST(IdempotencyMemory, WithoutUsersThereIsOneThatHasItAll) {
   Memory memory({base::seconds(60), 4 * idempotent_begun_bytes, 4});
   for (const char* const key : {"a", "b", "c", "d"}) EXPECT_EQ(memory.begin("", key), "begun");
   EXPECT_EQ(memory.begin("", "e"), "full");
 }
 
-TEST(IdempotencyMemory, many_that_expire_at_once_hold_nobody_up) {
+TEST(IdempotencyMemory, ManyThatExpireAtOnceHoldNobodyUp) {
   const size_t count = 1000;
   Memory memory({base::seconds(60), (count + 50) * idempotent_entry_bytes, 1});
   for (size_t i = 0; i < count; ++i) memory.keep("ann", std::to_string(i), "");
@@ -410,7 +410,7 @@ void compare_with_model(uint32_t seed, std::array<size_t, 5>& found) {
   }
 }
 
-TEST(IdempotencyMemory, is_as_the_model_in_random_sequences) {
+TEST(IdempotencyMemory, IsAsTheModelInRandomSequences) {
   std::array<size_t, 5> found{};
   for (uint32_t seed = 1; seed <= 400 && !testing::Test::HasFatalFailure(); ++seed)
     compare_with_model(seed, found);
@@ -419,7 +419,7 @@ TEST(IdempotencyMemory, is_as_the_model_in_random_sequences) {
 
 // Eight threads with keys of few users. What each key is answered is always the one answer that
 // was given for it; the rest adds up.
-TEST(IdempotencyMemory, threads_find_what_others_have_kept) {
+TEST(IdempotencyMemory, ThreadsFindWhatOthersHaveKept) {
   constexpr size_t threads = 8, keys = 40, rounds = 4'000;
   IdempotencyMemory memory({base::seconds(60), size_t{1} << 20, 2});
   std::array<std::atomic<size_t>, keys> executed{};
@@ -458,7 +458,7 @@ TEST(IdempotencyMemory, threads_find_what_others_have_kept) {
 }
 
 // Time goes on, and all is full now and then.
-TEST(IdempotencyMemory, threads_leave_nothing_counted_that_is_gone) {
+TEST(IdempotencyMemory, ThreadsLeaveNothingCountedThatIsGone) {
   constexpr size_t threads = 8, rounds = 4'000;
   IdempotencyMemory memory({base::milliseconds(1), 20 * idempotent_begun_bytes, 2});
   std::atomic<int64_t> now_us = 0;
@@ -503,7 +503,7 @@ std::string key_of(std::string_view value) {
   return parse_idempotency_key(value, to) ? "<" + to + ">" : "none";
 }
 
-TEST(IdempotencyKey, is_a_string_of_structured_fields) {
+TEST(IdempotencyKey, IsAStringOfStructuredFields) {
   EXPECT_EQ(key_of(R"("8e03978e-40d5-43dd-bc93-6894a57f9324")"),
             "<8e03978e-40d5-43dd-bc93-6894a57f9324>");
   EXPECT_EQ(key_of(R"(  "a b"  )"), "<a b>");
@@ -513,7 +513,7 @@ TEST(IdempotencyKey, is_a_string_of_structured_fields) {
   EXPECT_EQ(key_of(R"(" ")"), "< >");
 }
 
-TEST(IdempotencyKey, is_taken_without_quotes_as_well) {
+TEST(IdempotencyKey, IsTakenWithoutQuotesAsWell) {
   EXPECT_EQ(key_of("8e03978e-40d5"), "<8e03978e-40d5>");
   EXPECT_EQ(key_of(" abc "), "<abc>");
   EXPECT_EQ(key_of("a b"), "<a b>");
@@ -522,7 +522,7 @@ TEST(IdempotencyKey, is_taken_without_quotes_as_well) {
   EXPECT_EQ(key_of("~"), "<~>");
 }
 
-TEST(IdempotencyKey, is_nothing_else) {
+TEST(IdempotencyKey, IsNothingElse) {
   using namespace std::string_view_literals;
   for (const std::string_view value :
        {""sv, " "sv, R"("")"sv, R"("abc)"sv, R"("abc\)"sv, R"("a\bc")"sv, R"("abc" "def")"sv,
@@ -531,7 +531,7 @@ TEST(IdempotencyKey, is_nothing_else) {
     EXPECT_EQ(key_of(value), "none") << value;
 }
 
-TEST(IdempotencyKey, has_255_characters_at_most) {
+TEST(IdempotencyKey, Has255CharactersAtMost) {
   const std::string most(255, 'x'), more(256, 'x');
   EXPECT_EQ(key_of(most), "<" + most + ">");
   EXPECT_EQ(key_of(more), "none");

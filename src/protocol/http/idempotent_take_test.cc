@@ -18,7 +18,7 @@ std::string with_key(const std::string& key, const std::string& body,
   return post(path, body, "Idempotency-Key: \"" + key + "\"\r\n" + more);
 }
 
-TEST(IdempotentTake, is_charged_once_and_answered_again) {
+TEST(IdempotentTake, IsChargedOnceAndAnsweredAgain) {
   World world;
   const HttpAnswer first = ask(world, with_key("1", by_ip("a")));
   EXPECT_EQ(first.status, 200);
@@ -44,7 +44,7 @@ TEST(IdempotentTake, is_charged_once_and_answered_again) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(IdempotentTake, that_was_denied_stays_denied) {
+TEST(IdempotentTake, ThatWasDeniedStaysDenied) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
   const HttpAnswer first = ask(world, with_key("1", by_ip("a")));
@@ -58,7 +58,7 @@ TEST(IdempotentTake, that_was_denied_stays_denied) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(IdempotentTake, of_a_batch_a_put_and_several_is_executed_once) {
+TEST(IdempotentTake, OfABatchAPutAndSeveralIsExecutedOnce) {
   World world;
   const std::string batch = R"({"takes": [)" + by_ip("a") + "," + by_key("k", 5) + "]}";
   const HttpAnswer first = ask(world, with_key("b", batch, "/v1/batch"));
@@ -72,7 +72,7 @@ TEST(IdempotentTake, of_a_batch_a_put_and_several_is_executed_once) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(IdempotentTake, of_another_request_is_422) {
+TEST(IdempotentTake, OfAnotherRequestIs422) {
   World world;
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).status, 200);
   for (const std::string& other :
@@ -85,7 +85,7 @@ TEST(IdempotentTake, of_another_request_is_422) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-TEST(IdempotentTake, is_409_while_the_first_is_under_way) {
+TEST(IdempotentTake, Is409WhileTheFirstIsUnderWay) {
   World world;
   Connection first(world), other(world);
   world.store.settles = [](size_t) { return 0; };
@@ -103,7 +103,7 @@ TEST(IdempotentTake, is_409_while_the_first_is_under_way) {
 }
 
 // One behind the other in one batch: the second comes while the first is under way.
-TEST(IdempotentTake, that_is_pipelined_behind_itself_is_charged_once) {
+TEST(IdempotentTake, ThatIsPipelinedBehindItselfIsChargedOnce) {
   World world;
   Connection connection(world);
   const auto statuses =
@@ -115,8 +115,8 @@ TEST(IdempotentTake, that_is_pipelined_behind_itself_is_charged_once) {
   EXPECT_EQ(ask(connection, with_key("1", by_ip("a"))).field("idempotency-replayed"), "true");
 }
 
-// It may have been charged, and its answer is lost: nobody is told that it was not.
-TEST(IdempotentTake, whose_connection_is_cut_while_it_is_executed_is_not_executed_again) {
+// It may have been charged, and its answer is lost: no answer says that it was not.
+TEST(IdempotentTake, WhoseConnectionIsCutWhileItIsExecutedIsNotExecutedAgain) {
   World world;
   auto first = std::make_unique<Connection>(world);
   world.store.settles = [](size_t) { return 0; };
@@ -134,7 +134,7 @@ TEST(IdempotentTake, whose_connection_is_cut_while_it_is_executed_is_not_execute
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).status, 200);
 }
 
-TEST(IdempotentTake, whose_stream_is_reset_while_it_is_executed_is_answered_again) {
+TEST(IdempotentTake, WhoseStreamIsResetWhileItIsExecutedIsAnsweredAgain) {
   World world;
   Http2Client client(world);
   world.store.settles = [](size_t) { return 0; };
@@ -151,7 +151,7 @@ TEST(IdempotentTake, whose_stream_is_reset_while_it_is_executed_is_answered_agai
 }
 
 // Whatever was answered is kept, whether or not it arrived.
-TEST(IdempotentTake, whose_answer_was_lost_is_answered_again) {
+TEST(IdempotentTake, WhoseAnswerWasLostIsAnsweredAgain) {
   World world;
   {
     Connection connection(world);
@@ -163,7 +163,7 @@ TEST(IdempotentTake, whose_answer_was_lost_is_answered_again) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-TEST(IdempotentTake, that_was_not_executed_is_not_kept) {
+TEST(IdempotentTake, ThatWasNotExecutedIsNotKept) {
   World world({.http = "{ inline_limits: false }"});
   for (const auto& [body, status] : {std::pair<std::string, int>{"no json", 400},
                                      {by_key("k", 1), 400},
@@ -181,7 +181,7 @@ TEST(IdempotentTake, that_was_not_executed_is_not_kept) {
 }
 
 // An answer that is too long to be kept would be charged again.
-TEST(IdempotentTake, whose_answer_may_be_too_long_is_413_before_it_is_decided) {
+TEST(IdempotentTake, WhoseAnswerMayBeTooLongIs413BeforeItIsDecided) {
   World world;
   std::string body = R"({"takes": [)";
   for (int i = 0; i < 64; ++i) body += (i > 0 ? "," : "") + by_key("k" + std::to_string(i), 5);
@@ -193,7 +193,7 @@ TEST(IdempotentTake, whose_answer_may_be_too_long_is_413_before_it_is_decided) {
   EXPECT_EQ(ask(world, post("/v1/take", body)).status, 200);
 }
 
-TEST(IdempotentTake, with_long_names_is_kept_whole_or_refused) {
+TEST(IdempotentTake, WithLongNamesIsKeptWholeOrRefused) {
   World world(
       {.rules = "- { match: { ip: '*' }, actor: ip, name: " + std::string(255, 'n') +
                 ", limits: [{ quota: 3, window: 1m }, { quota: 3, window: 2m }, { quota: 3, "
@@ -208,7 +208,7 @@ TEST(IdempotentTake, with_long_names_is_kept_whole_or_refused) {
   }
 }
 
-TEST(IdempotentTake, is_kept_for_its_time) {
+TEST(IdempotentTake, IsKeptForItsTime) {
   World world;
   EXPECT_EQ(world.kept().entries, 0u);
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).status, 200);
@@ -217,7 +217,7 @@ TEST(IdempotentTake, is_kept_for_its_time) {
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).field("idempotency-replayed"), "");
 }
 
-TEST(IdempotentTake, is_refused_where_keys_are_not_taken) {
+TEST(IdempotentTake, IsRefusedWhereKeysAreNotTaken) {
   World world;
   for (const std::string path : {"/v1/peek", "/v1/reset", "/v1/wait"})
     EXPECT_EQ(ask(world, with_key("1", by_ip("a"), path)).status, 400) << path;
@@ -230,7 +230,7 @@ TEST(IdempotentTake, is_refused_where_keys_are_not_taken) {
   EXPECT_EQ(left(without, by_ip("a")), 3);
 }
 
-TEST(IdempotentTake, is_503_where_there_is_no_room_for_a_new_key) {
+TEST(IdempotentTake, Is503WhereThereIsNoRoomForANewKey) {
   World world({.http = "{ idempotency_memory: 1MiB }"});
   std::vector<std::unique_ptr<Connection>> connections;
   world.store.settles = [](size_t) { return 0; };
@@ -246,7 +246,7 @@ TEST(IdempotentTake, is_503_where_there_is_no_room_for_a_new_key) {
   connections.clear();
 }
 
-TEST(IdempotentTake, is_answered_again_to_the_page_that_asks) {
+TEST(IdempotentTake, IsAnsweredAgainToThePageThatAsks) {
   World world({.http = "{ origins: ['https://one.example', 'https://two.example'] }"});
   const auto asked_by = [&](const std::string& origin) {
     return ask(world, post("/v1/take", by_ip("a"),

@@ -26,7 +26,7 @@ std::string seconds_of(int64_t us) {
   return std::string(out.view());
 }
 
-TEST(JsonText, escapes_what_a_string_cannot_have) {
+TEST(JsonText, EscapesWhatAStringCannotHave) {
   EXPECT_EQ(text_of(""), R"("")");
   EXPECT_EQ(text_of("plain /text/"), R"("plain /text/")");
   EXPECT_EQ(text_of("a\"b\\c"), R"("a\"b\\c")");
@@ -34,7 +34,7 @@ TEST(JsonText, escapes_what_a_string_cannot_have) {
   EXPECT_EQ(text_of(std::string_view("\0\x1f\x7f", 3)), R"("\u0000\u001f\u007f")");
 }
 
-TEST(JsonText, is_utf_8_whatever_it_was) {
+TEST(JsonText, IsUtf8WhateverItWas) {
   EXPECT_EQ(text_of("grün 日本 😀"), "\"grün 日本 😀\"");
   EXPECT_EQ(text_of("\xff"), "\"\xEF\xBF\xBD\"");
   EXPECT_EQ(text_of("a\xC3"), "\"a\xEF\xBF\xBD\"");
@@ -45,7 +45,7 @@ TEST(JsonText, is_utf_8_whatever_it_was) {
   }
 }
 
-TEST(JsonText, is_read_back_as_it_was) {
+TEST(JsonText, IsReadBackAsItWas) {
   for (uint32_t seed = 1; seed <= 2'000; ++seed) {
     tests::Dice dice(seed);
     std::string text;
@@ -60,7 +60,7 @@ TEST(JsonText, is_read_back_as_it_was) {
   }
 }
 
-TEST(JsonSeconds, have_milliseconds_and_are_rounded_up) {
+TEST(JsonSeconds, HaveMillisecondsAndAreRoundedUp) {
   for (const auto& [us, text] :
        std::vector<std::pair<int64_t, std::string>>{{0, "0"},
                                                     {1, "0.001"},
@@ -80,7 +80,7 @@ TEST(JsonSeconds, have_milliseconds_and_are_rounded_up) {
     EXPECT_EQ(seconds_of(us), text) << us;
 }
 
-TEST(JsonSeconds, are_never_too_early) {
+TEST(JsonSeconds, AreNeverTooEarly) {
   tests::Dice dice(7);
   for (int i = 0; i < 20'000; ++i) {
     const int64_t us = dice(int64_t{1} << (1 + dice(50)));

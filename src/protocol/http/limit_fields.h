@@ -15,7 +15,7 @@
 //
 //   q, w           The limit's quota; its window in whole seconds, left out where there is none.
 //   sluice-burst   A bucket's burst, where it differs from the quota.
-//   limit, remaining   Of the decision; debt is told as 0.
+//   limit, remaining   Of the decision; debt is sent as 0.
 //   t              Seconds until there is more (time_to_more). Left out where there never is.
 //   reset          Seconds until the window ends (fixed_window, aligned_window); without a window
 //                  with an end until one unit passes where none is left, else until the counter is
@@ -141,7 +141,7 @@ struct ShownLimit {
   std::string_view name{};  // of the member, with "-2" and so on where it needs one; empty: default
   limit::Limit limit{};
   limit::Decision decision{};
-  // What append_policy_member has written for that name and limit; empty: it is written anew.
+  // What append_policy_member has written for that name and limit; empty: it is written again.
   std::string_view policy_member{};
   std::string_view quoted_name{};  // likewise what append_member_name has
   std::string_view partition{};    // the bytes of `pk`; empty: it is left out
@@ -164,7 +164,7 @@ void append_member_name(std::string_view name, base::Buffer& out);
 // Appends the fields of all styles, in their order.
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out);
 
-// A limit with the texts that it is told by (ShownLimit).
+// A limit with the texts that describe it (ShownLimit).
 struct PreparedLimit {
   std::string_view policy_member, quoted_name;
   const limit::Limit& limit;

@@ -138,7 +138,7 @@ const std::vector<StyleCase>& style_cases() {
   return all;
 }
 
-TEST(LimitFields, of_every_style) {
+TEST(LimitFields, OfEveryStyle) {
   ASSERT_EQ(style_cases().size(), header_style_names.size());
   for (const StyleCase& one : style_cases()) {
     const HeaderOptions options = with({one.style});
@@ -150,7 +150,7 @@ TEST(LimitFields, of_every_style) {
   }
 }
 
-TEST(LimitFields, styles_have_the_names_of_the_documentation) {
+TEST(LimitFields, StylesHaveTheNamesOfTheDocumentation) {
   for (size_t i = 0; i < header_style_names.size(); ++i)
     EXPECT_EQ(header_style_named(header_style_names[i]), static_cast<HeaderStyle>(i));
   EXPECT_EQ(header_style_named("draft-06"), HeaderStyle::draft_06);
@@ -158,12 +158,12 @@ TEST(LimitFields, styles_have_the_names_of_the_documentation) {
   EXPECT_EQ(header_style_named(""), std::nullopt);
 }
 
-TEST(LimitFields, by_default_are_those_of_the_draft_and_retry_after) {
+TEST(LimitFields, ByDefaultAreThoseOfTheDraftAndRetryAfter) {
   EXPECT_EQ(written(empty_bucket()), style_cases()[0].of_bucket + style_cases()[1].of_bucket);
   EXPECT_EQ(problem_of(HeaderOptions()), "");
 }
 
-TEST(LimitFields, come_in_the_order_of_the_styles) {
+TEST(LimitFields, ComeInTheOrderOfTheStyles) {
   const HeaderOptions options =
       with({HeaderStyle::x_rate_limit, HeaderStyle::retry_after, HeaderStyle::x_ratelimit});
   EXPECT_EQ(problem_of(options), "");
@@ -171,7 +171,7 @@ TEST(LimitFields, come_in_the_order_of_the_styles) {
             style_cases()[6].of_bucket + style_cases()[1].of_bucket + style_cases()[4].of_bucket);
 }
 
-TEST(LimitFields, have_a_member_for_each_limit) {
+TEST(LimitFields, HaveAMemberForEachLimit) {
   const std::vector<ShownLimit> limits = {burst(), fresh_day(), places()};
   LimitFields what;
   what.limits = limits;
@@ -192,7 +192,7 @@ TEST(LimitFields, have_a_member_for_each_limit) {
   EXPECT_EQ(written(what, with({HeaderStyle::x_ratelimit})), "");
 }
 
-TEST(LimitFields, without_a_limit_are_none_but_retry_after) {
+TEST(LimitFields, WithoutALimitAreNoneButRetryAfter) {
   LimitFields what;
   for (size_t i = 0; i < header_style_names.size(); ++i) {
     HeaderOptions options = with({static_cast<HeaderStyle>(i)});
@@ -205,7 +205,7 @@ TEST(LimitFields, without_a_limit_are_none_but_retry_after) {
   EXPECT_EQ(written(what), "Retry-After: 2\n");
 }
 
-TEST(LimitFields, have_so_many_members_at_most) {
+TEST(LimitFields, HaveSoManyMembersAtMost) {
   const std::vector<ShownLimit> limits(limit_members_max + 1, burst());
   LimitFields what;
   what.limits = limits;
@@ -221,7 +221,7 @@ TEST(LimitFields, have_so_many_members_at_most) {
   }
 }
 
-TEST(LimitFields, names_are_quoted) {
+TEST(LimitFields, NamesAreQuoted) {
   ShownLimit one = burst();
   const HeaderOptions options = with({HeaderStyle::ietf});
   for (const auto& [name, member] :
@@ -235,7 +235,7 @@ TEST(LimitFields, names_are_quoted) {
   }
 }
 
-TEST(LimitFields, a_policy_that_was_written_before_is_taken_as_it_is) {
+TEST(LimitFields, APolicyThatWasWrittenBeforeIsTakenAsItIs) {
   base::Buffer text;
   append_policy_member("tokens", empty_bucket().limit, text);
   EXPECT_EQ(text.view(), R"("tokens";q=100;w=60;sluice-burst=200)");
@@ -246,7 +246,7 @@ TEST(LimitFields, a_policy_that_was_written_before_is_taken_as_it_is) {
   EXPECT_TRUE(written(one).starts_with("RateLimit-Policy: \"cached\"\n"));
 }
 
-TEST(LimitFields, a_partition_is_told_in_both) {
+TEST(LimitFields, APartitionIsToldInBoth) {
   ShownLimit one = burst();
   one.partition = "foobar";
   EXPECT_EQ(written(one),
@@ -254,7 +254,7 @@ TEST(LimitFields, a_partition_is_told_in_both) {
             "RateLimit: \"burst\";r=37;t=12;pk=:Zm9vYmFy:\n");
 }
 
-TEST(LimitFields, seconds_of_a_window_are_rounded_up) {
+TEST(LimitFields, SecondsOfAWindowAreRoundedUp) {
   for (const auto& [us, text] : std::vector<std::pair<int64_t, std::string>>{
            {1, "1"}, {999'999, "1"}, {1'000'000, "1"}, {1'000'001, "2"}, {90'000'000, "90"}}) {
     base::Buffer out;
@@ -263,7 +263,7 @@ TEST(LimitFields, seconds_of_a_window_are_rounded_up) {
   }
 }
 
-TEST(LimitFields, numbers_have_fifteen_digits_at_most) {
+TEST(LimitFields, NumbersHaveFifteenDigitsAtMost) {
   constexpr int64_t most = base::bounds::quota_max;
   const ShownLimit one = {"a", bucket(most, {1}, most), granted(most, most, {})};
   const std::string cut = "999999999999999";
@@ -273,7 +273,7 @@ TEST(LimitFields, numbers_have_fifteen_digits_at_most) {
             "RateLimit-Limit: " + cut + "\nRateLimit-Remaining: " + cut + "\nRateLimit-Reset: 0\n");
 }
 
-TEST(LimitFields, debt_is_told_as_nothing_left) {
+TEST(LimitFields, DebtIsToldAsNothingLeft) {
   const ShownLimit one = {"a", window_of(Algorithm::aligned_window, 10, minute),
                           refused(10, -5, base::seconds(30), base::seconds(30))};
   EXPECT_EQ(written(one),
@@ -282,7 +282,7 @@ TEST(LimitFields, debt_is_told_as_nothing_left) {
             "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30\n");
 }
 
-TEST(LimitFields, a_quota_of_nothing_never_has_more) {
+TEST(LimitFields, AQuotaOfNothingNeverHasMore) {
   const ShownLimit one = {"a", window_of(Algorithm::aligned_window, 0, minute),
                           refused(0, 0, base::seconds(30), base::never)};
   EXPECT_EQ(written(one), "RateLimit-Policy: \"a\";q=0;w=60\nRateLimit: \"a\";r=0\n");
@@ -299,7 +299,7 @@ std::string retry_after(base::Duration wait, const ShownLimit& one) {
   return written(what, with({HeaderStyle::retry_after}));
 }
 
-TEST(RetryAfter, is_rounded_up_and_a_second_at_least) {
+TEST(RetryAfter, IsRoundedUpAndASecondAtLeast) {
   const ShownLimit one = places();
   EXPECT_EQ(retry_after({}, one), "Retry-After: 1\n");
   EXPECT_EQ(retry_after({1}, one), "Retry-After: 1\n");
@@ -309,19 +309,19 @@ TEST(RetryAfter, is_rounded_up_and_a_second_at_least) {
   EXPECT_EQ(retry_after(base::never, one), "");
 }
 
-TEST(RetryAfter, is_not_before_more_is_available) {
+TEST(RetryAfter, IsNotBeforeMoreIsAvailable) {
   EXPECT_EQ(retry_after(base::seconds(2), burst()), "Retry-After: 12\n");
   EXPECT_EQ(retry_after(base::seconds(20), burst()), "Retry-After: 20\n");
   EXPECT_EQ(retry_after(base::never, burst()), "");
 }
 
-TEST(RetryAfter, is_of_denials_alone) {
+TEST(RetryAfter, IsOfDenialsAlone) {
   LimitFields what;
   what.retry_after = base::seconds(5);
   EXPECT_EQ(written(what), "");
 }
 
-TEST(RetryAfter, can_be_written_alone) {
+TEST(RetryAfter, CanBeWrittenAlone) {
   const HeaderOptions options, without = with({HeaderStyle::ietf});
   FieldList fields;
   append_retry_after(base::milliseconds(1), options, fields);
@@ -330,7 +330,7 @@ TEST(RetryAfter, can_be_written_alone) {
   EXPECT_EQ(text_of(fields), "Retry-After: 1\n");
 }
 
-TEST(LimitFields, names_of_fields_may_be_others) {
+TEST(LimitFields, NamesOfFieldsMayBeOthers) {
   HeaderOptions options = with({HeaderStyle::ietf, HeaderStyle::draft_07, HeaderStyle::draft_06});
   options.names_of(HeaderStyle::ietf).policy = "X-Policy";
   options.names_of(HeaderStyle::ietf).limit = "X-Limit";
@@ -345,7 +345,7 @@ TEST(LimitFields, names_of_fields_may_be_others) {
             "RateLimit-Policy: 100;w=60\n");
 }
 
-TEST(LimitFields, two_of_one_name_are_a_problem) {
+TEST(LimitFields, TwoOfOneNameAreAProblem) {
   EXPECT_EQ(problem_of(with({HeaderStyle::ietf, HeaderStyle::draft_07})),
             "two fields of the styles are named RateLimit-Policy");
   EXPECT_EQ(problem_of(with({HeaderStyle::x_ratelimit, HeaderStyle::x_ratelimit_epoch})),
@@ -362,7 +362,7 @@ TEST(LimitFields, two_of_one_name_are_a_problem) {
   EXPECT_EQ(problem_of(options), "");
 }
 
-TEST(FieldList, is_used_again) {
+TEST(FieldList, IsUsedAgain) {
   const HeaderOptions options;
   FieldList fields;
   for (int i = 0; i < 3; ++i) {
@@ -428,7 +428,7 @@ void check_state(const sf::Item& item, const ShownLimit& one) {
   EXPECT_EQ(item.parameters.size(), 1u + t.has_value());
 }
 
-TEST(LimitFields, of_random_limits_are_read_back) {
+TEST(LimitFields, OfRandomLimitsAreReadBack) {
   HeaderOptions options = with({HeaderStyle::ietf, HeaderStyle::draft_06});
   options.ratelimit_all = true;
   FieldList fields;
@@ -476,7 +476,7 @@ std::string written_plainly(const ShownLimit& one, const HeaderOptions& options)
   return text_of(fields);
 }
 
-TEST(LimitFields, of_the_usual_answer_are_the_same_in_short) {
+TEST(LimitFields, OfTheUsualAnswerAreTheSameInShort) {
   EXPECT_TRUE(has_plain_styles({}));
   EXPECT_FALSE(has_plain_styles(with({HeaderStyle::ietf, HeaderStyle::x_ratelimit})));
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {
@@ -500,7 +500,7 @@ TEST(LimitFields, of_the_usual_answer_are_the_same_in_short) {
   }
 }
 
-TEST(FieldList, has_lines_of_http1) {
+TEST(FieldList, HasLinesOfHttp1) {
   FieldList fields;
   fields.begin("A").append("1");
   fields.end();
@@ -512,7 +512,7 @@ TEST(FieldList, has_lines_of_http1) {
   EXPECT_EQ(fields.lines(), "");
 }
 
-TEST(LimitFields, of_the_seventh_draft_are_a_dictionary) {
+TEST(LimitFields, OfTheSeventhDraftAreADictionary) {
   FieldList fields;
   const ShownLimit one = empty_bucket();
   LimitFields what;

@@ -98,7 +98,7 @@ void check_sequence(Algorithm algorithm, uint32_t seed) {
   }
 }
 
-TEST(TimeToMore, is_what_the_algorithms_do) {
+TEST(TimeToMore, IsWhatTheAlgorithmsDo) {
   for (const Algorithm algorithm :
        {Algorithm::fixed_window, Algorithm::aligned_window, Algorithm::token_bucket,
         Algorithm::sliding_window, Algorithm::sliding_log, Algorithm::fixed_bucket}) {
@@ -108,7 +108,7 @@ TEST(TimeToMore, is_what_the_algorithms_do) {
 }
 
 // All is used at once, so no unit is older than another.
-TEST(TimeToMore, of_what_was_used_at_once_is_exact) {
+TEST(TimeToMore, OfWhatWasUsedAtOnceIsExact) {
   for (const Algorithm algorithm : {Algorithm::sliding_window, Algorithm::sliding_log}) {
     for (uint32_t seed = 1; seed <= 2'000; ++seed) {
       tests::Dice dice(seed);
@@ -124,7 +124,7 @@ TEST(TimeToMore, of_what_was_used_at_once_is_exact) {
 }
 
 // Parts come back evenly, so that a decision does not tell the last fraction of a microsecond.
-TEST(TimeToMore, of_buckets_is_exact_where_a_unit_takes_whole_microseconds) {
+TEST(TimeToMore, OfBucketsIsExactWhereAUnitTakesWholeMicroseconds) {
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {
     tests::Dice dice(seed);
     const int64_t quota = 1 + dice(int64_t{1000}), burst = 1 + dice(2 * quota);
@@ -146,7 +146,7 @@ struct Case {
   base::Duration time;
 };
 
-TEST(TimeToMore, of_decisions_that_a_store_has_changed_is_bounded) {
+TEST(TimeToMore, OfDecisionsThatAStoreHasChangedIsBounded) {
   const Limit bucket{Algorithm::token_bucket, 100, base::seconds(60), 200};
   const Limit sliding{Algorithm::sliding_window, 100, base::seconds(60), 0};
   const Limit log{Algorithm::sliding_log, 100, base::seconds(60), 0};
@@ -154,7 +154,7 @@ TEST(TimeToMore, of_decisions_that_a_store_has_changed_is_bounded) {
       // Two are there, and others wait for them.
       {bucket, {true, 200, 0, base::seconds(119), {}}, base::seconds(119)},
       {bucket, {false, 200, 0, base::seconds(119), base::seconds(3)}, base::seconds(3)},
-      // More is told as missing than there is room for.
+      // More is answered as missing than there is room for.
       {bucket, {true, 200, -7, base::seconds(130), {}}, {base::seconds(130).us - 119'400'000}},
       // In debt, as the quota was lowered: 300 are used.
       {sliding,

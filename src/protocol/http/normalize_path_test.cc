@@ -24,7 +24,7 @@ std::string normal(std::string_view path) {
   return std::string(normalize_path(path, texts));
 }
 
-TEST(NormalizePath, has_one_form_for_a_path) {
+TEST(NormalizePath, HasOneFormForAPath) {
   for (const auto& [path, expected] : {
            std::pair("/", "/"),
            std::pair("/a/b/c", "/a/b/c"),
@@ -93,7 +93,7 @@ std::string normal_by_model(std::string_view path) {
   return ends_open || text.empty() ? text + "/" : text;
 }
 
-TEST(NormalizePath, is_that_of_the_model_and_stays_as_it_is) {
+TEST(NormalizePath, IsThatOfTheModelAndStaysAsItIs) {
   static constexpr std::string_view pieces[] = {"/",   ".",    "..",  "a",   "B",   "%",   "%2",
                                                 "%2e", "%2F",  "%41", "%4",  "%25", "%34", "/",
                                                 "/",   "\xff", " ",   "%c3", "#",   ":"};

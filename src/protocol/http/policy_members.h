@@ -1,5 +1,5 @@
-// The texts by which header fields tell limits (limit_fields.h), kept for the limits that were told
-// last: they change with the rules alone. One for each worker, used by its thread.
+// The texts by which header fields tell limits (limit_fields.h), kept for the limits that were
+// answered last: they change with the rules alone. One for each worker, used by its thread.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class PolicyMembers {
     std::string_view policy_member, quoted_name;  // as ShownLimit has them
   };
 
-  // What a limit of that name is told by. Valid until the next call.
+  // What a limit of that name is described by. Valid until the next call.
   Texts find(std::string_view name, const limit::Limit& limit) {
     Kept& kept = kept_[place_of(name, limit)];
     if (kept.limit != limit || !base::same(kept.name, name) || kept.member.empty()) [[unlikely]]

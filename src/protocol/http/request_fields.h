@@ -22,7 +22,7 @@ struct RequestFields {
 // Several lines of Accept count as the last one alone.
 RequestFields read_request_fields(std::span<const wire::HttpField> fields);
 
-// What is read of an Accept: a longer list is no client's that lives.
+// What is read of an Accept; no known client sends a longer list.
 inline constexpr size_t accept_bytes_max = 1024;
 // In which form a client takes an answer (RFC 9110, 12.5.1).
 enum class AnswerForm : uint8_t {
@@ -31,7 +31,7 @@ enum class AnswerForm : uint8_t {
   none,     // neither: 406
 };
 AnswerForm answer_form(std::string_view accept);
-// Does the client like text or HTML better than JSON? Then a refusal is told in a line of text.
+// Does the client like text or HTML better than JSON? Then a refusal is answered in a line of text.
 bool prefers_text(std::string_view accept);
 
 // Is it `application/json`, with whatever parameters but a charset other than UTF-8?

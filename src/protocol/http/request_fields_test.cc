@@ -9,7 +9,7 @@
 namespace sluice::http::request_fields_test {
 namespace {
 
-TEST(RequestFields, are_found_whatever_the_case_of_their_names) {
+TEST(RequestFields, AreFoundWhateverTheCaseOfTheirNames) {
   const std::vector<wire::HttpField> fields = {
       {"X", "1"},      {"aCCept", "a"},         {"CONTENT-TYPE", "t"},    {"authorization", "u"},
       {"Origin", "o"}, {"Sec-Fetch-Site", "s"}, {"idempotency-KEY", "k"}, {"contentxtype", "y"}};
@@ -25,7 +25,7 @@ TEST(RequestFields, are_found_whatever_the_case_of_their_names) {
   EXPECT_EQ(read.twice, "");
 }
 
-TEST(RequestFields, may_be_missing_or_empty) {
+TEST(RequestFields, MayBeMissingOrEmpty) {
   const RequestFields none = read_request_fields({});
   EXPECT_FALSE(none.has_origin);
   EXPECT_FALSE(none.has_idempotency_key);
@@ -36,7 +36,7 @@ TEST(RequestFields, may_be_missing_or_empty) {
   EXPECT_EQ(empty.twice, "");
 }
 
-TEST(RequestFields, that_come_twice_are_told_but_for_accept) {
+TEST(RequestFields, ThatComeTwiceAreToldButForAccept) {
   for (const std::string name :
        {"Content-Type", "Authorization", "Origin", "Sec-Fetch-Site", "Idempotency-Key"}) {
     const std::vector<wire::HttpField> twice = {{name, "same"}, {"X", ""}, {name, "same"}};
@@ -49,7 +49,7 @@ TEST(RequestFields, that_come_twice_are_told_but_for_accept) {
   EXPECT_EQ(read_request_fields(accepts).accept, "*/*");
 }
 
-TEST(AnswerForm, is_what_the_client_takes) {
+TEST(AnswerForm, IsWhatTheClientTakes) {
   for (const auto& [accept, form] : std::vector<std::pair<std::string, AnswerForm>>{
            {"", AnswerForm::problem},
            {"*/*", AnswerForm::problem},
@@ -83,7 +83,7 @@ TEST(AnswerForm, is_what_the_client_takes) {
   EXPECT_EQ(answer_form("application/json," + std::string(5'000, ' ') + "*/*"), AnswerForm::json);
 }
 
-TEST(AnswerForm, may_be_text_of_a_refusal) {
+TEST(AnswerForm, MayBeTextOfARefusal) {
   for (const auto& [accept, text] : std::vector<std::pair<std::string, bool>>{
            {"", false},
            {"*/*", false},
@@ -98,7 +98,7 @@ TEST(AnswerForm, may_be_text_of_a_refusal) {
     EXPECT_EQ(prefers_text(accept), text) << accept;
 }
 
-TEST(JsonType, is_application_json_in_utf_8) {
+TEST(JsonType, IsApplicationJsonInUtf8) {
   for (const auto& [type, fits] :
        std::vector<std::pair<std::string, bool>>{{"application/json", true},
                                                  {"Application/JSON", true},

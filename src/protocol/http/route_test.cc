@@ -12,7 +12,7 @@ namespace {
 
 using namespace session_world;
 
-TEST(HttpRoute, is_found_by_its_whole_path) {
+TEST(HttpRoute, IsFoundByItsWholePath) {
   EXPECT_EQ(find_route("/v1/take")->action, Action::take);
   EXPECT_EQ(find_route("/v1/health")->action, Action::health);
   for (const std::string path : {"/auth", "/auth/", "/auth/web", "/auth/web/more"})
@@ -22,7 +22,7 @@ TEST(HttpRoute, is_found_by_its_whole_path) {
     EXPECT_EQ(find_route(path), nullptr) << path;
 }
 
-TEST(HttpRoute, has_the_methods_that_it_says) {
+TEST(HttpRoute, HasTheMethodsThatItSays) {
   const Route& take = *find_route("/v1/take");
   EXPECT_TRUE(has_method(take, "POST"));
   EXPECT_TRUE(has_method(take, "OPTIONS"));
@@ -32,7 +32,7 @@ TEST(HttpRoute, has_the_methods_that_it_says) {
   EXPECT_TRUE(has_method(*find_route("/auth"), "ANYTHING"));
 }
 
-TEST(HttpRoute, answers_by_path_and_method) {
+TEST(HttpRoute, AnswersByPathAndMethod) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, get("/v1/health")).body, R"({"status": "ok", "generation": 1})");
@@ -57,7 +57,7 @@ TEST(HttpRoute, answers_by_path_and_method) {
   }
 }
 
-TEST(HttpRoute, answers_what_is_wrong_with_a_request) {
+TEST(HttpRoute, AnswersWhatIsWrongWithARequest) {
   World world;
   Connection connection(world);
   const auto problem = [&](const std::string& request) {

@@ -37,7 +37,7 @@ request::Received HttpSession::receive(std::string_view in, bool end, request::R
   return door_->receive(in, end, requests, out);
 }
 
-// Whoever has said nothing yet is most likely to understand HTTP/1.1.
+// A client that has sent nothing yet is most likely to understand HTTP/1.1.
 void HttpSession::refuse(std::string_view why, base::Buffer& out) {
   if (door_ == nullptr) open_http1();
   door_->refuse(why, out);

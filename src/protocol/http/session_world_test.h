@@ -1,6 +1,6 @@
 // The HTTP protocol without sockets: sessions, engine, rules and the table in memory, with a clock
-// that stands still until it is told, and a store in front of the table that answers late or not at
-// all when it is told. One world at a time, on the test's thread; passwords alone are checked on
+// that stands still until it is set, and a store in front of the table that answers late or not at
+// all when it is set so. One world at a time, on the test's thread; passwords alone are checked on
 // another one.
 #pragma once
 
@@ -116,7 +116,7 @@ class LateStore final : public store::tests::Forwarding {
   std::vector<std::pair<store::CompletionQueue*, request::Ticket>> asks_;
 };
 
-// What the server's log is told.
+// Lines of the server's log.
 struct Log final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
@@ -140,8 +140,6 @@ class Connection;
 class World {
  public:
   explicit World(const Setup& setup = {}) {
-    now_us = 1'795'334'123 * second;
-    ahead_us = 0;
     access.set(setup.users);
     base::Diagnostics diagnostics;
     config::read_config(
@@ -255,7 +253,12 @@ class World {
   config::Config config_;
   std::shared_ptr<const request::SessionOptions> options_;
   request::Spaces spaces_;
-  base::Clock clock_{{[] { return now_us; }, [] { return now_us + ahead_us; }}};
+  // Of the time at which its world begins, whatever the one before has left.
+  base::Clock clock_{[]() -> base::Clock::Source {
+    now_us = 1'795'334'123 * second;
+    ahead_us = 0;
+    return {[] { return now_us; }, [] { return now_us + ahead_us; }};
+  }()};
   store::EmbeddedStore table_{0, base::Hash(1), spaces_};
   uint64_t generation_ = 0, override_id_ = 0;
   // None is the last to be held by the engine.

@@ -58,7 +58,7 @@ void complain_choice(config::FileReader& reader, const std::string& key, const Y
                    "write one of these", reader.diagnostics());
 }
 
-// A length of time, or nothing, which is told; `least`: besides 0 if `or_none`.
+// A length of time, or nothing, which is reported; `least`: besides 0 if `or_none`.
 std::optional<base::Duration> read_length(config::FileReader& reader, const std::string& key,
                                           const YamlNode& value, base::Duration least,
                                           base::Duration most, bool or_none) {
@@ -283,7 +283,7 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
         }},
        {"auth",
         [&](const std::string&, const YamlNode& value) { read_auth(reader, value, its.auth); }}});
-  // Styles that share a name may be told apart by names of their own.
+  // Styles that share a name may be distinguished by names of their own.
   if (const std::string problem = problem_of(its.headers); fields_at && !problem.empty())
     config::complain(*fields_at, problem,
                      "take one of the two styles out, or give each field a name of its own",

@@ -47,7 +47,7 @@ std::string line_of(const config::Config& config) {
   return lines.front().first;
 }
 
-TEST(HttpSettings, are_the_usual_ones_unless_said) {
+TEST(HttpSettings, AreTheUsualOnesUnlessSaid) {
   const HttpOptions its = options_of(config::Config());
   EXPECT_EQ(its.unmatched, Unmatched::error);
   EXPECT_TRUE(its.inline_limits);
@@ -70,7 +70,7 @@ TEST(HttpSettings, are_the_usual_ones_unless_said) {
   EXPECT_TRUE(its.auth.profiles.empty());
 }
 
-TEST(HttpSettings, are_those_of_the_sessions) {
+TEST(HttpSettings, AreThoseOfTheSessions) {
   EXPECT_EQ(options_of("{ unmatched: allow }").unmatched, Unmatched::allow);
   EXPECT_EQ(options_of("{ unmatched: deny }").unmatched, Unmatched::deny);
   EXPECT_EQ(options_of("{ unmatched: error }").unmatched, Unmatched::error);
@@ -111,14 +111,14 @@ TEST(HttpSettings, are_those_of_the_sessions) {
   EXPECT_EQ(auth.auth.find("web")->deny, 403);
 }
 
-TEST(HttpSettings, may_switch_idempotency_keys_off) {
+TEST(HttpSettings, MaySwitchIdempotencyKeysOff) {
   const HttpOptions its = options_of("{ idempotency_ttl: 0 }");
   EXPECT_EQ(its.idempotency_ttl, base::Duration());
   EXPECT_EQ(its.idempotency, nullptr);
 }
 
 // What sessions share is one server's own.
-TEST(HttpSettings, are_shared_by_one_server_alone) {
+TEST(HttpSettings, AreSharedByOneServerAlone) {
   config::Config config;
   EXPECT_EQ(problems("{ partition_keys: true }", config), "");
   const HttpOptions one = options_of(config), two = options_of(config);
@@ -127,7 +127,7 @@ TEST(HttpSettings, are_shared_by_one_server_alone) {
   EXPECT_NE(one.partition_secret, two.partition_secret);
 }
 
-TEST(HttpSettings, of_time_are_those_of_their_listeners) {
+TEST(HttpSettings, OfTimeAreThoseOfTheirListeners) {
   config::Config config;
   EXPECT_EQ(problems("{ idle_timeout: 90s }", config), "");
   config.listen.push_back({{*protocol::find("divvy"), {"b", 1}}});
@@ -137,7 +137,7 @@ TEST(HttpSettings, of_time_are_those_of_their_listeners) {
   EXPECT_EQ(options.listeners[1].timeouts.idle, base::Duration());
 }
 
-TEST(HttpSettings, are_shown_as_they_are_read) {
+TEST(HttpSettings, AreShownAsTheyAreRead) {
   for (const std::string section :
        {"{}", "{ unmatched: allow, inline_limits: false }",
         "{ headers: [draft-07, retry-after, x-ratelimit-epoch], ratelimit: all }",
@@ -173,7 +173,7 @@ TEST(HttpSettings, are_shown_as_they_are_read) {
   }
 }
 
-TEST(HttpSettings, have_the_line_that_they_stand_in) {
+TEST(HttpSettings, HaveTheLineThatTheyStandIn) {
   config::Config config;
   EXPECT_EQ(problems("{ unmatched: deny }", config), "");
   const auto lines = config.settings_of(*protocol::find("http")).lines();
@@ -183,7 +183,7 @@ TEST(HttpSettings, have_the_line_that_they_stand_in) {
   EXPECT_EQ(lines.front().second, "sluice.yaml:2");
 }
 
-TEST(HttpSettings, say_what_is_wrong_where_and_what_to_do) {
+TEST(HttpSettings, SayWhatIsWrongWhereAndWhatToDo) {
   for (const auto& [section, told, remedy] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
            {"{ unmatched: maybe }", "`maybe` is not one of error, allow, deny",

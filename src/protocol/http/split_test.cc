@@ -157,7 +157,7 @@ std::string mutated(std::string text, const std::vector<std::string>& others, te
   return text;
 }
 
-TEST(HttpSplit, makes_no_difference_to_any_request_wherever_it_is_cut) {
+TEST(HttpSplit, MakesNoDifferenceToAnyRequestWhereverItIsCut) {
   for (const Kind& kind : kinds(false)) {
     for (const std::string& request : requests_by_hand()) {
       // With one in front and one behind.
@@ -172,7 +172,7 @@ TEST(HttpSplit, makes_no_difference_to_any_request_wherever_it_is_cut) {
   }
 }
 
-TEST(HttpSplit, makes_no_difference_to_pipelined_and_broken_requests) {
+TEST(HttpSplit, MakesNoDifferenceToPipelinedAndBrokenRequests) {
   const std::vector<std::string> all = requests_by_hand();
   for (uint32_t seed = 1; seed <= 6'000; ++seed) {
     tests::Dice dice(seed);
@@ -186,7 +186,7 @@ TEST(HttpSplit, makes_no_difference_to_pipelined_and_broken_requests) {
   }
 }
 
-TEST(HttpSplit, makes_no_difference_to_streams) {
+TEST(HttpSplit, MakesNoDifferenceToStreams) {
   for (uint32_t seed = 1; seed <= 1'500; ++seed) {
     tests::Dice dice(seed);
     std::string text = http2_text(dice, seed % 3 == 0);

@@ -286,7 +286,7 @@ class Trial {
     require(options_.waits->waiting() == 0, "waits are left");
     told_.answers = out_.view();
     if (!kind_.is_http2) {
-      // Who sends all at once need not be told to.
+      // A client that sends all at once need not be asked to.
       constexpr std::string_view go_ahead = "HTTP/1.1 100 Continue\r\n\r\n";
       for (size_t at = 0; (at = told_.answers.find(go_ahead, at)) != std::string::npos;)
         told_.answers.erase(at, go_ahead.size());
@@ -337,7 +337,7 @@ inline Transcript run(std::string_view bytes, const std::vector<size_t>& cuts, c
   return told;
 }
 
-// A question whose body nobody waits for: a body that is broken is found if it comes with it, and
+// A question whose body is not awaited: a body that is broken is found if it comes with it, and
 // else is not. Either answer is the last.
 inline std::string difference_but_for_the_last(const Transcript& broken, const Transcript& other) {
   const auto front = [](const std::string& answers) {
@@ -352,8 +352,8 @@ inline std::string difference_but_for_the_last(const Transcript& broken, const T
 // What of two runs of the same bytes differs that must not; empty: nothing.
 inline std::string difference(const Transcript& whole, const Transcript& cut, const Kind& kind) {
   if (!whole.wrong.empty() || !cut.wrong.empty()) return whole.wrong + " / " + cut.wrong;
-  // What comes behind the end of a request is a fault as long as its stream has no answer; and what
-  // comes behind a GOAWAY is not looked at once all streams have theirs.
+  // What follows the end of a request is a fault as long as its stream has no answer; and what
+  // follows a GOAWAY is not looked at once all streams have theirs.
   const bool by_time =
       whole.has_goaway || whole.fault == "stream_closed" || cut.fault == "stream_closed";
   if (!by_time && whole.fault == "http" && cut.fault.empty() && !kind.has_keys)

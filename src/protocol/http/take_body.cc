@@ -402,7 +402,7 @@ class TakeBodyParser {
 
   // ---- Objects, lists and values ----
 
-  // At its brace. What goes wrong within a member is told with the member's name.
+  // At its brace. What goes wrong within a member is reported with the member's name.
   template <class Read>
   bool read_object(Read read_member_named) {
     scanner_.take('{');
@@ -434,7 +434,7 @@ class TakeBodyParser {
     return scanner_.take(']') || scanner_.expected("`,` or `]`");
   }
 
-  // Adds it to those that were seen. size(): it is unknown or was seen before, which is told.
+  // Adds it to those that were seen. size(): it is unknown or was seen before, which is reported.
   template <size_t count>
   size_t find_member(std::string_view its_name, const std::array<std::string_view, count>& known,
                      uint32_t allowed, uint32_t& seen) {

@@ -154,7 +154,7 @@ inline std::optional<std::string> marked(const std::string& json) {
   return out;
 }
 
-// Nothing: it is no JSON, or an object of it has a member twice.
+// Nothing: it is not JSON, or an object of it has a member twice.
 inline std::optional<Json> parsed(const std::string& json) {
   // The library skips a byte order mark, and takes a zero byte for the end.
   if (json.starts_with("\xEF\xBB\xBF") || json.find('\0') != json.npos) return {};

@@ -128,7 +128,7 @@ std::vector<Wanted> make_all_wanted() {
 }
 const std::vector<Wanted> all_wanted = make_all_wanted();
 
-TEST(TakeBodyReader, reads_what_was_written_in_any_way) {
+TEST(TakeBodyReader, ReadsWhatWasWrittenInAnyWay) {
   TakeBodyReader reader;
   TakeBody body;
   for (uint32_t seed = 0; seed < 5000; ++seed) {
@@ -142,7 +142,7 @@ TEST(TakeBodyReader, reads_what_was_written_in_any_way) {
   }
 }
 
-TEST(TakeBodyReader, reads_and_refuses_as_the_model_does) {
+TEST(TakeBodyReader, ReadsAndRefusesAsTheModelDoes) {
   TakeBodyReader reader;
   TakeBody body;
   size_t accepted = 0, refused = 0;
@@ -165,7 +165,7 @@ TEST(TakeBodyReader, reads_and_refuses_as_the_model_does) {
   EXPECT_GT(refused, 1000u);
 }
 
-TEST(TakeBodyReader, refuses_every_beginning_of_a_body) {
+TEST(TakeBodyReader, RefusesEveryBeginningOfABody) {
   TakeBodyReader reader;
   TakeBody body;
   for (uint32_t seed = 0; seed < 500; ++seed) {
@@ -182,7 +182,7 @@ TEST(TakeBodyReader, refuses_every_beginning_of_a_body) {
   }
 }
 
-TEST(TakeBodyReader, texts_without_escapes_are_views_into_the_body) {
+TEST(TakeBodyReader, TextsWithoutEscapesAreViewsIntoTheBody) {
   TakeBodyReader reader;
   TakeBody body;
   const std::string json =
@@ -198,7 +198,7 @@ TEST(TakeBodyReader, texts_without_escapes_are_views_into_the_body) {
   EXPECT_FALSE(is_within(body.entries[2].value));
 }
 
-TEST(TakeBodyReader, a_reader_is_as_new_for_every_body) {
+TEST(TakeBodyReader, AReaderIsAsNewForEveryBody) {
   TakeBodyReader reader;
   TakeBody body;
   const std::string_view full = R"({"takes": [{"entries": {"a": "\n"}, "n": 9}], "mode": "each",

@@ -42,7 +42,7 @@ class TakeBodyScanner {
     }
     return '\0';
   }
-  // `c`, which is not 0, behind blanks. False: something else is there, and nothing is told.
+  // `c`, which is not 0, behind blanks. False: something else is there, and nothing is reported.
   bool take(char c) {
     if (peek() != c) return false;
     ++at_;
@@ -68,7 +68,7 @@ class TakeBodyScanner {
   // There; `to` is the text of it.
   bool read_number(std::string_view& to);
 
-  // `true` or `false`; `to` is what stands there. False: neither does, and nothing is told.
+  // `true` or `false`; `to` is what stands there. False: neither does, and nothing is reported.
   bool take_boolean(std::string_view& to);
 
   // These tell and return false. `problem` becomes the parts in a row.

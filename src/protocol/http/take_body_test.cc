@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -122,7 +123,7 @@ struct BodyCase {
   std::string_view json, expected;
 };
 
-TEST(TakeBody, reads_what_is_asked) {
+TEST(TakeBody, ReadsWhatIsAsked) {
   const std::vector<BodyCase> cases = {
       {take, R"({"entries": {"method": "POST", "path": "/login", "ip": "10.0.0.1"}, "n": 1})",
        "one | method->POST path->/login ip->10.0.0.1"},
@@ -160,7 +161,7 @@ TEST(TakeBody, reads_what_is_asked) {
   for (const BodyCase& c : cases) EXPECT_EQ(read(c.json, c.wanted), c.expected) << c.json;
 }
 
-TEST(TakeBody, says_what_is_wrong_with_a_body_and_where) {
+auto take_body_mistakes() {
   const std::vector<BodyCase> cases = {
       {take, "", R"( the body is empty: send an object such as {"entries": {"ip": "10.0.0.1"}})"},
       {take, " \n",
@@ -243,10 +244,15 @@ TEST(TakeBody, says_what_is_wrong_with_a_body_and_where) {
       {put, R"({"takes": [{"entries": {"a": 1}}], "all": true, "n": 1})",
        R"(/all `n` and `"all": true` exclude each other: take one of them out)"},
   };
-  for (const BodyCase& c : cases) EXPECT_EQ(read(c.json, c.wanted), c.expected) << c.json;
+  return cases;
 }
 
-TEST(TakeBody, says_what_is_wrong_with_a_value_and_where) {
+TEST(TakeBody, SaysWhatIsWrongWithABodyAndWhere) {
+  for (const BodyCase& c : take_body_mistakes())
+    EXPECT_EQ(read(c.json, c.wanted), c.expected) << c.json;
+}
+
+TEST(TakeBody, SaysWhatIsWrongWithAValueAndWhere) {
   const std::string takes_sentence =
       R"(`takes` must be a list of takes, such as [{"entries": {"ip": "10.0.0.1"}}], and not empty)";
   const std::string entries_sentence =
@@ -283,7 +289,7 @@ TEST(TakeBody, says_what_is_wrong_with_a_value_and_where) {
               "digits behind the point");
 }
 
-TEST(TakeBody, reads_limits_as_policies_do) {
+TEST(TakeBody, ReadsLimitsAsPoliciesDo) {
   EXPECT_EQ(limit_of(R"("quota": 5, "window": "1m")"), "token_bucket:5/60000000+5");
   EXPECT_EQ(limit_of(R"("quota": 5, "window": "1m", "burst": "1k")"),
             "token_bucket:5/60000000+1000");
@@ -299,7 +305,7 @@ TEST(TakeBody, reads_limits_as_policies_do) {
             "aZ09_-.:/:token_bucket:5/1000000+5");
 }
 
-TEST(TakeBody, says_what_is_wrong_with_a_limit_and_where) {
+TEST(TakeBody, SaysWhatIsWrongWithALimitAndWhere) {
   EXPECT_EQ(limit_of(R"("window": 1)"), " `quota` is missing: add the units that a window allows");
   EXPECT_EQ(limit_of(R"("quota": 1)"),
             " `window` is missing: add the length of time that the quota is for, such as \"1m\"");
@@ -347,7 +353,7 @@ TEST(TakeBody, says_what_is_wrong_with_a_limit_and_where) {
       "of seconds");
 }
 
-TEST(TakeBody, reads_windows_exactly) {
+TEST(TakeBody, ReadsWindowsExactly) {
   for (const auto& [value, us] :
        std::vector<std::pair<std::string, std::string>>{{"\"1us\"", "1"},
                                                         {"\"250ms\"", "250000"},
@@ -378,7 +384,7 @@ TEST(TakeBody, reads_windows_exactly) {
             "units are us, ms, s, m, h, d");
 }
 
-TEST(TakeBody, reads_whole_numbers_however_they_are_written) {
+TEST(TakeBody, ReadsWholeNumbersHoweverTheyAreWritten) {
   for (const auto& [value, n] : std::vector<std::pair<std::string, std::string>>{
            {"0", "0"},
            {"-0", "0"},
@@ -415,7 +421,7 @@ TEST(TakeBody, reads_whole_numbers_however_they_are_written) {
         << n_of(value);
 }
 
-TEST(TakeBody, reads_quotas_as_numbers_and_as_texts) {
+TEST(TakeBody, ReadsQuotasAsNumbersAndAsTexts) {
   for (const auto& [value, n] : std::vector<std::pair<std::string, std::string>>{
            {"1", "1"},
            {"1e2", "100"},
@@ -438,7 +444,7 @@ TEST(TakeBody, reads_quotas_as_numbers_and_as_texts) {
   }
 }
 
-TEST(TakeBody, keeps_the_text_of_numbers_and_words_in_entries) {
+TEST(TakeBody, KeepsTheTextOfNumbersAndWordsInEntries) {
   for (const std::string value : {"0", "-0", "1.50", "1e400", "-1E+05", "true", "false", "0.10",
                                   "123456789012345678901234567890"})
     EXPECT_EQ(value_of(value), value);
@@ -446,7 +452,7 @@ TEST(TakeBody, keeps_the_text_of_numbers_and_words_in_entries) {
   EXPECT_EQ(value_of("\"null\""), "null");
 }
 
-TEST(TakeBody, unescapes_texts) {
+TEST(TakeBody, UnescapesTexts) {
   EXPECT_EQ(value_of(R"("\"\\\/\b\f\n\r\t")"), "\"\\/\b\f\n\r\t");
   EXPECT_EQ(value_of(R"("a\u0041\u00e4\u20AC\ud83d\ude00z")"),
             "aA\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80z");
@@ -459,7 +465,7 @@ TEST(TakeBody, unescapes_texts) {
             "x:token_bucket:1000/60000000+1000");
 }
 
-TEST(TakeBody, refuses_texts_that_are_none_of_json) {
+TEST(TakeBody, RefusesTextsThatAreNoneOfJson) {
   const std::string head = "/entries/a the body is not JSON: ";
   for (const std::string value : {R"("\ud83d")", R"("\ude00")", R"("\ud83d\ud83d")", R"("\ud83dx")",
                                   R"("\ud83d\n")", R"("\ud83d\u0041")", R"("\ude00\ud83d")",
@@ -482,7 +488,7 @@ TEST(TakeBody, refuses_texts_that_are_none_of_json) {
   EXPECT_EQ(read("{\"entries\": {\"a\\"), "/entries the body is not JSON: it ends within a text");
 }
 
-TEST(TakeBody, refuses_what_is_not_utf8) {
+TEST(TakeBody, RefusesWhatIsNotUtf8) {
   for (const std::string bytes :
        {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x80\x80\xAF",
         "\xF4\x90\x80\x80", "\xFE", "\xE2\x82", "\xC3"}) {
@@ -491,7 +497,7 @@ TEST(TakeBody, refuses_what_is_not_utf8) {
   }
 }
 
-TEST(TakeBody, holds_its_bounds) {
+TEST(TakeBody, HoldsItsBounds) {
   EXPECT_TRUE(read("{\"entries\": {" + keys(64) + "}}").ends_with(" k63->1"));
   const std::string too_many =
       "`entries` has more than 64 keys: leave out those that no rule needs";
@@ -528,7 +534,7 @@ TEST(TakeBody, holds_its_bounds) {
   EXPECT_EQ(limits(times(3, log("9007199254740991"))), cells);
 }
 
-TEST(TakeBody, quotes_little_of_what_is_long) {
+TEST(TakeBody, QuotesLittleOfWhatIsLong) {
   const std::string longest(64, 'k'), umlauts = "x" + times(40, "\xC3\xA4", "");
   const std::string known =
       "; known are `entries`, `key`, `limits`, `takes`, `n`, `mode`, `detail`";
@@ -545,7 +551,7 @@ TEST(TakeBody, quotes_little_of_what_is_long) {
                 known);
 }
 
-TEST(TakeBody, does_bounded_work_for_a_large_body) {
+TEST(TakeBody, DoesBoundedWorkForALargeBody) {
   TakeBodyReader reader;
   TakeBody body;
   const size_t bytes = size_t{1} << 20;

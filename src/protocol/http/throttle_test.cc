@@ -19,7 +19,7 @@ std::string crab(const std::string& key, const std::string& more = {}) {
          "}";
 }
 
-TEST(HttpThrottle, answers_as_throttlecrab_does) {
+TEST(HttpThrottle, AnswersAsThrottlecrabDoes) {
   World world(with_twin);
   const HttpAnswer first = ask(world, post("/throttle", crab("k")));
   EXPECT_EQ(first.status, 200);
@@ -41,14 +41,14 @@ TEST(HttpThrottle, answers_as_throttlecrab_does) {
   EXPECT_EQ(client.ask("/throttle", crab("k")).body, denied.body);
 }
 
-TEST(HttpThrottle, of_nothing_looks) {
+TEST(HttpThrottle, OfNothingLooks) {
   World world(with_twin);
   for (int i = 0; i < 3; ++i)
     EXPECT_TRUE(ask(world, post("/throttle", crab("k", R"(, "quantity": 0)"))).tells("true"));
   EXPECT_TRUE(ask(world, post("/throttle", crab("k"))).tells(R"("remaining": 2)"));
 }
 
-TEST(HttpThrottle, tells_errors_in_its_own_form) {
+TEST(HttpThrottle, TellsErrorsInItsOwnForm) {
   World world(with_twin);
   for (
       const auto& [body, error] : std::vector<std::pair<std::string, std::string>>{
@@ -88,7 +88,7 @@ TEST(HttpThrottle, tells_errors_in_its_own_form) {
       << "nothing was charged";
 }
 
-TEST(HttpThrottle, is_decided_by_rules_of_the_policy_first) {
+TEST(HttpThrottle, IsDecidedByRulesOfThePolicyFirst) {
   World world({.rules = "- { match: { http: throttle, key: 'vip*' }, unlimited: true }\n"
                         "- { match: { http: throttle, key: 'bad*' }, deny: true }\n",
                .http = "{ twins: [throttlecrab] }"});
@@ -100,7 +100,7 @@ TEST(HttpThrottle, is_decided_by_rules_of_the_policy_first) {
   EXPECT_TRUE(bad.tells(R"("retry_after": -1)")) << bad.body;
 }
 
-TEST(HttpThrottle, of_a_store_that_is_away_is_503) {
+TEST(HttpThrottle, OfAStoreThatIsAwayIs503) {
   World world(with_twin);
   world.store.fails = true;
   const HttpAnswer answer = ask(world, post("/throttle", crab("k")));
@@ -112,7 +112,7 @@ TEST(HttpThrottle, of_a_store_that_is_away_is_503) {
   EXPECT_EQ(ask(world, get("/health", "", "HEAD")).status, 200);
 }
 
-TEST(HttpThrottle, is_not_there_unless_it_is_switched_on) {
+TEST(HttpThrottle, IsNotThereUnlessItIsSwitchedOn) {
   World world;
   for (const std::string& request : {post("/throttle", crab("k")), get("/health")}) {
     const HttpAnswer answer = ask(world, request);
@@ -123,7 +123,7 @@ TEST(HttpThrottle, is_not_there_unless_it_is_switched_on) {
 
 // ---- Takes by GET ----
 
-TEST(HttpGetTake, takes_by_the_query) {
+TEST(HttpGetTake, TakesByTheQuery) {
   World world({.http = "{ get_takes: true }"});
   const HttpAnswer first = ask(world, get("/v1/take?entry=ip=10.0.0.1&n=2"));
   EXPECT_EQ(first.status, 200);
@@ -142,7 +142,7 @@ TEST(HttpGetTake, takes_by_the_query) {
   EXPECT_TRUE(ask(world, get("/v1/take?key=k&limit=1&window=1m&burst=5")).tells(R"("limit": 5)"));
 }
 
-TEST(HttpGetTake, refuses_what_it_does_not_know) {
+TEST(HttpGetTake, RefusesWhatItDoesNotKnow) {
   World world({.http = "{ get_takes: true }"});
   std::string many = "/v1/take?entry=a=0";
   for (int i = 1; i <= 256; ++i) many += "&entry=a" + std::to_string(i) + "=x";
@@ -164,7 +164,7 @@ TEST(HttpGetTake, refuses_what_it_does_not_know) {
   EXPECT_EQ(ask(world, get("/v1/take", "", "OPTIONS")).field("allow"), "GET, HEAD, POST, OPTIONS");
 }
 
-TEST(HttpGetTake, is_405_unless_it_is_switched_on) {
+TEST(HttpGetTake, Is405UnlessItIsSwitchedOn) {
   World world;
   const HttpAnswer answer = ask(world, get("/v1/take?entry=ip=a"));
   EXPECT_EQ(answer.status, 405);

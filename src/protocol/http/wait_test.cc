@@ -27,7 +27,7 @@ struct Empty : World {
   }
 };
 
-TEST(HttpWait, is_a_take_where_there_is_enough) {
+TEST(HttpWait, IsATakeWhereThereIsEnough) {
   World world;
   const HttpAnswer answer = ask(world, post("/v1/wait", by_ip("a")));
   EXPECT_EQ(answer.status, 200);
@@ -38,7 +38,7 @@ TEST(HttpWait, is_a_take_where_there_is_enough) {
   EXPECT_EQ(world.waiting(), 0u);
 }
 
-TEST(HttpWait, is_granted_late_and_says_how_long_it_waited) {
+TEST(HttpWait, IsGrantedLateAndSaysHowLongItWaited) {
   Empty world;
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/wait", by_ip("a"))), "");
@@ -57,7 +57,7 @@ TEST(HttpWait, is_granted_late_and_says_how_long_it_waited) {
   EXPECT_EQ(world.engine().held(), nothing_held);
 }
 
-TEST(HttpWait, is_granted_when_the_window_begins) {
+TEST(HttpWait, IsGrantedWhenTheWindowBegins) {
   Empty world;
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/wait", by_ip("a", R"(, "timeout": 60, "n": 2)"))), "");
@@ -69,7 +69,7 @@ TEST(HttpWait, is_granted_when_the_window_begins) {
   EXPECT_TRUE(answers[0].tells(R"("waited": 60)")) << answers[0].body;
 }
 
-TEST(HttpWait, tells_the_names_of_limits_that_came_along_though_late) {
+TEST(HttpWait, TellsTheNamesOfLimitsThatCameAlongThoughLate) {
   World world;
   Connection connection(world);
   const std::string body =
@@ -84,7 +84,7 @@ TEST(HttpWait, tells_the_names_of_limits_that_came_along_though_late) {
   EXPECT_TRUE(answers[0].tells(R"("rule": "minute")")) << answers[0].body;
 }
 
-TEST(HttpWait, ends_with_408_uncharged_when_its_time_is_over) {
+TEST(HttpWait, EndsWith408UnchargedWhenItsTimeIsOver) {
   Empty world;
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/wait", by_ip("a", R"(, "timeout": 2.5)"))), "");
@@ -103,7 +103,7 @@ TEST(HttpWait, ends_with_408_uncharged_when_its_time_is_over) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(HttpWait, without_a_time_is_as_long_as_is_configured) {
+TEST(HttpWait, WithoutATimeIsAsLongAsIsConfigured) {
   {
     Empty world;
     Connection connection(world);
@@ -123,7 +123,7 @@ TEST(HttpWait, without_a_time_is_as_long_as_is_configured) {
   EXPECT_TRUE(longer.tells(R"("pointer": "/timeout")")) << longer.body;
 }
 
-TEST(HttpWait, of_no_time_is_answered_at_once) {
+TEST(HttpWait, OfNoTimeIsAnsweredAtOnce) {
   Empty world;
   const HttpAnswer answer = ask(world, post("/v1/wait", by_ip("a", R"(, "timeout": 0)")));
   EXPECT_EQ(answer.status, 429) << "as a take";
@@ -136,7 +136,7 @@ TEST(HttpWait, of_no_time_is_answered_at_once) {
 }
 
 // More than the limit ever allows.
-TEST(HttpWait, that_can_never_be_granted_is_refused_at_once) {
+TEST(HttpWait, ThatCanNeverBeGrantedIsRefusedAtOnce) {
   World world;
   const HttpAnswer answer = ask(world, post("/v1/wait", by_ip("a", R"(, "n": 4)")));
   EXPECT_EQ(answer.status, 429);
@@ -145,7 +145,7 @@ TEST(HttpWait, that_can_never_be_granted_is_refused_at_once) {
   EXPECT_EQ(left(world, by_ip("a")), 3);
 }
 
-TEST(HttpWait, has_its_turn_behind_those_before_it) {
+TEST(HttpWait, HasItsTurnBehindThoseBeforeIt) {
   Empty world;
   Connection first(world), second_one(world), third(world);
   EXPECT_EQ(first.ask(post("/v1/wait", by_ip("a", R"(, "n": 2)"))), "");
@@ -161,7 +161,7 @@ TEST(HttpWait, has_its_turn_behind_those_before_it) {
   EXPECT_EQ(world.engine().held(), nothing_held);
 }
 
-TEST(HttpWait, ends_uncharged_with_its_connection) {
+TEST(HttpWait, EndsUnchargedWithItsConnection) {
   Empty world;
   {
     Connection connection(world);
@@ -174,8 +174,8 @@ TEST(HttpWait, ends_uncharged_with_its_connection) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-// It may still read: so it is told, and what it sent behind that is answered.
-TEST(HttpWait, ends_uncharged_when_its_client_sends_no_more) {
+// It may still read: so it is answered, and what it sent behind that is answered.
+TEST(HttpWait, EndsUnchargedWhenItsClientSendsNoMore) {
   Empty world;
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/wait", by_ip("a")) + post("/v1/wait", by_ip("a")) +
@@ -190,7 +190,7 @@ TEST(HttpWait, ends_uncharged_when_its_client_sends_no_more) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(HttpWait, is_decided_by_the_policy_that_comes) {
+TEST(HttpWait, IsDecidedByThePolicyThatComes) {
   Empty world;
   Connection connection(world), other(world);
   EXPECT_EQ(connection.ask(post("/v1/wait", by_ip("a"))), "");
@@ -209,7 +209,7 @@ TEST(HttpWait, is_decided_by_the_policy_that_comes) {
   EXPECT_EQ(world.engine().held(), nothing_held);
 }
 
-TEST(HttpWait, of_a_key_is_decided_by_an_override_that_comes) {
+TEST(HttpWait, OfAKeyIsDecidedByAnOverrideThatComes) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 200);
   for (const auto& [algorithm, status] :
@@ -223,7 +223,7 @@ TEST(HttpWait, of_a_key_is_decided_by_an_override_that_comes) {
   }
 }
 
-TEST(HttpWait, is_refused_past_the_bound_of_the_server) {
+TEST(HttpWait, IsRefusedPastTheBoundOfTheServer) {
   Empty world("{ max_waiting: 2 }");
   Connection one(world), two(world), three(world);
   const std::string wait = post("/v1/wait", by_ip("a"));
@@ -241,7 +241,7 @@ TEST(HttpWait, is_refused_past_the_bound_of_the_server) {
 
 // ---- HTTP/2: waits side by side ----
 
-TEST(Http2Wait, does_not_hold_up_other_streams) {
+TEST(Http2Wait, DoesNotHoldUpOtherStreams) {
   Empty world;
   Http2Client client(world);
   const uint32_t wait = client.begin("/v1/wait", by_ip("a"));
@@ -254,7 +254,7 @@ TEST(Http2Wait, does_not_hold_up_other_streams) {
   EXPECT_EQ(answer.field("content-length"), std::to_string(answer.body.size()));
 }
 
-TEST(Http2Wait, ends_with_its_stream_alone) {
+TEST(Http2Wait, EndsWithItsStreamAlone) {
   Empty world;
   Http2Client client(world);
   std::vector<uint32_t> waits;
@@ -277,7 +277,7 @@ TEST(Http2Wait, ends_with_its_stream_alone) {
   EXPECT_FALSE(client.connection.is_closed());
 }
 
-TEST(Http2Wait, that_is_reset_with_its_request_is_never_asked) {
+TEST(Http2Wait, ThatIsResetWithItsRequestIsNeverAsked) {
   Empty world;
   Http2Client client(world);
   uint32_t stream = 0;
@@ -288,8 +288,8 @@ TEST(Http2Wait, that_is_reset_with_its_request_is_never_asked) {
   EXPECT_EQ(client.ask("/v1/take", by_ip("b")).status, 200);
 }
 
-// Before the store has answered, so nobody knows yet whether it waits.
-TEST(Http2Wait, that_is_reset_while_the_store_is_asked_is_charged_nothing) {
+// Before the store has answered, so it is unknown yet whether it waits.
+TEST(Http2Wait, ThatIsResetWhileTheStoreIsAskedIsChargedNothing) {
   Empty world;
   Http2Client client(world);
   world.store.settles = [](size_t) { return 0; };
@@ -307,7 +307,7 @@ TEST(Http2Wait, that_is_reset_while_the_store_is_asked_is_charged_nothing) {
   EXPECT_EQ(world.waiting(), 0u);
 }
 
-TEST(Http2Wait, is_refused_past_the_bound_of_the_connection) {
+TEST(Http2Wait, IsRefusedPastTheBoundOfTheConnection) {
   Empty world;
   Http2Client client(world);
   std::vector<uint32_t> waits;
@@ -321,7 +321,7 @@ TEST(Http2Wait, is_refused_past_the_bound_of_the_connection) {
   EXPECT_EQ(world.waiting(), waiting_per_connection_max + 1);
 }
 
-TEST(Http2Wait, ends_with_its_connection) {
+TEST(Http2Wait, EndsWithItsConnection) {
   Empty world;
   {
     Http2Client client(world);
@@ -338,7 +338,7 @@ TEST(Http2Wait, ends_with_its_connection) {
   EXPECT_EQ(world.engine().held(), nothing_held);
 }
 
-TEST(Http2Wait, is_told_when_the_server_stops) {
+TEST(Http2Wait, IsToldWhenTheServerStops) {
   Empty world;
   Http2Client client(world);
   const uint32_t one = client.begin("/v1/wait", by_ip("a"));

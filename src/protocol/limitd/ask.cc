@@ -23,7 +23,7 @@ constexpr const char* about_ask_limitd =
     "  put     COUNT units back; without one all, which is also called reset\n"
     "  get     how a bucket stands, taking nothing\n"
     "  status  the buckets whose keys begin with KEY, at most 100\n"
-    "  ping    is somebody there? (no TYPE, no KEY)";
+    "  ping    does a server answer? (no TYPE, no KEY)";
 
 constexpr const char* footer_of_ask_limitd =
     "Example:\n"
@@ -129,7 +129,7 @@ bool read_question(const cli::Words& words, LimitdQuestion& question, std::strin
   if (words.size() == least) return true;
   const auto count = base::parse_count(words[3]);
   if (!count || *count < 1 || *count > INT32_MAX) {
-    problem = "COUNT is to be 1 to 2147483647, not `" + words[3] + "`";
+    problem = "COUNT must be 1 to 2147483647, not `" + words[3] + "`";
     return false;
   }
   question.count = static_cast<int32_t>(*count);

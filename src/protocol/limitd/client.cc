@@ -9,7 +9,7 @@ namespace sluice::limitd {
 namespace {
 
 constexpr const char* id = "1";
-constexpr const char* no_reply = "that is no reply of limitd's protocol";
+constexpr const char* no_reply = "that is not a reply of limitd's protocol";
 constexpr size_t reply_bytes_max = size_t{16} << 20;  // a list of 100 long keys is far below
 
 LimitdResult failed(std::string error) {

@@ -1,6 +1,6 @@
 // A small client of limitd's protocol for people and scripts: one question, one answer, a deadline
 // over both. Blocks the calling thread; holds no connection between calls. Not meant for services:
-// it connects anew each time.
+// it connects again each time.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,7 @@ struct LimitdResult {
 
 class LimitdClient {
  public:
-  // Nothing is done before the first call. `timeout` bounds each call, but for the look-up of the
+  // Nothing is done before the first call. `timeout` bounds each call, but for the lookup of the
   // name.
   LimitdClient(std::string host, uint16_t port, std::chrono::milliseconds timeout);
 

@@ -53,7 +53,7 @@ TEST(LimitdReplies, NonsenseIsNone) {
        {""s, "\x0a"s, "\x0a\x05"s, "\x0b"s, "\x0a\x01\x31"s, "\x0a\x01\x32\xc2\x06\x00"s,
         "\x0a\x01\x31\xc2\x06"s, "\x0a\x01\x31\xaa\x06\x02\x08"s, std::string(20, '\xff')})
     EXPECT_EQ(limitd_reply(body, LimitdMethod::take).error,
-              "that is no reply of limitd's protocol");
+              "that is not a reply of limitd's protocol");
 }
 
 TEST(LimitdClients, SayWhatIsWrongWithAServer) {

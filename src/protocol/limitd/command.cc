@@ -30,7 +30,7 @@ const std::string footer_of_limitd =
         "Environment (flags override it, it overrides the file):\n"
         "  CONFIG_FILE    as --config-file\n"
         "  PORT, DB, LOG_FILE, LOG_LEVEL   as the keys of the file in small letters\n"
-        "  HOSTNAME       where to listen, if it is an address; a mere name is passed over\n"
+        "  HOSTNAME       where to listen, if it is an address; a mere name is skipped\n"
         "  BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others   bucket types, in "
         "place of all\n"
         "                 those of files\n") +
@@ -61,7 +61,7 @@ Texts environment_of(const config::CommandIo& io, base::Diagnostics& diagnostics
   std::erase_if(all, [&](const auto& variable) {
     const auto& [name, text] = variable;
     if (name != "HOSTNAME" || text.empty() || is_address(text)) return false;
-    config::complain(warning_at(name), "`" + text + "` is no address, so it is not listened on",
+    config::complain(warning_at(name), "`" + text + "` is not an address, so it is not listened on",
                      "say --hostname where it is meant", diagnostics);
     return true;
   });
@@ -100,7 +100,8 @@ void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::
     base::Diagnostic place;
     place.subject = "--port";
     if (!port)
-      config::complain(place, "`" + *flags.port + "` is no port", "write 0 to 65535", diagnostics);
+      config::complain(place, "`" + *flags.port + "` is not a port", "write 0 to 65535",
+                       diagnostics);
     else
       address.port = *port;
     tell_overridden("--port", *flags.port, said.port,

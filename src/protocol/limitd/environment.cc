@@ -82,7 +82,7 @@ void LimitdEnvironment::settings(LimitdConfig& config, const LimitdConfig& flags
       if (const auto port = base::parse_port(text))
         config.port = {*port, origin, 0};
       else
-        error(name, in_ticks(text) + " is no port", "write 1 to 65535");
+        error(name, in_ticks(text) + " is not a port", "write 1 to 65535");
     } else if (name == "HOSTNAME" && !flags.hostname) {
       config.hostname = {std::string(text), origin, 0};
     } else if (name == "DB" && !flags.db) {
@@ -93,7 +93,7 @@ void LimitdEnvironment::settings(LimitdConfig& config, const LimitdConfig& flags
       if (holds(log_levels, text))
         config.log_level = {std::string(text), origin, 0};
       else
-        error(name, in_ticks(text) + " is no level of the log",
+        error(name, in_ticks(text) + " is not a level of the log",
               policy::known_words(text, log_levels));
     } else if (holds(without_effect, name)) {
       warning(name, "has no effect here",
@@ -115,7 +115,7 @@ bool LimitdEnvironment::number(const Variable& variable, int64_t least, int64_t 
   const bool whole = at == text.data() + text.size() && failed == std::errc();
   if (whole && out >= least && out <= most) return true;
   error(variable.name,
-        in_ticks(text) + (!whole        ? " is no whole number"
+        in_ticks(text) + (!whole        ? " is not a whole number"
                           : out < least ? " is less than " + std::to_string(least)
                                         : " is more than is counted to"),
         "write " + std::to_string(least) + " to " + std::to_string(most));

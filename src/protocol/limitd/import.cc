@@ -100,7 +100,7 @@ limit::State state_of(const StoredBucket& bucket, const limit::Limit& limit, bas
   const double content = std::clamp(bucket.content, 0.0, most);
   const double whole = std::floor(content);
   base::Time then{std::min(bucket.last_drip_us.value_or(now.us), now.us)};
-  // A part of a unit that has come back already is time that has passed already.
+  // A part of a unit that is back already is time that has passed already.
   if (limit.algorithm == limit::Algorithm::token_bucket)
     then.us -= static_cast<int64_t>((content - whole) * static_cast<double>(limit.window.us) /
                                     static_cast<double>(limit.quota));

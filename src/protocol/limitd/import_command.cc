@@ -51,14 +51,15 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
     if (count > 0) io.out << base::counted(count, "bucket") << ' ' << what << '\n';
   };
   also(r.full, "full, so there is nothing to keep of them");
-  also(r.there, "passed over: the store has their counters already");
-  also(r.untyped, "passed over: their types are not in the configuration");
-  also(r.unreadable, "passed over: these entries are no buckets");
+  also(r.there, "skipped: the store has their counters already");
+  also(r.untyped, "skipped: their types are not in the configuration");
+  also(r.unreadable, "skipped: these entries are not buckets");
   io.out.flush();
   return config::exit_ok;
 }
 
-// Buckets of limitd's own that nobody has brought over: not every drop-in is meant to begin anew.
+// Buckets of limitd's own that have not been brought over: not every drop-in is meant to begin
+// again.
 void warn_of_database(const std::string& dir, const std::string& origin,
                       base::Diagnostics& diagnostics) {
   if (!has_database(dir) || disk::look(dir).condition != disk::Condition::absent) return;

@@ -197,7 +197,7 @@ TEST_F(ImportCommand, BucketsComeOver) {
                            "    override:\n      big: { size: 100, per_day: 1 }\n";
   EXPECT_EQ(command({"store", "import-limitd", "--config", config, dir}), 0) << err;
   EXPECT_EQ(out,
-            "2 buckets imported\n1 bucket passed over: their types are not in the "
+            "2 buckets imported\n1 bucket skipped: their types are not in the "
             "configuration\n");
   EXPECT_EQ(command({"store", "dump", dir}), 0) << err;
   EXPECT_TRUE(said(out, "\"prefix\":\"limitd:user:\",\"key\":\"10.0.0.7\"")) << out;

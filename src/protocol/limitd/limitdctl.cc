@@ -161,11 +161,11 @@ int limitdctl(const protocol::Words& words, config::CommandIo& io) {
     const char* const end = text.data() + text.size();
     const auto [at, bad] = std::from_chars(text.data(), end, count);
     if (bad != std::errc() || at != end)
-      return fail("`" + text + "` is no number of units; write 1 to 2147483647", io);
+      return fail("`" + text + "` is not a number of units; write 1 to 2147483647", io);
     question.count = count;
   }
   const auto port = base::parse_port(asked.port);
-  if (!port) return fail("`" + asked.port + "` is no port; write 1 to 65535", io);
+  if (!port) return fail("`" + asked.port + "` is not a port; write 1 to 65535", io);
 
   const auto limit = question.method == LimitdMethod::wait ? wait_timeout : timeout;
   const auto result = LimitdClient(asked.hostname, *port, limit).ask(question);

@@ -32,7 +32,7 @@ constexpr uint32_t field_of(LimitdReply::Kind kind) {
 
 // ---- Reading ----
 
-// Protobuf knows 32 bits of a field's number and wire type; what has more is no key.
+// Protobuf knows 32 bits of a field's number and wire type; what has more is not a key.
 bool read_key(Reader& in, uint32_t& key) {
   uint64_t wide;
   if (!in.read_number(wide) || wide > UINT32_MAX) return false;

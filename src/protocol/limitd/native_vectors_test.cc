@@ -81,7 +81,7 @@ TEST(LimitdNative, RecordedRequestsMeetTheSameLimits) {
   for (const json& vector : recorded().at("cases")) {
     const std::string config = vector.at("config");
     const Both& both = all.try_emplace(config, config).first->second;
-    // One override of theirs ends in 2099, which is told; until then it is as the rule.
+    // One override of theirs ends in 2099, which is reported; until then it is as the rule.
     for (const auto& d : both.diagnostics) {
       if (d.severity != base::Diagnostic::Severity::error) continue;
       ASSERT_EQ(d.message, "has an `until`, which no native rule has") << to_string(d);

@@ -127,7 +127,7 @@ class Reading {
     if (root.is_null()) return;
     if (!root.is_map()) {
       broken_ = true;
-      file.reader.error("the file", root, "is to be a map of keys to values",
+      file.reader.error("the file", root, "must be a map of keys to values",
                         "begin with `db: /path` and `buckets:`");
       return;
     }
@@ -154,7 +154,7 @@ class Reading {
     if (!top.value.is_map()) {
       buckets_are_wrong_ = true;
       top.file->reader.error("buckets", top.value.line() > 0 ? top.value : top.key,
-                             "is to be a map of bucket types",
+                             "must be a map of bucket types",
                              "write `buckets: { ip: { size: 10, per_second: 5 } }`");
       return;
     }
@@ -176,7 +176,7 @@ class Reading {
     if (known == top_keys.end()) {
       const std::string_view near =
           base::nearest_word(name, {top_keys.begin(), top_keys.begin() + top_keys_used});
-      reader.warning(name, top.key, "is no key of limitd's and has no effect",
+      reader.warning(name, top.key, "is not a key of limitd's and has no effect",
                      near.empty() ? "" : "did you mean `" + std::string(near) + "`?");
     } else if (known >= top_keys.begin() + top_keys_used) {
       reader.warning(name, top.key, "has no effect here", "");
@@ -190,7 +190,7 @@ class Reading {
         if (const auto port = base::parse_port(text))
           set(config_.port, *port, top);
         else
-          reader.error(name, top.value, in_ticks(text) + " is no port", "write 1 to 65535");
+          reader.error(name, top.value, in_ticks(text) + " is not a port", "write 1 to 65535");
       } else if (name == "hostname") {
         set(config_.hostname, text, top);
       } else if (name == "log_file") {
@@ -198,7 +198,7 @@ class Reading {
       } else if (std::find(log_levels.begin(), log_levels.end(), text) != log_levels.end()) {
         set(config_.log_level, text, top);
       } else {
-        reader.error(name, top.value, in_ticks(text) + " is no level of the log",
+        reader.error(name, top.value, in_ticks(text) + " is not a level of the log",
                      policy::known_words(text, log_levels));
       }
     }
@@ -213,7 +213,7 @@ class Reading {
     if (value.kind == Kind::text) {
       database.path = value.text;
     } else if (!top.value.is_map()) {
-      reader.error("db", top.value, "is to be a path or a map",
+      reader.error("db", top.value, "must be a path or a map",
                    "write `db: /path` or `db: { inMemory: true }`");
       return;
     } else {
@@ -226,7 +226,7 @@ class Reading {
         } else if (key.text() == "path" || key.text() == "inMemory") {
           reader.error(
               "db", key,
-              key.text() == "path" ? "path is to be text" : "inMemory is to be true or false",
+              key.text() == "path" ? "path must be text" : "inMemory must be true or false",
               "write `db: /path` or `db: { inMemory: true }`");
           return;
         } else {
@@ -248,7 +248,7 @@ class Reading {
     constexpr std::string_view remedy = "write `{ type: file, path: /path, interval: 300000 }`";
     if (!top.value.is_map()) {
       reader.error("configurator", top.value.line() > 0 ? top.value : top.key,
-                   "is to be a map of keys to values", std::string(remedy));
+                   "must be a map of keys to values", std::string(remedy));
       return;
     }
     LimitdConfig::Configurator configurator{"", interval_default};
@@ -265,13 +265,13 @@ class Reading {
         if (value.kind == Kind::text)
           configurator.path = value.text;
         else
-          reader.error("configurator", key, "path is to be text", std::string(remedy));
+          reader.error("configurator", key, "path must be text", std::string(remedy));
       } else if (key.text() == "interval") {
         constexpr int64_t ms_max = base::bounds::window_us_max / 1000;
         if (value.kind == Kind::integer && value.integer >= 1 && value.integer <= ms_max)
           configurator.interval = base::milliseconds(value.integer);
         else
-          reader.error("configurator", key, "interval is to be a number of milliseconds from 1 on",
+          reader.error("configurator", key, "interval must be a number of milliseconds from 1 on",
                        std::string(remedy));
       } else {
         reader.warning("configurator", key, in_ticks(key.text()) + " has no effect here", "");

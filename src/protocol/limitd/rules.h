@@ -60,10 +60,10 @@ struct NamedText {
 };
 
 // Reads limitd's main file, if there is one, then those of its folder FILE.d in the order of their
-// names, then the environment (all of it; what is not limitd's is passed over), and appends the
+// names, then the environment (all of it; what is not limitd's is skipped), and appends the
 // types' rules to those of the dialect. What `config` has already, from flags, stays; `db` must
 // be there at the end. Everything wrong or doubtful is appended to `diagnostics`; with an error
-// among them neither `rules` nor `config` is to be used.
+// among them neither `rules` nor `config` may be used.
 //
 // A configurator's file is a configuration of its own, of which only the types count: read it by
 // itself, without an environment and with a fresh `config`.

@@ -227,20 +227,20 @@ struct Refused {
 TEST(Limitd, SaysWhatIsWrongAndWhere) {
   const Refused all[] = {
       {"  ip: { size: a }",
-       "limitd.yaml:3:15: error: bucket ip: size: is to be a number, and `a` is text; write a "
+       "limitd.yaml:3:15: error: bucket ip: size: must be a number, and `a` is text; write a "
        "whole number, 0 to 9007199254740991, without quotes"},
-      {"  ip: { size: \"3\" }", "bucket ip: size: is to be a number, and `3` is text"},
-      {"  ip: { size: 1.5 }", "bucket ip: size: is to be a whole number, and `1.5` is a number"},
-      {"  ip: { size: }", "bucket ip: size: is to be a number, and this is nothing"},
-      {"  ip: { size: [1] }", "bucket ip: size: is to be a number, and this is something else"},
+      {"  ip: { size: \"3\" }", "bucket ip: size: must be a number, and `3` is text"},
+      {"  ip: { size: 1.5 }", "bucket ip: size: must be a whole number, and `1.5` is a number"},
+      {"  ip: { size: }", "bucket ip: size: must be a number, and this is nothing"},
+      {"  ip: { size: [1] }", "bucket ip: size: must be a number, and this is something else"},
       {"  ip: { size: -2 }", "bucket ip: size: `-2` is less than 0"},
       {"  ip: { size: 9007199254740992 }",
        "bucket ip: size: `9007199254740992` is more than is counted to"},
       {"  ip: { size: 99999999999999999999999 }", "is more than is counted to"},
       {"  ip: { per_second: 0 }", "bucket ip: per_second: `0` is less than 1"},
-      {"  my_ip: { size: 1, foo: 1 }", "bucket my_ip: foo: is no key that is known here"},
+      {"  my_ip: { size: 1, foo: 1 }", "bucket my_ip: foo: is not a known key"},
       {"  ip: { size: 1, overrides: {} }",
-       "bucket ip: overrides: is no key that is known here; did you mean `override`?"},
+       "bucket ip: overrides: is not a known key; did you mean `override`?"},
       {"  ip: { per_second: 1, per_day: 2 }",
        "bucket ip: per_day: is a second rate beside per_second (line 3)"},
       {"  ip: { per_interval: 1 }", "bucket ip: per_interval: has no interval beside it"},
@@ -249,21 +249,21 @@ TEST(Limitd, SaysWhatIsWrongAndWhere) {
       {"  ip: { unlimited: true }",
        "limitd.yaml:3:7: error: bucket ip: has neither a size nor a rate"},
       {"  ip: { size: 1, unlimited: yes }",
-       "bucket ip: unlimited: is to be true or false, and `yes` is text"},
+       "bucket ip: unlimited: must be true or false, and `yes` is text"},
       {"  ip:", "limitd.yaml:3:3: error: bucket ip: has no value"},
-      {"  ip: 3", "bucket ip: is to be a map"},
-      {"  ip: { size: 1, override: [] }", "bucket ip: override: is to be a map"},
+      {"  ip: 3", "bucket ip: must be a map"},
+      {"  ip: { size: 1, override: [] }", "bucket ip: override: must be a map"},
       {"  ip:\n    size: 1\n    override:\n      10.0.0.1: { chamame: true }",
-       "limitd.yaml:6:19: error: bucket ip: override 10.0.0.1: chamame: is no key"},
-      {"  ip: { size: 1, override: { a: } }", "bucket ip: override a: is to be a map"},
+       "limitd.yaml:6:19: error: bucket ip: override 10.0.0.1: chamame: is not a known key"},
+      {"  ip: { size: 1, override: { a: } }", "bucket ip: override a: must be a map"},
       {"  ip: { size: 1, override: { a: { per_day: 1, per_hour: 1 } } }",
        "bucket ip: override a: per_hour: is a second rate"},
       {"  ip: { size: 1, override: { a: { until: soon } } }",
-       "bucket ip: override a: until: `soon` is no date; write `2030-12-31`"},
+       "bucket ip: override a: until: `soon` is not a date; write `2030-12-31`"},
       {"  ip: { size: 1, override: { a: { until: 2030-13-01 } } }",
-       "until: `2030-13-01` is no date"},
+       "until: `2030-13-01` is not a date"},
       {"  ip: { size: 1, override: { a: { match: !!js/regexp /(/ } } }",
-       "bucket ip: override a: match: `/(/` is no regular expression: a `(` is not closed"},
+       "bucket ip: override a: match: `/(/` is not a regular expression: a `(` is not closed"},
       {"  ip: { size: 1, override: { a: { match: !!js/regexp /a/s } } }",
        "the flag `s` is not one of g, i and m"},
       {"  ip: { size: 1, override: { a: { match: !!js/regexp /a } } }",
@@ -299,7 +299,7 @@ TEST(Limitd, TellsWhatHasNoEffect) {
         "db: /db\nfoo: 1\nports: 1\nnode_env: production\nlog_to_kinesis: x\nbuckets: {}\n"}},
       {});
   EXPECT_TRUE(top.accepted());
-  EXPECT_TRUE(top.says("c.yml:2:1: warning: foo: is no key of limitd's")) << top.said;
+  EXPECT_TRUE(top.says("c.yml:2:1: warning: foo: is not a key of limitd's")) << top.said;
   EXPECT_TRUE(top.says("did you mean `port`?")) << top.said;
   EXPECT_TRUE(top.says("node_env: has no effect here")) << top.said;
   EXPECT_TRUE(top.says("log_to_kinesis: has no effect here")) << top.said;
@@ -332,19 +332,19 @@ TEST(Limitd, Settings) {
   EXPECT_TRUE(memory.config.db->value.in_memory);
 
   const Refused all[] = {
-      {"port: x", "c.yml:1:7: error: port: `x` is no port"},
-      {"port: 65536", "port: `65536` is no port"},
+      {"port: x", "c.yml:1:7: error: port: `x` is not a port"},
+      {"port: 65536", "port: `65536` is not a port"},
       {"port:", "port: has no value"},
-      {"log_level: lero", "log_level: `lero` is no level of the log"},
-      {"db: [x]", "db: is to be a path or a map"},
-      {"db: { path: 7 }", "db: path is to be text"},
-      {"db: { inMemory: 7 }", "db: inMemory is to be true or false"},
+      {"log_level: lero", "log_level: `lero` is not a level of the log"},
+      {"db: [x]", "db: must be a path or a map"},
+      {"db: { path: 7 }", "db: path must be text"},
+      {"db: { inMemory: 7 }", "db: inMemory must be true or false"},
       {"db: { inMemory: false }", "db: path is required"},
-      {"configurator: file", "configurator: is to be a map"},
+      {"configurator: file", "configurator: must be a map"},
       {"configurator: {}", "configurator: has no type"},
       {"configurator: { type: etcd, path: /x }", "type `etcd` is not known"},
       {"configurator: { type: file }", "has no path"},
-      {"configurator: { type: file, path: /x, interval: 0 }", "interval is to be a number"},
+      {"configurator: { type: file, path: /x, interval: 0 }", "interval must be a number"},
   };
   for (const auto& [line, words] : all) {
     const bool of_db = std::string_view(line).starts_with("db");
@@ -381,8 +381,8 @@ TEST(Limitd, LaterFilesReplace) {
                     {"c.yml.d/3", "buckets: [ip]\n"}},
                    {});
   EXPECT_TRUE(wrong.says("c.yml.d/1:")) << wrong.said;
-  EXPECT_TRUE(wrong.says("c.yml.d/2:1:1: error: the file: is to be a map")) << wrong.said;
-  EXPECT_TRUE(wrong.says("c.yml.d/3:1:10: error: buckets: is to be a map of bucket types"));
+  EXPECT_TRUE(wrong.says("c.yml.d/2:1:1: error: the file: must be a map")) << wrong.said;
+  EXPECT_TRUE(wrong.says("c.yml.d/3:1:10: error: buckets: must be a map of bucket types"));
 }
 
 TEST(Limitd, Environment) {
@@ -440,7 +440,7 @@ TEST(Limitd, Environment) {
        "BUCKET_1_NAME"},
       {{{"BUCKET_1_NAME", "x"}}, "BUCKET_1_NAME: bucket x has neither a size nor a rate"},
       {{{"BUCKET_1_NAME", "x"}, {"BUCKET_1_SIZE", "abc"}},
-       "BUCKET_1_SIZE: `abc` is no whole number"},
+       "BUCKET_1_SIZE: `abc` is not a whole number"},
       {{{"BUCKET_1_NAME", "x"}, {"BUCKET_1_SIZE", "-1"}}, "BUCKET_1_SIZE: `-1` is less than 0"},
       {{{"BUCKET_1_NAME", "x"}, {"BUCKET_1_PER_HOUR", "0"}},
        "BUCKET_1_PER_HOUR: `0` is less than 1"},
@@ -457,9 +457,9 @@ TEST(Limitd, Environment) {
         {"BUCKET_2_SIZE", "3"}},
        "BUCKET_2_NAME: bucket x is already that of BUCKET_1_NAME"},
       {{{"BUCKET_1_NAME", "\xff"}, {"BUCKET_1_SIZE", "3"}}, "BUCKET_1_NAME: is not UTF-8"},
-      {{{"PORT", "x"}, {"BUCKET_1_NAME", "x"}, {"BUCKET_1_SIZE", "3"}}, "PORT: `x` is no port"},
+      {{{"PORT", "x"}, {"BUCKET_1_NAME", "x"}, {"BUCKET_1_SIZE", "3"}}, "PORT: `x` is not a port"},
       {{{"LOG_LEVEL", "warning"}, {"BUCKET_1_NAME", "x"}, {"BUCKET_1_SIZE", "3"}},
-       "LOG_LEVEL: `warning` is no level of the log"},
+       "LOG_LEVEL: `warning` is not a level of the log"},
   };
   for (const auto& [variables, words] : all) {
     Read::Texts with_db = variables;

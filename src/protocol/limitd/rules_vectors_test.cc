@@ -47,17 +47,17 @@ const std::set<std::string> about_flags = {"-h is --hostname, not help", "--vers
 std::string reason_of(const std::string& theirs) {
   const std::pair<const char*, const char*> words[] = {
       {"Error parsing configuration", "is not YAML"},
-      {"Invalid property \"", "is no level of the log"},
+      {"Invalid property \"", "is not a level of the log"},
       {"Use only one of", "rate"},
-      {"Additional properties not allowed: ", "is no key that is known here"},
+      {"Additional properties not allowed: ", "is not a known key"},
       {"Expected type boolean", "true or false"},
       {"is less than minimum", "is less than"},
-      {"but found type string' on property buckets.", "is to be a number"},
-      {"but found type number' on property buckets.", "is to be a whole number"},
-      {"found type not-a-number", "is no whole number"},
+      {"but found type string' on property buckets.", "must be a number"},
+      {"but found type number' on property buckets.", "must be a whole number"},
+      {"found type not-a-number", "is not a whole number"},
       {"found type null", "has no value"},
-      {"found type array", "is to be a map"},
-      {"on property db", "is to be a path"},
+      {"found type array", "must be a map"},
+      {"on property db", "must be a path"},
       {"Missing required property: buckets", "buckets: is missing"},
       {"path is required", "path is required"},
       {"Unsupported Configurator", "is not known"},
@@ -127,7 +127,7 @@ TEST(LimitdVectors, VerdictsOnConfigurations) {
       EXPECT_TRUE(!is_error || !d.remedy.empty()) << to_string(d);
     }
     if (accepted || differs) continue;
-    // A file that is not there is the cli's to tell; what is missing then is told here.
+    // A file that is not there is the cli's to tell; what is missing then is reported here.
     const std::string reason =
         name == "file not found" ? "missing database path" : reason_of(vector.at("message"));
     ASSERT_NE(reason, "");

@@ -20,7 +20,7 @@ static_assert(base::bounds::tag_bytes_max >= frame_bytes_max, "an id is part of 
 constexpr uint32_t method_mask = 7, silent_bit = 8, numeric_bit = 16;
 
 // Of every method's name and the space behind it: what tells HTTP from a message before the frame
-// that its first letter announces has come, if it ever does. As frames, none of them is one of
+// that its first letter announces has arrived, if it ever does. As frames, none of them is one of
 // ours: they would open with a field that no client has.
 constexpr size_t http_bytes = 4;
 bool is_http(std::string_view front) {

@@ -15,7 +15,7 @@ namespace sluice::limitd {
 
 class LimitdSession final : public request::Session {
  public:
-  // At bytes that are no request everything is consumed: what stands behind them is not asked for.
+  // At bytes that are not a request everything is consumed: what follows them is not asked for.
   // Once closing, for ever. So it goes with a connection that begins as HTTP does.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;

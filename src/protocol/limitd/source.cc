@@ -129,7 +129,7 @@ LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& sourc
 
 void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable configured,
                 request::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
-  if (!texts.complete) return;  // what is missing is told
+  if (!texts.complete) return;  // what is missing is reported
   if (texts.configured_path.empty()) {
     tell_unserved(read_main(texts, source, spaces, rules, diagnostics), source, diagnostics);
     return;
@@ -159,7 +159,7 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
   }
   warn(texts.configured_path, 0, "configurator",
        "cannot be used, so the bucket types of the main file are served until it can",
-       "mend it; no restart is needed", diagnostics);
+       "fix it; no restart is needed", diagnostics);
 }
 
 LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,

@@ -49,7 +49,7 @@ struct LimitdTexts {
 LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& source,
                               Unusable configured, base::Diagnostics& diagnostics);
 
-// Appends the types' rules. Settings that have no effect are told.
+// Appends the types' rules. Settings that have no effect are reported.
 void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable configured,
                 request::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics);
 

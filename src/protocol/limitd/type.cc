@@ -57,7 +57,7 @@ class TypeReader {
     const std::string context = "bucket " + policy::shortened(type.name, 64);
     reader_.set_context(context);
     if (!value.is_map()) {
-      reader_.error("", key, value.is_null() ? "has no value" : "is to be a map of keys to values",
+      reader_.error("", key, value.is_null() ? "has no value" : "must be a map of keys to values",
                     "write `{ size: 10, per_second: 5 }`");
       return;
     }
@@ -95,7 +95,7 @@ class TypeReader {
         if (value.kind == Kind::boolean)
           out.unlimited = value.boolean;
         else
-          wrong(name, key, node, value, "is to be true or false", "write `true` or `false`");
+          wrong(name, key, node, value, "must be true or false", "write `true` or `false`");
       } else if (name == "interval") {
         interval_key = key;
         interval_ms = integer(name, key, node, 1, interval_ms_max);
@@ -148,7 +148,7 @@ class TypeReader {
     const std::string range = std::to_string(least) + " to " + std::to_string(most);
     if (value.kind != Kind::integer) {
       wrong(name, key, node, value,
-            value.kind == Kind::number ? "is to be a whole number" : "is to be a number",
+            value.kind == Kind::number ? "must be a whole number" : "must be a number",
             "write a whole number, " + range + ", without quotes");
     } else if (value.integer < least || value.integer > most) {
       number_failed_ = true;
@@ -173,7 +173,7 @@ class TypeReader {
   void overrides(policy::YamlNode place, policy::YamlNode map, const std::string& context,
                  LimitdType& type) {
     if (!map.is_map()) {
-      reader_.error("override", place, "is to be a map of keys to what holds for them",
+      reader_.error("override", place, "must be a map of keys to what holds for them",
                     "write `override: { 127.0.0.1: { size: 100 } }`");
       return;
     }
@@ -186,7 +186,7 @@ class TypeReader {
       if (value.is_map())
         read_override(key, value, one);
       else
-        reader_.error("", key, "is to be a map of keys to values", "write `{ size: 10 }`");
+        reader_.error("", key, "must be a map of keys to values", "write `{ size: 10 }`");
     }
     reader_.set_context(context);
   }
@@ -210,7 +210,7 @@ class TypeReader {
           out.until = *time;
         else
           reader_.error("until", node.line() > 0 ? node : name,
-                        node.is_scalar() ? in_ticks(at.text) + " is no date" : "is to be a date",
+                        node.is_scalar() ? in_ticks(at.text) + " is not a date" : "must be a date",
                         "write `2030-12-31` or `2030-12-31T23:59:59Z`");
       }
     }

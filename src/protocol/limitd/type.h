@@ -41,7 +41,7 @@ struct LimitdType {
   std::vector<LimitdOverride> overrides;
 };
 
-// Everything wrong is told; the result then lacks it.
+// Everything wrong is reported; the result then lacks it.
 LimitdType read_limitd_type(policy::YamlNode key, policy::YamlNode value, std::string_view file,
                             policy::YamlReader& reader);
 

@@ -191,7 +191,7 @@ std::optional<policy::Pattern> limitd_expression(std::string_view text, bool tag
   }
   auto regex = policy::Regex::javascript(source, flags, error);
   if (!regex) {
-    error = "is no regular expression: " + error;
+    error = "is not a regular expression: " + error;
     return std::nullopt;
   }
   return policy::Pattern::regex("/" + std::string(source) + "/" + std::string(flags),

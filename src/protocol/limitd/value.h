@@ -26,7 +26,7 @@ struct LimitdValue {
 LimitdValue limitd_value(policy::YamlNode node);
 
 // 2099-01-01, 2099-01-01T10:00:00.5Z, 2099-01-01 10:00:00 +02:00; without a zone it is UTC.
-// Nothing: it is no time.
+// Nothing: it is not a time.
 std::optional<base::Time> limitd_time(std::string_view text);
 
 // /expression/flags, or an expression alone; `tagged`: as !!js/regexp. Nothing: `error` says why.

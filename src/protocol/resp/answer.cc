@@ -137,7 +137,7 @@ std::optional<AskedAnswer> answer_of_reset(const RespValue& reply, bool json) {
   return AskedAnswer{base::counted(static_cast<uint64_t>(reply.number), "counter") + " reset\n"};
 }
 
-// A limit of an explanation, in words, and as it was told.
+// A limit of an explanation, in words, and as it was received.
 struct ExplainedLimit {
   std::string words;
   ordered_json json;

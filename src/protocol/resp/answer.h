@@ -49,7 +49,7 @@ std::optional<AskedDecision> read_decision(ReplyForm form, const RespValue& repl
 // "allowed: 4 of 5 left, all of them again within 15s", without a line end.
 std::string words_for(const AskedDecision& decision, bool coloured);
 
-// Of `verdict`: were no units taken?
+// Of `verdict`: was nothing taken?
 bool is_denied(const RespValue& reply);
 
 // The reply to any other of these as lines, or as JSON. Nothing: it is none of that form, or an

@@ -42,7 +42,7 @@ constexpr const char* footer_of_ask_resp =
 
 constexpr const char* password_variable = "REDISCLI_AUTH";
 
-// Whom to be; nobody without a password.
+// Whom to be; no user without a password.
 struct Login {
   std::string user, password;
 };
@@ -114,7 +114,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
     return cli::tell_undecided("the server refused: " + reply->text, options.json, io);
   const auto answer = answer_to(command.form, *reply, options.json, io.out_colour);
   if (!answer)
-    return cli::tell_undecided("that is no reply to " + std::string(command.name), options.json,
+    return cli::tell_undecided("that is not a reply to " + std::string(command.name), options.json,
                                io);
   io.out << answer->text << std::flush;
   return answer->denied ? cli::exit_denied : cli::exit_allowed;

@@ -78,9 +78,10 @@ TEST(RespClients, SayWhatIsWrongWithAServer) {
         {"HTTP/1.1 400 Bad Request\r\n\r\n", "+PON", deep + ":1\r\n", calls::FakeServer::silence},
         "PING\r\n");
     port = server.port();
-    EXPECT_EQ(ask(port, 20s),
-              "that is no reply of Redis' protocol; it answers as an HTTP server does: is that the "
-              "port you mean?");
+    EXPECT_EQ(
+        ask(port, 20s),
+        "that is not a reply of Redis' protocol; it answers as an HTTP server does: is that the "
+        "port you mean?");
     EXPECT_EQ(ask(port, 20s), "the server closed the connection without a reply");
     EXPECT_EQ(ask(port, 20s), "a reply is nested too deeply");
     EXPECT_EQ(ask(port, 20ms), "no reply in time");
@@ -283,15 +284,18 @@ TEST_F(RespAsk, SaysWhyThereIsNoDecision) {
                                "*0\r\n",
                                "$-1\r\n"};
   for (const char* reply : wrong) {
-    EXPECT_EQ(ask(reply, {"take"}), (Said{3, "error: that is no reply to SLUICE.TAKE\n"})) << reply;
-    EXPECT_EQ(ask(reply, {"gcra"}), (Said{3, "error: that is no reply to GCRA\n"})) << reply;
-    EXPECT_EQ(ask(reply, {"put"}), (Said{3, "error: that is no reply to SLUICE.PUT\n"})) << reply;
-    EXPECT_EQ(ask(reply, {"explain"}), (Said{3, "error: that is no reply to SLUICE.EXPLAIN\n"}))
+    EXPECT_EQ(ask(reply, {"take"}), (Said{3, "error: that is not a reply to SLUICE.TAKE\n"}))
+        << reply;
+    EXPECT_EQ(ask(reply, {"gcra"}), (Said{3, "error: that is not a reply to GCRA\n"})) << reply;
+    EXPECT_EQ(ask(reply, {"put"}), (Said{3, "error: that is not a reply to SLUICE.PUT\n"}))
+        << reply;
+    EXPECT_EQ(ask(reply, {"explain"}), (Said{3, "error: that is not a reply to SLUICE.EXPLAIN\n"}))
         << reply;
   }
-  EXPECT_EQ(ask("+OK\r\n", {"reset"}), (Said{3, "error: that is no reply to SLUICE.RESET\n"}));
-  EXPECT_EQ(ask("*1\r\n+a\r\n", {"info"}), (Said{3, "error: that is no reply to SLUICE.INFO\n"}));
-  EXPECT_EQ(ask("x\r\n", {"take"}), (Said{3, "error: that is no reply of Redis' protocol\n"}));
+  EXPECT_EQ(ask("+OK\r\n", {"reset"}), (Said{3, "error: that is not a reply to SLUICE.RESET\n"}));
+  EXPECT_EQ(ask("*1\r\n+a\r\n", {"info"}),
+            (Said{3, "error: that is not a reply to SLUICE.INFO\n"}));
+  EXPECT_EQ(ask("x\r\n", {"take"}), (Said{3, "error: that is not a reply of Redis' protocol\n"}));
 }
 
 TEST_F(RespAsk, WantsACommandAndAServer) {

@@ -10,7 +10,7 @@ namespace {
 using wire::RespItem;
 using wire::RespReplyReader;
 
-constexpr const char* no_resp_reply = "that is no reply of Redis' protocol";
+constexpr const char* no_resp_reply = "that is not a reply of Redis' protocol";
 // Read bytes are moved to the front when so many in front of them are done with.
 constexpr size_t moved_bytes = 1 << 20;
 

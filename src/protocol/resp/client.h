@@ -39,7 +39,7 @@ std::optional<RespValue> resp_value(std::string_view bytes);
 
 class RespClient {
  public:
-  // `timeout` bounds the connecting, but for the look-up of the name, and then each exchange.
+  // `timeout` bounds the connecting, but for the lookup of the name, and then each exchange.
   // Nothing: `problem`.
   static std::optional<RespClient> connect(const std::string& host, uint16_t port,
                                            std::chrono::milliseconds timeout, std::string& problem);
@@ -50,7 +50,7 @@ class RespClient {
     add(std::span(words.begin(), words.size()));
   }
   // Sends what was added, and reads a reply to each; what the server sends without being asked is
-  // passed over. False: `problem`, and the connection is of no more use.
+  // skipped. False: `problem`, and the connection is of no more use.
   bool exchange(std::vector<RespValue>& replies, std::string& problem);
 
  private:

@@ -43,7 +43,7 @@ TEST(Throttle, ResetIsTheTimeUntilTheBucketIsFullWhereThatIsWanted) {
   EXPECT_EQ(world.numbers("THROTTLE one 1 1 60"), "0 1 0 60 60");
   now_us += 59 * second + 1;
   EXPECT_EQ(world.numbers("THROTTLE one 1 1 60 0"), "1 1 0 1 0");
-  // The others are as ever.
+  // The others are as before.
   EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
   EXPECT_EQ(World().numbers("THROTTLE k 5 1 60"), "1 5 4 240 0");
 }
@@ -137,7 +137,7 @@ TEST(Throttle, SilentCommandsCharge) {
   EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 0 -1 120");
 }
 
-// A rule or an override of another algorithm refuses, and never comes; it is no error.
+// A rule or an override of another algorithm refuses, and never comes; it is not an error.
 TEST(Throttle, WhatNeverComesIsMinusOne) {
   World world;
   EXPECT_EQ(world.numbers("CL.THROTTLE no1 3 1 60"), "1 0 0 -1 -1");

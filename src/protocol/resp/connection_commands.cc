@@ -252,7 +252,7 @@ void RespSession::publish() {
   clients_.set(id_, facts_);
 }
 
-// `sections`: those that are wanted, by name; none: all.
+// `sections`: those that are needed, by name; none: all.
 void RespSession::info(Words sections) {
   const request::ServerFigures figures =
       peer_.server == nullptr ? request::ServerFigures() : peer_.server->figures();

@@ -3,7 +3,7 @@
 // one.
 //
 // redis-cell keeps a key as a string: its TAT in nanoseconds since 1970, in decimal, which lives
-// for as long as the TAT is away. So a string is taken for one of its keys iff it is 18 to 20
+// for as long as the TAT is away. So a string is read as one of its keys iff it is 18 to 20
 // digits and its time to live is what is left until then, give or take cell_life_tolerance.
 #pragma once
 

@@ -33,7 +33,7 @@ constexpr protocol::StoreOption cell_options[] = {
     {"--match", "PATTERN", "which keys, as SCAN takes it; quote it for the shell",
      "which says the keys; '*' for all"},
     {"--redis-user", "NAME", "whom to be, with the password in REDISCLI_AUTH", {}},
-    {"--dry-run", {}, "tell what there is and write nothing", {}}};
+    {"--dry-run", {}, "list what would be imported and write nothing", {}}};
 
 // HOST:PORT[/DB]
 bool read_redis(const std::string& text, CellSource& source, std::string& problem) {
@@ -92,7 +92,7 @@ struct Imported {
   CellReport redis;
 };
 
-// The store is opened, and made, with the first key that is to be brought over.
+// The store is opened, and made, with the first key that must be brought over.
 bool import_cells(const std::string& dir, const CellSource& source, Imported& imported,
                   std::string& problem) {
   CellCounters counters(source.database);
@@ -179,7 +179,7 @@ void print_words(const Imported& imported, bool dry_run, config::CommandIo& io) 
          << (dry_run ? " to import; nothing is written" : " imported") << '\n';
   if (imported.there > 0)
     io.out << base::counted(imported.there, "key")
-           << " passed over: the store has their counters already\n";
+           << " skipped: the store has their counters already\n";
   for (size_t i = 0; i < cell_skips; ++i) {
     const CellReport::Skipped& one = imported.redis.skipped[i];
     if (one.keys == 0) continue;

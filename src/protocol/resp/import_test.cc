@@ -27,7 +27,7 @@ TEST(CellKeys, AreNumbersThatLiveUntilThen) {
   EXPECT_FALSE(read.skip);
   EXPECT_EQ(read.tat, (read_at_us + 60'000'000) * 1'000);
   EXPECT_EQ(cell_state(read.tat), (limit::State{read_at_us + 60'000'000, read.tat}));
-  // The last moment that can be told.
+  // The last representable moment.
   EXPECT_EQ(read_key("9223372036854775807", (INT64_MAX / 1'000 - read_at_us) / 1'000).skip,
             std::nullopt);
 }

@@ -24,7 +24,7 @@ TEST(Keys, AreTheCountersOfTheCommandsThatThrottle) {
   EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
 }
 
-// A policy's rule that all keys share, or that decides in place of a key's counter, is no key's.
+// A policy's rule that all keys share, or that decides in place of a key's counter, is not a key's.
 TEST(Keys, AreNotTheCountersOfAPolicysRules) {
   World world({},
               "- { match: { command: throttle }, limit: { quota: 3, window: 1h, algorithm: "

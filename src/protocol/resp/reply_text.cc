@@ -169,7 +169,7 @@ ordered_json json_of(const RespValue& reply) {
       return list;
     }
     case Kind::map: {
-      // Keys that are no texts stand as JSON writes them.
+      // Keys that are not texts stand as JSON writes them.
       ordered_json map = ordered_json::object();
       for (size_t i = 0; i + 1 < reply.items.size(); i += 2) {
         const RespValue& key = reply.items[i];

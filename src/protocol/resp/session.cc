@@ -14,7 +14,7 @@ namespace {
 
 using base::bounds::batch_requests_max;
 
-// The first word of the error that clients are told where the store cannot decide: they may try
+// The first word of the error that clients receive where the store cannot decide: they may try
 // again, unless it is a matter of room or of what is stored.
 std::string_view first_word(request::Error cause) {
   switch (cause) {

@@ -57,7 +57,7 @@ class RespSession final : public request::Session {
   void refuse(std::string_view why, base::Buffer& out) override;
 
  private:
-  // A request's note: what its tag is, or what its verdict is told as.
+  // A request's note: what its tag is, or the form of its verdict's reply.
   enum Note : uint32_t {
     ready,        // its tag is the reply
     bulk,         // its tag is the reply's text
@@ -103,7 +103,7 @@ class RespSession final : public request::Session {
   void answer(std::string_view bytes);
   void answer_error(std::string_view text);
   void answer_bulk(std::string_view text);
-  // The error that a client is told of a request that could not be decided, with its first word.
+  // The error that answers a request that could not be decided, with its first word.
   static std::string error_of(const request::Verdict& verdict);
   static std::string_view database_text(uint32_t database);
   wire::RespVersion version() const { return static_cast<wire::RespVersion>(facts_.version); }
@@ -180,7 +180,7 @@ class RespSession final : public request::Session {
   std::unique_ptr<Transaction> executed_;  // by EXEC, until its replies are written
   request::Requests* requests_ = nullptr;  // while they are received
   const int64_t id_;
-  ClientFacts facts_;  // what `clients_` was told, or is about to be
+  ClientFacts facts_;  // what `clients_` has received, or is about to
   std::unique_ptr<Login> login_;
   std::unique_ptr<Scan> scan_;
   bool off_ = false;     // CLIENT REPLY OFF

@@ -1,5 +1,5 @@
-// Any bytes, in one piece and in pieces, must bring the same requests and the same replies, whoever
-// asks. The first byte says how the rest is cut, and whether the server has users.
+// Any bytes, in one piece and in pieces, must bring the same requests and the same replies, for
+// each user. The first byte says how the rest is cut, and whether the server has users.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

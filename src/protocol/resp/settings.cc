@@ -22,7 +22,7 @@ std::string choices(const std::array<std::string_view, N>& names) {
   return text;
 }
 
-// Its place among the names; their number: it is none of them, which is told.
+// Its place among the names; their number: it is none of them, which is reported.
 template <size_t N>
 size_t choice(const std::array<std::string_view, N>& names, std::string_view text,
               const base::Diagnostic& place, base::Diagnostics& diagnostics) {
@@ -33,7 +33,7 @@ size_t choice(const std::array<std::string_view, N>& names, std::string_view tex
   return static_cast<size_t>(at - names.begin());
 }
 
-// What is told of the answer where the store cannot decide.
+// What is answered where the store cannot decide.
 std::string_view name_of_answer(request::OnError answer) {
   const auto at = std::find(store_error_answers.begin(), store_error_answers.end(), answer);
   return store_error_names[static_cast<size_t>(at - store_error_answers.begin())];

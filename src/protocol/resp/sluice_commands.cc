@@ -172,7 +172,7 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
   }
 }
 
-// No rule applies. What cannot be told of nothing is an error whatever the configuration says.
+// No rule applies. What needs a rule to be answered is an error whatever the configuration says.
 void RespSession::reply_unmatched(const request::Request& request, wire::RespWriter& out) const {
   const bool named = request.note == five_and_name;
   const bool takes = named || request.note == five || request.note == waited;

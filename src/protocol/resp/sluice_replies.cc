@@ -16,7 +16,7 @@ std::span<const Decision> decisions_of(const request::Verdict& verdict, const Ch
 }
 
 // Is there a counter that such a look has seen? What a fixed bucket lacks never comes back by
-// itself, and of one that is full the same is told.
+// itself, and one that is full is answered the same.
 bool is_live(const limit::Limit& limit, const Decision& look) {
   if (limit.algorithm == limit::Algorithm::fixed_bucket) return look.remaining < look.limit;
   return limit::has_counter(limit.algorithm) && look.reset_after.us > 0;

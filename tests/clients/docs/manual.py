@@ -7,6 +7,7 @@ What a page must look like:
   - a line that ends in "`NAME`:" stands in front of a file, which is an indented block;
   - any other indented block has commands, one a line: `make` and comments are not run, `export` holds for what follows,
     everything else is a server that stays until the end of the page and listens on the new ports of its line and files;
+  - ```mermaid blocks are pictures;
   - in ```console blocks lines that begin with "$ " are commands, the others what they print; a `\\` at the end continues one.
 """
 
@@ -164,7 +165,7 @@ class Manual:
         at = 0
 
         def block(begin: int) -> tuple[str, int]:
-            """The indented block, without what stands behind its last line."""
+            """The indented block, without what follows its last line."""
             end = begin
             while end < len(self.lines) and (not self.lines[end] or self.lines[end].startswith("    ")):
                 end += 1
@@ -180,6 +181,8 @@ class Manual:
                     command, shown = re.fullmatch(r"((?:[^\n]*\\\n)*[^\n]*)\n(.*)", step, re.DOTALL).groups()
                     self.compare(command, shown)
                 at = end + 1
+            elif line == "```mermaid":
+                at = self.lines.index("```", at) + 1
             elif line.startswith("    "):
                 self.type(line[4:])
             elif (named := FILE.fullmatch(line)) and at + 1 < len(self.lines) and self.lines[at + 1].startswith("    "):

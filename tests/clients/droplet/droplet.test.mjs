@@ -172,7 +172,7 @@ test('full buckets are forgotten, those of others stay', limits, async (t) => {
   same(await query({ bucket: 'half' }), undefined, { lo: 5 });
 });
 
-test('what is no request ends the connection, and only that one', limits, async (t) => {
+test('what is not a request ends the connection, and only that one', limits, async (t) => {
   const server = await serve(t);
   const bad = connect(t, server);
   const good = connect(t, server);

@@ -1,5 +1,5 @@
 // The shards of the real client, against the recording that sluice's own client is held to
-// (src/protocol/limitd/ring_test.cc). With SLUICE_RECORD set it is written anew.
+// (src/protocol/limitd/ring_test.cc). With SLUICE_RECORD set it is written again.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

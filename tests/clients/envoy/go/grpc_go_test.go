@@ -174,7 +174,7 @@ func TestDeadline(t *testing.T) {
 		_, _, err := ask(ctx, channel, of(t, "user", "a"))
 		expect(t, status.Code(err), codes.DeadlineExceeded)
 	})
-	// The connection goes on, and what nobody waits for any more is charged once at most.
+	// The connection goes on, and what no client waits for any more is charged once at most.
 	_, statuses := mustAsk(t, channel, of(t, "user", "a"))
 	if left := statuses[0].remaining; left != 2 && left != 3 {
 		t.Fatalf("%d are left", left)

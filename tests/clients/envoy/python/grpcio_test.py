@@ -125,7 +125,7 @@ class Calls(GrpcioTest):
         with self.server.held():
             self.assert_refused(grpc.StatusCode.DEADLINE_EXCEEDED, self.should_rate_limit, request([("user", "a")]),
                                 timeout=0.2)
-        # The connection goes on, and what nobody waits for any more is charged once at most.
+        # The connection goes on, and what no client waits for any more is charged once at most.
         left = self.ask(request([("user", "a")])).statuses[0].limit_remaining
         self.assertIn(left, (2, 3))
 

@@ -70,7 +70,7 @@ test('without sluice requests pass', limits, async (t) => {
   }
 });
 
-test('without sluice requests are refused where that is wanted', limits, async (t) => {
+test('without sluice requests are refused where that is needed', limits, async (t) => {
   const { sluice, service } = await start(t, 'closed');
   assert.equal((await ask(service)).status, 200);
   await sluice.stop();

@@ -70,8 +70,8 @@ class HaproxyTest(every_proxy.EveryProxy):
             every_proxy.seen("GET", "/", ip=ip) for ip in ("203.0.113.7", "127.0.0.2")))
 
     def test_the_first_server_that_is_up_is_asked(self) -> None:
-        nobody = free_port()
-        dead = f"server dead 127.0.0.1:{nobody} check inter 1s fall 1 rise 1"
+        unused_port = free_port()
+        dead = f"server dead 127.0.0.1:{unused_port} check inter 1s fall 1 rise 1"
         world = self.start([("server sluice", f"{dead}\n    server sluice")])
         client = self.client(world)
         wait_until(lambda: world.proxy.process.has_said("sluice/dead is DOWN"), "HAProxy sees that it is down")

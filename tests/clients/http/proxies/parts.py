@@ -30,7 +30,7 @@ EXAMPLES = ROOT / "examples"
 BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 LISTENING = re.compile(r"^sluice: (http|admin) listening on 127\.0\.0\.1:(\d+)$")
 SECONDS_MAX = 60  # of one test, and of whatever it waits for
-STARTS_MAX = 5  # of a proxy whose port somebody else has taken
+STARTS_MAX = 5  # of a proxy whose port another process has taken
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
@@ -210,7 +210,7 @@ class Relay:
         self.open()
 
     def open(self) -> None:
-        self.connections = 0  # with a question; a proxy may try whether there is somebody
+        self.connections = 0  # with a question; a proxy may try whether a server is there
         self.sent = self.answered = b""  # to sluice, and by it
         self.silent = False  # what comes is read, and goes nowhere
         self._sockets: list[socket.socket] = []
@@ -328,7 +328,7 @@ class Proxy:
         """`command`: what runs it in that folder; `edits`: in whichever of the files their first text is."""
         self._folder = tempfile.TemporaryDirectory(prefix=f"sluice-{name}-")
         folder = Path(self._folder.name)
-        folder.chmod(0o755)  # nginx' workers are somebody else where root starts it
+        folder.chmod(0o755)  # nginx' workers are another user where root starts it
         try:
             for _ in range(STARTS_MAX):
                 self.port = free_port()
@@ -353,7 +353,7 @@ class Proxy:
             for edit in [one for one in edits if one[0] in text]:
                 text = replaced(text, edit)
                 edits.remove(edit)
-            # At once, as a free port may be one of those that are to be replaced.
+            # At once, as a free port may be one of those that must be replaced.
             text = re.sub(r"(?<=:)(8080|8390|8391|9000)\b", lambda port: str(ports[port[0]]), text)
             (folder / source.name).write_text(text, encoding="utf-8")
         if edits:

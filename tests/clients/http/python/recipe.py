@@ -51,7 +51,7 @@ class Recipe(HttpTest):
             self.assertTrue(480 < int(answer.value("Retry-After") or "0") <= 600, answer)
             problem = json.loads(answer.body)
             self.assertEqual((problem["status"], problem["allowed"], problem["violated-policies"]), (429, False, ["export"]))
-        # What no rule limits, and who is nobody's limit.
+        # What no rule limits, and an actor that no limit has.
         answer = ask(service.port, "GET", "/")
         self.assertEqual((answer.status, answer.body, answer.value("RateLimit")), (200, b"hello\n", None))
 
@@ -90,4 +90,4 @@ class Recipe(HttpTest):
         self.assertEqual(other.stop(), 0)
         config = config.replace("unmatched: allow", "unmatched: error").replace('path: "/export"', 'path: "/none"')
         self.serve(config, other.port)
-        wait_until(lambda: self.export(service).status == 503 and any("no-rule" in line for line in service.said), "it is told")
+        wait_until(lambda: self.export(service).status == 503 and any("no-rule" in line for line in service.said), "it is logged")

@@ -1,5 +1,5 @@
 """RateLimit, RateLimit-Policy and what the other styles of `http.headers` send, by the real server, as a parser of RFC 9651
-by somebody else reads them. The runner says which one that is."""
+by other authors reads them. The runner says which one that is."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Resp != 3 || !strings.HasPrefix(info.LibName, "go-redis") || info.LibVer == "" {
-		t.Fatalf("of itself it is told %+v", info)
+		t.Fatalf("of itself it receives %+v", info)
 	}
 	checkCommand(t, client.Do(ctx, throttle("k", 0, 1, 60)...), 0, 1, 0, -1, 60)
 }
@@ -269,7 +269,7 @@ func TestNamesAndDatabases(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Name != "shop" || info.DB != 3 || info.Resp != options.Protocol {
-			t.Fatalf("of itself it is told %+v", info)
+			t.Fatalf("of itself it receives %+v", info)
 		}
 		checkCommand(t, client.Do(ctx, throttle("k", 0, 1, 60)...), 0, 1, 0, -1, 60)
 		// The number of the database is part of the counter's name.
@@ -295,7 +295,7 @@ func TestWhatTheClientReadsOfTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if command := commands["cl.throttle"]; command == nil || command.FirstKeyPos != 1 {
-			t.Fatalf("of cl.throttle it is told %+v", command)
+			t.Fatalf("of cl.throttle it receives %+v", command)
 		}
 		keys, err := client.CommandGetKeys(ctx, throttle("k", 0, 1, 60)...).Result()
 		if err != nil || len(keys) != 1 || keys[0] != "k" {

@@ -75,7 +75,7 @@ class RedisBenchmarkTest(RespTest):
         assert completed and rate, printed
         self.assertEqual(int(completed[1]), REQUESTS)
         self.assertLessEqual(float(completed[2]), seconds + 0.01)
-        # Seconds are told with two digits.
+        # Seconds are written with two digits.
         self.assertAlmostEqual(REQUESTS / float(rate[1]), float(completed[2]), delta=0.0051)
 
     def test_a_command_line_with_keys_by_chance(self) -> None:

@@ -1,0 +1,393 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sluice/durable.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <new>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "embed/core.h"
+#include "request/counter_record.h"
+
+namespace sluice::durable_test {
+
+using namespace std::chrono_literals;
+
+constexpr time_point start{duration(1'700'000'000'000'000)};
+constexpr duration window = std::chrono::hours(1);  // of the rule
+
+class Durable : public testing::Test {
+ protected:
+  Durable() {
+    char path[] = "/tmp/sluice-durable-XXXXXX";
+    EXPECT_NE(mkdtemp(path), nullptr);
+    folder_ = path;
+    where_.directory = folder_ + "/counters";
+  }
+  ~Durable() override { std::filesystem::remove_all(folder_); }
+
+  result<durable> open() {
+    options how;
+    how.memory_bytes = size_t{16} << 20;
+    how.clock = [this] { return now_; };
+    return durable::open(where_, std::move(how));
+  }
+  // Runs `life` in a child, which ends without a destructor. Its status: 0 if all went well.
+  static int in_a_child(const std::function<int()>& life) {
+    const pid_t child = fork();
+    if (child == 0) _exit(life());
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+  }
+
+  std::string folder_;
+  durable_options where_;
+  time_point now_ = start;
+};
+
+std::string rules(int64_t quota) {
+  return "rules: [{ name: r, match: { k: \"*\" }, actor: k, limit: { quota: " +
+         std::to_string(quota) + ", window: 1h, algorithm: fixed_window } }]";
+}
+
+// What two families of counters must be: units in use, and the window that a rule's are in.
+struct Model {
+  struct Window {
+    time_point begun;
+    int64_t used = 0;
+  };
+  std::map<std::string, int64_t> places;
+  std::map<std::string, Window> windows;
+  int64_t quota = 20;  // of the rule
+  time_point now = start;
+
+  int64_t used(const std::string& key) const {
+    const auto at = windows.find(key);
+    return at == windows.end() || now >= at->second.begun + window ? 0 : at->second.used;
+  }
+};
+
+constexpr int64_t places_quota = 50;
+constexpr int keys = 12;
+
+struct World {
+  durable kept;
+  handle places, rule;
+
+  bool equals(const Model& model) {
+    for (int i = 0; i < keys; ++i) {
+      const std::string key = std::to_string(i);
+      const auto at = model.places.find(key);
+      const int64_t used = at == model.places.end() ? 0 : at->second;
+      if (kept->peek(places, key, model.now).remaining != places_quota - used) return false;
+      const int64_t left = model.quota - model.used(key);  // a reload may leave less than nothing
+      if (kept->peek(rule, key, model.now).remaining != left) return false;
+    }
+    return true;
+  }
+};
+
+// One random step of the model, and of the world if there is one. False: they differ.
+bool step(Model& model, World* world, std::mt19937& dice) {
+  const std::string key = std::to_string(dice() % keys);
+  const auto cost = static_cast<int64_t>(dice() % 6);
+  const uint32_t what = dice() % 8, rarely = dice() % 8;
+  const time_point now = model.now;
+  if (what < 2) {
+    int64_t& used = model.places[key];
+    const bool fits = used + cost <= places_quota;
+    used += fits ? cost : 0;
+    return world == nullptr || world->kept->take(world->places, key, cost, now).allowed == fits;
+  }
+  if (what == 2) {
+    int64_t& used = model.places[key];
+    used -= std::min(used, cost);
+    return world == nullptr || world->kept->put(world->places, key, cost, now).error == errc::ok;
+  }
+  if (what == 3 && rarely == 0) {
+    model.places[key] = 0;
+    return world == nullptr || world->kept->reset(world->places, key, now).error == errc::ok;
+  }
+  if (what == 4 || what == 5) {
+    const int64_t used = model.used(key);
+    const bool fits = used + cost <= model.quota;
+    if (fits && cost > 0) {
+      if (used == 0) model.windows[key].begun = now;
+      model.windows[key].used = used + cost;
+    }
+    return world == nullptr || world->kept->take(world->rule, key, cost, now).allowed == fits;
+  }
+  if (what == 6 && rarely == 0) {
+    model.quota = 10 + cost * 5;
+    return world == nullptr || world->kept->reload_text(rules(model.quota), now).has_value();
+  }
+  if (what == 7) model.now += std::chrono::minutes(cost);
+  return true;
+}
+
+// Steps and commits of one life; false: the world differs from the model. `committed`
+// is the model as of the last commit.
+bool live(uint32_t seed, Model& model, Model& committed, World* world, time_point& clock) {
+  std::mt19937 dice(seed);
+  for (int i = 0; i < 300; ++i) {
+    if (!step(model, world, dice)) return false;
+    clock = model.now;
+    if (i % 16 == 0 && world != nullptr) world->kept->sweep(512, model.now);
+    if (i % 37 != static_cast<int>(seed % 37)) continue;
+    committed = model;
+    if (world != nullptr && !world->kept.commit()) return false;
+  }
+  return true;
+}
+
+class DurableCrossing : public Durable {
+ protected:
+  std::optional<World> open_world(const Model& model) {
+    auto kept = open();
+    if (!kept || !(*kept)->reload_text(rules(model.quota), model.now)) return std::nullopt;
+    const auto places = (*kept)->limits("places", {{places_quota, 0us, algorithm::fixed_bucket}});
+    const auto rule = (*kept)->find("r");
+    if (!places || !rule) return std::nullopt;
+    return World{*std::move(kept), *places, *rule};
+  }
+};
+
+// Each life opens the directory, compares all counters with the model's, takes random steps and
+// commits, and ends by the destructor, which commits, or without one, which leaves the last commit.
+// Decisions, putting back, resets, reloads, sweeps and the clock are in the steps.
+TEST_F(DurableCrossing, CountersAreThoseOfTheLastCommit) {
+  Model model;
+  for (uint32_t life = 0; life < 40; ++life) {
+    const bool is_killed = life % 3 != 0;
+    Model committed = model;
+    const int status = in_a_child([&] {
+      now_ = model.now;
+      auto world = open_world(model);
+      if (!world) return 1;
+      if (!world->equals(model)) return 2;
+      if (!live(life, model, committed, &*world, now_)) return 3;
+      if (!world->equals(model)) return 4;
+      if (is_killed) _exit(0);
+      return 0;
+    });
+    ASSERT_EQ(status, 0) << "life " << life;
+    ASSERT_TRUE(live(life, model, committed, nullptr, now_));
+    // Time and rules are not in the directory.
+    if (is_killed) {
+      model.places = committed.places;
+      model.windows = committed.windows;
+    }
+  }
+}
+
+constexpr int64_t many = 1'000'000'000;
+
+handle places_of(durable& kept) {
+  return *kept->limits("x", {{many, 0us, algorithm::fixed_bucket}});
+}
+
+TEST_F(Durable, ThreadsCommitTogether) {
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    const handle by = places_of(*kept);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 200; ++i) {
+          EXPECT_TRUE((*kept)->take(by, std::to_string((i + t) % 7), 1, start).allowed);
+          EXPECT_TRUE(kept->commit());
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  const handle by = places_of(*kept);
+  int64_t used = 0;
+  for (int i = 0; i < 7; ++i) used += many - (*kept)->peek(by, std::to_string(i), start).remaining;
+  EXPECT_EQ(used, 800);
+}
+
+TEST_F(Durable, CommitsAgainOnceTheDiskHasRoom) {
+  const int status = in_a_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    auto kept = open();
+    if (!kept) return 1;
+    const handle by = places_of(*kept);
+    rlimit before{};
+    getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit full{200'000, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &full);
+    bool has_failed = false;
+    for (int i = 0; i < 10'000 && !has_failed; ++i) {
+      const std::string key = std::to_string(i) + std::string(1'000, 'x');
+      if (!(*kept)->take(by, key, 1, start).allowed) return 2;
+      if (!(*kept)->take(by, "all", 1, start).allowed) return 2;
+      has_failed = !kept->commit();
+    }
+    if (!has_failed) return 3;
+    if (!(*kept)->take(by, "all", 7, start).allowed) return 4;  // it goes on in memory
+    if (const auto again = kept->commit(); again || again.why().code != errc::storage) return 5;
+    setrlimit(RLIMIT_FSIZE, &before);
+    for (int i = 0; i < 1'000 && !kept->commit(); ++i) usleep(10'000);
+    if (!kept->commit()) return 6;
+    const int64_t left = (*kept)->peek(by, "all", start).remaining;
+    _exit(many - left > 7 ? 0 : 7);
+  });
+  ASSERT_EQ(status, 0);
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  const handle by = places_of(*kept);
+  // Each key of the loop has one unit, and so has `all` for it; then seven more.
+  int64_t found = 0;
+  while ((*kept)->peek(by, std::to_string(found) + std::string(1'000, 'x'), start).remaining < many)
+    ++found;
+  EXPECT_GT(found, 0);
+  EXPECT_EQ(many - (*kept)->peek(by, "all", start).remaining, found + 7);
+}
+
+TEST_F(Durable, WhatAWaitWasGrantedIsKept) {
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    const auto by = (*kept)->limits("two", {{2, 0us, algorithm::fixed_bucket}});
+    ASSERT_TRUE(by);
+    ASSERT_TRUE((*kept)->take(*by, "a", 2, start).allowed);
+    int granted = 0;
+    (*kept)->wait(
+        *by, "a", 1, latest_time, [&](wait_id, const decision& d) { granted += d.allowed; }, start);
+    (*kept)->wait(
+        *by, "a", 2, latest_time, [&](wait_id, const decision& d) { granted += d.allowed; }, start);
+    (*kept)->put(*by, "a", 2, start);
+    (*kept)->run_due(start);
+    EXPECT_EQ(granted, 1);
+  }
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  const auto by = (*kept)->limits("two", {{2, 0us, algorithm::fixed_bucket}});
+  EXPECT_EQ((*kept)->peek(*by, "a", start).remaining, 1);
+  EXPECT_EQ((*kept)->stats().waiting, 0u);
+}
+
+TEST_F(Durable, OverridesAreNotKeptAndCountersAre) {
+  for (int life = 0; life < 2; ++life) {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    ASSERT_TRUE((*kept)->reload_text(rules(10), start));
+    const handle rule = *(*kept)->find("r");
+    EXPECT_TRUE((*kept)->overrides(start).empty());
+    EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 10 : 7);
+    EXPECT_TRUE(
+        (*kept)->set_override({"r", {"a"}, {{100, window, algorithm::fixed_window}}}, start));
+    EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 100 : 97);
+    EXPECT_TRUE((*kept)->take(rule, "a", 3, start).allowed);
+  }
+}
+
+TEST_F(Durable, ANewerFormatIsAnErrorAndStaysAsItIs) {
+  ASSERT_TRUE(open());
+  const std::string format = where_.directory + "/sluice/FORMAT";
+  std::string text;
+  std::getline(std::ifstream(format), text);
+  const size_t digit = text.find_first_of("0123456789");
+  ASSERT_NE(digit, std::string::npos) << text;
+  const std::string newer = text.substr(0, digit) + "9" + text.substr(digit) + "\n";
+  std::ofstream(format) << newer;
+  const auto kept = open();
+  ASSERT_FALSE(kept);
+  EXPECT_EQ(kept.why().code, errc::storage);
+  EXPECT_NE(kept.why().message.find("use that version, or another directory"), std::string::npos)
+      << kept.why().message;
+  std::getline(std::ifstream(format), text);
+  EXPECT_EQ(text + "\n", newer);
+}
+
+TEST_F(Durable, WhatCannotBeMadeIsAnError) {
+  const std::string file = folder_ + "/file";
+  std::ofstream(file) << "text";
+  where_.directory = file + "/below";
+  const auto kept = open();
+  ASSERT_FALSE(kept);
+  EXPECT_EQ(kept.why().code, errc::storage);
+  where_.directory.clear();
+  EXPECT_EQ(open().why().code, errc::invalid_argument);
+  where_.directory = folder_ + "/counters";
+  where_.commit_every = 999us;
+  EXPECT_EQ(open().why().code, errc::invalid_argument);
+}
+
+TEST_F(Durable, ADirectoryThatMayNotBeWrittenIsAnError) {
+  std::filesystem::permissions(folder_, std::filesystem::perms(0555));
+  const int status = in_a_child([&] {
+    if (geteuid() == 0 && setresuid(65'534, 65'534, 65'534) != 0) return 1;
+    const auto kept = open();
+    return !kept && kept.why().code == errc::storage ? 0 : 2;
+  });
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  EXPECT_EQ(status, 0);
+}
+
+TEST(DurableChanges, AreCollectedAfterACollectorThatThrew) {
+  options how;
+  how.memory_bytes = size_t{16} << 20;
+  detail::core core(how);
+  core.store().keep_changes();
+  const handle by = *core.limits("x", {{many, 0us, algorithm::fixed_bucket}});
+  for (int i = 0; i < 300; ++i)
+    EXPECT_TRUE(core.decide(by, std::to_string(i), 1, {}, start).allowed);
+  std::multiset<std::string> seen;
+  const auto collect = [&](size_t most) {
+    core.store().collect([&](const request::CounterRecord& record) {
+      if (seen.size() == most) throw std::bad_alloc();
+      seen.emplace(record.key);
+    });
+  };
+  for (const size_t most : {0u, 1u, 100u, 101u}) EXPECT_THROW(collect(most), std::bad_alloc);
+  EXPECT_EQ(seen.size(), 101u);
+  EXPECT_TRUE(core.decide(by, *seen.begin(), 1, {}, start).allowed);
+  collect(SIZE_MAX);
+  EXPECT_EQ(seen.size(), 301u);
+  collect(SIZE_MAX);
+  EXPECT_EQ(seen.size(), 301u);
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), 300u);
+}
+
+// Without a commit new counters find no place past options::memory_bytes, and those that exist go
+// on; a commit makes room of those that equal fresh ones by then.
+TEST_F(Durable, MemoryOfChangesIsBounded) {
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  const auto by = (*kept)->limits("short", {{5, 1s, algorithm::fixed_window}});
+  ASSERT_TRUE(by);
+  const auto take = [&](int i) { return (*kept)->take(*by, std::to_string(i), 1, now_); };
+  int made = 0;
+  while (made < 2'000'000 && take(made).allowed) ++made;
+  ASSERT_LT(made, 2'000'000);
+  EXPECT_EQ(take(made).error, errc::no_memory);
+  EXPECT_EQ(take(0).remaining, 3);
+  EXPECT_LE((*kept)->stats().memory_bytes, (*kept)->stats().memory_bytes_max);
+  now_ += 10s;
+  EXPECT_EQ(take(made).error, errc::no_memory);
+  ASSERT_TRUE(kept->commit());
+  EXPECT_TRUE(take(made).allowed);
+}
+
+}  // namespace sluice::durable_test

@@ -1,0 +1,166 @@
+#include "keep/kept_core.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "embed/decisions.h"
+
+namespace sluice::detail {
+
+namespace {
+
+constexpr size_t scanned_per_step = 1'024;
+
+// Threads that are begun while it lives block all signals: those are for the threads of the
+// program.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+error storage_error(const base::Problem& problem) {
+  return {errc::storage, problem.text};
+}
+
+}  // namespace
+
+kept_core::kept_core(durable_options where, std::shared_ptr<core> its_core, limiter its_limiter)
+    : where_(std::move(where)), core_(std::move(its_core)), limiter_(std::move(its_limiter)) {}
+
+kept_core::~kept_core() {
+  if (journal_ == nullptr) return;
+  // A child after fork() has none of the threads, and the files are its parent's.
+  if (process_ != getpid()) {
+    static_cast<void>(journal_.release());
+    if (thread_.joinable()) static_cast<void>(new std::thread(std::move(thread_)));
+    return;
+  }
+  {
+    const std::lock_guard lock(ending_mutex_);
+    ending_ = true;
+  }
+  ends_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  try {
+    if (const auto kept = commit(); !kept)
+      tell("closed without what could not be written: " + kept.why().message);
+  } catch (...) {  // no memory: commit() of the caller would have said so
+  }
+}
+
+void kept_core::tell(const std::string& text) const {
+  if (!where_.tell) return;
+  try {
+    where_.tell(where_.directory + ": " + text);
+  } catch (...) {  // tell must not throw
+  }
+}
+
+result<void> kept_core::open() {
+  const SignalsBlocked blocked;
+  core_->store().keep_changes();
+  auto opened =
+      disk::Journal::open({.path = where_.directory,
+                           .sync = where_.sync,
+                           .now = [its = core_.get()] { return embed::internal(its->now()); },
+                           .tell = [this](const std::string& line) { tell(line); }},
+                          core_->spaces());
+  if (!opened) return storage_error(opened.problem());
+  process_ = getpid();
+  journal_ = *std::move(opened);
+  if (auto loaded = load(); !loaded) return loaded;
+  if (where_.commit_every.count() > 0) thread_ = std::thread([this] { keep_committing(); });
+  return {};
+}
+
+// Blocks that are not folded first, as they are newer.
+result<void> kept_core::load() {
+  store::EmbeddedStore& table = core_->store();
+  uint64_t damaged = 0;
+  bool no_memory = false;
+  const auto restore = [&](const request::CounterRecord& record, bool newest) {
+    const store::Restored restored = table.restore(record, newest);
+    damaged += restored == store::Restored::nonsense ? 1 : 0;
+    no_memory |= restored == store::Restored::no_memory;
+  };
+  base::Done read = journal_->read_blocks();
+  if (read)
+    read = journal_->replay([&](const request::CounterRecord& record) { restore(record, true); });
+  if (!read) return storage_error(read.problem());
+  journal_->start_folding();
+  table.set_loading(true);
+  std::string position;
+  do {
+    if (!journal_->scan(position, scanned_per_step,
+                        [&](const request::CounterRecord& record) { restore(record, false); }))
+      return error{errc::storage, where_.directory +
+                                      ": the counters cannot be read; `sluice store check " +
+                                      where_.directory + "` says more"};
+  } while (!position.empty() && !no_memory);
+  table.set_loading(false);
+  if (no_memory)
+    return error{errc::no_memory, where_.directory +
+                                      ": holds more counters than options::memory_bytes has room "
+                                      "for; raise it"};
+  journal_->all_is_loaded();
+  if (damaged > 0) tell(std::to_string(damaged) + " counters are damaged and start fresh");
+  return {};
+}
+
+result<void> kept_core::commit() {
+  if (process_ != getpid())
+    return error{errc::storage, where_.directory +
+                                    ": was opened by the process before fork(), which alone can "
+                                    "commit"};
+  const uint64_t wanted = core_->store().changes().last();
+  while (committed_.load() < wanted) {
+    const std::lock_guard lock(commit_);
+    if (committed_.load() >= wanted) break;  // another thread has
+    if (auto kept = commit_once(); !kept) return kept;
+  }
+  return {};
+}
+
+// With commit_. What failed is in the journal still, and goes first.
+result<void> kept_core::commit_once() {
+  // What waits for the disk fills the table: counters that equal fresh ones need not be written.
+  if (failing_) core_->store().sweep_changed(embed::internal(core_->now()));
+  if (!failing_) {
+    turned_ = core_->store().changes().turn();
+    core_->store().collect([&](const request::CounterRecord& record) { journal_->add(record); });
+  }
+  failing_ = true;
+  if (journal_->pending() > 0)
+    if (const base::Done written = journal_->commit(); !written)
+      return storage_error(written.problem());
+  failing_ = false;
+  committed_.store(turned_);
+  return {};
+}
+
+void kept_core::keep_committing() {
+  std::unique_lock lock(ending_mutex_);
+  while (!ends_.wait_for(lock, where_.commit_every, [this] { return ending_; })) {
+    lock.unlock();
+    try {
+      if (const auto kept = commit(); !kept) tell(kept.why().message);
+    } catch (...) {  // commit() says what that means
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,18 @@
+"""docs/concepts.md, typed from its first line to its last."""
+
+from __future__ import annotations
+
+import unittest
+
+from manual import Manual
+
+
+class ConceptsTest(unittest.TestCase):
+    def test_the_example(self) -> None:
+        with Manual(self, "docs/concepts.md") as manual:
+            manual.follow()
+            self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (1, 1, 8))
+
+
+if __name__ == "__main__":
+    unittest.main()
