@@ -424,13 +424,13 @@ std::optional<HttpResponse> CounterRoutes::show(
   if (outcome != engine::AdminQueries::Outcome::answered) return problem_of(outcome);
   for (const CounterState& counter : query->counters()) {
     // One that is none hides no other.
-    const bool foreign =
+    const bool unreadable =
         counter.error == request::Error::wrong_type || counter.error == request::Error::no_number;
-    if (counter.error != request::Error::none && !foreign)
+    if (counter.error != request::Error::none && !unreadable)
       return problem_response(503, std::string(deps_.store.message_for(counter.error)));
     if (counter.moved) continue;
     Json json = to_json(counter);
-    if (foreign) json["problem"] = deps_.store.message_for(counter.error);
+    if (unreadable) json["problem"] = deps_.store.message_for(counter.error);
     if (!items.add(std::move(json))) break;
     told = counter.stored;
   }

@@ -88,14 +88,14 @@ struct World {
   }
   ~World() { engine.forget(client); }
 
-  Told ask(const ExplainedRequest& asked, request::Verb verb, bool fresh = false) {
+  Told ask(const ExplainedRequest& asked, request::Verb verb, bool reset_first = false) {
     engine::Batch& batch = engine.next_batch();
     request::Requests& requests = batch.requests;
     requests.open();
     for (const auto& [key, value] : asked.descriptor) requests.add(request::Entry{key, value});
     for (const limit::Limit& limit : asked.limits) requests.add(limit);
     requests.commit(
-        {.verb = verb, .reset_first = fresh, .cost = asked.cost, .prefix = {}, .tag = {}});
+        {.verb = verb, .reset_first = reset_first, .cost = asked.cost, .prefix = {}, .tag = {}});
     base::Buffer out;
     Ear ear;
     engine.serve(batch, protocol::numbers()[place_of(asked.dialect)], ear, out, &client);

@@ -44,7 +44,7 @@ constexpr auto request_limit = std::chrono::seconds(15), idle_limit = std::chron
 // become a reset that destroys the response.
 constexpr auto linger_limit = std::chrono::seconds(1);
 constexpr auto accept_pause = std::chrono::milliseconds(100);
-constexpr auto tell_period = std::chrono::seconds(10);
+constexpr auto log_period = std::chrono::seconds(10);
 // Where descriptors are short a connection has so long to ask for something, or to ask again.
 constexpr auto first_words_limit = std::chrono::milliseconds(200);
 // A request or an answer above this leaves memory behind that is given back to the system.
@@ -101,7 +101,7 @@ struct HttpServer::Impl {
   size_t places = base::bounds::admin_connections_max, placed = 0;
   size_t queued = 0;        // at the desk
   size_t bodies_bytes = 0;  // of requests that are not answered
-  Clock::time_point tell_again{};
+  Clock::time_point next_log{};
   bool trimming = false;
   bool stopping = false;
 };
@@ -119,7 +119,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
   void start() {
     set_limit(request_limit);
-    go_on();
+    resume();
   }
 
   void close() {
@@ -154,11 +154,11 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                               if (ec) return self->close();
                               self->silent_since_ = Clock::now();
                               self->in_.append(self->buffer_.data(), n);
-                              self->go_on();
+                              self->resume();
                             });
   }
 
-  void go_on() {
+  void resume() {
     const bool had_begun = session_.has_begun();
     const auto [consumed, found] = session_.receive(in_);
     in_.erase(0, consumed);
@@ -168,7 +168,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
         return read();
       case wire::HttpSession::Found::head:
         if (auto refusal = refuse()) return respond(*refusal, true);
-        if (!session_.awaits_go_ahead()) return go_on();
+        if (!session_.awaits_go_ahead()) return resume();
         out_.clear();
         wire::HttpSession::append_go_ahead(out_);
         return write(true);
@@ -241,7 +241,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                         if (ec) return self->close();
                         if (!goes_on) return self->end();
                         self->set_limit(self->session_.has_begun() ? request_limit : idle_limit);
-                        self->go_on();
+                        self->resume();
                       });
   }
 
@@ -340,8 +340,8 @@ void HttpServer::adopt(int fd, HttpHandler& handler) {
     const size_t room = s.places + base::bounds::admin_health_connections_max;
     if (!s.stopping && s.all.size() >= room) {
       const auto now = Clock::now();
-      if (now >= s.tell_again) {
-        s.tell_again = now + tell_period;
+      if (now >= s.next_log) {
+        s.next_log = now + log_period;
         s.log->warn(
             "{} connections are open; for another one that which has been silent longest is closed",
             room);

@@ -36,7 +36,7 @@ Time Clock::now() {
   return {monotonic_us + offset_us_.load(std::memory_order_relaxed)};
 }
 
-Time Clock::settled() {
+Time Clock::earliest_now() {
   const int64_t monotonic_us = look();
   return {monotonic_us + settled_us_.load(std::memory_order_relaxed)};
 }

@@ -33,7 +33,7 @@ class Clock {
   Time monotonic() const { return {source_.monotonic_us()}; }
   // The earliest that `now` may still fall back to: what is over by then stays over, so it may be
   // forgotten.
-  Time settled();
+  Time earliest_now();
 
  private:
   // From when on the wall clock was so far ahead of monotonic time.

@@ -132,7 +132,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
     Reply several;
     auto found = find_server(io, several.problem);
     if (!found) {
-      status = tell_failure(several, flags.json, io);
+      status = report_failure(several, flags.json, io);
       return std::nullopt;
     }
     text = std::move(*found);
@@ -157,7 +157,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   Reply unusable;
   auto token = read_token(flags, io, unusable.problem);
   if (!token) {
-    status = tell_failure(unusable, flags.json, io);
+    status = report_failure(unusable, flags.json, io);
     return std::nullopt;
   }
   calls::HttpClient::Options options;
@@ -260,8 +260,8 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
   return reply;
 }
 
-int tell_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
-                 const Json& done) {
+int report_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
+                   const Json& done) {
   const int status =
       reply.kind == AdminPort::Reply::Kind::refused ? config::exit_failure : exit_no_server;
   if (json) {

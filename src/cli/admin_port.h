@@ -72,7 +72,7 @@ class AdminPort {
 
 // Tells what is wrong with a reply that is not done, as `{"error": ...}` if the command was asked
 // for JSON, with `done` of what was done before; returns the exit status.
-int tell_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
-                 const nlohmann::ordered_json& done = {});
+int report_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
+                   const nlohmann::ordered_json& done = {});
 
 }  // namespace sluice::cli

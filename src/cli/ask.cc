@@ -77,7 +77,7 @@ std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std
   return AskTarget{*address, std::chrono::milliseconds(*ms)};
 }
 
-int tell_undecided(const std::string& error, bool json, config::CommandIo& io) {
+int report_undecided(const std::string& error, bool json, config::CommandIo& io) {
   if (json)
     io.out << to_text({{"error", error}}) << std::flush;
   else

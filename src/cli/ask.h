@@ -31,6 +31,6 @@ struct AskTarget {
 std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem);
 
 // Tells that there is no decision, and why; returns exit_undecided.
-int tell_undecided(const std::string& error, bool json, config::CommandIo& io);
+int report_undecided(const std::string& error, bool json, config::CommandIo& io);
 
 }  // namespace sluice::cli

@@ -55,7 +55,7 @@ int changes(const Words& words, config::CommandIo& io) {
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply = port->get("/v1/changes?limit=" + std::to_string(*limit));
-  if (!reply.is_done()) return tell_failure(reply, flags.json, io);
+  if (!reply.is_done()) return report_failure(reply, flags.json, io);
   if (flags.json) {
     io.out << to_text(reply.json) << std::flush;
     return config::exit_ok;

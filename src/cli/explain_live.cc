@@ -84,7 +84,7 @@ int explain_live(const AdminFlags& flags, const std::optional<std::string>& prot
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply = port->ask("POST", "/v1/explain", body);
-  if (!reply.is_done()) return tell_failure(reply, flags.json, io);
+  if (!reply.is_done()) return report_failure(reply, flags.json, io);
   if (flags.json) {
     io.out << to_text(reply.json) << std::flush;
     return config::exit_ok;

@@ -69,7 +69,7 @@ struct Loading {
     if (io.err_terminal && !json) io.err << "\r\x1b[K";
     if (loaded > 0 && !json)
       reply.problem += "; the first " + base::grouped(loaded) + " overrides are loaded";
-    return tell_failure(reply, json, io, {{"loaded", loaded}});
+    return report_failure(reply, json, io, {{"loaded", loaded}});
   }
   int fail(std::string problem) const {
     AdminPort::Reply reply;

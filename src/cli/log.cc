@@ -89,7 +89,7 @@ int log_settings(const Words& words, config::CommandIo& io) {
   auto port = AdminPort::open(asked.admin, arguments, io, ending);
   if (!port) return ending;
   const auto reply = body.empty() ? port->get("/v1/log") : port->ask("PUT", "/v1/log", body);
-  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, io);
+  if (!reply.is_done()) return report_failure(reply, asked.admin.json, io);
   io.out << (asked.admin.json ? to_text(reply.json) : config::on_screen_lines(log_text(reply.json)))
          << std::flush;
   return config::exit_ok;

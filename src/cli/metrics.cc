@@ -43,7 +43,7 @@ int print_metrics(const Words& words, config::CommandIo& io) {
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply = port->get("/metrics");
-  if (!reply.is_done()) return tell_failure(reply, flags.json, io);
+  if (!reply.is_done()) return report_failure(reply, flags.json, io);
 
   std::string page;
   Json samples = Json::array();

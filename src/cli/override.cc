@@ -250,14 +250,14 @@ std::string message_for(const Json& override_) {
   return out;
 }
 
-int tell_one(const AdminPort::Reply& reply, const OverrideFlags& asked, config::CommandIo& io) {
-  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, io);
+int report_one(const AdminPort::Reply& reply, const OverrideFlags& asked, config::CommandIo& io) {
+  if (!reply.is_done()) return report_failure(reply, asked.admin.json, io);
   io.out << (asked.admin.json ? to_text(reply.json) : message_for(reply.json)) << std::flush;
   return config::exit_ok;
 }
 
 int set(AdminPort& port, const OverrideFlags& asked, const Json& body, config::CommandIo& io) {
-  return tell_one(port.ask("POST", "/v1/overrides", body), asked, io);
+  return report_one(port.ask("POST", "/v1/overrides", body), asked, io);
 }
 
 int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::CommandIo& io) {
@@ -272,7 +272,7 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Comm
   if (!asked.actors.empty()) only("actor", asked.actors.front());
   Json all = Json::array();
   const auto last = read_pages(port, target, "overrides", count, all);
-  if (!last.is_done()) return tell_failure(last, asked.admin.json, io);
+  if (!last.is_done()) return report_failure(last, asked.admin.json, io);
   const std::string next = text_field(last.json, "next");
   if (asked.admin.json) {
     Json json{{"total", field(last.json, "total")},
@@ -325,13 +325,13 @@ int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids, config
     }
     reply.problem = id + ": " + reply.problem;
     if (reply.kind == AdminPort::Reply::Kind::unasked)
-      return tell_failure(reply, json, io, {{"removed", removed}, {"refused", refused}});
-    if (!json) tell_failure(reply, json, io);
+      return report_failure(reply, json, io, {{"removed", removed}, {"refused", refused}});
+    if (!json) report_failure(reply, json, io);
     if (refused.empty()) first = std::move(reply);
     refused.push_back(id);
   }
   if (json && !refused.empty())
-    return tell_failure(first, json, io, {{"removed", removed}, {"refused", refused}});
+    return report_failure(first, json, io, {{"removed", removed}, {"refused", refused}});
   if (json) io.out << to_text({{"removed", removed}}) << std::flush;
   return refused.empty() ? config::exit_ok : config::exit_failure;
 }
@@ -423,7 +423,7 @@ int override_limits(const Words& words, config::CommandIo& io) {
   if (!port) return ending;
   if (name == "set") return set(*port, asked, body, io);
   if (name == "list") return list(*port, asked, *listed, io);
-  if (name == "show") return tell_one(port->get(override_path(said[1])), asked, io);
+  if (name == "show") return report_one(port->get(override_path(said[1])), asked, io);
   if (name == "load") return load_overrides(*port, said[1], asked.admin.json, io);
   return remove(*port, asked, Words(said.begin() + 1, said.end()), io);
 }

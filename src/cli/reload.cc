@@ -37,7 +37,7 @@ int reload(const Words& words, config::CommandIo& io) {
   auto reply = port->ask("POST", "/v1/reload", nullptr);
 
   const bool refused = reply.status == 422;
-  if (!reply.is_done() && !refused) return tell_failure(reply, flags.json, io);
+  if (!reply.is_done() && !refused) return report_failure(reply, flags.json, io);
   if (flags.json) {
     Json json{{"outcome", refused ? "refused" : text_field(reply.json, "outcome")},
               {"generation", field(reply.json, "generation")}};
@@ -47,7 +47,7 @@ int reload(const Words& words, config::CommandIo& io) {
     return refused ? config::exit_failure : config::exit_ok;
   }
   tell(diagnostics_of(list_field(reply.json, "diagnostics")), io);
-  if (refused) return tell_failure(reply, false, io);
+  if (refused) return report_failure(reply, false, io);
   const bool live = text_field(reply.json, "outcome") == "live";
   const int64_t generation = integer_field(reply.json, "generation");
   io.out << (live ? config::paint("live", config::green, io.out_colour) + ": generation "

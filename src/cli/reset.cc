@@ -105,7 +105,7 @@ int show_counters(AdminPort& port, const AdminFlags& flags, const CountersWanted
                                      "counters", SIZE_MAX, list)
                         : read_pages(port, "/v1/counters?prefix=" + calls::percent_encoded(prefix),
                                      "counters", most, list);
-  if (!last.is_done()) return tell_failure(last, flags.json, io);
+  if (!last.is_done()) return report_failure(last, flags.json, io);
   const std::string next = text_field(last.json, "next");
   const bool cut = true_field(last.json, "cut");
   if (cut && !flags.json)
@@ -154,7 +154,7 @@ int reset(const Words& words, config::CommandIo& io) {
   if (!port) return ending;
   const auto reply =
       port->ask("DELETE", "/v1/counters/" + (encoded ? key : wire::path_of_name(key)), nullptr);
-  if (!reply.is_done()) return tell_failure(reply, flags.json, io);
+  if (!reply.is_done()) return report_failure(reply, flags.json, io);
   if (flags.json)
     io.out << to_text(reply.json) << std::flush;
   else

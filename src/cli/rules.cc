@@ -38,10 +38,10 @@ std::string footer_of_rules() {
 constexpr size_t rules_max = 2'000'000;
 
 // What rules said, by protocol and by the name that they are counted by.
-using Said = std::map<std::pair<std::string, std::string>, std::map<std::string, double>>;
+using RuleOutcomes = std::map<std::pair<std::string, std::string>, std::map<std::string, double>>;
 
-Said said_in(const MetricsText& metrics) {
-  Said all;
+RuleOutcomes outcomes_in(const MetricsText& metrics) {
+  RuleOutcomes all;
   for (const auto& sample : metrics.of("sluice_decisions_total"))
     all[{std::string(sample.label("protocol")), std::string(sample.label("rule"))}]
        [std::string(sample.label("outcome"))] += sample.value;
@@ -49,7 +49,7 @@ Said said_in(const MetricsText& metrics) {
 }
 
 // A native rule sees requests of every protocol.
-double said_by(const Said& said, const Json& rule, const std::string& outcome) {
+double outcome_count(const RuleOutcomes& said, const Json& rule, const std::string& outcome) {
   const std::string dialect = text_field(rule, "dialect"), name = text_field(rule, "counted_as");
   double total = 0;
   for (const protocol::Description* protocol : protocol::all()) {
@@ -104,15 +104,15 @@ std::string table_of(const Json& rules, bool with_rates, const config::CommandIo
 
 // What happened between the looks, into each rule as `per_second`.
 void add_rates(Json& rules, const Look& before, const Look& after) {
-  const Said first = said_in(before.metrics), second = said_in(after.metrics);
+  const RuleOutcomes first = outcomes_in(before.metrics), second = outcomes_in(after.metrics);
   const double seconds = seconds_between(before, after);
   for (Json& rule : rules) {
     Json rates = Json::object();
     for (const std::string outcome : {"allowed", "denied", "error"}) {
-      double more = said_by(second, rule, outcome) - said_by(first, rule, outcome);
+      double more = outcome_count(second, rule, outcome) - outcome_count(first, rule, outcome);
       if (outcome != "error")
-        more +=
-            said_by(second, rule, "shadow_" + outcome) - said_by(first, rule, "shadow_" + outcome);
+        more += outcome_count(second, rule, "shadow_" + outcome) -
+                outcome_count(first, rule, "shadow_" + outcome);
       rates[outcome] = std::max(more, 0.0) / seconds;
     }
     rule["per_second"] = std::move(rates);
@@ -132,18 +132,18 @@ int show_rules(AdminPort& port, const Asked& asked, std::optional<Look>& last,
   AdminPort::Reply failure;
   std::optional<Look> before = std::move(last), after;
   if (asked.over.count() > 0) {
-    if (!(before = look_at(port, failure))) return tell_failure(failure, json, io);
+    if (!(before = look_at(port, failure))) return report_failure(failure, json, io);
     std::this_thread::sleep_for(asked.over);
   }
   Json list = Json::array();
   const auto page = read_pages(port, "/v1/rules?", "rules", rules_max, list);
-  if (!page.is_done()) return tell_failure(page, json, io);
+  if (!page.is_done()) return report_failure(page, json, io);
   if (!asked.text.empty())
     list.erase(std::remove_if(list.begin(), list.end(),
                               [&](const Json& rule) { return !has_text(rule, asked.text); }),
                list.end());
   if (before || asked.watched) {
-    if (!(after = look_at(port, failure))) return tell_failure(failure, json, io);
+    if (!(after = look_at(port, failure))) return report_failure(failure, json, io);
     if (before) add_rates(list, *before, *after);
     last = std::move(after);
   }

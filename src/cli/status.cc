@@ -256,18 +256,18 @@ int show_status(AdminPort& port, const AdminFlags& flags, std::chrono::microseco
   auto health = port.get("/health/ready");
   const bool ready = health.is_done();
   const bool says_why = health.kind == AdminPort::Reply::Kind::refused && health.status == 503;
-  if (!ready && !says_why) return tell_failure(health, flags.json, io);
+  if (!ready && !says_why) return report_failure(health, flags.json, io);
   auto config = port.get("/v1/config");
-  if (!config.is_done()) return tell_failure(config, flags.json, io);
+  if (!config.is_done()) return report_failure(config, flags.json, io);
   AdminPort::Reply failure;
   std::optional<Look> before = std::move(last);
   if (over.count() > 0) {
     before = look_at(port, failure);
-    if (!before) return tell_failure(failure, flags.json, io);
+    if (!before) return report_failure(failure, flags.json, io);
     std::this_thread::sleep_for(over);
   }
   auto now = look_at(port, failure);
-  if (!now) return tell_failure(failure, flags.json, io);
+  if (!now) return report_failure(failure, flags.json, io);
 
   const Json json = status_json(port, health.json, ready, config.json, before, *now);
   last = std::move(now);

@@ -81,14 +81,14 @@ struct StoreFlags {
   std::map<std::string_view, std::optional<std::string>> of_protocols;
 };
 
-void tell_damages(const std::vector<std::string>& damages, config::CommandIo& io) {
+void report_damages(const std::vector<std::string>& damages, config::CommandIo& io) {
   for (const std::string& damage : damages)
     io.err << config::paint("damage:", config::red, io.err_colour) << ' '
            << config::on_screen(damage) << std::endl;
 }
 
 // What a kill, a full disk or a power cut leaves, and a start takes away.
-void tell_torn(const std::vector<std::string>& torn, config::CommandIo& io) {
+void report_torn(const std::vector<std::string>& torn, config::CommandIo& io) {
   for (const std::string& one : torn) note(one, io);
 }
 
@@ -227,8 +227,8 @@ int check(const StoreFlags& asked, config::CommandIo& io) {
            << std::flush;
     return sound ? config::exit_ok : config::exit_failure;
   }
-  tell_damages(report.damages, io);
-  tell_torn(report.torn, io);
+  report_damages(report.damages, io);
+  report_torn(report.torn, io);
   if (sound)
     io.out << base::printable(asked.dir) << ": "
            << config::paint("ok", config::green, io.out_colour) << ", "
@@ -251,8 +251,8 @@ int repair(const StoreFlags& asked, config::CommandIo& io) {
                        {"torn", report.torn},
                        {"damages", report.damages}});
   else
-    tell_damages(report.damages, io);
-  if (!asked.json) tell_torn(report.torn, io);
+    report_damages(report.damages, io);
+  if (!asked.json) report_torn(report.torn, io);
   if (!asked.json)
     io.out << base::printable(asked.dir) << ": "
            << (report.damages.empty() ? "nothing was damaged" : "can be served again") << ", "

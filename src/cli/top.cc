@@ -115,13 +115,13 @@ int show_once(AdminPort& port, const TopFlags& asked, size_t count, std::chrono:
   Seen seen;
   if (over.count() > 0) {
     const auto first = see(port, wanted, seen);
-    if (!first.is_done()) return tell_failure(first, asked.admin.json, io);
+    if (!first.is_done()) return report_failure(first, asked.admin.json, io);
     rates.add(seen.answer, Clock::now());
     std::this_thread::sleep_for(over);
   }
   const std::optional<Look> before = std::move(seen.look);
   const auto reply = see(port, wanted, seen);
-  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, io);
+  if (!reply.is_done()) return report_failure(reply, asked.admin.json, io);
   rates.add(seen.answer, Clock::now());
   Json answer = first_items(seen.answer, count);
   add_refusing(port, answer, refusing_max);
@@ -253,7 +253,7 @@ int top(const Words& words, config::CommandIo& io) {
     return show_once(*port, asked, *count, *over, io);
   LiveTop live(*port, asked.by, asked.rule, std::chrono::microseconds(every->us), io.out_colour);
   const auto first = live.begin();
-  if (!first.is_done()) return tell_failure(first, false, io);
+  if (!first.is_done()) return report_failure(first, false, io);
   live.run();
   return config::exit_ok;
 }

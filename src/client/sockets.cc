@@ -221,7 +221,7 @@ void Sockets::wake() {
   [[maybe_unused]] const ssize_t done = ::write(event_, &one, sizeof one);
 }
 
-void Sockets::settle() {
+void Sockets::clear_wake() {
   if (!woken_.load(std::memory_order_relaxed)) return;
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(event_, &count, sizeof count);

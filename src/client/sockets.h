@@ -49,7 +49,7 @@ class Sockets {
   // Ends a wait that is under way or comes. Any thread.
   void wake();
   // Forgets a wake.
-  void settle();
+  void clear_wake();
   // The descriptor becomes readable then.
   void set_timer(base::Time time);
 

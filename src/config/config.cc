@@ -45,7 +45,7 @@ void each_own_flag(Apply&& apply) {
 
 }  // namespace
 
-Durability StoreSettings::kept() const {
+Durability StoreSettings::effective_durability() const {
   if (path.value.empty()) return Durability::none;
   return durability.value == Durability::unsaid ? Durability::interval : durability.value;
 }

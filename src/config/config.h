@@ -72,7 +72,7 @@ struct StoreSettings {
   RedisAccess redis_access{};  // of flags and variables
 
   // What it comes to: none without a folder, and in an interval unless it is said.
-  Durability kept() const;
+  Durability effective_durability() const;
   // Bound of this process' own table: with Redis only what decides while that is away.
   uint64_t table_bytes() const;
 };

@@ -17,9 +17,9 @@ namespace {
 // No key in Redis is without an end.
 constexpr base::Duration redis_forever = base::seconds(int64_t{100} * 365 * 86'400);
 
-std::string how_kept(const StoreSettings& settings) {
+std::string location_of(const StoreSettings& settings) {
   std::string text = base::printable(settings.path.value) + ", ";
-  if (settings.kept() == Durability::always)
+  if (settings.effective_durability() == Durability::always)
     text += "committed before they are answered";
   else
     text += "committed every " + std::to_string(settings.interval.value.us / 1000) + " ms";
@@ -53,8 +53,9 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
   if (!sentinel.master.empty())
     head = "Redis, primary `" + base::printable(sentinel.master) + "` of the sentinels at ";
   for (const redis::Node& node : sentinel.master.empty() ? options.nodes : sentinel.nodes)
-    opened.kept += (opened.kept.empty() ? head : ", ") + format_address(node.host, node.port);
-  if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
+    opened.location +=
+        (opened.location.empty() ? head : ", ") + format_address(node.host, node.port);
+  if (options.database != 0) opened.location += ", database " + std::to_string(options.database);
   options.kept_fresh_for = cleanup.us > 0 ? cleanup : redis_forever;
   options.local_bytes = settings.table_bytes();
   auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
@@ -78,24 +79,24 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
                      " bytes of counters; lower --memory, or raise ulimit -v";
     return opened;
   }
-  const Durability kept = settings.kept();
-  if (kept == Durability::none) {
+  const Durability durability = settings.effective_durability();
+  if (durability == Durability::none) {
     warn_of_unread(settings, opened.diagnostics);
     opened.store = std::move(table);
-    opened.kept = "memory, forgotten at exit, not shared";
+    opened.location = "memory, forgotten at exit, not shared";
     return opened;
   }
   for (const protocol::Description* protocol : protocol::all())
     if (protocol->store != nullptr && protocol->store->check_folder != nullptr)
       protocol->store->check_folder(settings.path.value, settings.path.origin, opened.diagnostics);
   const durable::DurableOptions options{.path = settings.path.value,
-                                        .durability = kept == Durability::always
+                                        .durability = durability == Durability::always
                                                           ? durable::Durability::always
                                                           : durable::Durability::interval,
                                         .interval = settings.interval.value,
                                         .sync = settings.fsync.value};
   auto durable = durable::DurableStore::open(
-      options, std::move(table), spaces, [&clock] { return clock.settled(); }, std::move(log));
+      options, std::move(table), spaces, [&clock] { return clock.earliest_now(); }, std::move(log));
   if (!durable) {
     opened.problem = std::move(durable).problem().text;
     return opened;
@@ -108,7 +109,7 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
   opened.metadata = (*durable)->metadata();
   opened.metrics = durable->get();
   opened.store = *std::move(durable);
-  opened.kept = how_kept(settings);
+  opened.location = location_of(settings);
   return opened;
 }
 

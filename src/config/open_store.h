@@ -25,7 +25,7 @@ struct OpenedStore {
   store::MetadataStore* metadata = nullptr;  // of what is set at run time; as long as the store
   const metrics::Source* metrics = nullptr;  // of the store's own, as long as it
   base::Diagnostics diagnostics;             // warnings
-  std::string kept;  // for the banner: where counters are, and when they are forgotten
+  std::string location;  // for the banner: where counters are, and when they are forgotten
 };
 
 // `cleanup`: how often full counters are forgotten whose limits come with requests; 0: never.

@@ -156,8 +156,9 @@ bool same_log(const LogConfig& a, const LogConfig& b) {
 
 bool same_store(const StoreSettings& a, const StoreSettings& b) {
   return a.memory_bytes.value == b.memory_bytes.value && a.path.value == b.path.value &&
-         a.kept() == b.kept() && a.interval.value == b.interval.value &&
-         a.fsync.value == b.fsync.value && a.redis.has_value() == b.redis.has_value() &&
+         a.effective_durability() == b.effective_durability() &&
+         a.interval.value == b.interval.value && a.fsync.value == b.fsync.value &&
+         a.redis.has_value() == b.redis.has_value() &&
          (!a.redis || a.redis->value == b.redis->value);
 }
 

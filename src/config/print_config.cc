@@ -124,7 +124,8 @@ std::string print_store(const StoreSettings& store) {
   return "store:\n" + line("  " + memory, store.memory_bytes.origin) +
          line("  path: " + in_quotes(unknown ? store.path.value : path.string()),
               store.path.origin) +
-         line("  durability: " + std::string(name_of(store.kept())), store.durability.origin) +
+         line("  durability: " + std::string(name_of(store.effective_durability())),
+              store.durability.origin) +
          line("  interval_ms: " + std::to_string(store.interval.value.us / 1000),
               store.interval.origin) +
          line(std::string("  fsync: ") + (store.fsync.value ? "true" : "false"),

@@ -44,12 +44,12 @@ std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>
 }
 
 void announce(const Announcement& announcement, const server::Server& server,
-              const std::string& kept, const Config& config, CommandIo& io) {
+              const std::string& location, const Config& config, CommandIo& io) {
   const std::vector<server::Bound>& bound = server.bound();
   if (announcement.before) io.out << announcement.before(bound);
   for (const auto& b : bound)
     io.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
-  io.out << "sluice: counters in " << kept << '\n'
+  io.out << "sluice: counters in " << location << '\n'
          << few_connections(server.files(), config.connections);
   const bool has_admin = std::any_of(bound.begin(), bound.end(), [](const server::Bound& b) {
     return b.service.kind == server::Service::Kind::admin;
@@ -181,7 +181,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   options.spaces = &spaces;
   options.clock = &clock;
   options.metadata = opened.metadata;
-  if (!config.store.redis && config.store.kept() != Durability::none)
+  if (!config.store.redis && config.store.effective_durability() != Durability::none)
     options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;
   // A worker's connection and the one that takes its place, and as much for overrides and lists.
   if (config.store.redis) {
@@ -201,7 +201,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     io.err << "sluice: " << *problem << std::endl;
     return exit_failure;
   }
-  announce(announcement, server, opened.kept, config, io);
+  announce(announcement, server, opened.location, config, io);
   base::notify_manager("READY=1");
   const bool all_told = server.run();
   return opened.store->close() && all_told ? exit_ok : exit_failure;

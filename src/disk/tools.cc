@@ -165,7 +165,7 @@ base::Done dump(const std::string& dir, request::Spaces& spaces, const Visit& vi
   size_t next = 0;
   std::string value;
   // Those of the blocks that come before `key`, or all.
-  const auto tell_latest = [&](const std::string_view* key) {
+  const auto visit_latest = [&](const std::string_view* key) {
     Status told;
     for (; told.ok() && next < latest.size() && (!key || latest.key(next) <= *key); ++next) {
       if (latest.forgotten(next)) continue;
@@ -182,7 +182,7 @@ base::Done dump(const std::string& dir, request::Spaces& spaces, const Visit& vi
     const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
     for (at->Seek(first_counter_key); at->Valid(); at->Next()) {
       const std::string_view key = at->key().ToStringView();
-      Status told = tell_latest(&key);
+      Status told = visit_latest(&key);
       if (!told.ok()) return told;
       if (next > 0 && latest.key(next - 1) == key) continue;
       if (is_forgotten(at->value().ToStringView())) continue;
@@ -191,7 +191,7 @@ base::Done dump(const std::string& dir, request::Spaces& spaces, const Visit& vi
     }
     return at->status();
   });
-  if (status.ok()) status = tell_latest(nullptr);
+  if (status.ok()) status = visit_latest(nullptr);
   if (status.ok() && visit_text) status = read_texts(store, visit_text);
   if (!status.ok()) return unreadable(dir, status);
   return {};

@@ -82,7 +82,7 @@ bool DurableStore::commit() {
     written = journal_->try_to_write();
   if (written) {
     if (pending) commit_times_.observe(static_cast<uint64_t>(now_us() - began_us));
-    committed_.store(turned_);
+    durable_seq_.store(turned_);
     committed_since_us_.store(turned_us_);
     failed_seq_.store(0);
     if (failing_.exchange(false)) log_->warn("{}: can be written again", options_.path);

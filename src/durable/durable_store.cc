@@ -149,7 +149,7 @@ store::Applied DurableStore::apply(const request::Batch& batch, base::Time now,
 // Replies wait for the next commit; it is to come at once.
 void DurableStore::changed() {
   if (options_.durability != Durability::always || !asleep_.load()) return;
-  if (table_->changes().last() <= committed_.load()) return;
+  if (table_->changes().last() <= durable_seq_.load()) return;
   if (!asleep_.exchange(false)) return;
   called_.fetch_add(1);
   called_.notify_one();
@@ -257,7 +257,7 @@ uint64_t DurableStore::commit_seq(bool needs_commit) const {
       (!needs_commit || options_.durability != Durability::always))
     return 0;
   const uint64_t last = table_->changes().last();
-  return last > committed_.load() ? last : 0;
+  return last > durable_seq_.load() ? last : 0;
 }
 
 // With an interval no reply waits, unless more could be forgotten than is promised: what is
@@ -282,7 +282,7 @@ void DurableStore::know(store::CompletionQueue& completions) {
 bool DurableStore::await_commit(store::CompletionQueue& completions) {
   know(completions);
   completions.await_commit();
-  return std::max(committed_.load(), failed_seq_.load()) < table_->changes().last();
+  return std::max(durable_seq_.load(), failed_seq_.load()) < table_->changes().last();
 }
 
 void DurableStore::detach(store::CompletionQueue& completions) {

@@ -79,7 +79,7 @@ class DurableStore final : public store::Store,
   void abandon(store::CompletionQueue& completions, request::Ticket ticket) override;
   bool commits_first() const override { return options_.durability == Durability::always; }
   uint64_t commit_seq(bool needs_commit = false) const override;
-  uint64_t durable_seq() const override { return committed_.load(); }
+  uint64_t durable_seq() const override { return durable_seq_.load(); }
   uint64_t failed_seq() const override { return failed_seq_.load(); }
   bool await_commit(store::CompletionQueue& completions) override;
   void detach(store::CompletionQueue& completions) override;
@@ -157,7 +157,7 @@ class DurableStore final : public store::Store,
   const std::shared_ptr<spdlog::logger> log_;
 
   // Numbers of Changes.
-  std::atomic<uint64_t> committed_{0}, failed_seq_{0};
+  std::atomic<uint64_t> durable_seq_{0}, failed_seq_{0};
   // All that was answered before this time is committed, or never was; now_us().
   std::atomic<int64_t> committed_since_us_{now_us()};
   std::atomic<bool> failing_{false};     // the last commit failed

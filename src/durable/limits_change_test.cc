@@ -24,8 +24,8 @@ using limit::Limit;
 using request::Verb;
 using namespace tests;
 using base::Time;
-using limit::promises::counted;
-using limit::promises::limit_of;
+using limit::bounds_check::counted;
+using limit::bounds_check::limit_of;
 using sluice::tests::Dice;
 
 constexpr int64_t hour = 3'600 * second;
@@ -134,7 +134,7 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
   for (size_t round = 0; round < rounds; ++round) {
     Subject store(GetParam());
     const auto lists = limit::any_lists(dice, second);
-    limit::NaiveGrants naive(lists);
+    limit::GrantsModel naive(lists);
     int64_t now = 0;
     std::string told;
     for (int step = 0; step < 60; ++step) {

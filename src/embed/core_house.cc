@@ -52,7 +52,8 @@ void core::keep_house() {
     lock.unlock();
     try {
       // What a step of the clock may still take back is not over.
-      const time_point now = how_.clock ? how_.clock() : time_point(duration(clock_.settled().us));
+      const time_point now =
+          how_.clock ? how_.clock() : time_point(duration(clock_.earliest_now().us));
       sweep(store_->chains() / 100 + 1, now);
     } catch (...) {  // no memory: later
     }

@@ -36,7 +36,7 @@ std::string asked_of(protocol::Protocol protocol, Verb verb,
 
 // What the rule itself came to. Of rules that settle together one may refuse and the others not:
 // these are charged nothing either.
-std::string_view outcome_words(const policy::Plan& plan, const policy::Plan::Step& step) {
+std::string_view outcome_words(const policy::Plan& plan, const policy::Plan::RuleMatch& step) {
   const auto& group = plan.group(step);
   if (group.error != request::Error::none) return "failed";
   if (group.allowed) return "allowed";
@@ -48,7 +48,7 @@ std::string_view outcome_words(const policy::Plan& plan, const policy::Plan::Ste
 }  // namespace
 
 void log_decision(spdlog::logger& log, const Batch& batch, const request::Request& request,
-                  const policy::Plan::Part& part) {
+                  const policy::Plan::RequestPlan& part) {
   const policy::Plan& plan = batch.plan;
   const Verb verb = request.verb;
   std::string asked = asked_of(batch.protocol, verb, batch.requests.descriptor(request));
@@ -79,9 +79,10 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
 namespace {
 
 // Of the steps of that mode, the one that refused, and for the longest; null: none did.
-const policy::Plan::Step* refusing_step(const policy::Plan& plan, const policy::Plan::Part& part,
-                                        Mode mode, base::Duration& longest) {
-  const policy::Plan::Step* by = nullptr;
+const policy::Plan::RuleMatch* refusing_step(const policy::Plan& plan,
+                                             const policy::Plan::RequestPlan& part, Mode mode,
+                                             base::Duration& longest) {
+  const policy::Plan::RuleMatch* by = nullptr;
   for (const auto& step : plan.steps(part)) {
     const auto& group = plan.group(step);
     if (step.rule->mode != mode || group.error != request::Error::none || group.answered ||
@@ -97,7 +98,7 @@ const policy::Plan::Step* refusing_step(const policy::Plan& plan, const policy::
 }
 
 void log_refusal(spdlog::logger& log, const char* what, const Batch& batch,
-                 const policy::Plan::Step& by, base::Duration longest) {
+                 const policy::Plan::RuleMatch& by, base::Duration longest) {
   const policy::Rule& rule = *by.rule;
   log.info("{} | {} | rule [{}] | actor {} | retry_after {}", what, name_of(batch.protocol),
            base::printable(rule.name.empty() ? rule.pattern : rule.name, shown_bytes_max),
@@ -109,7 +110,7 @@ void log_refusal(spdlog::logger& log, const char* what, const Batch& batch,
 }  // namespace
 
 void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
-                Verb verb, const policy::Plan::Part& part, const request::Verdict& verdict) {
+                Verb verb, const policy::Plan::RequestPlan& part, const request::Verdict& verdict) {
   if (verb != Verb::take && verb != Verb::wait) return;
   base::Duration longest{};
   if (const auto* const by = refusing_step(batch.plan, part, Mode::shadow, longest);

@@ -18,13 +18,13 @@ namespace sluice::engine {
 
 // At level debug: what the rules of one part of the batch's plan said.
 void log_decision(spdlog::logger& log, const Batch& batch, const request::Request& request,
-                  const policy::Plan::Part& part);
+                  const policy::Plan::RequestPlan& part);
 
 // If the request was denied, and this denial is among those that are logged: the rule that refused
 // it for the longest; and likewise the shadow rule that would refuse it. `every`:
 // DenialSampler::every, more than 0.
 void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
-                request::Verb verb, const policy::Plan::Part& part,
+                request::Verb verb, const policy::Plan::RequestPlan& part,
                 const request::Verdict& verdict);
 
 // At level debug: a reply that came later than its batch.

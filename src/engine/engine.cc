@@ -22,7 +22,7 @@ using request::Verb;
 namespace {
 
 // A reply sent before its commit must not grant anything that depends on it.
-bool must_be_committed(const policy::Plan& plan, const policy::Plan::Part& part) {
+bool must_be_committed(const policy::Plan& plan, const policy::Plan::RequestPlan& part) {
   for (const auto& step : plan.steps(part)) {
     const request::Group& group = plan.group(step);
     const request::Charge& charge = plan.charge(step);
@@ -67,7 +67,7 @@ Served Engine::serve(Batch& batch, protocol::Protocol protocol, request::Session
   batch.now = batch.since = decider_.now();
   if (decider_.log().should_log(spdlog::level::debug))
     batch.began = std::chrono::steady_clock::now();
-  const Served served = go_on(batch, out);
+  const Served served = answer_batch(batch, out);
   if (served == Served::all) [[likely]]
     return served;
   decider_.take_next();
@@ -80,7 +80,7 @@ Served Engine::resume(Batch& batch, base::Buffer& out) {
   std::erase(batch.sink->suspended_, &batch);
   batch.now = decider_.now();
   needs_commit_ = false;
-  const Served served = go_on(batch, out);
+  const Served served = answer_batch(batch, out);
   if (served == Served::later) return suspend(batch);
   if (served == Served::ended) return end(batch);
   decider_.batches().close(batch);
@@ -102,7 +102,7 @@ Served Engine::end(Batch& batch) {
   return Served::ended;
 }
 
-Served Engine::go_on(Batch& batch, base::Buffer& out) {
+Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
   const Decider::Deps& deps = decider_.deps();
   const bool telling = decider_.log().should_log(spdlog::level::debug);
   const uint64_t told_every = deps.denials == nullptr ? 0 : deps.denials->every();

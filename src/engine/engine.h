@@ -99,7 +99,7 @@ class Engine {
 
  private:
   friend class AdminQuery;
-  Served go_on(Batch& batch, base::Buffer& out);
+  Served answer_batch(Batch& batch, base::Buffer& out);
   Served suspend(Batch& batch);
   Served end(Batch& batch);
   void match(Batch& batch);

@@ -70,9 +70,9 @@ void tell(const Search& search, LateReplies& late, Ticket ticket, const store::S
   for (const std::string& name : found.keys) names.push_back({name, {}});
   verdict.listed = names;
   if (found.more || found.keys.size() == search.max)
-    verdict.go_on = {found.again, found.keys.empty() ? std::string_view() : found.keys.back()};
+    verdict.resume_at = {found.again, found.keys.empty() ? std::string_view() : found.keys.back()};
   else
-    verdict.go_on = {found.rest, {}};
+    verdict.resume_at = {found.rest, {}};
   late.answer(ticket, verdict);
 }
 

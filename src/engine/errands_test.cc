@@ -39,8 +39,8 @@ struct Asker final : request::Session, ReplySink {
              base::Buffer&) override {
     Told one{verdict.allowed,
              std::string(verdict.error),
-             std::string(verdict.go_on.from),
-             std::string(verdict.go_on.after),
+             std::string(verdict.resume_at.from),
+             std::string(verdict.resume_at.after),
              {}};
     for (const request::Listed& listed : verdict.listed) one.names.push_back(listed.key);
     told.emplace_back(std::string(request.tag), one);

@@ -42,7 +42,7 @@ bool LateReplies::is_outdated(const PendingReply& pending, base::Time now) const
 
 // When the first of those rules and overrides ends that the part was matched by. What was replaced
 // since has ended.
-base::Time LateReplies::end_of(const Batch& batch, const policy::Plan::Part& part,
+base::Time LateReplies::end_of(const Batch& batch, const policy::Plan::RequestPlan& part,
                                base::Time now) const {
   base::Time end{INT64_MAX};
   for (const auto& step : batch.plan.steps(part)) {
@@ -56,8 +56,8 @@ base::Time LateReplies::end_of(const Batch& batch, const policy::Plan::Part& par
   return end;
 }
 
-bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& part, Ticket ticket,
-                                  base::Time now) {
+bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::RequestPlan& part,
+                                  Ticket ticket, base::Time now) {
   PendingReply* const pending = pending_.find(ticket);
   SLUICE_CHECK(pending != nullptr);
   const auto steps = batch.plan.steps(part);

@@ -30,8 +30,8 @@ class LateReplies {
                       std::span<const limit::Limit> limits, ReplySink& sink);
   // The part of the batch is settled. True: its group waits, and what the reply will need is kept.
   // False: it does not, and the ticket is void.
-  bool keep_or_release(const Batch& batch, const policy::Plan::Part& part, request::Ticket ticket,
-                       base::Time now);
+  bool keep_or_release(const Batch& batch, const policy::Plan::RequestPlan& part,
+                       request::Ticket ticket, base::Time now);
   // The same of a request that is not to wait, whether or not the store has parked it: false.
   bool give_up(request::Ticket ticket, base::Time now);
   // Of a request that was added and no store knows: its sink gets the verdict, if it is there; or
@@ -56,7 +56,8 @@ class LateReplies {
 
  private:
   bool is_outdated(const PendingReply& pending, base::Time now) const;
-  base::Time end_of(const Batch& batch, const policy::Plan::Part& part, base::Time now) const;
+  base::Time end_of(const Batch& batch, const policy::Plan::RequestPlan& part,
+                    base::Time now) const;
   void match_some_again(std::vector<request::Ticket> tickets, size_t done, bool all);
   void match_outdated(base::Time now);
   void match_again(request::Ticket ticket, base::Time now);

@@ -240,18 +240,18 @@ TEST(LimitsCollector, WaitsUntilNoPolicyFromBeforeIsHeld) {
   auto held = side.world.live.current();
   side.end_rules();
   side.settle();
-  const auto go_on = [&] {
-    side.collector->go_on();
+  const auto force_step = [&] {
+    side.collector->force_step();
     if (!side.renewed) return;
     side.world.live.renew();
     side.match_again();
     std::exchange(side.renewed, nullptr)();
   };
-  for (int i = 0; i < 20; ++i) go_on();
+  for (int i = 0; i < 20; ++i) force_step();
   EXPECT_EQ(side.collector->rounds(), 0u);
   EXPECT_EQ(side.world.spaces.known(), 1u);
   held.reset();
-  for (int i = 0; i < 20; ++i) go_on();
+  for (int i = 0; i < 20; ++i) force_step();
   EXPECT_GE(side.collector->rounds(), 1u);
   EXPECT_EQ(side.world.spaces.known(), 0u);
 }

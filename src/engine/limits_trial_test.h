@@ -227,7 +227,7 @@ struct Trial {
       });
       std::exchange(forgets.renewed, nullptr)();
     }
-    forgets.collector->go_on();
+    forgets.collector->force_step();
   }
   // True: it may have asked the stores for something.
   bool step() {

@@ -25,7 +25,7 @@ class TopKeys {
   explicit TopKeys(const base::Hash& hash) : hash_(hash) {}
 
   void decided(base::Time now, const live::LivePolicy& policy, const policy::Plan& plan,
-               const policy::Plan::Part& part, request::Verb verb) {
+               const policy::Plan::RequestPlan& part, request::Verb verb) {
     if (verb != request::Verb::take && verb != request::Verb::wait) return;
     for (const auto& step : plan.steps(part)) {
       const request::Group& group = plan.group(step);

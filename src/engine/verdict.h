@@ -27,7 +27,7 @@ inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verd
 }
 
 // Is more asked than one of the limits allows, ever?
-inline bool never_fits(const policy::Plan& plan, const policy::Plan::Part& part) {
+inline bool never_fits(const policy::Plan& plan, const policy::Plan::RequestPlan& part) {
   for (const auto& step : plan.steps(part)) {
     if (step.rule->mode != policy::Mode::enforce) continue;
     for (const limit::Decision& decision : plan.decisions(step))
@@ -38,7 +38,7 @@ inline bool never_fits(const policy::Plan& plan, const policy::Plan::Part& part)
   return false;
 }
 
-inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan::Part& part,
+inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan::RequestPlan& part,
                                    const store::Store& store) {
   request::Verdict verdict;
   verdict.error = part.error;

@@ -68,7 +68,7 @@ void WorkerStats::end_timed(Took& took) {
   took = waited_ns_ > 0 ? took_of(p, took_[p].ns + waited_ns_) : took_[p];
 }
 
-void WorkerStats::tell_times(uint64_t ms) {
+void WorkerStats::publish_times(uint64_t ms) {
   events_->each_unpublished([ms](Event& event) {
     if (event.kind == Event::Kind::took && event.value == not_timed_yet)
       event.value = static_cast<int32_t>(std::min<uint64_t>(ms, INT32_MAX));

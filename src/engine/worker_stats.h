@@ -79,7 +79,7 @@ class WorkerStats {
   // `since`: when it came, if it had to wait for its store meanwhile.
   void begin(protocol::Protocol protocol, base::Time now, base::Time since);
   void decided(protocol::Protocol protocol, const live::LivePolicy& policy,
-               const policy::Plan& plan, const policy::Plan::Part& part, request::Verb verb);
+               const policy::Plan& plan, const policy::Plan::RequestPlan& part, request::Verb verb);
   void answered(protocol::Protocol protocol, request::Verb verb, const request::Verdict& verdict);
   void end();
   // A request whose reply came later; `rules` are the names of those that decided it.
@@ -164,7 +164,7 @@ class WorkerStats {
   Took took_of(size_t protocol, uint64_t ns) const;
   void publish();
   void end_timed(Took& took);
-  void tell_times(uint64_t ms);
+  void publish_times(uint64_t ms);
   void say_first(metrics::Cell& first);
 
   std::atomic<uint64_t>& order_;
@@ -215,7 +215,7 @@ inline void WorkerStats::end() {
   if (own == nullptr) return;
   const uint64_t good = replies - (failures_ - failures_before_);
   if (good > 0) own->latency_ms.observe(took->ms, took->ms_bucket, good);
-  if (has_events_ && protocol_ == events_of_) tell_times(took->ms);
+  if (has_events_ && protocol_ == events_of_) publish_times(took->ms);
 }
 
 inline void WorkerStats::say(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) {
@@ -232,7 +232,7 @@ inline void WorkerStats::say(protocol::Protocol protocol, uint16_t rule, RuleOut
 }
 
 // Did the rule of that step allow it? Of several that settle together each says for itself.
-inline bool has_allowed(const policy::Plan& plan, const policy::Plan::Step& step) {
+inline bool has_allowed(const policy::Plan& plan, const policy::Plan::RuleMatch& step) {
   const request::Group& group = plan.group(step);
   if (group.allowed || group.charge_count == 1) [[likely]]
     return group.allowed;
@@ -242,7 +242,7 @@ inline bool has_allowed(const policy::Plan& plan, const policy::Plan::Step& step
 }
 
 inline void WorkerStats::decided(protocol::Protocol protocol, const live::LivePolicy& policy,
-                                 const policy::Plan& plan, const policy::Plan::Part& part,
+                                 const policy::Plan& plan, const policy::Plan::RequestPlan& part,
                                  request::Verb verb) {
   if (verb != request::Verb::take && verb != request::Verb::wait) return;
   for (const auto& step : plan.steps(part)) {

@@ -17,7 +17,7 @@
 namespace sluice::limit::aligned_window_count_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 constexpr int64_t counted_max = aligned_window::counted_max;
 constexpr int64_t century = int64_t{100} * 366 * 86'400 * 1'000'000;

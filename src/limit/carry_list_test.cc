@@ -13,8 +13,8 @@
 namespace sluice::limit::carry_list_test {
 namespace {
 
-using promises::counted;
-using promises::limit_of;
+using bounds_check::counted;
+using bounds_check::limit_of;
 
 constexpr int64_t second = 1'000'000, hour = 3'600 * second;
 
@@ -255,7 +255,7 @@ TEST(CarryList, CellsThatAreNoneAreKnown) {
 // Every sequence of a length: one of three limits, a cost, a step in time. What is granted the
 // largest limit alone grants as well.
 void every_sequence(const std::vector<std::vector<Limit>>& lists, size_t length,
-                    const Counter& counter, const NaiveGrants& naive, int64_t now, bool puts,
+                    const Counter& counter, const GrantsModel& naive, int64_t now, bool puts,
                     size_t& grants, const std::string& told) {
   if (length == 0) return;
   for (const int64_t step : {0, 1, 3}) {
@@ -263,7 +263,7 @@ void every_sequence(const std::vector<std::vector<Limit>>& lists, size_t length,
       for (const int64_t cost : {1, 3}) {
         if (testing::Test::HasFailure()) return;
         Counter next = counter;
-        NaiveGrants then = naive;
+        GrantsModel then = naive;
         const std::string path = told + text(list) + std::to_string(cost) + "@" +
                                  std::to_string(now + step - noon) + "; ";
         if (next.take(list, cost, now + step)) {
@@ -274,7 +274,7 @@ void every_sequence(const std::vector<std::vector<Limit>>& lists, size_t length,
       }
       if (!puts || step != 0) continue;
       Counter next = counter;
-      NaiveGrants then = naive;
+      GrantsModel then = naive;
       next.put(list, 1, now);
       then.put(list, 1, {now});
       every_sequence(lists, length - 1, next, then, now, puts, grants, told + "put; ");
@@ -287,7 +287,7 @@ TEST(CarryList, EverySequenceKeepsTheBoundOfTheLargestLimit) {
     const std::vector<std::vector<Limit>> lists{{limit_of(algorithm, 2, 4)},
                                                 {limit_of(algorithm, 5, 4)}};
     size_t grants = 0;
-    every_sequence(lists, 5, {}, NaiveGrants(lists), noon, algorithm == Algorithm::fixed_bucket,
+    every_sequence(lists, 5, {}, GrantsModel(lists), noon, algorithm == Algorithm::fixed_bucket,
                    grants, "");
     EXPECT_GT(grants, 1'000u);
   }
@@ -296,7 +296,7 @@ TEST(CarryList, EverySequenceKeepsTheBoundOfTheLargestLimit) {
                                                {{Algorithm::token_bucket, 3, {4}, 6}},
                                                {{Algorithm::token_bucket, 1, {4}, 3}}};
   size_t grants = 0;
-  every_sequence(bursts, 4, {}, NaiveGrants(bursts), noon, false, grants, "");
+  every_sequence(bursts, 4, {}, GrantsModel(bursts), noon, false, grants, "");
   EXPECT_GT(grants, 1'000u);
 }
 
@@ -307,7 +307,7 @@ TEST(CarryList, AnyListsKeepTheBoundOfTheLargestOfEachKind) {
   for (int round = 0; round < 3'000; ++round) {
     const auto lists = any_lists(dice, 20);
     Counter counter;
-    NaiveGrants naive(lists);
+    GrantsModel naive(lists);
     int64_t now = noon;
     std::string told;
     for (int step = 0; step < 40; ++step) {

@@ -12,7 +12,7 @@
 namespace sluice::limit::carry_over_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 struct Subject {
   Limit numbers;
@@ -61,7 +61,7 @@ Parts parts(const Limit& limit, const State& state, int64_t now) {
 std::string wrong(const Limit& from, const Limit& to, CarryOver carry, const Cells& state,
                   const Cells& next, int64_t now) {
   const Subject was(from), is(to);
-  const int64_t left = promises::remaining(is, next, now);
+  const int64_t left = bounds_check::remaining(is, next, now);
   if (is_bucket(from) && is_bucket(to)) {
     // In parts of both, so that nothing is rounded here.
     const Parts before = parts(from, state[0], now), after = parts(to, next[0], now);
@@ -85,7 +85,7 @@ std::string wrong(const Limit& from, const Limit& to, CarryOver carry, const Cel
   const bool kept = from.algorithm == to.algorithm && has_counter(to.algorithm) &&
                     (from.window == to.window || to.algorithm == Algorithm::fixed_window);
   if (!kept) return next == is.zero() ? "" : "not fresh";
-  const int64_t used = from.quota - promises::remaining(was, state, now);
+  const int64_t used = from.quota - bounds_check::remaining(was, state, now);
   if (left != to.quota - used) return "other units are used: " + std::to_string(used);
   if (to.algorithm == Algorithm::fixed_window) {
     const int64_t to_end = peek(state.data(), from, {now}).reset_after.us;
@@ -146,16 +146,16 @@ TEST(CarryOver, EveryPairOfAlgorithmsKeepsItsPromises) {
         } else {
           ASSERT_EQ(c.next, is.zero());
         }
-        debts += promises::remaining(is, c.next, c.now) < 0;
+        debts += bounds_check::remaining(is, c.next, c.now) < 0;
         kept += c.next != is.zero();
         if (b == Algorithm::fixed_bucket) continue;  // no time resets it
         for (int64_t cost = 0; cost <= is.cost_max + 1; ++cost)
-          ASSERT_EQ(promises::broken(is, c.next, cost, c.now), "") << where << " cost " << cost;
+          ASSERT_EQ(bounds_check::broken(is, c.next, cost, c.now), "") << where << " cost " << cost;
         // And of what is made of it from here on.
         Cells next = c.next;
         for (int64_t i = 1; i < 4; ++i) {
           is.ask(next, 1, c.now + i, next);
-          ASSERT_EQ(promises::broken(is, next, 1, c.now + i), "") << where;
+          ASSERT_EQ(bounds_check::broken(is, next, 1, c.now + i), "") << where;
         }
       }
     }

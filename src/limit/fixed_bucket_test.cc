@@ -11,7 +11,7 @@
 namespace sluice::limit::fixed_bucket_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 constexpr int64_t max64 = INT64_MAX, min64 = INT64_MIN;
 

@@ -203,11 +203,11 @@ inline void write(std::span<const Duration> windows, const Balances& all, Time n
 // `windows` are all that a counter may have, rising. `in` is the counter, empty to begin with a
 // fresh one. `asked` are the limits that came along: the quota and the window of each count, and
 // the window is one of `windows`. `out` has room for 1 + 2 * windows.size() cells and may be where
-// `in` is; `decisions` for windows.size(). `hold`: another charge of the group is refused, so that
-// the limits are put in place and all is answered, but nothing is taken.
+// `in` is; `decisions` for windows.size(). `take_nothing`: another charge of the group is refused,
+// so that the limits are put in place and all is answered, but nothing is taken.
 inline Result take(std::span<const Duration> windows, std::span<const State> in,
                    std::span<const Limit> asked, int64_t cost, Time now, State* out,
-                   Decision* decisions, bool hold) {
+                   Decision* decisions, bool take_nothing) {
   check_windows(windows);
   Balances all = read(windows, in, now);
   Result result{.allowed = true};
@@ -231,7 +231,7 @@ inline Result take(std::span<const Duration> windows, std::span<const State> in,
     Balance after = kept;
     take_units(after, cost);
     const bool covers = kept.units >= cost;
-    take_units(kept, result.allowed && !hold ? cost : 0);
+    take_units(kept, result.allowed && !take_nothing ? cost : 0);
     if ((result.mask >> i & 1) == 0) continue;
     *decisions++ = {covers, kept.limit, after.units, until(kept, kept.limit, windows[i].us, now),
                     covers              ? Duration{}

@@ -13,7 +13,7 @@
 namespace sluice::limit::kept_limits_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 constexpr int64_t second = 1'000'000, hour = 3'600 * second, day = 24 * hour;
 const std::vector<Duration> periods = {{second}, {60 * second}, {hour},
@@ -22,7 +22,7 @@ const std::vector<Duration> periods = {{second}, {60 * second}, {hour},
 struct Ask {
   std::vector<Limit> limits;
   int64_t cost = 1;
-  bool hold = false, reset_first = false;
+  bool take_nothing = false, reset_first = false;
 };
 
 Limit of(int64_t quota, int64_t window_us) {
@@ -41,7 +41,7 @@ struct Counter {
     Cells out(1 + 2 * windows.size());
     decisions.assign(windows.size(), {});
     const auto result = kept_limits::take(windows, cells, ask.limits, ask.cost, {now}, out.data(),
-                                          decisions.data(), ask.hold);
+                                          decisions.data(), ask.take_nothing);
     settle(result);
     out.resize(result.cells);
     // Over the same memory it is the same.
@@ -49,7 +49,7 @@ struct Counter {
     same.resize(1 + 2 * windows.size());
     std::vector<Decision> again(windows.size());
     kept_limits::take(windows, std::span(same).first(cells.size()), ask.limits, ask.cost, {now},
-                      same.data(), again.data(), ask.hold);
+                      same.data(), again.data(), ask.take_nothing);
     same.resize(result.cells);
     EXPECT_EQ(same, out);
     EXPECT_TRUE(kept_limits::is_valid(windows, out)) << text(out);
@@ -104,13 +104,14 @@ struct Naive {
     d.limit = static_cast<int64_t>(limit);
     d.remaining = static_cast<int64_t>(whole(i, std::min(balance - cost * w, limit * w)));
     if (d.allowed) return d;
-    d.retry_after.us = cost > limit ? INT64_MAX : wait(now, promises::least(patience, [&](Wide t) {
-                                                         return at(i, now + t) >= cost * w;
-                                                       }));
+    d.retry_after.us =
+        cost > limit ? INT64_MAX : wait(now, bounds_check::least(patience, [&](Wide t) {
+                                          return at(i, now + t) >= cost * w;
+                                        }));
     return d;
   }
   Duration reset(size_t i, Wide now) const {
-    return {wait(now, promises::least(patience, [&](Wide t) {
+    return {wait(now, bounds_check::least(patience, [&](Wide t) {
                    return at(i, now + t) >= periods[i]->limit * window(i);
                  }))};
   }
@@ -139,7 +140,7 @@ struct Naive {
     for (size_t i = 0; i < windows.size(); ++i) {
       if (!periods[i]) continue;
       Period& p = *periods[i];
-      if (allowed && !ask.hold) p.balance -= Wide{ask.cost} * window(i);
+      if (allowed && !ask.take_nothing) p.balance -= Wide{ask.cost} * window(i);
       p.balance = std::min(p.balance, p.limit * window(i));
       if (named[i]) decisions[n++].reset_after = reset(i, now);
     }
@@ -209,12 +210,12 @@ std::string compare(Counter& counter, Naive& model, const Ask& ask, int64_t now)
         return "retry_after is not the moment";
     }
   }
-  if (!allowed || ask.hold) {
+  if (!allowed || ask.take_nothing) {
     // Nothing but the limits is in place.
     Counter held = before;
-    Ask hold = ask;
-    hold.hold = true;
-    held.take(hold, now);
+    Ask denied = ask;
+    denied.take_nothing = true;
+    held.take(denied, now);
     if (held.cells != counter.cells) return "a refusal took something";
   }
   return "";
@@ -282,7 +283,7 @@ TEST(KeptLimits, RandomSequencesAsTheModel) {
         if (dice(3) == 0) ask.limits.push_back(of(one_of(limits), window.us));
       ask.cost = one_of({0, 1, 1, 1, 2, 5, -1, -3, 1000, -1000, INT32_MAX, INT32_MIN, UINT32_MAX,
                          one_of(limits), dice(int64_t{1} << 31)});
-      ask.hold = dice(10) == 0;
+      ask.take_nothing = dice(10) == 0;
       ask.reset_first = dice(30) == 0;
       ASSERT_EQ(compare(counter, model, ask, now), "")
           << "cost " << ask.cost << " at " << now << " of " << text(counter.cells);

@@ -14,7 +14,7 @@
 namespace sluice::limit::put_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 struct Subject {
   Limit numbers;
@@ -97,7 +97,7 @@ std::string name(const Limit& limit) {
 // resets.
 std::string broken(const Subject& subject, const Cells& state, int64_t cost, int64_t now) {
   if (subject.numbers.algorithm == Algorithm::fixed_bucket) return "";
-  return promises::broken(subject, state, cost, now);
+  return bounds_check::broken(subject, state, cost, now);
 }
 
 struct Sequence {
@@ -212,7 +212,7 @@ TEST(Put, WhateverHappenedBefore) {
           ASSERT_EQ(next, subject.zero());
         }
         if (d.remaining >= 0) {
-          ASSERT_TRUE(promises::allows(subject, next, std::min(units, d.remaining), now));
+          ASSERT_TRUE(bounds_check::allows(subject, next, std::min(units, d.remaining), now));
         }
         ASSERT_EQ(broken(subject, next, any.one_of({0, 1, most / 2, most}), now), "")
             << name(limit) << " " << text(next);
@@ -248,11 +248,11 @@ TEST(Put, AtAnyTime) {
     Cells state = subject.zero();
     for (int i = 0; i < 6; ++i) {
       const int64_t now = any.one_of(moments), units = any.one_of({0, 1, subject.cost_max});
-      const int64_t before = promises::remaining(subject, state, now);
+      const int64_t before = bounds_check::remaining(subject, state, now);
       Cells next = subject.zero();
       const Decision d = put(state.data(), subject.numbers, units, false, {now}, next.data());
       ASSERT_GE(d.remaining, before);
-      ASSERT_EQ(d.remaining, promises::remaining(subject, next, now));
+      ASSERT_EQ(d.remaining, bounds_check::remaining(subject, next, now));
       subject.ask(state, units, now, state);
     }
   }

@@ -12,7 +12,7 @@
 namespace sluice::limit::sliding_counters_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 constexpr int64_t max64 = INT64_MAX, min64 = INT64_MIN;
 constexpr int64_t century = int64_t{100} * 366 * 86'400 * 1'000'000;
@@ -72,7 +72,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
   for (const int64_t quota : {1, 3}) {
     for (const int64_t window : {1, 2, 3, 4}) {
       // From below zero, so that windows end at it and on both sides of it.
-      promises::Sequences<Subject, Naive> all({quota, window}, quota, steps, costs);
+      bounds_check::Sequences<Subject, Naive> all({quota, window}, quota, steps, costs);
       all.run(length, Cells(2), {quota, window}, -2);
       ASSERT_EQ(all.wrong, "") << "quota " << quota << " window " << window;
       EXPECT_GT(all.decisions, 500u);
@@ -96,7 +96,7 @@ TEST(SlidingCounters, EveryForwardSequenceOfEight) {
 TEST(SlidingCounters, TheBoundIsTheMost) {
   for (const int64_t quota : {1, 2, 3, 4}) {
     for (const int64_t window : {1, 2, 3, 4}) {
-      promises::MostAdmitted most(Subject{quota, window}, 2 * window + 1);
+      bounds_check::MostAdmitted most(Subject{quota, window}, 2 * window + 1);
       for (int64_t t = 1; t <= 3 * window + 1; ++t) {
         EXPECT_EQ(most.in(t), bound(quota, window, t)) << quota << " " << window << " " << t;
         EXPECT_LE(bound(quota, window, t), quota * (window + t - 1) / window);
@@ -160,11 +160,11 @@ TEST(SlidingCounters, RandomSequencesAsTheModel) {
           one_of({0, 1, 1, 1, 2, quota / 3, quota / 2, quota - 1, quota, quota + 1, max64});
       Cells next(2);
       const Decision d = subject.ask(state, cost, now, next);
-      const Decision expected = promises::ask(model, quota, cost, now);
-      ASSERT_TRUE(promises::same(d, expected))
+      const Decision expected = bounds_check::ask(model, quota, cost, now);
+      ASSERT_TRUE(bounds_check::same(d, expected))
           << text(d) << "\n"
           << text(expected) << "\nat " << now << " " << quota << " per " << window;
-      ASSERT_EQ(promises::broken(subject, state, cost, now), "") << text(d) << " cost " << cost;
+      ASSERT_EQ(bounds_check::broken(subject, state, cost, now), "") << text(d) << " cost " << cost;
       (d.allowed ? granted : refused) += 1;
       state = next;
       const Wide step = one_of({0, 0, 0, 1, -1, window - 1, window, window + 1, -window, window / 2,

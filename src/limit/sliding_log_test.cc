@@ -13,7 +13,7 @@
 namespace sluice::limit::sliding_log_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 constexpr int64_t max64 = INT64_MAX, min64 = INT64_MIN;
 constexpr int64_t century = int64_t{100} * 366 * 86'400 * 1'000'000;
@@ -59,7 +59,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
     for (const int64_t window : {1, 2, 3, 4}) {
       // From below zero, so that runs end at it and on both sides of it.
       const Subject subject{quota, window};
-      promises::Sequences<Subject, Naive> all(subject, quota, steps, costs);
+      bounds_check::Sequences<Subject, Naive> all(subject, quota, steps, costs);
       all.run(length, subject.zero(), {quota, window}, -2);
       ASSERT_EQ(all.wrong, "") << "quota " << quota << " window " << window;
       EXPECT_GT(all.decisions, 500u);
@@ -83,7 +83,7 @@ TEST(SlidingLog, EveryForwardSequenceOfEight) {
 TEST(SlidingLog, TheBoundIsTheMost) {
   for (const int64_t quota : {1, 2, 3, 4}) {
     for (const int64_t window : {1, 2, 3, 4}) {
-      promises::MostAdmitted most(Subject{quota, window}, window + 2);
+      bounds_check::MostAdmitted most(Subject{quota, window}, window + 2);
       for (int64_t t = 1; t <= 2 * window + 2; ++t)
         EXPECT_EQ(most.in(t), bound(quota, window, t)) << quota << " " << window << " " << t;
     }
@@ -130,13 +130,14 @@ TEST(SlidingLog, RandomSequencesAsTheModel) {
           one_of({0, 1, 1, 1, 2, quota / 30, quota / 3, quota - 1, quota, quota + 1, max64});
       Cells next = subject.zero();
       const Decision d = subject.ask(state, cost, now, next);
-      const Decision expected = promises::ask(model, quota, cost, now);
+      const Decision expected = bounds_check::ask(model, quota, cost, now);
       // The last moment of all ends every run, so that nothing is left to wait for.
-      ASSERT_TRUE(promises::same(d, expected) || now == max64)
+      ASSERT_TRUE(bounds_check::same(d, expected) || now == max64)
           << text(d) << "\n"
           << text(expected) << "\nat " << now << " " << quota << " per " << window;
       if (now < max64 - window) {
-        ASSERT_EQ(promises::broken(subject, state, cost, now), "") << text(d) << " cost " << cost;
+        ASSERT_EQ(bounds_check::broken(subject, state, cost, now), "")
+            << text(d) << " cost " << cost;
       }
       (d.allowed ? granted : refused) += 1;
       state = next;
@@ -185,7 +186,7 @@ TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
       ASSERT_GE(used, in_use(exact, now));
       ASSERT_LE(used, in_use(longest, now));
       ASSERT_LE(in_use(exact, now), quota);
-      ASSERT_EQ(promises::broken(subject, state, cost, now), "");
+      ASSERT_EQ(bounds_check::broken(subject, state, cost, now), "");
       ASSERT_GE(d.reset_after.us, d.allowed && cost > 0 ? window : 0);
       longer += used > in_use(exact, now);
       for (size_t c = 1; c < next.size() && next[c].units > 0; ++c)

@@ -13,7 +13,7 @@
 namespace sluice::limit::token_bucket_test {
 namespace {
 
-using promises::text;
+using bounds_check::text;
 
 constexpr int64_t max64 = INT64_MAX, min64 = INT64_MIN;
 constexpr int64_t century = int64_t{100} * 366 * 86'400 * 1'000'000;
@@ -73,7 +73,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
       for (const int64_t burst : {1, 3}) {
         const Subject subject{quota, window, burst};
         // From below zero, so that buckets are full again before, at and after it.
-        promises::Sequences<Subject, Naive> all(subject, burst, steps, costs);
+        bounds_check::Sequences<Subject, Naive> all(subject, burst, steps, costs);
         all.run(length, Cells(1), Naive(subject), -2);
         ASSERT_EQ(all.wrong, "") << quota << " per " << window << " burst " << burst;
         EXPECT_GT(all.decisions, 1'000u);
@@ -96,7 +96,7 @@ TEST(TokenBucket, TheBoundHoldsAndIsReached) {
     for (const int64_t window : {1, 2, 3, 5}) {
       for (const int64_t burst : {1, 2, 3}) {
         const Subject subject{quota, window, burst};
-        promises::MostAdmitted most(subject, window + 1);
+        bounds_check::MostAdmitted most(subject, window + 1);
         const bool tight = quota <= (burst - 1) * window + 1 || quota >= burst * window;
         for (int64_t t = 1; t <= 2 * window + 2; ++t) {
           const int64_t found = most.in(t);
@@ -165,18 +165,19 @@ TEST(TokenBucket, RandomSequencesAsTheModel) {
         const Outcome out = token_bucket::put(state[0], subject.limit(), cost, {now}, b);
         model.see(now);
         model.put(cost);
-        const Decision expected = promises::ask(model, b, 0, now);
-        ASSERT_TRUE(promises::same(out.decision, expected)) << text(out.decision) << "\n"
-                                                            << text(expected);
+        const Decision expected = bounds_check::ask(model, b, 0, now);
+        ASSERT_TRUE(bounds_check::same(out.decision, expected)) << text(out.decision) << "\n"
+                                                                << text(expected);
         next[0] = out.next;
       } else {
         const Decision d = subject.ask(state, cost, now, next);
-        const Decision expected = promises::ask(model, b, cost, now);
-        ASSERT_TRUE(promises::same(d, expected))
+        const Decision expected = bounds_check::ask(model, b, cost, now);
+        ASSERT_TRUE(bounds_check::same(d, expected))
             << text(d) << "\n"
             << text(expected) << "\nat " << now << " cost " << cost << " of " << subject.quota
             << " per " << subject.window << " burst " << b;
-        ASSERT_EQ(promises::broken(subject, state, cost, now), "") << text(d) << " cost " << cost;
+        ASSERT_EQ(bounds_check::broken(subject, state, cost, now), "")
+            << text(d) << " cost " << cost;
         (d.allowed ? granted : refused) += 1;
       }
       ASSERT_LE(next[0].units, subject.quota);
@@ -207,8 +208,8 @@ TEST(TokenBucket, TheFastWayIsTheWideWay) {
     const int64_t cost = random.one_of({0, 1, burst / 2, burst, burst + 1, max64});
     const Outcome out = token_bucket::decide(state, limit, cost, {now}, burst);
     const Outcome wide = token_bucket::wide::decide(state, limit, cost, {now}, burst);
-    ASSERT_TRUE(promises::same(out.decision, wide.decision)) << text(out.decision) << "\n"
-                                                             << text(wide.decision);
+    ASSERT_TRUE(bounds_check::same(out.decision, wide.decision)) << text(out.decision) << "\n"
+                                                                 << text(wide.decision);
     ASSERT_EQ(out.next, wide.next);
   }
 }
@@ -234,17 +235,17 @@ TEST(TokenBucket, AnyNumbersAtAnyTime) {
       ASSERT_LE(d.remaining, b);
       ASSERT_GE(d.reset_after.us, 0);
       ASSERT_LT(d.reset_after, base::never);
-      ASSERT_TRUE(promises::allows(subject, next, d.remaining, now));
+      ASSERT_TRUE(bounds_check::allows(subject, next, d.remaining, now));
       if (d.remaining < max64) {
-        ASSERT_FALSE(promises::allows(subject, next, d.remaining + 1, now));
+        ASSERT_FALSE(bounds_check::allows(subject, next, d.remaining + 1, now));
       }
       if (!d.allowed && d.retry_after != base::never) {
         const Wide then = Wide{now} + d.retry_after.us;
         ASSERT_LE(then, max64);
-        ASSERT_TRUE(promises::allows(subject, next, cost, then))
+        ASSERT_TRUE(bounds_check::allows(subject, next, cost, then))
             << text(d) << " " << text(next) << "at " << now << " cost " << cost << " of "
             << subject.quota << " per " << subject.window << " burst " << b;
-        ASSERT_FALSE(promises::allows(subject, next, cost, then - 1));
+        ASSERT_FALSE(bounds_check::allows(subject, next, cost, then - 1));
       }
       if (d.allowed && cost > 0) {
         ASSERT_GE(next[0].units, 1);

@@ -2,7 +2,7 @@
 
 namespace sluice::live {
 
-void LimitsCollector::go_on() {
+void LimitsCollector::force_step() {
   switch (state_) {
     case State::idle:
       marks_ = spaces_.begin_round();

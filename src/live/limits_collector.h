@@ -33,10 +33,10 @@ class LimitsCollector {
   // Begins a round if it is worth its time, or goes on with the one that is under way.
   void step() {
     if (state_ == State::idle && !spaces_.wants_round()) return;
-    go_on();
+    force_step();
   }
   // The same, worth its time or not.
-  void go_on();
+  void force_step();
 
   uint64_t rounds() const { return rounds_; }
 

@@ -47,7 +47,7 @@ std::optional<std::string> OverrideRegistry::load() {
         problem);
     if (!read) return "the overrides cannot be read: " + problem;
     // Those that ended while there was no server.
-    while (end_some(deps_.clock.settled())) continue;
+    while (end_some(deps_.clock.earliest_now())) continue;
     is_loaded_ = true;
   }
   if (table_.size() > 0) deps_.log->info("{} overrides are in force", table_.size());
@@ -75,13 +75,13 @@ bool OverrideRegistry::take_one(const store::MetadataStore::Change& change, bool
   told = told && deps_.changes != nullptr && is_loaded_;
   const auto before = id && told ? find(*id) : std::nullopt;
   if (change.text && (asked = read_persisted(change.name, *change.text, why)))
-    why = settle(*asked, deps_.spaces, deps_.limits_max).why;
+    why = intern(*asked, deps_.spaces, deps_.limits_max).why;
   {
     std::unique_lock lock(mutex_);
     if (!change.text) {
       const bool erased = id && erase(*id);
       lock.unlock();
-      if (erased && before) tell_other(change_of("override removed", "", *before), before, nullptr);
+      if (erased && before) log_other(change_of("override removed", "", *before), before, nullptr);
       return erased;
     }
     if (why.empty() && all_.size() >= base::bounds::overrides_max && !all_.contains(*id))
@@ -89,7 +89,7 @@ bool OverrideRegistry::take_one(const store::MetadataStore::Change& change, bool
     if (why.empty()) follow(asked->one);
     if (why.empty() && put(asked->one)) {
       lock.unlock();
-      if (told) tell_other(change_of("override set", "", asked->one), before, &asked->one);
+      if (told) log_other(change_of("override set", "", asked->one), before, &asked->one);
       return true;
     }
   }
@@ -214,8 +214,8 @@ Change OverrideRegistry::change_of(const char* what, const std::string& by,
 
 // What another server did, which the metadata store tells; not of what stood there at the start,
 // and not of this server's own changes, which it tells as well.
-void OverrideRegistry::tell_other(Change change, const std::optional<StoredOverride>& before,
-                                  const StoredOverride* after) const {
+void OverrideRegistry::log_other(Change change, const std::optional<StoredOverride>& before,
+                                 const StoredOverride* after) const {
   if (before) change.before = terms_of(*before);
   if (after != nullptr) change.after = terms_of(*after);
   if (change.before == change.after) return;
@@ -224,7 +224,7 @@ void OverrideRegistry::tell_other(Change change, const std::optional<StoredOverr
 }
 
 // `some`: the first of them.
-void OverrideRegistry::tell_ended(const std::vector<StoredOverride>& some, size_t count) {
+void OverrideRegistry::log_expired(const std::vector<StoredOverride>& some, size_t count) {
   if (deps_.changes == nullptr || !is_loaded_) return;
   for (const StoredOverride& one : some) {
     Change change = change_of("override expired", "its end", one);
@@ -248,7 +248,7 @@ OverrideProblem OverrideRegistry::set(std::vector<OverrideRequest>& all, std::ve
     }
     const base::Time now = deps_.clock.now();
     for (size_t i = 0; i < all.size(); ++i) {
-      auto problem = settle(all[i], deps_.spaces, deps_.limits_max);
+      auto problem = intern(all[i], deps_.spaces, deps_.limits_max);
       if (problem && all.size() > 1) problem.field = "[" + std::to_string(i) + "]." + problem.field;
       if (problem) return problem;
       StoredOverride& one = all[i].one;
@@ -464,7 +464,7 @@ bool OverrideRegistry::end_some(base::Time now) {
     if (deps_.changes != nullptr && told.size() < ChangeLog::together_max) told.push_back(one);
   }
   lock.unlock();
-  tell_ended(told, count);
+  log_expired(told, count);
   return count > 0;
 }
 
@@ -489,7 +489,7 @@ void OverrideRegistry::forget_some(base::Time now) {
       deps_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
     deps_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
                     base::printable(problem, 500));
-    forget_again_us_ = deps_.clock.settled().us + forget_again_after.us;
+    forget_again_us_ = deps_.clock.earliest_now().us + forget_again_after.us;
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -503,7 +503,7 @@ void OverrideRegistry::housekeep() {
     // Its holder may be waiting for the store; there is a next time.
     const std::unique_lock order(watching_->order, std::try_to_lock);
     if (!order) return;
-    const base::Time now = deps_.clock.settled();
+    const base::Time now = deps_.clock.earliest_now();
     changed = follow_some();
     changed |= end_some(now);
     if (now.us >= write_again_us_) write_some(now);

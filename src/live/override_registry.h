@@ -114,9 +114,9 @@ class OverrideRegistry final : public metrics::Source {
   std::string text_of(const StoredOverride& one) const;
   Change change_of(const char* what, const std::string& by, const StoredOverride& one) const;
   wire::Json terms_of(const StoredOverride& one) const;
-  void tell_other(Change change, const std::optional<StoredOverride>& before,
-                  const StoredOverride* after) const;
-  void tell_ended(const std::vector<StoredOverride>& some, size_t count);
+  void log_other(Change change, const std::optional<StoredOverride>& before,
+                 const StoredOverride* after) const;
+  void log_expired(const std::vector<StoredOverride>& some, size_t count);
   const std::unordered_map<uint64_t, uint32_t>& live_rules(const LivePolicy& policy) const;
   void take(std::span<const store::MetadataStore::Change> changes);
   bool take_one(const store::MetadataStore::Change& change, bool told);

@@ -169,7 +169,7 @@ TEST(OverrideRegistry, WhatIsNotUnderstoodIsToldAndLeft) {
       other[i] = c;
       if (auto asked = read_persisted(name, other, why)) {
         EXPECT_EQ(id_text(asked->one.id()), name);
-        EXPECT_FALSE(settle(*asked, reader.spaces, SIZE_MAX));
+        EXPECT_FALSE(intern(*asked, reader.spaces, SIZE_MAX));
         compiled(asked->one, reader.spaces);
         // What it is written as is read as the same, and written so again.
         const std::string again = persisted_text(asked->one, asked->limits);

@@ -151,7 +151,7 @@ std::optional<uint64_t> parse_id(std::string_view text) {
   return id;
 }
 
-OverrideProblem settle(OverrideRequest& asked, request::Spaces& spaces, size_t most) {
+OverrideProblem intern(OverrideRequest& asked, request::Spaces& spaces, size_t most) {
   StoredOverride& one = asked.one;
   one.limits = one.persisted_limits = spaces.hold_limits(asked.limits, most);
   one.own = one.persisted_own;

@@ -75,7 +75,7 @@ std::optional<uint64_t> parse_id(std::string_view text);
 
 // Gives it its limits, and a space of its own where the dialect wants one. 507: they are new, and
 // there are `most` different ones or more.
-OverrideProblem settle(OverrideRequest& asked, request::Spaces& spaces, size_t most);
+OverrideProblem intern(OverrideRequest& asked, request::Spaces& spaces, size_t most);
 
 // What decisions are made by, of one that is settled.
 policy::Override compiled(const StoredOverride& one, const request::Spaces& spaces);

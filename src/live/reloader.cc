@@ -110,7 +110,7 @@ void Reloader::run() {
     std::optional<milliseconds> limit;
     if (interval_ > milliseconds::zero()) limit = std::min(interval_, interval_max);
     Event event = await(look_again_ ? quiet : limit);
-    if (event == Event::changed) event = settle();
+    if (event == Event::changed) event = debounce();
     if (event == Event::stop) return;
     reload(event == Event::asked ? Cause::request : Cause::files);
   }
@@ -159,7 +159,7 @@ Reloader::Event Reloader::await(std::optional<milliseconds> limit) {
 }
 
 // Files have begun to change: waits until that is over, or something else comes up.
-Reloader::Event Reloader::settle() {
+Reloader::Event Reloader::debounce() {
   const auto begin = steady_clock::now();
   while (true) {
     const bool written = watch_.is_being_written();
@@ -185,7 +185,7 @@ Loaded Reloader::load_patiently(Cause& cause) {
     if (loaded.missing.empty() || cause == Cause::request || left <= milliseconds::zero())
       return loaded;
     Event event = await(look_again_ ? std::min(quiet, left) : left);
-    if (event == Event::changed) event = settle();
+    if (event == Event::changed) event = debounce();
     if (event == Event::asked) cause = Cause::request;
     if (event == Event::stop) return {};
   }
@@ -203,7 +203,7 @@ void Reloader::reload(Cause cause) {
   }
   if (!loaded.hash || *loaded.hash != live_->hash) {
     if (log_refused(loaded, cause))
-      tell_change(
+      log_change(
           "reload refused", cause, terms_of(*live_),
           {{"why", loaded.diagnostics.empty() ? "" : base::to_string(loaded.diagnostics.front())},
            {"diagnostics", loaded.diagnostics.size()}});
@@ -252,7 +252,7 @@ bool Reloader::log_refused(const Loaded& loaded, Cause cause) {
   return true;
 }
 
-void Reloader::tell_change(const char* what, Cause cause, wire::Json before, wire::Json after) {
+void Reloader::log_change(const char* what, Cause cause, wire::Json before, wire::Json after) {
   if (changes_ == nullptr) return;
   Change change{.what = what, .by = "files"};
   if (cause == Cause::request) {
@@ -276,7 +276,7 @@ void Reloader::go_live(Loaded loaded, uint64_t answered, Cause cause) {
       live_, std::make_shared<const LivePolicy>(LivePolicy{
                  loaded.rules, *loaded.hash, live_->generation + 1, loaded.names, loaded.users}));
   publish_(live_);
-  tell_change("policy reloaded", cause, terms_of(*old), terms_of(*live_));
+  log_change("policy reloaded", cause, terms_of(*old), terms_of(*live_));
   const auto begin = steady_clock::now();
   bool recorded = false;  // a caller that waits for it is not to wait for a stuck one
   for (bool told = false; old->rules.use_count() > 1;) {

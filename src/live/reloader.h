@@ -60,13 +60,13 @@ class Reloader {
   void run();
   void watch_first();
   Event await(std::optional<std::chrono::milliseconds> limit);
-  Event settle();
+  Event debounce();
   void reload(Cause cause);
   Loaded load_patiently(Cause& cause);
   bool watch(const std::vector<std::string>& files);
   void tell(const base::Diagnostics& all);
   bool log_refused(const Loaded& loaded, Cause cause);
-  void tell_change(const char* what, Cause cause, wire::Json before, wire::Json after);
+  void log_change(const char* what, Cause cause, wire::Json before, wire::Json after);
   void record(Reading::Outcome outcome, uint64_t answered, base::Diagnostics all);
   void go_live(Loaded loaded, uint64_t answered, Cause cause);
   void wake();

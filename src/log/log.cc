@@ -25,7 +25,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr const char* line_pattern = "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v";
-constexpr auto tell_period = std::chrono::seconds(10);
+constexpr auto log_period = std::chrono::seconds(10);
 constexpr auto end_limit = std::chrono::milliseconds(500);
 
 // Past stdio, whose lock a thread that is stuck in a write would hold until the process wants to
@@ -174,8 +174,8 @@ class Log::Queue : public spdlog::sinks::sink {
     while (!abandoned_) {
       const auto now = steady_clock::now();
       const bool untold = dropped_ > told_;
-      if (untold && (now >= tell_next_ || (ending_ && lines_.empty()))) {
-        tell_next_ = now + tell_period;
+      if (untold && (now >= next_log_ || (ending_ && lines_.empty()))) {
+        next_log_ = now + log_period;
         const size_t lost = dropped_ - std::exchange(told_, dropped_);
         lock.unlock();
         const std::string text = fmt::format(
@@ -191,7 +191,7 @@ class Log::Queue : public spdlog::sinks::sink {
       } else if (ending_) {
         break;
       } else if (untold) {
-        changed_.wait_until(lock, tell_next_);
+        changed_.wait_until(lock, next_log_);
       } else {
         changed_.wait(lock);
       }
@@ -223,7 +223,7 @@ class Log::Queue : public spdlog::sinks::sink {
   // Guarded.
   std::deque<spdlog::details::log_msg_buffer> lines_;
   size_t dropped_ = 0, told_ = 0;
-  steady_clock::time_point tell_next_{};
+  steady_clock::time_point next_log_{};
   bool ending_ = false, ended_ = false, abandoned_ = false;
 };
 

@@ -27,7 +27,7 @@ namespace {
 constexpr auto pause_time = std::chrono::milliseconds(100);
 // Where the owner makes room, it does so at once.
 constexpr auto short_pause_time = std::chrono::milliseconds(5);
-constexpr auto tell_period = std::chrono::seconds(10);
+constexpr auto log_period = std::chrono::seconds(10);
 
 std::string name_of_error(const error_code& ec) {
   switch (ec.value()) {
@@ -186,8 +186,8 @@ void Listener::await() {
 
 void Listener::log_pause(int error) {
   const auto now = std::chrono::steady_clock::now();
-  if (now < tell_again_) return;
-  tell_again_ = now + tell_period;
+  if (now < next_log_) return;
+  next_log_ = now + log_period;
   log_->warn("{}: accepting pauses: {}{}", address(), std::strerror(error),
              error == EMFILE || error == ENFILE
                  ? "; raise the limit of open files (ulimit -n) or close idle clients"

@@ -78,7 +78,7 @@ class Listener {
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
-  std::chrono::steady_clock::time_point tell_again_{};  // that accepting pauses
+  std::chrono::steady_clock::time_point next_log_{};  // that accepting pauses
   const Endpoint options_;
   const Take take_;
   const std::shared_ptr<spdlog::logger> log_;

@@ -8,7 +8,7 @@ namespace sluice::policy {
 namespace {
 
 // Its stored name, if it has a counter.
-std::string counter_of(const Plan& plan, const Plan::Step& step) {
+std::string counter_of(const Plan& plan, const Plan::RuleMatch& step) {
   const request::Charge& charge = plan.charge(step);
   if (!charge.keeps_limits && !limit::is_counted(charge.limits)) return "";
   return charge.space->prefix + std::string(charge.key) + charge.space->suffix;
@@ -36,19 +36,19 @@ class Explainer {
   }
   // The one that a finder has found, also behind one that stops.
   void found(std::span<const Rule> rules) {
-    for (const Plan::Step& step : steps_)
+    for (const Plan::RuleMatch& step : steps_)
       if (step.rule >= rules.data() && step.rule < rules.data() + rules.size())
         one(*step.rule, false, &step);
   }
 
  private:
-  const Plan::Step* step_of(const Rule& rule) const {
+  const Plan::RuleMatch* step_of(const Rule& rule) const {
     const auto step = std::find_if(steps_.begin(), steps_.end(),
-                                   [&](const Plan::Step& its) { return its.rule == &rule; });
+                                   [&](const Plan::RuleMatch& its) { return its.rule == &rule; });
     return step == steps_.end() ? nullptr : &*step;
   }
 
-  void one(const Rule& rule, bool native, const Plan::Step* step) {
+  void one(const Rule& rule, bool native, const Plan::RuleMatch* step) {
     RuleExplanation e;
     e.rule = &rule;
     e.native = native;
@@ -75,7 +75,7 @@ class Explainer {
 
   const Asked& asked_;
   const Plan& plan_;
-  const std::span<const Plan::Step> steps_;
+  const std::span<const Plan::RuleMatch> steps_;
   const std::function<void(RuleExplanation&&)>& visit_;
   bool ended_ = false;
 };

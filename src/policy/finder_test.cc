@@ -75,12 +75,12 @@ struct World {
     rules.set_finder(first_dialect, std::make_unique<ByName>(std::vector<std::string>{"a", "b"}));
     rules.add(second_dialect, rule_of(spaces, "other"));
   }
-  const Plan::Part& match(const std::vector<Entry>& entries, Verb verb = Verb::take) {
+  const Plan::RequestPlan& match(const std::vector<Entry>& entries, Verb verb = Verb::take) {
     plan.clear();
     rules.match(&first_dialect, {.descriptor = entries, .verb = verb}, plan);
     return plan.parts()[0];
   }
-  std::vector<std::string> names(const Plan::Part& part) {
+  std::vector<std::string> names(const Plan::RequestPlan& part) {
     std::vector<std::string> all;
     for (const auto& step : plan.steps(part)) all.push_back(step.rule->name);
     return all;

@@ -188,7 +188,7 @@ std::vector<size_t> matched(const RuleSet& rules, std::span<const Entry> request
   Plan plan;
   rules.match(&first_dialect, {.descriptor = request}, plan);
   std::vector<size_t> numbers;
-  for (const Plan::Step& step : plan.steps(plan.parts()[0]))
+  for (const Plan::RuleMatch& step : plan.steps(plan.parts()[0]))
     numbers.push_back(static_cast<size_t>(step.rule - rules.native_rules().data()));
   return numbers;
 }

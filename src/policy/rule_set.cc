@@ -92,7 +92,7 @@ void Plan::answer_by(size_t part, base::Time time) {
     group.answer_by = std::min(group.answer_by, time);
 }
 
-std::span<const limit::Decision> Plan::decisions(const Step& step) const {
+std::span<const limit::Decision> Plan::decisions(const RuleMatch& step) const {
   const request::Charge& its = charges_[step.charge];
   const size_t count =
       its.keeps_limits ? static_cast<size_t>(std::popcount(its.slot_mask)) : its.limits.size();
@@ -261,14 +261,14 @@ size_t Plan::room_of(const request::Charge& charge) {
 void Plan::override_from(size_t first, const Overrides& overrides, limit::Time now) {
   const auto steps = std::span(steps_).subspan(first);
   if (steps.size() > 1 && overrides.prefetches()) {
-    for (const Step& step : steps) overrides.prefetch_slots(step.rule->id, step.actor);
-    for (const Step& step : steps) overrides.prefetch_nodes(step.rule->id, step.actor);
+    for (const RuleMatch& step : steps) overrides.prefetch_slots(step.rule->id, step.actor);
+    for (const RuleMatch& step : steps) overrides.prefetch_nodes(step.rule->id, step.actor);
   }
   bool moved = false, any = false;
   MatchSteps match_steps;
-  const Part* part = parts_.data();
+  const RequestPlan* part = parts_.data();
   for (size_t i = first; i < steps_.size(); ++i) {
-    Step& step = steps_[i];
+    RuleMatch& step = steps_[i];
     request::Charge& charge = charges_[step.charge];
     Override::Terms terms;
     // Each request has its own.
@@ -393,7 +393,7 @@ template <class Shadow>
 inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan& plan,
                                 Shadow&& shadow) const {
   const Descriptor descriptor = asked.descriptor;
-  Plan::Part& part = plan.parts_.back();
+  Plan::RequestPlan& part = plan.parts_.back();
   MatchSteps steps;
   const size_t first = plan.enforced_.size();
   const auto visit = [&](const Rule& rule) {
@@ -448,7 +448,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
                plan.open_group(true);
                plan.add_step(rule, key, actor, asked);
              });
-  Plan::Part& part = plan.parts_.back();
+  Plan::RequestPlan& part = plan.parts_.back();
   if (part.error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
     part.enforced = true;
@@ -505,7 +505,7 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
     }
   }
   for (size_t i = 0; i < requests.size(); ++i) {
-    Plan::Part& part = plan.parts_[first + i];
+    Plan::RequestPlan& part = plan.parts_[first + i];
     part.step_first = static_cast<uint32_t>(plan.steps_.size());
     part.groups_end = static_cast<uint32_t>(plan.groups_.size());
     part.error = error;

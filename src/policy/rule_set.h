@@ -143,7 +143,7 @@ class Plan {
  public:
   // One matched rule of a request with its charge and the group that settles it. Enforced rules of
   // a request share one group, each shadow rule has its own.
-  struct Step {
+  struct RuleMatch {
     const Rule* rule;
     uint32_t group, charge;
     uint64_t override_id;    // of what stands in place of the rule's limits; 0: nothing does
@@ -153,7 +153,7 @@ class Plan {
   // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
   // joint: its enforced rules share their group with those of other parts (match_together), and
   // their charges are those of the order_count numbers from order_first on in joint_order_.
-  struct Part {
+  struct RequestPlan {
     uint32_t step_first = 0, step_count = 0, groups_end = 0;
     uint32_t order_first = 0, order_count = 0;
     bool enforced = false;  // its last group is of enforced rules
@@ -176,7 +176,7 @@ class Plan {
                        const Asked& asked);
   // Of the last part: is it settled by a group that may wait, and let it.
   bool may_wait() const {
-    const Part& part = parts_.back();
+    const RequestPlan& part = parts_.back();
     return part.error.empty() && part.enforced && !part.joint;
   }
   void let_wait(request::Ticket ticket, uint64_t arrival);
@@ -187,19 +187,19 @@ class Plan {
   void override_all(const Overrides& overrides, limit::Time now) {
     override_from(0, overrides, now);
   }
-  std::span<const Part> parts() const { return parts_; }
-  std::span<const Step> steps(const Part& part) const {
+  std::span<const RequestPlan> parts() const { return parts_; }
+  std::span<const RuleMatch> steps(const RequestPlan& part) const {
     return std::span(steps_).subspan(part.step_first, part.step_count);
   }
   request::Batch batch() { return {groups_, charges_, decisions_}; }
-  const request::Group& group(const Step& step) const { return groups_[step.group]; }
-  const request::Charge& charge(const Step& step) const { return charges_[step.charge]; }
+  const request::Group& group(const RuleMatch& step) const { return groups_[step.group]; }
+  const request::Charge& charge(const RuleMatch& step) const { return charges_[step.charge]; }
   // Of the enforced rules of a joint part.
-  request::ChargeList joint_charges(const Part& part) const {
+  request::ChargeList joint_charges(const RequestPlan& part) const {
     return {charges_.data(), std::span(joint_order_).subspan(part.order_first, part.order_count)};
   }
   // The decisions of a step's charge, limit after limit or window after window.
-  std::span<const limit::Decision> decisions(const Step& step) const;
+  std::span<const limit::Decision> decisions(const RuleMatch& step) const;
 
  private:
   friend class RuleSet;
@@ -213,8 +213,8 @@ class Plan {
   static size_t room_of(const request::Charge& charge);
   void override_from(size_t step, const Overrides& overrides, limit::Time now);
 
-  std::vector<Part> parts_;
-  std::vector<Step> steps_;
+  std::vector<RequestPlan> parts_;
+  std::vector<RuleMatch> steps_;
   std::vector<request::Group> groups_;
   std::vector<request::Charge> charges_;
   std::vector<limit::Decision> decisions_;
@@ -225,7 +225,7 @@ class Plan {
   };
   std::vector<Enforced> enforced_;  // of the requests that are being matched
   struct JointStep {
-    Step step;
+    RuleMatch step;
     size_t part;  // of these requests
   };
   std::vector<JointStep> joint_;  // of requests that are being matched together
@@ -288,12 +288,12 @@ class RuleSet {
   // Of all that people wrote (Dialect::written).
   size_t written() const;
 
-  // Appends one Part to `plan`: the rules that the request meets, native ones first, then those of
-  // its protocol's dialect (null: it has none), up to and with the first enforced one that stops;
-  // of these the ones in its scope. The rule that a finder finds applies besides, also behind a
-  // native one that stops.
-  // Keys of charges are views into the descriptor or into the plan. One that takes too many steps
-  // (MatchSteps) cannot be evaluated, as it must not pass by a rule that might limit it.
+  // Appends one RequestPlan to `plan`: the rules that the request meets, native ones first, then
+  // those of its protocol's dialect (null: it has none), up to and with the first enforced one that
+  // stops; of these the ones in its scope. The rule that a finder finds applies besides, also
+  // behind a native one that stops. Keys of charges are views into the descriptor or into the plan.
+  // One that takes too many steps (MatchSteps) cannot be evaluated, as it must not pass by a rule
+  // that might limit it.
   void match(const Dialect* dialect, const Asked& asked, Plan& plan) const;
   // The same for several requests of one verb, a part for each: the enforced rules of all of them
   // settle in one group, all or nothing. What several of them charge to one counter is charged to
@@ -307,7 +307,7 @@ class RuleSet {
   uint64_t too_costly() const { return too_costly_->load(std::memory_order_relaxed); }
 
   // The dialect's rule at which the search for such a request would end: the first enforced one
-  // that applies and stops, or null. Native rules aside. `error` as in Plan::Part.
+  // that applies and stops, or null. Native rules aside. `error` as in Plan::RequestPlan.
   const Rule* decider(const Dialect* dialect, std::span<const request::Entry> descriptor,
                       std::string_view& error) const;
 
@@ -331,7 +331,7 @@ uint64_t rule_id(std::string_view dialect, std::string_view name,
                  std::span<const std::string> actor);
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in
-// Plan::Part.
+// Plan::RequestPlan.
 std::optional<Mismatch> mismatch(const Rule& rule, std::span<const request::Entry> descriptor,
                                  std::string_view& error);
 

@@ -121,7 +121,7 @@ Met match(const RuleSet& rules, const Dialect* dialect, std::span<const Entry> r
     }
     return std::string("nowhere");
   };
-  for (const Plan::Step& step : plan.steps(plan.parts()[0]))
+  for (const Plan::RuleMatch& step : plan.steps(plan.parts()[0]))
     met.rules.push_back(name_of(step.rule));
   return met;
 }

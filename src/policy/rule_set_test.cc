@@ -112,7 +112,7 @@ TEST(RuleSet, RequestsOfNoDialectMeetNativeRulesAlone) {
   rules.match(&second_dialect, {}, plan);  // of which there are no rules
   rules.match(&first_dialect, {}, plan);
   std::vector<size_t> met;
-  for (const Plan::Part& part : plan.parts()) met.push_back(plan.steps(part).size());
+  for (const Plan::RequestPlan& part : plan.parts()) met.push_back(plan.steps(part).size());
   EXPECT_EQ(met, (std::vector<size_t>{1, 1, 2}));
   EXPECT_EQ(plan.steps(plan.parts()[0])[0].rule, rules.native_rules().data());
   EXPECT_TRUE(rules.rules(nullptr).empty());
@@ -139,7 +139,8 @@ TEST(RuleSet, ARequestMeetsTheRulesOfItsScope) {
     else
       rules.match(&first_dialect, asked, plan);
     std::vector<uint32_t> numbers;
-    for (const Plan::Step& step : plan.steps(plan.parts()[0])) numbers.push_back(step.rule->number);
+    for (const Plan::RuleMatch& step : plan.steps(plan.parts()[0]))
+      numbers.push_back(step.rule->number);
     return numbers;
   };
   using Numbers = std::vector<uint32_t>;
@@ -291,9 +292,9 @@ void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
     for (size_t n = 0; n < texts.size(); n += 2) request.push_back({texts[n], texts[n + 1]});
     Plan plan;
     rules.match(&first_dialect, {request}, plan);
-    const Plan::Part& part = plan.parts()[0];
+    const Plan::RequestPlan& part = plan.parts()[0];
     std::vector<int> met;
-    for (const Plan::Step& step : plan.steps(part)) {
+    for (const Plan::RuleMatch& step : plan.steps(part)) {
       met.push_back(static_cast<int>(step.rule - rules.rules(&first_dialect).data()));
     }
     if (!part.error.empty()) met.push_back(-1);

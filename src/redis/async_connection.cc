@@ -132,7 +132,7 @@ void AsyncConnection::append_wait() {
   call_times_.queued(sent_[sent_.size() - 1].due_us);
 }
 
-void AsyncConnection::tell_held() {
+void AsyncConnection::deliver_held() {
   std::vector<Held> held;
   held.swap(held_);
   std::string texts;
@@ -171,7 +171,7 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
     if (late.waits) {
       wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
       late.dropped = true;
-      tell_held();
+      deliver_held();
     } else {
       late.dropped = owner_.on_late(late.sender);
     }
@@ -283,7 +283,7 @@ void AsyncConnection::log_up() {
 }
 
 // It has decided something: whatever there was is over.
-void AsyncConnection::settle_in() {
+void AsyncConnection::confirm_up() {
   pause_us_ = 0;
   if (std::exchange(doubtful_, false)) log_up();
 }
@@ -324,7 +324,7 @@ void AsyncConnection::drop_all() {
   // What was decided was decided; who has it is not known.
   if (!held_.empty()) {
     wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
-    tell_held();
+    deliver_held();
   }
   for (size_t i = 0; i < sent_.size(); ++i)
     if (!sent_[i].dropped && !sent_[i].waits) owner_.on_lost(sent_[i].sender);
@@ -433,10 +433,10 @@ void AsyncConnection::take(Reply reply, std::string_view text) {
     const bool enough = reply == Reply::text && !text.empty() &&
                         std::strtoull(std::string(text).c_str(), nullptr, 10) >= wait_replicas_;
     if (!enough) wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
-    return tell_held();
+    return deliver_held();
   }
   if (reply != Reply::error && (pause_us_ != 0 || doubtful_)) [[unlikely]]
-    settle_in();
+    confirm_up();
   if (wait_replicas_ > 0) {
     held_.push_back({of.sender, reply, static_cast<uint32_t>(text.size())});
     held_texts_ += text;

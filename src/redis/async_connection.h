@@ -132,7 +132,7 @@ class AsyncConnection final : public net::Watcher {
   void greet();
   void on_greeted(Reply reply, std::string_view text);
   void log_up();
-  void settle_in();
+  void confirm_up();
   void lose(const std::string& why);
   void forget_unsent();
   void drop_all();
@@ -141,7 +141,7 @@ class AsyncConnection final : public net::Watcher {
   void read();
   void take(Reply reply, std::string_view text);
   void append_wait();
-  void tell_held();
+  void deliver_held();
   std::string name() const;
   void publish();
 

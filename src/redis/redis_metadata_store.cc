@@ -342,7 +342,7 @@ RedisMetadataStore::Looked RedisMetadataStore::look(BlockingConnection& line,
   if (answer->elements == 1) return Looked::done;
   if (answer->elements == 2) {
     held.unlock();
-    return tell_all(line, problem) ? Looked::more : Looked::failed;
+    return notify_all(line, problem) ? Looked::more : Looked::failed;
   }
   std::vector<Change> changes;
   for (size_t i = 1; i + 1 < answer->elements; i += 2) {
@@ -361,7 +361,7 @@ RedisMetadataStore::Looked RedisMetadataStore::look(BlockingConnection& line,
 }
 
 // All that there is, and that what was there is there no longer.
-bool RedisMetadataStore::tell_all(BlockingConnection& line, std::string& problem) {
+bool RedisMetadataStore::notify_all(BlockingConnection& line, std::string& problem) {
   NameSet seen;
   std::string version;
   const bool done =
@@ -372,15 +372,15 @@ bool RedisMetadataStore::tell_all(BlockingConnection& line, std::string& problem
         }
         if (!page.empty()) watcher_->changed(page);
       });
-  if (!done || !tell_unseen(line, seen, problem)) return false;
+  if (!done || !notify_unseen(line, seen, problem)) return false;
   position_ = version;
   return true;
 }
 
 // Of what was known and a pass has not met: what has become of it. Asked for again, as this server
 // may have set it again meanwhile.
-bool RedisMetadataStore::tell_unseen(BlockingConnection& line, const NameSet& seen,
-                                     std::string& problem) {
+bool RedisMetadataStore::notify_unseen(BlockingConnection& line, const NameSet& seen,
+                                       std::string& problem) {
   std::vector<std::string> names;
   {
     const std::lock_guard held(watcher_->order);

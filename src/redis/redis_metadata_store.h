@@ -56,8 +56,8 @@ class RedisMetadataStore final : public store::MetadataStore {
                 std::mutex* order, const std::function<void(std::span<const Change> page)>& visit);
   void run();
   Looked look(BlockingConnection& line, std::string& problem);
-  bool tell_all(BlockingConnection& line, std::string& problem);
-  bool tell_unseen(BlockingConnection& line, const NameSet& seen, std::string& problem);
+  bool notify_all(BlockingConnection& line, std::string& problem);
+  bool notify_unseen(BlockingConnection& line, const NameSet& seen, std::string& problem);
   bool rest(std::chrono::microseconds time);
   static int64_t now_us();
 

@@ -196,7 +196,7 @@ int client::impl::wait_time(std::chrono::milliseconds timeout) {
 // One round; how many handlers were called.
 size_t client::impl::step(std::chrono::milliseconds timeout) {
   poller = std::this_thread::get_id();
-  sockets.settle();
+  sockets.clear_wake();
   run_actions();
   size_t count = deliver();
   sockets.wait(count > 0 ? 0 : wait_time(timeout));

@@ -92,14 +92,14 @@ struct RuleData {
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;       // within the space; lives for the batch
-  Verb verb = Verb::take;     // take, peek, put, probe or count
+  Verb verb = Verb::take;     // take, peek, put, would_take or count
   bool all = false;           // put: until it is as a fresh one, whatever the cost
   bool reset_first = false;   // take: forget the counter first, and with it what others wait for
   bool keeps_limits = false;  // the space has windows
   // Peek: by the limits that the counter was written under, where these have the same algorithms.
   bool as_written = false;
   bool refill = false;  // take, where it has: every balance is at its limit first
-  uint8_t before = 0;   // probe: so many takes like it come first, each if it is allowed
+  uint8_t before = 0;   // would_take: so many takes like it come first, each if it is allowed
   // Count, in a sparing group: of the same counter as an earlier charge of the group, behind which
   // it counts.
   bool follows = false;

@@ -187,7 +187,7 @@ struct Verdict {
   const Charge* own_charge = nullptr;
   std::span<const limit::Decision> own_decisions{};
   std::span<const Listed> listed{};  // list, scan: in byte order
-  ScanPlace go_on{};                 // scan
+  ScanPlace resume_at{};             // scan
 };
 
 struct Received {

@@ -25,7 +25,7 @@ void Doors::collect(metrics::Page& page) const {
 }
 
 void Doors::tell(const ClosedFor& closed, std::chrono::steady_clock::time_point now, bool all) {
-  if (!all && now < tell_again_) return;
+  if (!all && now < next_log_) return;
   std::string text;
   const auto add = [&](uint64_t count, const char* what) {
     if (count > 0 && what != nullptr)
@@ -38,7 +38,7 @@ void Doors::tell(const ClosedFor& closed, std::chrono::steady_clock::time_point 
   log_->warn("connections were closed: {}", text);
   told_ = closed;
   told_turned_away_ = away;
-  tell_again_ = now + tell_period;
+  next_log_ = now + log_period;
 }
 
 }  // namespace sluice::server

@@ -19,7 +19,7 @@ namespace sluice::server {
 
 class Doors final : public metrics::Source {
  public:
-  static constexpr std::chrono::seconds tell_period{10};
+  static constexpr std::chrono::seconds log_period{10};
   using ClosedFor = std::array<uint64_t, engine::closed_count>;  // by Closed
 
   explicit Doors(std::shared_ptr<spdlog::logger> log) : log_(std::move(log)) {}
@@ -30,7 +30,7 @@ class Doors final : public metrics::Source {
   void paused() { pauses_.fetch_add(1, std::memory_order_relaxed); }
 
   void collect(metrics::Page& page) const override;
-  // Says what is new, not sooner than tell_period after the last time; `all`: now. `closed`: since
+  // Says what is new, not sooner than log_period after the last time; `all`: now. `closed`: since
   // the start.
   void tell(const ClosedFor& closed, std::chrono::steady_clock::time_point now, bool all = false);
 
@@ -39,7 +39,7 @@ class Doors final : public metrics::Source {
   std::atomic<uint64_t> turned_away_{0}, pauses_{0};
   ClosedFor told_{};
   uint64_t told_turned_away_ = 0;
-  std::chrono::steady_clock::time_point tell_again_{};
+  std::chrono::steady_clock::time_point next_log_{};
 };
 
 }  // namespace sluice::server

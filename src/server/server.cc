@@ -420,7 +420,7 @@ bool Server::Impl::purges() const {
 }
 
 void Server::Impl::purge() {
-  const size_t gone = store.catalog().purge(clock.settled());
+  const size_t gone = store.catalog().purge(clock.earliest_now());
   if (gone > 0)
     log->debug("{}: purged {} full {}, {} since the start",
                protocol::name_of(*options.cleaned_protocol), gone, gone == 1 ? "bucket" : "buckets",
@@ -477,7 +477,7 @@ void Server::Impl::keep_house() {
   const auto cleanup_interval = std::chrono::microseconds(options.cleanup_interval.us);
   while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
     lock.unlock();
-    store.catalog().housekeep(clock.settled());
+    store.catalog().housekeep(clock.earliest_now());
     if (overrides) overrides->housekeep();
     if (collector) collector->step();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {

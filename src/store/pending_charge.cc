@@ -96,7 +96,7 @@ bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisi
     const bool behind = ahead > 0 && charge->cost > 0 && is_behind(now, ahead, decisions);
     const bool allowed = !behind && take(now, decisions);
     if (left_out > 0 && allowed) change_left_out(now);
-    tell_left(ahead, decisions);
+    deduct_ahead(ahead, decisions);
     return allowed;
   }
   State* state = next.data();
@@ -118,7 +118,7 @@ bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisi
     change_left_out(now);
   // A put tells what it brought about, before those that wait for it have it (limitd's way).
   if (charge->verb != Verb::put && charge->verb != Verb::count)
-    tell_left(ahead, decisions - charge->limits.size());
+    deduct_ahead(ahead, decisions - charge->limits.size());
   return allowed;
 }
 
@@ -137,7 +137,7 @@ void PendingCharge::take_before(base::Time now, State* state) const {
   }
 }
 
-void PendingCharge::tell_left(Wide ahead, Decision* decisions) const {
+void PendingCharge::deduct_ahead(Wide ahead, Decision* decisions) const {
   if (ahead == 0) return;
   for (const Limit& limit : charge->limits) {
     if (limit::has_counter(limit.algorithm))
@@ -168,7 +168,7 @@ bool PendingCharge::is_behind(base::Time now, Wide ahead, Decision* decisions) {
   return behind;
 }
 
-bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
+bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take_nothing) {
   Cells before;
   size_t count = 0;
   if (entry != nullptr && !charge->reset_first && !entry->erased()) {
@@ -180,7 +180,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold
   const auto& windows = charge->space->windows;
   const bool takes = charge->verb == Verb::take || charge->verb == Verb::would_take;
   const auto result = takes ? limit::kept_limits::take(windows, in, charge->limits, charge->cost,
-                                                       now, next.data(), decisions, hold)
+                                                       now, next.data(), decisions, take_nothing)
                             : limit::kept_limits::peek(windows, in, now, decisions);
   charge->slot_mask = result.mask;
   cells = charge->verb == Verb::take ? result.cells : 0;

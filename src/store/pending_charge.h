@@ -123,10 +123,10 @@ struct PendingCharge {
   // What a grant or a put does to limits that are left out.
   void change_left_out(base::Time now);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
-  bool evaluate_kept(base::Time now, limit::Decision* decisions, bool hold);
+  bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
   void take_before(base::Time now, limit::State* state) const;
   // Of what remains, what is left behind `ahead`.
-  void tell_left(limit::Wide ahead, limit::Decision* decisions) const;
+  void deduct_ahead(limit::Wide ahead, limit::Decision* decisions) const;
   bool allows(const limit::Decision* decisions) const;
   bool is_behind(base::Time now, limit::Wide ahead, limit::Decision* decisions);
 };

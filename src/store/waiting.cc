@@ -57,7 +57,7 @@ bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
 
 // Is a charge's counter kept under other limits? Then its owner is notified, once, unless it has
 // said that the group waits on under its own.
-bool tell_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
+bool notify_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
   if (entry == nullptr || entry->erased() || entry->limits_id() == charge.limits_id) return false;
   const auto i = static_cast<size_t>(&charge - waiter.charges.data());
   if (!waiter.confirmed.empty() && waiter.confirmed[i] == entry->limits_id()) return false;
@@ -191,7 +191,7 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
       return head->completions.wake_at(now, {}, head);
     Hindrance h;
     if (!answer_alone(*head, queue, now, h.for_ever, h.wait)) {
-      tell_owner(*head, head->charges.front(), queue.entry);
+      notify_owner(*head, head->charges.front(), queue.entry);
       if (!h.for_ever) {
         h.wait == base::never ? head->completions.forget(*head)
                               : head->completions.wake_at(now, h.wait, head);
@@ -210,7 +210,7 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
 void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
   if (!queue.waiters.empty()) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
-    if (tell_owner(*head, head->charges[head->at], queue.entry))
+    if (notify_owner(*head, head->charges[head->at], queue.entry))
       return head->completions.wake_at(now, {}, head);
   }
   release(locked, queue, now);
@@ -282,7 +282,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
   } else if (allowed) {
     return waiter->completions.wake_at(now, housekeeping_period, waiter);
   } else {
-    for (const PendingCharge& s : group_lock.settling) tell_owner(*waiter, *s.charge, s.entry);
+    for (const PendingCharge& s : group_lock.settling) notify_owner(*waiter, *s.charge, s.entry);
     // It may be another counter by now that it lacks units of.
     dequeue(*waiter);
     enqueue(waiter, group_lock.settling, decisions, now);

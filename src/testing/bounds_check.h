@@ -32,7 +32,7 @@ inline bool operator<(const State& a, const State& b) {
   return std::pair(a.fresh_at_us, a.units) < std::pair(b.fresh_at_us, b.units);
 }
 
-namespace promises {
+namespace bounds_check {
 
 // The algorithms that count.
 inline constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
@@ -256,5 +256,5 @@ class MostAdmitted {
   std::map<std::tuple<int64_t, int64_t, Cells>, int64_t> known_;
 };
 
-}  // namespace promises
+}  // namespace bounds_check
 }  // namespace sluice::limit

@@ -19,9 +19,9 @@
 
 namespace sluice::limit {
 
-class NaiveGrants {
+class GrantsModel {
  public:
-  explicit NaiveGrants(const std::vector<std::vector<Limit>>& lists) {
+  explicit GrantsModel(const std::vector<std::vector<Limit>>& lists) {
     for (const auto& list : lists)
       for (const Limit& limit : list) add(limit);
   }
@@ -84,7 +84,7 @@ class NaiveGrants {
 // the first one's in another order, with other numbers, or less of them. `dice(n)`: 0 to n - 1.
 template <class Dice>
 std::vector<std::vector<Limit>> any_lists(Dice& dice, int64_t unit_us) {
-  using promises::counted;
+  using bounds_check::counted;
   const auto with_quota = [&](Limit limit) {
     limit.quota = 1 + dice(int64_t{8});
     if (limit.algorithm == Algorithm::token_bucket) limit.burst = 1 + dice(int64_t{8});

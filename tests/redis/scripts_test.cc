@@ -213,7 +213,7 @@ TEST(Scripts, LimitsThatAreLeftOutGiveNothingAnew) {
   for (int round = 0; round < 250; ++round) {
     const bool limbs = round % 5 == 0;
     const auto lists = limit::any_lists(dice, second);
-    limit::NaiveGrants naive(lists);
+    limit::GrantsModel naive(lists);
     int64_t now = start_us;
     std::string told;
     const request::Space& space = *both.spaces.intern("u/", "/x");

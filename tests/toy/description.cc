@@ -26,7 +26,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   while (socket && problem.empty() && !reply.ends_with('\n'))
     if (!socket->receive(reply, problem)) break;
   if (!reply.ends_with('\n') || reply.starts_with("error"))
-    return cli::tell_undecided(problem + reply, options.json, io);
+    return cli::report_undecided(problem + reply, options.json, io);
   io.out << reply << std::flush;
   return reply.starts_with("yes") ? cli::exit_allowed : cli::exit_denied;
 }

@@ -54,7 +54,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto pairs = cli::pairs_of(arguments.positional(), problem);
   if (!pairs) return arguments.misused(problem, io);
   if (!divvy_request(*pairs, problem)) {
-    cli::tell_undecided(problem, options.json, io);
+    cli::report_undecided(problem, options.json, io);
     return config::exit_usage;
   }
   const auto target = cli::target_of(options, description.port, problem);
@@ -63,7 +63,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto& [address, timeout] = *target;
   const DivvyClient client(address.host, address.port, timeout);
   const DivvyResult result = client.hit(*pairs);
-  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
+  if (!result.answer) return cli::report_undecided(result.error, options.json, io);
   const DivvyReply& answer = *result.answer;
   if (options.json)
     io.out << cli::to_text({{"allowed", answer.allowed},

@@ -30,7 +30,7 @@ struct Policy {
     policy::Plan plan;
     rules.match(&dialect, {request}, plan);
     std::vector<std::string> all;
-    for (const policy::Plan::Step& step : plan.steps(plan.parts()[0])) {
+    for (const policy::Plan::RuleMatch& step : plan.steps(plan.parts()[0])) {
       const request::Charge& charge = plan.batch().charges[plan.group(step).charge_first];
       const limit::Limit& limit = charge.limits[0];
       std::string text = step.rule->mode == policy::Mode::shadow ? "shadow " : "";

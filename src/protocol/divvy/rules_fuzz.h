@@ -36,7 +36,7 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
       for (const auto& actor : all[i].actor) request.push_back({actor, "actor"});
       plan.clear();
       rules.match(&dialect, {request}, plan);
-      const policy::Plan::Part& part = plan.parts()[0];
+      const policy::Plan::RequestPlan& part = plan.parts()[0];
       // The rules that apply by themselves, in order, up to the first enforced one.
       size_t step = 0;
       std::string_view error;

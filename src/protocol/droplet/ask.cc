@@ -140,7 +140,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const DropletClient client(address.host, address.port, timeout);
   if (query) take.type = query_type;
   const auto result = client.ask(take);
-  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
+  if (!result.answer) return cli::report_undecided(result.error, options.json, io);
   return query ? say_query(*result.answer, options.json, io)
                : say_take(*result.answer, options.json, io);
 }

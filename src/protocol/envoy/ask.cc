@@ -248,12 +248,12 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto& [address, timeout] = *target;
   const auto answer =
       ServiceClient(address.host, address.port, timeout).ask(asked.request, problem);
-  if (!answer) return cli::tell_undecided(problem, options.json, io);
+  if (!answer) return cli::report_undecided(problem, options.json, io);
   const RateLimitResponse& response = answer->response;
   const bool is_known =
       response.overall_code == Code::ok || response.overall_code == Code::over_limit;
   if (!is_known || response.statuses.size() != asked.descriptors.size())
-    return cli::tell_undecided("that is not an answer to this request", options.json, io);
+    return cli::report_undecided("that is not an answer to this request", options.json, io);
   options.json ? print_json(asked, response, io) : print_answer(asked, response, io);
   return response.overall_code == Code::ok ? cli::exit_allowed : cli::exit_denied;
 }

@@ -69,7 +69,7 @@ int64_t until_window_ends(base::Duration window, base::Time now) {
 }
 
 // Of limits without an aligned window, by what the algorithm says.
-void tell_times(const limit::Decision& decision, bool over, DescriptorResult& result) {
+void fill_times(const limit::Decision& decision, bool over, DescriptorResult& result) {
   const base::Duration wait = over ? decision.retry_after : decision.reset_after;
   result.never_passes = over && wait == base::never;
   result.seconds_until_reset =
@@ -298,7 +298,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
       result.never_passes = true;
       break;
     default:
-      tell_times(decision, result.standing.over, result);
+      fill_times(decision, result.standing.over, result);
   }
 }
 
@@ -317,7 +317,7 @@ void Call::take_native(const request::Verdict& verdict, DescriptorResult& result
   native.standing = standing_decided(d->allowed, d->remaining);
   native.window_seconds = seconds_rounded_up(verdict.limit->window);
   native.metadata = result.metadata;
-  tell_times(*d, native.standing.over, native);
+  fill_times(*d, native.standing.over, native);
   const bool own_over = result.standing.over && !result.shadow;
   const bool is_stricter =
       result.kind != DescriptorResult::Kind::limited ||

@@ -186,7 +186,7 @@ void GrpcSession::watch_again(base::Time now, request::Requests& requests) {
 }
 
 // One that does not read its status is forgotten.
-void GrpcSession::tell_watches(HealthStatus status) {
+void GrpcSession::notify_watches(HealthStatus status) {
   for (size_t i = streams_.size(); i-- > 0;) {
     Stream& stream = streams_[i];
     if (stream.watches && std::exchange(stream.told, status) != status)
@@ -307,7 +307,7 @@ bool GrpcSession::reply(const request::Request& request, const request::Verdict&
   if (!call.take(request, verdict, now, options_)) return true;
   if (slots_[slot].is_watch) {
     health_asked_ = false;
-    tell_watches(status_of(call));
+    notify_watches(status_of(call));
   } else {
     answer(slots_[slot].number, call, Call::is_health(request));
   }

@@ -83,7 +83,7 @@ class GrpcSession final : public request::Session {
   uint32_t open(uint32_t number);
   void close(uint32_t slot);
   void answer(uint32_t number, const Call& call, bool is_health);
-  void tell_watches(HealthStatus status);
+  void notify_watches(HealthStatus status);
   void watch_again(base::Time now, request::Requests& requests);
   void grow_old(base::Time now);
 

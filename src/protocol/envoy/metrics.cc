@@ -111,11 +111,11 @@ class StatsdLines {
         line_.append(".").append(path_stat_names[stat]);
         end_counter(now, told_[path][stat]);
       }
-    tell_service(count_service(workers, loads_));
+    send_service(count_service(workers, loads_));
   }
 
  private:
-  void tell_service(const ServiceCounts& now) {
+  void send_service(const ServiceCounts& now) {
     ServiceCounts& told = told_service_;
     for (size_t i = 0; i < service_stats; ++i) tell(service_names[i], now.stats[i], told.stats[i]);
     tell(load_success, now.loads.good, told.loads.good);
@@ -123,7 +123,7 @@ class StatsdLines {
     for (size_t i = 0; i < method_names.size(); ++i) {
       const std::string server = "ratelimit_server." + std::string(method_names[i]);
       tell(server + ".total_requests", now.requests[i], told.requests[i]);
-      tell_times(server + ".response_time", now.times[i], told.times[i]);
+      send_times(server + ".response_time", now.times[i], told.times[i]);
     }
   }
   void tell(std::string_view name, uint64_t now, uint64_t& told) {
@@ -138,7 +138,7 @@ class StatsdLines {
     (*put_)(line_);
   }
 
-  void tell_times(std::string_view name, const ResponseTimes& now, ResponseTimes& told) {
+  void send_times(std::string_view name, const ResponseTimes& now, ResponseTimes& told) {
     uint64_t all = 0;
     for (size_t i = 0; i < now.counts.size(); ++i) all += now.counts[i] - told.counts[i];
     if (all == 0) return;

@@ -1,5 +1,7 @@
 // Random messages over random connections against the naive service, which knows nothing of rules,
 // engine and table; crossed with reloads, the clock, both doors, and a store that answers late.
+#include "protocol/envoy/service_model_test.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/envoy/naive_service_test.h"
 #include "protocol/envoy/recorded_test.h"
 #include "protocol/envoy/service_world_test.h"
 #include "tests/support/dice.h"

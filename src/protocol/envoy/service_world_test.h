@@ -180,13 +180,13 @@ class Connection final : public engine::ReplySink {
 
   void send(std::string_view bytes) {
     in_ += bytes;
-    go_on();
+    serve_input();
   }
   void resume(engine::Batch& batch) override {
     base::Buffer out;
     if (world_.engine().resume(batch, out) == engine::Served::ended) closed_ = true;
     out_ += out.view();
-    go_on();
+    serve_input();
   }
   void reply_late(const request::Request&, const request::Verdict&, base::Time) override {
     throw std::logic_error("nothing waits for units here");
@@ -199,7 +199,7 @@ class Connection final : public engine::ReplySink {
   EnvoySession& session() { return session_; }
 
  private:
-  void go_on() {
+  void serve_input() {
     base::Buffer out;
     while (!closed_ && !session_.holds_back()) {
       engine::Batch& batch = world_.engine().next_batch();

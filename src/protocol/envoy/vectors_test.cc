@@ -16,8 +16,8 @@
 
 #include "protocol/envoy/json.h"
 #include "protocol/envoy/messages.h"
-#include "protocol/envoy/naive_service_test.h"
 #include "protocol/envoy/recorded_test.h"
+#include "protocol/envoy/service_model_test.h"
 
 namespace sluice::envoy::vectors_test {
 namespace {

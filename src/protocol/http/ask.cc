@@ -182,15 +182,15 @@ int tell(const Asked& asked, const calls::HttpAnswer& answer, bool json, config:
   const Json parsed = Json::parse(answer.body, nullptr, false);
   const bool decided = answer.status == 200 || answer.status == 429;
   if (parsed.is_discarded() || !parsed.is_object())
-    return cli::tell_undecided(
+    return cli::report_undecided(
         "the server's answer is not sluice's: HTTP status " + std::to_string(answer.status), json,
         io);
   if (!decided) {
     std::string why = text_of(parsed, "detail");
     if (why.empty()) why = text_of(parsed, "title");
-    return cli::tell_undecided("the server refused (" + std::to_string(answer.status) + ")" +
-                                   (why.empty() ? "" : ": " + why),
-                               json, io);
+    return cli::report_undecided("the server refused (" + std::to_string(answer.status) + ")" +
+                                     (why.empty() ? "" : ": " + why),
+                                 json, io);
   }
   if (json)
     io.out << cli::to_text(parsed) << std::flush;
@@ -249,7 +249,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
                             .timeout = target->timeout});
   const auto result =
       client.ask(asked.verb == "health" ? "GET" : "POST", "/v1/" + asked.verb, text);
-  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
+  if (!result.answer) return cli::report_undecided(result.error, options.json, io);
   return tell(asked, *result.answer, options.json, io);
 }
 

@@ -81,8 +81,8 @@ void Exchange::fail(const Question& question, const ProblemKind& kind, std::stri
   refuse(kind, detail);
 }
 
-Exchange::Begun Exchange::begin(const Question& question, const Surroundings& around, uint32_t note,
-                                request::Requests& requests) {
+Exchange::Begun Exchange::begin(const Question& question, const ConnectionContext& around,
+                                uint32_t note, request::Requests& requests) {
   clear();
   is_head_ = question.method.size() == 4 && question.method == "HEAD";
   route_ = find_route(question.path);
@@ -93,7 +93,7 @@ Exchange::Begun Exchange::begin(const Question& question, const Surroundings& ar
 
 // ---- Checks that go before the body, in their order ----
 
-Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings& around,
+Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionContext& around,
                                     uint32_t note, request::Requests& requests) {
   const RequestFields fields = read_request_fields(question.fields);
   form_ = answer_form(fields.accept);
@@ -146,7 +146,7 @@ Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings
 
 // Nothing: the client may ask.
 std::optional<Exchange::Begun> Exchange::know_client(const RequestFields& fields,
-                                                     const Surroundings& around, uint32_t note,
+                                                     const ConnectionContext& around, uint32_t note,
                                                      request::Requests& requests) {
   switch (around.client.know(fields.authorization)) {
     case Client::Known::unknown:
@@ -178,7 +178,7 @@ bool Exchange::read_query(const Question& question) {
 }
 
 Exchange::Begun Exchange::begin_body(const Question& question, const RequestFields& fields,
-                                     const Surroundings& around, uint32_t note,
+                                     const ConnectionContext& around, uint32_t note,
                                      request::Requests& requests) {
   if (!is_json_type(fields.content_type))
     return refuse(problems::unsupported_type, fields.content_type.empty()
@@ -193,7 +193,7 @@ Exchange::Begun Exchange::begin_body(const Question& question, const RequestFiel
 
 // A GET is repeated and prefetched at will, so it takes no key.
 Exchange::Begun Exchange::begin_query(const Question& question, const RequestFields& fields,
-                                      const Surroundings& around, uint32_t note,
+                                      const ConnectionContext& around, uint32_t note,
                                       request::Requests& requests) {
   if (fields.has_idempotency_key)
     return refuse(problems::bad_request, "a GET does not take an Idempotency-Key; send a POST");
@@ -204,7 +204,7 @@ Exchange::Begun Exchange::begin_query(const Question& question, const RequestFie
 }
 
 // `body` lives as long as the requests.
-Exchange::Begun Exchange::read_body(std::string_view body, const Surroundings& around,
+Exchange::Begun Exchange::read_body(std::string_view body, const ConnectionContext& around,
                                     uint32_t note, request::Requests& requests) {
   body_ = body;
   HttpWorker& worker = around.worker;
@@ -223,7 +223,7 @@ Exchange::Begun Exchange::read_body(std::string_view body, const Surroundings& a
 // Nothing: the key is new, or there is none.
 std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
                                                      const RequestFields& fields,
-                                                     const Surroundings& around) {
+                                                     const ConnectionContext& around) {
   IdempotencyMemory* const memory = around.options.idempotency.get();
   if (memory == nullptr)
     return refuse(problems::bad_request,
@@ -267,7 +267,7 @@ std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
 
 // ---- What is asked of the engine ----
 
-Exchange::Begun Exchange::ask_body(const Surroundings& around, uint32_t note,
+Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t note,
                                    request::Requests& requests) {
   const TakeBody& body = around.worker.body;
   is_several_ = body.has_takes;
@@ -369,8 +369,8 @@ void Exchange::note_subject(const TakeBody& body, const TakeSubject& subject) {
   noted.name_count = static_cast<uint32_t>(limits.size());
 }
 
-Exchange::Begun Exchange::ask_wait(const TakeBody& body, const Surroundings& around, uint32_t note,
-                                   request::Requests& requests) {
+Exchange::Begun Exchange::ask_wait(const TakeBody& body, const ConnectionContext& around,
+                                   uint32_t note, request::Requests& requests) {
   const base::Duration timeout =
       body.timeout.value_or(std::min(wait_default, around.options.wait_max));
   if (timeout.us > around.options.wait_max.us) {
@@ -402,7 +402,7 @@ Exchange::Begun Exchange::ask_wait(const TakeBody& body, const Surroundings& aro
   return Begun::asked;
 }
 
-void Exchange::end_wait(const Surroundings& around) {
+void Exchange::end_wait(const ConnectionContext& around) {
   if (!waits_) return;
   waits_ = false;
   --around.waiting;
@@ -427,7 +427,7 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
   return Begun::asked;
 }
 
-void Exchange::forget(const Surroundings& around) {
+void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
   if (ticket_ == 0) return;
   IdempotencyMemory& memory = *around.options.idempotency;

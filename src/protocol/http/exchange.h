@@ -46,7 +46,7 @@ struct Question {
 };
 
 // What an exchange knows of its connection. All of it outlives the exchange.
-struct Surroundings {
+struct ConnectionContext {
   HttpWorker& worker;
   const HttpOptions& options;
   const request::Peer& peer;
@@ -66,15 +66,15 @@ class Exchange {
  public:
   enum class Begun : uint8_t { ready, asked, login };
 
-  Begun begin(const Question& question, const Surroundings& around, uint32_t note,
+  Begun begin(const Question& question, const ConnectionContext& around, uint32_t note,
               request::Requests& requests);
   // A problem that the session has found before it could ask: `ready`.
   void fail(const Question& question, const ProblemKind& kind, std::string_view detail);
   // True: it was the last verdict.
   bool take(const request::Request& request, const request::Verdict& verdict, base::Time now,
-            const Surroundings& around);
-  void write(const Surroundings& around, Answer& answer);
-  void forget(const Surroundings& around);
+            const ConnectionContext& around);
+  void write(const ConnectionContext& around, Answer& answer);
+  void forget(const ConnectionContext& around);
 
   // Is the answer to HEAD?
   bool is_head() const { return is_head_; }
@@ -101,40 +101,40 @@ class Exchange {
 
   void clear();
   Begun refuse(const ProblemKind& kind, std::string_view detail);
-  Begun begin_api(const Question& question, const Surroundings& around, uint32_t note,
+  Begun begin_api(const Question& question, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
   Begun begin_body(const Question& question, const RequestFields& fields,
-                   const Surroundings& around, uint32_t note, request::Requests& requests);
+                   const ConnectionContext& around, uint32_t note, request::Requests& requests);
   Begun begin_query(const Question& question, const RequestFields& fields,
-                    const Surroundings& around, uint32_t note, request::Requests& requests);
+                    const ConnectionContext& around, uint32_t note, request::Requests& requests);
   Begun begin_throttle(const Question& question, const RequestFields& fields,
-                       const Surroundings& around, uint32_t note, request::Requests& requests);
-  Begun read_body(std::string_view body, const Surroundings& around, uint32_t note,
+                       const ConnectionContext& around, uint32_t note, request::Requests& requests);
+  Begun read_body(std::string_view body, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
   bool read_query(const Question& question);
-  std::optional<Begun> know_client(const RequestFields& fields, const Surroundings& around,
+  std::optional<Begun> know_client(const RequestFields& fields, const ConnectionContext& around,
                                    uint32_t note, request::Requests& requests);
   std::optional<Begun> look_up_key(const Question& question, const RequestFields& fields,
-                                   const Surroundings& around);
-  Begun ask_body(const Surroundings& around, uint32_t note, request::Requests& requests);
+                                   const ConnectionContext& around);
+  Begun ask_body(const ConnectionContext& around, uint32_t note, request::Requests& requests);
   void ask_subject(const TakeBody& body, const TakeSubject& subject, request::Request request,
                    request::Requests& requests);
   void note_subject(const TakeBody& body, const TakeSubject& subject);
-  Begun ask_wait(const TakeBody& body, const Surroundings& around, uint32_t note,
+  Begun ask_wait(const TakeBody& body, const ConnectionContext& around, uint32_t note,
                  request::Requests& requests);
   Begun ask_health(uint32_t note, request::Requests& requests);
-  Begun begin_auth(const Question& question, const Surroundings& around, uint32_t note,
+  Begun begin_auth(const Question& question, const ConnectionContext& around, uint32_t note,
                    request::Requests& requests);
-  void end_wait(const Surroundings& around);
+  void end_wait(const ConnectionContext& around);
   std::string_view hold(std::string_view text, request::Requests& requests) const;
 
-  void take_one(const request::Verdict& verdict, const Surroundings& around);
-  void take_part(const request::Verdict& verdict, const Surroundings& around);
+  void take_one(const request::Verdict& verdict, const ConnectionContext& around);
+  void take_part(const request::Verdict& verdict, const ConnectionContext& around);
   void take_counters(const request::Request& request, const request::Verdict& verdict);
-  void take_throttle(const request::Verdict& verdict, const Surroundings& around);
-  void take_auth(const request::Verdict& verdict, const Surroundings& around);
-  bool fail_by(const request::Verdict& verdict, const Surroundings& around);
-  bool fail_unmatched(const Surroundings& around);
+  void take_throttle(const request::Verdict& verdict, const ConnectionContext& around);
+  void take_auth(const request::Verdict& verdict, const ConnectionContext& around);
+  bool fail_by(const request::Verdict& verdict, const ConnectionContext& around);
+  bool fail_unmatched(const ConnectionContext& around);
   void note_outcome(bool allowed, const limit::Decision& tightest);
   void append_take(const request::Verdict& verdict, bool allowed, base::Buffer& out);
   void append_limits(const request::Verdict& verdict, base::Buffer& out) const;
@@ -143,25 +143,26 @@ class Exchange {
   std::string_view rule_of(const request::Verdict& verdict) const;
   std::string_view name_of_inline(const Subject& subject, const request::Verdict& verdict) const;
   std::string_view name_by_limit(const Subject& subject, const request::Verdict& verdict) const;
-  void tell_limits(const request::Verdict& verdict, const Surroundings& around);
-  void tell_limit(std::string_view rule, size_t index, const limit::Limit& limit,
-                  const limit::Decision& decision);
-  void tell_partition(const request::Charge& charge, size_t first, const Surroundings& around);
+  void report_limits(const request::Verdict& verdict, const ConnectionContext& around);
+  void report_limit(std::string_view rule, size_t index, const limit::Limit& limit,
+                    const limit::Decision& decision);
+  void report_partition(const request::Charge& charge, size_t first,
+                        const ConnectionContext& around);
   void note_shown(const limit::Decision& decision);
   std::string_view name_of(const Told& told) const {
     return std::string_view(names_).substr(told.name_first, told.name_bytes);
   }
 
-  void write_problem(const Surroundings& around, Answer& answer) const;
+  void write_problem(const ConnectionContext& around, Answer& answer) const;
   void write_origin(Answer& answer) const;
   std::string_view allowed_methods() const;
   void write_takes(Answer& answer) const;
   void append_violated(base::Buffer& out) const;
-  bool is_plain(const Surroundings& around) const;
-  void write_limits(const Surroundings& around, Answer& answer) const;
-  static base::Duration jittered(const Surroundings& around, base::Duration length);
-  void write_auth(const Surroundings& around, Answer& answer) const;
-  void keep_answer(const Surroundings& around, const Answer& answer);
+  bool is_plain(const ConnectionContext& around) const;
+  void write_limits(const ConnectionContext& around, Answer& answer) const;
+  static base::Duration jittered(const ConnectionContext& around, base::Duration length);
+  void write_auth(const ConnectionContext& around, Answer& answer) const;
+  void keep_answer(const ConnectionContext& around, const Answer& answer);
   void replay(Answer& answer) const;
 
   const Route* route_ = nullptr;

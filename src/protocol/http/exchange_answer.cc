@@ -43,7 +43,7 @@ bool is_of_origin(std::string_view name) {
 
 }  // namespace
 
-void Exchange::write(const Surroundings& around, Answer& answer) {
+void Exchange::write(const ConnectionContext& around, Answer& answer) {
   if (is_replayed_) return replay(answer);
   answer.add("Cache-Control", "no-store");
   if (!origin_.empty()) [[unlikely]]
@@ -90,7 +90,7 @@ std::string_view Exchange::allowed_methods() const {
                                                       : route_->methods;
 }
 
-void Exchange::write_problem(const Surroundings& around, Answer& answer) const {
+void Exchange::write_problem(const ConnectionContext& around, Answer& answer) const {
   const ProblemKind& kind = *problem_.kind;
   const bool is_auth = route_ != nullptr && route_->action == Action::auth;
   answer.status = kind.status;
@@ -178,12 +178,12 @@ void Exchange::append_violated(base::Buffer& out) const {
 }
 
 // Has it one limit to tell, which does not refuse, and nothing else of it?
-bool Exchange::is_plain(const Surroundings& around) const {
+bool Exchange::is_plain(const ConnectionContext& around) const {
   return told_.size() == 1 && has_shown_ && !denied_ && !around.options.partition_keys &&
          has_plain_styles(around.options.headers);
 }
 
-void Exchange::write_limits(const Surroundings& around, Answer& answer) const {
+void Exchange::write_limits(const ConnectionContext& around, Answer& answer) const {
   if (told_.empty() && !denied_) return;
   if (is_plain(around)) [[likely]] {
     const Told& told = told_.front();
@@ -215,7 +215,7 @@ void Exchange::write_limits(const Surroundings& around, Answer& answer) const {
 }
 
 // Clients that were refused together must not come again together.
-base::Duration Exchange::jittered(const Surroundings& around, base::Duration length) {
+base::Duration Exchange::jittered(const ConnectionContext& around, base::Duration length) {
   const unsigned percent = around.options.retry_jitter_percent;
   if (percent == 0 || length == base::never || length.us <= 0) return length;
   const int64_t most = length.us / 100 * percent;
@@ -223,7 +223,7 @@ base::Duration Exchange::jittered(const Surroundings& around, base::Duration len
                                            static_cast<uint64_t>(std::max<int64_t>(most, 1)))};
 }
 
-void Exchange::write_auth(const Surroundings& around, Answer& answer) const {
+void Exchange::write_auth(const ConnectionContext& around, Answer& answer) const {
   answer.status = denied_ ? profile_->deny : profile_->ok;
   write_limits(around, answer);
   if (auth_remaining_ >= 0) answer.add("X-Sluice-Remaining", auth_remaining_);
@@ -250,7 +250,7 @@ void Exchange::write_auth(const Surroundings& around, Answer& answer) const {
 // ---- Answers that are kept for their key ----
 
 // Lines: the status, the type, a name and a value for each field; an empty one; the body.
-void Exchange::keep_answer(const Surroundings& around, const Answer& answer) {
+void Exchange::keep_answer(const ConnectionContext& around, const Answer& answer) {
   IdempotencyMemory& memory = *around.options.idempotency;
   const IdempotencyMemory::Ticket ticket = std::exchange(ticket_, 0);
   if (!is_kept(answer.status)) return memory.forget(ticket);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view auth_path = "/auth/";
 
-void warn(const Surroundings& around, std::string_view profile, std::string_view why) {
+void warn(const ConnectionContext& around, std::string_view profile, std::string_view why) {
   if (around.peer.server == nullptr) return;
   std::string line = "/auth/";
   line.append(profile).append(" asked by ").append(around.peer.address).append(": ").append(why);
@@ -29,7 +29,7 @@ std::string_view accept_of(std::span<const wire::HttpField> fields) {
 
 }  // namespace
 
-Exchange::Begun Exchange::begin_auth(const Question& question, const Surroundings& around,
+Exchange::Begun Exchange::begin_auth(const Question& question, const ConnectionContext& around,
                                      uint32_t note, request::Requests& requests) {
   const std::string_view name = question.path.size() <= auth_path.size()
                                     ? std::string_view()
@@ -69,7 +69,7 @@ Exchange::Begun Exchange::begin_auth(const Question& question, const Surrounding
 
 // Where no rule applies the request passes, unless `unmatched: deny` says otherwise: a proxy asks
 // about all of its requests, of which most need no limit.
-void Exchange::take_auth(const request::Verdict& verdict, const Surroundings& around) {
+void Exchange::take_auth(const request::Verdict& verdict, const ConnectionContext& around) {
   if (!verdict.error.empty()) {
     if (profile_->on_store_error == request::OnError::error) {
       retry_after_ = base::seconds(1);
@@ -87,7 +87,7 @@ void Exchange::take_auth(const request::Verdict& verdict, const Surroundings& ar
     retry_of_denial_ = base::never;
     return;
   }
-  tell_limits(verdict, around);
+  report_limits(verdict, around);
   note_outcome(verdict.allowed, *verdict.tightest);
   auth_rule_ = verdict.rule;
   if (verdict.counted) auth_remaining_ = verdict.tightest->remaining;

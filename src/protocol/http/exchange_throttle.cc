@@ -60,7 +60,7 @@ std::string read_throttle_body(std::string_view text, ThrottleBody& to) {
 }  // namespace
 
 Exchange::Begun Exchange::begin_throttle(const Question& question, const RequestFields& fields,
-                                         const Surroundings& around, uint32_t note,
+                                         const ConnectionContext& around, uint32_t note,
                                          request::Requests& requests) {
   static_cast<void>(around);
   if (!is_json_type(fields.content_type))
@@ -81,7 +81,7 @@ Exchange::Begun Exchange::begin_throttle(const Question& question, const Request
 }
 
 // Seconds as the original has them; also of a limit that a rule or an override has put in place.
-void Exchange::take_throttle(const request::Verdict& verdict, const Surroundings& around) {
+void Exchange::take_throttle(const request::Verdict& verdict, const ConnectionContext& around) {
   if (fail_by(verdict, around)) return;
   if (verdict.tightest == nullptr) {
     refuse(problems::reduced_capacity, "no rule decides");

@@ -84,7 +84,7 @@ void append_limit(const limit::Limit& limit, base::Buffer& out) {
 }  // namespace
 
 bool Exchange::take(const request::Request& request, const Verdict& verdict, base::Time now,
-                    const Surroundings& around) {
+                    const ConnectionContext& around) {
   if (taken_ == 0) now_ = now;
   ++taken_;
   if (verdict.generation != 0) generation_ = verdict.generation;
@@ -113,7 +113,7 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
 }
 
 // Has the verdict no decision to show? Then the problem is answered, in place of all else.
-bool Exchange::fail_by(const Verdict& verdict, const Surroundings& around) {
+bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) {
   const bool is_unmatched = verdict.error.empty() ? !verdict.matched && !verdict.expired
                                                   : verdict.error == request::no_rule_applies;
   if (verdict.expired) {
@@ -132,7 +132,7 @@ bool Exchange::fail_by(const Verdict& verdict, const Surroundings& around) {
 }
 
 // No rule applies. A put and similar requests cannot be answered, whatever the configuration says.
-bool Exchange::fail_unmatched(const Surroundings& around) {
+bool Exchange::fail_unmatched(const ConnectionContext& around) {
   const bool takes = route_->action != Action::put && route_->action != Action::explain;
   if (takes && around.options.unmatched != Unmatched::error) {
     const bool allowed = around.options.unmatched == Unmatched::allow;
@@ -145,14 +145,14 @@ bool Exchange::fail_unmatched(const Surroundings& around) {
   return true;
 }
 
-void Exchange::take_one(const Verdict& verdict, const Surroundings& around) {
+void Exchange::take_one(const Verdict& verdict, const ConnectionContext& around) {
   if (fail_by(verdict, around)) return;
   if (verdict.tightest == nullptr) {
     members_.append(allowed_ ? "\"allowed\": true, \"rule\": null"
                              : "\"allowed\": false, \"rule\": null");
     return;
   }
-  tell_limits(verdict, around);
+  report_limits(verdict, around);
   if (route_->action == Action::put) {
     members_.append("\"remaining\": ");
     base::append_decimal(verdict.tightest->remaining, members_);
@@ -188,7 +188,7 @@ void Exchange::append_take(const Verdict& verdict, bool allowed, base::Buffer& o
 
 // Of several takes: an item for each. One that could not be decided fails all, unless each is by
 // itself.
-void Exchange::take_part(const Verdict& verdict, const Surroundings& around) {
+void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around) {
   const bool is_first = taken_ == 1;
   if (problem_.kind != nullptr && !each_) return;
   if (fail_by(verdict, around)) {
@@ -216,7 +216,7 @@ void Exchange::take_part(const Verdict& verdict, const Surroundings& around) {
     members_.append(", \"limit\": ");
     base::append_decimal(verdict.tightest->limit, members_);
   } else {
-    if (route_->action != Action::batch) tell_limits(verdict, around);
+    if (route_->action != Action::batch) report_limits(verdict, around);
     // Of takes that settle together the verdict is that of all of them.
     const bool allowed = each_ ? verdict.allowed : verdict.tightest->allowed;
     note_outcome(allowed, *verdict.tightest);
@@ -273,11 +273,11 @@ std::string_view Exchange::name_by_limit(const Subject& subject, const Verdict& 
   return limit_names_[subject.name_first];
 }
 
-void Exchange::tell_limits(const Verdict& verdict, const Surroundings& around) {
+void Exchange::report_limits(const Verdict& verdict, const ConnectionContext& around) {
   const Subject* const subject = subject_of_verdict();
   if (verdict.charges.empty()) {
     if (verdict.limit == nullptr || !limit::has_counter(verdict.limit->algorithm)) return;
-    tell_limit(rule_of(verdict), 0, *verdict.limit, *verdict.tightest);
+    report_limit(rule_of(verdict), 0, *verdict.limit, *verdict.tightest);
     note_shown(*verdict.tightest);
     return;
   }
@@ -291,19 +291,20 @@ void Exchange::tell_limits(const Verdict& verdict, const Surroundings& around) {
     for (size_t i = 0; i < decisions.size(); ++i) {
       if (!limit::has_counter(charge.limits[i].algorithm)) continue;
       if (has_names)
-        tell_limit(limit_names_[subject->name_first + i], 0, charge.limits[i], decisions[i]);
+        report_limit(limit_names_[subject->name_first + i], 0, charge.limits[i], decisions[i]);
       else
-        tell_limit(rule, i, charge.limits[i], decisions[i]);
+        report_limit(rule, i, charge.limits[i], decisions[i]);
       if (&decisions[i] == verdict.tightest) note_shown(decisions[i]);
     }
     if (around.options.partition_keys) [[unlikely]]
-      tell_partition(charge, first, around);
+      report_partition(charge, first, around);
   }
 }
 
 // Of the limits that were answered from `first` on: whose counter it is. Answers are seen by
 // others, so it is a hash, which does not reveal the actor.
-void Exchange::tell_partition(const Charge& charge, size_t first, const Surroundings& around) {
+void Exchange::report_partition(const Charge& charge, size_t first,
+                                const ConnectionContext& around) {
   const auto& secret = around.options.partition_secret;
   std::string text(reinterpret_cast<const char*>(secret.data()), secret.size());
   text.append(charge.space->prefix).append(charge.key);
@@ -337,8 +338,8 @@ void Exchange::note_shown(const Decision& decision) {
 
 // `index`: of the limit among those of its rule. One that was answered for an earlier take is
 // answered once, as it stands behind the later.
-void Exchange::tell_limit(std::string_view rule, size_t index, const limit::Limit& limit,
-                          const Decision& decision) {
+void Exchange::report_limit(std::string_view rule, size_t index, const limit::Limit& limit,
+                            const Decision& decision) {
   const size_t first = names_.size();
   names_.append(rule.empty() ? std::string_view("default") : rule);
   if (index > 0) names_.append("-").append(std::to_string(index + 1));

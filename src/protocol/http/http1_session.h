@@ -48,7 +48,9 @@ class Http1Session final : public request::Session {
   void open(std::unique_ptr<Exchange> exchange, request::Requests& requests);
   void answer(Open open, base::Buffer& out);
   void write_problem(const ProblemKind& kind, std::string_view detail, base::Buffer& out);
-  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_}; }
+  ConnectionContext around() {
+    return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_};
+  }
 
   HttpWorker& worker_;
   const HttpOptions& options_;

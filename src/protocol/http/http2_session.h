@@ -53,7 +53,9 @@ class Http2Session final : public request::Session {
   void interrupt(uint32_t number);
   void answer(uint32_t number, Exchange& exchange, base::Time now);
   void close(uint32_t number);
-  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_}; }
+  ConnectionContext around() {
+    return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_};
+  }
 
   HttpWorker& worker_;
   const HttpOptions& options_;

@@ -204,7 +204,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const LimitdClient client(address.host, address.port, timeout);
   const LimitdResult result = ask_server(client, question);
   if (!result.answer)
-    return cli::tell_undecided(
+    return cli::report_undecided(
         result.no_such_type ? no_such_type(question.type, address.host, io) : result.error,
         options.json, io);
   const LimitdAnswer& answer = *result.answer;

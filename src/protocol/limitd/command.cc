@@ -75,7 +75,7 @@ std::string place_of(const LimitdConfig::Setting<T>& setting) {
 
 // A flag counts. In limitd it does not when anything else speaks of the same.
 template <class T>
-void tell_overridden(const char* flag, const std::string& value,
+void warn_overridden(const char* flag, const std::string& value,
                      const std::optional<LimitdConfig::Setting<T>>& other,
                      const std::string& others, base::Diagnostics& diagnostics) {
   if (!other || others == value) return;
@@ -104,12 +104,12 @@ void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::
                        diagnostics);
     else
       address.port = *port;
-    tell_overridden("--port", *flags.port, said.port,
+    warn_overridden("--port", *flags.port, said.port,
                     said.port ? std::to_string(said.port->value) : "", diagnostics);
     listener.origin = "--port";
   }
   if (flags.hostname) {
-    tell_overridden("--hostname", *flags.hostname, said.hostname,
+    warn_overridden("--hostname", *flags.hostname, said.hostname,
                     said.hostname ? said.hostname->value : "", diagnostics);
     address.host = *flags.hostname;
   }
@@ -120,7 +120,7 @@ void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::
   }
   if (said.log_file) config.log_file = said.log_file->value;
   if (flags.log_file) {
-    tell_overridden("--log-file", *flags.log_file, said.log_file, config.log_file, diagnostics);
+    warn_overridden("--log-file", *flags.log_file, said.log_file, config.log_file, diagnostics);
     config.log_file = *flags.log_file;
   }
   if (said.log_level) {

@@ -61,7 +61,7 @@ std::string charged(const policy::RuleSet& rules, std::span<const request::Entry
   policy::Plan plan;
   rules.match(&dialect, {.descriptor = request, .now = in_2026}, plan);
   std::string text;
-  for (const policy::Plan::Step& step : plan.steps(plan.parts()[0])) {
+  for (const policy::Plan::RuleMatch& step : plan.steps(plan.parts()[0])) {
     const request::Charge& charge = plan.charge(step);
     text += std::string(charge.key) + ":";
     for (const limit::Limit& limit : charge.limits) {

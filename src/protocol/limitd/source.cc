@@ -70,24 +70,24 @@ void find_configurator(const LimitdSource& source, LimitdTexts& read) {
 }
 
 template <class T>
-void tell_unserved(const std::optional<LimitdConfig::Setting<T>>& setting, const char* key,
+void warn_unserved(const std::optional<LimitdConfig::Setting<T>>& setting, const char* key,
                    const char* instead, base::Diagnostics& diagnostics) {
   if (setting)
     warn(setting->file, setting->line, key, "has no effect in a policy of a sluice.yaml",
          std::string("its `") + instead + "` counts", diagnostics);
 }
 
-void tell_unserved(const LimitdConfig& config, const LimitdSource& source,
+void warn_unserved(const LimitdConfig& config, const LimitdSource& source,
                    base::Diagnostics& diagnostics) {
   // Who serves the example has written none of it.
   if (source.use != LimitdSource::Use::policy) return;
   if (config.db && !config.db->value.path.empty())
     warn(config.db->file, config.db->line, "db", "has no effect in a policy of a sluice.yaml",
          "its `store` counts", diagnostics);
-  tell_unserved(config.port, "port", "listen", diagnostics);
-  tell_unserved(config.hostname, "hostname", "listen", diagnostics);
-  tell_unserved(config.log_level, "log_level", "log", diagnostics);
-  tell_unserved(config.log_file, "log_file", "log", diagnostics);
+  warn_unserved(config.port, "port", "listen", diagnostics);
+  warn_unserved(config.hostname, "hostname", "listen", diagnostics);
+  warn_unserved(config.log_level, "log_level", "log", diagnostics);
+  warn_unserved(config.log_file, "log_file", "log", diagnostics);
 }
 
 }  // namespace
@@ -131,14 +131,14 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
                 request::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
   if (!texts.complete) return;  // what is missing is reported
   if (texts.configured_path.empty()) {
-    tell_unserved(read_main(texts, source, spaces, rules, diagnostics), source, diagnostics);
+    warn_unserved(read_main(texts, source, spaces, rules, diagnostics), source, diagnostics);
     return;
   }
   if (texts.configured) {
     // Of the main file only the settings count.
     request::Spaces unused_spaces;
     policy::RuleSet unused;
-    tell_unserved(read_main(texts, source, unused_spaces, unused, diagnostics), source,
+    warn_unserved(read_main(texts, source, unused_spaces, unused, diagnostics), source,
                   diagnostics);
     base::Diagnostics problems;
     LimitdConfig config;
@@ -154,7 +154,7 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
   base::Diagnostics told;
   const auto config = read_main(texts, source, spaces, rules, told);
   if (!texts.configured) {
-    tell_unserved(config, source, told);
+    warn_unserved(config, source, told);
     diagnostics.insert(diagnostics.end(), told.begin(), told.end());
   }
   warn(texts.configured_path, 0, "configurator",

@@ -104,18 +104,18 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   std::vector<std::string_view> sent(positional.begin(), positional.end());
   sent.front() = command.name;
   const auto reply = ask_server(*target, login, sent, problem);
-  if (!reply) return cli::tell_undecided(problem, options.json, io);
+  if (!reply) return cli::report_undecided(problem, options.json, io);
   if (command.form == ReplyForm::other) return print_reply(*reply, sent, options.json, io);
   if (command.form == ReplyForm::verdict) {
     const int status = print_reply(*reply, sent, options.json, io);
     return status == cli::exit_allowed && is_denied(*reply) ? cli::exit_denied : status;
   }
   if (reply->is_error())
-    return cli::tell_undecided("the server refused: " + reply->text, options.json, io);
+    return cli::report_undecided("the server refused: " + reply->text, options.json, io);
   const auto answer = answer_to(command.form, *reply, options.json, io.out_colour);
   if (!answer)
-    return cli::tell_undecided("that is not a reply to " + std::string(command.name), options.json,
-                               io);
+    return cli::report_undecided("that is not a reply to " + std::string(command.name),
+                                 options.json, io);
   io.out << answer->text << std::flush;
   return answer->denied ? cli::exit_denied : cli::exit_allowed;
 }

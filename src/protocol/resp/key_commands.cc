@@ -152,7 +152,7 @@ void RespSession::reply_scan(const request::Request& request, const request::Ver
   if (scan->silent) return;
   if (!verdict.error.empty()) return out.error(error_of(verdict));
   const bool all = request.note == all_keys;
-  if (all && !verdict.go_on.is_end())
+  if (all && !verdict.resume_at.is_end())
     return out.error("ERR there are too many keys for KEYS, use SCAN");
   std::vector<std::string> keys;
   for (const request::Listed& listed : verdict.listed) {
@@ -164,10 +164,10 @@ void RespSession::reply_scan(const request::Request& request, const request::Ver
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   if (!all) {
     out.list(2);
-    out.bulk(verdict.go_on.is_end()
+    out.bulk(verdict.resume_at.is_end()
                  ? "0"
-                 : std::to_string(clients_.keep(
-                       {std::string(verdict.go_on.from), std::string(verdict.go_on.after)})));
+                 : std::to_string(clients_.keep({std::string(verdict.resume_at.from),
+                                                 std::string(verdict.resume_at.after)})));
   }
   out.list(keys.size());
   for (const std::string& key : keys) out.bulk(key);

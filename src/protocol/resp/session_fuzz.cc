@@ -51,7 +51,7 @@ class Verdicts {
       listed_ = {{"cell:0|user:1", {}}, {"cell:3|x\\|y", {}}, {"inline:k:token_bucket", {}}};
       verdict_.matched = true;
       verdict_.listed = listed_;
-      if (request.tag.empty()) verdict_.go_on = {"from", "after"};
+      if (request.tag.empty()) verdict_.resume_at = {"from", "after"};
       return verdict_;
     }
     if (entries.size() % 4 == 3 && entries[0].key != "command") return verdict_;  // no rule

@@ -12,7 +12,7 @@
 #include "store/asking_test.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store::probe_test {
+namespace sluice::store::would_take_test {
 namespace {
 
 using base::Time;
@@ -47,7 +47,7 @@ std::vector<Part> random_parts(Dice& dice) {
 }
 
 // Groups of several counters whose limits change, with others that wait for them.
-TEST(Probe, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
+TEST(WouldTake, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
   size_t waited = 0, allowed = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     World w;
@@ -89,7 +89,7 @@ TEST(Probe, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
 }
 
 // `before`: single charges of the same counter, one group each, as shadow rules are.
-TEST(Probe, BehindTakesLikeItIsAnsweredAsIfTheyHadBeen) {
+TEST(WouldTake, BehindTakesLikeItIsAnsweredAsIfTheyHadBeen) {
   size_t refused = 0;
   Dice dice(7);
   for (int round = 0; round < 3'000; ++round) {
@@ -225,4 +225,4 @@ TEST(ListStored, IsWhatAPlainSetOfNamesSays) {
 }
 
 }  // namespace
-}  // namespace sluice::store::probe_test
+}  // namespace sluice::store::would_take_test
