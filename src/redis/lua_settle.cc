@@ -4,7 +4,7 @@
 //   ARGV   whether the group is refused whatever they say, and whether it is sparing (0 neither,
 //          1 the first, s the second, S both; l both, and no charge that counts is taken), then for
 //          each charge
-//          ; with an R: a receipt is wanted
+//          ; with an R: the answer has a receipt
 //            verb      c count, f count behind an earlier charge on the same counter, t take, g
 //            put, a put all, p peek; in capitals: forget the counter first;
 //                      q probe: as a take that is not written, qq behind another one like it (of
