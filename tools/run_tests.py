@@ -390,6 +390,14 @@ def crash() -> Tally:
     return count_words(status, output, GTEST_SUMMARY)
 
 
+def scenarios() -> Tally:
+    """The scenarios of Redis Cluster that take too long for `make test`; each prints what its ledger found."""
+    build("release", "sluice", "real_redis_test")
+    command = ["env", "SLUICE_SCENARIOS=1", "build/release/tests/real_redis_test", "--gtest_filter=ClusterScenario*"]
+    status, output = run(command, 600, listen=True)
+    return count_words(status, output, GTEST_SUMMARY)
+
+
 def fuzz() -> Tally:
     status, output = run(["scripts/fuzz"], 4 * BUILD_SECONDS_MAX, listen=True)
     return count_words(status, output, FUZZ_SUMMARY)
@@ -409,6 +417,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "packages": packages,
     "bare": bare,
     "crash": crash,
+    "scenarios": scenarios,
     "fuzz": fuzz,
 }
 

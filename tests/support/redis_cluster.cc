@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -13,6 +15,7 @@ namespace sluice::tests {
 namespace {
 
 constexpr size_t slots = 16'384;
+constexpr const char* free_port_word = "FREE_PORT";
 
 RedisReply expect_ok(RedisReply reply, const std::string& what) {
   if (reply.is_error()) throw std::runtime_error(what + ": " + reply.text);
@@ -21,14 +24,15 @@ RedisReply expect_ok(RedisReply reply, const std::string& what) {
 
 }  // namespace
 
-std::vector<std::string> RedisCluster::settings_for() const {
+std::vector<std::string> RedisCluster::settings_for() {
+  const uint16_t bus_port = free_port();
   const std::string number = std::to_string(nodes_.size());
   std::vector<std::string> words{"--cluster-enabled",
                                  "yes",
                                  "--cluster-config-file",
                                  folder_.path() + "/nodes-" + number,
                                  "--cluster-port",
-                                 std::to_string(free_port()),
+                                 std::to_string(bus_port),
                                  "--cluster-node-timeout",
                                  std::to_string(node_timeout_ms_),
                                  "--cluster-allow-replica-migration",
@@ -37,12 +41,19 @@ std::vector<std::string> RedisCluster::settings_for() const {
                                  "0",
                                  "--repl-diskless-sync-delay",
                                  "0"};
-  words.insert(words.end(), settings_.begin(), settings_.end());
+  if (proxy_) {
+    words.emplace_back("--cluster-announce-bus-port");
+    words.push_back(std::to_string(proxy_->add(bus_port)));
+  }
+  for (const std::string& word : settings_)
+    words.push_back(word == free_port_word ? std::to_string(free_port()) : word);
   return words;
 }
 
 RedisCluster::RedisCluster(const Options& options)
-    : settings_(options.settings), node_timeout_ms_(options.node_timeout_ms) {
+    : proxy_(options.proxied ? std::make_unique<BusProxy>() : nullptr),
+      settings_(options.settings),
+      node_timeout_ms_(options.node_timeout_ms) {
   const size_t count = options.primaries * (1 + options.replicas);
   for (size_t i = 0; i < count; ++i) {
     nodes_.push_back(std::make_unique<RedisServer>(settings_for()));
@@ -57,11 +68,7 @@ RedisCluster::RedisCluster(const Options& options)
       expect_ok(client({"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(last)}),
                 "addslots");
     }
-    const auto info = nodes_[0]->client()({"CONFIG", "GET", "cluster-port"});
-    if (i > 0)
-      expect_ok(client({"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_[0]->port()),
-                        info.list.at(1).text}),
-                "meet");
+    if (i > 0) meet(i);
   }
   await_known(count);
   for (size_t i = options.primaries; i < count; ++i) {
@@ -76,6 +83,7 @@ RedisCluster::RedisCluster(const Options& options)
     });
   }
   await_ok();
+  await_agreed();
 }
 
 std::vector<std::string> RedisCluster::addresses() const {
@@ -87,13 +95,46 @@ std::vector<std::string> RedisCluster::addresses() const {
 size_t RedisCluster::add_node() {
   nodes_.push_back(std::make_unique<RedisServer>(settings_for()));
   runs_.push_back(true);
-  const auto info = nodes_[0]->client()({"CONFIG", "GET", "cluster-port"});
-  expect_ok(nodes_.back()->client()({"CLUSTER", "MEET", "127.0.0.1",
-                                     std::to_string(nodes_[0]->port()), info.list.at(1).text}),
-            "meet");
+  meet(nodes_.size() - 1);
   await_known(nodes_.size());
   await_ok();
+  await_agreed();
   return nodes_.size() - 1;
+}
+
+void RedisCluster::meet(size_t i) {
+  const auto bus =
+      nodes_[0]->client()({"CONFIG", "GET", proxy_ ? "cluster-announce-bus-port" : "cluster-port"});
+  expect_ok(nodes_[i]->client()({"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_[0]->port()),
+                                 bus.list.at(1).text}),
+            "meet");
+}
+
+void RedisCluster::remove_node(size_t i) {
+  const std::string id = id_of(i);
+  stop(i);
+  for (size_t other = 0; other < nodes_.size(); ++other)
+    if (runs_[other]) expect_ok(nodes_[other]->client()({"CLUSTER", "FORGET", id}), "forget");
+  await_agreed();
+}
+
+void RedisCluster::cut_off(size_t i, std::optional<size_t> replica) {
+  starved_ = replica;
+  if (replica) {
+    // A user that the primary does not know.
+    nodes_[*replica]->client()({"CONFIG", "SET", "masteruser", "unknown"});
+    nodes_[*replica]->client()({"CONFIG", "SET", "masterauth", "unknown"});
+    nodes_[i]->client()({"CLIENT", "KILL", "TYPE", "replica"});
+  }
+  proxy_->cut(i, id_of(i));
+}
+
+void RedisCluster::heal() {
+  proxy_->heal();
+  if (!starved_) return;
+  nodes_[*starved_]->client()({"CONFIG", "SET", "masterauth", ""});
+  nodes_[*starved_]->client()({"CONFIG", "SET", "masteruser", ""});
+  starved_.reset();
 }
 
 void RedisCluster::await_known(size_t count) {
@@ -152,15 +193,52 @@ void RedisCluster::move_keys(uint16_t slot, size_t from, size_t to) {
 
 void RedisCluster::end_move(uint16_t slot, size_t, size_t to) {
   const std::string number = std::to_string(slot), id = id_of(to);
+  // The new owner first: it takes a new epoch, and tells the others.
   expect_ok(nodes_[to]->client()({"CLUSTER", "SETSLOT", number, "NODE", id}), "node");
-  // Told again until all agree: what a node gossips of an epoch that the new owner does not know
-  // yet may take the slot from it again.
+  // Every node is notified: this alone makes the old owner forget that it was migrating. A node
+  // that forgets because of another node's gossip meanwhile is notified again.
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (runs_[i]) nodes_[i]->client()({"CLUSTER", "SETSLOT", number, "NODE", id});
   await("the nodes do not agree on a slot", [&] {
     bool agree = true;
-    for (size_t i = 0; i < nodes_.size(); ++i)
-      if (runs_[i]) nodes_[i]->client()({"CLUSTER", "SETSLOT", number, "NODE", id});
-    for (size_t i = 0; i < nodes_.size(); ++i) agree &= !runs_[i] || owner_seen_by(i, slot) == to;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (!runs_[i] || owner_seen_by(i, slot) == to) continue;
+      nodes_[i]->client()({"CLUSTER", "SETSLOT", number, "NODE", id});
+      agree = false;
+    }
     return agree;
+  });
+  await_agreed();
+}
+
+std::string RedisCluster::view_of(size_t i) {
+  auto client = nodes_[i]->client();
+  std::istringstream lines(client({"CLUSTER", "NODES"}).text);
+  std::set<std::string> primaries, epochs;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string id, address, flags, of, pinged, ponged, epoch, link;
+    fields >> id >> address >> flags >> of >> pinged >> ponged >> epoch >> link;
+    if (flags.find("master") == std::string::npos) continue;
+    if (!epochs.insert(epoch).second) return "";  // Redis will give one of the two another
+    std::string primary = id + " " + epoch;
+    for (std::string range; fields >> range;)
+      if (!range.starts_with('[')) primary += " " + range;
+    primaries.insert(primary);
+  }
+  const std::string info = client({"CLUSTER", "INFO"}).text;
+  const size_t at = info.find("cluster_current_epoch:");
+  std::string view = info.substr(at, info.find('\r', at) - at);
+  for (const std::string& primary : primaries) view += "\n" + primary;
+  return view;
+}
+
+void RedisCluster::await_agreed() {
+  await("the nodes do not agree on epochs and slots", [&] {
+    std::set<std::string> views;
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (runs_[i]) views.insert(view_of(i));
+    return views.size() == 1 && !views.begin()->empty();
   });
 }
 
