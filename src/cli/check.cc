@@ -1,6 +1,7 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
+#include "config/screen_text.h"
 #include "live/live_policy.h"
 #include "policy/read/native_review.h"
 
@@ -20,7 +21,8 @@ constexpr const char* footer_of_check =
     "Every finding is one line on standard error, FILE:LINE:COLUMN: error or\n"
     "warning, with line and column where they are known. `FILE: ok, N rules` comes\n"
     "on standard output, for a sluice.yaml with what requests are answered that no\n"
-    "rule applies to. With --json all of it is there.\n";
+    "rule applies to, and which rules settle over several slots of a Redis Cluster.\n"
+    "With --json all of it is there.\n";
 
 }  // namespace
 
@@ -51,7 +53,8 @@ int check(const Words& words, config::CommandIo& io) {
     request::Spaces spaces;
     base::Diagnostics diagnostics;
     Unmatched unmatched;
-    const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched);
+    std::vector<std::string> across;
+    const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched, &across);
     const size_t count = rules ? rules->written() : 0;
     if (rules) policy::review(*rules, diagnostics);
     const bool sound = rules != nullptr && (!strict || diagnostics.empty());
@@ -62,6 +65,7 @@ int check(const Words& words, config::CommandIo& io) {
                        {"rules", count},
                        {"diagnostics", admin::to_json(diagnostics)}});
       for (const auto& [protocol, answer] : unmatched) files.back()["unmatched"][protocol] = answer;
+      for (const std::string& names : across) files.back()["across_slots"].push_back(names);
       continue;
     }
     tell(diagnostics, io);
@@ -71,6 +75,8 @@ int check(const Words& words, config::CommandIo& io) {
     if (!rules) continue;
     for (const auto& [protocol, answer] : unmatched)
       io.out << path << ": where no rule applies, " << protocol << ": " << answer << std::endl;
+    for (const std::string& names : across)
+      io.out << path << ": settle slot by slot: " << config::on_screen(names) << std::endl;
   }
   if (json) io.out << to_text({{"files", files}}) << std::flush;
   return all_sound ? config::exit_ok : config::exit_failure;

@@ -5,10 +5,12 @@
 #include <system_error>
 #include <utility>
 
+#include "config/across_slots.h"
 #include "config/operations.h"
 #include "config/read_file.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
+#include "policy/read/native_apart.h"
 
 namespace sluice::cli {
 namespace {
@@ -69,8 +71,8 @@ void say_unmatched(const config::Config& config, Unmatched& unmatched) {
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                std::optional<config::FileKind> as,
                                                const FileFlags& flags, request::Spaces& spaces,
-                                               base::Diagnostics& diagnostics,
-                                               Unmatched* unmatched) {
+                                               base::Diagnostics& diagnostics, Unmatched* unmatched,
+                                               std::vector<std::string>* across_slots) {
   std::optional<std::string> text;
   if (!find_kind(path, as, text, diagnostics)) return nullptr;
   if (!as) {
@@ -119,7 +121,13 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     for (auto& file : files)
       if (one.given && file->format() == one.format)
         file->set(one.flag->option, one.flag->value, std::string(one.flag->flag), {}, diagnostics);
-  return config::load_policy(files, spaces, diagnostics, config.own);
+  auto rules = config::load_policy(files, spaces, diagnostics, config.own);
+  if (!rules || !config::has_slots(config.store)) return rules;
+  if (across_slots != nullptr)
+    for (const policy::RulesApart& apart : policy::rules_apart(*rules))
+      across_slots->push_back(policy::names_of(apart));
+  if (!config::check_across_slots(config.store, *rules, diagnostics)) return nullptr;
+  return rules;
 }
 
 void note(const std::string& text, config::CommandIo& io) {

@@ -22,11 +22,14 @@ using Unmatched = std::vector<std::pair<std::string, std::string>>;
 
 // The rules that a file holds, or that a sluice.yaml names; null when `diagnostics` has got an
 // error. `as`: its kind, otherwise by its name. Flags override what the file itself says.
+// `across_slots`: of each group of rules that a Redis Cluster would settle over several slots, the
+// names.
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                std::optional<config::FileKind> as,
                                                const FileFlags& flags, request::Spaces& spaces,
                                                base::Diagnostics& diagnostics,
-                                               Unmatched* unmatched = nullptr);
+                                               Unmatched* unmatched = nullptr,
+                                               std::vector<std::string>* across_slots = nullptr);
 
 // The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal.
 // Nothing: a word has none; `problem` says which.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "config/across_slots.h"
 #include "config/config.h"
 #include "config/load_policy.h"
 #include "config/read_file.h"
@@ -79,6 +80,8 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     if (check_files(config, live_file, candidate.diagnostics))
       held->rules =
           load_policy(config.policy_files(), held->spaces, candidate.diagnostics, config.own);
+    if (held->rules && !check_across_slots(config.store, *held->rules, candidate.diagnostics))
+      held->rules.reset();
     if (!sound) held->rules.reset();
     candidate.dialects = {&policy::native_dialect};
     for (const policy::Dialect* dialect : protocol::dialects())

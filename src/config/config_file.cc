@@ -354,13 +354,10 @@ class ConfigReader {
         {"across_slots",
          [&](const std::string& key, const YamlNode& value) {
            const auto t = text(key, value);
-           if (t && *t == "settle")
-             complain(place(key, value), "requests over several slots cannot be settled yet",
-                      "write `refuse`, or take it out: such a request fails, and says so",
-                      diagnostics_);
-           else if (t && *t != "refuse")
+           options.settles_across_slots = t && *t == "settle";
+           if (t && *t != "refuse" && *t != "settle")
              complain(place(key, value), "`" + *t + "` is not a way to settle over several slots",
-                      "write `refuse`, or take it out", diagnostics_);
+                      "write `settle` or `refuse`", diagnostics_);
          }},
         {"patience_ms", [&](const std::string& key, const YamlNode& value) {
            if (const auto n = reader_.number(key, value, 1, 60'000))

@@ -213,6 +213,11 @@ auto read_config_mistakes() {
        "error: patience_ms: `60001` is not an allowed number; write 1 to 60000"},
       {"store: { redis: { nodes: [a], key_prefix: \"divvy:\" } }",
        "error: key_prefix: is that of Divvy's own keys"},
+      {"store: { redis: { nodes: [a], across_slots: maybe } }",
+       "error: across_slots: `maybe` is not a way to settle over several slots; write `settle` or "
+       "`refuse`"},
+      {"store: { redis: { nodes: [a], across_slots: [settle] } }",
+       "error: across_slots: must be a single value"},
       {"store: { redis: { nodes: [a], tls: yes } }", "error: tls: `yes` is neither true nor false"},
       {"log: { level: loud }",
        "2:15: error: level: `loud` is not a log level; use one of trace, debug, info, warn, error, "

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "config/across_slots.h"
 #include "config/operations.h"
 #include "config/read_file.h"
 #include "config/settings.h"
@@ -143,6 +144,11 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
   // Protocols' own settings are those of the start, as they are elsewhere.
   loaded.rules = load_policy(texts, spaces_, loaded.diagnostics, start_.own);
   if (!loaded.rules) return;
+  // As is the store.
+  if (!check_across_slots(start_.store, *loaded.rules, loaded.diagnostics)) {
+    loaded.rules.reset();
+    return;
+  }
   loaded.users = made.users;
   files_ = loaded.files;
   interval_ = loaded.interval;

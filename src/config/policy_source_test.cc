@@ -76,5 +76,45 @@ TEST_F(PolicySourceTest, TheBoundIsOfWhatIsNew) {
   EXPECT_EQ(same.hash, first.hash);
 }
 
+// What a cluster cannot settle in one slot is refused at the start and by a reload, where the rules
+// in force stay; by the store of the start, which a reload does not change.
+TEST(PolicySource, RulesOfSeveralSlotsAreRefused) {
+  const std::string one =
+      "rules:\n  - { name: u, match: { user: \"*\" }, actor: user, limit: { quota: 5, window: 1m "
+      "}, "
+      "then: continue }\n";
+  const std::string two =
+      one +
+      "  - { name: t, match: { tenant: \"*\" }, actor: tenant, limit: { quota: 5, window: 1m } "
+      "}\n";
+  const auto config_of = [](const std::string& rules, const std::string& more) {
+    Config config;
+    base::Diagnostics diagnostics;
+    read_config(rules + "store: { redis: { nodes: [\"a:1\"], cluster: true" + more + " } }\n", "f",
+                config, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    config.file.clear();  // it is not a file
+    return config;
+  };
+  const auto loaded_again = [&](const std::string& at_start, const std::string& now) {
+    request::Spaces spaces;
+    PolicySource source(
+        config_of(one, at_start), [&](base::Diagnostics&) { return config_of(two, now); }, spaces);
+    EXPECT_TRUE(source.first().rules);
+    return source.again(1);
+  };
+  request::Spaces spaces;
+  const auto read = [&](base::Diagnostics&) { return config_of(two, ""); };
+  const live::Loaded first = PolicySource(config_of(two, ""), read, spaces).first();
+  EXPECT_FALSE(first.rules);
+  ASSERT_TRUE(base::has_errors(first.diagnostics));
+  EXPECT_NE(base::to_string(first.diagnostics.back()).find("f:3: error: rule t: settles together"),
+            std::string::npos);
+  EXPECT_TRUE(PolicySource(config_of(two, ", across_slots: settle"), read, spaces).first().rules);
+  EXPECT_FALSE(loaded_again("", "").rules);
+  EXPECT_FALSE(loaded_again("", ", across_slots: settle").rules);
+  EXPECT_TRUE(loaded_again(", across_slots: settle", "").rules);
+}
+
 }  // namespace
 }  // namespace sluice::config

@@ -103,6 +103,7 @@ std::string print_redis(const StoreSettings& store) {
   if (redis.wait_replicas != 0)
     out += "    wait_replicas: " + std::to_string(redis.wait_replicas) +
            "\n    wait_timeout_ms: " + std::to_string(redis.wait_timeout.us / 1000) + "\n";
+  if (redis.settles_across_slots) out += "    across_slots: settle\n";
   if (redis.over_cache_bytes != 0)
     out += "    over_cache: " + base::format_size(redis.over_cache_bytes) + "\n";
   if (!redis.has_second()) return out;

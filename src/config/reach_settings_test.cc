@@ -72,6 +72,32 @@ TEST(RedisAccess, AFileIsNamedBesideSluiceYaml) {
   }
 }
 
+// What is printed is read as the same.
+TEST(RedisSettings, AcrossSlots) {
+  const auto read = [](const std::string& text, Config& config) {
+    EXPECT_EQ(problems(text, config), "");
+    return config.store.redis->value;
+  };
+  const auto with = [](const std::string& more) {
+    return policy + "store: { redis: { nodes: [\"a:1\"], cluster: true" + more + " } }\n";
+  };
+  Config by_default, refusing, settling;
+  EXPECT_FALSE(read(with(""), by_default).settles_across_slots);
+  EXPECT_FALSE(read(with(", across_slots: refuse"), refusing).settles_across_slots);
+  const redis::Options options = read(with(", across_slots: settle"), settling);
+  EXPECT_TRUE(options.settles_across_slots);
+  EXPECT_FALSE(options == refusing.store.redis->value);
+  EXPECT_TRUE(by_default.store.redis->value == refusing.store.redis->value);
+  EXPECT_FALSE(has(print_config(by_default), "across_slots"));
+  const std::string printed = print_config(settling);
+  EXPECT_TRUE(has(printed, "    across_slots: settle\n")) << printed;
+  Config again;
+  base::Diagnostics diagnostics;
+  read_config(printed, "/elsewhere/b.yaml", again, diagnostics);
+  ASSERT_TRUE(again.store.redis.has_value()) << printed;
+  EXPECT_TRUE(again.store.redis->value.settles_across_slots);
+}
+
 TEST(RedisAccess, FlagsGoBeforeVariablesBeforeTheFile) {
   Config config;
   EXPECT_EQ(problems(in_file, config), "");

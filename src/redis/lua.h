@@ -44,6 +44,11 @@ extern const std::string_view lua_states;
 extern const std::string_view lua_settle_light, lua_settle_full;
 // A hit on a counter that other programs share, stored as what is left (Divvy's).
 extern const std::string_view lua_remaining_text;
+// Takes back what charges took, by their receipts; needs lua_wide, the algorithms, lua_states and
+// lua_window_text.
+extern const std::string_view lua_undo;
+// The receipts of what a script has written; needs lua_states.
+extern const std::string_view lua_receipts;
 // W.x: counters that other programs share with a key for each window. And the script for groups of
 // such charges alone.
 extern const std::string_view lua_window_text, lua_settle_window_text;

@@ -4,6 +4,7 @@
 //   ARGV   whether the group is refused whatever they say, and whether it is sparing (0 neither,
 //          1 the first, s the second, S both; l both, and no charge that counts is taken), then for
 //          each charge
+//          ; with an R: the answer has a receipt
 //            verb      c count, f count behind an earlier charge on the same counter, t take, g
 //            put, a put all, p peek; in capitals: forget the counter first;
 //                      q probe: as a take that is not written, qq behind another one like it (of
@@ -30,6 +31,9 @@
 //          never); where limits are kept, instead: mask, then for each allowed, limit and so on;
 //          of a peek by the limits that the counter was written under: allowed, limit and so on;
 //          of `window` what it held (`x`: there was none; with an `s` in front: it was spared)
+//          with R, where all of it was taken, then ` @` and a receipt for each charge between `;`:
+//          of each limit, between `,`, the mark and the units written for it, or `-`; of
+//          `remaining` the ms at which its window ends
 //          `~c`: it was written under other limits, `~w`: the numbers are too large, ask the other
 //          script; nothing was done
 #include "redis/lua.h"
@@ -454,6 +458,7 @@ for k = 1, #charges do
     end
   end
 end
+if all and find(A[1], 'R') then out[#out + 1] = '@' .. receipts_of(charges) end
 return table.concat(out, ' ')
 )lua";
 

@@ -28,6 +28,8 @@ struct Options {
   // writes is used. For a cluster: some of its nodes. With sentinels: empty.
   std::vector<Node> nodes{{"localhost", default_port}};
   bool cluster = false;  // Redis Cluster: each primary has some of the slots
+  // Groups whose counters are in several slots are settled slot by slot. False: they fail.
+  bool settles_across_slots = false;
   Sentinels sentinel{};
   std::string username, password;  // empty: none
   std::string password_file;       // a file with the password; empty: none

@@ -188,6 +188,14 @@ void RedisStore::show_cluster(metrics::Page& page) const {
   page.counter("sluice_redis_apart_total",
                "Groups of charges that were not sent, as their counters are in several slots.",
                number(shared_.counts.apart));
+  page.counter(
+      "sluice_redis_across_slots_total",
+      "Groups of charges that were settled slot by slot, as their counters are in several.",
+      number(shared_.counts.across));
+  page.counter("sluice_redis_left_taken_units_total",
+               "Units that groups over several slots took though they were not granted, and that "
+               "may be taken still: an answer was lost, or the counter had changed.",
+               number(shared_.counts.left_taken));
 }
 
 void RedisStore::collect(metrics::Page& page) const {

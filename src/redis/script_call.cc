@@ -188,7 +188,9 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
                         Weight& weight) {
   weight = ask.weight;
   Algorithms algorithms = 0;
-  if (std::ranges::all_of(ask.charges, window_text::holds)) return scripts.window_text();
+  if (!ask.receipts && std::ranges::all_of(ask.charges, window_text::holds))
+    return scripts.window_text();
+  if (ask.receipts) weight = std::max(weight, Weight::full);
   for (const Charge& charge : ask.charges) {
     if (window_text::holds(charge)) {
       weight = std::max(weight, Weight::full);
@@ -254,6 +256,7 @@ std::string_view name_for(request::KeyEncoding encoding, const LimitText& text) 
 // The first argument.
 std::string_view mode_of(const ScriptCall& ask) {
   if (ask.looks) return "l";
+  if (ask.receipts) return ask.hold ? "1R" : "0R";
   if (ask.sparing) return ask.hold ? "S" : "s";
   return ask.hold ? "1" : "0";
 }
@@ -284,6 +287,8 @@ void append_window(std::string& out, const ScriptCall& ask, const Charge& charge
   append_bulk(out, window_text::life_s(charge, ask.chance));
 }
 
+}  // namespace
+
 void append_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
   if (window_text::holds(charge)) return append_window_key(out, ask, charge);
   if (ask.tagged && is_private(charge)) {
@@ -295,8 +300,6 @@ void append_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
   append_bulk(out, is_private(charge) ? ask.key_prefix : std::string_view(), charge.space->prefix,
               charge.key, charge.space->suffix);
 }
-
-}  // namespace
 
 void append_stored_name(std::string& out, const Charge& charge, std::string_view key_prefix,
                         bool tagged, limit::Time now) {

@@ -61,6 +61,7 @@ struct ScriptCall {
   bool hold = false;              // the group is refused whatever its counters hold
   bool sparing = false;           // as request::Group has it
   bool looks = false;             // with both: charges that count are not taken either
+  bool receipts = false;           // the answer says what was written (redis/receipts.h)
   Weight weight = Weight::light;  // at least
   std::string_view key_prefix{};
   bool tagged = false;               // Redis Cluster: keys that are not shared have a tag
@@ -86,6 +87,8 @@ void append_life(std::string& out, const ScriptCall& ask, bool renews);
 
 // The script to call for it; sets `weight` to the one that was chosen.
 const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
+// Appends the name of the charge's counter as an argument.
+void append_key(std::string& out, const ScriptCall& ask, const request::Charge& charge);
 // Appends the call, as EVALSHA with the script's hash or as EVAL with its text.
 void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts);

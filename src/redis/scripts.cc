@@ -52,7 +52,14 @@ std::string full_text(bool wide, Scripts::Time time) {
                                       lua_count, lua_states, lua_kept_limits, lua_window_text})
     text += part;
   if (wide) text += lua_tat_text;
-  text += lua_settle_full;
+  text.append(lua_receipts).append(lua_settle_full);
+  return text;
+}
+
+std::string undo_text(Scripts::Time time) {
+  std::string text = head(true, time);
+  for (const Part& part : parts) text.append(part.text).append(part.rest);
+  text.append(lua_states).append(lua_window_text).append(lua_undo);
   return text;
 }
 
@@ -66,7 +73,8 @@ Scripts::Scripts(Time time)
       full_wide_(full_text(true, time)),
       remaining_text_(std::string(lua_remaining_text)),
       window_text_("local call, sub, find = redis.call, string.sub, string.find\n" +
-                   std::string(lua_window_text) + std::string(lua_settle_window_text)) {}
+                   std::string(lua_window_text) + std::string(lua_settle_window_text)),
+      undo_(undo_text(time)) {}
 
 Scripts::~Scripts() {
   for (auto& script : light_) delete script.load(std::memory_order_relaxed);

@@ -40,10 +40,11 @@ class Scripts {
   const Script& full(bool wide) const { return wide ? full_wide_ : full_plain_; }
   const Script& remaining_text() const { return remaining_text_; }
   const Script& window_text() const { return window_text_; }
+  const Script& undo() const { return undo_; }
 
  private:
   const Time time_;
-  const Script full_plain_, full_wide_, remaining_text_, window_text_;
+  const Script full_plain_, full_wide_, remaining_text_, window_text_, undo_;
   std::mutex mutex_;  // held by a thread that makes a light script
   std::array<std::atomic<const Script*>, algorithm_sets> light_{};
 };

@@ -30,6 +30,9 @@ struct Counts {
   // In Redis Cluster: groups that were sent on to another node (MOVED, and ASK); and groups that
   // were not sent, as their counters are in several slots.
   std::atomic<uint64_t> moved{0}, asked_on{0}, apart{0};
+  // Groups that were settled over several slots; and the units that such groups took in some slots,
+  // were not granted as a whole, and perhaps could not give back.
+  std::atomic<uint64_t> across{0}, left_taken{0};
   std::array<std::atomic<uint64_t>, 16> errors{};  // failed groups, by request::Error
 };
 

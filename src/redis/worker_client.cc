@@ -104,7 +104,7 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
   Pending& pending = pending_of(ticket, batch.groups.size(), fresh);
   if (fresh) {
     const bool was_idle = first_.is_idle() && (second_ == nullptr || second_->is_idle());
-    for (size_t i = 0; i < batch.groups.size(); ++i) ask(batch, i, pending, ticket.slot, now);
+    for (size_t i = 0; i < batch.groups.size(); ++i) ask(batch, i, pending, ticket.slot, now, pin);
     // A deadline needs a timer, which `advance` sets.
     if (pending.awaited > 0 &&
         (was_idle || (!answers_by_.empty() && answers_by_.front().due_us < timer_us_)))
@@ -118,6 +118,8 @@ void WorkerClient::abandon(Ticket ticket) {
   if (ticket.slot >= pending_.size()) return;
   Pending& pending = pending_[ticket.slot];
   if (!pending.open || pending.generation != ticket.generation) return;
+  for (const Answer& answer : pending.answers)
+    if (answer.what == Answer::What::across) across_.erase(answer.at);
   pending.open = false;
   pending.serial = ++serial_;  // answers to the old serial are dropped
 }
@@ -178,7 +180,7 @@ Error WorkerClient::trouble(const Link* link) {
 }
 
 void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t slot,
-                       base::Time now) {
+                       base::Time now, const store::Pin& pin) {
   Group& group = batch.groups[i];
   Answer& answer = pending.answers[pending.done + i];
   answer.what = Answer::What::nothing;
@@ -195,6 +197,21 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                      std::ranges::all_of(charges, request::only_looks, &Charge::verb);
   const Route route = route_of(charges, now, looks);
   Link* link = route.link;
+  if (settles_across(route, charges) && !group.sparing && !group.may_wait) {
+    AcrossGroup& across = add_across(group, batch, route, now, pin);
+    across.hold = hold;
+    across.batch = {kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)};
+    answer.asked = now;
+    answer.error = begin_across(across);
+    answer.what = answer.error == Error::none ? Answer::What::awaited : Answer::What::error;
+    if (answer.error != Error::none) return;
+    ++pending.awaited;
+    pending.wrote = true;
+    if (group.answer_by >= across.due) return;
+    answers_by_.push_back({group.answer_by.us, slot, pending.serial, across.batch.index});
+    std::ranges::push_heap(answers_by_, std::less<>());
+    return;
+  }
   const bool asking = std::exchange(answer.ask_link, 0) != 0;
   if (asking) link = route.links->by_id(answer.link);
   if (link == nullptr || !link->takes()) {
@@ -279,7 +296,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
     group.allowed = group.parked = group.answered = false;
     if (read_group(batch, i, pending, answer)) continue;
     const bool by_text = answer.by_text;
-    ask(batch, i, pending, slot, now);
+    ask(batch, i, pending, slot, now, pin);
     answer.by_text = by_text;
     again = std::min(again, i);
   }
@@ -303,6 +320,10 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
       fail(batch, i, answer.error, now, pin);
     } else {
       bool hold = false;
+      if (answer.what == Answer::What::across) {
+        take_over(*across_.at(answer.at), batch, group);
+        across_.erase(answer.at);
+      }
       const bool allowed = group.allowed;
       settle_without(batch, group, now, hold);
       group.allowed = allowed;
@@ -475,6 +496,11 @@ void WorkerClient::settled(const Sender& sender) {
 
 void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) {
   if (sender.kind == kind_waiting) return on_waiting_answer(link, sender, reply, text);
+  if (sender.kind == kind_across) {
+    const auto at = across_.find(sender.serial);
+    if (at != across_.end()) on_across_answer(link, *at->second, reply, text);
+    return;
+  }
   if (sender.kind != kind_batch) return on_life(link, sender, reply, text);
   Answer* const answer = awaited(sender);
   if (answer == nullptr) return;
@@ -490,6 +516,12 @@ void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std:
 
 bool WorkerClient::on_late(Link& link, const Sender& sender) {
   if (sender.kind == kind_waiting) return false;  // a waiting group has no deadline
+  if (sender.kind == kind_across) {
+    const auto at = across_.find(sender.serial);
+    if (at == across_.end()) return true;
+    part_is_lost(*at->second, Error::deadline);
+    return true;
+  }
   if (sender.kind != kind_batch) {
     on_life_lost(link, sender);
     return true;
@@ -509,6 +541,11 @@ void WorkerClient::on_lost(Link& link, const Sender& sender) {
     Waiting& waiting = *at->second;
     asked_.erase(at);
     on_waiting_lost(waiting, trouble(&link));
+    return;
+  }
+  if (sender.kind == kind_across) {
+    const auto at = across_.find(sender.serial);
+    if (at != across_.end()) part_is_lost(*at->second, trouble(&link));
     return;
   }
   if (sender.kind != kind_batch) return on_life_lost(link, sender);

@@ -23,6 +23,8 @@
 
 namespace sluice::redis {
 
+// More than twenty members: batches, groups that wait and groups over several slots each have their
+// own table of what is under way.
 class WorkerClient final : LinkOwner {
  public:
   // The arguments outlive the client.
@@ -44,7 +46,8 @@ class WorkerClient final : LinkOwner {
   // The answer for one group.
   struct Answer {
     // late: the client's deadline has passed.
-    enum class What : uint8_t { nothing, awaited, text, error, late } what = What::nothing;
+    // across: settled over several slots; `at` is the number of the AcrossGroup.
+    enum class What : uint8_t { nothing, awaited, text, error, late, across } what = What::nothing;
     request::Error error = request::Error::none;
     Weight weight = Weight::light;  // of the script that was called
     bool by_text = false;           // sent with the script's text
@@ -58,9 +61,10 @@ class WorkerClient final : LinkOwner {
     base::Time asked{};
   };
   // What an answer belongs to (Sender::kind): a batch, a waiting group, the expiry of a key, a
-  // probe of a command that Redis may not know, an ASKING, and units that were given back.
+  // probe of a command that Redis may not know, an ASKING, units that were given back, one slot's
+  // part of a group over several slots, and the undo of such a part.
   static constexpr uint32_t kind_batch = 1, kind_waiting = 2, kind_life = 3, kind_probe = 4,
-                            kind_asking = 5, kind_given = 6;
+                            kind_asking = 5, kind_given = 6, kind_across = 7, kind_undo = 8;
 
   // Where a group is sent. `unknown`: no primary is known for its counters. `two_redis`,
   // `two_slots`: its counters are apart, so they cannot be settled in one step.
@@ -119,8 +123,33 @@ class WorkerClient final : LinkOwner {
     bool cancelled = false;  // its answer is dropped
   };
 
+  // A group whose counters are in several slots. Its parts, one for each slot, are settled one
+  // after the other in the order of the slots.
+  struct AcrossGroup {
+    struct Part {
+      uint16_t slot = 0;
+      uint32_t first = 0, count = 0;  // in `charges`
+      bool taken = false;
+      std::string receipt;
+    };
+    uint32_t id = 0;
+    Sender batch{};  // the answer that it becomes
+    Links* links = nullptr;
+    std::unique_ptr<Wanted> wanted;
+    std::vector<request::Charge> charges;  // those with a counter, in the order of the slots
+    std::vector<Part> parts;
+    size_t at = 0;  // of the parts: the one that is asked for
+    bool hold = false, refused = false;
+    Weight weight = Weight::light;
+    bool by_text = false;
+    uint8_t redirects = 0;
+    uint32_t link = 0, ask_link = 0;
+    base::Time asked{}, due{};
+  };
+
   Pending& pending_of(request::Ticket ticket, size_t groups, bool& fresh);
-  void ask(const request::Batch& batch, size_t i, Pending& pending, uint32_t slot, base::Time now);
+  void ask(const request::Batch& batch, size_t i, Pending& pending, uint32_t slot, base::Time now,
+           const store::Pin& pin);
   store::Applied hand_out(const request::Batch& batch, Pending& pending, uint32_t slot,
                           base::Time now, const store::Pin& pin, request::Ticket ticket);
   bool read_group(const request::Batch& batch, size_t i, Pending& pending, Answer& answer);
@@ -160,8 +189,23 @@ class WorkerClient final : LinkOwner {
   void say_asking(Link& link, bool asking, base::Time due);
   void send_life(Link& link, const ScriptCall& what, bool renews, bool asking, base::Time due);
   void on_life(Link& link, const Sender& sender, Reply reply, std::string_view text);
-  static void on_life_lost(Link& link, const Sender& sender);
+  void on_life_lost(Link& link, const Sender& sender);
   bool send_on(Link& link, const Sender& sender, std::string_view text);
+
+  // worker_client_across.cc: groups over several slots.
+  bool settles_across(const Route& route, std::span<const request::Charge> charges) const;
+  AcrossGroup& add_across(const request::Group& group, const request::Batch& batch,
+                          const Route& route, base::Time now, const store::Pin& pin);
+  request::Error begin_across(AcrossGroup& across);
+  request::Error ask_part(AcrossGroup& across);
+  void on_across_answer(Link& link, AcrossGroup& across, Reply reply, std::string_view text);
+  bool part_is_decided(AcrossGroup& across, std::string_view text, request::Error& error);
+  void part_is_lost(AcrossGroup& across, request::Error error);
+  void go_on_across(AcrossGroup& across, request::Error error);
+  void finish_across(AcrossGroup& across, request::Error error);
+  void undo(AcrossGroup& across);
+  void undo_part(AcrossGroup& across, const AcrossGroup::Part& part);
+  void take_over(const AcrossGroup& across, const request::Batch& batch, request::Group& group);
 
   // Decides by this server's own table and its share of the limits.
   void decide_here(const request::Batch& batch, request::Group& group, base::Time now,
@@ -215,6 +259,7 @@ class WorkerClient final : LinkOwner {
   // their queue may be missing.
   std::set<std::pair<int64_t, uint64_t>> due_;
   std::vector<uint64_t> called_;
+  std::unordered_map<uint32_t, std::unique_ptr<AcrossGroup>> across_;  // by their numbers
 };
 
 }  // namespace sluice::redis

@@ -67,6 +67,27 @@ class StoreWorld {
     }
     return true;
   }
+  // A batch that is under way beside those of other servers: `start`, then `go_on` until it is
+  // true. What it names lives until then.
+  struct UnderWay {
+    std::span<request::Group> rest;
+    std::span<request::Charge> charges;
+    std::span<limit::Decision> decisions;
+    request::Ticket ticket{};
+  };
+  bool start(UnderWay& batch) {
+    batch.ticket = {0, ++asked_};
+    return apply(batch);
+  }
+  // Takes one turn of the worker.
+  bool go_on(UnderWay& batch) {
+    turn();
+    std::vector<request::Ticket> ready;
+    port_.drain_batches(ready);
+    for (const request::Ticket ticket : ready)
+      if (ticket == batch.ticket) return apply(batch);
+    return false;
+  }
   // Has the groups asked for; their answer is dropped.
   void begin(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
              std::vector<limit::Decision>& decisions) {
@@ -107,6 +128,13 @@ class StoreWorld {
   std::optional<base::Time> told;  // what time it is, in place of the clock's
 
  private:
+  bool apply(UnderWay& batch) {
+    const store::Applied applied = store_->apply({batch.rest, batch.charges, batch.decisions},
+                                                 clock.now(), &port_, {}, batch.ticket);
+    if (applied.later) batch.rest = batch.rest.subspan(applied.settled);
+    return !applied.later;
+  }
+
   uint32_t asked_ = 0;
   FakeLoop loop_;
   store::CompletionQueue port_{[] {}};

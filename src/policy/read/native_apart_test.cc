@@ -1,0 +1,117 @@
+#include "policy/read/native_apart.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/read/native.h"
+
+namespace sluice::policy::native_apart_test {
+namespace {
+
+// The names of the rules that were found to settle apart: "a, b; a, c".
+std::string apart(const std::string& rules_text) {
+  request::Spaces spaces;
+  RuleSet rules;
+  base::Diagnostics reading;
+  read_native("rules:\n" + rules_text, "f", spaces, rules, reading);
+  EXPECT_FALSE(has_errors(reading)) << to_string(reading.front());
+  std::string text;
+  for (const RulesApart& group : rules_apart(rules)) {
+    text += text.empty() ? "" : "; ";
+    for (const Rule* rule : group) text += (rule == group.front() ? "" : ", ") + rule->name;
+  }
+  return text;
+}
+
+std::string rule(const std::string& name, const std::string& match, const std::string& actor,
+                 const std::string& more = "then: continue") {
+  return "- { name: " + name + ", " + (match.empty() ? "" : "match: { " + match + " }, ") +
+         (actor.empty() ? "" : "actor: [" + actor + "], ") + "limit: { quota: 5, window: 1m }, " +
+         more + " }\n";
+}
+
+TEST(RulesApart, OfDifferentActorsThatOneRequestMeets) {
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant")), "a, b");
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant", "then: stop")), "a, b");
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "")), "a, b");
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "user, tenant")), "a, b");
+  EXPECT_EQ(apart(rule("a", "", "user, tenant") + rule("b", "", "tenant, user")), "a, b");
+  EXPECT_EQ(apart(rule("a", "user: \"*\"", "user") + rule("b", "tenant: \"*\"", "tenant")), "a, b");
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "p: x", "tenant") + rule("c", "p: y", "ip")),
+            "a, b; a, c");
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "user") + rule("c", "", "ip")), "a, b, c");
+}
+
+TEST(RulesApart, PatternsThatFitOneValue) {
+  const auto two = [](const std::string& one, const std::string& other) {
+    return apart(rule("a", "p: " + one, "user") + rule("b", "p: " + other, "tenant"));
+  };
+  EXPECT_EQ(two("x", "x"), "a, b");
+  EXPECT_EQ(two("x", "\"*\""), "a, b");
+  EXPECT_EQ(two("\"/a/*\"", "\"*/b\""), "a, b");
+  EXPECT_EQ(two("\"a*b*c\"", "\"ab*bc\""), "a, b");
+  EXPECT_EQ(two("\"*ab*\"", "\"*ba*\""), "a, b");
+  EXPECT_EQ(two("[x, y]", "[z, y]"), "a, b");
+  EXPECT_EQ(two("cidr(10.0.0.0/8)", "cidr(10.1.0.0/16)"), "a, b");
+  EXPECT_EQ(two("cidr(10.0.0.0/8)", "10.1.2.3"), "a, b");
+  EXPECT_EQ(two("\"regex(/^a/)\"", "abc"), "a, b");
+  // None fits both.
+  EXPECT_EQ(two("x", "y"), "");
+  EXPECT_EQ(two("x", "\"y*\""), "");
+  EXPECT_EQ(two("\"/a/*\"", "\"/b/*\""), "");
+  EXPECT_EQ(two("\"*a\"", "\"*b\""), "");
+  EXPECT_EQ(two("\"ab*bc\"", "abc"), "");
+  EXPECT_EQ(two("[x, y]", "[z, \"w*\"]"), "");
+  EXPECT_EQ(two("cidr(10.0.0.0/8)", "cidr(11.0.0.0/8)"), "");
+  EXPECT_EQ(two("\"regex(/^a/)\"", "bc"), "");
+}
+
+// What no group holds together, or no counter.
+TEST(RulesApart, NotWhereTheySettleByThemselves) {
+  EXPECT_EQ(apart(rule("a", "", "user, tenant") + rule("b", "", "user, tenant")), "");
+  EXPECT_EQ(apart(rule("a", "", "user", "then: stop") + rule("b", "", "tenant")), "");
+  EXPECT_EQ(apart(rule("a", "", "user", "mode: shadow") + rule("b", "", "tenant")), "");
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant", "mode: shadow")), "");
+  EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant", "mode: \"off\"")), "");
+  EXPECT_EQ(apart(rule("a", "", "user") + "- { name: b, deny: true }\n"), "");
+  // One between them stops all requests that meet both, or one of them.
+  EXPECT_EQ(apart(rule("a", "p: x", "user") + rule("s", "p: x", "user", "then: stop") +
+                  rule("b", "", "tenant")),
+            "");
+  EXPECT_EQ(apart("- { name: s, match: { p: x }, deny: true }\n" + rule("a", "p: x", "user") +
+                  rule("b", "", "tenant")),
+            "");
+  // The actors' values are always the same.
+  EXPECT_EQ(apart(rule("a", "user: x", "user") + rule("b", "tenant: x", "tenant")), "");
+  EXPECT_EQ(apart(rule("a", "user: x", "user") + rule("b", "tenant: y", "tenant")), "a, b");
+}
+
+TEST(RulesApart, TheErrorNamesTheRulesAndWhatToDo) {
+  request::Spaces spaces;
+  RuleSet rules;
+  base::Diagnostics diagnostics;
+  read_native("rules:\n" + rule("a", "", "user") + rule("b", "", "tenant"), "f", spaces, rules,
+              diagnostics);
+  diagnostics.clear();  // an actor may be absent
+  refuse_apart(rules, diagnostics);
+  ASSERT_EQ(diagnostics.size(), 1u);
+  EXPECT_EQ(to_string(diagnostics[0]),
+            "f:3: error: rule b: settles together with rule a (line 2) and does not count by the "
+            "same actor: their counters are in different slots of the Redis Cluster, and "
+            "`store.redis.across_slots` is `refuse`; write `across_slots: settle`, have them count "
+            "by the same actor, or have no request meet them together");
+}
+
+// Many rules that each meet every other take bounded time, and some are named.
+TEST(RulesApart, ManyRulesTakeBoundedTime) {
+  std::string text;
+  for (int i = 0; i < 3'000; ++i)
+    text += rule("r" + std::to_string(i), "p: x" + std::to_string(i), "user");
+  EXPECT_EQ(apart(text), "");
+  text += rule("last", "", "tenant");
+  EXPECT_NE(apart(text), "");
+}
+
+}  // namespace
+}  // namespace sluice::policy::native_apart_test

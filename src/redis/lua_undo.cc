@@ -1,0 +1,121 @@
+// Takes back what a part of a group over several slots took, where it is there still.
+//
+//   KEYS   one for each charge
+//   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost, keep_fresh,
+//          count of limits, receipt (lua_settle.cc), then letter, quota, window, burst of each
+//          limit
+//   reply  units that are taken still, though their window has not ended, and cannot be found
+//
+// Of a bucket as much comes back as the state that was written would still lack by now: what has
+// flowed back since then may have gone to others.
+#include "redis/lua.h"
+
+namespace sluice::redis {
+
+const std::string_view lua_receipts = R"lua(
+local function receipts_of(charges)
+  local receipts = {}
+  for k = 1, #charges do
+    local c, r = charges[k], {}
+    if c.verb == 't' and not c.dry and c.name == 'remaining' then
+      r[1] = format('%.0f', tonumber(S(div(now, N('1000')))) + call('PTTL', KEYS[k]))
+    elseif c.verb == 't' and not c.dry then
+      for i = 1, #c.limits do
+        local s = c.next[i]
+        r[i] = s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
+      end
+    end
+    receipts[k] = table.concat(r, ',')
+  end
+  return table.concat(receipts, ';')
+end
+)lua";
+
+const std::string_view lua_undo = R"lua(
+local A, at, left = ARGV, 1, 0
+local U = {}
+-- U.x(state, mark, units, quota, window, burst, cost): the state without it; nothing: it cannot be
+-- found.
+function U.f(s, m, p, q, w, b, c)
+  if not s[1] or s[1] ~= m or s[2] < c then return s end
+  if s[2] == c then return {} end
+  return {m, s[2] - c}
+end
+U.a = U.f
+function U.t(s, m, p, q, w, b, c)
+  if not s[1] or m <= now then return s end
+  local back = least(mul(c, w), mul(m - ONE - now, q) + p)
+  local next = bucket_of(missing_of(s, q, w, b) - back, q)
+  return next
+end
+function U.s(s, m, p, q, w, b, c)
+  if not s[4] then return s end
+  if s[1] == m + w and s[4] >= c then return {s[1], s[2], s[3], s[4] - c} end
+  if s[1] ~= m or s[2] < c then return s end
+  if s[2] > c then return {m, s[2] - c, s[3], s[4]} end
+  if s[4] > Z and s[3] > now then return {s[3], s[4], s[3] - w, Z} end
+  return {}
+end
+function U.l(s, m, p, q, w, b, c)
+  local next, found = {}, m <= now
+  for i = 1, #s, 2 do
+    local units = s[i + 1]
+    if s[i] == m and units >= c then
+      units = units - c
+      found = true
+    end
+    if units > Z then
+      next[#next + 1] = s[i]
+      next[#next + 1] = units
+    end
+  end
+  return found and next or nil
+end
+function U.b(s, m, p, q, w, b, c)
+  if not s[2] or s[2] < c then return s end
+  if s[2] == c then return {} end
+  return {s[1], s[2] - c}
+end
+)lua"
+                                  R"lua(
+-- All limits of a counter. False: it is taken still.
+local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
+  if sub(v, 1, #name + 1) ~= name .. ' ' then return false end
+  local states = read_states(sub(v, #name + 2))
+  if not states or #states ~= n then return false end
+  local i, all = 0, true
+  for one in gmatch(receipt, '[^,]+') do
+    i = i + 1
+    local m, p = string.match(one, '^(%d+):(%d+)$')
+    local l = from + 4 * (i - 1)
+    if m and U[A[l]] then
+      local next = U[A[l]](states[i], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), N(cost))
+      if next then states[i] = next else all = false end
+    end
+  end
+  write_states(key, name, states, n, keep_fresh, v)
+  return all
+end
+local function undo_remaining(key, v, cost, receipt, quota)
+  local ms = tonumber(S(div(now, N('1000')))) + call('PTTL', key)
+  if not string.match(v, '^%-?%d+$') or math.abs(ms - tonumber(receipt)) > 2 then return end
+  local after = N(v) + N(cost)
+  if after == N(quota) then call('DEL', key)
+  elseif after < N(quota) then call('INCRBY', key, cost) end
+end
+for k = 1, #KEYS do
+  local key, kind, cost, n = KEYS[k], A[at], A[at + 2], tonumber(A[at + 4])
+  local v = call('GET', key)
+  if v and kind == 'window' then
+    if string.match(v, '^%d+$') and W.at_most(cost, v) then call('DECRBY', key, cost) end
+  elseif v and kind == 'remaining' then
+    undo_remaining(key, v, cost, A[at + 5], A[at + 7])
+  elseif v and not undo_own(key, v, A[at + 1], cost, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
+    left = left + tonumber(cost)
+  end
+  at = at + 6 + 4 * n
+end
+return format('%.0f', left)
+)lua";
+
+}  // namespace sluice::redis

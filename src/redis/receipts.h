@@ -1,0 +1,33 @@
+// What one slot's part of a group took, as the script that took it answers, and the call of the
+// script that takes exactly that back. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "redis/script_call.h"
+#include "request/charge.h"
+
+namespace sluice::redis {
+
+// Can a take of it be taken back by a receipt? Not of counters that keep their limits or have a
+// theoretical arrival time.
+bool has_receipts(const request::Charge& charge);
+
+// Cuts the receipt off an answer and returns it; empty: there is none, as nothing was taken.
+std::string_view cut_receipt(std::string_view& answer);
+
+// The units that these charges take.
+uint64_t units_of(std::span<const request::Charge> charges);
+
+// Appends the call, for `ask.charges` with the receipt of the call that took them. Its answer is
+// read by undo_answer: how many units are still taken, as their counters have changed so much that
+// they cannot be found. Nothing: it does not say.
+void append_undo(std::string& out, const ScriptCall& ask, std::string_view receipt,
+                 const Script& script, LimitTexts& texts);
+std::optional<uint64_t> undo_answer(std::string_view text);
+
+}  // namespace sluice::redis

@@ -1,0 +1,227 @@
+// Groups whose counters are in several slots of Redis Cluster: they are settled slot by slot, in
+// the order of the slots. When one refuses or fails, what was taken before is taken back by its
+// receipt, once. So nothing is admitted beyond a limit; a request meanwhile may be refused too
+// early.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redis/receipts.h"
+#include "redis/slots.h"
+#include "redis/worker_client.h"
+
+namespace sluice::redis {
+
+using limit::Decision;
+using request::Batch;
+using request::Charge;
+using request::Error;
+using request::Group;
+using request::Verb;
+
+bool WorkerClient::settles_across(const Route& route, std::span<const Charge> charges) const {
+  return route.what == Route::What::two_slots && shared_.options.settles_across_slots &&
+         std::ranges::all_of(charges, has_receipts);
+}
+
+WorkerClient::AcrossGroup& WorkerClient::add_across(const Group& group, const Batch& batch,
+                                                    const Route& route, base::Time now,
+                                                    const store::Pin& pin) {
+  auto made = std::make_unique<AcrossGroup>();
+  AcrossGroup& a = *made;
+  a.id = ++serial_;
+  a.links = route.links;
+  a.wanted = wanted_of(group, batch, pin);
+  a.asked = now;
+  a.due = {now.us + shared_.patience_us};
+  std::vector<std::pair<uint16_t, const Charge*>> order;
+  for (const Charge& charge : a.wanted->charges) {
+    if (!charge.counted) continue;
+    key_.clear();
+    append_stored_name(key_, charge, shared_.options.key_prefix, true, now);
+    order.emplace_back(slot_of(key_), &charge);
+  }
+  std::ranges::stable_sort(order, {}, &std::pair<uint16_t, const Charge*>::first);
+  for (const auto& [slot, charge] : order) {
+    if (a.parts.empty() || a.parts.back().slot != slot)
+      a.parts.push_back({slot, static_cast<uint32_t>(a.charges.size()), 0, false, {}});
+    ++a.parts.back().count;
+    a.charges.push_back(*charge);
+  }
+  across_[a.id] = std::move(made);
+  return a;
+}
+
+// Not `none`: nothing was sent, and the group is gone.
+Error WorkerClient::begin_across(AcrossGroup& a) {
+  const Error error = ask_part(a);
+  if (error == Error::none)
+    shared_.counts.across.fetch_add(1, std::memory_order_relaxed);
+  else
+    across_.erase(a.id);
+  return error;
+}
+
+// Not `none`: nothing was sent.
+Error WorkerClient::ask_part(AcrossGroup& a) {
+  const AcrossGroup::Part& part = a.parts[a.at];
+  const bool asking = std::exchange(a.ask_link, 0) != 0;
+  Link* const link = asking ? a.links->by_id(a.link) : a.links->of_slot(part.slot);
+  if (link == nullptr || !link->takes())
+    return link != nullptr && link->connection.is_full() ? Error::overloaded : trouble(link);
+  a.link = link->id;
+  const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
+  const ScriptCall what{.charges = charges,
+                        .ahead = ahead_of(charges, 0),
+                        .hold = a.hold || a.refused,
+                        .receipts = true,
+                        .weight = a.weight,
+                        .key_prefix = shared_.options.key_prefix,
+                        .tagged = true,
+                        .kept_fresh_for = shared_.options.kept_fresh_for,
+                        .now = a.asked,
+                        .chance = random_()};
+  send(*link, what, a.weight, a.by_text, asking, {kind_across, 0, a.id, 0}, a.due);
+  completions_.wake();  // its deadline needs a timer
+  return Error::none;
+}
+
+void WorkerClient::on_across_answer(Link& link, AcrossGroup& a, Reply reply,
+                                    std::string_view text) {
+  if (reply == Reply::error) {
+    // Nothing was done in this slot.
+    if (is_redirected(*a.links, text, a.link, a.redirects, a.ask_link)) {
+      if (a.ask_link != 0) a.link = a.ask_link;
+      return go_on_across(a, Error::none);
+    }
+    if (text.starts_with("NOSCRIPT") && !a.by_text) {
+      a.by_text = true;
+      return go_on_across(a, Error::none);
+    }
+    const AcrossGroup::Part& part = a.parts[a.at];
+    const Error error =
+        refusal_of(text, std::span(a.charges).subspan(part.first, part.count), a.asked);
+    if (error == Error::read_only) leave_node(*a.links, link.id);
+    return go_on_across(a, error);
+  }
+  Error error = Error::none;
+  if (!part_is_decided(a, text, error)) return part_is_lost(a, error);
+  go_on_across(a, Error::none);
+}
+
+// Of one slot's answer. False: it says nothing.
+bool WorkerClient::part_is_decided(AcrossGroup& a, std::string_view text, Error& error) {
+  AcrossGroup::Part& part = a.parts[a.at];
+  const std::string_view receipt = cut_receipt(text);
+  bool allowed = false;
+  const ScriptReply said = read_answer(text, std::span(a.charges).subspan(part.first, part.count),
+                                       a.wanted->decisions, allowed, a.asked);
+  const Weight wanted = said == ScriptReply::again_wide ? Weight::wide : Weight::full;
+  if (said == ScriptReply::nonsense || (said != ScriptReply::decided && a.weight >= wanted)) {
+    shared_.log_refusal("its script answered \"" + std::string(text.substr(0, 100)) + "\"");
+    error = Error::store;
+    return false;
+  }
+  a.by_text = false;
+  if (said != ScriptReply::decided) {
+    a.weight = wanted;
+    return true;
+  }
+  a.weight = Weight::light;
+  a.redirects = 0;
+  part.taken = allowed;
+  if (allowed) part.receipt = receipt;
+  a.refused |= !allowed;
+  ++a.at;
+  return true;
+}
+
+// It may have been taken there, so it is not taken back: its units stay taken.
+void WorkerClient::part_is_lost(AcrossGroup& a, Error error) {
+  const AcrossGroup::Part& part = a.parts[a.at];
+  if (!a.hold && !a.refused)
+    shared_.counts.left_taken.fetch_add(
+        units_of(std::span(a.charges).subspan(part.first, part.count)), std::memory_order_relaxed);
+  finish_across(a, error);
+}
+
+void WorkerClient::go_on_across(AcrossGroup& a, Error error) {
+  if (error == Error::none && a.at < a.parts.size()) {
+    error = ask_part(a);
+    if (error == Error::none) return;
+  }
+  finish_across(a, error);
+}
+
+void WorkerClient::finish_across(AcrossGroup& a, Error error) {
+  const bool allowed = error == Error::none && !a.refused && !a.hold;
+  if (!allowed) undo(a);
+  const Sender batch = a.batch;
+  Answer* const answer = awaited(batch);
+  if (answer == nullptr) {
+    across_.erase(a.id);
+    return;
+  }
+  answer->what = error == Error::none ? Answer::What::across : Answer::What::error;
+  answer->error = error;
+  answer->at = a.id;
+  if (error != Error::none) across_.erase(a.id);
+  settled(batch);
+}
+
+void WorkerClient::undo(AcrossGroup& a) {
+  for (AcrossGroup::Part& part : a.parts) {
+    if (!part.taken) continue;
+    part.taken = false;
+    undo_part(a, part);
+    // The decisions say what remains without it, as far as is known here.
+    for (const Charge& charge : std::span(a.charges).subspan(part.first, part.count)) {
+      if (charge.verb != Verb::take) continue;
+      for (size_t i = 0; i < charge.limits.size(); ++i) {
+        Decision& decision = a.wanted->decisions[charge.decision_first + i];
+        const int64_t most = limit::units_max(charge.limits[i]);
+        if (limit::has_counter(charge.limits[i].algorithm))
+          decision.remaining = std::min(most - charge.cost, decision.remaining) + charge.cost;
+      }
+    }
+  }
+}
+
+void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::Part& part) {
+  const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
+  const uint64_t units = units_of(charges);
+  if (units == 0) return;
+  Link* const link = a.links->of_slot(part.slot);
+  if (link == nullptr || !link->takes()) {
+    shared_.counts.left_taken.fetch_add(units, std::memory_order_relaxed);
+    return;
+  }
+  const ScriptCall what{.charges = charges,
+                        .key_prefix = shared_.options.key_prefix,
+                        .tagged = true,
+                        .kept_fresh_for = shared_.options.kept_fresh_for,
+                        .now = a.asked};
+  const size_t from = link->connection.out().size();
+  append_undo(link->connection.out(), what, part.receipt, shared_.scripts.undo(), texts_);
+  if (link->topology.has_slots())
+    link->sent_on.push(std::string_view(link->connection.out()).substr(from));
+  link->connection.sent(
+      {kind_undo, static_cast<uint32_t>(std::min<uint64_t>(units, UINT32_MAX)), 0, 0},
+      {now_.us + shared_.patience_us});
+}
+
+// What was settled, into the group of the batch.
+void WorkerClient::take_over(const AcrossGroup& a, const Batch& batch, Group& group) {
+  group.error = Error::none;
+  group.parked = group.answered = false;
+  group.allowed = !a.refused && !a.hold;
+  const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  for (size_t k = 0; k < charges.size(); ++k) {
+    const Charge& from = a.wanted->charges[k];
+    for (size_t i = 0; from.counted && i < from.limits.size(); ++i)
+      batch.decisions[charges[k].decision_first + i] = a.wanted->decisions[from.decision_first + i];
+  }
+}
+
+}  // namespace sluice::redis
