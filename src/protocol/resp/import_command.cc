@@ -46,9 +46,8 @@ base::Done read_redis(const std::string& text, CellSource& source) {
                            "`"};
     source.database = static_cast<unsigned>(*number);
   }
-  std::string problem;
-  const auto address = config::parse_address(text.substr(0, slash), redis_port, problem);
-  if (!address) return base::Problem{"--redis: " + problem};
+  auto address = config::parse_address(text.substr(0, slash), redis_port);
+  if (!address) return std::move(address).problem().within("--redis");
   source.host = address->host;
   source.port = address->port;
   return {};
