@@ -77,12 +77,12 @@ std::string backup_socket_path(const std::string& dir) {
   return dir + "/sluice.sock";
 }
 
-std::unique_ptr<BackupSocket> BackupSocket::open(const std::string& dir, Backup backup,
-                                                 std::string& problem) {
+base::Result<std::unique_ptr<BackupSocket>> BackupSocket::open(const std::string& dir,
+                                                               Backup backup) {
   const std::string path = backup_socket_path(dir);
   const auto failed = [&](int error) {
-    problem = "`" + base::printable(path, 512) + "` cannot be listened on: " + std::strerror(error);
-    return nullptr;
+    return base::Problem{"`" + base::printable(path, 512) +
+                         "` cannot be listened on: " + std::strerror(error)};
   };
   sockaddr_un address;
   int dir_fd = -1;
@@ -142,47 +142,45 @@ void BackupSocket::run() {
 }
 
 void BackupSocket::serve(int client) {
-  std::string line, problem;
+  std::string line;
   if (!read_line(client, silence_ms, wake_, line)) return;
   if (!line.starts_with(verb) || line.size() == verb.size()) {
     send_all(client, std::string(error_word) + "the only command here is `backup TARGET`\n");
     return;
   }
-  if (backup_(line.substr(verb.size()), problem))
+  const base::Done done = backup_(line.substr(verb.size()));
+  if (done)
     send_all(client, std::string(done_word) + "\n");
   else
-    send_all(client, std::string(error_word) + base::printable(problem, 1024) + "\n");
+    send_all(client, std::string(error_word) + base::printable(done.problem().text, 1024) + "\n");
 }
 
-BackupAnswer ask_for_backup(const std::string& dir, const std::string& target,
-                            std::string& problem) {
+base::Result<BackupAnswer> ask_for_backup(const std::string& dir, const std::string& target) {
   sockaddr_un address;
   int dir_fd = -1;
-  if (!address_of(dir, dir_fd, address)) return BackupAnswer::nobody;
+  if (!address_of(dir, dir_fd, address)) return BackupAnswer::no_server;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const bool connected = fd >= 0 && ::connect(fd, plain(address), sizeof address) == 0;
   const int error = errno;
   ::close(dir_fd);
-  BackupAnswer answer = BackupAnswer::failed;
+  base::Result<BackupAnswer> answer = BackupAnswer::done;
+  const std::string server =
+      "the server that has the store in `" + base::printable(dir, 512) + "` ";
   if (!connected) {
     if (error == ENOENT || error == ECONNREFUSED)
-      answer = BackupAnswer::nobody;
+      answer = BackupAnswer::no_server;
     else
-      problem = "the server that has the store in `" + base::printable(dir, 512) +
-                "` cannot be reached: " + std::strerror(error);
+      answer = base::Problem{server + "cannot be reached: " + std::strerror(error)};
   } else if (target.find('\n') != std::string::npos ||
              verb.size() + target.size() > base::bounds::backup_line_bytes_max) {
-    problem = "the name of the copy is too long, or has a line end in it";
+    answer = base::Problem{"the name of the copy is too long, or has a line end in it"};
   } else {
     std::string line;
     if (!send_all(fd, std::string(verb) + target + "\n") || !read_line(fd, -1, -1, line))
-      problem = "the server that has the store in `" + base::printable(dir, 512) +
-                "` went away before it answered";
-    else if (line == done_word)
-      answer = BackupAnswer::done;
-    else
-      problem =
-          base::printable(line.starts_with(error_word) ? line.substr(error_word.size()) : line);
+      answer = base::Problem{server + "went away before it answered"};
+    else if (line != done_word)
+      answer = base::Problem{
+          base::printable(line.starts_with(error_word) ? line.substr(error_word.size()) : line)};
   }
   if (fd >= 0) ::close(fd);
   return answer;

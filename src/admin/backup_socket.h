@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "base/result.h"
+
 namespace sluice::admin {
 
 // DIR/sluice.sock
@@ -16,13 +18,11 @@ std::string backup_socket_path(const std::string& dir);
 
 class BackupSocket {
  public:
-  // Makes the copy; false: why not. Called by the socket's thread.
-  using Backup = std::function<bool(const std::string& target, std::string& problem)>;
+  // Makes the copy. Called by the socket's thread.
+  using Backup = std::function<base::Done(const std::string& target)>;
 
-  // Null: `problem`. The caller has the store's lock, so what is there of an earlier server is
-  // removed.
-  static std::unique_ptr<BackupSocket> open(const std::string& dir, Backup backup,
-                                            std::string& problem);
+  // The caller has the store's lock, so what is there of an earlier server is removed.
+  static base::Result<std::unique_ptr<BackupSocket>> open(const std::string& dir, Backup backup);
   // Waits for the copy that is being made.
   ~BackupSocket();
   BackupSocket(const BackupSocket&) = delete;
@@ -42,10 +42,8 @@ class BackupSocket {
 // The client's side.
 enum class BackupAnswer : uint8_t {
   done,
-  failed,  // `problem` says why
-  nobody,  // no server has the store
+  no_server,  // no server has the store
 };
-BackupAnswer ask_for_backup(const std::string& dir, const std::string& target,
-                            std::string& problem);
+base::Result<BackupAnswer> ask_for_backup(const std::string& dir, const std::string& target);
 
 }  // namespace sluice::admin

@@ -26,16 +26,19 @@ class BackupSocketTest : public testing::Test {
     std::filesystem::remove_all(folder, ignored);
   }
   std::unique_ptr<BackupSocket> open(const std::string& dir) {
-    auto socket = BackupSocket::open(
-        dir,
-        [this](const std::string& target, std::string& why) {
-          asked = target;
-          why = "the disk\nis full";
-          return target != "/bad";
-        },
-        problem);
-    EXPECT_TRUE(socket) << problem;
-    return socket;
+    auto socket = BackupSocket::open(dir, [this](const std::string& target) -> base::Done {
+      asked = target;
+      if (target == "/bad") return base::Problem{"the disk\nis full"};
+      return {};
+    });
+    EXPECT_TRUE(socket) << socket.problem().text;
+    return *std::move(socket);
+  }
+  // "done", "no server", or the problem.
+  static std::string copied(const std::string& dir, const std::string& target) {
+    const auto answer = ask_for_backup(dir, target);
+    if (!answer) return answer.problem().text;
+    return *answer == BackupAnswer::done ? "done" : "no server";
   }
   // What the server says to these bytes; then it has closed.
   std::string answer_to(const std::string& bytes) {
@@ -53,28 +56,28 @@ class BackupSocketTest : public testing::Test {
     return answer;
   }
 
-  std::string folder, problem, asked;
+  std::string folder, asked;
 };
 
 TEST_F(BackupSocketTest, AsksAndAnswers) {
-  EXPECT_EQ(ask_for_backup(folder, "/copy", problem), BackupAnswer::nobody);
-  EXPECT_EQ(ask_for_backup(folder + "/none", "/copy", problem), BackupAnswer::nobody);
+  EXPECT_EQ(copied(folder, "/copy"), "no server");
+  EXPECT_EQ(copied(folder + "/none", "/copy"), "no server");
   {
     const auto socket = open(folder);
     struct stat found;
     ASSERT_EQ(::stat(backup_socket_path(folder).c_str(), &found), 0);
     EXPECT_EQ(found.st_mode & 0777, 0600u);
-    EXPECT_EQ(ask_for_backup(folder, "/a copy", problem), BackupAnswer::done);
+    EXPECT_EQ(copied(folder, "/a copy"), "done");
     EXPECT_EQ(asked, "/a copy");
-    EXPECT_EQ(ask_for_backup(folder, "/bad", problem), BackupAnswer::failed);
-    EXPECT_EQ(problem, "the disk\\nis full");
+    EXPECT_EQ(copied(folder, "/bad"), "the disk\\nis full");
     asked.clear();
-    EXPECT_EQ(ask_for_backup(folder, "/a\nb", problem), BackupAnswer::failed);
-    EXPECT_EQ(ask_for_backup(folder, std::string(10'000, 'x'), problem), BackupAnswer::failed);
+    const char* const too_long = "the name of the copy is too long, or has a line end in it";
+    EXPECT_EQ(copied(folder, "/a\nb"), too_long);
+    EXPECT_EQ(copied(folder, std::string(10'000, 'x')), too_long);
     EXPECT_EQ(asked, "");
   }
   EXPECT_FALSE(std::filesystem::exists(backup_socket_path(folder)));
-  EXPECT_EQ(ask_for_backup(folder, "/copy", problem), BackupAnswer::nobody);
+  EXPECT_EQ(copied(folder, "/copy"), "no server");
 }
 
 TEST_F(BackupSocketTest, WhatIsNoRequestIsToldOrClosed) {
@@ -93,7 +96,7 @@ TEST_F(BackupSocketTest, WhateverIsThereAndHoweverDeepItLies) {
   const int left = ::open(backup_socket_path(deep).c_str(), O_CREAT | O_WRONLY, 0600);
   ::close(left);
   const auto socket = open(deep);
-  EXPECT_EQ(ask_for_backup(deep, "/copy", problem), BackupAnswer::done);
+  EXPECT_EQ(copied(deep, "/copy"), "done");
 }
 
 }  // namespace

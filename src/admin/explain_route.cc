@@ -9,6 +9,7 @@
 #include "admin/counter_routes.h"
 #include "admin/explain_query.h"
 #include "base/bounds.h"
+#include "base/result.h"
 #include "base/units.h"
 #include "live/override_text.h"
 #include "policy/explanation.h"
@@ -27,12 +28,11 @@ bool brings_limits(const policy::Dialect* dialect) {
   return dialect != nullptr && dialect->brings_limits();
 }
 
-// What is wrong with the body is said in `problem`, and nothing returned.
 class Body {
  public:
-  Body(const policy::RuleSet& rules, std::string& problem) : rules_(rules), problem_(problem) {}
+  explicit Body(const policy::RuleSet& rules) : rules_(rules) {}
 
-  std::optional<ExplainedRequest> read(const std::string& text) {
+  base::Result<ExplainedRequest> read(const std::string& text) {
     const Json json = Json::parse(text, nullptr, false);
     if (!json.is_object())
       return fail("the body must be a JSON object: {\"protocol\": \"" +
@@ -47,7 +47,8 @@ class Body {
         request.dialect = protocol::dialect_of(*its);
         has_protocol = true;
       } else if (key == "descriptor") {
-        if (!read_descriptor(value, request.descriptor)) return std::nullopt;
+        if (base::Done done = read_descriptor(value, request.descriptor); !done)
+          return std::move(done).problem();
       } else if (key == "cost") {
         // What is compared with an int64_t is read as one.
         const bool fits = value.is_number_unsigned()
@@ -63,26 +64,24 @@ class Body {
     if (!has_protocol) return fail_protocol();
     if (request.cost < 0 && !brings_limits(request.dialect))
       return fail("only " + protocol::names_bringing_limits() + "'s `cost` may be below 0");
-    if (json.contains("limits") && !read_limits(json["limits"], request)) return std::nullopt;
+    if (json.contains("limits"))
+      if (base::Done done = read_limits(json["limits"], request); !done)
+        return std::move(done).problem();
     return request;
   }
 
  private:
-  std::nullopt_t fail(std::string problem) {
-    problem_ = std::move(problem);
-    return std::nullopt;
-  }
+  static base::Problem fail(std::string problem) { return {std::move(problem)}; }
 
-  std::nullopt_t fail_protocol() {
+  static base::Problem fail_protocol() {
     return fail("`protocol` must be " + protocol::joined_names(" or "));
   }
 
-  bool read_descriptor(const Json& json, std::vector<std::pair<std::string, std::string>>& out) {
-    if (json.size() > base::bounds::descriptor_entries_max) {
-      fail("a request has at most " + std::to_string(base::bounds::descriptor_entries_max) +
-           " entries");
-      return false;
-    }
+  static base::Done read_descriptor(const Json& json,
+                                    std::vector<std::pair<std::string, std::string>>& out) {
+    if (json.size() > base::bounds::descriptor_entries_max)
+      return fail("a request has at most " + std::to_string(base::bounds::descriptor_entries_max) +
+                  " entries");
     bool good = json.is_object() || json.is_array();
     if (json.is_object()) {
       for (const auto& [key, value] : json.items()) {
@@ -98,17 +97,17 @@ class Body {
         out.emplace_back(entry["key"].get<std::string>(), entry["value"].get<std::string>());
     }
     if (!good)
-      fail("`descriptor` must be {\"KEY\": \"VALUE\", ...}, or [{\"key\": K, \"value\": V}, ...]");
-    return good;
+      return fail(
+          "`descriptor` must be {\"KEY\": \"VALUE\", ...}, or [{\"key\": K, \"value\": V}, ...]");
+    return {};
   }
 
   // One for each of some windows of the rule's space.
-  bool read_limits(const Json& json, ExplainedRequest& request) {
+  base::Done read_limits(const Json& json, ExplainedRequest& request) const {
     const auto rules = rules_.rules(request.dialect);
-    if (!brings_limits(request.dialect) || rules.empty()) {
-      fail("only requests of " + protocol::names_bringing_limits() + "'s bring `limits` along");
-      return false;
-    }
+    if (!brings_limits(request.dialect) || rules.empty())
+      return fail("only requests of " + protocol::names_bringing_limits() +
+                  "'s bring `limits` along");
     const auto quota_max = static_cast<uint64_t>(request.dialect->request_quota_max);
     const auto& windows = rules.front().space->windows;
     bool good = json.is_array();
@@ -132,14 +131,13 @@ class Body {
       std::string known;
       for (const base::Duration window : windows)
         known += (known.empty() ? "" : ", ") + base::spell_duration(window);
-      fail("`limits` must be [{\"quota\": 1 to " + std::to_string(quota_max) +
-           ", \"window\": W}, ...], W one of " + known + ", each once");
+      return fail("`limits` must be [{\"quota\": 1 to " + std::to_string(quota_max) +
+                  ", \"window\": W}, ...], W one of " + known + ", each once");
     }
-    return good;
+    return {};
   }
 
   const policy::RuleSet& rules_;
-  std::string& problem_;
 };
 
 Json to_json(const policy::RuleExplanation& e, const policy::Dialect& dialect,
@@ -187,11 +185,10 @@ Json to_json(const ExplainedVerdict& verdict) {
 
 HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
   const auto policy = deps_.live.shown();
-  std::string problem;
-  auto asked = Body(*policy->rules, problem).read(request.body);
-  if (!asked) return problem_response(422, problem);
+  auto asked = Body(*policy->rules).read(request.body);
+  if (!asked) return problem_response(422, asked.problem().text);
   const policy::Dialect* const dialect = asked->dialect;
-  const auto query = std::make_shared<ExplainQuery>(policy, std::move(*asked));
+  const auto query = std::make_shared<ExplainQuery>(policy, *std::move(asked));
   const auto outcome = deps_.queries.ask(query);
   if (outcome != engine::AdminQueries::Outcome::answered) return problem_of(outcome);
 

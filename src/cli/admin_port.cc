@@ -27,27 +27,26 @@ bool answers(const std::string& host, uint16_t port) {
 }
 
 // Where nothing is said: the one server that is found here, be it at the default address or at a
-// socket that a drop-in server has made. Nothing: there are several, as `problem` says.
-std::optional<std::string> find_server(const config::CommandIo& io, std::string& problem) {
+// socket that a drop-in server has made. A problem: there are several.
+base::Result<std::string> find_server(const config::CommandIo& io) {
   std::vector<std::string> found;
   for (const std::string& path : config::admin_sockets(io))
     if (answers(path, 0)) found.push_back(path);
-  if (found.empty()) return address_default;
+  if (found.empty()) return std::string(address_default);
   if (answers("127.0.0.1", config::admin_port)) found.insert(found.begin(), address_default);
   if (found.size() == 1) return found.front();
-  problem = "several servers run on this machine; choose one with --admin:";
-  for (const std::string& one : found) problem += (&one == &found.front() ? " " : ", ") + one;
-  return std::nullopt;
+  std::string several = "several servers run on this machine; choose one with --admin:";
+  for (const std::string& one : found) several += (&one == &found.front() ? " " : ", ") + one;
+  return base::Problem{std::move(several)};
 }
 
 std::string variable(const config::CommandIo& io, const char* name) {
   return io.environment ? io.environment(name).value_or("") : "";
 }
 
-// The token by the flag or the environment, "" where there is neither. Nothing: it cannot be used,
-// as `problem` says.
-std::optional<std::string> read_token(const AdminFlags& flags, const config::CommandIo& io,
-                                      std::string& problem) {
+// The token by the flag or the environment, "" where there is neither. A problem: it cannot be
+// used.
+base::Result<std::string> read_token(const AdminFlags& flags, const config::CommandIo& io) {
   base::Diagnostics diagnostics;
   std::string text, origin = "SLUICE_ADMIN_TOKEN";
   std::string file = flags.token_file.value_or("");
@@ -58,11 +57,10 @@ std::optional<std::string> read_token(const AdminFlags& flags, const config::Com
   }
   if (flags.token_file || !file.empty()) {
     auto read = config::read_file(file, diagnostics);
-    if (!read) {
-      problem = origin + ": " + diagnostics.front().message +
-                "; name a file that holds the server's admin token, or set SLUICE_ADMIN_TOKEN";
-      return std::nullopt;
-    }
+    if (!read)
+      return base::Problem{
+          origin + ": " + diagnostics.front().message +
+          "; name a file that holds the server's admin token, or set SLUICE_ADMIN_TOKEN"};
     text = std::move(*read);
     while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
   } else {
@@ -72,8 +70,8 @@ std::optional<std::string> read_token(const AdminFlags& flags, const config::Com
   config::Config read;
   config::set_admin_token(text, origin, {}, read, diagnostics);
   if (diagnostics.empty()) return text;
-  problem = origin + ": " + diagnostics.front().message + "; " + diagnostics.front().remedy;
-  return std::nullopt;
+  return base::Problem{origin + ": " + diagnostics.front().message + "; " +
+                       diagnostics.front().remedy};
 }
 
 // A path without its query.
@@ -128,14 +126,16 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
                                          config::CommandIo& io, int& status) {
   const std::string by_variable = variable(io, "SLUICE_ADMIN");
   std::string text = flags.admin ? *flags.admin : by_variable;
+  const auto failed = [&](base::Problem problem) {
+    Reply unusable;
+    unusable.problem = std::move(problem.text);
+    status = report_failure(unusable, flags.json, io);
+    return std::nullopt;
+  };
   if (!flags.admin && by_variable.empty()) {
-    Reply several;
-    auto found = find_server(io, several.problem);
-    if (!found) {
-      status = report_failure(several, flags.json, io);
-      return std::nullopt;
-    }
-    text = std::move(*found);
+    auto found = find_server(io);
+    if (!found) return failed(std::move(found).problem());
+    text = *std::move(found);
   }
   const std::string origin = flags.admin ? "--admin" : "SLUICE_ADMIN";
   const auto misused = [&](const std::string& problem) {
@@ -146,24 +146,18 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
     return misused(origin +
                    " is `off`, and what is switched off cannot be asked; write "
                    "--admin ADDRESS");
-  std::string problem;
-  const auto address = calls::is_unix_path(text)
-                           ? std::optional(config::Address{text, 0})
-                           : config::parse_address(text, config::admin_port, problem);
-  if (!address) return misused(origin + ": " + problem);
+  const auto address = calls::is_unix_path(text) ? config::Address{text, 0}
+                                                 : config::parse_address(text, config::admin_port);
+  if (!address) return misused(origin + ": " + address.problem().text);
   const auto ms = base::parse_count(flags.timeout);
   if (!ms || *ms < 1 || *ms > timeout_ms_max)
     return misused("--timeout must be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
-  Reply unusable;
-  auto token = read_token(flags, io, unusable.problem);
-  if (!token) {
-    status = report_failure(unusable, flags.json, io);
-    return std::nullopt;
-  }
+  auto token = read_token(flags, io);
+  if (!token) return failed(std::move(token).problem());
   calls::HttpClient::Options options;
   options.host = address->host;
   options.port = address->port;
-  options.token = std::move(*token);
+  options.token = *std::move(token);
   options.timeout = std::chrono::milliseconds(*ms);
   const std::string name =
       address->port == 0 ? text : config::format_address(address->host, address->port);

@@ -64,9 +64,9 @@ void add_ask_options(CLI::App& app, AskOptions& options, const char* server_defa
 }
 
 std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem) {
-  const auto address = config::parse_address(options.server, port, problem);
+  const auto address = config::parse_address(options.server, port);
   if (!address) {
-    problem = "--server: " + problem;
+    problem = "--server: " + address.problem().text;
     return std::nullopt;
   }
   const auto ms = base::parse_count(options.timeout);

@@ -109,14 +109,14 @@ void add_flags(CLI::App& app, OverrideFlags& asked) {
   add_admin_flags(app, asked.admin);
 }
 
-// A count as the server is to have it. False: `problem` says why not.
-bool put_count(const std::optional<std::string>& text, const char* name, Json& limit,
-               std::string& problem) {
-  if (!text) return true;
+// A count as the server takes it.
+base::Done put_count(const std::optional<std::string>& text, const char* name, Json& limit) {
+  if (!text) return {};
   const auto count = base::parse_count(*text);
-  if (count) limit[name] = *count;
-  if (!count) problem = std::string("--") + name + " must be a number, not `" + *text + "`";
-  return count.has_value();
+  if (!count)
+    return base::Problem{std::string("--") + name + " must be a number, not `" + *text + "`"};
+  limit[name] = *count;
+  return {};
 }
 
 // The limit or limits into the body. What is wrong with them; "": nothing.
@@ -145,11 +145,12 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
   }
   if (!asked.quota) return "there is no --quota N";
   Json limit = Json::object();
-  std::string problem;
-  if (!put_count(asked.quota, "quota", limit, problem)) return problem;
+  if (base::Done put = put_count(asked.quota, "quota", limit); !put)
+    return std::move(put).problem().text;
   if (asked.window) limit["window"] = *asked.window;
   if (asked.algorithm) limit["algorithm"] = *asked.algorithm;
-  if (!put_count(asked.burst, "burst", limit, problem)) return problem;
+  if (base::Done put = put_count(asked.burst, "burst", limit); !put)
+    return std::move(put).problem().text;
   body["limit"] = std::move(limit);
   if (asked.all_limits) body["all_limits"] = true;
   return "";

@@ -275,20 +275,15 @@ int repair(const StoreFlags& asked, config::CommandIo& io) {
 }
 
 int backup(const StoreFlags& asked, config::CommandIo& io) {
-  std::string problem;
   // Who serves the store makes the copy; its working folder is another one.
   std::error_code error;
   const auto target = std::filesystem::absolute(asked.target, error).string();
   if (error) return fail(error.message(), io);
-  switch (admin::ask_for_backup(asked.dir, target, problem)) {
-    case admin::BackupAnswer::done:
-      break;
-    case admin::BackupAnswer::failed:
-      return fail(problem, io);
-    case admin::BackupAnswer::nobody:
-      if (const base::Done done = disk::backup(asked.dir, target); !done)
-        return fail(done.problem().text, io);
-  }
+  const auto answer = admin::ask_for_backup(asked.dir, target);
+  if (!answer) return fail(answer.problem().text, io);
+  if (*answer == admin::BackupAnswer::no_server)
+    if (const base::Done done = disk::backup(asked.dir, target); !done)
+      return fail(done.problem().text, io);
   if (asked.json)
     io.out << to_text({{"backup", target}});
   else
@@ -339,25 +334,24 @@ void add_options(CLI::App& app, StoreFlags& asked) {
     }
 }
 
-// Is there no option that the tool does not have? `problem`: which there is.
-bool has_own_options_only(std::string_view tool, const StoreFlags& asked, std::string& problem) {
+// A problem: there is an option that the tool does not have.
+base::Done check_options(std::string_view tool, const StoreFlags& asked) {
   for (const auto& [option, value] : asked.of_tools) {
     if (!value) continue;
     const auto names = tools_with(option);
     if (std::find(names.begin(), names.end(), tool) != names.end()) continue;
-    problem = std::string(option) + " is for " + config::one_of(names);
-    return false;
+    return base::Problem{std::string(option) + " is for " + config::one_of(names)};
   }
-  return true;
+  return {};
 }
 
 int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Arguments& arguments,
             config::CommandIo& io) {
   if (said.size() != tool.words + 1)
     return arguments.misused(
-        said.front() + (tool.words == 2 ? " wants DIR and TARGET" : " requires one DIR"), io);
-  std::string problem;
-  if (!has_own_options_only(tool.name, asked, problem)) return arguments.misused(problem, io);
+        said.front() + (tool.words == 2 ? " requires DIR and TARGET" : " requires one DIR"), io);
+  if (const base::Done checked = check_options(tool.name, asked); !checked)
+    return arguments.misused(checked.problem().text, io);
   asked.dir = said[1];
   if (tool.words == 2) asked.target = said[2];
   return tool.run(asked, io);
@@ -368,8 +362,8 @@ int run_with_options(const protocol::StoreTool& tool, const Words& said, const S
   if (said.size() != (tool.wants_folder ? 2 : 1))
     return arguments.misused(
         said.front() + (tool.wants_folder ? " requires one DIR" : " takes no DIR"), io);
-  std::string problem;
-  if (!has_own_options_only(tool.name, asked, problem)) return arguments.misused(problem, io);
+  if (const base::Done checked = check_options(tool.name, asked); !checked)
+    return arguments.misused(checked.problem().text, io);
   protocol::StoreCall call{tool.wants_folder ? said[1] : "", asked.json};
   for (const protocol::StoreOption& one : tool.options) {
     call.values.push_back(asked.of_tools.at(one.name));

@@ -168,12 +168,8 @@ TEST_F(StoreCommand, AStoreInUseIsNotTouchedAndItsServerMakesTheCopy) {
   EXPECT_EQ(command({"store", "backup", dir, copy}), 1);
   EXPECT_TRUE(said(err, "is in use by process")) << err;
   const auto socket = admin::BackupSocket::open(
-      dir,
-      [&](const std::string& target, std::string& why) {
-        return succeeds(journal->backup(target), why);
-      },
-      problem);
-  ASSERT_TRUE(socket) << problem;
+      dir, [&](const std::string& target) { return journal->backup(target); });
+  ASSERT_TRUE(socket) << socket.problem().text;
   EXPECT_EQ(command({"store", "backup", dir, copy}), 0) << err;
   EXPECT_TRUE(said(out, copy + ": a copy of ")) << out;
   EXPECT_EQ(command({"store", "backup", dir, copy}), 1);

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace sluice::config {
 
 // Where the admin port is, and others look for a statsd, by default.
@@ -17,9 +19,8 @@ struct Address {
 };
 
 // HOST:PORT, with an IPv6 address in brackets. Without a port it is `port_default`, where there is
-// one. Nothing for all else, with the reason in `problem`.
-std::optional<Address> parse_address(std::string_view text, std::optional<uint16_t> port_default,
-                                     std::string& problem);
+// one.
+base::Result<Address> parse_address(std::string_view text, std::optional<uint16_t> port_default);
 
 // As parse_address reads it back.
 std::string format_address(std::string_view host, uint16_t port);

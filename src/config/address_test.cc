@@ -15,9 +15,8 @@ TEST(ParseAddress, TakesHostsAndPorts) {
        {Case{"[::]:8321", "::", 8321}, Case{"127.0.0.1:0", "127.0.0.1", 0},
         Case{"localhost:65535", "localhost", 65'535}, Case{"[::1]", "::1", 7},
         Case{"example.test", "example.test", 7}}) {
-    std::string problem;
-    const auto address = parse_address(text, 7, problem);
-    ASSERT_TRUE(address) << text << ": " << problem;
+    const auto address = parse_address(text, 7);
+    ASSERT_TRUE(address) << text << ": " << address.problem().text;
     EXPECT_EQ(address->host, host);
     EXPECT_EQ(address->port, port);
   }
@@ -33,8 +32,9 @@ TEST(ParseAddress, SaysWhatIsWrong) {
         Case{"", "no host"}, Case{"[]:1", "no host"}, Case{"a:", "a port"},
         Case{"a:70000", "not `:70000`"}, Case{"[::]8321", "a port"}, Case{"a", "no port"},
         Case{"http://localhost:8380", "not a URL"}, Case{"https://[::1]", "not a URL"}}) {
-    std::string problem;
-    EXPECT_FALSE(parse_address(text, std::nullopt, problem)) << text;
+    const auto address = parse_address(text, std::nullopt);
+    ASSERT_FALSE(address) << text;
+    const std::string& problem = address.problem().text;
     EXPECT_NE(problem.find(expected), std::string::npos) << text << ": " << problem;
   }
 }

@@ -58,10 +58,14 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
   if (options.database != 0) opened.location += ", database " + std::to_string(options.database);
   options.kept_fresh_for = cleanup.us > 0 ? cleanup : redis_forever;
   options.local_bytes = settings.table_bytes();
-  auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
-  opened.metrics = store.get();
-  if (store) opened.metadata = &store->metadata();
-  opened.store = std::move(store);
+  auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log));
+  if (!store) {
+    opened.problem = std::move(store).problem().text;
+    return opened;
+  }
+  opened.metrics = store->get();
+  opened.metadata = &(*store)->metadata();
+  opened.store = *std::move(store);
   return opened;
 }
 
@@ -101,10 +105,8 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
     opened.problem = std::move(durable).problem().text;
     return opened;
   }
-  opened.backup = [store = durable->get()](const std::string& target, std::string& problem) {
-    const base::Done done = store->backup(target);
-    if (!done) problem = done.problem().text;
-    return static_cast<bool>(done);
+  opened.backup = [store = durable->get()](const std::string& target) {
+    return store->backup(target);
   };
   opened.metadata = (*durable)->metadata();
   opened.metrics = durable->get();

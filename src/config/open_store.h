@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/diagnostic.h"
+#include "base/result.h"
 #include "config/config.h"
 #include "metrics/page.h"
 #include "request/space.h"
@@ -21,7 +22,7 @@ struct OpenedStore {
   std::unique_ptr<store::Store> store;  // null: `problem`, with what to do
   std::string problem;
   // Makes a copy while it is served (admin/backup_socket.h); empty: there is nothing to copy.
-  std::function<bool(const std::string& target, std::string& problem)> backup;
+  std::function<base::Done(const std::string& target)> backup;
   store::MetadataStore* metadata = nullptr;  // of what is set at run time; as long as the store
   const metrics::Source* metrics = nullptr;  // of the store's own, as long as it
   base::Diagnostics diagnostics;             // warnings

@@ -122,13 +122,13 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (base::has_errors(unfit)) return exit_failure;
   std::shared_ptr<log::LogFile> file;
   if (!config.log_file.empty()) {
-    std::string problem;
-    file = log::LogFile::open(config.log_file, problem);
-    if (!file) {
-      io.err << "sluice: the log file " << config.log_file << " cannot be opened: " << problem
-             << std::endl;
+    auto opened = log::LogFile::open(config.log_file);
+    if (!opened) {
+      io.err << "sluice: the log file " << config.log_file
+             << " cannot be opened: " << opened.problem().text << std::endl;
       return exit_failure;
     }
+    file = *std::move(opened);
   }
   const auto level = config.log.level.value;
   log::Log log = file ? log::Log(level, file, log_lines) : log::Log(level);
@@ -158,9 +158,12 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   }
   std::unique_ptr<admin::BackupSocket> backups;
   if (opened.backup) {
-    std::string problem;
-    backups = admin::BackupSocket::open(config.store.path.value, opened.backup, problem);
-    if (!backups) store_log->warn("`sluice store backup` will not reach this server: {}", problem);
+    auto socket = admin::BackupSocket::open(config.store.path.value, opened.backup);
+    if (socket)
+      backups = *std::move(socket);
+    else
+      store_log->warn("`sluice store backup` will not reach this server: {}",
+                      socket.problem().text);
   }
   live::Policy policy;
   policy.first = {.rules = std::move(loaded.rules),

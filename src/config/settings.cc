@@ -133,18 +133,17 @@ void set_fsync(std::string_view text, const std::string& origin, const base::Dia
 
 std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diagnostic& place,
                                          base::Diagnostics& diagnostics) {
-  std::string problem;
-  std::optional<Address> address;
   const size_t at = text.rfind('@');
-  if (at == std::string_view::npos)
-    address = parse_address(text, redis::default_port, problem);
-  else
-    problem = "write HOST:PORT; `username` and `password` are keys beside `nodes`";
+  base::Result<Address> address =
+      at == std::string_view::npos
+          ? parse_address(text, redis::default_port)
+          : base::Problem{"write HOST:PORT; `username` and `password` are keys beside `nodes`"};
   if (address) return redis::Node{address->host, address->port};
   // What is before an `@` may be secret.
   const std::string shown =
       at == std::string_view::npos ? std::string(text) : "..." + std::string(text.substr(at));
-  complain(place, "`" + shown + "` is not an address of a Redis", std::move(problem), diagnostics);
+  complain(place, "`" + shown + "` is not an address of a Redis", std::move(address).problem().text,
+           diagnostics);
   return std::nullopt;
 }
 
@@ -274,12 +273,11 @@ uint16_t port_of(const Listener& listener) {
 
 std::optional<Address> address_of(std::string_view text, uint16_t port_default,
                                   const base::Diagnostic& place, base::Diagnostics& diagnostics) {
-  std::string problem;
-  auto address = parse_address(text, port_default, problem);
-  if (!address)
-    complain(place, "`" + std::string(text) + "` is not an address", std::move(problem),
-             diagnostics);
-  return address;
+  auto address = parse_address(text, port_default);
+  if (address) return *std::move(address);
+  complain(place, "`" + std::string(text) + "` is not an address",
+           std::move(address).problem().text, diagnostics);
+  return std::nullopt;
 }
 
 std::string one_of(const std::vector<std::string_view>& words) {

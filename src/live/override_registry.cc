@@ -71,11 +71,18 @@ void OverrideRegistry::take(std::span<const store::MetadataStore::Change> change
 bool OverrideRegistry::take_one(const store::MetadataStore::Change& change, bool told) {
   std::string why;
   const auto id = parse_id(change.name);
-  std::optional<OverrideRequest> asked;
   told = told && deps_.changes != nullptr && is_loaded_;
   const auto before = id && told ? find(*id) : std::nullopt;
-  if (change.text && (asked = read_persisted(change.name, *change.text, why)))
-    why = intern(*asked, deps_.spaces, deps_.limits_max).why;
+  OverrideRequest asked;
+  if (change.text) {
+    auto read = read_persisted(change.name, *change.text);
+    if (read) {
+      asked = *std::move(read);
+      why = intern(asked, deps_.spaces, deps_.limits_max).why;
+    } else {
+      why = std::move(read).problem().text;
+    }
+  }
   {
     std::unique_lock lock(mutex_);
     if (!change.text) {
@@ -86,10 +93,10 @@ bool OverrideRegistry::take_one(const store::MetadataStore::Change& change, bool
     }
     if (why.empty() && all_.size() >= base::bounds::overrides_max && !all_.contains(*id))
       why = "there are " + std::to_string(base::bounds::overrides_max) + " already";
-    if (why.empty()) follow(asked->one);
-    if (why.empty() && put(asked->one)) {
+    if (why.empty()) follow(asked.one);
+    if (why.empty() && put(asked.one)) {
       lock.unlock();
-      if (told) log_other(change_of("override set", "", asked->one), before, &asked->one);
+      if (told) log_other(change_of("override set", "", asked.one), before, &asked.one);
       return true;
     }
   }

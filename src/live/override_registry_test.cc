@@ -160,21 +160,20 @@ TEST(OverrideRegistry, WhatIsNotUnderstoodIsToldAndLeft) {
   const auto [name, text] = *metadata.kept.begin();
   // Every text with a piece missing or a byte of it another is refused or still an override.
   Fixture reader;
-  std::string why;
   size_t refused = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    refused += !read_persisted(name, text.substr(0, i), why);
+    refused += !read_persisted(name, text.substr(0, i));
     for (const char c : {'0', '-', '"', '[', 'x', '\xff'}) {
       std::string other = text;
       other[i] = c;
-      if (auto asked = read_persisted(name, other, why)) {
+      if (auto asked = read_persisted(name, other)) {
         EXPECT_EQ(id_text(asked->one.id()), name);
         EXPECT_FALSE(intern(*asked, reader.spaces, SIZE_MAX));
         compiled(asked->one, reader.spaces);
         // What it is written as is read as the same, and written so again.
         const std::string again = persisted_text(asked->one, asked->limits);
-        const auto same = read_persisted(name, again, why);
-        ASSERT_TRUE(same) << why;
+        const auto same = read_persisted(name, again);
+        ASSERT_TRUE(same) << same.problem().text;
         EXPECT_EQ(persisted_text(same->one, same->limits), again);
       } else {
         ++refused;
@@ -205,8 +204,8 @@ TEST(OverrideRegistry, KeptTextsAreWhatTheyShouldBeOrRefused) {
   const std::string name = metadata.kept.begin()->first;
   const wire::Json good = wire::Json::parse(metadata.kept.begin()->second);
   const auto why = [&](const wire::Json& json) {
-    std::string said;
-    return read_persisted(name, json.dump(), said) ? "" : said;
+    const auto asked = read_persisted(name, json.dump());
+    return asked ? "" : asked.problem().text;
   };
   const auto with = [&](const char* key, const wire::Json& value) {
     wire::Json json = good;

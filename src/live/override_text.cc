@@ -543,12 +543,8 @@ bool read_persisted_limit(const Persisted::Numbers& kept, Limit& limit) {
 
 }  // namespace
 
-std::optional<OverrideRequest> read_persisted(std::string_view name, std::string_view text,
-                                              std::string& why) {
-  const auto refuse = [&](std::string what) {
-    why = std::move(what);
-    return std::nullopt;
-  };
+base::Result<OverrideRequest> read_persisted(std::string_view name, std::string_view text) {
+  const auto refuse = [](std::string what) { return base::Problem{std::move(what)}; };
   Persisted kept;
   PersistedReader reader(kept);
   if (!wire::Json::sax_parse(text, &reader) || !kept.is_object)

@@ -18,12 +18,9 @@ int open_to_append(const std::string& path) {
 
 }  // namespace
 
-std::shared_ptr<LogFile> LogFile::open(const std::string& path, std::string& problem) {
+base::Result<std::shared_ptr<LogFile>> LogFile::open(const std::string& path) {
   const int fd = open_to_append(path);
-  if (fd < 0) {
-    problem = std::generic_category().message(errno);
-    return nullptr;
-  }
+  if (fd < 0) return base::Problem{std::generic_category().message(errno)};
   return std::shared_ptr<LogFile>(new LogFile(path, fd));
 }
 

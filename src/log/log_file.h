@@ -9,12 +9,14 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
+
 namespace sluice::log {
 
 class LogFile : public spdlog::sinks::sink {
  public:
-  // Null: it cannot be opened, and `problem` says why.
-  static std::shared_ptr<LogFile> open(const std::string& path, std::string& problem);
+  // A problem: the system's reason why it cannot be opened, without the path.
+  static base::Result<std::shared_ptr<LogFile>> open(const std::string& path);
   ~LogFile() override;
 
   // One that cannot be opened again is reported in the old file, which goes on.

@@ -28,9 +28,9 @@ TEST(LogFiles, AreAppendedToAndOpenedAgain) {
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const std::string path = folder + "/log";
   std::ofstream(path) << "before\n";
-  std::string problem;
-  const auto file = LogFile::open(path, problem);
-  ASSERT_NE(file, nullptr) << problem;
+  const auto opened = LogFile::open(path);
+  ASSERT_TRUE(opened) << opened.problem().text;
+  const std::shared_ptr<LogFile>& file = *opened;
   file->set_formatter(std::make_unique<spdlog::pattern_formatter>("%l %v"));
   say(*file, "one");
   fs::rename(path, path + ".1");
@@ -47,8 +47,9 @@ TEST(LogFiles, AreAppendedToAndOpenedAgain) {
   file->reopen();
   say(*file, "four");
   EXPECT_FALSE(fs::exists(path));
-  EXPECT_EQ(LogFile::open(path, problem), nullptr);
-  EXPECT_EQ(problem, "No such file or directory");
+  const auto refused = LogFile::open(path);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.problem().text, "No such file or directory");
   fs::remove_all(folder + ".moved");
 }
 

@@ -50,12 +50,12 @@ bool is_number(const HostPort& node) {
 
 }  // namespace
 
-std::vector<Address> Resolver::by_system(const HostPort& node, std::string& problem) {
+base::Result<std::vector<Address>> Resolver::by_system(const HostPort& node) {
   // AI_ADDRCONFIG would refuse `::1` on a machine that has no other address of IPv6.
   int error = 0;
   auto found = ask_system(node, AI_NUMERICHOST, error);
   if (found.empty()) found = ask_system(node, AI_ADDRCONFIG, error);
-  if (found.empty()) problem = node.host + ": " + gai_strerror(error);
+  if (found.empty()) return base::Problem{node.host + ": " + gai_strerror(error)};
   return found;
 }
 
@@ -74,15 +74,14 @@ void Resolver::look() {
 void Resolver::run(State& state) {
   std::string problem;
   for (size_t i = 0; i < state.nodes.size(); ++i) {
-    std::string its_problem;
-    auto found = state.lookup(state.nodes[i], its_problem);
-    for (Address& address : found) address.node = i;
-    if (found.empty()) {
-      problem = its_problem;
+    auto found = state.lookup(state.nodes[i]);
+    if (!found) {
+      problem = std::move(found).problem().text;
       continue;
     }
+    for (Address& address : *found) address.node = i;
     const std::lock_guard lock(state.mutex);
-    state.found[i] = std::move(found);
+    state.found[i] = *std::move(found);
   }
   const bool settled = std::all_of(state.nodes.begin(), state.nodes.end(), is_number);
   const std::lock_guard lock(state.mutex);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "net/host_port.h"
 
 namespace sluice::net {
@@ -23,8 +24,8 @@ struct Address {
 
 class Resolver {
  public:
-  // The addresses of a node; none, and why in `problem`.
-  using Lookup = std::function<std::vector<Address>(const HostPort& node, std::string& problem)>;
+  // The addresses of a node, at least one.
+  using Lookup = std::function<base::Result<std::vector<Address>>(const HostPort& node)>;
   explicit Resolver(std::vector<HostPort> nodes, Lookup lookup = by_system);
 
   // Begins to look, unless it does. What nodes are called by number is not looked for again.
@@ -38,7 +39,7 @@ class Resolver {
 
  private:
   struct State;
-  static std::vector<Address> by_system(const HostPort& node, std::string& problem);
+  static base::Result<std::vector<Address>> by_system(const HostPort& node);
   static void run(State& state);
 
   const std::shared_ptr<State> state_;  // the thread has it too

@@ -48,7 +48,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
   const auto slow = std::make_shared<Slow>();
   const auto began = std::chrono::steady_clock::now();
   {
-    Resolver resolver({{"somewhere", 1}}, [slow](const HostPort&, std::string&) {
+    Resolver resolver({{"somewhere", 1}}, [slow](const HostPort&) {
       std::unique_lock lock(slow->mutex);
       ++slow->asked;
       slow->changed.wait(lock, [&] { return slow->open; });
@@ -62,8 +62,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, tests::promised(5s));
   // The thread outlives it, and does no harm.
   slow->let_go();
-  Resolver resolver({{"somewhere", 1}},
-                    [](const HostPort&, std::string&) { return std::vector{address_of(8)}; });
+  Resolver resolver({{"somewhere", 1}}, [](const HostPort&) { return std::vector{address_of(8)}; });
   resolver.look();
   resolver.await(20s);
   EXPECT_EQ(ports_of(resolver.addresses()), "0:8 ");
@@ -73,14 +72,11 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
 
 TEST(Resolver, OneThatIsNotFoundForOnceStaysWhereItWas) {
   int look = 0;
-  Resolver resolver({{"a", 1}, {"b", 2}}, [&](const HostPort& node, std::string& problem) {
-    std::vector<Address> found;
-    if (node.host == "a" && look == 1)
-      problem = "a: not now";
-    else
-      found = {address_of(static_cast<uint16_t>(10 * node.port + look)), address_of(9)};
-    return found;
-  });
+  Resolver resolver(
+      {{"a", 1}, {"b", 2}}, [&](const HostPort& node) -> base::Result<std::vector<Address>> {
+        if (node.host == "a" && look == 1) return base::Problem{"a: not now"};
+        return std::vector{address_of(static_cast<uint16_t>(10 * node.port + look)), address_of(9)};
+      });
   resolver.look();
   resolver.await(20s);
   EXPECT_EQ(ports_of(resolver.addresses()), "0:10 0:9 1:20 1:9 ");
@@ -111,7 +107,7 @@ TEST(Resolver, NumbersAreFoundWhateverTheMachineHas) {
 // Not again and again.
 TEST(Resolver, NumbersAreLookedForOnce) {
   int asked = 0;
-  Resolver resolver({{"127.0.0.1", 5}}, [&](const HostPort&, std::string&) {
+  Resolver resolver({{"127.0.0.1", 5}}, [&](const HostPort&) {
     ++asked;
     return std::vector{address_of(5)};
   });

@@ -40,12 +40,11 @@ std::unique_ptr<TlsContext> trusting(const SelfSigned& trusted) {
   ::close(file);
   std::ofstream(path) << trusted.certificate();
   ::setenv("SSL_CERT_FILE", path.c_str(), 1);
-  std::string problem;
-  auto context = TlsContext::open(problem);
-  EXPECT_NE(context, nullptr) << problem;
+  auto context = TlsContext::open();
   ::unsetenv("SSL_CERT_FILE");
   ::unlink(path.c_str());
-  return context;
+  EXPECT_TRUE(context) << context.problem().text;
+  return *std::move(context);
 }
 
 // A stream and its far end.

@@ -31,13 +31,13 @@ int clamp(size_t size) {
 
 }  // namespace
 
-std::unique_ptr<TlsContext> TlsContext::open(std::string& problem) {
+base::Result<std::unique_ptr<TlsContext>> TlsContext::open() {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
       SSL_CTX_set_default_verify_paths(context) != 1) {
-    problem = last_error();
+    base::Problem problem{last_error()};
     SSL_CTX_free(context);
-    return nullptr;
+    return problem;
   }
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   return std::unique_ptr<TlsContext>(new TlsContext(context));

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 struct bio_st;
 struct ssl_st;
 struct ssl_ctx_st;
@@ -24,8 +26,8 @@ enum class TlsFault : uint8_t { none, wrong_host, untrusted, truncated, other };
 class TlsContext {
  public:
   // Of the connecting side. Trusts what the system trusts, and what SSL_CERT_FILE and SSL_CERT_DIR
-  // name. Null, and why in `problem`, where OpenSSL gives none.
-  static std::unique_ptr<TlsContext> open(std::string& problem);
+  // name. A problem where OpenSSL gives none.
+  static base::Result<std::unique_ptr<TlsContext>> open();
   // Of the accepting side, with the caller's settings: certificate, key, versions. Shares them.
   static std::unique_ptr<TlsContext> accepting(ssl_ctx_st* context);
   ~TlsContext();

@@ -35,13 +35,14 @@ bool is_socket(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<UnixListener> UnixListener::open(const std::string& path, std::string& problem) {
+base::Result<std::unique_ptr<UnixListener>> UnixListener::open(const std::string& path) {
+  const auto problem = [&](const std::string& why) {
+    return base::Problem{"the socket `" + path + "` cannot be made: " + why};
+  };
   sockaddr_un address;
-  if (!address_of(path, address)) {
-    problem = "the socket `" + path + "` cannot be made: its path is longer than " +
-              std::to_string(sizeof address.sun_path - 1) + " bytes";
-    return nullptr;
-  }
+  if (!address_of(path, address))
+    return problem("its path is longer than " + std::to_string(sizeof address.sun_path - 1) +
+                   " bytes");
   if (is_socket(path) && !is_listened_on(path)) ::unlink(path.c_str());
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   // The socket is made with these rights, so no other user is let in meanwhile.
@@ -52,9 +53,9 @@ std::unique_ptr<UnixListener> UnixListener::open(const std::string& path, std::s
     ::unlink(path.c_str());
     errno = error;
   }
-  problem = "the socket `" + path + "` cannot be made: " + std::generic_category().message(errno);
+  const int error = errno;
   if (fd >= 0) ::close(fd);
-  return nullptr;
+  return problem(std::generic_category().message(error));
 }
 
 UnixListener::~UnixListener() {

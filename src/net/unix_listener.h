@@ -5,13 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
+
 namespace sluice::net {
 
 class UnixListener {
  public:
-  // Takes the place of a socket that stands there and that nothing listens on. Null: `problem` says
-  // why not.
-  static std::unique_ptr<UnixListener> open(const std::string& path, std::string& problem);
+  // Takes the place of a socket that stands there and that nothing listens on.
+  static base::Result<std::unique_ptr<UnixListener>> open(const std::string& path);
   ~UnixListener();
   UnixListener(const UnixListener&) = delete;
   UnixListener& operator=(const UnixListener&) = delete;

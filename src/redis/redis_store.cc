@@ -31,18 +31,19 @@ thread_local Recent recent;
 
 }  // namespace
 
-std::unique_ptr<RedisStore> RedisStore::open(Options options, request::Spaces& spaces,
-                                             std::shared_ptr<spdlog::logger> log,
-                                             std::string& problem) {
+base::Result<std::unique_ptr<RedisStore>> RedisStore::open(Options options, request::Spaces& spaces,
+                                                           std::shared_ptr<spdlog::logger> log) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(), spaces);
-  if (!table) {
-    problem = "the system does not give the address space for " +
-              std::to_string(options.local_bytes) + " bytes of counters; raise ulimit -v";
-    return nullptr;
-  }
+  if (!table)
+    return base::Problem{"the system does not give the address space for " +
+                         std::to_string(options.local_bytes) +
+                         " bytes of counters; raise ulimit -v"};
   std::unique_ptr<net::TlsContext> tls;
-  if ((options.tls || options.second.tls) && !(tls = net::TlsContext::open(problem)))
-    return nullptr;
+  if (options.tls || options.second.tls) {
+    auto opened = net::TlsContext::open();
+    if (!opened) return std::move(opened).problem();
+    tls = *std::move(opened);
+  }
   return std::unique_ptr<RedisStore>(
       new RedisStore(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)));
 }

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/result.h"
 #include "metrics/page.h"
 #include "redis/options.h"
 #include "redis/redis_metadata_store.h"
@@ -23,11 +24,10 @@ namespace sluice::redis {
 
 class RedisStore final : public store::Store, public store::Catalog, public metrics::Source {
  public:
-  // Null, with the reason in `problem`: there is no memory for the table that decides while Redis
-  // does not, or TLS could not be set up. Does not connect: workers do.
-  static std::unique_ptr<RedisStore> open(Options options, request::Spaces& spaces,
-                                          std::shared_ptr<spdlog::logger> log,
-                                          std::string& problem);
+  // A problem: there is no memory for the table that decides while Redis does not, or TLS could not
+  // be set up. Does not connect: workers do.
+  static base::Result<std::unique_ptr<RedisStore>> open(Options options, request::Spaces& spaces,
+                                                        std::shared_ptr<spdlog::logger> log);
   ~RedisStore() override;
 
   store::Catalog& catalog() override { return *this; }

@@ -251,12 +251,13 @@ std::optional<std::string> Server::start() {
 }
 
 std::optional<std::string> Server::Impl::open_admin_socket() {
-  std::string problem;
-  admin_socket = net::UnixListener::open(options.admin_socket, problem);
-  if (!admin_socket) {
+  auto opened = net::UnixListener::open(options.admin_socket);
+  if (!opened) {
+    const std::string& problem = opened.problem().text;
     log->warn("commands for the admin port will not find this server by themselves: {}", problem);
     return problem;
   }
+  admin_socket = *std::move(opened);
   bound.push_back({Service::admin(), options.admin_socket, 0});
   return {};
 }

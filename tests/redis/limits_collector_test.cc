@@ -32,13 +32,11 @@ World::Make store_in(const RedisServer& redis, const std::string& key_prefix) {
     options.nodes = {{"127.0.0.1", redis.port()}};
     options.key_prefix = key_prefix;
     options.local_bytes = size_t{16} << 20;
-    std::string problem;
     auto store = redis::RedisStore::open(
         std::move(options), spaces,
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()),
-        problem);
-    EXPECT_NE(store, nullptr) << problem;
-    return store;
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+    EXPECT_TRUE(store) << store.problem().text;
+    return *std::move(store);
   };
 }
 

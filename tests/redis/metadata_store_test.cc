@@ -32,8 +32,9 @@ class Keeping {
     for (const uint16_t port : ports) options.nodes.push_back({"127.0.0.1", port});
     options.local_bytes = size_t{16} << 20;
     options.patience = patience;
-    store_ = redis::RedisStore::open(std::move(options), spaces_, nullptr, problem);
-    EXPECT_NE(store_, nullptr) << problem;
+    auto store = redis::RedisStore::open(std::move(options), spaces_, nullptr);
+    EXPECT_TRUE(store) << store.problem().text;
+    store_ = *std::move(store);
   }
   store::MetadataStore& metadata() { return store_->metadata(); }
 

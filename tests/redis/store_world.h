@@ -33,12 +33,11 @@ class StoreWorld {
   }
 
   explicit StoreWorld(Options options) {
-    std::string problem;
-    store_ = RedisStore::open(
+    auto store = RedisStore::open(
         std::move(options), spaces,
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()),
-        problem);
-    EXPECT_NE(store_, nullptr) << problem;
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+    EXPECT_TRUE(store) << store.problem().text;
+    store_ = *std::move(store);
     store_->attach(port_, loop_);
   }
   ~StoreWorld() { store_->detach(port_); }

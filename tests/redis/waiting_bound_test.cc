@@ -101,13 +101,11 @@ std::unique_ptr<RedisStore> open(const tests::RedisServer& redis, request::Space
   options.nodes = {{"127.0.0.1", redis.port()}};
   options.deadline = base::seconds(20);
   options.waiting_max = waiting_max;
-  std::string problem;
   auto store = RedisStore::open(
       options, spaces,
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()),
-      problem);
-  EXPECT_NE(store, nullptr) << problem;
-  return store;
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  EXPECT_TRUE(store) << store.problem().text;
+  return *std::move(store);
 }
 
 TEST(RedisWaitingBound, WhoWaitsIsAnsweredWhereAsManyWaitAsMay) {

@@ -19,7 +19,8 @@ namespace sluice::divvy {
 // Reads `line`, well-formed UTF-8 without its line end, and commits one request to `requests`,
 // whose entries are views into `line`, in its order, repeated keys included. False: the line is an
 // error; then `requests` is as before and `error` the ERR line that answers it, without LF.
-// `strict`: so are two equal keys, and a quote inside a string that is in none.
+// `strict`: so are two equal keys, and a quote inside a string that is in none. `error` is not part
+// of a base::Result because each request is read here, and its memory is used again.
 bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error,
                       bool strict = false);
 

@@ -246,10 +246,9 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (!target) return arguments.misused(problem, io);
 
   const auto& [address, timeout] = *target;
-  const auto answer =
-      ServiceClient(address.host, address.port, timeout).ask(asked.request, problem);
-  if (!answer) return cli::report_undecided(problem, options.json, io);
-  const RateLimitResponse& response = answer->response;
+  const auto answer = ServiceClient(address.host, address.port, timeout).ask(asked.request);
+  if (!answer) return cli::report_undecided(answer.problem().text, options.json, io);
+  const RateLimitResponse& response = (*answer)->response;
   const bool is_known =
       response.overall_code == Code::ok || response.overall_code == Code::over_limit;
   if (!is_known || response.statuses.size() != asked.descriptors.size())

@@ -210,9 +210,8 @@ TEST_F(EnvoyAsk, WantsADomainAndDescriptors) {
 std::string problem_of(uint16_t port, std::chrono::milliseconds timeout) {
   RateLimitRequest request;
   request.domain = "d";
-  std::string problem;
-  EXPECT_EQ(ServiceClient("127.0.0.1", port, timeout).ask(request, problem), nullptr);
-  return problem;
+  const auto answer = ServiceClient("127.0.0.1", port, timeout).ask(request);
+  return answer ? "" : answer.problem().text;
 }
 
 TEST(EnvoyServiceClient, SaysWhatIsWrongWithTheServer) {
@@ -254,22 +253,21 @@ TEST(EnvoyServiceClient, AsksMuchAtOnce) {
     descriptor.first_entry = i;
     descriptor.entry_count = 1;
   }
-  std::string problem;
-  const auto answer = ServiceClient("localhost", service.port(), 60s).ask(request, problem);
-  ASSERT_TRUE(answer) << problem;
+  const auto answer = ServiceClient("localhost", service.port(), 60s).ask(request);
+  ASSERT_TRUE(answer) << answer.problem().text;
   EXPECT_EQ(asked.descriptors_size(), static_cast<int>(request_descriptors_max));
-  ASSERT_EQ(answer->response.statuses.size(), request_descriptors_max);
-  for (const DescriptorStatus& status : answer->response.statuses)
-    EXPECT_EQ(status.current_limit->name, value);
+  const auto& statuses = (*answer)->response.statuses;
+  ASSERT_EQ(statuses.size(), request_descriptors_max);
+  for (const DescriptorStatus& status : statuses) EXPECT_EQ(status.current_limit->name, value);
 }
 
 TEST(EnvoyServiceClient, RefusesARequestThatIsTooLarge) {
   const std::string value(message_bytes_max, 'v');
   RateLimitRequest request;
   request.domain = value;
-  std::string problem;
-  EXPECT_EQ(ServiceClient("127.0.0.1", 1, 20s).ask(request, problem), nullptr);
-  EXPECT_EQ(problem, "the request is larger than 4 MiB");
+  const auto answer = ServiceClient("127.0.0.1", 1, 20s).ask(request);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.problem().text, "the request is larger than 4 MiB");
 }
 
 }  // namespace

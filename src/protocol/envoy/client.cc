@@ -17,17 +17,20 @@ std::string authority_of(const std::string& host, uint16_t port) {
   return (is_ipv6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
 }
 
-// Sends and reads until the call is over. "", or why there is no answer.
-std::string run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
+// Sends and reads until the call is over.
+base::Done run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
   base::Buffer out;
   std::string in, problem;
   for (;;) {
     out.clear();
     call.write(out);
-    if (!out.empty() && !socket.send(out.view())) return calls::sent_too_late;
-    if (call.is_over()) return call.problem();
+    if (!out.empty() && !socket.send(out.view())) return base::Problem{calls::sent_too_late};
+    if (call.is_over()) {
+      if (call.problem().empty()) return {};
+      return base::Problem{call.problem()};
+    }
     in.clear();
-    if (!socket.receive(in, problem)) return problem;
+    if (!socket.receive(in, problem)) return base::Problem{std::move(problem)};
     call.receive(in);
   }
 }
@@ -37,31 +40,25 @@ std::string run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
 ServiceClient::ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)
     : host_(std::move(host)), port_(port), timeout_(timeout) {}
 
-std::unique_ptr<const ServiceAnswer> ServiceClient::ask(const RateLimitRequest& request,
-                                                        std::string& problem) const {
+base::Result<std::unique_ptr<const ServiceAnswer>> ServiceClient::ask(
+    const RateLimitRequest& request) const {
   base::Buffer message;
   append_request(request, message);
-  if (message.size() > message_bytes_max) {
-    problem = "the request is larger than 4 MiB";
-    return nullptr;
-  }
+  if (message.size() > message_bytes_max) return base::Problem{"the request is larger than 4 MiB"};
+  std::string problem;
   auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
-  if (!socket) return nullptr;
+  if (!socket) return base::Problem{std::move(problem)};
   wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(),
                             timeout_);
-  problem = run_call(call, *socket);
-  if (!problem.empty()) return nullptr;
+  if (base::Done done = run_call(call, *socket); !done) return std::move(done).problem();
   const wire::GrpcAnswer& answer = call.answer();
-  if (answer.status != 0) {
-    problem = "the server refused: " + wire::grpc_status_name(answer.status) +
-              (answer.text.empty() ? "" : ", " + answer.text);
-    return nullptr;
-  }
+  if (answer.status != 0)
+    return base::Problem{"the server refused: " + wire::grpc_status_name(answer.status) +
+                         (answer.text.empty() ? "" : ", " + answer.text)};
   auto result = std::make_unique<ServiceAnswer>();
   result->message = answer.message;
-  if (read_response(result->message, result->response)) return result;
-  problem = no_response;
-  return nullptr;
+  if (!read_response(result->message, result->response)) return base::Problem{no_response};
+  return std::unique_ptr<const ServiceAnswer>(std::move(result));
 }
 
 }  // namespace sluice::envoy

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
 #include "protocol/envoy/client_messages.h"
 
 namespace sluice::envoy {
@@ -24,9 +25,8 @@ class ServiceClient {
   // the name, which takes what the system's resolver takes; the server receives it too.
   ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout);
 
-  // Nothing: `problem`.
-  std::unique_ptr<const ServiceAnswer> ask(const RateLimitRequest& request,
-                                           std::string& problem) const;
+  // Not null.
+  base::Result<std::unique_ptr<const ServiceAnswer>> ask(const RateLimitRequest& request) const;
 
  private:
   const std::string host_;

@@ -191,11 +191,11 @@ void apply_prometheus(Variables& variables, MetricsSettings& metrics) {
   MetricsSettings::Page& page = *metrics.prometheus;
   if (auto text = variables.text("PROMETHEUS_ADDR")) {
     if (text->starts_with(':')) *text = "[::]" + *text;  // every address, in Go
-    std::string problem;
-    if (auto address = config::parse_address(*text, prometheus_port, problem))
+    if (auto address = config::parse_address(*text, prometheus_port))
       page.address = *std::move(address);
     else
-      variables.complain("PROMETHEUS_ADDR", "`" + *text + "` is not an address: " + problem,
+      variables.complain("PROMETHEUS_ADDR",
+                         "`" + *text + "` is not an address: " + std::move(address).problem().text,
                          "set one as in :9090");
   }
   if (auto path = variables.text("PROMETHEUS_PATH")) page.path = *std::move(path);

@@ -73,7 +73,12 @@ bool encode(const client_request& request, calls::EncodeContext& context, base::
   std::string& body = context.text;
   body.clear();
   const bool is_ping = request.verb == client_verb::ping;
-  if (!is_ping && !append_client_body(request, body, problem)) return false;
+  if (!is_ping) {
+    if (base::Done appended = append_client_body(request, body); !appended) {
+      problem = std::move(appended).problem().text;
+      return false;
+    }
+  }
   out.append(is_ping ? "GET " : "POST ");
   out.append(path_of(request.verb));
   out.append(" HTTP/1.1\r\nHost: ");

@@ -206,8 +206,9 @@ bool read_good(const Json& object, const calls::Expected& expected, client_resul
 }  // namespace
 }  // namespace client_json
 
-bool append_client_body(const client_request& request, std::string& out, std::string& problem) {
+base::Done append_client_body(const client_request& request, std::string& out) {
   using namespace client_json;
+  std::string problem;
   if (request.verb == client_verb::list) problem = "counters cannot be listed over this protocol";
   if (!request.several.empty() && request.verb != client_verb::take &&
       request.verb != client_verb::peek)
@@ -216,7 +217,7 @@ bool append_client_body(const client_request& request, std::string& out, std::st
   for (const client_subject& subject : request.several)
     if (problem.empty()) problem = problem_of(subject);
   if (problem.empty() && request.several.empty()) problem = problem_of(request.subject);
-  if (!problem.empty()) return false;
+  if (!problem.empty()) return base::Problem{std::move(problem)};
   out += '{';
   if (request.several.empty()) {
     append_subject(request.subject, out);
@@ -234,7 +235,7 @@ bool append_client_body(const client_request& request, std::string& out, std::st
     append_takes(request, out);
   }
   out += '}';
-  return true;
+  return {};
 }
 
 client_result read_client_answer(unsigned status, std::string_view body,

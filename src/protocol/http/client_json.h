@@ -7,12 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "client/dialect.h"
 
 namespace sluice::http {
 
-// Appends the body for a request. False: it cannot be said, for the reason in `problem`.
-bool append_client_body(const client_request& request, std::string& out, std::string& problem);
+// Appends the body for a request. A problem: the request cannot be said, and nothing is appended.
+base::Done append_client_body(const client_request& request, std::string& out);
 
 // What an answer of that status means to the request.
 client_result read_client_answer(unsigned status, std::string_view body,

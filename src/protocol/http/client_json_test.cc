@@ -12,8 +12,9 @@ namespace {
 using namespace std::chrono_literals;
 
 std::string body_of(const client_request& request) {
-  std::string body, problem;
-  return append_client_body(request, body, problem) ? body : "problem: " + problem;
+  std::string body;
+  const base::Done appended = append_client_body(request, body);
+  return appended ? body : "problem: " + appended.problem().text;
 }
 
 TEST(HttpClientJson, BodiesAreThoseOfTheManual) {

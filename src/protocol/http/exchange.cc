@@ -197,10 +197,10 @@ Exchange::Begun Exchange::begin_query(const Question& question, const RequestFie
                                       request::Requests& requests) {
   if (fields.has_idempotency_key)
     return refuse(problems::bad_request, "a GET does not take an Idempotency-Key; send a POST");
-  std::string problem;
-  const auto body = body_of_query(question.query, always_ok_, problem);
-  if (!body) return refuse(problems::bad_request, problem);
-  return read_body(requests.hold(*body), around, note, requests);
+  const auto take = body_of_query(question.query);
+  if (!take) return refuse(problems::bad_request, take.problem().text);
+  always_ok_ |= take->always_ok;
+  return read_body(requests.hold(take->body), around, note, requests);
 }
 
 // `body` lives as long as the requests.

@@ -23,7 +23,8 @@ const char* skip_plain(const char* at, const char* end);
 
 // Goes through `text`, which is UTF-8. What returns false has told what is wrong in `problem`, a
 // sentence, unless it says otherwise; nothing else is of use then. Texts that had escapes are in
-// `texts`, which with `problem` outlives it.
+// `texts`, which with `problem` outlives it. `problem` is not part of a base::Result because each
+// body is read here, token by token, and its memory is used again.
 class TakeBodyScanner {
  public:
   TakeBodyScanner(std::string_view text, base::Arena& texts, std::string& problem)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
+#include <utility>
 
 #include "base/buffer.h"
 #include "protocol/http/json_text.h"
@@ -18,6 +20,7 @@ struct ReadQuery {
   base::Buffer entries;
   // Of a limit that comes along, and of the take, as texts.
   std::array<std::optional<std::string>, 6> values;
+  bool always_ok = false;
 };
 
 constexpr std::array<std::string_view, 6> query_names = {"key",       "limit", "window",
@@ -28,38 +31,32 @@ std::string unknown_parameter(std::string_view name) {
          "`; it takes entry, key, limit, window, algorithm, burst, n and status=200";
 }
 
-bool add_entry(const std::string& text, ReadQuery& read, std::string& problem) {
+base::Done add_entry(const std::string& text, ReadQuery& read) {
   const size_t cut = text.find('=');
-  if (cut == std::string::npos || cut == 0) {
-    problem = "`entry` must be KEY=VALUE";
-    return false;
-  }
+  if (cut == std::string::npos || cut == 0) return base::Problem{"`entry` must be KEY=VALUE"};
   read.entries.append(read.entries.empty() ? "" : ", ");
   append_json_text(std::string_view(text).substr(0, cut), read.entries);
   read.entries.append(": ");
   append_json_text(std::string_view(text).substr(cut + 1), read.entries);
-  return true;
+  return {};
 }
 
-bool add_pair(std::string_view pair, ReadQuery& read, bool& always_ok, std::string& problem) {
+base::Done add_pair(std::string_view pair, ReadQuery& read) {
   const size_t cut = std::min(pair.find('='), pair.size());
   const auto name = wire::percent_decoded(pair.substr(0, cut), true);
   const auto value = wire::percent_decoded(pair.substr(std::min(cut + 1, pair.size())), true);
-  if (!name || !value) {
-    problem = "the query is not percent-encoded well";
-    return false;
+  if (!name || !value) return base::Problem{"the query is not percent-encoded well"};
+  if (*name == "entry") return add_entry(*value, read);
+  if (*name == "status" && *value == "200") {
+    read.always_ok = true;
+    return {};
   }
-  if (*name == "entry") return add_entry(*value, read, problem);
-  if (*name == "status" && *value == "200") return always_ok = true;
   const auto at = std::find(query_names.begin(), query_names.end(), *name);
-  if (at == query_names.end()) {
-    problem = unknown_parameter(*name);
-    return false;
-  }
+  if (at == query_names.end()) return base::Problem{unknown_parameter(*name)};
   auto& to = read.values[static_cast<size_t>(at - query_names.begin())];
-  if (to) problem = "the query has `" + *name + "` twice";
+  if (to) return base::Problem{"the query has `" + *name + "` twice"};
   to = *value;
-  return problem.empty();
+  return {};
 }
 
 void append_member(std::string_view name, const std::optional<std::string>& value,
@@ -73,15 +70,13 @@ void append_member(std::string_view name, const std::optional<std::string>& valu
 
 }  // namespace
 
-std::optional<std::string> body_of_query(std::string_view query, bool& always_ok,
-                                         std::string& problem) {
+base::Result<TakeOfQuery> body_of_query(std::string_view query) {
   ReadQuery read;
-  problem.clear();
   for (size_t pairs = 0; !query.empty(); ++pairs) {
-    if (pairs == query_pairs_max) problem = "the query has more than 256 parameters";
+    if (pairs == query_pairs_max) return base::Problem{"the query has more than 256 parameters"};
     const std::string_view pair = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(pair.size() + 1, query.size()));
-    if (!problem.empty() || !add_pair(pair, read, always_ok, problem)) return std::nullopt;
+    if (base::Done added = add_pair(pair, read); !added) return std::move(added).problem();
   }
   const auto& [key, limit, window, algorithm, burst, n] = read.values;
   base::Buffer body;
@@ -103,15 +98,12 @@ std::optional<std::string> body_of_query(std::string_view query, bool& always_ok
   if (n) {
     const bool is_number = !n->empty() && std::all_of(n->begin(), n->end(),
                                                       [](char c) { return c >= '0' && c <= '9'; });
-    if (!is_number) {
-      problem = "`n` must be a whole number";
-      return std::nullopt;
-    }
+    if (!is_number) return base::Problem{"`n` must be a whole number"};
     body.append(body.view().ends_with('{') ? "\"n\": " : ", \"n\": ");
     body.append(*n);
   }
   body.append('}');
-  return std::string(body.view());
+  return TakeOfQuery{std::string(body.view()), read.always_ok};
 }
 
 }  // namespace sluice::http

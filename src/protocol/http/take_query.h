@@ -3,15 +3,17 @@
 // and `n`. Percent-encoded; `+` is a blank. Pure; any thread.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace sluice::http {
 
-// The body of a POST that asks the same, to be read as one; `always_ok`: the query had status=200.
-// Nothing: `problem` says why.
-std::optional<std::string> body_of_query(std::string_view query, bool& always_ok,
-                                         std::string& problem);
+struct TakeOfQuery {
+  std::string body;        // of a POST that asks the same, to be read as one
+  bool always_ok = false;  // the query had status=200
+};
+base::Result<TakeOfQuery> body_of_query(std::string_view query);
 
 }  // namespace sluice::http

@@ -180,10 +180,9 @@ constexpr std::chrono::milliseconds types_timeout{500};
 // The names of the types that a server on this machine has; empty: its admin port does not say.
 std::string known_types(const std::string& host, const config::CommandIo& io) {
   if (!config::is_loopback(host) || !io.environment) return "";
-  std::string problem;
   const std::string admin = io.environment("SLUICE_ADMIN").value_or("");
   const auto address =
-      config::parse_address(admin.empty() ? "127.0.0.1" : admin, config::admin_port, problem);
+      config::parse_address(admin.empty() ? "127.0.0.1" : admin, config::admin_port);
   if (!address) return "";
   calls::HttpClient::Options options;
   options.host = address->host;

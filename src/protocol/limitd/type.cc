@@ -197,11 +197,12 @@ class TypeReader {
     for (const auto& [name, node] : entries) {
       if (name.text() == "match") {
         if (!reader_.has_text("match", node)) continue;
-        std::string error;
         const bool tagged = limitd_value(node).kind == Kind::regex;
-        out.expression = limitd_expression(node.text(), tagged, error);
-        if (!out.expression)
-          reader_.error("match", node, in_ticks(node.text()) + " " + error,
+        auto expression = limitd_expression(node.text(), tagged);
+        if (expression)
+          out.expression = *std::move(expression);
+        else
+          reader_.error("match", node, in_ticks(node.text()) + " " + expression.problem().text,
                         "write it as in `!!js/regexp /^127\\./i`");
       } else if (name.text() == "until") {
         const LimitdValue at = limitd_value(node);

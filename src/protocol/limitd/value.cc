@@ -169,12 +169,8 @@ std::optional<base::Time> limitd_time(std::string_view text) {
   return base::Time{west ? at_us + zone_us : at_us - zone_us};
 }
 
-std::optional<policy::Pattern> limitd_expression(std::string_view text, bool tagged,
-                                                 std::string& error) {
-  if (text.empty()) {
-    error = "is empty, and would match every key";
-    return std::nullopt;
-  }
+base::Result<policy::Pattern> limitd_expression(std::string_view text, bool tagged) {
+  if (text.empty()) return base::Problem{"is empty, and would match every key"};
   std::string_view source = text, flags;
   if (text.starts_with('/')) {
     const size_t slash = text.rfind('/');
@@ -185,15 +181,12 @@ std::optional<policy::Pattern> limitd_expression(std::string_view text, bool tag
       source = text.substr(1, slash - 1);
       flags = tail;
     } else if (tagged) {
-      error = "begins with `/` and has no `/` at its end";
-      return std::nullopt;
+      return base::Problem{"begins with `/` and has no `/` at its end"};
     }
   }
+  std::string error;
   auto regex = policy::Regex::javascript(source, flags, error);
-  if (!regex) {
-    error = "is not a regular expression: " + error;
-    return std::nullopt;
-  }
+  if (!regex) return base::Problem{"is not a regular expression: " + error};
   return policy::Pattern::regex("/" + std::string(source) + "/" + std::string(flags),
                                 std::move(regex));
 }

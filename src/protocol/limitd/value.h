@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "policy/pattern.h"
 #include "policy/read/yaml_tree.h"
@@ -29,9 +30,9 @@ LimitdValue limitd_value(policy::YamlNode node);
 // Nothing: it is not a time.
 std::optional<base::Time> limitd_time(std::string_view text);
 
-// /expression/flags, or an expression alone; `tagged`: as !!js/regexp. Nothing: `error` says why.
-std::optional<policy::Pattern> limitd_expression(std::string_view text, bool tagged,
-                                                 std::string& error);
+// /expression/flags, or an expression alone; `tagged`: as !!js/regexp. A problem goes
+// on from the text: "is empty ...".
+base::Result<policy::Pattern> limitd_expression(std::string_view text, bool tagged);
 
 // Does JavaScript put a property of that name in front of others, by its number? ("42")
 std::optional<uint32_t> javascript_index(std::string_view name);

@@ -48,24 +48,21 @@ struct Login {
 };
 
 // One command, one reply.
-std::optional<RespValue> ask_server(const cli::AskTarget& target, const Login& login,
-                                    std::span<const std::string_view> words, std::string& problem) {
-  auto client =
-      RespClient::connect(target.address.host, target.address.port, target.timeout, problem);
-  if (!client) return std::nullopt;
+base::Result<RespValue> ask_server(const cli::AskTarget& target, const Login& login,
+                                   std::span<const std::string_view> words) {
+  auto client = RespClient::connect(target.address.host, target.address.port, target.timeout);
+  if (!client) return std::move(client).problem();
   if (!login.password.empty()) {
     std::vector<std::string_view> auth = {"AUTH", login.user, login.password};
     if (login.user.empty()) auth.erase(auth.begin() + 1);
     client->add(auth);
   }
   client->add(words);
-  std::vector<RespValue> replies;
-  if (!client->exchange(replies, problem)) return std::nullopt;
-  if (replies.size() > 1 && replies.front().is_error()) {
-    problem = "the server refused the password: " + replies.front().text;
-    return std::nullopt;
-  }
-  return std::move(replies.back());
+  auto replies = client->exchange();
+  if (!replies) return std::move(replies).problem();
+  if (replies->size() > 1 && replies->front().is_error())
+    return base::Problem{"the server refused the password: " + replies->front().text};
+  return std::move(replies->back());
 }
 
 // The reply to a command that this program knows nothing of.
@@ -103,8 +100,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const AskedCommand command = asked_command(positional);
   std::vector<std::string_view> sent(positional.begin(), positional.end());
   sent.front() = command.name;
-  const auto reply = ask_server(*target, login, sent, problem);
-  if (!reply) return cli::report_undecided(problem, options.json, io);
+  const auto reply = ask_server(*target, login, sent);
+  if (!reply) return cli::report_undecided(reply.problem().text, options.json, io);
   if (command.form == ReplyForm::other) return print_reply(*reply, sent, options.json, io);
   if (command.form == ReplyForm::verdict) {
     const int status = print_reply(*reply, sent, options.json, io);

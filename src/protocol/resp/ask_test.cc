@@ -47,13 +47,13 @@ TEST(RespValues, AreNotNestedWithoutEnd) {
 
 TEST(RespClients, ReadAReplyToEachCommand) {
   calls::FakeServer server({"+OK\r\n>2\r\n+news\r\n:1\r\n*2\r\n:5\r\n$1\r\nx\r\n"}, "last\r\n");
-  std::string problem;
-  auto client = RespClient::connect("127.0.0.1", server.port(), 20s, problem);
-  ASSERT_TRUE(client) << problem;
+  auto client = RespClient::connect("127.0.0.1", server.port(), 20s);
+  ASSERT_TRUE(client) << client.problem().text;
   client->add({"A"});
   client->add({"B", "last"});
-  std::vector<RespValue> replies;
-  ASSERT_TRUE(client->exchange(replies, problem)) << problem;
+  const auto exchanged = client->exchange();
+  ASSERT_TRUE(exchanged) << exchanged.problem().text;
+  const std::vector<RespValue>& replies = *exchanged;
   ASSERT_EQ(replies.size(), 2u);
   EXPECT_EQ(replies[0].text, "OK");
   EXPECT_EQ(replies[1].items.size(), 2u);
@@ -62,13 +62,11 @@ TEST(RespClients, ReadAReplyToEachCommand) {
 
 TEST(RespClients, SayWhatIsWrongWithAServer) {
   const auto ask = [](uint16_t port, std::chrono::milliseconds timeout) {
-    std::string problem;
-    auto client = RespClient::connect("127.0.0.1", port, timeout, problem);
-    if (!client) return problem;
+    auto client = RespClient::connect("127.0.0.1", port, timeout);
+    if (!client) return client.problem().text;
     client->add({"PING"});
-    std::vector<RespValue> replies;
-    EXPECT_FALSE(client->exchange(replies, problem));
-    return problem;
+    const auto replies = client->exchange();
+    return replies ? "" : replies.problem().text;
   };
   uint16_t port = 0;
   {

@@ -47,11 +47,11 @@ std::optional<RespValue> resp_value(std::string_view bytes) {
   return value;
 }
 
-std::optional<RespClient> RespClient::connect(const std::string& host, uint16_t port,
-                                              std::chrono::milliseconds timeout,
-                                              std::string& problem) {
+base::Result<RespClient> RespClient::connect(const std::string& host, uint16_t port,
+                                             std::chrono::milliseconds timeout) {
+  std::string problem;
   auto socket = calls::Socket::connect(host, port, timeout, problem);
-  if (!socket) return std::nullopt;
+  if (!socket) return base::Problem{std::move(problem)};
   return RespClient(std::move(*socket), timeout);
 }
 
@@ -60,20 +60,17 @@ void RespClient::add(std::span<const std::string_view> words) {
   ++awaited_;
 }
 
-bool RespClient::exchange(std::vector<RespValue>& replies, std::string& problem) {
-  replies.clear();
+base::Result<std::vector<RespValue>> RespClient::exchange() {
   socket_.renew(timeout_);
-  if (!socket_.send(out_.view())) {
-    problem = calls::sent_too_late;
-    return false;
-  }
+  if (!socket_.send(out_.view())) return base::Problem{calls::sent_too_late};
   out_.clear();
-  return read_replies(replies, problem);
+  return read_replies();
 }
 
-bool RespClient::read_replies(std::vector<RespValue>& replies, std::string& problem) {
+base::Result<std::vector<RespValue>> RespClient::read_replies() {
+  std::vector<RespValue> replies;
   RespReplyReader reader;
-  std::string in;
+  std::string in, problem;
   size_t done = 0;
   while (awaited_ > 0) {
     const std::string_view rest = std::string_view(in).substr(done);
@@ -83,25 +80,20 @@ bool RespClient::read_replies(std::vector<RespValue>& replies, std::string& prob
       done += result.consumed;
       if (is_push(reply)) continue;
       auto value = resp_value(reply);
-      if (!value) {
-        problem = "a reply is nested too deeply";
-        return false;
-      }
+      if (!value) return base::Problem{"a reply is nested too deeply"};
       replies.push_back(std::move(*value));
       --awaited_;
       continue;
     }
-    if (result.found == RespReplyReader::Found::broken) {
-      problem = no_resp_reply + calls::looks_like(in);
-      return false;
-    }
+    if (result.found == RespReplyReader::Found::broken)
+      return base::Problem{no_resp_reply + calls::looks_like(in)};
     if (done >= moved_bytes) {
       in.erase(0, done);
       done = 0;
     }
-    if (!socket_.receive(in, problem)) return false;
+    if (!socket_.receive(in, problem)) return base::Problem{std::move(problem)};
   }
-  return true;
+  return replies;
 }
 
 }  // namespace sluice::resp

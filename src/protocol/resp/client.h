@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/result.h"
 #include "client/socket.h"
 #include "wire/resp.h"
 
@@ -40,9 +41,8 @@ std::optional<RespValue> resp_value(std::string_view bytes);
 class RespClient {
  public:
   // `timeout` bounds the connecting, but for the lookup of the name, and then each exchange.
-  // Nothing: `problem`.
-  static std::optional<RespClient> connect(const std::string& host, uint16_t port,
-                                           std::chrono::milliseconds timeout, std::string& problem);
+  static base::Result<RespClient> connect(const std::string& host, uint16_t port,
+                                          std::chrono::milliseconds timeout);
 
   // Adds a command to those that the next exchange sends.
   void add(std::span<const std::string_view> words);
@@ -50,13 +50,13 @@ class RespClient {
     add(std::span(words.begin(), words.size()));
   }
   // Sends what was added, and reads a reply to each; what the server sends without being asked is
-  // skipped. False: `problem`, and the connection is of no more use.
-  bool exchange(std::vector<RespValue>& replies, std::string& problem);
+  // skipped. After a problem the connection is of no more use.
+  base::Result<std::vector<RespValue>> exchange();
 
  private:
   RespClient(calls::Socket socket, std::chrono::milliseconds timeout)
       : socket_(std::move(socket)), timeout_(timeout) {}
-  bool read_replies(std::vector<RespValue>& replies, std::string& problem);
+  base::Result<std::vector<RespValue>> read_replies();
 
   calls::Socket socket_;
   std::chrono::milliseconds timeout_;

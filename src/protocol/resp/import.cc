@@ -29,42 +29,43 @@ constexpr size_t told_bytes_max = 256;
 // A pass over the keys of one Redis.
 class CellReader {
  public:
-  CellReader(const CellSource& source, const VisitCell& visit, CellReport& report,
-             std::string& problem)
-      : source_(source), visit_(visit), report_(report), problem_(problem) {}
+  CellReader(const CellSource& source, const VisitCell& visit) : source_(source), visit_(visit) {}
 
-  bool read() {
-    auto client = RespClient::connect(source_.host, source_.port, source_.patience, problem_);
-    if (!client) return fail(problem_);
+  base::Result<CellReport> read() {
+    auto client = RespClient::connect(source_.host, source_.port, source_.patience);
+    if (!client) return fail(client.problem().text);
     client_ = &*client;
-    if (!greet()) return false;
+    base::Done done = greet();
     std::string cursor = "0";
     do {
       std::vector<std::string> page;
-      if (!scan(cursor, page) || !read_page(page)) return false;
+      if (done) done = scan(cursor, page);
+      if (done) done = read_page(page);
+      if (!done) return std::move(done).problem();
     } while (cursor != "0");
-    return true;
+    return std::move(report_);
   }
 
  private:
   using Names = std::span<const std::string>;
 
-  bool fail(const std::string& why) {
-    problem_ = "Redis at " + config::format_address(source_.host, source_.port) + ": " + why;
-    return false;
+  base::Problem fail(const std::string& why) const {
+    return {"Redis at " + config::format_address(source_.host, source_.port) + ": " + why};
   }
 
   // The replies to what was added. An error is a failure, but for a key that has another type by
   // now.
-  bool exchange() {
-    if (!client_->exchange(replies_, problem_)) return fail(problem_);
+  base::Done exchange() {
+    auto replies = client_->exchange();
+    if (!replies) return fail(replies.problem().text);
+    replies_ = *std::move(replies);
     for (const RespValue& reply : replies_)
       if (reply.is_error() && !reply.text.starts_with("WRONGTYPE"))
         return fail("it refuses: " + base::printable(reply.text, told_bytes_max));
-    return true;
+    return {};
   }
 
-  bool greet() {
+  base::Done greet() {
     if (!source_.user.empty())
       client_->add({"AUTH", source_.user, source_.password});
     else if (!source_.password.empty())
@@ -73,99 +74,110 @@ class CellReader {
     return exchange();
   }
 
-  bool scan(std::string& cursor, std::vector<std::string>& page) {
+  base::Done scan(std::string& cursor, std::vector<std::string>& page) {
     client_->add({"SCAN", cursor, "MATCH", source_.pattern, "COUNT", keys_of_a_page});
-    if (!exchange()) return false;
+    if (base::Done done = exchange(); !done) return done;
     RespValue& reply = replies_.front();
     if (!reply.is_list() || reply.items.size() != 2 || !reply.items[0].is_text() ||
         !reply.items[1].is_list())
       return fail("its answer to SCAN is none");
     cursor = reply.items[0].text;
     for (RespValue& key : reply.items[1].items) page.push_back(std::move(key.text));
-    return true;
+    return {};
   }
 
   // In parts of a bounded size.
-  bool read_page(Names page) {
+  base::Done read_page(Names page) {
     while (!page.empty()) {
       size_t count = 0;
       for (size_t bytes = 0; count < page.size() && count < asked_keys_max; ++count) {
         bytes += page[count].size();
         if (count > 0 && bytes > asked_bytes_max) break;
       }
-      if (!read_part(page.first(count))) return false;
+      if (base::Done done = read_part(page.first(count)); !done) return done;
       page = page.subspan(count);
     }
-    return true;
+    return {};
   }
 
-  bool read_part(Names part) {
+  base::Done read_part(Names part) {
     std::vector<std::string_view> keys;
     for (const std::string& key : part) {
       if (key.size() > key_bytes_max)
-        note(key, {.skip = CellSkip::long_key});
+        skip(key, CellSkip::long_key);
       else
         keys.push_back(key);
     }
-    return find_strings(keys) && read_strings(keys);
+    base::Done done = find_strings(keys);
+    if (done) done = read_strings(keys);
+    return done;
   }
 
   // Leaves those that are strings.
-  bool find_strings(std::vector<std::string_view>& keys) {
+  base::Done find_strings(std::vector<std::string_view>& keys) {
     for (const std::string_view key : keys) client_->add({"TYPE", key});
-    if (!exchange()) return false;
+    if (base::Done done = exchange(); !done) return done;
     size_t left = 0;
     for (size_t i = 0; i < keys.size(); ++i) {
       const std::string& type = replies_[i].text;
       if (type == "string")
         keys[left++] = keys[i];
       else
-        note(keys[i], {.skip = type == "none" ? CellSkip::expired : CellSkip::other_type});
+        skip(keys[i], type == "none" ? CellSkip::expired : CellSkip::other_type);
     }
     keys.resize(left);
-    return true;
+    return {};
   }
 
-  bool read_strings(std::span<const std::string_view> keys) {
+  base::Done read_strings(std::span<const std::string_view> keys) {
     // A byte more than the longest number.
     for (const std::string_view key : keys) {
       client_->add({"PTTL", key});
       client_->add({"GETRANGE", key, "0", "20"});
     }
     const base::Time before = clock_.now();
-    if (!exchange()) return false;
+    if (base::Done done = exchange(); !done) return done;
     const base::Time after = clock_.now();
     for (size_t i = 0; i < keys.size(); ++i) {
       const RespValue &life = replies_[2 * i], &text = replies_[2 * i + 1];
       if (text.is_error()) {
-        note(keys[i], {.skip = CellSkip::other_type});
+        skip(keys[i], CellSkip::other_type);
       } else if (!life.is_integer() || !text.is_text()) {
         return fail("its answer to PTTL or GETRANGE is none");
-      } else if (!note(keys[i], read_cell_key(text.text, life.number, before, after))) {
-        return false;
+      } else {
+        const CellKey read = read_cell_key(text.text, life.number, before, after);
+        if (read.skip)
+          skip(keys[i], *read.skip);
+        else if (base::Done done = visit(keys[i], read.tat); !done)
+          return done;
       }
     }
-    return true;
+    return {};
   }
 
-  bool note(std::string_view key, const CellKey& read) {
+  // Has Redis listed it before?
+  bool is_again(std::string_view key) {
     const bool again = !seen_.insert(base::digest(key)).second;
     if (!again) ++report_.keys;
-    if (!read.skip) {
-      if (!again) ++report_.cells;
-      return visit_(key, read.tat, again, problem_);
-    }
-    if (again) return true;
-    CellReport::Skipped& skipped = report_.skipped[static_cast<size_t>(*read.skip)];
+    return again;
+  }
+
+  base::Done visit(std::string_view key, int64_t tat) {
+    const bool again = is_again(key);
+    if (!again) ++report_.cells;
+    return visit_(key, tat, again);
+  }
+
+  void skip(std::string_view key, CellSkip why) {
+    if (is_again(key)) return;
+    CellReport::Skipped& skipped = report_.skipped[static_cast<size_t>(why)];
     ++skipped.keys;
     if (skipped.first.size() < first_names) skipped.first.emplace_back(key);
-    return true;
   }
 
   const CellSource& source_;
   const VisitCell& visit_;
-  CellReport& report_;
-  std::string& problem_;
+  CellReport report_;
   RespClient* client_ = nullptr;
   std::vector<RespValue> replies_;
   base::Clock clock_;
@@ -201,9 +213,8 @@ CellKey read_cell_key(std::string_view text, int64_t life_ms, base::Time before,
   return {tat, {}};
 }
 
-bool read_cells(const CellSource& source, const VisitCell& visit, CellReport& report,
-                std::string& problem) {
-  return CellReader(source, visit, report, problem).read();
+base::Result<CellReport> read_cells(const CellSource& source, const VisitCell& visit) {
+  return CellReader(source, visit).read();
 }
 
 }  // namespace sluice::resp

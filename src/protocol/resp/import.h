@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "protocol/store_tools.h"
@@ -72,11 +73,9 @@ struct CellReport {
 };
 
 // Visits redis-cell's keys in no order; one that Redis lists twice, as it may, may be visited twice
-// and is counted once. `visit` returns false to stop, with its `problem`. It needs some 40 bytes of
-// memory for each key that is found. False: `problem`.
-using VisitCell =
-    std::function<bool(std::string_view key, int64_t tat, bool again, std::string& problem)>;
-bool read_cells(const CellSource& source, const VisitCell& visit, CellReport& report,
-                std::string& problem);
+// and is counted once. A problem of `visit` ends the pass and is that of it. It needs some 40 bytes
+// of memory for each key that is found.
+using VisitCell = std::function<base::Done(std::string_view key, int64_t tat, bool again)>;
+base::Result<CellReport> read_cells(const CellSource& source, const VisitCell& visit);
 
 }  // namespace sluice::resp

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/result.h"
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "config/address.h"
@@ -36,24 +37,20 @@ constexpr protocol::StoreOption cell_options[] = {
     {"--dry-run", {}, "list what would be imported and write nothing", {}}};
 
 // HOST:PORT[/DB]
-bool read_redis(const std::string& text, CellSource& source, std::string& problem) {
+base::Done read_redis(const std::string& text, CellSource& source) {
   const size_t slash = text.rfind('/');
   if (slash != std::string::npos) {
     const auto number = base::parse_count(std::string_view(text).substr(slash + 1));
-    if (!number || *number >= databases) {
-      problem = "--redis: the database must be 0 to 15, not `" + text.substr(slash + 1) + "`";
-      return false;
-    }
+    if (!number || *number >= databases)
+      return base::Problem{"--redis: the database must be 0 to 15, not `" + text.substr(slash + 1) +
+                           "`"};
     source.database = static_cast<unsigned>(*number);
   }
-  const auto address = config::parse_address(text.substr(0, slash), redis_port, problem);
-  if (!address) {
-    problem = "--redis: " + problem;
-    return false;
-  }
+  auto address = config::parse_address(text.substr(0, slash), redis_port);
+  if (!address) return std::move(address).problem().within("--redis");
   source.host = address->host;
   source.port = address->port;
-  return true;
+  return {};
 }
 
 // The counters of CL.THROTTLE as the rule for it names them.
@@ -93,17 +90,14 @@ struct Imported {
 };
 
 // The store is opened, and made, with the first key that must be brought over.
-bool import_cells(const std::string& dir, const CellSource& source, Imported& imported,
-                  std::string& problem) {
+base::Result<Imported> import_cells(const std::string& dir, const CellSource& source) {
+  Imported imported;
   CellCounters counters(source.database);
   std::unique_ptr<disk::Importer> importer;
-  const auto visit = [&](std::string_view key, int64_t tat, bool again, std::string& why) {
+  const auto visit = [&](std::string_view key, int64_t tat, bool again) -> base::Done {
     if (!importer) {
       auto opened = disk::Importer::open(dir, base::Clock().now(), counters.spaces());
-      if (!opened) {
-        why = std::move(opened).problem().text;
-        return false;
-      }
+      if (!opened) return std::move(opened).problem();
       importer = *std::move(opened);
     }
     using Added = disk::Importer::Added;
@@ -111,32 +105,33 @@ bool import_cells(const std::string& dir, const CellSource& source, Imported& im
         key, [&](const request::Space& space, uint32_t limits_id, std::string_view name) {
           return importer->add(space, limits_id, name, cell_state(tat));
         });
-    if (!added) {
-      why = std::move(added).problem().text;
-      return false;
-    }
+    if (!added) return std::move(added).problem();
     if (!again) ++(*added == Added::there ? imported.there : imported.counters);
-    return true;
+    return {};
   };
-  bool done = read_cells(source, visit, imported.redis, problem);
-  if (!importer) return done;
-  // What came before Redis failed stays: another pass finds it there.
-  const base::Done committed = importer->finish();
-  importer.reset();
-  const base::Done given = disk::give_to_owner(dir, disk::store_of(dir));
-  for (const base::Done* const end : {&committed, &given}) {
-    if (*end || !done) continue;
-    done = false;
-    problem = end->problem().text;
+  base::Result<CellReport> read = read_cells(source, visit);
+  base::Done committed, given;
+  if (importer) {
+    // What came before Redis failed stays: another pass finds it there.
+    committed = importer->finish();
+    importer.reset();
+    given = disk::give_to_owner(dir, disk::store_of(dir));
   }
-  return done;
+  if (!read) return std::move(read).problem();
+  if (!committed) return std::move(committed).problem();
+  if (!given) return std::move(given).problem();
+  imported.redis = *std::move(read);
+  return imported;
 }
 
-bool look_at_cells(const CellSource& source, Imported& imported, std::string& problem) {
-  const auto visit = [](std::string_view, int64_t, bool, std::string&) { return true; };
-  const bool read = read_cells(source, visit, imported.redis, problem);
+base::Result<Imported> look_at_cells(const CellSource& source) {
+  const auto visit = [](std::string_view, int64_t, bool) { return base::Done(); };
+  base::Result<CellReport> read = read_cells(source, visit);
+  if (!read) return std::move(read).problem();
+  Imported imported;
+  imported.redis = *std::move(read);
   imported.counters = imported.redis.cells;
-  return read;
+  return imported;
 }
 
 std::string reason(CellSkip why) {
@@ -195,20 +190,18 @@ void print_words(const Imported& imported, bool dry_run, config::CommandIo& io) 
 
 int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
   CellSource source;
-  std::string problem;
-  if (!read_redis(*call.values[redis_option], source, problem)) {
-    cli::fail(problem, io);
+  if (const base::Done read = read_redis(*call.values[redis_option], source); !read) {
+    cli::fail(read.problem().text, io);
     return config::exit_usage;
   }
   source.pattern = *call.values[match_option];
   source.user = call.values[user_option].value_or("");
   source.password = io.environment(password_variable).value_or("");
-  Imported imported;
   const bool dry_run = call.values[dry_run_option].has_value();
-  const bool done = dry_run ? look_at_cells(source, imported, problem)
-                            : import_cells(call.dir, source, imported, problem);
-  if (!done) return cli::fail(problem, io);
-  call.json ? print_json(imported, dry_run, io) : print_words(imported, dry_run, io);
+  const base::Result<Imported> imported =
+      dry_run ? look_at_cells(source) : import_cells(call.dir, source);
+  if (!imported) return cli::fail(imported.problem().text, io);
+  call.json ? print_json(*imported, dry_run, io) : print_words(*imported, dry_run, io);
   return config::exit_ok;
 }
 
