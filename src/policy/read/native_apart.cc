@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "policy/read/native_text.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -181,10 +182,6 @@ class Search {
   size_t steps_ = 0;
 };
 
-std::string title(const Rule& rule) {
-  return rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]" : "rule " + rule.name;
-}
-
 }  // namespace
 
 std::vector<RulesApart> rules_apart(const RuleSet& rules) {
@@ -194,8 +191,8 @@ std::vector<RulesApart> rules_apart(const RuleSet& rules) {
 std::string names_of(const RulesApart& apart) {
   std::string names;
   for (const Rule* rule : apart)
-    names +=
-        (names.empty() ? "" : ", ") + title(*rule) + " (line " + std::to_string(rule->line) + ")";
+    names += (names.empty() ? "" : ", ") + title_of(*rule) + " (line " +
+             std::to_string(rule->line) + ")";
   return names;
 }
 
@@ -206,7 +203,7 @@ void refuse_apart(const RuleSet& rules, base::Diagnostics& diagnostics) {
     diagnostics.push_back(
         {.file = last.file,
          .line = last.line,
-         .subject = title(last),
+         .subject = title_of(last),
          .message = "settles together with " + names_of(apart) +
                     " and does not count by the same actor: their counters are in different slots "
                     "of the Redis Cluster, and `store.redis.across_slots` is `refuse`",

@@ -8,6 +8,7 @@
 #include "base/bounds.h"
 #include "base/units.h"
 #include "policy/read/native_stricter.h"
+#include "policy/read/native_text.h"
 #include "policy/rule_index.h"
 #include "policy/text.h"
 
@@ -58,10 +59,6 @@ size_t cost_of_covers(const Rule& rule, std::span<const request::Entry> generic)
         steps += size * (entry.value.size() - literal.size()) / 128;
   }
   return steps;
-}
-
-std::string title(const Rule& rule) {
-  return rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]" : "rule " + rule.name;
 }
 
 std::string text(const limit::Limit& limit) {
@@ -133,7 +130,7 @@ class Review {
     steps_left_ -= std::min(steps, steps_max);
     if (by < rules_.size()) {
       warn(rule,
-           "is unreachable: " + title(rules_[by]) + " (line " + std::to_string(rules_[by].line) +
+           "is unreachable: " + title_of(rules_[by]) + " (line " + std::to_string(rules_[by].line) +
                ") applies to everything that it could apply to, and stops",
            "move it in front of that rule, narrow that rule, or give that one `then: continue`");
       return;
@@ -181,7 +178,7 @@ class Review {
           makes_pointless(at, other))
         continue;
       warn(rule,
-           "has no effect: " + title(rules_[other]) + " (line " +
+           "has no effect: " + title_of(rules_[other]) + " (line " +
                std::to_string(rules_[other].line) +
                ") applies as well and refuses whatever it would refuse",
            "take it out, or make it stricter than that rule");
@@ -232,7 +229,7 @@ class Review {
                             .file = rule.file,
                             .line = rule.line,
                             .column = 0,
-                            .subject = title(rule),
+                            .subject = title_of(rule),
                             .message = std::move(message),
                             .remedy = std::move(remedy)});
   }

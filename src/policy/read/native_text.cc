@@ -171,6 +171,10 @@ std::string yaml_text(std::string_view text) {
   return is_plain(text) ? std::string(text) : yaml_quoted(text);
 }
 
+std::string title_of(const Rule& rule) {
+  return rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]" : "rule " + rule.name;
+}
+
 std::string native_text(std::span<const Rule> rules) {
   std::string out;
   for (const Rule& rule : rules) {

@@ -21,6 +21,9 @@ std::string yaml_quoted(std::string_view text);
 // The same without quotes where YAML and a native rule read it alike.
 std::string yaml_text(std::string_view text);
 
+// How messages name a native rule: "rule NAME", or "rule [MATCH]", cut off, of one without a name.
+std::string title_of(const Rule& rule);
+
 // A list item for each rule, indented by two: what follows `rules:`. Rules are native.
 std::string native_text(std::span<const Rule> rules);
 
