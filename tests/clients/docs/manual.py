@@ -37,6 +37,7 @@ VARYING = (
     (r"(within|resets in|again in|more in|them in|of the last) [\dhmsdu]+", r"\1 (time)"),
     (r"\bo-[0-9a-f]{16}\b", "o-(id)"),
     (r"\bhash [0-9a-f]{16}\b", "hash (hash)"),
+    (r"(?m)^(?:live|unchanged): (?=generation )", "(live): "),  # the server may read a changed file before `sluice reload`
     (r"(?m)^(up +)[\dhmsdu]+$", r"\1(time)"),
     (r"(?m)^(OK (?:true|false) -?\d+) \d+$", r"\1 (time)"),
     (r"[\d-]{10}T[\d:.]+Z", "(moment)"),

@@ -98,7 +98,7 @@ class DocsTest(PartsTest):
 
     def test_the_addresses_that_are_shown(self) -> None:
         """The table of X-Forwarded-For."""
-        rows = re.findall(r"^\| `([\w., ]+)` \| `([\d.]+)`", SECTIONS["Who is asking"], re.MULTILINE)
+        rows = re.findall(r"^\| `([\w., ]+)` \| `([\d.]+)`", SECTIONS["Trusted proxies and the client's address"], re.MULTILINE)
         self.assertEqual(len(rows), 5)
         config = (EXAMPLES / "caddy/sluice.yaml").read_text(encoding="utf-8")
         config = replaced(config, ("[127.0.0.0/8", "[10.0.0.0/8, 127.0.0.0/8"), ("deny: 429 }", "deny: 429, n: 0 }"))
