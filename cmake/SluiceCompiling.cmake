@@ -8,6 +8,11 @@
 #     release build compiles only tests so, and its program file by file, as the inlining of a batch is another; debug and bench
 #     compile everything file by file, and so see what a file lacks that another of its batch has.
 
+#   - tests compiled without optimization (SLUICE_TEST_FLAGS): the bodies of tests are long and run once, and took more than half of
+#     the time of all compilers. Rooms whose tests compute long (exact models, exhaustive sequences) have optimized ones.
+#     The program's own code is compiled as ever.
+
+set(SLUICE_TEST_FLAGS "" CACHE STRING "flags for the code of tests, behind those of the build type")
 set(SLUICE_UNITY none CACHE STRING "what is compiled in batches of sources: none, tests, all")
 set(SLUICE_UNITY_BATCH 8 CACHE STRING "sources in a batch, at most")
 option(SLUICE_PRECOMPILED "compile with precompiled headers" ON)
@@ -50,13 +55,26 @@ set(sluice_core_headers
 set(sluice_product_headers <spdlog/logger.h> ${sluice_core_headers})
 set(sluice_test_headers <gtest/gtest.h> <fstream> <random> <sstream>)
 
-# sluice_precompile(TARGET [FOR_TESTS | WITHOUT_LOG]): compiles TARGET with the precompiled headers of the product, of the
-# tests, or of the product without spdlog.
+separate_arguments(sluice_test_flags UNIX_COMMAND "${SLUICE_TEST_FLAGS}")
+
+# sluice_compile_as_test(TARGET [OPTIMIZED]): compiles TARGET as the code of tests is compiled, with their precompiled headers.
+function(sluice_compile_as_test target)
+  set(headers sluice_test_headers)
+  if(ARGV1 STREQUAL "OPTIMIZED")
+    set(headers sluice_optimized_test_headers)
+  else()
+    target_compile_options(${target} PRIVATE ${sluice_test_flags})
+  endif()
+  if(SLUICE_PRECOMPILED)
+    target_precompile_headers(${target} REUSE_FROM ${headers})
+  endif()
+endfunction()
+
+# sluice_precompile(TARGET [WITHOUT_LOG]): compiles TARGET with the precompiled headers of the product, or of the product without
+# spdlog.
 function(sluice_precompile target)
   if(SLUICE_PRECOMPILED)
-    if(ARGV1 STREQUAL "FOR_TESTS")
-      target_precompile_headers(${target} REUSE_FROM sluice_test_headers)
-    elseif(ARGV1 STREQUAL "WITHOUT_LOG")
+    if(ARGV1 STREQUAL "WITHOUT_LOG")
       target_precompile_headers(${target} REUSE_FROM sluice_core_headers)
     else()
       target_precompile_headers(${target} REUSE_FROM sluice_product_headers)
@@ -64,12 +82,13 @@ function(sluice_precompile target)
   endif()
 endfunction()
 
-# sluice_precompiled_headers(NAME HEADERS... LINK TARGETS...): one set.
+# sluice_precompiled_headers(NAME HEADERS... LINK TARGETS... [OPTIONS...]): one set; OPTIONS are those of the targets that use it.
 function(sluice_precompiled_headers name)
-  cmake_parse_arguments(ARG "" "" "HEADERS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "HEADERS;LINK;OPTIONS" ${ARGN})
   if(SLUICE_PRECOMPILED)
     add_library(${name} OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
     target_link_libraries(${name} PRIVATE ${ARG_LINK})
+    target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
     target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
   endif()
 endfunction()

@@ -1,6 +1,6 @@
-# sluice_folder(NAME [WITHOUT_LOG] [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
+# sluice_folder(NAME [WITHOUT_LOG] [OPTIMIZED_TESTS] [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
 # x_test.cc (unit tests), x_fuzz.cc (fuzz targets), x_bench.cc (microbenchmarks). ORACLE: what only the unit tests link.
-# WITHOUT_LOG: it has nothing to do with spdlog.
+# WITHOUT_LOG: it has nothing to do with spdlog. OPTIMIZED_TESTS: its tests compute so long that they are optimized too.
 set(SLUICE_TEST_SECONDS 300 CACHE STRING "time limit of one suite of tests, after which it is taken to hang")
 
 # sluice_suites(TARGET PREFIX [PROPERTIES...]): CTest runs each suite of a GoogleTest binary as PREFIX/Suite.
@@ -18,7 +18,7 @@ include(\"${CMAKE_SOURCE_DIR}/cmake/AddSuites.cmake\")
 endfunction()
 
 function(sluice_folder name)
-  cmake_parse_arguments(ARG "WITHOUT_LOG" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
+  cmake_parse_arguments(ARG "WITHOUT_LOG;OPTIMIZED_TESTS" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   string(REPLACE "/" "_" id ${name})
   # What a fuzz target of a protocol's folder reads is named after the protocol: protocol/divvy/session_fuzz.cc is
@@ -57,7 +57,11 @@ function(sluice_folder name)
     target_include_directories(${id}_test PRIVATE ${CMAKE_SOURCE_DIR})
     target_link_libraries(${id}_test PRIVATE sluice_${id} ${ARG_PRIVATE} ${ARG_ORACLE}
                           sluice_test_paths spdlog::spdlog GTest::gtest GTest::gtest_main)
-    sluice_precompile(${id}_test FOR_TESTS)
+    if(ARG_OPTIMIZED_TESTS)
+      sluice_compile_as_test(${id}_test OPTIMIZED)
+    else()
+      sluice_compile_as_test(${id}_test)
+    endif()
     sluice_suites(${id}_test ${name})
   endif()
 
