@@ -10,7 +10,7 @@
 
 #   - tests compiled without optimization (SLUICE_TEST_FLAGS): the bodies of tests are long and run once, and took more than half of
 #     the time of all compilers. Rooms whose tests compute long (exact models, exhaustive sequences) have optimized ones.
-#     The program's own code is compiled as ever.
+#     The program's own code is compiled as before.
 
 set(SLUICE_TEST_FLAGS "" CACHE STRING "flags for the code of tests, behind those of the build type")
 set(SLUICE_UNITY none CACHE STRING "what is compiled in batches of sources: none, tests, all")
