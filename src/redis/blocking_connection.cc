@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -42,6 +43,13 @@ std::string_view text_of(const redisReply& reply) {
       reply.type != REDIS_REPLY_STATUS)
     return {};
   return {reply.str, static_cast<size_t>(reply.len)};
+}
+
+int64_t number_of(const redisReply& reply) {
+  const std::string_view text = text_of(reply);
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 BlockingConnection::BlockingConnection(const std::atomic<bool>* stop)

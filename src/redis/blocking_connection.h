@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ using Answer = std::unique_ptr<redisReply, FreeReply>;
 bool is_error(const Answer& answer);  // true also for no answer
 // The text of a string or an error; empty: the reply is neither.
 std::string_view text_of(const redisReply& reply);
+// The number that its text begins with; 0: it begins with none.
+int64_t number_of(const redisReply& reply);
 
 class BlockingConnection {
  public:

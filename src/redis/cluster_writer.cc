@@ -3,7 +3,6 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
-#include <charconv>
 #include <thread>
 #include <utility>
 
@@ -37,12 +36,6 @@ call('SET', KEYS[1], ARGV[2])
 if ARGV[3] ~= '-1' then call('PEXPIREAT', KEYS[1], ARGV[3]) end
 return 1
 )lua";
-
-int64_t number_of(std::string_view text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
 
 }  // namespace
 
@@ -160,8 +153,7 @@ bool ClusterWriter::take_answer(const Answer& answer, Pending& pending, const No
     pending.there.reset();  // it has ended meanwhile
     return true;
   }
-  StoredValue there{std::string(text_of(*answer->element[0])),
-                    number_of(text_of(*answer->element[1]))};
+  StoredValue there{std::string(text_of(*answer->element[0])), number_of(*answer->element[1])};
   std::optional<StoredValue> next;
   if (overwrites_) {
     if (there.text != pending.write.value.text) next = pending.write.value;
@@ -218,7 +210,7 @@ base::Result<int64_t> clock_of(BlockingConnection& line) {
     return base::Problem{answer ? "TIME: " + base::printable(text_of(*answer), 256)
                                 : line.problem()};
   const int64_t its_us =
-      number_of(text_of(*answer->element[0])) * 1'000'000 + number_of(text_of(*answer->element[1]));
+      number_of(*answer->element[0]) * 1'000'000 + number_of(*answer->element[1]);
   return (its_us - before_us / 2 - clock.now().us / 2) / 1'000;
 }
 

@@ -4,7 +4,6 @@
 #include <spdlog/sinks/null_sink.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -42,12 +41,6 @@ for _, key in ipairs(KEYS) do
 end
 return out
 )lua";
-
-int64_t number_of(std::string_view text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
 
 base::Problem problem_of(const BlockingConnection& line, const Answer& answer,
                          const std::string& what) {
@@ -235,11 +228,11 @@ base::Done Import::copy_some(std::span<const std::string> names) {
   if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY ||
       answer->elements != 1 + 2 * names.size())
     return problem_of(*line_, answer, "EVAL");
-  const base::Time now{number_of(text_of(*answer->element[0])) * 1'000};
+  const base::Time now{number_of(*answer->element[0]) * 1'000};
   std::vector<CounterWrite> writes;
   for (size_t i = 0; i < names.size(); ++i) {
     StoredValue value{std::string(text_of(*answer->element[1 + 2 * i])),
-                      number_of(text_of(*answer->element[2 + 2 * i]))};
+                      number_of(*answer->element[2 + 2 * i])};
     if (value.expires_ms < no_end) {
       ++report_.expired;
     } else if (auto counter = keys_.find(names[i], value, now)) {
