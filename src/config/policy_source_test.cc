@@ -96,14 +96,13 @@ TEST(PolicySource, RulesOfSeveralSlotsAreRefused) {
     config.file.clear();  // it is not a file
     return config;
   };
+  request::Spaces spaces;
   const auto loaded_again = [&](const std::string& at_start, const std::string& now) {
-    request::Spaces spaces;
     PolicySource source(
         config_of(one, at_start), [&](base::Diagnostics&) { return config_of(two, now); }, spaces);
     EXPECT_TRUE(source.first().rules);
     return source.again(1);
   };
-  request::Spaces spaces;
   const auto read = [&](base::Diagnostics&) { return config_of(two, ""); };
   const live::Loaded first = PolicySource(config_of(two, ""), read, spaces).first();
   EXPECT_FALSE(first.rules);
