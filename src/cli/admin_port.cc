@@ -205,8 +205,8 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
     if (result.error.starts_with("cannot connect"))
       reply.problem +=
           "; is the server up, and has it an admin port there? (`sluice serve` has "
-          "one, the others with --admin ADDRESS, or a socket in $RUNTIME_DIRECTORY or "
-          "$XDG_RUNTIME_DIR)";
+          "one unless its `listen` leaves it out; --admin ADDRESS gives any server one, or a "
+          "socket in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR)";
     return reply;
   }
   calls::HttpAnswer& answer = *result.answer;

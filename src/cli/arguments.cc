@@ -7,6 +7,7 @@
 
 #include "base/diagnostic.h"
 #include "cli/exit_codes.h"
+#include "cli/option_values.h"
 #include "config/load_policy.h"
 #include "config/settings.h"
 
@@ -131,7 +132,7 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--durability", flags.durability,
                  "none, interval (a kill may forget the last 200 ms), or always (what was\n"
                  "answered is never forgotten); with --data, default interval")
-      ->type_name("HOW");
+      ->type_name("none|interval|always");
   app.add_option("--redis", flags.redis,
                  "Keep counters in this Redis, shared with all servers that do so")
       ->type_name("HOST:PORT");
@@ -144,10 +145,10 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
                  "The file that holds its password")
       ->type_name("FILE");
   app.add_flag("--redis-tls", flags.redis_tls, "Reach it by TLS");
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
-      ->type_name("LEVEL");
+  app.add_option("--log-level", flags.log_level, "The least severe messages that are logged")
+      ->type_name("trace|debug|info|warn|error|off");
   app.add_option("--log-format", flags.log_format, "text, or json: an object a line")
-      ->type_name("FORMAT");
+      ->type_name("text|json");
   app.add_option("--admin", flags.admin,
                  "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
                  "off: nowhere. By default a command without a port for it makes a socket\n"
@@ -156,7 +157,7 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--unmatched", flags.unmatched,
                  "What a request is answered that no rule applies to: allow, deny or error;\n"
                  "by default what the protocol's original answers")
-      ->type_name("HOW");
+      ->type_name("allow|deny|error");
 }
 
 void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,
@@ -175,7 +176,7 @@ void add_file_flags(CLI::App& app, FileFlags& flags) {
   app.add_option(
          "--as", flags.as,
          wrapped("What the file is, whatever its name: " + config::one_of(config::kind_names())))
-      ->type_name("KIND");
+      ->type_name(type_of_values(config::kind_names()));
   add_format_flags(app, flags);
 }
 

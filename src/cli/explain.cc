@@ -3,6 +3,7 @@
 #include "cli/explain_live.h"
 #include "cli/explanation.h"
 #include "cli/inspect.h"
+#include "cli/option_values.h"
 #include "config/settings.h"
 #include "protocol/protocol.h"
 
@@ -75,7 +76,9 @@ int explain(const Words& words, config::CommandIo& io) {
       .add_option("--policy", path, "The policy, or a sluice.yaml that names one")
       ->type_name("FILE");
   add_file_flags(arguments.app(), flags);
-  arguments.app().add_option("--protocol", protocol_name, protocol_help())->type_name("NAME");
+  arguments.app()
+      .add_option("--protocol", protocol_name, protocol_help())
+      ->type_name(type_of_values(explained_protocols()));
   AdminFlags admin;
   bool live = false;
   arguments.app().add_flag("--live", live,

@@ -36,7 +36,8 @@ void add_log_flags(CLI::App& app, LogFlags& asked) {
       ->type_name("NAME=LEVEL")
       ->expected(1)
       ->take_all();
-  app.add_option("--format", asked.format, "text, or json: an object a line")->type_name("FORMAT");
+  app.add_option("--format", asked.format, "text, or json: an object a line")
+      ->type_name("text|json");
   app.add_option("--denials", asked.denials, "Log every Nth denial; 0: none")->type_name("N");
   add_admin_flags(app, asked.admin);
 }
@@ -81,6 +82,7 @@ int log_settings(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice log [options] [LEVEL]", about_log, footer_of_log());
   LogFlags asked;
   add_log_flags(arguments.app(), asked);
+  arguments.set_words({"trace", "debug", "info", "warn", "error", "off"});
   if (const auto ended = arguments.parse(words, io)) return *ended;
   Json body = Json::object();
   if (const auto problem = put_log(arguments.positional(), asked, body); !problem.empty())

@@ -1,12 +1,9 @@
-// Pages of the manual, in roff, and completions for shells, both made from the definitions that
-// --help is printed from. Pure functions.
+// Pages of the manual, in roff, made from the definitions that --help is printed from. Pure
+// functions.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "cli/definitions.h"
 
@@ -17,10 +14,5 @@ std::string page_name(const DefinedCommand& command);
 std::string manual_page(const DefinedCommand& command);
 // sluice(1), with the list of them.
 std::string main_page(std::span<const DefinedCommand> commands);
-
-inline constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
-// Nothing: there is no such shell.
-std::optional<std::string> completion(std::string_view shell,
-                                      std::span<const DefinedCommand> commands);
 
 }  // namespace sluice::cli

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "cli/completion.h"
 #include "cli/inspect.h"
 #include "cli/manual.h"
 
@@ -71,6 +72,10 @@ int manual(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice man [--to DIR | COMMAND...]", about_man, footer_of_man, exit_of_page);
   std::optional<std::string> to;
   arguments.app().add_option("--to", to, "Write all pages into this folder")->type_name("DIR");
+  const std::vector<protocol::Command> all = all_commands();
+  std::vector<std::string_view> known;
+  for (const protocol::Command& command : all) known.push_back(command.name);
+  arguments.set_words(known);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   const Words& said = arguments.positional();
   if (to && !said.empty()) return arguments.misused("--to writes all pages; take COMMAND out", io);

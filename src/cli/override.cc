@@ -8,6 +8,7 @@
 #include "cli/inspect.h"
 #include "cli/load_overrides.h"
 #include "cli/moment.h"
+#include "cli/option_values.h"
 #include "cli/table.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
@@ -76,7 +77,7 @@ void add_flags(CLI::App& app, OverrideFlags& asked) {
       ->type_name("RULE");
   app.add_option("--dialect", asked.dialect,
                  wrapped(config::one_of(dialect_names()) + ", where several have such a rule"))
-      ->type_name("NAME");
+      ->type_name(type_of_values(dialect_names()));
   app.add_option("--actor", asked.actors,
                  "Whose counter: a value, or KEY=VALUE once for each key that the rule\n"
                  "counts by; a `*` in a value stands for any characters; none where the\n"
@@ -90,7 +91,8 @@ void add_flags(CLI::App& app, OverrideFlags& asked) {
   app.add_option("--algorithm", asked.algorithm,
                  "As in policies; default: that of the limit that it replaces, token_bucket\n"
                  "with --burst or where that is not clear")
-      ->type_name("NAME");
+      ->type_name(
+          "token_bucket|fixed_window|aligned_window|sliding_window|sliding_log|fixed_bucket");
   app.add_option("--limit", asked.limits,
                  "In place of these four: a limit as JSON; several are one group;\n"
                  "of `list`: how many at most, default " +

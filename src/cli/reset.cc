@@ -119,9 +119,11 @@ int show_counters(AdminPort& port, const AdminFlags& flags, const CountersWanted
     return config::exit_ok;
   }
   if (list.empty()) {
-    note(actor            ? "no rule has a counter of `" + *actor + "` that anything is taken of"
-         : prefix.empty() ? "there are no counters"
-                          : "no counter's name begins with `" + prefix + "`",
+    note(actor ? "no rule has a counter of `" + *actor + "` that anything is taken of"
+         : prefix.empty()
+             ? "no live rule has a counter; those of keys with limits of their own are "
+               "not listed"
+             : "no counter's name begins with `" + prefix + "`",
          io);
     return config::exit_ok;
   }

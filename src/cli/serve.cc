@@ -132,7 +132,7 @@ int serve(const Words& words, config::CommandIo& io) {
     return config::exit_ok;
   }
   config::Announcement announcement;
-  if (!config.has_policy()) announcement.after = hints;
+  if (!file && !config.has_policy()) announcement.after = hints;
   return config::run_server(config, read, announcement, io);
 }
 

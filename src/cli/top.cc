@@ -211,7 +211,7 @@ class LiveTop {
 
 void add_flags(CLI::App& app, TopFlags& asked) {
   app.add_option("--by", asked.by, "The order: denied, active or shadow_denied; default denied")
-      ->type_name("WHAT");
+      ->type_name("denied|active|shadow_denied");
   app.add_flag("--shadow", asked.shadow,
                "Whom rules with mode: shadow would deny, as --by shadow_denied");
   app.add_option("--rule", asked.rule, "Only counters of rules whose name or pattern has it")

@@ -143,7 +143,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
       .add_option("--on-store-error", on_store_error,
                   "What is answered when the store cannot decide, as when Redis is gone:\n"
                   "error (the default), deny, local (this process decides) or allow")
-      ->type_name("HOW");
+      ->type_name("error|deny|local|allow");
   cli::add_policy_flag(arguments.app(), policy_format.flags.front(), documented);
   cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, io)) return *status;

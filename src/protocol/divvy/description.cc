@@ -19,7 +19,9 @@ constexpr protocol::Ask ask_words = {
         "method=GET path=/pantry/cookies ip=10.0.0.7\n"
         "  allowed: 2 left, all of them again in 1h",
     .question = "method=GET path=/pantry/cookies ip=10.0.0.7",
-    .command = "printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc -q 1 localhost ",
+    .command =
+        "bash -c 'exec 3<>/dev/tcp/localhost/$0; "
+        "echo \"HIT method=GET path=/pantry/cookies ip=10.0.0.7\" >&3; head -n 1 <&3' ",
     .run = ask,
 };
 

@@ -111,6 +111,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
       .add_option("--count", count, "Units to take, default 1; below 0 they are added")
       ->type_name("N");
   arguments.app().add_flag("--reset", request.reset_first, "Forget the bucket first");
+  arguments.set_words({"take", "query"});
   if (const auto status = arguments.parse(words, io)) return *status;
 
   const cli::Words& positional = arguments.positional();

@@ -219,6 +219,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   app.add_option("--wait", asked.wait, "Seconds that `wait` waits, default 10")->type_name("N");
   app.add_option("--user", asked.user, "Whom to be, with the password in SLUICE_PASSWORD")
       ->type_name("NAME");
+  arguments.set_words({std::begin(verbs), std::end(verbs)});
   if (const auto status = arguments.parse(words, io)) return *status;
   asked.entries = arguments.positional();
   if (asked.entries.empty() ||

@@ -217,6 +217,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
                            footer_of_ask_limitd, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
+  arguments.set_words({"take", "wait", "put", "reset", "get", "status", "ping"});
   if (const auto status = arguments.parse(words, io)) return *status;
   Question question;
   std::string problem;

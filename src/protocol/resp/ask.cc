@@ -83,6 +83,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   arguments.app()
       .add_option("--user", login.user, "Whom to be, with the password in REDISCLI_AUTH")
       ->type_name("NAME");
+  arguments.set_words({"take", "peek", "put", "reset", "explain", "info", "wait", "mtake"});
   if (const auto status = arguments.parse(words, io)) return *status;
   const cli::Words& positional = arguments.positional();
   if (positional.empty())

@@ -68,6 +68,7 @@ TYPED = {
     ("docs/proxies.md", "Caddy"): PROXIES,
     ("docs/proxies.md", "HAProxy"): PROXIES,
     ("docs/proxies.md", "Troubleshooting"): PROXIES,
+    ("docs/proxies.md", "Keep counters, and see who is limited"): Test(f"{DOCS}/proxies_test.py", "## Keep counters"),
     ("docs/redis.md", "Start"): Test(f"{DOCS}/redis_test.py", "## Start"),
     ("docs/resp.md", "Try it"): Test("tests/e2e/resp_test.cc", "## Try it"),
     ("docs/resp.md", "Rules of a policy"): Test(f"{DOCS}/resp_test.py", "## Rules of a policy"),

@@ -1,0 +1,21 @@
+"""The section of docs/proxies.md that has no proxy; tests/clients/http/proxies follows the others."""
+
+from __future__ import annotations
+
+import unittest
+
+from manual import ROOT, Manual
+
+
+class ProxiesTest(unittest.TestCase):
+    def test_keeping_counters(self) -> None:
+        with Manual(self, "docs/proxies.md", "## Keep counters, and see who is limited") as manual:
+            name = "examples/nginx/sluice.yaml"
+            manual.files[name] = (ROOT / name).read_text(encoding="utf-8")
+            manual.follow()
+            self.assertEqual((len(manual.servers), manual.commands), (1, 3))
+            self.assertTrue((manual.folder / "counters/sluice").is_dir())
+
+
+if __name__ == "__main__":
+    unittest.main()
