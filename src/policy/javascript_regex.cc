@@ -45,14 +45,14 @@ class Translation {
   Translation(std::string_view source, bool multiline, bool ignore_case)
       : source_(source), multiline_(multiline), ignore_case_(ignore_case) {}
 
-  bool run() {
-    if (!count_groups()) return false;
-    while (error_.empty() && at_ < source_.size()) step();
-    if (error_.empty() && !open_.empty()) error_ = "a `(` is not closed";
-    return error_.empty();
+  base::Result<std::string> run() {
+    if (count_groups()) {
+      while (error_.empty() && at_ < source_.size()) step();
+      if (error_.empty() && !open_.empty()) error_ = "a `(` is not closed";
+    }
+    if (!error_.empty()) return base::Problem{std::move(error_)};
+    return std::move(out_);
   }
-  std::string& out() { return out_; }
-  std::string& error() { return error_; }
 
  private:
   // What a class escape or a character of a class is.
@@ -478,16 +478,10 @@ class Translation {
 
 }  // namespace
 
-bool pcre2_from_javascript(std::string_view source, bool multiline, bool ignore_case,
-                           std::string& out) {
-  if (!base::utf8::is_valid(source)) {
-    out = "it is not UTF-8";
-    return false;
-  }
-  Translation translation(source, multiline, ignore_case);
-  const bool sound = translation.run();
-  out = std::move(sound ? translation.out() : translation.error());
-  return sound;
+base::Result<std::string> pcre2_from_javascript(std::string_view source, bool multiline,
+                                                bool ignore_case) {
+  if (!base::utf8::is_valid(source)) return base::Problem{"it is not UTF-8"};
+  return Translation(source, multiline, ignore_case).run();
 }
 
 }  // namespace sluice::policy

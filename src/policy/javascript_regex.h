@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace sluice::policy {
 
 // `source` as between the slashes of /x/, read as in browsers (ECMA-262 with annex B) without the
-// flag u, but by characters and not by halves of them. True: `out` has it, to be compiled with
-// PCRE2_UTF and PCRE2_DOLLAR_ENDONLY, no group of it named. False: `out` is what is wrong with it.
-bool pcre2_from_javascript(std::string_view source, bool multiline, bool ignore_case,
-                           std::string& out);
+// flag u, but by characters and not by halves of them. The result must be compiled with PCRE2_UTF
+// and PCRE2_DOLLAR_ENDONLY; none of its groups has a name.
+base::Result<std::string> pcre2_from_javascript(std::string_view source, bool multiline,
+                                                bool ignore_case);
 
 }  // namespace sluice::policy

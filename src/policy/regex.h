@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 struct pcre2_real_code_8;
 
 namespace sluice::policy {
@@ -18,9 +20,8 @@ class Regex {
  public:
   // `source` as between the slashes. Of the flags, g changes nothing (there is one question, asked
   // again each time), i and m mean what they mean; others are refused, as by limitd's YAML reader.
-  // Null: `error` says why.
-  static std::shared_ptr<const Regex> javascript(std::string_view source, std::string_view flags,
-                                                 std::string& error);
+  static base::Result<std::shared_ptr<const Regex>> javascript(std::string_view source,
+                                                               std::string_view flags);
 
   // Is it found anywhere in the text? Text that is not UTF-8 reads with U+FFFD in place of what is
   // ill-formed.
@@ -41,7 +42,7 @@ class Regex {
   enum class Found { yes, no, unknown };
 
   Regex() = default;
-  bool compile(const std::string& expression, std::string& error);
+  base::Done compile(const std::string& expression);
   Found find(std::string_view text) const;
 
   std::unique_ptr<pcre2_real_code_8, Free> code_;

@@ -304,13 +304,15 @@ class NativeReader {
   std::optional<Pattern> expression_of(const std::string& name, YamlNode value,
                                        std::string_view text) {
     const size_t end = text.rfind('/');
-    std::string problem = "has no `/` and `)` at its end";
-    std::shared_ptr<const Regex> regex;
-    if (text.ends_with(')') && end >= expression_begin.size())
-      regex = Regex::javascript(text.substr(expression_begin.size(), end - expression_begin.size()),
-                                text.substr(end + 1, text.size() - end - 2), problem);
-    if (regex) return Pattern::regex(std::string(text), std::move(regex));
-    reader_.error("match: " + name, value, in_ticks(text) + " is not an expression: " + problem,
+    const auto regex = [&]() -> base::Result<std::shared_ptr<const Regex>> {
+      if (!text.ends_with(')') || end < expression_begin.size())
+        return base::Problem{"has no `/` and `)` at its end"};
+      return Regex::javascript(text.substr(expression_begin.size(), end - expression_begin.size()),
+                               text.substr(end + 1, text.size() - end - 2));
+    }();
+    if (regex) return Pattern::regex(std::string(text), *regex);
+    reader_.error("match: " + name, value,
+                  in_ticks(text) + " is not an expression: " + regex.problem().text,
                   "write one as JavaScript has it, as in `regex(/^a[0-9]+$/i)`");
     return std::nullopt;
   }
