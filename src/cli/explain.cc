@@ -47,7 +47,8 @@ std::string protocol_help() {
   return wrapped(text);
 }
 
-// The first one, unless all rules are another one's.
+// The protocol whose rules these are, if they are all of one protocol; otherwise the first
+// protocol.
 protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
   const auto all = config::with_policy_files();
   std::vector<protocol::Protocol> with_rules;
@@ -56,7 +57,7 @@ protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
   return with_rules.size() == 1 && rules.native_rules().empty() ? with_rules.front() : all.front();
 }
 
-// One that has rules of its own to explain.
+// The protocol with that name, if it has rules of its own to explain.
 std::optional<protocol::Protocol> protocol_named(const std::string& name) {
   const auto found = protocol::find(name);
   return found && describe(*found).policy != nullptr ? found : std::nullopt;

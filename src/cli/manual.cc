@@ -8,7 +8,7 @@
 namespace sluice::cli {
 namespace {
 
-// A text for roff: nothing in it is a request or an escape.
+// Escapes a text for roff, so that nothing in it is a request or an escape.
 std::string roff(std::string_view text) {
   std::string out;
   bool begins = true;
@@ -42,8 +42,8 @@ std::string option_names(const CommandDefinition::Option& option) {
   return names + (option.type.empty() ? "" : " " + option.type);
 }
 
-// "Environment:", "Exit status:" and similar words begin a section; all else stays as it is laid
-// out.
+// Makes sections of the footer: "Environment:", "Exit status:" and similar words begin one. The
+// other lines keep their layout.
 std::string sections(const std::string& footer) {
   std::string out;
   bool open = false;
@@ -79,7 +79,7 @@ bool wants_files(std::string_view type) {
   return type == "FILE" || type == "DIR" || type == "CONFIG";
 }
 
-// Does one of its words name a file?
+// Is one of the command's words a file?
 bool takes_files(const DefinedCommand& command) {
   const std::string& usage = command.definition.usage;
   return usage.find("FILE") != usage.npos || usage.find("DIR") != usage.npos ||
@@ -92,7 +92,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// In single quotes, for any of these shells.
+// The text in single quotes, for all of these shells.
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
@@ -161,7 +161,7 @@ std::string for_bash(std::span<const DefinedCommand> commands) {
          "complete -o filenames -F _sluice sluice\n";
 }
 
-// What stands in the brackets and between the colons of _arguments.
+// Escapes a text for the brackets and the colons of zsh's _arguments.
 std::string zsh_escaped(const std::string& text) {
   std::string out;
   for (const char c : one_line(text)) {

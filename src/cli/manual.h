@@ -1,5 +1,5 @@
-// Pages of the manual, in roff, and completions for shells, both made from the definitions that
-// --help is printed from. Pure functions.
+// Makes manual pages in roff, and shell completions, from the same definitions as --help. Pure
+// functions.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@
 
 namespace sluice::cli {
 
-// "sluice-ask-divvy" of "ask divvy".
+// "sluice-ask-divvy" for "ask divvy".
 std::string page_name(const DefinedCommand& command);
 std::string manual_page(const DefinedCommand& command);
-// sluice(1), with the list of them.
+// The page sluice(1), with the list of commands.
 std::string main_page(std::span<const DefinedCommand> commands);
 
 inline constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
-// Nothing: there is no such shell.
+// Empty: there is no such shell.
 std::optional<std::string> completion(std::string_view shell,
                                       std::span<const DefinedCommand> commands);
 
