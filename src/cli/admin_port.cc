@@ -22,8 +22,7 @@ constexpr uint64_t timeout_ms_max = 3'600'000;
 constexpr std::chrono::milliseconds probe_timeout{500};
 
 bool answers(const std::string& host, uint16_t port) {
-  std::string problem;
-  return calls::Socket::connect(host, port, probe_timeout, problem).has_value();
+  return static_cast<bool>(calls::Socket::connect(host, port, probe_timeout));
 }
 
 // The server to use if none is named: the only one that is found on this machine, at the default

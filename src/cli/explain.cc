@@ -98,9 +98,8 @@ int explain(const Words& words, config::CommandIo& io) {
     return arguments.misused("--protocol must be " + config::one_of(explained_protocols()) +
                                  ", not `" + *protocol_name + "`",
                              io);
-  std::string problem;
-  const auto pairs = pairs_of(arguments.positional(), problem);
-  if (!pairs) return arguments.misused(problem, io);
+  const auto pairs = pairs_of(arguments.positional());
+  if (!pairs) return arguments.misused(pairs.problem().text, io);
 
   request::Spaces spaces;
   base::Diagnostics diagnostics;

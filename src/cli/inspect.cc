@@ -145,14 +145,12 @@ int fail(const std::string& problem, config::CommandIo& io) {
   return config::exit_failure;
 }
 
-std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem) {
+base::Result<Pairs> pairs_of(std::span<const std::string> words) {
   Pairs pairs;
   for (const std::string& word : words) {
     const size_t cut = word.find('=');
-    if (cut == std::string::npos) {
-      problem = "`" + word + "` has no `=`; a request is words of the form key=value";
-      return std::nullopt;
-    }
+    if (cut == std::string::npos)
+      return base::Problem{"`" + word + "` has no `=`; a request is words of the form key=value"};
     pairs.emplace_back(word.substr(0, cut), word.substr(cut + 1));
   }
   return pairs;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "admin/admin_json.h"
+#include "base/result.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "config/load_policy.h"
@@ -31,10 +32,10 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                Unmatched* unmatched = nullptr,
                                                std::vector<std::string>* across_slots = nullptr);
 
-// The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal.
-// Nothing: a word has none; `problem` says which.
+// The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal. A
+// problem: a word has no `=`.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
-std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem);
+base::Result<Pairs> pairs_of(std::span<const std::string> words);
 
 // Print a line on standard error about something that does not stop the command: `warn` for a
 // likely mistake, `note` for information. All lines of commands on standard error begin with
