@@ -18,7 +18,7 @@ using base::bounds::regex_steps_max;
 using base::bounds::regex_text_bytes_max;
 using base::bounds::regex_work_max;
 
-// What a thread matches with: room for one pair of places, for going back, and the limits.
+// The memory of a thread for matching: one pair of offsets, the stack for backtracking, the limits.
 struct Scratch {
   static constexpr size_t stack_bytes_min = 32 << 10, stack_bytes_max = 1 << 20;
 
@@ -56,9 +56,9 @@ void Regex::Free::operator()(pcre2_real_code_8* code) const {
 }
 
 base::Done Regex::compile(const std::string& expression) {
-  // PCRE2_ALT_BSUX and PCRE2_ALLOW_EMPTY_CLASS are JavaScript's too, but the translation has left
-  // nothing of what they are about. Start optimizations are wrong with the JIT of PCRE2 10.42: it
-  // misses "abba" with (?:ab|a).c*b.
+  // PCRE2_ALT_BSUX and PCRE2_ALLOW_EMPTY_CLASS would be JavaScript's behaviour as well, but the
+  // translation leaves none of the syntax that they concern. Start optimizations are off because
+  // the JIT of PCRE2 10.42 has a defect with them: it misses "abba" with (?:ab|a).c*b.
   constexpr uint32_t options = PCRE2_UTF | PCRE2_MATCH_UNSET_BACKREF | PCRE2_DOLLAR_ENDONLY |
                                PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
   int number = 0;
@@ -91,8 +91,8 @@ base::Result<std::shared_ptr<const Regex>> Regex::javascript(std::string_view so
   uint32_t found = 0;
   pcre2_pattern_info(regex->code_.get(), PCRE2_INFO_ALLOPTIONS, &found);
   regex->anywhere_ = (found & PCRE2_ANCHORED) == 0;
-  // PCRE2's limit of steps holds for each place to begin on its own. So the places become part of
-  // the expression, and there is one to begin.
+  // PCRE2's limit of steps applies separately to each place where a match may begin. So the places
+  // become part of the expression, which then begins at one place only.
   if (regex->anywhere_) {
     base::Done done = regex->compile("^(?s:.)*?(?:" + *expression + ")");
     if (!done) return std::move(done).problem();
@@ -104,7 +104,7 @@ base::Result<std::shared_ptr<const Regex>> Regex::javascript(std::string_view so
 Regex::Found Regex::find(std::string_view text) const {
   const Scratch& its = scratch();
   if (its.data == nullptr || its.context == nullptr) return Found::unknown;
-  // Without JIT a step costs about ten times as much.
+  // Without the JIT a step costs about ten times as much.
   const size_t steps = std::min(regex_steps_max, regex_work_max / (text.size() + 1));
   pcre2_set_match_limit(its.context, static_cast<uint32_t>(jit_ ? steps : steps / 10));
   const auto match = jit_ ? pcre2_jit_match : pcre2_match;
