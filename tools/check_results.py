@@ -8,6 +8,7 @@ the places that keep such a parameter, each with the reason, and an entry that h
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,13 +18,14 @@ from typing import NamedTuple
 FOLDERS = ("src", "include", "tests", "tools")
 NAMES = "problems?|errors?|failure|fault|reason|why|wrong"
 
-# By the beginning of a path: the parameters that may stay there, and why.
+# By a pattern of paths' beginnings: the parameters that may stay there, and why. A protocol's folder is `*`, because tools name
+# no protocol.
 EXCEPTIONS: Mapping[str, str] = {
     "src/base/result_test.h": "makes a text of a Result, for tests",
     "src/cli/ask.": "target_of: to become a Result together with the commands that call it",
     "src/disk/": "`wrong` is what is damaged, beside the Status of what the disk did: disk/keys.h says why",
-    "src/protocol/divvy/line.": "the hot path: the text's memory is used again",
-    "src/protocol/http/take_body_scanner.h": "the hot path: the text's memory is used again",
+    "src/protocol/*/line.": "the hot path: the text's memory is used again",
+    "src/protocol/*/take_body_scanner.h": "the hot path: the text's memory is used again",
     "src/wire/resp_model.h": "a model for tests: beside the result, what no reader may do",
     "tests/conformance/resp_socket_test.cc": "`wrong` is what differs; the result, whether the machine was fast enough",
 }
@@ -55,7 +57,7 @@ def check(root: Path, exceptions: Mapping[str, str] = EXCEPTIONS) -> Iterator[Br
         name = path.relative_to(root).as_posix()
         code = without_comments(path.read_text(encoding="utf-8"))
         for found in PARAMETER.finditer(code):
-            excepted = [start for start in exceptions if name.startswith(start)]
+            excepted = [start for start in exceptions if fnmatch.fnmatchcase(name, start + "*")]
             unused.difference_update(excepted)
             if not excepted:
                 line = code.count("\n", 0, found.start()) + 1

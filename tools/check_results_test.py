@@ -43,6 +43,7 @@ class CheckResultsTest(unittest.TestCase):
         allowed = {"src/a.": "the hot path"}
         self.assertEqual(self.breaches("bool f(std::string& problem);\n", allowed), [])
         self.assertEqual(self.breaches("base::Done f();\n", allowed), ["tools/check_results.py:1: EXCEPTIONS"])
+        self.assertEqual(self.breaches("bool f(std::string& problem);\n", {"s*/a.": "the hot path"}), [])
         other = {"src/b.": "the hot path"}
         self.assertEqual(self.breaches("bool f(std::string& problem);\n", other),
                          ["src/a.h:1: `std::string& problem`", "tools/check_results.py:1: EXCEPTIONS"])
