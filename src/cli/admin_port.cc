@@ -18,16 +18,15 @@ namespace {
 constexpr const char* address_default = "127.0.0.1:8380";
 constexpr uint64_t timeout_ms_max = 3'600'000;
 
-// Of one look whether a server is there.
+// The timeout of an attempt to find a server.
 constexpr std::chrono::milliseconds probe_timeout{500};
 
 bool answers(const std::string& host, uint16_t port) {
-  std::string problem;
-  return calls::Socket::connect(host, port, probe_timeout, problem).has_value();
+  return static_cast<bool>(calls::Socket::connect(host, port, probe_timeout));
 }
 
-// Where nothing is said: the one server that is found here, be it at the default address or at a
-// socket that a drop-in server has made. A problem: there are several.
+// The server to use if none is named: the only one that is found on this machine, at the default
+// address or at a socket of a drop-in server. A problem: there are several.
 base::Result<std::string> find_server(const config::CommandIo& io) {
   std::vector<std::string> found;
   for (const std::string& path : config::admin_sockets(io))
@@ -44,7 +43,7 @@ std::string variable(const config::CommandIo& io, const char* name) {
   return io.environment ? io.environment(name).value_or("") : "";
 }
 
-// The token by the flag or the environment, "" where there is neither. A problem: it cannot be
+// The token from the flag or the environment; "" if neither is set. A problem: the token cannot be
 // used.
 base::Result<std::string> read_token(const AdminFlags& flags, const config::CommandIo& io) {
   base::Diagnostics diagnostics;
@@ -74,23 +73,23 @@ base::Result<std::string> read_token(const AdminFlags& flags, const config::Comm
                        diagnostics.front().remedy};
 }
 
-// A path without its query.
+// The path of a target, without the query.
 std::string path_of(const std::string& target) {
   return target.substr(0, target.find('?'));
 }
 
-// A content type without its parameters.
+// The content type without its parameters.
 std::string_view media_type(std::string_view content_type) {
   return content_type.substr(0, content_type.find_first_of("; "));
 }
 
-// As sluice sends its figures; other servers send plain text too.
+// Does the answer have the content type of sluice's metrics? Other servers send plain text as well.
 bool is_metrics(const calls::HttpAnswer& answer) {
   return media_type(answer.content_type) == "text/plain" &&
          answer.content_type.find("version=0.0.4") != std::string::npos;
 }
 
-// Does a described path, "/v1/counters/{key}", fit that one?
+// Does `path` match a described path, such as "/v1/counters/{key}"?
 bool fits(std::string_view described, std::string_view path) {
   const size_t brace = described.find("/{");
   if (brace == described.npos) return described == path;
@@ -183,7 +182,8 @@ AdminPort::Reply AdminPort::ask(std::string_view method, const std::string& targ
               interrupts);
 }
 
-// A server's own document says whether it has such a path; a 404 may be about what stands in it.
+// Asks the server's own OpenAPI document whether it has such a path, because a 404 may also be
+// about a name within the path.
 bool AdminPort::has_path(const std::string& target, std::span<const int> interrupts) {
   const auto result = client_.ask("GET", "/v1/openapi.json", {}, interrupts);
   if (!result.answer || result.answer->status != 200) return false;
@@ -269,7 +269,7 @@ int report_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& 
   }
   io.err << config::paint("error:", config::red, io.err_colour) << ' '
          << config::on_screen(reply.problem) << std::endl;
-  // The rules that a name may stand for.
+  // The rules that the name may mean.
   for (const Json& one : list_field(reply.json, "candidates"))
     io.err << "  --dialect " << config::on_screen(text_field(one, "dialect")) << " --rule '"
            << config::on_screen(text_field(one, "rule")) << "'" << std::endl;

@@ -1,6 +1,6 @@
-// A running server's admin port, as the commands for it ask it: whom to ask and with which token,
-// by flags and environment; answers as JSON; and what went wrong in words for people. Blocks; one
-// thread. No token is ever printed.
+// The client of a running server's admin port that all commands for it use: address and token from
+// flags and environment, answers as JSON, problems as texts for people. Blocks; one thread. A token
+// is never printed.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,43 +20,44 @@ struct AdminFlags {
   std::string timeout = "5000";
   bool json = false;
 };
-// --admin, --token-file, --timeout and --json.
+// Adds the options --admin, --token-file, --timeout and --json.
 void add_admin_flags(CLI::App& app, AdminFlags& flags);
-// What every help ends with: the environment, and the exit statuses, of which 0 and 1 differ.
+// The end of every command's help: the environment, and the exit statuses; the meanings of 0 and 1
+// are the command's own.
 std::string admin_footer(const std::string& examples, const std::string& done,
                          const std::string& failed);
 
 class AdminPort {
  public:
-  // By flags and environment. Nothing: something about them is wrong; it is reported, and `status`
-  // is what the command ends with.
+  // Reads flags and environment. Empty: they have an error, which is reported, and the command must
+  // return `status`.
   static std::optional<AdminPort> open(const AdminFlags& flags, const Arguments& arguments,
                                        config::CommandIo& io, int& status);
 
   struct Reply {
     enum class Kind {
-      done,     // 2xx, and as sluice answers: a JSON object, or the figures of /metrics
-      refused,  // the server says no, and why
-      unasked,  // there is nothing that could have said
+      done,     // 2xx with an answer of sluice: a JSON object, or the metrics of /metrics
+      refused,  // the server refused, and gave a reason
+      unasked,  // no server could be reached, or it sent no answer of sluice
     };
     Kind kind = Kind::unasked;
-    unsigned status = 0;          // 0: nothing came
-    nlohmann::ordered_json json;  // null: it is none
-    std::string text;             // the figures, of /metrics
-    std::string problem;          // what is wrong, where it is not done; one line
+    unsigned status = 0;          // of HTTP; 0: there was no answer
+    nlohmann::ordered_json json;  // null: the answer is not JSON
+    std::string text;             // the metrics, of /metrics
+    std::string problem;          // one line, unless it is done
     bool interrupted = false;
 
     bool is_done() const { return kind == Kind::done; }
   };
-  // `target` is a path with its query, encoded.
+  // `target`: a path with its query, percent-encoded.
   Reply ask(std::string_view method, const std::string& target, const nlohmann::ordered_json& body,
             std::span<const int> interrupts = {});
   Reply get(const std::string& target, std::span<const int> interrupts = {});
 
-  // For a question that takes the server longer.
+  // Raises the timeout, for requests that take the server longer.
   void wait_at_least(std::chrono::milliseconds timeout);
 
-  // "127.0.0.1:8380"
+  // The address, as "127.0.0.1:8380".
   const std::string& name() const { return name_; }
 
  private:
@@ -70,8 +71,8 @@ class AdminPort {
   std::string name_;
 };
 
-// Tells what is wrong with a reply that is not done, as `{"error": ...}` if the command was asked
-// for JSON, with `done` of what was done before; returns the exit status.
+// Prints the problem of a reply that is not done, with --json as `{"error": ...}` with the members
+// of `done`, which say what was done before. Returns the exit status.
 int report_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
                    const nlohmann::ordered_json& done = {});
 

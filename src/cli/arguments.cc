@@ -27,7 +27,7 @@ class HelpForm : public CLI::Formatter {
 
 std::optional<CommandDefinition>* definition_asked = nullptr;
 
-// CLI11's own footer, without the line in front.
+// The footer, without the line that CLI11 puts before it.
 CommandDefinition define(const std::string& usage, const CLI::App& app) {
   CommandDefinition all{usage, app.get_description(), app.get_footer(), {}, {}};
   for (const CLI::Option* option : app.get_options())
@@ -82,7 +82,7 @@ std::optional<int> Arguments::parse(const Words& words, config::CommandIo& io) {
     (*definition_asked)->words = first_words_;
     return config::exit_ok;
   }
-  // Behind `--` nothing is an option, whatever it looks like.
+  // After `--` no word is an option, whatever its form.
   const auto mark = std::find(words.begin(), words.end(), "--");
   Words reversed(std::make_reverse_iterator(mark), words.rend());
   try {
@@ -234,7 +234,7 @@ std::string exit_help(const ExitStatus& status) {
 }
 
 std::string wrapped(std::string_view text) {
-  constexpr size_t columns = 74;  // of a hundred, behind the options' names
+  constexpr size_t columns = 74;  // of 100, after the column of the options' names
   std::string out;
   size_t line = 0;
   while (!text.empty()) {

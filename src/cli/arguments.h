@@ -1,5 +1,6 @@
-// The one way in which commands use CLI11: options by it, positional words taken literally (it
-// would take `[a,b]` apart), its exceptions kept here, and help in one form.
+// The arguments of a command, on CLI11. Options are CLI11's; positional words are taken literally,
+// because CLI11 would split `[a,b]`. CLI11's exceptions do not leave this file, and all commands'
+// help has one form.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -19,30 +20,30 @@ namespace sluice::cli {
 
 class Arguments {
  public:
-  // `usage` follows "Usage: "; `footer` is everything that comes behind the options,
-  // but for the exit statuses.
+  // `usage`: the text after "Usage: "; `footer`: the text after the options, without the exit
+  // statuses.
   Arguments(const std::string& usage, const std::string& about, const std::string& footer,
             const ExitStatus& exits = {});
 
-  // The words that its first word may be, for completions.
+  // Sets the words that may come first, for completions.
   void set_words(const std::vector<std::string_view>& words) {
     first_words_.assign(words.begin(), words.end());
   }
 
-  // To add options to. They live as long as this.
+  // For adding options. Their values must live as long as this object.
   CLI::App& app() { return app_; }
 
-  // Parses. With a status: the command ends with it, all is said (help was asked for, or the usage
-  // is wrong).
+  // Parses the words. If a status is returned the command must return it: help was printed, or
+  // wrong usage was reported.
   std::optional<int> parse(const Words& words, config::CommandIo& io);
 
-  // What is neither an option nor an option's value, in order. After `--` everything is.
+  // The words that are neither options nor their values, in order. After `--` all words are such.
   const Words& positional() const { return positional_; }
 
-  // The words there must be none of: tells of the first, `what` behind it. Nothing: there are none.
+  // Reports the first positional word as unexpected, followed by `what`. Empty: there is none.
   std::optional<int> refuse_words(config::CommandIo& io, const std::string& what = "") const;
 
-  // Tells what is wrong with the usage and returns exit_usage.
+  // Reports wrong usage, and returns exit_usage.
   int misused(const std::string& problem, config::CommandIo& io) const;
 
  private:
@@ -51,42 +52,42 @@ class Arguments {
   Words positional_, first_words_;
 };
 
-// What a command is, as its --help says it: of these the completions of shells and the pages of the
-// manual are made.
+// The definition of a command, as its --help prints it. Shell completions and manual pages are made
+// from it.
 struct CommandDefinition {
   struct Option {
     std::string names;  // "-h,--help"
-    std::string type;   // "FILE"; empty: it takes no value
+    std::string type;   // "FILE"; empty: the option takes no value
     std::string help;
   };
   std::string usage, about, footer;
   std::vector<Option> options;
-  std::vector<std::string> words;  // that its first word may be; none: anything
+  std::vector<std::string> words;  // that may be its first word; none: any word may
 
-  // "--help", those that begin with `--` alone.
+  // The names that begin with `--`: "--help".
   std::vector<std::string> long_names() const;
 };
-// The definition of the command that `run` runs, which ends as soon as it would read its words.
-// Nothing: it reads none. Not within another call.
+// Calls `run`, which runs a command up to the point where it would parse its words, and returns the
+// command's definition. Empty: the command parses no words. Must not be nested.
 std::optional<CommandDefinition> definition_of(const std::function<void()>& run);
 
-// "; did you mean `x`?", or "" where nothing is near.
+// "; did you mean `x`?", or "" if no known word is similar.
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known);
 
-// The options that every serving command has: --workers, --connections, --memory, --data,
-// --durability, --redis and what belongs to it, --log-level, --log-format, --admin.
+// Adds the options that every serving command has: --workers, --connections, --memory, --data,
+// --durability, --redis and those that belong to it, --log-level, --log-format, --admin.
 void add_server_flags(CLI::App& app, config::Flags& flags);
 
-// The options of a protocol's own settings, and of those of all protocols.
+// Adds the options of a protocol's own settings, or of those of all protocols.
 void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,
                         config::Flags& flags);
 void add_settings_flags(CLI::App& app, config::Flags& flags);
 
-// What the options say of every command that looks at files.
+// The options of all commands that inspect files.
 struct FileFlags {
   std::optional<std::string> as;  // --as
-  bool to_be_served = false;      // said as well is what a server would say of its listeners
-  // Flags of protocols' formats, whether they are given. The addresses stay.
+  bool to_be_served = false;      // also report what a server would report about its listeners
+  // The flags of the protocols' formats, and whether they were given. The objects must not move.
   struct OfFormat {
     const protocol::PolicyFormat* format;
     const protocol::PolicyFlag* flag;
@@ -95,19 +96,20 @@ struct FileFlags {
   std::vector<OfFormat> of_formats;
 };
 void add_file_flags(CLI::App& app, FileFlags& flags);
-// Those of formats alone, without --as.
+// Adds only the flags of formats, without --as.
 void add_format_flags(CLI::App& app, FileFlags& flags);
-// What to say of an --as that is none.
+// The message for an unknown value of --as.
 std::string unknown_kind(const std::string& as);
-// A flag of a format, as it reads everywhere.
+// Adds a flag of a format, with the same help in all commands.
 void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& given);
 
-// The environment of every serving command, and variables of protocols' settings, for their help.
+// Texts for the help: the environment variables of every serving command, and those of the
+// protocols' settings.
 extern const char* const server_environment_help;
 std::string settings_environment_help(const protocol::SettingsFormat& settings);
 std::string settings_environment_help();
 
-// `text` in lines of what fits behind an option.
+// `text` in lines that fit after the column of the options' names.
 std::string wrapped(std::string_view text);
 
 }  // namespace sluice::cli

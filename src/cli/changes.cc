@@ -24,7 +24,7 @@ std::string words_of(const Json& json) {
   return json.is_null() ? "-" : json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Names apart by blanks: which override, rule, actor, counter.
+// The names of the override, rule, actor or counter, separated by blanks.
 std::string subject_of(const Json& about) {
   std::string text;
   for (const auto& [key, value] : about.items()) {

@@ -35,7 +35,7 @@ int check(const Words& words, config::CommandIo& io) {
   flags.to_be_served = true;
   add_file_flags(arguments.app(), flags);
   arguments.app().add_flag("--json", json, "Print the findings as JSON");
-  // A format may have a flag of that name, which goes with it.
+  // A format may have a flag with the same name; then the option sets both.
   CLI::Option* strictly = arguments.app().get_option_no_throw("--strict");
   const std::string more = strictly == nullptr ? "" : "\n" + strictly->get_description();
   if (strictly == nullptr) strictly = arguments.app().add_flag("--strict");

@@ -1,5 +1,5 @@
-// The commands of the program, one file each. They take the words behind their name and return the
-// exit status.
+// The commands of the program, each in a file of its own. They take the words after their name and
+// return the exit status.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ int ask(const Words& words, config::CommandIo& io);
 int init(const Words& words, config::CommandIo& io);
 int completion(const Words& words, config::CommandIo& io);
 int manual(const Words& words, config::CommandIo& io);
-// These ask the admin port of a running server.
+// The following commands ask the admin port of a running server.
 int status(const Words& words, config::CommandIo& io);
 int top(const Words& words, config::CommandIo& io);
 int rules(const Words& words, config::CommandIo& io);
@@ -33,10 +33,10 @@ int live_config(const Words& words, config::CommandIo& io);
 int log_settings(const Words& words, config::CommandIo& io);
 int print_metrics(const Words& words, config::CommandIo& io);
 
-// All of them and those of protocols: servers first, tools last.
+// All commands, with those of protocols: servers first, tools last.
 std::vector<protocol::Command> all_commands();
 
-// Finds the command that the first word names, and the program's own --help and --version.
+// Runs the command that the first word names, or the program's own --help and --version.
 int run(const Words& words, config::CommandIo& io);
 
 }  // namespace sluice::cli

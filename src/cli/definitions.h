@@ -1,5 +1,5 @@
-// All commands with what their --help says of them, for what is made of it: completions of shells
-// and pages of the manual. Main thread.
+// All commands with the definitions that their --help prints, for shell completions and manual
+// pages. Main thread.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace sluice::cli {
 
 struct DefinedCommand {
   std::string name;     // "serve", "ask divvy"
-  std::string summary;  // as the list of commands has it
+  std::string summary;  // as in the list of commands
   CommandDefinition definition;
 
   bool is_part() const { return name.find(' ') != std::string::npos; }
 };
 
-// Those of the program and of protocols, each followed by its parts.
+// The commands of the program and of protocols, each followed by its subcommands.
 std::vector<DefinedCommand> defined_commands();
 
 }  // namespace sluice::cli

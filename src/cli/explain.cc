@@ -48,7 +48,8 @@ std::string protocol_help() {
   return wrapped(text);
 }
 
-// The first one, unless all rules are another one's.
+// The protocol whose rules these are, if they are all of one protocol; otherwise the first
+// protocol.
 protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
   const auto all = config::with_policy_files();
   std::vector<protocol::Protocol> with_rules;
@@ -57,7 +58,7 @@ protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
   return with_rules.size() == 1 && rules.native_rules().empty() ? with_rules.front() : all.front();
 }
 
-// One that has rules of its own to explain.
+// The protocol with that name, if it has rules of its own to explain.
 std::optional<protocol::Protocol> protocol_named(const std::string& name) {
   const auto found = protocol::find(name);
   return found && describe(*found).policy != nullptr ? found : std::nullopt;
@@ -100,9 +101,8 @@ int explain(const Words& words, config::CommandIo& io) {
     return arguments.misused("--protocol must be " + config::one_of(explained_protocols()) +
                                  ", not `" + *protocol_name + "`",
                              io);
-  std::string problem;
-  const auto pairs = pairs_of(arguments.positional(), problem);
-  if (!pairs) return arguments.misused(problem, io);
+  const auto pairs = pairs_of(arguments.positional());
+  if (!pairs) return arguments.misused(pairs.problem().text, io);
 
   request::Spaces spaces;
   base::Diagnostics diagnostics;

@@ -73,9 +73,8 @@ int explain_live(const AdminFlags& flags, const std::optional<std::string>& prot
   if (!protocol)
     return arguments.misused(
         "--protocol must be " + protocol::joined_names(" or ") + ", not `" + name + "`", io);
-  std::string problem;
-  const auto pairs = pairs_of(arguments.positional(), problem);
-  if (!pairs) return arguments.misused(problem, io);
+  const auto pairs = pairs_of(arguments.positional());
+  if (!pairs) return arguments.misused(pairs.problem().text, io);
   const protocol::Description& its = describe(*protocol);
   Json body{{"protocol", name}, {"descriptor", Json::array()}};
   for (const auto& [key, value] : *pairs)

@@ -1,4 +1,5 @@
-// `sluice explain` of a running server: its rules, overrides and counters in place of a file's.
+// `sluice explain` for a running server: with its rules, overrides and counters, instead of a
+// file's rules.
 #pragma once
 
 #include <optional>
@@ -8,8 +9,8 @@
 
 namespace sluice::cli {
 
-// The request is the arguments' words key=value; `protocol` whose it is, where it is said. Returns
-// the exit status.
+// The words key=value of the arguments are the request; `protocol` is its protocol, if one is
+// named. Returns the exit status.
 int explain_live(const AdminFlags& flags, const std::optional<std::string>& protocol,
                  const Arguments& arguments, config::CommandIo& io);
 

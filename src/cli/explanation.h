@@ -1,4 +1,4 @@
-// How a rule set takes one request, for people and as JSON. Pure functions.
+// The explanation of one request, as a text for people and as JSON. Pure functions.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 
 namespace sluice::cli {
 
-// `unmatched`: what a request is answered that no rule meets, as policy::Dialect has it.
+// `unmatched`: the answer to a request to which no rule applies, as in policy::Dialect.
 std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
                     const Pairs& request, bool coloured);
 nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request);

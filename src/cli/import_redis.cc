@@ -12,7 +12,7 @@ namespace {
 
 using config::RedisImportReport;
 
-// The options, in their order.
+// The indices of the options.
 enum : size_t {
   from_option,
   to_option,
@@ -48,7 +48,7 @@ constexpr protocol::StoreOption import_options[] = {
     {"--overwrite", {}, "replace what the cluster has, even if more is used there", {}},
     {"--dry-run", {}, "count what would be imported and write nothing", {}}};
 
-// One line on a terminal, written over again and again.
+// A line of a terminal that is overwritten with each progress report.
 class ProgressLine {
  public:
   explicit ProgressLine(config::CommandIo& io) : io_(io) {}
@@ -113,7 +113,7 @@ void print_import_words(const RedisImportReport& r, bool dry_run, config::Comman
   io.out.flush();
 }
 
-// Most likely the prefix or the file is not that of the servers.
+// Was nothing found to copy? Then the prefix or the file is probably not that of the servers.
 bool is_nothing_found(const RedisImportReport& r) {
   return r.foreign > 0 && r.counters() + r.overrides + r.overrides_kept + r.expired == 0;
 }

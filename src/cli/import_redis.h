@@ -1,4 +1,4 @@
-// The tool `sluice store import-redis`. Constant data; the main thread.
+// The tool `sluice store import-redis`. Constant data; main thread.
 #pragma once
 
 #include "protocol/store_tools.h"

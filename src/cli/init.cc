@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* file_default = "sluice.yaml";
 
-// Protocols with files whose rules can be said as native ones.
+// The protocols with policy files whose rules can be converted to native rules.
 std::vector<protocol::Protocol> converted() {
   std::vector<protocol::Protocol> all;
   for (const protocol::Protocol protocol : config::with_policy_files())
@@ -107,8 +107,8 @@ std::string starter(const std::string& name) {
          listeners_of_starter() + "\n" + rules_of_starter;
 }
 
-// The policy's rules as native ones, in a file that serves them on the protocol's port. Nothing: it
-// cannot be, which is reported.
+// The text of a sluice.yaml with the policy's rules as native rules, served on the protocol's port.
+// Empty: they cannot be converted, which is reported.
 std::optional<std::string> convert(protocol::Protocol protocol, const std::string& path,
                                    const std::string& name, const FileFlags& flags,
                                    base::Diagnostics& diagnostics) {
@@ -136,7 +136,7 @@ std::optional<std::string> convert(protocol::Protocol protocol, const std::strin
          "\nrules:\n" + policy::native_text(native);
 }
 
-// False: the reason is reported.
+// False: the file could not be written, which is reported.
 bool write_new(const std::string& path, const std::string& text, bool force,
                config::CommandIo& io) {
   const int file =

@@ -15,7 +15,7 @@
 namespace sluice::cli {
 namespace {
 
-// Is there a file in it or below it that could be of a policy?
+// Is there a file in the folder, or below it, whose name could be that of a policy?
 bool has_policy_files(const std::string& folder) {
   constexpr size_t looked_at_max = 10'000;
   std::error_code problem;
@@ -28,7 +28,7 @@ bool has_policy_files(const std::string& folder) {
   return looked_at == looked_at_max;
 }
 
-// Looks into a file whose name does not say what it is. False: it cannot be read.
+// Finds the kind of a file by its text, if its name does not tell. False: it cannot be read.
 bool find_kind(const std::string& path, std::optional<config::FileKind>& as,
                std::optional<std::string>& text, base::Diagnostics& diagnostics) {
   std::error_code unknown;
@@ -82,7 +82,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       config::complain(place, "there is no such file or folder", "check the path", diagnostics);
       return nullptr;
     }
-    // What cannot be read, or is not a text, has no format either.
+    // A file that cannot be read, or is not text, is reported as that, not as of an unknown kind.
     if (!config::read_file(path, diagnostics)) return nullptr;
     config::complain(
         place, "Unrecognized format for config file: " + path,
@@ -97,14 +97,14 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     config::read_config(*text, path, config, of_config);
     if (flags.to_be_served && !base::has_errors(of_config)) {
       config::check_listeners(config, of_config);
-      // Of what the file says of listeners; a start warns of those that are there silently.
+      // Only of listeners that the file names; a start also warns of default ones.
       config::Config said = config;
       std::erase_if(said.listen, [](const auto& listener) { return listener.origin == "default"; });
       config::warn_of_open(said, of_config);
     }
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     if (unmatched != nullptr) say_unmatched(config, *unmatched);
-    // Policies that are named soundly are looked at all the same, so that one run tells everything.
+    // Other policies are inspected nevertheless, so that one run reports all errors.
     if (config.has_policy()) files = config.policy_files();
     if (base::has_errors(of_config)) {
       config::load_policy(files, spaces, diagnostics, config.own);
@@ -145,14 +145,12 @@ int fail(const std::string& problem, config::CommandIo& io) {
   return config::exit_failure;
 }
 
-std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem) {
+base::Result<Pairs> pairs_of(std::span<const std::string> words) {
   Pairs pairs;
   for (const std::string& word : words) {
     const size_t cut = word.find('=');
-    if (cut == std::string::npos) {
-      problem = "`" + word + "` has no `=`; a request is words of the form key=value";
-      return std::nullopt;
-    }
+    if (cut == std::string::npos)
+      return base::Problem{"`" + word + "` has no `=`; a request is words of the form key=value"};
     pairs.emplace_back(word.substr(0, cut), word.substr(cut + 1));
   }
   return pairs;

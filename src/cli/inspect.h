@@ -1,4 +1,4 @@
-// Files as `check` and `explain` look at them: of any kind, without serving them; requests as
+// Functions of `check` and `explain`: reading files of any kind without serving them, requests from
 // words, results as JSON.
 #pragma once
 
@@ -10,20 +10,21 @@
 #include <vector>
 
 #include "admin/admin_json.h"
+#include "base/result.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "config/load_policy.h"
 
 namespace sluice::cli {
 
-// Of each protocol that a sluice.yaml has served: what requests are answered that no rule applies
-// to, for people.
+// For each protocol that a sluice.yaml serves: its name, and the answer to requests to which no
+// rule applies, as a text for people.
 using Unmatched = std::vector<std::pair<std::string, std::string>>;
 
-// The rules that a file holds, or that a sluice.yaml names; null when `diagnostics` has got an
-// error. `as`: its kind, otherwise by its name. Flags override what the file itself says.
-// `across_slots`: of each group of rules that a Redis Cluster would settle over several slots, the
-// names.
+// The rules of a policy file, or those that a sluice.yaml names. Null: there is an error, in
+// `diagnostics`. `as`: the kind of the file; empty: its name decides. Flags override the file's own
+// settings. `across_slots` receives a text for each group of rules whose counters a Redis Cluster
+// would have in several slots: their names.
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                std::optional<config::FileKind> as,
                                                const FileFlags& flags, request::Spaces& spaces,
@@ -31,20 +32,21 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                Unmatched* unmatched = nullptr,
                                                std::vector<std::string>* across_slots = nullptr);
 
-// The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal.
-// Nothing: a word has none; `problem` says which.
+// The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal. A
+// problem: a word has no `=`.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
-std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem);
+base::Result<Pairs> pairs_of(std::span<const std::string> words);
 
-// Lines on standard error of what does not keep the command from going on: what is worth a look,
-// and what is as it may be. All that commands say there begins with `error: `, `warning: ` or
-// `note: `, behind the place in a file where there is one.
+// Print a line on standard error about something that does not stop the command: `warn` for a
+// likely mistake, `note` for information. All lines of commands on standard error begin with
+// `error: `, `warning: ` or `note: `, after the place in a file, if there is one.
 void note(const std::string& text, config::CommandIo& io);
 void warn(const std::string& problem, config::CommandIo& io);
-// Says that a command has failed; returns its status.
+// Prints why a command has failed; returns exit_failure.
 int fail(const std::string& problem, config::CommandIo& io);
 
-// As text with a line end. Bytes that are not UTF-8 are replaced, as JSON cannot hold them.
+// The JSON as indented text with a line end. Bytes that are not UTF-8 are replaced, because JSON
+// cannot contain them.
 std::string to_text(const nlohmann::ordered_json& json);
 
 }  // namespace sluice::cli

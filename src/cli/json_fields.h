@@ -1,5 +1,5 @@
-// Fields of JSON that a server sent, which may be another version's: what is not there, or of
-// another kind, reads as nothing. Pure functions; views live as long as the JSON.
+// Reads fields of JSON from a server, which may be of another version: a field that is missing or
+// of another type counts as empty. Pure functions; views live as long as the JSON.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline const Json& field(const Json& json, std::string_view key) {
   return at == json.end() ? none : *at;
 }
 
-// A list, or an empty one.
+// The list; empty: there is none.
 inline const Json& list_field(const Json& json, std::string_view key) {
   static const Json none = Json::array();
   const Json& found = field(json, key);
@@ -43,7 +43,7 @@ inline std::optional<double> number_field(const Json& json, std::string_view key
   return found.get<double>();
 }
 
-// An integer; 0: there is none.
+// The integer; 0: there is none.
 inline int64_t integer_field(const Json& json, std::string_view key) {
   const Json& found = field(json, key);
   if (found.is_number_unsigned() &&

@@ -16,10 +16,12 @@ namespace {
 constexpr size_t part_lines_max = 1000, part_bytes_max = size_t{8} << 20;
 constexpr size_t line_bytes_max = size_t{64} << 10;
 constexpr std::chrono::seconds load_timeout_min{60};
-// Of a file that is one JSON document, which is read whole; lines have no such bound.
+// The largest file that is a single JSON document, which is read as a whole; files of lines have no
+// such bound.
 constexpr size_t document_bytes_max = size_t{256} << 20;
 
-// One as the server lists it, as it takes it: without what only it knows.
+// An override that the server listed, in the form in which it is set: without the server's own
+// fields.
 Json as_asked(const Json& listed) {
   if (!listed.is_object() || !listed.contains("id")) return listed;
   Json one = Json::object();
@@ -35,7 +37,7 @@ Json as_asked(const Json& listed) {
   return one;
 }
 
-// The first line that is not blank, up to a bound; "": there is none.
+// The first line that is not blank, cut to a bound; "": there is none.
 std::string first_line(std::ifstream& file) {
   std::string line;
   while (line.find_first_not_of(" \t\r") == line.npos && file.good()) {
@@ -47,7 +49,7 @@ std::string first_line(std::ifstream& file) {
   return line;
 }
 
-// Is the file one document, as `override list --json` prints it, and not a line for each?
+// Is the file one document, as `override list --json` prints it, and not one line per override?
 bool is_document(std::ifstream& file) {
   const std::string line = first_line(file);
   if (line.empty()) return false;
@@ -61,9 +63,9 @@ struct Loading {
   const bool json;
   config::CommandIo& io;
   Json part = Json::array();
-  std::vector<size_t> lines{};  // where each of the part stands
+  std::vector<size_t> lines{};  // the line of each override of the part
   size_t bytes = 0, line = 0, loaded = 0, ended = 0;
-  bool is_document = false;  // then `line` is the place in its list, from 1
+  bool is_document = false;  // then `line` is the number in its list, from 1
 
   int fail(AdminPort::Reply reply) const {
     if (io.err_terminal && !json) io.err << "\r\x1b[K";
@@ -83,7 +85,7 @@ struct Loading {
              (to > from ? " to " + std::to_string(to) : "") + ": ";
     return path + ":" + std::to_string(from) + (to > from ? "-" + std::to_string(to) : "") + ": ";
   }
-  // With the line in place of the number that the server knows it by: "[3].actor: is missing".
+  // Replaces the index in the server's message ("[3].actor: is missing") by the line in the file.
   std::string placed(const std::string& problem) const {
     const size_t end = problem.find(']');
     if (problem.starts_with('[') && end != problem.npos)
@@ -94,7 +96,7 @@ struct Loading {
     return place(lines.front(), lines.back()) + problem;
   }
 
-  // exit_ok: it is in.
+  // Sends the part. exit_ok: the server has it.
   int send() {
     if (part.empty()) return config::exit_ok;
     auto reply = port.ask("POST", "/v1/overrides", part);
@@ -134,7 +136,7 @@ struct Loading {
   }
 };
 
-// Sends what is in the file, or reports what is wrong.
+// Sends the overrides of the file, or reports an error in it.
 int load_document(std::ifstream& file, Loading& loading) {
   std::string text;
   for (char bytes[1 << 16]; file.good() && text.size() <= document_bytes_max;) {

@@ -42,7 +42,7 @@ void add_log_flags(CLI::App& app, LogFlags& asked) {
   add_admin_flags(app, asked.admin);
 }
 
-// What is wrong with the flags; "": nothing.
+// Makes the body from the flags; returns the problem with them, or "".
 std::string put_log(const Words& words, const LogFlags& asked, Json& body) {
   if (words.size() > 1) return "one LEVEL is enough";
   if (!words.empty()) body["level"] = words.front();

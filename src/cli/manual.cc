@@ -8,7 +8,7 @@
 namespace sluice::cli {
 namespace {
 
-// A text for roff: nothing in it is a request or an escape.
+// Escapes a text for roff, so that nothing in it is a request or an escape.
 std::string roff(std::string_view text) {
   std::string out;
   bool begins = true;
@@ -42,8 +42,8 @@ std::string option_names(const CommandDefinition::Option& option) {
   return names + (option.type.empty() ? "" : " " + option.type);
 }
 
-// "Environment:", "Exit status:" and similar words begin a section; all else stays as it is laid
-// out.
+// Makes sections of the footer: "Environment:", "Exit status:" and similar words begin one. The
+// other lines keep their layout.
 std::string sections(const std::string& footer) {
   std::string out;
   bool open = false;

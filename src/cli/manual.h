@@ -1,4 +1,4 @@
-// Pages of the manual, in roff, made from the definitions that --help is printed from. Pure
+// Makes manual pages, in roff, from the same definitions as --help. Pure
 // functions.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace sluice::cli {
 
-// "sluice-ask-divvy" of "ask divvy".
+// "sluice-ask-divvy" for "ask divvy".
 std::string page_name(const DefinedCommand& command);
 std::string manual_page(const DefinedCommand& command);
-// sluice(1), with the list of them.
+// The page sluice(1), with the list of commands.
 std::string main_page(std::span<const DefinedCommand> commands);
 
 }  // namespace sluice::cli

@@ -1,4 +1,4 @@
-// `sluice completion` and `sluice man`.
+// The commands `sluice completion` and `sluice man`.
 #include <filesystem>
 #include <fstream>
 #include <system_error>

@@ -23,7 +23,8 @@ std::string footer_of_metrics() {
       "printed", "no metric has TEXT");
 }
 
-// The name that a line of the page is about: of a sample, or behind `# HELP ` and `# TYPE `.
+// The metric's name in a line of the page: that of the sample, or that after `# HELP ` or `# TYPE
+// `.
 std::string_view metric_of(std::string_view line) {
   for (const std::string_view mark : {"# HELP ", "# TYPE "})
     if (line.starts_with(mark)) line.remove_prefix(mark.size());

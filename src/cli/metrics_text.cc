@@ -18,7 +18,7 @@ std::optional<double> number_of(std::string_view text) {
   return value;
 }
 
-// Takes `name="value"` off the front, and the comma behind it.
+// Removes `name="value"` from the front, and the comma after it.
 bool take_label(std::string_view& rest, MetricsText::Sample& sample) {
   const size_t equals = rest.find("=\"");
   if (equals == rest.npos) return false;
@@ -39,7 +39,7 @@ bool take_label(std::string_view& rest, MetricsText::Sample& sample) {
   return true;
 }
 
-// The sample's name; "": the line is none.
+// Parses a line. Returns the sample's name; "": the line is not a sample.
 std::string_view parse(std::string_view line, MetricsText::Sample& sample) {
   const size_t end = line.find_first_of("{ ");
   if (end == line.npos || line.front() == '#') return {};
@@ -52,7 +52,7 @@ std::string_view parse(std::string_view line, MetricsText::Sample& sample) {
   }
   if (!rest.starts_with(' ')) return {};
   rest.remove_prefix(1);
-  const auto value = number_of(rest.substr(0, rest.find(' ')));  // a time may follow
+  const auto value = number_of(rest.substr(0, rest.find(' ')));  // a timestamp may follow
   if (!value) return {};
   sample.value = *value;
   return line.substr(0, end);

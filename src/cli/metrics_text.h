@@ -1,5 +1,5 @@
-// The figures of a page in Prometheus' text format, as a server's /metrics has them. Owns its
-// texts; one thread.
+// The samples of a server's /metrics, a page in Prometheus' text format. Owns its texts; one
+// thread.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,15 @@ class MetricsText {
     }
   };
 
-  // Lines that are none are skipped.
+  // Lines that are not samples are skipped.
   explicit MetricsText(std::string_view page);
 
-  // The samples of a name, in their order; none: there are none.
+  // The samples of a metric, in their order; may be empty.
   const std::vector<Sample>& of(std::string_view name) const;
   bool has(std::string_view name) const { return !of(name).empty(); }
-  // The first one; 0: there is none.
+  // The value of the first sample; 0: there is none.
   double value(std::string_view name) const;
-  // Added up over all that have this value of a label.
+  // The sum of the samples with this value of a label.
   double sum(std::string_view name, std::string_view label, std::string_view value) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace sluice::cli {
 
 std::optional<base::Time> parse_moment(std::string_view text) {
-  constexpr size_t date = 10, minutes = 16;  // bytes of "2026-12-01", and with "T08:30" behind
+  constexpr size_t date = 10, minutes = 16;  // bytes of "2026-12-01" and "2026-12-01T08:30"
   std::string full(text);
   if (full.size() == date) full += "T00:00";
   if (full.size() > date && full[date] == ' ') full[date] = 'T';

@@ -65,7 +65,7 @@ struct OverrideFlags {
   std::string listed = "100";
 };
 
-// As the server takes them.
+// The names of dialects that the server accepts.
 std::vector<std::string_view> dialect_names() {
   std::vector<std::string_view> names{"native"};
   for (const protocol::Description* protocol : protocol::all()) names.push_back(protocol->name);
@@ -111,7 +111,7 @@ void add_flags(CLI::App& app, OverrideFlags& asked) {
   add_admin_flags(app, asked.admin);
 }
 
-// A count as the server takes it.
+// Puts a count into the limit, as the server accepts it.
 base::Done put_count(const std::optional<std::string>& text, const char* name, Json& limit) {
   if (!text) return {};
   const auto count = base::parse_count(*text);
@@ -121,7 +121,7 @@ base::Done put_count(const std::optional<std::string>& text, const char* name, J
   return {};
 }
 
-// The limit or limits into the body. What is wrong with them; "": nothing.
+// Puts the limits into the body; returns the problem with them, or "".
 std::string put_limits(const OverrideFlags& asked, Json& body) {
   const bool numbers = asked.quota || asked.window || asked.burst || asked.algorithm;
   const int ways = (numbers ? 1 : 0) + (asked.limits.empty() ? 0 : 1) + (asked.deny ? 1 : 0) +
@@ -158,7 +158,7 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
   return "";
 }
 
-// Does the rule need one? The server knows.
+// Puts the actor into the body. Whether the rule needs one is checked by the server.
 std::string put_actor(const OverrideFlags& asked, Json& body) {
   if (asked.actors.empty()) return "";
   if (asked.actors.size() == 1 && asked.actors.front().find('=') == std::string::npos) {
@@ -191,7 +191,7 @@ std::string put_end(const OverrideFlags& asked, Json& body) {
       return "--for must be a length of time as 3d, not `" + *asked.length + "`";
     const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::system_clock::now().time_since_epoch());
-    // It is not to end early: up to the next full second.
+    // Rounded up to a full second, so that it does not end early.
     const int64_t end_us = now.count() + length->us + 999'999;
     body["until"] = base::format_rfc3339({end_us - end_us % 1'000'000});
   }
@@ -202,13 +202,14 @@ void append_line(std::string& out, const char* title, const std::string& text) {
   if (!text.empty()) out += config::fitted(title, 10) + config::on_screen(text) + "\n";
 }
 
-// When it ends, or that it has ended; "": never.
+// The text that says when the override ends or ended; "": it never ends.
 std::string end_words(const Json& override_) {
   const std::string until = text_field(override_, "until");
   return true_field(override_, "ended") ? until + " (ended)" : until;
 }
 
-// Which of the rule's limits it replaces; "": the server does not say, as an earlier version.
+// The text that says which of the rule's limits it replaces; "": the server, an earlier version,
+// does not say.
 std::string replaced_words(const Json& override_) {
   if (!field(override_, "all_limits").is_boolean()) return "";
   if (true_field(override_, "all_limits")) return "all limits of the rule";
@@ -225,7 +226,7 @@ std::string replaced_words(const Json& override_) {
   return "the rule's limit " + windows + (others ? "; its others stay" : "");
 }
 
-// Of a list's column. Only native rules have several limits.
+// The text for the list's column. Only native rules have several limits.
 std::string listed_limits(const Json& override_) {
   const Json& limits = list_field(override_, "limits");
   const std::string words = limits_words(limits);
@@ -314,12 +315,12 @@ std::string override_path(const std::string& id) {
   return "/v1/overrides/" + wire::percent_encoded(id);
 }
 
-// One that is refused, as one that is not there, leaves the others to be removed; each is reported.
-// Who cannot be asked about one is not asked about those behind it.
+// If the server refuses to remove one, perhaps because it does not exist, that is reported, and the
+// others are removed nevertheless. If no server can be reached, the rest is not tried.
 int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids, config::CommandIo& io) {
   const bool json = asked.admin.json;
   Json removed = Json::array(), refused = Json::array();
-  AdminPort::Reply first;  // of those that are refused
+  AdminPort::Reply first;  // the first refusal
   for (const std::string& id : ids) {
     auto reply = port.ask("DELETE", override_path(id), nullptr);
     if (reply.is_done()) {
@@ -344,7 +345,7 @@ struct Action {
   const char* name;
   size_t words_min, words_max;
   const char* wants;
-  std::string_view options;  // that it knows, beside those of every command
+  std::string_view options;  // that the action has, besides those of every command
 };
 constexpr Action actions[] = {
     {"set", 0, 0, "wants no word behind it, only options",
@@ -355,7 +356,7 @@ constexpr Action actions[] = {
     {"remove", 1, 1000, "wants one ID or more", ""},
     {"load", 1, 1, "wants one FILE", ""}};
 
-// An option that was given and means nothing to it; "": none.
+// An option that was given although the action does not have it; "": none was.
 std::string stray_option(const CLI::App& app, const Action& action) {
   constexpr std::string_view known = " --help --admin --token-file --timeout --json ";
   for (const CLI::Option* option : app.get_options()) {
@@ -368,10 +369,10 @@ std::string stray_option(const CLI::App& app, const Action& action) {
   return "";
 }
 
-// What is wrong with the body of `set`; "": nothing.
+// Makes the body of `set`; returns the problem with it, or "".
 std::string put_body(const OverrideFlags& asked, Json& body) {
   if (!asked.rule) return "there is no --rule";
-  // In JSON other bytes would become another rule's or actor's name.
+  // In JSON, bytes that are not UTF-8 would become another name of a rule or an actor.
   Words texts = asked.actors;
   texts.insert(texts.end(), {*asked.rule, asked.comment.value_or("")});
   for (const std::string& text : texts)

@@ -19,7 +19,7 @@ std::string footer_of_reload() {
       "it is live, or was so before", "it is refused, or cannot be read again");
 }
 
-// The server itself gives up on it after 30 s.
+// The server itself gives up after 30 s.
 constexpr std::chrono::seconds reload_timeout_min{35};
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace sluice::cli {
 namespace {
 
-// A counter's whole name.
+// An example of a counter's whole name.
 std::string example_counter() {
   for (const protocol::Description* protocol : protocol::all())
     if (protocol->policy != nullptr && !protocol->policy->counter.empty())
@@ -53,10 +53,10 @@ std::string footer_of_counters() {
       "listed, or there is none", "the server refuses it");
 }
 
-// A page of many keys in Redis, behind others; the server itself gives up on it after 30 s.
+// A page of many keys in Redis may have to wait for others; the server itself gives up after 30 s.
 constexpr std::chrono::seconds reset_timeout_min{35};
 
-// Only its path names a counter whose name is not UTF-8. Of a long name the beginning is shown.
+// The counter's name for people. A name that is not UTF-8 is only in its path; a long name is cut.
 std::string name_of(const Json& counter) {
   const std::string name = text_field(counter, "counter");
   if (name.empty()) return text_field(counter, "path");
@@ -66,7 +66,7 @@ std::string name_of(const Json& counter) {
 }
 
 std::string levels_of(const Json& counter) {
-  std::string text = text_field(counter, "problem");  // of one that is none
+  std::string text = text_field(counter, "problem");  // if it is not a counter
   for (const Json& limit : list_field(counter, "limits"))
     text += (text.empty() ? "" : "; ") + level_words(limit);
   if (const auto id = text_field(counter, "override"); !id.empty())
@@ -74,8 +74,8 @@ std::string levels_of(const Json& counter) {
   return text;
 }
 
-// One that the shell has taken apart would name another counter. Behind a long one's beginning
-// stand its length and digest.
+// Is the text a percent-encoded path? A name that the shell has split would name another counter. A
+// long name is cut, and followed by its length and digest.
 bool is_encoded(std::string_view text) {
   if (const size_t cut = text.find('?'); cut != text.npos) {
     bool ill_formed = false;
@@ -89,7 +89,8 @@ bool is_encoded(std::string_view text) {
   return !text.empty();
 }
 
-// Those of one actor, else those whose names begin with `prefix`, so many at most.
+// Which counters to reset: those of one actor, or those whose names begin with `prefix`; at most so
+// many.
 struct CountersWanted {
   std::optional<std::string> actor;
   std::string prefix;

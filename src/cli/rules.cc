@@ -34,10 +34,10 @@ std::string footer_of_rules() {
       "listed", "no rule has TEXT");
 }
 
-// More than a rule set has.
+// More rules than a rule set can have.
 constexpr size_t rules_max = 2'000'000;
 
-// What rules said, by protocol and by the name that they are counted by.
+// The outcomes of rules, by protocol and the rule's name in metrics.
 using RuleOutcomes = std::map<std::pair<std::string, std::string>, std::map<std::string, double>>;
 
 RuleOutcomes outcomes_in(const MetricsText& metrics) {
@@ -48,7 +48,7 @@ RuleOutcomes outcomes_in(const MetricsText& metrics) {
   return all;
 }
 
-// A native rule sees requests of every protocol.
+// The rule's count of an outcome. A native rule has one for each protocol; they are added.
 double outcome_count(const RuleOutcomes& said, const Json& rule, const std::string& outcome) {
   const std::string dialect = text_field(rule, "dialect"), name = text_field(rule, "counted_as");
   double total = 0;
@@ -80,7 +80,7 @@ std::string rate_of(const Json& rule, const char* outcome) {
   return rate_words(rates.is_object() ? number_field(rates, outcome) : std::nullopt);
 }
 
-// Where there is little room the last columns go first.
+// If the terminal is narrow, the last columns are left out first.
 std::string table_of(const Json& rules, bool with_rates, const config::CommandIo& io) {
   std::vector<Table::Column> columns{
       {"RULE", false, true}, {"PROTOCOL", false, true}, {"MODE"},        {"LIMITS", false, true},
@@ -102,7 +102,7 @@ std::string table_of(const Json& rules, bool with_rates, const config::CommandIo
   return table.text(io);
 }
 
-// What happened between the looks, into each rule as `per_second`.
+// Adds the rates between the two readings to each rule, as `per_second`.
 void add_rates(Json& rules, const Look& before, const Look& after) {
   const RuleOutcomes first = outcomes_in(before.metrics), second = outcomes_in(after.metrics);
   const double seconds = seconds_between(before, after);
@@ -121,7 +121,7 @@ void add_rates(Json& rules, const Look& before, const Look& after) {
 
 struct Asked {
   const AdminFlags& flags;
-  const std::string& text;  // that the rules have; empty: all of them
+  const std::string& text;  // that the rules must contain; empty: all rules
   std::chrono::microseconds over;
   bool watched;
 };
@@ -179,7 +179,7 @@ int rules(const Words& words, config::CommandIo& io) {
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
-  std::optional<Look> last;  // the one before, while they are watched
+  std::optional<Look> last;  // with --watch: the previous reading
   return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
     return show_rules(*port, {flags, text, *over, watching.watch}, last, to);
   });

@@ -19,7 +19,7 @@ namespace {
 
 using protocol::Command;
 
-// The program's own; those of protocols follow `serve`, in the order of their list.
+// The program's own commands. Those of protocols follow `serve`, in the order of the protocols.
 constexpr Command own_commands[] = {
     {"serve", "serve every configured protocol; without a file, a built-in example", serve},
     {"init", "write a sluice.yaml to begin with, or one from an old policy", init},
@@ -42,7 +42,7 @@ constexpr Command own_commands[] = {
     {"man", "print or write pages of the manual", manual},
 };
 
-// Of the built-in example policy of the first protocol that has one.
+// A request for the built-in example policy of the first protocol that has one.
 std::string example_question() {
   for (const protocol::Description* protocol : protocol::all())
     if (protocol->ask != nullptr && !protocol->ask->question.empty())
@@ -89,8 +89,8 @@ bool coloured(int file) {
          std::string_view(terminal) != "dumb";
 }
 
-// What is opened next would take the place of a standard file that is closed, and get what is
-// printed.
+// Opens standard files that are closed: otherwise the next file that is opened would take their
+// descriptor, and output would be written to it.
 void keep_standard_files() {
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(file, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
@@ -132,7 +132,7 @@ std::vector<protocol::Command> all_commands() {
 
 int run(const Words& words, config::CommandIo& io) {
   const int status = run_command(words, io);
-  // Of `ask` the status is the answer.
+  // The exit status of `ask` is the answer, so it is kept.
   if (status != config::exit_ok || io.out.good() || words.front() == "ask") return status;
   io.err << config::paint("error:", config::red, io.err_colour)
          << " cannot write to standard output" << std::endl;
@@ -165,7 +165,7 @@ int run(int argc, char** argv) {
   try {
     return run(Words(argv + std::min(argc, 1), argv + argc), io);
   } catch (const std::exception& e) {
-    // What is left is a system without memory, threads or descriptors.
+    // Only a lack of memory, threads or descriptors leads here.
     std::cerr << "error: " << e.what() << std::endl;
     return config::exit_failure;
   }

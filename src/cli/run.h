@@ -1,10 +1,9 @@
-// The program behind `main`: finds the command and runs it on the main thread. No exception leaves
-// it.
+// The whole program: finds the command and runs it on the main thread. It lets no exception out.
 #pragma once
 
 namespace sluice::cli {
 
-// The status that the process ends with.
+// Returns the exit status of the process.
 int run(int argc, char** argv);
 
 }  // namespace sluice::cli

@@ -15,7 +15,7 @@ constexpr const char* about_serve =
     "Without --config it serves each protocol on its own port of 127.0.0.1, so that this machine\n"
     "alone reaches it, with a built-in example policy.";
 
-// "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON"
+// Lines such as "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON".
 std::string policy_lines() {
   constexpr size_t comments_at = 34;
   std::string text, place = "relative to sluice.yaml; ";
@@ -62,7 +62,7 @@ std::string hints(const std::vector<server::Bound>& bound) {
   return text;
 }
 
-// The command that serves a protocol's policy file in place of another server.
+// The protocol's drop-in command, which serves its policy file in place of another program.
 std::string drop_in(const protocol::Description& protocol) {
   for (const protocol::Command& command : protocol.commands)
     if (command.serves) return std::string(command.name);

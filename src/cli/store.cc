@@ -41,7 +41,7 @@ constexpr const char* own_tools =
     "  repair DIR          makes what can still be read a sound store\n"
     "  backup DIR TARGET   a copy to start on, also while a server runs\n";
 
-// Those that protocols bring, and what copies counters between stores.
+// The tools of protocols, and the tool that copies counters between stores.
 std::vector<const protocol::StoreTool*> tools_with_options() {
   std::vector<const protocol::StoreTool*> all{&import_redis_tool};
   for (const protocol::Description* protocol : protocol::all())
@@ -50,7 +50,7 @@ std::vector<const protocol::StoreTool*> tools_with_options() {
   return all;
 }
 
-// " --config FILE [--dry-run]", in lines of what fits; further ones have the indent.
+// " --config FILE [--dry-run]", wrapped to the width; further lines begin with the indent.
 std::string options_of(const protocol::StoreTool& tool, size_t column, const std::string& indent) {
   constexpr size_t columns = 96;
   std::string text;
@@ -89,7 +89,7 @@ std::string footer_of_store() {
 struct StoreFlags {
   std::string dir, target;
   bool json = false;
-  // Options of tools that have some, by their names.
+  // The tools' own options, by their names.
   std::map<std::string_view, std::optional<std::string>> of_tools;
 };
 
@@ -99,7 +99,8 @@ void report_damages(const std::vector<std::string>& damages, config::CommandIo& 
            << config::on_screen(damage) << std::endl;
 }
 
-// What a kill, a full disk or a power cut leaves, and a start takes away.
+// Reports logs with a torn end, which a kill, a full disk or a power cut leaves; a start cuts it
+// off.
 void report_torn(const std::vector<std::string>& torn, config::CommandIo& io) {
   for (const std::string& one : torn) note(one, io);
 }
@@ -111,13 +112,13 @@ ordered_json json_of(const limit::Limit& limit) {
           {"burst", limit.burst}};
 }
 
-// Until then, or null: no length of time helps.
+// The number of seconds, or null if no time is long enough.
 ordered_json json_of(limit::Duration length) {
   if (length == base::never) return nullptr;
   return length.us;
 }
 
-// "7 of 10 left, all in 3s"
+// "7 of 10 left, all in 3s".
 std::string words_for(const limit::Decision& decision) {
   std::string text =
       std::to_string(decision.remaining) + " of " + std::to_string(decision.limit) + " left";
@@ -275,7 +276,7 @@ int repair(const StoreFlags& asked, config::CommandIo& io) {
 }
 
 int backup(const StoreFlags& asked, config::CommandIo& io) {
-  // Who serves the store makes the copy; its working folder is another one.
+  // The server that uses the store makes the copy, and has another working folder.
   std::error_code error;
   const auto target = std::filesystem::absolute(asked.target, error).string();
   if (error) return fail(error.message(), io);
@@ -303,7 +304,7 @@ constexpr Tool tools[] = {{"dump", 1, dump},
                           {"repair", 1, repair},
                           {"backup", 2, backup}};
 
-// Whose option that is.
+// The names of the tools with that option.
 std::vector<std::string_view> tools_with(std::string_view option) {
   std::vector<std::string_view> names;
   for (const protocol::StoreTool* tool : tools_with_options())
@@ -334,7 +335,7 @@ void add_options(CLI::App& app, StoreFlags& asked) {
     }
 }
 
-// A problem: there is an option that the tool does not have.
+// A problem: an option was given that the tool does not have.
 base::Done check_options(std::string_view tool, const StoreFlags& asked) {
   for (const auto& [option, value] : asked.of_tools) {
     if (!value) continue;

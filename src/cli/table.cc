@@ -25,7 +25,7 @@ void Table::add(const std::vector<std::string>& row) {
   rows_.push_back(std::move(cells));
 }
 
-// A width for each column that is shown.
+// The width of each column that is shown.
 std::vector<size_t> Table::widths(size_t columns_max) const {
   std::vector<size_t> all(columns_.size());
   for (size_t i = 0; i < all.size(); ++i) {
@@ -41,8 +41,8 @@ std::vector<size_t> Table::widths(size_t columns_max) const {
   };
   while (all.size() > 1 && narrowest() > columns_max) all.pop_back();
   if (all.size() == 1) return {std::min(all.front(), columns_max)};
-  // The widest that can give gives, down to the next widest at once; of two that are as wide, by
-  // one in turn.
+  // The widest elastic column is narrowed, down to the next widest in one step; columns of equal
+  // width are narrowed in turn, by one each.
   for (size_t total = std::accumulate(all.begin(), all.end(), gaps()); total > columns_max;) {
     size_t widest = 0, next = elastic_min;
     for (size_t i = 0; i < all.size(); ++i) {

@@ -1,5 +1,5 @@
-// A table for a terminal: columns as wide as what stands in them, or as narrow as the window wants.
-// Cells are made fit for a terminal (config/screen_text.h). Plain value; one thread.
+// A table for a terminal. Columns are as wide as their widest cell, or narrower where the window
+// is. Cells are made safe for a terminal (config/screen_text.h). Plain value; one thread.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +17,23 @@ class Table {
  public:
   struct Column {
     std::string title;
-    bool right = false;    // numbers stand at the right
-    bool elastic = false;  // may be cut where there is little room
+    bool right = false;    // aligned at the right, for numbers
+    bool elastic = false;  // may be narrowed
   };
   static constexpr size_t any_width = std::numeric_limits<size_t>::max();
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // A text for each column, as it came.
+  // Adds a row: a text for each column, not yet escaped.
   void add(const std::vector<std::string>& row);
   size_t rows() const { return rows_.size(); }
 
-  // The titles, then a line for each row, none of them wider than that. What does not fit is cut
-  // out of the elastic columns first; then columns are left out, the last first.
+  // The line of titles, then a line for each row, none wider than `columns_max`. If they do not
+  // fit, elastic columns are cut first; then columns are left out, beginning with the last.
   std::vector<std::string> lines(size_t columns_max = any_width) const;
-  // The same as a text, with a line end behind each.
+  // The lines as one text, each with a line end.
   std::string text(bool coloured, size_t columns_max = any_width) const;
-  // For what a command prints: as wide as the terminal, if it is one.
+  // The text for a command's output; as wide as the terminal, if it is one.
   std::string text(const config::CommandIo& io) const;
 
  private:

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::string_view other_screen = "\x1b[?1049h", own_screen = "\x1b[?1049l";
 constexpr std::string_view no_cursor = "\x1b[?25l", cursor = "\x1b[?25h";
-// A line that a terminal takes for wider than we do is cut there, not wrapped.
+// Turns off wrapping, so that a line that the terminal considers wider than we do is cut.
 constexpr std::string_view no_wrap = "\x1b[?7l", wrap = "\x1b[?7h";
 constexpr std::string_view home = "\x1b[H", rest_of_line = "\x1b[K", rest_of_screen = "\x1b[J";
 constexpr size_t columns_max = 1000, rows_max = 1000;
 
-// Bytes of what a key without a character of its own sends (ECMA-48: `ESC [ 1 ; 5 A`, `ESC O P`),
-// at the front of `text`; 0: none stands there.
+// The size in bytes of the sequence at the front of `text` that a key without a character sends
+// (ECMA-48: `ESC [ 1 ; 5 A`, `ESC O P`); 0: there is none.
 size_t escape_bytes(std::string_view text) {
   if (!text.starts_with('\x1b')) return 0;
   size_t at = 1;
@@ -55,7 +55,7 @@ Terminal::~Terminal() {
 void Terminal::enter() {
   if (has_keys_) {
     termios now = before_;
-    // Keys come at once and are not shown; Ctrl-C and Ctrl-Z go on to be signals.
+    // Keys arrive at once and are not echoed; Ctrl-C and Ctrl-Z are still signals.
     now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     now.c_cc[VMIN] = 1;
     now.c_cc[VTIME] = 0;
@@ -81,8 +81,8 @@ Terminal::Size Terminal::size_of(int file) {
 
 bool Terminal::draw(std::span<const std::string> lines) {
   std::string frame(home);
-  // What was there goes before a line comes: behind a line that fills the window the cursor still
-  // stands on its last character.
+  // Each line is erased before it is written, because after a line that fills the window the cursor
+  // is still on its last character.
   for (size_t i = 0; i < lines.size(); ++i)
     frame.append(i == 0 ? "" : "\r\n")
         .append(i + 1 == lines.size() ? rest_of_screen : rest_of_line)
@@ -133,12 +133,12 @@ Terminal::Event Terminal::take_signal() {
     case SIGTSTP:
       leave();
       ::kill(::getpid(), SIGSTOP);
-      return {};  // SIGCONT is the next one
+      return {};  // the next event is SIGCONT
     case SIGCONT:
       enter();
       return {Event::Kind::redraw};
     case SIGPIPE:
-      return {};  // a write tells it
+      return {};  // the next write reports it
     default:
       return {Event::Kind::end};
   }
@@ -149,8 +149,8 @@ Terminal::Event Terminal::take_keys() {
   const ssize_t n = ::read(in_, bytes, sizeof bytes);
   if (n <= 0)
     return {n < 0 && (errno == EINTR || errno == EAGAIN) ? Event::Kind::none : Event::Kind::end};
-  // Of keys that came together the last one counts, but none more than the one that ends it. Arrows
-  // and similar keys send an escape and more.
+  // If several keys have arrived the last one counts, unless one of them ends the program. Arrow
+  // keys and similar ones send an escape sequence.
   Event event;
   for (std::string_view text(bytes, static_cast<size_t>(n)); !text.empty();) {
     if (const size_t skipped = escape_bytes(text); skipped > 0) {

@@ -1,6 +1,6 @@
-// The whole of a terminal for a live picture: another screen without a cursor, keys one by one, and
-// signals as events; all as it was before when it is left or destroyed. One for the process, on its
-// only thread: while it lives, signals that end or stop the process are held back and come as
+// Uses the whole terminal for a picture that is updated: the alternate screen without a cursor,
+// single keys, and signals as events. `leave` or the destructor restores the terminal. The process
+// may have one, on its only thread: while it exists, signals that end or stop the process become
 // events.
 #pragma once
 
@@ -19,8 +19,7 @@ namespace sluice::cli {
 
 class Terminal {
  public:
-  // `out` is a terminal. `in` is one as well, or there are no keys. Nothing is changed before
-  // `enter`.
+  // `out` must be a terminal. If `in` is not one there are no keys. Nothing changes before `enter`.
   Terminal(int in, int out);
   ~Terminal();
   Terminal(const Terminal&) = delete;
@@ -32,26 +31,26 @@ class Terminal {
   struct Size {
     size_t columns, rows;
   };
-  // Of the window; 80 by 24 where the system does not know.
+  // The size of the window; 80 by 24 if the system does not know it.
   Size size() const { return size_of(out_); }
   static Size size_of(int file);
 
-  // Puts the lines onto the screen in place of what is there. False: there is no terminal any more.
+  // Replaces the contents of the screen by the lines. False: the terminal is gone.
   bool draw(std::span<const std::string> lines);
 
   struct Event {
     enum class Kind {
-      none,    // the time is over
-      key,     // `key` was pressed; one that sends several bytes is none
-      redraw,  // the window has another size, or the process was stopped meanwhile
-      end,     // its user wants it to end, or the terminal is gone
+      none,    // the time has passed
+      key,     // `key` was pressed; keys that send several bytes are ignored
+      redraw,  // the size of the window has changed, or the process was stopped and continued
+      end,     // the user ended the program, or the terminal is gone
     };
     Kind kind = Kind::none;
     char key = 0;
   };
-  // The next event, waited for until then.
+  // Waits for the next event, at most until that time.
   Event next(std::chrono::steady_clock::time_point until);
-  // Can be read when there is an event.
+  // Descriptors that become readable when there is an event.
   std::span<const int> descriptors() const { return {descriptors_.data(), descriptor_count_}; }
 
  private:

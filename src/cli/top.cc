@@ -39,7 +39,7 @@ std::string footer_of_top() {
 }
 
 constexpr size_t listed_min = 100, listed_more = 50, listed_max = 1000;
-// Counters that are looked at for the limit that refuses; it is one question each.
+// The most counters of which the refusing limit is looked up; each needs a request.
 constexpr size_t refusing_max = 50;
 constexpr base::Duration every_min = base::milliseconds(100), every_max = base::seconds(3600);
 
@@ -49,13 +49,13 @@ struct TopFlags {
   bool once = false, shadow = false;
 };
 
-// One refresh: what is listed, and the server's figures.
+// The results of one refresh: the list, and the server's metrics.
 struct Seen {
   Json answer;
   std::optional<Look> look;
 };
 
-// Of the items only those of rules that have this text.
+// Which items to show: only those of rules whose names contain this text.
 struct Wanted {
   std::string by, rule;
   size_t count;
@@ -70,7 +70,7 @@ void keep_rules(Json& answer, const std::string& text) {
 
 AdminPort::Reply see(AdminPort& port, const Wanted& wanted, Seen& seen,
                      std::span<const int> interrupts = {}) {
-  // Of a rule's counters many may stand behind all others.
+  // Many counters of a rule may come after those of all others, so the whole list is needed.
   const size_t count = wanted.rule.empty() ? wanted.count : listed_max;
   auto reply = port.get("/v1/top?by=" + wanted.by + "&limit=" + std::to_string(count), interrupts);
   if (!reply.is_done()) return reply;
@@ -80,8 +80,8 @@ AdminPort::Reply see(AdminPort& port, const Wanted& wanted, Seen& seen,
   return reply;
 }
 
-// Which limits of the first counters refuse now, into each as `refused_by`, where any was denied. A
-// counter that cannot be looked at has none.
+// Adds `refused_by` to the first items with denials: the limits of the counter that refuse now. A
+// counter that cannot be read gets none.
 void add_refusing(AdminPort& port, Json& answer, size_t count,
                   std::span<const int> interrupts = {}) {
   Json items = list_field(answer, "items");
@@ -98,7 +98,8 @@ void add_refusing(AdminPort& port, Json& answer, size_t count,
   answer["items"] = std::move(items);
 }
 
-// Only the first items; of more the rates are known when they come up.
+// The first items of the answer. More were requested so that the rates of items that move up are
+// known.
 Json first_items(const Json& answer, size_t count) {
   Json cut = answer;
   Json items = Json::array();
@@ -150,7 +151,7 @@ class LiveTop {
         every_(every),
         coloured_(coloured) {}
 
-  // What is asked before the terminal is touched: mistakes are reported there as before.
+  // The first refresh, before the terminal is changed, so that errors are printed as usual.
   AdminPort::Reply begin() { return refresh(listed_min, {}); }
 
   void run() {
@@ -176,8 +177,8 @@ class LiveTop {
         case Terminal::Event::Kind::none:
           break;
       }
-      // A key or a signal that comes meanwhile goes first; then it is asked again.
-      // Of those below the window's end the rates are known when they come up.
+      // A key or a signal interrupts the request, which is repeated then. More items than the
+      // window shows are requested, so that their rates are known when they move up.
       const size_t listed = std::clamp(rows + listed_more, listed_min, listed_max);
       if (refresh(listed, terminal.descriptors()).interrupted) continue;
       due = Clock::now() + every_;

@@ -17,7 +17,7 @@ std::string count_words(const Json& item, const char* key) {
   return base::grouped(static_cast<uint64_t>(std::max<int64_t>(integer_field(item, key), 0)));
 }
 
-// What a key is called: who it is; of a server that does not say that, the counter.
+// The text for a key: its actor; if the server does not send that, the counter's name.
 std::string who(const Json& item) {
   auto actor = actor_words(field(item, "actor"));
   if (true_field(item, "cut")) actor += "\u2026";
@@ -41,7 +41,7 @@ void TopRates::add(Json& answer, Clock::time_point at) {
     counts.denied = number_field(item, "denied").value_or(0);
     if (const auto at_before = before_.find(key); at_before != before_.end()) {
       const Counts& before = at_before->second;
-      // As the oldest minute goes, counts become less; then the rates before still hold.
+      // When the oldest minute is dropped, counts decrease; then the previous rates are kept.
       const bool less = counts.allowed < before.allowed || counts.denied < before.denied;
       counts.allowed_rate =
           less ? before.allowed_rate : (counts.allowed - before.allowed) / seconds;
@@ -142,7 +142,7 @@ std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, siz
   if (picture.answer.is_null()) return lines;
   add(order_words(picture.answer) + "   (" + keys_words + ")");
   const Table table = table_of_top(picture.answer);
-  // What is above goes before rows only where there is room for both.
+  // The lines above the table are only shown if there is room for both.
   if (rows >= 12) add("");
   bool first = true;
   for (const std::string& line : table.lines(columns)) {

@@ -1,5 +1,5 @@
-// What `sluice top` shows, from what the server says: how much of each key happens in a second, and
-// the lines of the picture. Pure; one thread.
+// The picture of `sluice top`, from the server's answers: the rates of each key, and the lines of
+// the screen. Without input and output; one thread.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,13 @@
 
 namespace sluice::cli {
 
-// Rates of what /v1/top lists, by two answers in a row.
+// Computes the rates of the items of /v1/top from two successive answers.
 class TopRates {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Puts "allowed_per_second" and "denied_per_second" into every item that the answer before had
-  // too.
+  // Adds "allowed_per_second" and "denied_per_second" to every item that the previous answer had as
+  // well.
   void add(Json& answer, Clock::time_point at);
 
  private:
@@ -31,11 +31,11 @@ class TopRates {
   Clock::time_point at_{};
 };
 
-// The table of what /v1/top lists.
+// The table of the items of /v1/top.
 Table table_of_top(const Json& answer);
 // "most denied of the last 5m"
 std::string order_words(const Json& answer);
-// "12,345/s allowed, 12/s denied, 3,210 counters", and what is wrong with the server, as lines.
+// The lines about the server: "12,345/s allowed, 12/s denied, 3,210 counters", and its problems.
 struct ServerLines {
   std::string name, figures;
   std::vector<std::string> troubles;
@@ -45,10 +45,10 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
 
 struct TopPicture {
   ServerLines server;
-  std::string problem;  // why it is not of now; empty: it is
+  std::string problem;  // why the picture is not current; empty: it is
   Json answer;          // null: there is none yet
 };
-// At most so many lines, of at most so many columns each.
+// At most `rows` lines, of at most `columns` columns each.
 std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, size_t rows,
                                   bool coloured);
 

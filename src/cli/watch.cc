@@ -38,7 +38,7 @@ Shown shown_by(const std::function<int(config::CommandIo&)>& show, const config:
   return {status, out.str(), err.str()};
 }
 
-// Lines of what has been shown, as many as fit; what is wrong comes first.
+// As many lines of the output as fit; a problem is the first line.
 std::vector<std::string> lines_of(const Shown& shown, const Terminal::Size& size) {
   std::vector<std::string> lines;
   std::istringstream text(shown.err + shown.out);

@@ -1,5 +1,6 @@
-// `--watch`: what a command shows, shown again and again: on a terminal in place until `q` is
-// pressed, else one below the other until its reader goes. One thread.
+// `--watch`: repeats the output of a command. On a terminal it is updated in place until `q` is
+// pressed; otherwise each output follows the one before, until the reader closes the pipe. One
+// thread.
 #pragma once
 
 #include <chrono>
@@ -15,12 +16,12 @@ struct WatchFlags {
   bool watch = false;
   std::string every = "2s";
 };
-// --watch and --every.
+// Adds the options --watch and --every.
 void add_watch_flags(CLI::App& app, WatchFlags& flags);
 
-// Calls `show` once, or with --watch until it is ended; its output goes to the CommandIo that it is
-// handed. Returns the last status, or that of a first call for which no server could be asked. A
-// wrong --every is reported.
+// Calls `show` once, or with --watch repeatedly until the user ends it; `show` must write to the
+// CommandIo that it gets. Returns the status of the last call, or of the first one if that could
+// not reach a server. A wrong --every is reported.
 int show_or_watch(const WatchFlags& flags, const Arguments& arguments, config::CommandIo& io,
                   const std::function<int(config::CommandIo&)>& show);
 

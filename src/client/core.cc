@@ -132,11 +132,10 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
                        for_wait ? "too many waits are under way" : "no server is connected", now);
   const uint32_t index = calls_.add();
   const bool is_sent = may_send(*links_[link]);
-  std::string problem;
-  if (!encode(request, link, index, problem)) {
+  if (base::Done encoded = encode(request, link, index); !encoded) {
     calls_.remove(index);
-    return end_at_once(request, std::move(handler), client_errc::bad_request, std::move(problem),
-                       now);
+    return end_at_once(request, std::move(handler), client_errc::bad_request,
+                       std::move(encoded).problem().text, now);
   }
   Call& call = calls_[index];
   call.handler = std::move(handler);
@@ -167,12 +166,11 @@ bool Core::may_send(const Link& link) const {
          link.unwritten() < dialect_.output_bytes_max;
 }
 
-bool Core::encode(const client_request& request, uint32_t link, uint32_t index,
-                  std::string& problem) {
+base::Done Core::encode(const client_request& request, uint32_t link, uint32_t index) {
   Link& one = *links_[link];
   base::Buffer& to = may_send(one) ? one.out : one.queue.bytes();
   EncodeContext context{hosts_[one.host], calls_.id_of(index), entropy(), words_, text_};
-  return dialect_.encode(request, context, to, problem);
+  return dialect_.encode(request, context, to);
 }
 
 client_call_id Core::end_at_once(const client_request& request, client_handler&& handler,

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "client/call_table.h"
 #include "client/dialect.h"
@@ -148,7 +149,7 @@ class Core {
                            client_handler&& handler, const client_call_options& options,
                            base::Time now);
   bool may_send(const Link& link) const;
-  bool encode(const client_request& request, uint32_t link, uint32_t index, std::string& problem);
+  base::Done encode(const client_request& request, uint32_t link, uint32_t index);
   client_call_id end_at_once(const client_request& request, client_handler&& handler,
                              client_errc error, std::string text, base::Time now);
   std::optional<base::Duration> timeout_of(const client_request& request,

@@ -50,15 +50,11 @@ class LineCodec final : public Codec {
   const bool in_order_;
 };
 
-bool encode_line(const client_request& request, EncodeContext& context, base::Buffer& out,
-                 std::string& problem) {
-  if (request.subject.key.empty()) {
-    problem = "no key";
-    return false;
-  }
+base::Done encode_line(const client_request& request, EncodeContext& context, base::Buffer& out) {
+  if (request.subject.key.empty()) return base::Problem{"no key"};
   out.append(request.subject.key);
   out.append(" " + std::to_string(context.id) + "\n");
-  return true;
+  return {};
 }
 
 Dialect line_dialect(bool in_order) {

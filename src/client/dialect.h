@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/result.h"
 #include "base/time.h"
 
 namespace sluice::calls {
@@ -121,10 +122,10 @@ struct Dialect {
   Reconnect reconnect{};
   WhileAway away{};
   std::unique_ptr<Codec> (*make_codec)(const Target& target) = nullptr;
-  // Appends the request. False: it cannot be said, for the reason in `problem`, and `out` is as
-  // before.
-  bool (*encode)(const client_request& request, EncodeContext& context, base::Buffer& out,
-                 std::string& problem) = nullptr;
+  // Appends the request's bytes. A problem: the protocol cannot express the request, and `out` is
+  // unchanged.
+  base::Done (*encode)(const client_request& request, EncodeContext& context,
+                       base::Buffer& out) = nullptr;
   std::unique_ptr<Sharder> (*make_sharder)(std::span<const Target> hosts) = nullptr;
 };
 

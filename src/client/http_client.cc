@@ -58,10 +58,11 @@ std::string read_answer(Socket& socket, Http1ResponseReader& reader, std::string
       return message_for(reader.fault(), bytes_max) +
              (in.starts_with("HTTP/") ? std::string() : looks_like(in));
     in.erase(0, result.consumed);
-    std::string problem;
-    if (socket.receive(in, problem)) continue;
+    const base::Done received = socket.receive(in);
+    if (received) continue;
     if (socket.ended() && in.find("\r\n\r\n") != in.npos)
       return "the connection ended in the middle of the answer";
+    const std::string& problem = received.problem().text;
     return in.starts_with("HTTP/") ? problem : problem + looks_like(in);
   }
 }
@@ -77,10 +78,9 @@ HttpResult HttpClient::ask(std::string_view method, std::string_view target, std
     result.interrupted = Socket::any_readable(interrupts);
     return result;
   };
-  std::string problem;
   auto socket = Socket::connect(address_.empty() ? options_.host : address_, options_.port,
-                                options_.timeout, problem, interrupts);
-  if (!socket) return interrupted(problem);
+                                options_.timeout, interrupts);
+  if (!socket) return interrupted(std::move(socket).problem().text);
   if (address_.empty() && !is_unix_path(options_.host)) address_ = socket->peer();
   if (!socket->send(request_text(options_, method, target, body)))
     return interrupted(sent_too_late);

@@ -39,20 +39,18 @@ int Socket::await(short events) const {
   }
 }
 
-std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
-                                      std::chrono::milliseconds timeout, std::string& problem,
-                                      std::span<const int> interrupts) {
+base::Result<Socket> Socket::connect(const std::string& host, uint16_t port,
+                                     std::chrono::milliseconds timeout,
+                                     std::span<const int> interrupts) {
   SLUICE_CHECK(interrupts.size() <= interrupts_max);
-  if (is_unix_path(host)) return connect_unix(host, timeout, problem, interrupts);
+  if (is_unix_path(host)) return connect_unix(host, timeout, interrupts);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const std::string service = std::to_string(port);
-  if (const int bad = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found)) {
-    problem = "cannot find the host `" + host + "`: " + ::gai_strerror(bad);
-    return std::nullopt;
-  }
+  if (const int bad = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found))
+    return base::Problem{"cannot find the host `" + host + "`: " + ::gai_strerror(bad)};
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, &::freeaddrinfo);
 
   const auto try_address = [](const Socket& socket, const addrinfo& address) {
@@ -74,20 +72,18 @@ std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
     if (last == 0) return socket;
     if (last == ETIMEDOUT || last == ECANCELED) break;
   }
-  problem = "cannot connect to " + host + " port " + service + ": " +
-            (last == ETIMEDOUT ? "no answer in time" : words_for(last));
-  return std::nullopt;
+  return base::Problem{"cannot connect to " + host + " port " + service + ": " +
+                       (last == ETIMEDOUT ? "no answer in time" : words_for(last))};
 }
 
 // Such a socket is connected at once or not at all, unless its queue is full.
-std::optional<Socket> Socket::connect_unix(const std::string& path,
-                                           std::chrono::milliseconds timeout, std::string& problem,
-                                           std::span<const int> interrupts) {
+base::Result<Socket> Socket::connect_unix(const std::string& path,
+                                          std::chrono::milliseconds timeout,
+                                          std::span<const int> interrupts) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const auto failed = [&](const std::string& why) {
-    problem = "cannot connect to " + path + ": " + why;
-    return std::nullopt;
+    return base::Problem{"cannot connect to " + path + ": " + why};
   };
   if (path.size() >= sizeof address.sun_path) return failed("the path is too long for a socket");
   path.copy(address.sun_path, path.size());
@@ -116,28 +112,24 @@ bool Socket::send(std::string_view bytes) {
   return true;
 }
 
-bool Socket::receive(std::string& to, std::string& problem) {
+base::Done Socket::receive(std::string& to) {
   char chunk[4096];
   for (;;) {
     // Decrypted bytes make no socket readable.
     const short events = stream_.read_wants_write() ? POLLOUT : POLLIN;
-    if (const int bad = stream_.has_pending() ? 0 : await(events)) {
-      problem = bad == ETIMEDOUT ? "no reply in time" : "no reply: " + words_for(bad);
-      return false;
-    }
+    if (const int bad = stream_.has_pending() ? 0 : await(events))
+      return base::Problem{bad == ETIMEDOUT ? "no reply in time" : "no reply: " + words_for(bad)};
     const ssize_t n = stream_.read(chunk, sizeof chunk);
     if (n > 0) {
       to.append(chunk, static_cast<size_t>(n));
-      return true;
+      return {};
     }
     if (n == 0) {
       ended_ = true;
-      problem = "the server closed the connection without a reply";
-      return false;
+      return base::Problem{"the server closed the connection without a reply"};
     }
     if (errno == EAGAIN) continue;
-    problem = "no reply: " + stream_.problem(errno);
-    return false;
+    return base::Problem{"no reply: " + stream_.problem(errno)};
   }
 }
 

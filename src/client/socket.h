@@ -1,15 +1,14 @@
-// What the clients behind `sluice ask` have in common: one connection with one deadline over
-// everything but the lookup of the name. Blocks the calling thread, which owns it; problems are
-// values, in words for people.
+// A blocking connection of the terminal's clients, on TCP or a UNIX socket, with one deadline for
+// everything but the lookup of the host's name. Owned by the thread that it blocks.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "net/stream.h"
 
 namespace sluice::calls {
@@ -23,30 +22,30 @@ class Socket {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Connected to the first address of `host` that answers; nothing: to none, for the reason in
-  // `problem`. The deadline is `timeout` from when the name is found. As soon as one of the
-  // descriptors `interrupts` can be read, whatever waits gives up; they outlive the socket. A host
-  // with a `/` in front is the path of a UNIX socket, which has no port.
-  static std::optional<Socket> connect(const std::string& host, uint16_t port,
-                                       std::chrono::milliseconds timeout, std::string& problem,
-                                       std::span<const int> interrupts = {});
+  // Connects to the first address of `host` that answers. The deadline is `timeout` after the name
+  // was found. As soon as one of the descriptors `interrupts` can be read, the call that blocks
+  // fails; they outlive the socket. A host that begins with `/` is the path of a UNIX socket, which
+  // has no port.
+  static base::Result<Socket> connect(const std::string& host, uint16_t port,
+                                      std::chrono::milliseconds timeout,
+                                      std::span<const int> interrupts = {});
   Socket(Socket&& other) = default;
   Socket& operator=(Socket&&) = delete;
 
-  // The deadline is `timeout` from now: for a caller that asks again over the same connection.
+  // Sets the deadline to `timeout` from now, for the next request on the same connection.
   void renew(std::chrono::milliseconds timeout) { deadline_ = Clock::now() + timeout; }
 
-  // True: all of it is on its way, or the peer does not take it, which reading will tell: a server
-  // may refuse before it reads, and then its words say more than the failed write. False: not in
-  // time.
+  // False: the bytes could not be sent before the deadline. A failed write counts as sent, because
+  // a server may refuse before it reads; its reply then says more than the failed write, and
+  // `receive` reports the failure if there is no reply.
   bool send(std::string_view bytes);
 
-  // Appends what comes next. False: nothing will, for the reason in `problem`.
-  bool receive(std::string& to, std::string& problem);
-  // Has the server ended its side?
+  // Appends the next bytes; waits for them.
+  base::Done receive(std::string& to);
+  // Has the server closed its side?
   bool ended() const { return ended_; }
 
-  // The address that it is connected to, in digits.
+  // The address of the server in digits; empty: it is not known.
   std::string peer() const;
 
   static constexpr size_t interrupts_max = 4;
@@ -55,9 +54,9 @@ class Socket {
  private:
   Socket(int fd, Clock::time_point deadline, std::span<const int> interrupts)
       : stream_(fd), deadline_(deadline), interrupts_(interrupts) {}
-  static std::optional<Socket> connect_unix(const std::string& path,
-                                            std::chrono::milliseconds timeout, std::string& problem,
-                                            std::span<const int> interrupts);
+  static base::Result<Socket> connect_unix(const std::string& path,
+                                           std::chrono::milliseconds timeout,
+                                           std::span<const int> interrupts);
   int await(short events) const;
 
   net::Stream stream_;

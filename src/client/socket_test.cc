@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/result_test.h"
 #include "testing/fake_server.h"
 
 namespace sluice::calls {
@@ -12,15 +13,15 @@ using std::chrono::milliseconds;
 TEST(Socket, GoesOnAfterItsDeadlineOnceThatIsRenewed) {
   FakeServer server({"answer\n"});
   std::string problem, got;
-  auto socket = Socket::connect("127.0.0.1", server.port(), milliseconds(20), problem);
-  ASSERT_TRUE(socket) << problem;
+  auto socket = Socket::connect("127.0.0.1", server.port(), milliseconds(20));
+  ASSERT_TRUE(socket) << socket.problem().text;
   // It waits for a line first.
-  EXPECT_FALSE(socket->receive(got, problem));
+  EXPECT_FALSE(succeeds(socket->receive(got), problem));
   EXPECT_EQ(problem, "no reply in time");
-  EXPECT_FALSE(socket->receive(got, problem));
+  EXPECT_FALSE(socket->receive(got));
   socket->renew(milliseconds(20'000));
   EXPECT_TRUE(socket->send("question\n"));
-  EXPECT_TRUE(socket->receive(got, problem)) << problem;
+  EXPECT_TRUE(succeeds(socket->receive(got), problem)) << problem;
   EXPECT_EQ(got, "answer\n");
 }
 

@@ -31,16 +31,14 @@ int checked(int fd) {
 
 }  // namespace
 
-std::vector<SocketAddress> look_up(const Target& target, std::string& problem) {
+base::Result<std::vector<SocketAddress>> look_up(const Target& target) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const std::string service = std::to_string(target.port);
-  if (const int bad = ::getaddrinfo(target.host.c_str(), service.c_str(), &hints, &found)) {
-    problem = "cannot find the host `" + target.host + "`: " + ::gai_strerror(bad);
-    return {};
-  }
+  if (const int bad = ::getaddrinfo(target.host.c_str(), service.c_str(), &hints, &found))
+    return base::Problem{"cannot find the host `" + target.host + "`: " + ::gai_strerror(bad)};
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
   std::vector<SocketAddress> addresses;
   for (const addrinfo* a = all.get(); a != nullptr; a = a->ai_next) {

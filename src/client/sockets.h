@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "client/core.h"
 
@@ -23,8 +24,8 @@ struct SocketAddress {
   socklen_t size = 0;
 };
 
-// By the system's resolver, which may take long where the host is a name. None: `problem` says why.
-std::vector<SocketAddress> look_up(const Target& target, std::string& problem);
+// By the system's resolver, which may take long where the host is a name. There is at least one.
+base::Result<std::vector<SocketAddress>> look_up(const Target& target);
 
 class Sockets {
  public:

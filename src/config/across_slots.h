@@ -1,5 +1,5 @@
-// Whether a store may settle rules together whose counters are in several slots of a Redis Cluster
-// (docs/redis.md, `across_slots`). Off the workers.
+// Checks whether the store can settle rules together whose counters are in several slots of a Redis
+// Cluster (docs/redis.md, `across_slots`). Not called by workers.
 #pragma once
 
 #include "base/diagnostic.h"
@@ -8,11 +8,11 @@
 
 namespace sluice::config {
 
-// Are the counters of different actors in different slots there?
+// May the counters of different actors be in different slots of that store?
 bool has_slots(const StoreSettings& store);
 
-// With `across_slots: refuse`: an error for rules that settle together all the same
-// (policy/read/native_apart.h). False: there is one.
+// With `across_slots: refuse`: reports an error for rules that settle together nevertheless
+// (policy/read/native_apart.h). False: it reported one.
 bool check_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
                         base::Diagnostics& diagnostics);
 

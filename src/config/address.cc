@@ -26,7 +26,7 @@ base::Result<Address> parse_address(std::string_view text, std::optional<uint16_
         "the address has no host; write HOST:PORT, as in `localhost:8321`; `[::]` is every address "
         "of this machine"};
   if (host.find_first_not_of("0123456789") == std::string_view::npos) {
-    // The resolver would take it for an IPv4 address that no user means.
+    // The resolver would read it as an IPv4 address that no user means.
     return base::Problem{
         "the address has no host; write HOST:PORT, as in `localhost:" + std::string(host) + "`"};
   }

@@ -10,7 +10,7 @@
 
 namespace sluice::config {
 
-// Where the admin port is, and others look for a statsd, by default.
+// The default ports of the admin port and of statsd.
 inline constexpr uint16_t admin_port = 8380, statsd_port = 8125;
 
 struct Address {
@@ -18,14 +18,14 @@ struct Address {
   uint16_t port = 0;
 };
 
-// HOST:PORT, with an IPv6 address in brackets. Without a port it is `port_default`, where there is
-// one.
+// Reads HOST:PORT, with an IPv6 address in brackets. `port_default`: the port if none is given;
+// empty: a port is required.
 base::Result<Address> parse_address(std::string_view text, std::optional<uint16_t> port_default);
 
-// As parse_address reads it back.
+// The text that parse_address reads as this host and port.
 std::string format_address(std::string_view host, uint16_t port);
 
-// Does only this machine reach it?
+// Can only this machine reach that host?
 bool is_loopback(std::string_view host);
 
 }  // namespace sluice::config

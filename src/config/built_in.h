@@ -1,4 +1,4 @@
-// What the build puts into the program: its version.
+// Values that the build compiles into the program: its version.
 #pragma once
 
 #include <string_view>

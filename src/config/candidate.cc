@@ -17,13 +17,13 @@ namespace {
 
 constexpr const char* body_name = "candidate";
 
-// Rules, and what they point into.
+// Rules, with the objects to which they point.
 struct Held {
   request::Spaces spaces;
   std::shared_ptr<const policy::RuleSet> rules;
 };
 
-// Is it a policy, by its name, in the same folder as the live sluice.yaml?
+// Is `path` a policy, by its name, in the folder of the live sluice.yaml?
 bool is_beside(const std::string& path, const std::string& live_file) {
   namespace fs = std::filesystem;
   const fs::path one(path), live(live_file);
@@ -36,9 +36,9 @@ bool is_beside(const std::string& path, const std::string& live_file) {
          one.filename() != live.filename() && folder_of(one) == folder_of(live);
 }
 
-// The answer about a candidate says what is wrong with the files that it names, in their own
-// words: so these are the server's own, the policies beside its sluice.yaml or named by it. False:
-// another one is.
+// A candidate may only name the server's own files: the policies beside its sluice.yaml, or those
+// that it names. The answer about a candidate quotes the files that it names, and must not reveal
+// others. False: it names another file, which is reported.
 bool check_files(const Config& config, const std::string& live_file,
                  base::Diagnostics& diagnostics) {
   Config live;
@@ -47,7 +47,7 @@ bool check_files(const Config& config, const std::string& live_file,
     read_config(*text, live_file, live, unused);
   bool sound = true;
   auto endings = known_endings();
-  endings.pop_back();  // `.yml` goes without saying
+  endings.pop_back();  // `.yml` need not be mentioned
   for (const Policy& policy : config.policy) {
     const std::string& path = policy.files->path.value;
     if (!live_file.empty() && is_beside(path, live_file)) continue;

@@ -1,5 +1,5 @@
-// A policy that an operator asks about before serving it: its text, read as a server would. Any
-// thread.
+// Reads the text of a policy that an operator wants to check before serving it, as a server would.
+// Any thread.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace sluice::config {
 
-// `kind` as kind_named knows it; nothing: it is none. `live_file`: the sluice.yaml that is live, or
-// nothing; the policies that a new one names lie beside it, or that one names them too.
+// `kind`: a name that kind_named knows; if it is not one, the result is empty. `live_file`: the
+// live sluice.yaml; empty: there is none. A candidate may name policies in that folder, and those
+// that the live file names.
 std::optional<admin::Candidate> read_candidate(std::string_view kind, const std::string& text,
                                                const std::string& live_file);
 

@@ -15,7 +15,7 @@ void tell(const base::Diagnostics& all, CommandIo& io) {
     std::string line = on_screen(base::to_string(d));
     const bool error = d.severity == base::Diagnostic::Severity::error;
     const std::string word = error ? "error:" : "warning:";
-    // The file's name comes first and could hold the word itself.
+    // The search begins after the file's name, which could contain the word.
     const size_t at = line.find(word, d.file.size());
     if (at != std::string::npos)
       line.replace(at, word.size(), paint(word, error ? red : yellow, io.err_colour));

@@ -34,7 +34,7 @@ void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diag
   }
 }
 
-// Hands each flag of protocols' own settings to `apply(number, flag)`.
+// Calls `apply(number, flag)` for each flag of the protocols' own settings.
 template <class Apply>
 void each_own_flag(Apply&& apply) {
   const auto all = protocol::all();
@@ -143,7 +143,7 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
 
 namespace {
 
-// Of one Redis: redis::Options, or its Second.
+// The settings of one Redis. `Server`: redis::Options, or its Second.
 template <class Server>
 void check_redis(const Server& server, const std::string& origin, base::Diagnostics& diagnostics) {
   base::Diagnostic place;

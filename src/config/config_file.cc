@@ -1,4 +1,4 @@
-// sluice.yaml into a Config.
+// Reads a sluice.yaml into a Config.
 #include <algorithm>
 
 #include "base/hash.h"
@@ -54,7 +54,7 @@ class ConfigReader {
     known.push_back({"admin", [&](const auto&, const auto& node) { admin(node); }});
     known.push_back({"rules", [&](const auto&, const auto& node) {
                        has_policy = true;
-                       // What is wrong with them is reported when they become a rule set.
+                       // Errors in the rules are reported when they become a rule set.
                        config_.rules = {{file_, document_, node.size()}, reader_.origin(node)};
                      }});
     if (!root.is_null()) reader_.map(root, "the file", known);
@@ -91,8 +91,8 @@ class ConfigReader {
     for (YamlNode entry = node.first_child(); entry; entry = entry.next()) listener(entry);
   }
 
-  // If nothing is said of it: the protocols that there is a policy for. Without one of a protocol's
-  // own, the first of the list.
+  // Without `listen`: listens for the protocols that have a policy, or for the first protocol of
+  // the list if none has one of its own.
   void listen_by_policy() {
     const auto is_served = [this](protocol::Protocol protocol) {
       const auto& all = config_.policy;
@@ -254,7 +254,7 @@ class ConfigReader {
                "write `sentinel: { master: NAME, nodes: [\"localhost:26379\"] }`", diagnostics_);
   }
 
-  // Where one Redis is, and for which options: redis::Options, or its Second.
+  // Reads the place of one Redis and its options. `Server`: redis::Options, or its Second.
   template <class Server>
   std::vector<Known> redis_server(Server& options, bool& named, std::string& origin) {
     return {{"nodes",
@@ -371,7 +371,7 @@ class ConfigReader {
     config_.store.redis = std::move(setting);
   }
 
-  // Of a prefix of keys in Redis; empty: there is nothing wrong with it.
+  // The problem of a prefix of keys in Redis; empty: it may be used.
   static std::string problem_of_prefix(const std::string& prefix) {
     if (prefix.size() > 256) return "is longer than 256 bytes";
     for (const protocol::Description* protocol : protocol::all())
@@ -415,14 +415,14 @@ class ConfigReader {
                          }}});
   }
 
-  // Is a protocol served whose requests meet no rule that is there without a file?
+  // Is a protocol served for which no rule exists without a file?
   bool needs_policy() const {
     return std::any_of(config_.listen.begin(), config_.listen.end(), [](const auto& l) {
       return l.value.protocol && describe(*l.value.protocol).add_rules == nullptr;
     });
   }
 
-  // The first key of a map that is one of these.
+  // The first key of the map that is one of `words`.
   static YamlNode key_of(const YamlNode& map, const std::vector<std::string_view>& words) {
     YamlNode key = map.is_map() ? map.first_child() : YamlNode();
     while (key &&
@@ -431,7 +431,8 @@ class ConfigReader {
     return key;
   }
 
-  // Native rules where files are named: `rules` as a key, or a rule. Then that is reported.
+  // Reports native rules in a place where files must be named: a key `rules`, or a rule itself.
+  // True: there are some.
   bool holds_rules(const YamlNode& map) {
     if (const YamlNode rules = key_of(map, {"rules"})) {
       complain(place("rules", rules), "stands in `policy`, which names files",
@@ -445,7 +446,7 @@ class ConfigReader {
     return true;
   }
 
-  // The protocols by which `policy` names files.
+  // The protocol names that are keys of `policy`.
   static std::vector<std::string_view> policy_names() {
     std::vector<std::string_view> names;
     for (const protocol::Protocol protocol : with_policy_files())
@@ -463,12 +464,12 @@ class ConfigReader {
     }
   }
 
-  // What an entry of `policy` says of one protocol.
+  // The part of an entry of `policy` that is about one protocol.
   struct EntryPart {
     protocol::Protocol protocol;
     base::Cloned<protocol::PolicyFiles> files;
-    bool named = false;            // a file is
-    std::string_view option = {};  // one of the format's that is set
+    bool named = false;            // it names a file
+    std::string_view option = {};  // an option of the format that is set
 
     const protocol::Description& description() const { return describe(protocol); }
   };
@@ -484,7 +485,7 @@ class ConfigReader {
       known.push_back({one.description().name, [&](const std::string& key, const YamlNode& value) {
                          policy_path(key, value, one);
                        }});
-      // Several formats may have an option of that name: whose it is, the file says.
+      // Several formats may have an option of that name; the file decides which one is meant.
       for (const std::string_view option : one.description().policy->options)
         if (std::find(options.begin(), options.end(), option) == options.end())
           options.push_back(option);

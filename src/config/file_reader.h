@@ -1,5 +1,5 @@
-// What all sections of a sluice.yaml are read with: maps with known keys, single values, and where
-// each of them stands. Main thread.
+// The reader for all sections of a sluice.yaml: maps with known keys, single values, and the place
+// of each. Main thread.
 #pragma once
 
 #include <cstdint>
@@ -25,31 +25,31 @@ class FileReader {
     Take take;
   };
 
-  // `file`, as the user named it, the document and `diagnostics` outlive this.
+  // `file`, the name as the user gave it, the document and `diagnostics` outlive this object.
   FileReader(const std::string& file, const policy::YamlDocument& document,
              base::Diagnostics& diagnostics)
       : file_(file), yaml_(file, document, diagnostics), diagnostics_(diagnostics) {}
 
-  // Hands each known key of a map to its taker, once. `what` is what the map is called.
+  // Calls the function of each known key of the map, once. `what`: the map's name for messages.
   void map(const YamlNode& node, const std::string& what, const std::vector<Known>& known);
-  // Is it a list with an entry? Else that is reported, with an example.
+  // Is the node a list with at least one entry? If not, that is reported with the example.
   bool sequence(const std::string& key, const YamlNode& node, std::string example);
 
-  // A single value; nothing: it is not one, which is reported.
+  // The text of a scalar; empty: the node is not a scalar, which is reported.
   std::optional<std::string> text(const std::string& key, const YamlNode& node);
   std::optional<uint64_t> number(const std::string& key, const YamlNode& node, uint64_t least,
                                  uint64_t most);
-  // `remedy` is reported if it is neither `true` nor `false`.
+  // Empty: the value is neither `true` nor `false`, which is reported with `remedy`.
   std::optional<bool> truth(const std::string& key, const YamlNode& node, std::string remedy);
   std::optional<Address> address(const std::string& key, const YamlNode& node,
                                  uint16_t port_default);
 
-  // Where a node stands, for Setting::origin and for diagnostics.
+  // The place of a node, for Setting::origin and for diagnostics.
   std::string origin(const YamlNode& node) const;
   base::Diagnostic place(std::string_view subject, const YamlNode& node) const {
     return yaml_.place(subject, node);
   }
-  // A path that counts from the file's folder.
+  // The path, made relative to the file's folder.
   std::string beside_file(const std::string& path) const;
 
   policy::YamlReader& yaml() { return yaml_; }

@@ -53,7 +53,7 @@ std::optional<redis::Options> read_redis_end(const RedisEnd& end, base::Diagnost
 }
 
 std::optional<std::string> key_prefix_of(const std::string& file) {
-  // What is wrong with the file is reported when its rules are read.
+  // Errors in the file are reported when its rules are read.
   base::Diagnostics unused;
   std::optional<FileKind> kind = kind_of(file);
   if (kind && !kind->is_sluice()) return std::nullopt;

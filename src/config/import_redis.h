@@ -1,4 +1,4 @@
-// What `sluice store import-redis` copies: the counters of a policy's rules, and all overrides
+// `sluice store import-redis`: copies the counters of a policy's rules, and all overrides
 // (redis/import.h). Blocks; main thread.
 #pragma once
 
@@ -16,18 +16,18 @@ namespace sluice::config {
 using RedisImport = redis::ImportOptions;
 using RedisImportReport = redis::ImportReport;
 
-// One end of an import as a command line says it.
+// One end of an import, as the command line names it.
 struct RedisEnd {
   std::string option;  // "--from": for messages
-  std::string nodes;   // HOST:PORT, or several apart by commas; of the single Redis also /DB
+  std::string nodes;   // HOST:PORT, or several separated by commas; a single Redis may have /DB
   std::string user, password_file;  // empty: none
   bool tls = false;
   bool cluster = false;
 };
-// Nothing: it is not sound, as `diagnostics` say.
+// Empty: it has an error, which is in `diagnostics`.
 std::optional<redis::Options> read_redis_end(const RedisEnd& end, base::Diagnostics& diagnostics);
 
-// The prefix of keys that a sluice.yaml names. Nothing: it names none, or is not such a file.
+// The prefix of keys that a sluice.yaml sets. Empty: it sets none, or is not such a file.
 std::optional<std::string> key_prefix_of(const std::string& file);
 
 base::Done import_redis(const RedisImport& options, const policy::RuleSet& rules,

@@ -18,7 +18,7 @@ bool ends_with_any(std::string_view name, std::span<const std::string_view> endi
                      [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// The first kind of any format that `matches` is true of.
+// The first kind of any format for which `matches` returns true.
 template <class Matches>
 std::optional<FileKind> find_kind(Matches&& matches) {
   for (const protocol::Protocol protocol : with_policy_files()) {

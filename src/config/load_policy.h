@@ -1,5 +1,5 @@
-// Policies from files: their texts, and the rule set read from them. Everything wrong is a
-// diagnostic. Main thread, and the thread that reloads.
+// Reads policies from files: first their texts, then the rule set from these. Errors become
+// diagnostics. Main thread, and the thread that reloads.
 #pragma once
 
 #include <chrono>
@@ -22,29 +22,29 @@
 
 namespace sluice::config {
 
-// What a file is: of a kind of a protocol's format, or a sluice.yaml.
+// The kind of a file: one of the kinds of a protocol's format, or a sluice.yaml.
 struct FileKind {
-  std::optional<protocol::Protocol> protocol{};  // nothing: a sluice.yaml
-  size_t number = 0;                             // of the format's kinds
+  std::optional<protocol::Protocol> protocol{};  // empty: a sluice.yaml
+  size_t number = 0;                             // index among the format's kinds
 
   bool is_sluice() const { return !protocol; }
   const protocol::PolicyFormat& format() const { return *describe(*protocol).policy; }
   bool operator==(const FileKind&) const = default;
 };
 
-// The kind of a file by its name alone, case-sensitive; nothing for names that say nothing.
+// The kind of a file by its name, which is case-sensitive; empty: the name does not tell.
 std::optional<FileKind> kind_of(std::string_view file_name);
-// Of a folder, if there is a format whose policies are folders.
+// The kind of a folder, if there is a format whose policies are folders.
 std::optional<FileKind> kind_of_folder();
 // The kind that `--as` names: "sluice", or one of a protocol's format.
 std::optional<FileKind> kind_named(std::string_view name);
-// All that it may name, "sluice" last.
+// All names that `--as` accepts, "sluice" last.
 std::vector<std::string_view> kind_names();
-// The endings by which kind_of knows a file, those of a sluice.yaml last.
+// The endings of names that kind_of knows, those of a sluice.yaml last.
 std::vector<std::string_view> known_endings();
 
-// Some formats share their endings with others and with a sluice.yaml: may a file of this name be
-// such a one, and which is it by its text?
+// Some formats share their endings with other formats and with a sluice.yaml. is_doubtful: is this
+// such a name? The other function decides by the file's text.
 bool is_doubtful(std::string_view file_name);
 std::optional<FileKind> kind_of_text(std::string_view file_name, std::string_view text);
 
@@ -53,7 +53,7 @@ std::vector<protocol::Protocol> with_policy_files();
 
 using PolicyList = std::vector<base::Cloned<protocol::PolicyFiles>>;
 
-// The native rules of a sluice.yaml, whose document is parsed already.
+// The native rules of a sluice.yaml whose document was parsed already.
 class NativeRulesFile final : public protocol::PolicyFiles {
  public:
   NativeRulesFile(base::Setting<std::string> where,
@@ -71,10 +71,10 @@ class NativeRulesFile final : public protocol::PolicyFiles {
   std::shared_ptr<const policy::YamlDocument> document_;
 };
 
-// The texts of several policies, read all at once.
+// The texts of several policies, read together.
 struct PolicyTexts {
   std::vector<std::unique_ptr<protocol::PolicyTexts>> policies;
-  // Of all of them, as in protocol::PolicyTexts.
+  // For all policies, as in protocol::PolicyTexts.
   std::vector<std::string> paths;
   std::vector<uint64_t> digests;
   std::vector<std::string> missing;
@@ -86,11 +86,11 @@ struct PolicyTexts {
 PolicyTexts read_texts(const PolicyList& files, protocol::Unusable unusable,
                        base::Diagnostics& diagnostics);
 
-// Settings of protocols' own, by their numbers; none: the defaults.
+// The protocols' own settings, by the protocols' numbers; none: the defaults.
 using OwnSettings = std::span<const base::Cloned<protocol::Settings>>;
 
-// The rules of all texts in their order, behind those that protocols have without a file; or null,
-// then `diagnostics` holds an error. Warnings come either way.
+// The rules of all texts in their order, after the rules that protocols have without a file. Null:
+// there is an error, in `diagnostics`. Warnings are appended in both cases.
 std::shared_ptr<const policy::RuleSet> load_policy(const PolicyTexts& texts,
                                                    request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics,

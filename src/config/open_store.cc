@@ -14,7 +14,7 @@
 namespace sluice::config {
 namespace {
 
-// No key in Redis is without an end.
+// The life of keys in Redis that must not expire: every key there gets one.
 constexpr base::Duration redis_forever = base::seconds(int64_t{100} * 365 * 86'400);
 
 std::string location_of(const StoreSettings& settings) {
@@ -26,7 +26,7 @@ std::string location_of(const StoreSettings& settings) {
   return text + (settings.fsync.value ? ", and synced" : "");
 }
 
-// Counters are stored there, and the settings keep none: that may be a mistake in the settings.
+// Warns if the folder has counters that the settings do not use, which may be a mistake in them.
 void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
   const std::string& dir = settings.path.value;
   if (dir.empty() || disk::look(dir).condition == disk::Condition::absent) return;

@@ -1,4 +1,4 @@
-// The store that the settings ask for. Main's thread.
+// Opens the store that the settings describe. Main thread.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -19,18 +19,18 @@
 namespace sluice::config {
 
 struct OpenedStore {
-  std::unique_ptr<store::Store> store;  // null: `problem`, with what to do
+  std::unique_ptr<store::Store> store;  // null: it failed, see `problem`
   std::string problem;
-  // Makes a copy while it is served (admin/backup_socket.h); empty: there is nothing to copy.
+  // Makes a copy while the store is in use (admin/backup_socket.h); empty: it cannot be copied.
   std::function<base::Done(const std::string& target)> backup;
-  store::MetadataStore* metadata = nullptr;  // of what is set at run time; as long as the store
-  const metrics::Source* metrics = nullptr;  // of the store's own, as long as it
+  store::MetadataStore* metadata = nullptr;  // for overrides; lives as long as the store
+  const metrics::Source* metrics = nullptr;  // the store's; lives as long as the store
   base::Diagnostics diagnostics;             // warnings
-  std::string location;  // for the banner: where counters are, and when they are forgotten
+  std::string location;  // for the banner: the place of the counters, and when they are forgotten
 };
 
-// `cleanup`: how often full counters are forgotten whose limits come with requests; 0: never.
-// `spaces` and `clock` outlive the store.
+// `cleanup`: the interval at which full counters are forgotten whose limits come with requests; 0:
+// never. `spaces` and `clock` outlive the store.
 OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
                        request::Spaces& spaces, base::Clock& clock,
                        std::shared_ptr<spdlog::logger> log);

@@ -14,7 +14,7 @@ namespace sluice::config {
 namespace {
 
 constexpr size_t token_bytes_min = 16;
-// "sluice-4711.sock"
+// The beginning and end of "sluice-4711.sock".
 constexpr std::string_view socket_begins = "sluice-", socket_ends = ".sock";
 constexpr size_t sockets_listed_max = 100;
 
@@ -28,13 +28,13 @@ bool is_admin(const Setting<Listener>& listener) {
   return !listener.value.protocol;
 }
 
-// What can stand in a header.
+// May a header field contain the token?
 bool is_token(std::string_view text) {
   return text.size() >= token_bytes_min &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Of systemd's RuntimeDirectory= there may be several, apart by colons.
+// The folders for sockets. systemd's RuntimeDirectory= may name several, separated by colons.
 std::vector<std::string> socket_folders(const CommandIo& io) {
   std::vector<std::string> folders;
   for (const char* name : {"RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"}) {
@@ -46,7 +46,8 @@ std::vector<std::string> socket_folders(const CommandIo& io) {
   return folders;
 }
 
-// Would two listeners of one port on these have an address in common? Names are compared as texts.
+// Would two listeners with the same port on these hosts have an address in common? Names are
+// compared as texts.
 bool overlap(const std::string& a, const std::string& b) {
   if (a == b || a == "::" || b == "::") return true;
   const bool has_v6 = a.find(':') != a.npos || b.find(':') != b.npos;
@@ -90,7 +91,7 @@ void set_admin_token_file(std::string_view text, const std::string& origin, cons
 std::vector<std::string> admin_sockets(const CommandIo& io) {
   std::vector<std::string> paths;
   for (const std::string& folder : socket_folders(io)) {
-    std::error_code unusable;  // then there is nothing in it
+    std::error_code unusable;  // if it is set the folder counts as empty
     for (const auto& entry : std::filesystem::directory_iterator(folder, unusable)) {
       const std::string name = entry.path().filename();
       if (paths.size() < sockets_listed_max && name.starts_with(socket_begins) &&

@@ -1,5 +1,5 @@
-// The settings that those need who run a server: the admin port and its token. From the
-// environment, flags and the file into a Config; from there into the server's options. Main thread.
+// The settings for operators: the admin port and its token. They are read from the environment,
+// flags and the file into a Config, and from there into the server's options. Main thread.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace sluice::config {
 
-// As config/settings.h: where the admin port listens, in place of what was said before; `off`:
-// nowhere.
+// As in config/settings.h. Sets where the admin port listens, in place of an earlier setting;
+// `off`: nowhere.
 void set_admin(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics);
 void set_admin_token(std::string_view text, const std::string& origin,
@@ -23,23 +23,23 @@ void set_admin_token_file(std::string_view text, const std::string& origin,
                           const base::Diagnostic& place, Config& config,
                           base::Diagnostics& diagnostics);
 
-// Paths of UNIX sockets at which servers of this machine may have their admin ports: those that
-// stand where `admin_socket_of` puts them.
+// The paths of UNIX sockets where servers on this machine may have their admin ports: those that
+// exist in the folders of `admin_socket_of`.
 std::vector<std::string> admin_sockets(const CommandIo& io);
-// The path of this process's own: the one that was asked for, else, where there is no other admin
-// port, one in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR; empty: none.
+// The path of this process's admin socket: the one that was set; otherwise, if there is no other
+// admin port, one in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR. Empty: none.
 std::string admin_socket_of(const Config& config, const CommandIo& io);
 
-// Lines of a sluice.yaml with where each comes from; no secret is in them.
+// The settings as lines of a sluice.yaml, each with its origin; without secrets.
 Lines lines_of(const Operations& operations);
 
-// Two listeners that cannot both have their address.
+// Reports listeners that cannot both have their addresses.
 void check_listeners(const Config& config, base::Diagnostics& diagnostics);
-// Listeners that other machines reach though nothing asks their clients who they are.
+// Warns of listeners that other machines can reach and whose clients need not authenticate.
 void warn_of_open(const Config& config, base::Diagnostics& diagnostics);
 
-// The token and the rest. False: a port that others reach has none, or its file cannot be used; it
-// is reported on standard error.
+// Sets the admin port's options, with the token. False: a port that other machines can reach has no
+// token, or the token's file cannot be used; that is reported on standard error.
 bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io);
 
 }  // namespace sluice::config

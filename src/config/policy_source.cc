@@ -13,7 +13,7 @@
 namespace sluice::config {
 namespace {
 
-// Reading anything else could wait for a writer, or give nothing the second time.
+// Only regular files can be read again: another file might block, or be empty the second time.
 bool is_regular(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
@@ -55,12 +55,12 @@ bool PolicySource::is_repeatable() const {
 live::Loaded PolicySource::first() {
   live::Loaded loaded;
   load(start_, std::nullopt, loaded);
-  start_.rules.value.document.reset();  // a long text, of no more use
+  start_.rules.value.document.reset();  // frees a long text that is not needed any more
   return loaded;
 }
 
-// Do the files of the last rules hold these texts? Then they are all there is: the same sluice.yaml
-// names the same ones.
+// Do the files of the last rules have the texts with this hash? Then no other file needs a look,
+// because the same sluice.yaml names the same files.
 bool PolicySource::are_texts_of(uint64_t hash) const {
   std::vector<uint64_t> digests;
   for (const auto& path : files_) {
@@ -141,10 +141,10 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
              loaded.diagnostics);
     return;
   }
-  // Protocols' own settings are those of the start, as they are elsewhere.
+  // A reload does not change the protocols' own settings, so those of the start are used.
   loaded.rules = load_policy(texts, spaces_, loaded.diagnostics, start_.own);
   if (!loaded.rules) return;
-  // As is the store.
+  // Nor does it change the store.
   if (!check_across_slots(start_.store, *loaded.rules, loaded.diagnostics)) {
     loaded.rules.reset();
     return;

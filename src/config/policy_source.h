@@ -1,5 +1,5 @@
-// Where a running server's policy comes from: the files of its configuration, which are read once
-// more when it is asked to reload. Made by the main thread, then used by the thread that reloads.
+// The source of a running server's policy: the files of its configuration, which it reads again at
+// each reload. Created by the main thread, then used by the thread that reloads.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@
 
 namespace sluice::config {
 
-// The configuration as all its sources give it now.
+// Reads the configuration from all its sources.
 using ReadConfig = std::function<Config(base::Diagnostics&)>;
 
 class PolicySource {
  public:
-  // `config`: what the server starts with; `read`: gives it again. `spaces` outlives this; once it
-  // knows `known_max` lists of limits or spaces, no policy is read again.
+  // `config`: the configuration at the start; `read` reads it again. `spaces` outlives this object;
+  // when it knows `known_max` lists of limits or spaces, no policy is read any more.
   PolicySource(Config config, ReadConfig read, request::Spaces& spaces,
                size_t known_max = base::bounds::known_limits_max);
 
-  // What the server starts with.
+  // The policy at the start.
   live::Loaded first();
-  // The state by now; of it only `policy` and `rules` are of interest, and a warning says what
-  // else has changed. `hash`: for these texts no rules are made.
+  // Reads the configuration again. Only `policy` and `rules` take effect; a warning names other
+  // settings that have changed. `hash`: if the texts have this hash, no rules are made.
   live::Loaded again(uint64_t hash);
 
-  // Can all files be read a second time? Not a pipe, for example.
+  // Can all files be read again? A pipe, for example, cannot.
   bool is_repeatable() const;
 
  private:
@@ -39,11 +39,11 @@ class PolicySource {
   void load(const Config& config, std::optional<uint64_t> unless, live::Loaded& loaded);
   void warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const;
 
-  Config start_;  // without the rules, once they are read
+  Config start_;  // without the rules after they were read
   const ReadConfig read_;
   request::Spaces& spaces_;
   const size_t known_max_;
-  std::vector<std::string> files_;  // of the last rules that were made
+  std::vector<std::string> files_;  // the files of the rules that were made last
   std::chrono::milliseconds interval_{0};
 };
 

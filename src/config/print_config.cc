@@ -11,7 +11,7 @@
 namespace sluice::config {
 namespace {
 
-// A comment ends with its line, and a file's name may hold a line's end.
+// The comment with the origin must not contain a line end, which a file's name may have.
 std::string line(std::string text, std::string origin) {
   std::replace_if(
       origin.begin(), origin.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
@@ -20,7 +20,7 @@ std::string line(std::string text, std::string origin) {
   return text + " # " + origin + "\n";
 }
 
-// Those that are not as they are silently on them.
+// The timeouts that differ from the defaults.
 std::string print_timeouts(const net::Timeouts& timeouts) {
   const net::Timeouts usual;
   std::string out;
@@ -54,7 +54,7 @@ std::string print_password(const std::string& password, const std::string& file,
   return indent + "password_file: " + in_quotes(unknown ? file : path.string()) + "\n";
 }
 
-// Without a comment where the origin is that of what is around it.
+// A line, without a comment if its origin is the same as that of the lines around it.
 std::string line_of(std::string text, const std::string& origin) {
   return origin.empty() ? text + "\n" : line(std::move(text), origin);
 }
@@ -66,7 +66,7 @@ std::string list_of(const std::vector<redis::Node>& nodes) {
   return "[" + list + "]";
 }
 
-// How one Redis is found: redis::Options, or its Second.
+// The lines about the place of one Redis. `Server`: redis::Options, or its Second.
 template <class Server>
 std::string print_place(const Server& server, const std::string& indent,
                         const std::string& origin) {

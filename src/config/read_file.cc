@@ -59,7 +59,7 @@ std::optional<std::string> read_file(const std::string& path, base::Diagnostics&
     diagnostics.push_back(about(path, "is a directory", "name a file in it"));
     return std::nullopt;
   }
-  // By what is read, not by the size that is reported: it may be a pipe.
+  // The bound applies to the bytes read, because the size of a pipe is not known.
   std::string text;
   char chunk[16384];
   while (const size_t n = std::fread(chunk, 1, sizeof chunk, file.get())) {

@@ -1,5 +1,5 @@
-// Files of a configuration: their texts, bounded, and digests of them. Everything wrong is a
-// diagnostic. Any thread.
+// Reads the files of a configuration, with a bound, and computes their digests. Errors become
+// diagnostics. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace sluice::config {
 
-// The whole text of a file, at most base::bounds::config_bytes_max of it; nothing, and why in
-// `diagnostics`, when it cannot be had.
+// The whole text of a file of at most base::bounds::config_bytes_max bytes. Empty: it cannot be
+// read, or is longer, as `diagnostics` say.
 std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics);
 
-// Does nothing stand there?
+// Is there no file at that path?
 bool is_missing(const std::string& path);
 
-// The files of a folder in the order of their names. What begins with a dot is not among them: it
-// is an editor's, or of the machinery that swaps a Kubernetes volume.
+// The names of the files of a folder, in their order. Names that begin with a dot are left out:
+// such files belong to editors, or to the mechanism that replaces a Kubernetes volume.
 std::vector<std::string> names_in(const std::string& folder);
 uint64_t digest_of_names(const std::vector<std::string>& names);
 
-// The digest of a file's text, or of all names in a folder (`path` ends with `/`), folders and
-// those that begin with a dot among them; nothing: it cannot be read.
+// The digest of a file's text or, if `path` ends with `/`, of all names in a folder, including
+// folders and names that begin with a dot. Empty: it cannot be read.
 std::optional<uint64_t> digest_of_path(const std::string& path);
 
 }  // namespace sluice::config

@@ -1,5 +1,5 @@
-// How a Redis is reached that a flag or variable names: the user, the password, TLS. They stand in
-// place of what sluice.yaml says of these. Plain values; main thread.
+// User, password and TLS for Redis from flags and variables, which override those of sluice.yaml.
+// Plain values; main thread.
 #pragma once
 
 #include <optional>
@@ -16,17 +16,17 @@ struct Config;
 
 struct RedisAccess {
   std::optional<base::Setting<std::string>> username{};
-  // One of the two at most.
+  // At most one of them is set.
   std::optional<base::Setting<std::string>> password{}, password_file{};
   std::optional<base::Setting<bool>> tls{};
 
-  // Where one of them comes from; empty: nothing is said.
+  // The origin of one of the settings; empty: none is set.
   std::string origin() const;
-  // Those options with what is said here.
+  // The options with these settings in place.
   redis::Options over(redis::Options options) const;
 };
 
-// As the functions of config/settings.h.
+// As in config/settings.h.
 void set_redis_username(std::string_view text, const std::string& origin,
                         const base::Diagnostic& place, Config& config,
                         base::Diagnostics& diagnostics);
@@ -39,8 +39,8 @@ void set_redis_password_file(std::string_view text, const std::string& origin,
 void set_redis_tls(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics);
 
-// Puts the text of the password files in place, the line end behind it aside. False: one cannot be
-// read or holds no password, as `diagnostics` say.
+// Replaces password files by the passwords in them, without the line end. False: a file cannot be
+// read or has no password, as `diagnostics` say.
 bool read_redis_passwords(redis::Options& options, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::config

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t marks_max = 4;
 
-// The C library knows how wide characters are, but only in a locale of UTF-8. Without one all but
-// ASCII is taken to be unknown.
+// The C library knows the width of characters only in a UTF-8 locale. Without one, all characters
+// but ASCII have an unknown width.
 class WidthScope {
  public:
   WidthScope() : before_(locale() == nullptr ? nullptr : ::uselocale(locale())) {}
@@ -21,7 +21,7 @@ class WidthScope {
   WidthScope(const WidthScope&) = delete;
   WidthScope& operator=(const WidthScope&) = delete;
 
-  // Of a character; negative: it is not to be shown.
+  // The columns of a character; negative: it must not be shown.
   int width(char32_t c) const {
     if (c < 0x80) return c >= 0x20 && c != 0x7f ? 1 : -1;
     return before_ == nullptr ? -1 : ::wcwidth(static_cast<wchar_t>(c));
@@ -35,7 +35,7 @@ class WidthScope {
   ::locale_t before_;
 };
 
-// Of a well-formed character.
+// The code point of a well-formed character.
 char32_t value_of(std::string_view character) {
   const auto first = static_cast<unsigned char>(character.front());
   if (character.size() == 1) return first;
@@ -45,8 +45,7 @@ char32_t value_of(std::string_view character) {
   return value;
 }
 
-// Marks of direction, joiners and other characters that show nothing and change what is beside
-// them.
+// Marks of direction, joiners and other invisible characters that change the text beside them.
 bool is_hidden(char32_t c) {
   struct Range {
     char32_t first, last;
@@ -90,7 +89,7 @@ void append_escaped(std::string& out, char32_t c) {
 std::string on_screen(std::string_view text) {
   const WidthScope scope;
   std::string out;
-  // A mark at the front would go onto what stands before the text.
+  // A combining mark at the beginning would be drawn onto the text before.
   size_t marks = marks_max;
   while (!text.empty()) {
     const auto [size, valid] = base::utf8::first_sequence(text);

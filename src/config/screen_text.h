@@ -1,6 +1,6 @@
-// Text that clients and servers sent, made fit for a terminal: nothing in it moves the cursor,
-// changes colours, hides or turns round other text, and its width is known. UTF-8 stays as it is.
-// Pure functions; any thread.
+// Makes text from clients and servers safe for a terminal: the result cannot move the cursor,
+// change colours, or hide or reverse other text, and its width is known. UTF-8 is kept. Pure
+// functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace sluice::config {
 
-// `text` on one line. Escaped are control characters (\n, \x1b, \u{9b}), bytes that are not UTF-8
-// (\xff), and characters without a place of their own: marks of direction, joiners, more than four
-// combining marks in a row.
+// `text` on one line. It escapes control characters (\n, \x1b, \u{9b}), bytes that are not UTF-8
+// (\xff), and characters without a column of their own: marks of direction, joiners, and combining
+// marks after four in a row.
 std::string on_screen(std::string_view text);
 
-// The same of each line of a text, which keeps its lines.
+// The same for each line of a text; line ends are kept.
 std::string on_screen_lines(std::string_view text);
 
-// How many columns a text that on_screen has made takes.
+// The number of columns of a text that on_screen returned.
 size_t columns_of(std::string_view text);
 
-// A text that on_screen has made, cut to so many columns; "…" stands for the rest.
+// A text that on_screen returned, cut to so many columns; then it ends with "…".
 std::string cut_to(std::string_view text, size_t columns);
 
-// The same, filled up with blanks: behind, or in front where it is to stand at the right.
+// The same, filled with blanks at the end, or at the beginning if `right` is true.
 std::string fitted(std::string_view text, size_t columns, bool right = false);
 
 }  // namespace sluice::config

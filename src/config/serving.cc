@@ -25,14 +25,14 @@ namespace {
 constexpr size_t log_lines = log::Log::queue_lines_default;
 constexpr size_t databases = 3;  // of a store on disk: blocks, counters, texts
 
-// Else the allocator keeps blocks as large as the largest that was ever freed, in each thread.
+// Without this the allocator keeps, in each thread, free blocks as large as the largest ever freed.
 void give_memory_back() {
   constexpr int large_bytes = 1 << 20, free_bytes_max = 4 << 20;
   ::mallopt(M_MMAP_THRESHOLD, large_bytes);
   ::mallopt(M_TRIM_THRESHOLD, free_bytes_max);
 }
 
-// Fewer connections than were asked for, or than a server is likely to get.
+// A warning if there may be fewer connections than configured, or than a server is likely to get.
 std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>& asked) {
   constexpr size_t likely = 1024;
   const size_t enough = asked.origin == "default" ? std::min(asked.value, likely) : asked.value;
@@ -54,14 +54,14 @@ void announce(const Announcement& announcement, const server::Server& server,
   const bool has_admin = std::any_of(bound.begin(), bound.end(), [](const server::Bound& b) {
     return b.service.kind == server::Service::Kind::admin;
   });
-  // A file that names listeners names the admin port as well, or there is none.
+  // A sluice.yaml must name the admin port, or there is none.
   if (!has_admin && !config.operations.admin_off && !config.file.empty())
     io.out << "sluice: no admin port; --admin " << format_address("127.0.0.1", admin_port)
            << ", or { protocol: admin, address: \"" << format_address("127.0.0.1", admin_port)
            << "\" } under `listen`, gives one\n";
   if (announcement.after) io.out << announcement.after(bound);
   io.out.flush();
-  io.out.clear();  // no one must read it
+  io.out.clear();  // standard output need not be readable
 }
 
 void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
@@ -73,8 +73,8 @@ void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
   }
 }
 
-// What the start finds: as every command tells it, or as lines of the log for programs that read
-// nothing else of standard error.
+// Prints the diagnostics of the start as all commands do, or as lines of the log if programs read
+// the log from standard error.
 void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log, CommandIo& io) {
   const bool as_lines = config.log.format.value == log::LogFormat::json &&
                         config.log_file.empty() && log.should_log(spdlog::level::err);
@@ -85,7 +85,7 @@ void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log
         "{}", base::to_string(d));
 }
 
-// A listener that was asked for, with no rule that its requests could meet.
+// Warns of listeners to whose requests no rule can apply.
 void warn_of_idle(const Config& config, const policy::RuleSet& rules,
                   base::Diagnostics& diagnostics) {
   if (!rules.native_rules().empty()) return;
@@ -144,7 +144,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   show_rules(*loaded.rules, *policy_log);
 
   base::Clock clock;
-  // A start meets a file that may not grow as a full disk, too.
+  // Also at the start, a bound on the size of files (RLIMIT_FSIZE) must look like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   const auto& store_log =
       log.logger(config.store.redis ? log::LogModule::redis : log::LogModule::store);
@@ -187,7 +187,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   options.metadata = opened.metadata;
   if (!config.store.redis && config.store.effective_durability() != Durability::none)
     options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;
-  // A worker's connection and the one that takes its place, and as much for overrides and lists.
+  // Each worker has a connection, and one that replaces it; overrides and lists have as many.
   if (config.store.redis) {
     const size_t primaries =
         config.store.redis->value.cluster ? base::bounds::redis_primaries_held : 1;

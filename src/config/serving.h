@@ -1,5 +1,5 @@
-// From a configuration to a running server: what `serve` and `divvy` have in common. Main thread;
-// returns when the server has been told to stop.
+// Starts and runs a server from a configuration; the part that `serve` and `divvy` have in common.
+// Main thread; returns when the server has stopped.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@
 
 namespace sluice::config {
 
-// What is printed on standard output around the lines of the listeners, once all of them are bound.
+// The texts on standard output around the lines of the listeners, printed when all are bound.
 struct Announcement {
   std::function<std::string(const std::vector<server::Bound>&)> before, after;
 };
 
-// Loads the policy, binds, announces, serves. `read` gives the configuration again when the policy
-// is reloaded; it is called on another thread, until this returns. Returns the exit status; what is
-// wrong is on standard error, and then nothing was bound.
+// Loads the policy, binds the listeners, announces them and serves. `read` reads the configuration
+// again for a reload; it is called on another thread until this function returns. Returns the exit
+// status. After a problem of the start, which is on standard error, no listener is bound.
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
                CommandIo& io);
 

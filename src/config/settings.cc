@@ -139,7 +139,7 @@ std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diag
           ? parse_address(text, redis::default_port)
           : base::Problem{"write HOST:PORT; `username` and `password` are keys beside `nodes`"};
   if (address) return redis::Node{address->host, address->port};
-  // What is before an `@` may be secret.
+  // The text before an `@` may be secret.
   const std::string shown =
       at == std::string_view::npos ? std::string(text) : "..." + std::string(text.substr(at));
   complain(place, "`" + shown + "` is not an address of a Redis", std::move(address).problem().text,

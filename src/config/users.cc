@@ -17,9 +17,9 @@ using policy::YamlNode;
 
 constexpr const char* example =
     "write `users: [{ name: app, password_file: app.password, rights: [take, look] }]`";
-constexpr size_t password_bytes_max = 512;  // as crypt(3) has it
+constexpr size_t password_bytes_max = 512;  // the bound of crypt(3)
 
-// What a client can send as one word, and logs can show.
+// Can a client send the name as one word, and can logs show it?
 bool is_user_name(std::string_view name) {
   return !name.empty() && name.size() <= base::bounds::user_name_bytes_max &&
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });

@@ -1,6 +1,6 @@
-// `users` of a sluice.yaml: who may do what, for all protocols whose clients authenticate. Read as
-// the file is; the files of passwords are read when the list is made, at the start and at each
-// reload. Main thread, and the thread that reloads.
+// `users` of a sluice.yaml: the users and their rights, for all protocols whose clients
+// authenticate. They are read with the file; their password files are read when the list is made,
+// at the start and at each reload. Main thread, and the thread that reloads.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,27 @@ class FileReader;
 
 struct ConfiguredUser {
   access::User user;
-  std::string password_file{};  // empty: there is a hash
+  std::string password_file{};  // empty: the user has a hash
 };
 
 using ConfiguredUsers = base::Setting<std::vector<ConfiguredUser>>;
 
-// Handles the key `users`.
+// Reads the key `users`.
 void read_users(FileReader& reader, const std::string& key, const policy::YamlNode& node,
                 ConfiguredUsers& users);
 
-// The files of passwords, each once, in the order of the list.
+// The password files, each once, in the order of the list.
 std::vector<std::string> files_of(const ConfiguredUsers& users);
 
-// The list with the passwords of its files, and the digests of these in the order of `files_of`;
-// null: one cannot be used, which is reported.
+// The list with the passwords of its files, and the digests of the files in the order of
+// `files_of`. Null: a file cannot be used, which is reported.
 struct MadeUsers {
   std::shared_ptr<const access::Users> users;
   std::vector<uint64_t> digests;
 };
 MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostics);
 
-// As lines of a sluice.yaml; hashes are not shown.
+// The users as lines of a sluice.yaml, without hashes.
 std::vector<std::pair<std::string, std::string>> lines_of(const ConfiguredUsers& users);
 
 }  // namespace sluice::config

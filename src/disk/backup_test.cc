@@ -26,7 +26,7 @@ class BackupTest : public testing::Test {
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces,
                                                   Folding{1, 1, 1 << 20, 2 << 20, 64 << 10});
     EXPECT_TRUE(succeeds(journal->open(), problem)) << problem;
-    EXPECT_TRUE(read_all(*journal, found, problem)) << problem;
+    EXPECT_TRUE(succeeds(read_all(*journal, found), problem)) << problem;
     journal->start_folding();
     return journal;
   }

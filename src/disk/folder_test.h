@@ -67,16 +67,13 @@ inline Visit collect(KeptByKey& all) {
 }
 
 // All of what a journal holds that was just opened: the folded, then what its blocks say.
-inline bool read_all(Journal& journal, KeptByKey& all, std::string& problem) {
+inline base::Done read_all(Journal& journal, KeptByKey& all) {
   std::string position;
   do {
-    if (!journal.scan(position, 1000, collect(all))) {
-      problem = "scan failed";
-      return false;
-    }
+    if (!journal.scan(position, 1000, collect(all))) return base::Problem{"scan failed"};
   } while (!position.empty());
-  return succeeds(journal.read_blocks(), problem) &&
-         succeeds(journal.replay(collect(all)), problem);
+  if (base::Done read = journal.read_blocks(); !read) return read;
+  return journal.replay(collect(all));
 }
 
 // Files may not grow beyond `bytes` from now on: writing to them fails, as on a full disk. Of the

@@ -36,7 +36,7 @@ class JournalRounds : public testing::Test {
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces, only_for_rounds);
     EXPECT_TRUE(succeeds(journal->open(), problem)) << problem;
     found.clear();
-    EXPECT_TRUE(read_all(*journal, found, problem)) << problem;
+    EXPECT_TRUE(succeeds(read_all(*journal, found), problem)) << problem;
     return journal;
   }
   using Name = std::pair<std::string, std::string>;  // a counter's space and key

@@ -50,7 +50,9 @@ std::string dictionary_key(bool is_space, uint32_t number);
 uint32_t dictionary_number(std::string_view key);
 std::string epoch_value(uint64_t epoch);
 
-// `wrong`: what cannot be understood.
+// `wrong`: what cannot be understood, which is damage. It is not part of a base::Result, here and
+// in the rest of this folder, because callers tell damage, which `repair` notes and goes on after,
+// from a disk that cannot be read, which is the Status.
 rocksdb::Status read_dictionary(rocksdb::DB& db, Dictionary& dictionary, std::string& wrong);
 rocksdb::Status read_epoch(rocksdb::DB& db, uint64_t& epoch);
 // 0: there is no block.

@@ -59,7 +59,7 @@ class LogMarksTest : public testing::Test {
   std::vector<std::string> keys(const std::string& path) {
     auto journal = open(path);
     KeptByKey all;
-    EXPECT_TRUE(journal && read_all(*journal, all, problem)) << problem;
+    EXPECT_TRUE(journal && succeeds(read_all(*journal, all), problem)) << problem;
     std::vector<std::string> names;
     for (const auto& [key, unused] : all) names.push_back(key.second);
     return names;

@@ -77,28 +77,27 @@ Status RocksMetadataStore::open(uint32_t format, std::string& wrong) {
   });
 }
 
-bool RocksMetadataStore::read(const VisitText& visit, std::string& problem) {
+base::Done RocksMetadataStore::read(const VisitText& visit) {
   const std::lock_guard lock(mutex_);
   const Status status = rocks_.use([&](rocksdb::DB& db) { return each_text(db, visit); });
-  if (status.ok()) return true;
-  problem = damaged(dir_, "texts: " + text_of(status));
-  return false;
+  if (status.ok()) return {};
+  return base::Problem{damaged(dir_, "texts: " + text_of(status))};
 }
 
 RocksMetadataStore::~RocksMetadataStore() {
   take_back().PermitUncheckedError();
 }
 
-store::MetadataStore::Written RocksMetadataStore::write(std::span<const Change> changes,
-                                                        std::string& problem) {
+store::MetadataStore::WriteResult RocksMetadataStore::write(std::span<const Change> changes) {
   const std::lock_guard lock(mutex_);
   const Status status = put_again(changes);
-  if (status.ok()) return Written::yes;
-  problem = "`" + base::printable(rocks_.path(), 512) + "` cannot be written: " + text_of(status) +
-            "; see to the disk, and try again";
-  if (undo_.Count() == 0) return Written::no;
+  if (status.ok()) return {};
+  std::string problem = "`" + base::printable(rocks_.path(), 512) +
+                        "` cannot be written: " + text_of(status) +
+                        "; see to the disk, and try again";
+  if (undo_.Count() == 0) return {Written::no, {std::move(problem)}};
   problem += "; a kill before the next one that succeeds may find it kept all the same";
-  return Written::maybe;
+  return {Written::maybe, {std::move(problem)}};
 }
 
 Status RocksMetadataStore::take_back() {

@@ -32,8 +32,8 @@ class RocksMetadataStore final : public store::MetadataStore {
   // damaged. Before all else.
   rocksdb::Status open(uint32_t format, std::string& wrong);
 
-  bool read(const VisitText& visit, std::string& problem) override;
-  Written write(std::span<const Change> changes, std::string& problem) override;
+  base::Done read(const VisitText& visit) override;
+  WriteResult write(std::span<const Change> changes) override;
   // A copy as part of the store that is being made in `dir`.
   base::Done copy_to(const std::string& dir);
 

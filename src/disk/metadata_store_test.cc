@@ -34,10 +34,12 @@ using Step = std::vector<std::pair<std::string, std::optional<std::string>>>;
 constexpr const char* folder_variable = "SLUICE_TEXTS_FOLDER";
 constexpr const char* round_variable = "SLUICE_TEXTS_ROUND";
 
-bool write(store::MetadataStore& texts, const Step& step, std::string& problem) {
+base::Done write(store::MetadataStore& texts, const Step& step) {
   std::vector<store::MetadataStore::Change> changes;
   for (const auto& [name, text] : step) changes.push_back({name, text});
-  return texts.write(changes, problem) == store::MetadataStore::Written::yes;
+  auto result = texts.write(changes);
+  if (!result) return std::move(result.problem);
+  return {};
 }
 void take_over(const Step& step, Map& model) {
   for (const auto& [name, text] : step) {
@@ -78,14 +80,12 @@ class TextsTest : public testing::Test {
   Map read(store::MetadataStore& texts) {
     Map all;
     std::string last;
-    EXPECT_TRUE(texts.read(
-        [&](std::string_view name, std::string_view text) {
-          EXPECT_TRUE(all.empty() || name > last);
-          last = name;
-          all.emplace(name, text);
-        },
-        problem))
-        << problem;
+    const auto visit = [&](std::string_view name, std::string_view text) {
+      EXPECT_TRUE(all.empty() || name > last);
+      last = name;
+      all.emplace(name, text);
+    };
+    EXPECT_TRUE(succeeds(texts.read(visit), problem)) << problem;
     return all;
   }
   Map stored(const std::string& path) {
@@ -99,7 +99,7 @@ class TextsTest : public testing::Test {
     ASSERT_TRUE(journal) << problem;
     for (int64_t n = 1; n <= rounds; ++n) {
       const Step step = step_of(n);
-      ASSERT_TRUE(write(*journal->metadata(), step, problem)) << problem;
+      ASSERT_TRUE(succeeds(write(*journal->metadata(), step), problem)) << problem;
       take_over(step, model);
     }
   }
@@ -150,7 +150,7 @@ TEST_F(TextsTest, AreWhatWasWrittenLast) {
     ASSERT_EQ(read(*journal->metadata()), model);
     for (int i = dice(200); i > 0; --i) {
       const Step step = step_of(++n);
-      ASSERT_TRUE(write(*journal->metadata(), step, problem)) << problem;
+      ASSERT_TRUE(succeeds(write(*journal->metadata(), step), problem)) << problem;
       take_over(step, model);
     }
     ASSERT_EQ(read(*journal->metadata()), model);
@@ -160,9 +160,9 @@ TEST_F(TextsTest, AreWhatWasWrittenLast) {
     const auto journal = open(data);
     const Step step{
         {std::string("\0\xff|", 3), std::string("\n\0", 2)}, {"empty", ""}, {"gone", {}}};
-    ASSERT_TRUE(write(*journal->metadata(), step, problem)) << problem;
+    ASSERT_TRUE(succeeds(write(*journal->metadata(), step), problem)) << problem;
     take_over(step, model);
-    ASSERT_TRUE(write(*journal->metadata(), {}, problem)) << problem;
+    ASSERT_TRUE(succeeds(write(*journal->metadata(), {}), problem)) << problem;
   }
   EXPECT_EQ(stored(data), model);
 }
@@ -202,9 +202,8 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
   std::atomic<bool> stop{false};
   std::atomic<int64_t> done{5};
   std::thread writer([&] {
-    std::string why;
     for (int64_t n = 6; !stop; ++n) {
-      if (!write(*journal->metadata(), step_of(n), why)) break;
+      if (!write(*journal->metadata(), step_of(n))) break;
       done = n;
     }
   });
@@ -296,8 +295,8 @@ TEST_F(TextsTest, DamageIsFoundAndMended) {
   EXPECT_NE(report.damages[0].find("texts: Corruption"), std::string::npos) << report.damages[0];
   {
     const auto journal = open(data);
-    EXPECT_FALSE(journal &&
-                 journal->metadata()->read([](std::string_view, std::string_view) {}, problem));
+    const auto ignore = [](std::string_view, std::string_view) {};
+    EXPECT_FALSE(journal && succeeds(journal->metadata()->read(ignore), problem));
     EXPECT_NE(problem.find("is damaged: "), std::string::npos) << problem;
     EXPECT_NE(problem.find("sluice store repair DIR"), std::string::npos) << problem;
   }
@@ -326,7 +325,7 @@ TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
   int64_t n = 0;
   const auto write_one = [&] {
     const Step step = step_of(++n);
-    const bool done = write(*journal->metadata(), step, problem);
+    const bool done = succeeds(write(*journal->metadata(), step), problem);
     if (done) take_over(step, model);
     return done;
   };
@@ -359,7 +358,7 @@ TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
     int failures = 0;
     for (int64_t n = 11; n < 31; ++n) {
       const Step step = step_of(n);
-      if (write(*journal->metadata(), step, problem))
+      if (succeeds(write(*journal->metadata(), step), problem))
         take_over(step, model);
       else
         ++failures;
@@ -399,13 +398,13 @@ TEST_F(TextsTest, WhatCannotBeTakenBackIsNotWritten) {
   for (const auto& [name, text] : model) all.emplace_back(name, "other");
   turn();
   limit_files(fs::file_size(file_like(".log")) + 4096);
-  EXPECT_FALSE(write(*journal->metadata(), all, problem));
+  EXPECT_FALSE(succeeds(write(*journal->metadata(), all), problem));
   EXPECT_NE(problem.find("Corruption"), std::string::npos) << problem;
   EXPECT_EQ(problem.find("all the same"), std::string::npos) << problem;
   limit_files(RLIM_INFINITY);
   turn();
   const Step one{{"one", "more"}};
-  ASSERT_TRUE(write(*journal->metadata(), one, problem)) << problem;
+  ASSERT_TRUE(succeeds(write(*journal->metadata(), one), problem)) << problem;
   take_over(one, model);
   EXPECT_EQ(read(*journal->metadata()), model);
   journal.reset();
@@ -426,7 +425,7 @@ TEST(TextsCrash, DISABLED_Child) {
   std::string problem;
   ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
   for (int64_t n = std::atoll(first);; ++n) {
-    ASSERT_TRUE(write(*journal.metadata(), step_of(n), problem)) << problem;
+    ASSERT_TRUE(succeeds(write(*journal.metadata(), step_of(n)), problem)) << problem;
     const std::string line = "written " + std::to_string(n) + "\n";
     if (::write(3, line.data(), line.size()) < 0) return;
   }

@@ -11,10 +11,10 @@ namespace sluice::limit {
 
 namespace {
 
-// A limit that was in force, or left out, on its way to the new list.
+// A limit of the old list, in force or left out, whose state a limit of the new list may take.
 struct Source : LeftOut {
-  bool paired = false;  // by kind
-  bool lent = false;    // a limit of another kind goes on with it as well
+  bool paired = false;  // a limit of its kind takes its state
+  bool lent = false;    // a limit of another kind takes its state as well
 };
 
 template <size_t most>
@@ -28,7 +28,7 @@ struct Sources {
   std::span<Source> each() { return {all.data(), count}; }
 };
 
-// Of two states of one bucket: is less there in `a`, now and ever after?
+// Has state `a` of a bucket fewer units than `b`, now and at all later times?
 bool is_stricter(const State& a, const State& b) {
   return a.fresh_at_us != b.fresh_at_us ? a.fresh_at_us > b.fresh_at_us : a.units > b.units;
 }
@@ -61,7 +61,7 @@ class List {
         count = left_out::append({memory_[i]->limit, {&memory_[i]->state, 1}}, next, count);
     for (const Source& one : left_out_.each())
       if (!one.paired) count = left_out::append(one, next, count);
-    // Those that can do with fewer cells come last.
+    // Limits that can be stored in fewer cells come last.
     for (const bool logs : {false, true}) {
       for (const Source& one : in_force_.each())
         if (logs == (one.limit.algorithm == Algorithm::sliding_log) && is_to_be_left_out(one))
@@ -97,7 +97,7 @@ class List {
       });
       if (returns_[i] != nullptr) returns_[i]->paired = true;
     }
-    // A bucket's memory: what it says counts for all of its kind that change.
+    // The memory of a bucket applies to all limits of its kind that change.
     for (Source& one : left_out_.each()) {
       if (one.paired) continue;
       for (size_t i = 0; i < to_.size(); ++i)
@@ -121,7 +121,7 @@ class List {
 
   bool changes(size_t i) const { return was_[i] == nullptr || was_[i]->limit != to_[i]; }
 
-  // Calls `visit(source)` for all of its kind that the limit goes on with.
+  // Calls `visit(source)` for each source of its kind whose state the limit may take.
   template <class Visit>
   void each_of_kind(size_t i, const Visit& visit) {
     if (was_[i] != nullptr) visit(*was_[i]);
@@ -156,8 +156,8 @@ class List {
     if (lends_[i] != nullptr) go_on_with(*lends_[i]);
   }
 
-  // A token_bucket goes on with all that is missing of its kind, and remembers what it has no room
-  // for. False: there is none of its kind.
+  // A token_bucket takes the largest number of missing units of the sources of its kind, and
+  // remembers those for which it has no room. False: there is no source of its kind.
   bool remember(size_t i, State& state) {
     const Limit& to = to_[i];
     Limit large = to;
@@ -179,7 +179,7 @@ class List {
   bool is_to_be_left_out(const Source& one) {
     if (one.paired || is_fresh(one.state, now_) || (carry_ == CarryOver::left && one.lent))
       return false;
-    // Its memory is there already, and says more.
+    // A memory exists already, and has more missing units.
     return first(left_out_, [&](const Source& other) {
              return !other.paired && same_kind(other.limit, one.limit);
            }) == nullptr;
@@ -190,7 +190,8 @@ class List {
   const Time now_;
   Sources<slots_max> in_force_;
   Sources<left_out::most> left_out_;
-  // By the place of the limit in `to`: of its kind in force, of its kind left out, of another kind.
+  // By the limit's index in `to`: the source of its kind in force, of its kind left out, of another
+  // kind.
   std::array<Source*, slots_max> was_{}, returns_{}, lends_{};
   std::array<std::optional<Memory>, slots_max> memory_{};
 };

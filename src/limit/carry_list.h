@@ -1,9 +1,9 @@
-// What becomes of a counter when its list of limits changes: which limit goes on with which state.
-// A pure function over cells, any thread; called under a stripe's lock, rarely.
+// Changes the list of limits of a counter: decides which limit of the new list takes which state of
+// the old one. A pure function on cells, any thread; called under a stripe's lock, rarely.
 //
 // A limit is identified by its kind, (algorithm, window). Each limit of the new list goes on with
 //
-//   1. the limit of its kind that was in force, the first with the first;
+//   1. the limit of its kind that was in force; of several the first with the first;
 //   2. without one, the limit of its kind that is left out (limit/left_out.h);
 //   3. and, without one that was in force, with the first that was in force and has no partner yet
 //      of the same algorithm, else the one in the same place (so a token_bucket becomes a
@@ -38,16 +38,17 @@ struct CellCount {
   size_t left_out = 0;  // of these, the last
 };
 
-// `cells` fit `from`. `next` has room for cells_max, and overlaps nothing.
+// `cells` must fit `from`. `next` must have room for cells_max, and not overlap `cells`.
 CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> from,
                           std::span<const Limit> to, CarryOver carry, Time now, State* next);
 
-// The same counter under the same limits, without what is left out and as fresh.
+// The same counter under the same limits, without the limits that are left out and fresh.
 CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,
                      State* next);
 
-// A counter that was written while the clock was ahead of `now` becomes one of now: its cells under
-// those limits, and those of what is left out. Nothing is taken. True: it was.
+// Corrects a counter that was written while the clock was ahead of `now`: its cells under the
+// limits in force, and those left out, become cells of `now`. Nothing is taken. True: it was
+// corrected.
 bool bring_back(std::span<State> cells, std::span<const Limit> limits, Time now);
 
 }  // namespace sluice::limit

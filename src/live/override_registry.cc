@@ -36,16 +36,14 @@ std::optional<std::string> OverrideRegistry::load() {
     is_loaded_ = true;
     return std::nullopt;
   }
-  std::string problem;
   {
     const std::lock_guard order(watching_->order);
-    const bool read = deps_.metadata->read(
-        [this](std::string_view name, std::string_view text) {
+    const base::Done read =
+        deps_.metadata->read([this](std::string_view name, std::string_view text) {
           const store::MetadataStore::Change change{std::string(name), std::string(text)};
           take({&change, 1});
-        },
-        problem);
-    if (!read) return "the overrides cannot be read: " + problem;
+        });
+    if (!read) return "the overrides cannot be read: " + read.problem().text;
     // Those that ended while there was no server.
     while (end_some(deps_.clock.earliest_now())) continue;
     is_loaded_ = true;
@@ -188,11 +186,12 @@ OverrideProblem OverrideRegistry::check_room(const std::vector<OverrideRequest>&
 
 namespace {
 
-OverrideProblem not_persisted(store::MetadataStore::Written written, const std::string& problem) {
-  if (written == store::MetadataStore::Written::no)
+OverrideProblem not_persisted(const store::MetadataStore::WriteResult& result) {
+  const std::string& problem = result.problem.text;
+  if (result.written == store::MetadataStore::Written::no)
     return {503, "", "nothing was changed, as it could not be kept: " + problem};
   return {503, "",
-          "nothing is changed here, and it is unknown whether it was kept:" + problem +
+          "nothing is changed here, and it is unknown whether it was kept: " + problem +
               "; look again, or ask for the same again"};
 }
 
@@ -270,9 +269,8 @@ OverrideProblem OverrideRegistry::set(std::vector<OverrideRequest>& all, std::ve
       std::vector<store::MetadataStore::Change> changes;
       for (const OverrideRequest& asked : all)
         changes.push_back({id_text(asked.one.id()), text_of(asked.one)});
-      std::string problem;
-      const auto written = deps_.metadata->write(changes, problem);
-      if (written != store::MetadataStore::Written::yes) return not_persisted(written, problem);
+      if (const auto written = deps_.metadata->write(changes); !written)
+        return not_persisted(written);
     }
     const std::lock_guard lock(mutex_);
     const bool one_by_one = deps_.changes != nullptr && all.size() <= ChangeLog::together_max;
@@ -307,9 +305,8 @@ OverrideProblem OverrideRegistry::remove(uint64_t id, StoredOverride& was, const
     was = *known;
     if (is_persisted()) {
       const store::MetadataStore::Change change{id_text(id), std::nullopt};
-      std::string problem;
-      const auto written = deps_.metadata->write({&change, 1}, problem);
-      if (written != store::MetadataStore::Written::yes) return not_persisted(written, problem);
+      if (const auto written = deps_.metadata->write({&change, 1}); !written)
+        return not_persisted(written);
     }
     const std::lock_guard lock(mutex_);
     erase(id);
@@ -422,6 +419,12 @@ bool OverrideRegistry::follow_some() {
   return changed;
 }
 
+// Without a metadata store there is nothing to write, and that succeeds.
+store::MetadataStore::WriteResult OverrideRegistry::persist(
+    std::span<const store::MetadataStore::Change> changes) const {
+  return is_persisted() ? deps_.metadata->write(changes) : store::MetadataStore::WriteResult{};
+}
+
 // Some of those whose kept text a server of an earlier version would decide otherwise by.
 void OverrideRegistry::write_some(base::Time now) {
   std::vector<StoredOverride> some;
@@ -438,13 +441,11 @@ void OverrideRegistry::write_some(base::Time now) {
     }
   }
   if (some.empty()) return;
-  std::string problem;
-  if (is_persisted() &&
-      deps_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
+  if (const auto written = persist(changes); !written) {
     deps_.log->warn(
         "{} overrides are merged with the live policy and cannot be kept so; servers of an earlier "
         "version go on with the former limits: {}",
-        some.size(), base::printable(problem, 500));
+        some.size(), base::printable(written.problem.text, 500));
     write_again_us_ = now.us + forget_again_after.us;
     return;
   }
@@ -491,11 +492,9 @@ void OverrideRegistry::forget_some(base::Time now) {
     }
   }
   if (ids.empty()) return;
-  std::string problem;
-  if (is_persisted() &&
-      deps_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
+  if (const auto written = persist(changes); !written) {
     deps_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
-                    base::printable(problem, 500));
+                    base::printable(written.problem.text, 500));
     forget_again_us_ = deps_.clock.earliest_now().us + forget_again_after.us;
     return;
   }

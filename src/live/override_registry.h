@@ -111,6 +111,8 @@ class OverrideRegistry final : public metrics::Source {
   bool follow(StoredOverride& one) const;
   bool follow_some();
   void write_some(base::Time now);
+  store::MetadataStore::WriteResult persist(
+      std::span<const store::MetadataStore::Change> changes) const;
   std::string text_of(const StoredOverride& one) const;
   Change change_of(const char* what, const std::string& by, const StoredOverride& one) const;
   wire::Json terms_of(const StoredOverride& one) const;

@@ -18,21 +18,14 @@ int64_t now_us = 1'800'000'000'000'000;
 // A metadata store in memory, which may fail, and which another server may write to.
 struct FakeMetadataStore final : store::MetadataStore {
   using enum Written;
-  bool read(const std::function<void(std::string_view, std::string_view)>& visit,
-            std::string& problem) override {
-    if (fails) {
-      problem = "it fails";
-      return false;
-    }
+  base::Done read(const std::function<void(std::string_view, std::string_view)>& visit) override {
+    if (fails) return base::Problem{"it fails"};
     for (const auto& [name, text] : kept) visit(name, text);
-    return true;
+    return {};
   }
-  Written write(std::span<const Change> changes, std::string& problem) override {
+  WriteResult write(std::span<const Change> changes) override {
     while_writing();
-    if (fails) {
-      problem = "it fails";
-      return failure;
-    }
+    if (fails) return {failure, {"it fails"}};
     ++writes;
     for (const Change& change : changes) {
       if (change.only_if && kept[change.name] != *change.only_if) continue;
@@ -41,7 +34,7 @@ struct FakeMetadataStore final : store::MetadataStore {
       else
         kept.erase(change.name);
     }
-    return yes;
+    return {};
   }
   bool is_shared() const override { return shared; }
   void watch(std::shared_ptr<Watcher> its) override { watcher = std::move(its); }

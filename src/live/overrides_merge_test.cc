@@ -16,14 +16,12 @@ int64_t now_us = 1'800'000'000'000'000;
 
 // Shared by several servers; a change is sent to all of them but the writer by `tell`.
 struct SharedTexts final : store::MetadataStore {
-  bool read(const std::function<void(std::string_view, std::string_view)>& visit,
-            std::string&) override {
+  base::Done read(const std::function<void(std::string_view, std::string_view)>& visit) override {
     for (const auto& [name, text] : kept) visit(name, text);
-    return true;
+    return {};
   }
-  Written write(std::span<const Change> changes, std::string& problem) override {
-    if (fails) problem = "it fails";
-    if (fails) return Written::no;
+  WriteResult write(std::span<const Change> changes) override {
+    if (fails) return {Written::no, {"it fails"}};
     for (const Change& change : changes) {
       if (change.only_if && kept[change.name] != *change.only_if) continue;
       if (change.text)
@@ -32,7 +30,7 @@ struct SharedTexts final : store::MetadataStore {
         kept.erase(change.name);
       ++writes;
     }
-    return Written::yes;
+    return {};
   }
   bool is_shared() const override { return true; }
   void watch(std::shared_ptr<Watcher> its) override { watcher = std::move(its); }

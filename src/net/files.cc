@@ -8,10 +8,10 @@ namespace sluice::net {
 
 namespace {
 
-// The log that is opened again, a policy that is read, a folder that is watched, a client of the
-// backup socket, and as many again.
+// For the log while it is reopened, a policy that is read, a folder that is watched, a client of
+// the backup socket, and a margin.
 constexpr size_t for_files = 6;
-constexpr size_t for_statsd = 3;  // its socket, and what looks up its address
+constexpr size_t for_statsd = 3;  // its socket, and the lookup of its address
 constexpr size_t admin_share = 16;
 
 }  // namespace

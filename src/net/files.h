@@ -1,25 +1,25 @@
-// What the descriptors of a server are for. Connections get what the store, Redis, the log and the
-// admin port leave, so that no number of clients can end a commit or the admin port. Pure
-// functions; main thread.
+// Divides the file descriptors that a server may open. The store, Redis, the log and the admin port
+// come first, and connections of clients get the rest, so that no number of clients can make a
+// commit or the admin port fail. Pure functions; main thread.
 #pragma once
 
 #include <cstddef>
 
 namespace sluice::net {
 
-// What needs descriptors, besides those that are open.
+// How many descriptors are needed, besides those that are open.
 struct FilesNeeded {
-  size_t store = 0;   // on disk: tables, logs, a backup
-  size_t redis = 0;   // connections, while others are being made
-  bool http = false;  // the admin port, or Divvy's page
+  size_t store = 0;   // by a store on disk: tables, logs, a backup
+  size_t redis = 0;   // by connections to Redis, with those that replace them
+  bool http = false;  // is there an HTTP server: the admin port, or Divvy's page
   bool statsd = false;
 };
 
 struct FilesPlan {
-  size_t max = 0;                // that the process may open
-  size_t kept = 0;               // of them not for connections to the protocols' ports
-  size_t connections = 0;        // what is left for these; 0: not even one
-  size_t admin_connections = 0;  // places of the HTTP server
+  size_t max = 0;                // the most that the process may open
+  size_t kept = 0;               // of these, not for connections to the protocols' ports
+  size_t connections = 0;        // left for those connections; 0: not enough for one
+  size_t admin_connections = 0;  // the most connections of the HTTP server
 };
 
 // `open`: descriptors that are open when no client is connected.

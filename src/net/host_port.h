@@ -1,4 +1,4 @@
-// Where a server is, as people write it: a name or an address, and a port. A plain value.
+// The place of a server as people write it: a hostname or an address, and a port. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct HostPort {
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-// For people: "localhost:6379", "[::1]:6379".
+// The text for people: "localhost:6379", "[::1]:6379".
 inline std::string name_of(const HostPort& server) {
   const bool ipv6 = server.host.find(':') != std::string::npos;
   return (ipv6 ? "[" + server.host + "]" : server.host) + ":" + std::to_string(server.port);

@@ -25,7 +25,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto pause_time = std::chrono::milliseconds(100);
-// Where the owner makes room, it does so at once.
+// The pause where the owner makes room, because it does that at once.
 constexpr auto short_pause_time = std::chrono::milliseconds(5);
 constexpr auto log_period = std::chrono::seconds(10);
 
@@ -42,7 +42,7 @@ std::string name_of_error(const error_code& ec) {
   }
 }
 
-// No such address on this machine, or none of its family.
+// Does this machine lack the address, or all addresses of its family?
 bool is_absent(const error_code& ec) {
   return ec.value() == EAFNOSUPPORT || ec.value() == EADDRNOTAVAIL;
 }
@@ -55,7 +55,7 @@ bool is_here(const tcp::endpoint& endpoint) {
   return !is_absent(ec);
 }
 
-// The addresses of a host, each once, at least one; or what is wrong.
+// Finds the addresses of a host, each once, at least one; otherwise returns the problem.
 std::optional<std::string> look_up(const Endpoint& options, std::vector<tcp::endpoint>& found) {
   asio::io_context io;
   tcp::resolver resolver(io);
@@ -116,7 +116,7 @@ std::optional<std::string> Listener::bind() {
   tcp::endpoint endpoint = found.front();
   error_code ec;
   if (open(endpoint, ec)) return {};
-  // A machine without IPv6 still has all of IPv4.
+  // Without IPv6 on this machine `::` means all addresses of IPv4.
   if (endpoint.address().is_v6() && endpoint.address().is_unspecified() && is_absent(ec)) {
     endpoint = tcp::endpoint(asio::ip::address_v4::any(), options_.port);
     if (open(endpoint, ec)) return {};
@@ -136,9 +136,9 @@ bool Listener::open(const tcp::endpoint& endpoint, error_code& ec) {
   return !acceptor_.bind(endpoint, ec) && !acceptor_.listen(queue_max, ec);
 }
 
-// Connections have it from their listener. What a client does not take stays in the kernel up to
-// the send buffer's size, and for as long as the kernel bears with that; what it sends and is not
-// read, up to the other's.
+// Bounds the kernel's buffers of each connection, which inherits them from the listener. Bytes that
+// a client does not take stay in the send buffer, at most for TCP_USER_TIMEOUT; bytes that the
+// server does not read stay in the receive buffer.
 void Listener::bound_kernel_memory() {
   error_code ignored;
   acceptor_.set_option(
@@ -203,7 +203,8 @@ bool Listener::has_spare() {
   return spare_ >= 0 || !owner_.make_room;
 }
 
-// Below 0: none, and errno says why. Out of descriptors the spare one is used.
+// Returns a connection's descriptor; below 0: there is none, for the reason in errno. If the
+// process has no descriptor left, it uses the spare one.
 int Listener::accept_one() {
   const auto accept = [this] {
     return ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -216,7 +217,7 @@ int Listener::accept_one() {
 
 Listener::Accepted Listener::accept_some() {
   keep_spare();
-  for (int i = 0; i <= queue_max; ++i) {  // Linux queues one more than it is asked to
+  for (int i = 0; i <= queue_max; ++i) {  // Linux queues one more than requested
     if (owner_.has_room && !owner_.has_room()) {
       pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
       if (::poll(&waiting, 1, 0) == 0) return Accepted::all;
@@ -245,7 +246,7 @@ Listener::Accepted Listener::accept_some() {
       case EHOSTUNREACH:
       case EOPNOTSUPP:
       case ENETUNREACH:
-        continue;  // of that one connection, which is gone (accept(2))
+        continue;  // an error of that one connection, which has ended (accept(2))
       default:
         log_pause(errno);
         if (owner_.make_room) owner_.make_room();

@@ -1,4 +1,4 @@
-// Where a listener binds, and what its clients have time for. Plain values.
+// Where a listener binds, and the time limits for its clients. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace sluice::net {
 
-// What a listener's clients have time for. A request_timeout begins with the first byte of a
-// request and ends with its last; a send_timeout begins when the client stops taking what it is
-// sent. An idle_timeout begins when a client that waits for nothing has sent its last byte.
+// Time limits for a listener's clients. `request`: from the first byte of a request to its last.
+// `send`: from the time at which the client stops taking output. `idle`: from the last byte of a
+// client that waits for no reply.
 struct Timeouts {
   base::Duration request = base::seconds(30);
   base::Duration send = base::seconds(30);
@@ -20,8 +20,8 @@ struct Timeouts {
 
 struct Endpoint {
   std::string host =
-      "::";  // an address or a name; "::" is both families, or IPv4 alone where there is no IPv6
-  uint16_t port = 0;  // 0: a free one
+      "::";  // an address or a hostname; "::" is IPv4 and IPv6, or IPv4 if there is no IPv6
+  uint16_t port = 0;  // 0: any free port
   Timeouts timeouts = {};
 };
 

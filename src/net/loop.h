@@ -1,16 +1,16 @@
-// What a store may have of a worker's event loop: to be notified when a socket is ready, and when a
-// turn ends, so that all of a turn's output leaves in one write. Each call belongs to the loop's
-// thread.
+// The part of a worker's event loop that stores use: it notifies of sockets that are ready and of
+// the end of a turn, so that the output of a turn leaves in one write. Everything is called on the
+// loop's thread.
 #pragma once
 
 namespace sluice::net {
 
-// Who has a socket. It stays where it is from `watch` to `unwatch`.
+// The owner of a socket. It must not be moved between `watch` and `unwatch`.
 class Watcher {
  public:
   virtual ~Watcher() = default;
   // The socket has become readable (bytes, the peer's end, an error) or writable since the last
-  // time. `ended`: the peer will send no more, so that reading goes on to the end.
+  // call. `ended`: the peer sends no more, so the owner must read to the end.
   virtual void on_ready(bool readable, bool writable, bool ended) = 0;
   virtual void on_turn_end() {}
 };
@@ -18,11 +18,11 @@ class Watcher {
 class Loop {
  public:
   virtual ~Loop() = default;
-  // Tells of the socket, edge by edge. False: the system refuses it (errno).
+  // Watches the socket, edge-triggered. False: the system refuses it (errno).
   virtual bool watch(int fd, Watcher& watcher) = 0;
-  // It is not called any more. Its socket leaves by being closed.
+  // Ends the calls to the watcher. The socket stays registered until it is closed.
   virtual void unwatch(Watcher& watcher) = 0;
-  // Calls on_turn_end once, before the loop waits again.
+  // Has on_turn_end called once, before the loop waits again.
   virtual void at_turn_end(Watcher& watcher) = 0;
 };
 

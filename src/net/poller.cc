@@ -23,7 +23,7 @@ int make_epoll() {
 
 }  // namespace
 
-// One turn; turns of sockets may lie in one of clients.
+// Marks one turn. A turn of sockets may be within a turn of clients.
 class Poller::Turn {
  public:
   explicit Turn(Poller& poller) : poller_(poller), outer_(std::exchange(poller.in_turn_, true)) {}
@@ -96,7 +96,8 @@ void Poller::unwatch(Watcher& watcher) {
   std::replace(ending_.begin(), ending_.end(), &watcher, static_cast<Watcher*>(nullptr));
 }
 
-// All of a turn is one handler, and so is a wake of the engine: what is posted comes behind it.
+// A whole turn is one handler of the loop, as is a wake of the engine, so a posted handler runs
+// after it.
 void Poller::at_turn_end(Watcher& client) {
   if (std::find(at_end_.begin(), at_end_.end(), &client) != at_end_.end()) return;
   at_end_.push_back(&client);
@@ -123,8 +124,8 @@ void Poller::wait() {
   });
 }
 
-// When a turn has served many sockets, more have become ready meanwhile. Polling them at once costs
-// one system call; returning to the loop costs two and a handler. Stops when a client waits for the
+// After a turn with many sockets, more are likely to be ready. Polling again at once costs one
+// system call; returning to the loop costs two and a handler. It stops when a client waits for the
 // end of the turn, or for a turn of its own.
 void Poller::turns() {
   for (size_t turns = 1; turn() >= crowd_min && turns < crowded_turns_max; ++turns) {
@@ -132,7 +133,7 @@ void Poller::turns() {
   }
 }
 
-// How many sockets it has served.
+// Returns the number of sockets that were served.
 size_t Poller::turn() {
   const Turn its(*this);
   work_ = 0;

@@ -1,7 +1,7 @@
-// Tells when sockets can be read or written, edge by edge: an epoll instance of the worker's own
-// inside asio's loop. Asio's own reading tries each socket once more after each request, for
-// nothing, and keeps an operation, a lock and a handler for it: together a tenth of what a request
-// costs (docs/performance.md). Belongs to a worker and its thread.
+// Reports, edge-triggered, when sockets can be read or written: an epoll instance of the worker's
+// own within asio's loop. Asio's own sockets would read once more without effect after each
+// request, and use an operation, a lock and a handler for that: together a tenth of the cost of a
+// request (docs/performance.md). Belongs to a worker and its thread.
 #pragma once
 
 #include <sys/epoll.h>
@@ -20,10 +20,10 @@ namespace sluice::net {
 
 class Poller final : public Loop {
  public:
-  // Who has a socket, and asks for turns.
+  // The owner of a socket that may ask for turns.
   class Client : public Watcher {
    public:
-    // The turn that `again` asked for.
+    // The turn for which `again` asked.
     virtual void on_turn() = 0;
 
    private:
@@ -31,30 +31,30 @@ class Poller final : public Loop {
     bool queued_ = false;
   };
 
-  // `turn_ended` is called behind each turn, of sockets or of clients. Throws
-  // boost::system::system_error where the system has no descriptors left.
+  // `turn_ended` is called after each turn of sockets or clients. Throws
+  // boost::system::system_error if the system has no descriptor left.
   Poller(boost::asio::io_context& io, std::function<void()> turn_ended);
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
   // False: the system refuses it (errno).
   bool add(int fd, Watcher& client);
-  // The client is not called any more. Its socket leaves by being closed.
+  // Ends the calls to the client. Its socket stays registered until it is closed.
   void remove(Client& client);
   bool watch(int fd, Watcher& watcher) override { return add(fd, watcher); }
   void unwatch(Watcher& watcher) override;
   void at_turn_end(Watcher& watcher) override;
-  // Calls on_turn once, after the others that wait for a turn, and after the sockets that have
-  // become ready by then. So a request that is alone waits for one turn of another client, and not
-  // for a turn of each.
+  // Has on_turn called once, after the clients that wait for a turn already, and after the sockets
+  // that are ready by then. So a client with a single request waits for one turn of another client,
+  // not for a turn of each.
   void again(Client& client);
-  // Is a turn being served, behind which turn_ended is called?
+  // Is a turn under way, after which turn_ended is called?
   bool is_in_turn() const { return in_turn_; }
-  // Does anybody else wait for a turn?
+  // Do other sockets or clients wait to be served?
   bool has_others() const { return at_ < count_ || !again_.empty(); }
-  // A client has had that many requests decided.
+  // Counts requests that a client had decided in its turn.
   void add_work(size_t requests) { work_ += requests; }
-  // Lets the loop end.
+  // Ends the wait for sockets, so that the loop can end.
   void stop();
 
  private:
@@ -67,24 +67,25 @@ class Poller final : public Loop {
   void take_turns_later();
   void forget_events(const Watcher& watcher);
 
-  // Sockets that one turn serves.
+  // The most sockets that one turn serves.
   static constexpr size_t events_max = 256;
-  // Turns of clients before others of the loop (timers, what other threads post) have theirs.
+  // The most turns of clients before the loop's other handlers run (timers, posts of other
+  // threads).
   static constexpr size_t turns_max = 16;
-  // While a turn serves so many sockets at least, the next one follows at once, up to so often.
+  // While a turn serves at least crowd_min sockets, the next follows at once, at most so often.
   static constexpr size_t crowd_min = 4;
   static constexpr size_t crowded_turns_max = 8;
-  // Requests that are decided in turns before sockets are looked at again.
+  // The number of requests decided in turns of clients before sockets are polled again.
   static constexpr size_t work_max = 64;
 
   boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type> epoll_;
   std::array<epoll_event, events_max> events_;
-  size_t at_ = 0, count_ = 0;  // of events_: those that have not been told
-  std::deque<Client*> again_;  // by turns; null: it has gone
-  size_t work_ = 0;            // requests since sockets were looked at
+  size_t at_ = 0, count_ = 0;  // events_[at_, count_) are not served yet
+  std::deque<Client*> again_;  // in the order of their turns; null: it was removed
+  size_t work_ = 0;            // requests since sockets were polled
   bool posted_ = false, in_turn_ = false;
   const std::function<void()> turn_ended_;
-  std::vector<Watcher*> at_end_, ending_;  // ending_: while they are notified
+  std::vector<Watcher*> at_end_, ending_;  // ending_: those being notified
 };
 
 }  // namespace sluice::net

@@ -19,7 +19,7 @@ struct Resolver::State {
   const Lookup lookup;
   std::mutex mutex;
   std::condition_variable done;
-  std::vector<std::vector<Address>> found;  // by node; guarded by mutex, as are the next
+  std::vector<std::vector<Address>> found;  // by node; guarded by mutex, as the members below
   std::string problem;
   bool looking = false, settled = false;
 };
@@ -51,7 +51,7 @@ bool is_number(const HostPort& node) {
 }  // namespace
 
 base::Result<std::vector<Address>> Resolver::by_system(const HostPort& node) {
-  // AI_ADDRCONFIG would refuse `::1` on a machine that has no other address of IPv6.
+  // Without AI_ADDRCONFIG, which would refuse `::1` on a machine without another IPv6 address.
   int error = 0;
   auto found = ask_system(node, AI_NUMERICHOST, error);
   if (found.empty()) found = ask_system(node, AI_ADDRCONFIG, error);

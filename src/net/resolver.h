@@ -1,5 +1,5 @@
-// Where servers are that people name. Names are looked up on a thread of its own, for which no
-// other thread waits: a name server may be silent for long. Any thread.
+// Resolves the names of servers on a thread of its own, so that no other thread waits for a name
+// server that does not answer. Any thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -19,22 +19,23 @@ namespace sluice::net {
 struct Address {
   sockaddr_storage storage{};
   socklen_t size = 0;
-  size_t node = 0;  // its place among the names
+  size_t node = 0;  // index of the server among the names
 };
 
 class Resolver {
  public:
-  // The addresses of a node, at least one.
+  // Finds the addresses of a server, at least one.
   using Lookup = std::function<base::Result<std::vector<Address>>(const HostPort& node)>;
   explicit Resolver(std::vector<HostPort> nodes, Lookup lookup = by_system);
 
-  // Begins to look, unless it does. What nodes are called by number is not looked for again.
+  // Begins a lookup, unless one is under way. Servers named by an address are not looked up again.
   void look();
-  // Until all that was begun is found, or for so long.
+  // Waits until the lookup has ended, at most for `patience`.
   void await(std::chrono::milliseconds patience);
-  // As found last, node by node; of one that is not found any more, where it was.
+  // The addresses of the last lookup, server by server; of a server whose lookup fails now, those
+  // that were found before.
   std::vector<Address> addresses() const;
-  // Of the last look, once; empty: none.
+  // Returns the problem of the last lookup, once; empty: there was none.
   std::string take_problem();
 
  private:
@@ -42,7 +43,7 @@ class Resolver {
   static base::Result<std::vector<Address>> by_system(const HostPort& node);
   static void run(State& state);
 
-  const std::shared_ptr<State> state_;  // the thread has it too
+  const std::shared_ptr<State> state_;  // shared with the thread
 };
 
 }  // namespace sluice::net

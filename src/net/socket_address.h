@@ -1,4 +1,4 @@
-// The two ends of a connected socket, as people write them.
+// The addresses of the two ends of a connected socket, as texts for people.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace sluice::net {
 
-// "127.0.0.1:50312", "[::1]:50312"; of an IPv4 client on an IPv6 socket its IPv4 address. Empty
-// where the socket has no such address.
+// "127.0.0.1:50312", "[::1]:50312"; for an IPv4 client of an IPv6 socket its IPv4 address. Empty:
+// the socket has no such address.
 std::string peer_address(int fd);
-// 0: the socket has no port.
+// The port of this side; 0: the socket has none.
 uint16_t local_port(int fd);
 
 }  // namespace sluice::net

@@ -1,21 +1,22 @@
-// A connected socket that does not wait, plain or with TLS on it, and its owner's only way to its
-// bytes. A plain stream costs what the system calls cost: one branch more, no allocation.
+// A connected, non-blocking socket, plain or with TLS. All reads and writes of the socket go
+// through it. Beyond the system calls a plain stream costs one branch, and it never allocates.
 //
-// Results. `read` and `write` return bytes; 0 from `read` is the peer's end; -1 is an error in
-// errno, where EAGAIN is not an error but "would block". EINTR is not seen, and no signal is
-// raised. With TLS, 0 is an end that the peer has announced, one without that is an error as others
-// are (EPROTO, and `fault` says `truncated`), the handshake is part of the first calls of either,
-// and each call after an error fails as it did.
+// Results. `read` and `write` return a number of bytes; 0 from `read` is the peer's end; -1 is an
+// error in errno, where EAGAIN is not a failure but means "would block". EINTR is handled within,
+// and no signal is raised. With TLS, 0 is an end that the peer has announced; an end without that
+// is an error (EPROTO, and `fault` is `truncated`). The handshake is part of the first calls, and
+// each call after an error fails with the same error.
 //
-// Readiness. A read that would block goes on when the socket is readable, a write when it is
-// writable; with TLS perhaps the other way round: see read_wants_write and write_wants_read. A
-// write that would block is repeated with the same bytes first, wherever they are, and at least as
-// many. A caller with edge-triggered readiness reads until `may_have_more` is false or a read would
-// block: bytes that OpenSSL has decrypted raise no event any more.
+// Readiness. A read that would block can continue when the socket is readable, a write when it is
+// writable; with TLS it may be the other way round: see read_wants_write and write_wants_read.
+// After a write that would block, the next write must begin with the same bytes, though perhaps at
+// another address, and have at least as many. A caller with edge-triggered events must read until
+// `may_have_more` is false or a read would block, because bytes that OpenSSL has decrypted cause no
+// further event.
 //
-// Belongs to one thread at a time. Owns the socket, and closes it. What the socket had when a
-// process forks belongs to one side of the fork: the other closes its copy without another call, as
-// both would encrypt by the same keys.
+// Belongs to one thread at a time. Owns the socket and closes it. After a fork only one of the two
+// processes may use the stream: the other must close its copy without any other call, because both
+// would encrypt with the same keys.
 #pragma once
 
 #include <sys/socket.h>
@@ -32,11 +33,11 @@ namespace sluice::net {
 
 class Stream final {
  public:
-  Stream() = default;  // of no socket
-  // Of a socket that is connected or is being connected. `tls` null: plain. `host`: whose
-  // certificate the peer has to show.
+  Stream() = default;  // without a socket
+  // For a socket that is connected, or is being connected. `tls`: null: plain. `host`: the name
+  // that the peer's certificate must be for.
   static Stream connecting(int fd, TlsContext* tls, const std::string& host);
-  // Of an accepted socket; the peer begins the handshake. `tls` as above.
+  // For an accepted socket; the peer begins the handshake. `tls` as above.
   static Stream accepted(int fd, TlsContext* tls);
   explicit Stream(int fd) : fd_(fd) {}
   Stream(Stream&& other) noexcept;
@@ -47,13 +48,13 @@ class Stream final {
   int fd() const { return fd_; }
   bool is_tls() const { return tls_ != nullptr; }
 
-  // `room` is not 0.
+  // `room` must not be 0.
   ssize_t read(char* to, size_t room) {
     if (tls_ != nullptr) [[unlikely]]
       return tls_->read(to, room);
     return receive(to, room);
   }
-  // May take a part of it. `text` is not empty.
+  // May write a part of `text`, which must not be empty.
   ssize_t write(std::string_view text) {
     if (tls_ != nullptr) [[unlikely]]
       return tls_->write(text);
@@ -62,31 +63,31 @@ class Stream final {
     while (sent < 0 && errno == EINTR);
     return sent;
   }
-  // After a read of `got` bytes into `room`: may there be more that no event will tell of? A plain
-  // read that did not fill its room has emptied the socket, but not seen the end behind it. A read
-  // of TLS gives one record at most.
+  // After a read of `got` bytes into `room`: may there be more bytes without a further event? A
+  // plain read that did not fill its room has emptied the socket, though the peer's end may follow.
+  // A read with TLS returns at most one record.
   bool may_have_more(size_t got, size_t room) const { return got == room || tls_ != nullptr; }
-  // Of the last read, and the last write, that would block: it waits for the other direction.
+  // Does the last read, or write, that would block wait for the other direction?
   bool read_wants_write() const { return tls_ != nullptr && tls_->read_wants_write(); }
   bool write_wants_read() const { return tls_ != nullptr && tls_->write_wants_read(); }
-  // Has OpenSSL bytes that it has decrypted?
+  // Does OpenSSL hold decrypted bytes that were not read?
   bool has_pending() const { return tls_ != nullptr && tls_->pending() > 0; }
   bool is_handshaking() const { return tls_ != nullptr && tls_->is_handshaking(); }
-  // No less than what a read could have of what has arrived by now.
+  // An upper bound of the bytes that have arrived and could be read.
   size_t unread_bytes() const;
 
-  // Tells the peer that this side sends no more, where that takes bytes (close_notify). False: it
-  // would block, and is called again once the socket is writable.
+  // With TLS, tells the peer that this side sends no more (close_notify). False: it would block,
+  // and must be called again when the socket is writable.
   bool notify_end() { return tls_ == nullptr || tls_->notify_end(); }
-  // That, then ends the sending of the socket. Does nothing where that is done.
+  // Calls notify_end, then shuts down the socket for writing. Does nothing if that was done.
   bool end();
-  // Reads raw bytes to be thrown away, before a close; results as those of a plain read.
+  // Reads raw bytes and ignores them, before a close. Returns as a plain read.
   ssize_t discard(char* to, size_t room) { return receive(to, room); }
-  // At once: announces nothing, and what the socket has not sent may be lost.
+  // Closes at once, without notify_end; bytes that the socket has not sent may be lost.
   void close();
 
   TlsFault fault() const { return tls_ != nullptr ? tls_->fault() : TlsFault::none; }
-  // What an errno of a call says, for people.
+  // The text for people for an errno of a call.
   std::string problem(int error) const;
 
  private:

@@ -52,7 +52,8 @@ TlsContext::~TlsContext() {
   SSL_CTX_free(context_);
 }
 
-// OpenSSL's own BIO of a socket writes without MSG_NOSIGNAL, and waits where the socket does.
+// A BIO of our own, because OpenSSL's BIO for sockets writes without MSG_NOSIGNAL, and
+// blocks if the socket does.
 void* Tls::raw_method() {
   static BIO_METHOD* const method = [] {
     BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
@@ -88,7 +89,7 @@ int Tls::send_raw(bio_st* bio, const char* from, int size) {
 
 long Tls::control_raw(bio_st* bio, int command, long, void*) {
   if (command == BIO_CTRL_FLUSH) return 1;
-  // By this OpenSSL tells a truncation from an error of the socket.
+  // OpenSSL asks this to distinguish a truncation from an error of the socket.
   if (command == BIO_CTRL_EOF) return static_cast<Tls*>(BIO_get_data(bio))->socket_ended_ ? 1 : 0;
   return 0;
 }
@@ -101,11 +102,11 @@ Tls::Tls(TlsContext& context, int fd, std::string host, bool connects)
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);
-  // A caller that repeats a write has its bytes elsewhere by then; an idle connection holds no
+  // A repeated write may have its bytes at another address, and an idle connection must hold no
   // buffers.
   SSL_set_mode(ssl_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                          SSL_MODE_AUTO_RETRY | SSL_MODE_RELEASE_BUFFERS);
-  // Bytes that are read ahead would be neither the kernel's nor `pending`.
+  // Bytes that OpenSSL read ahead would be neither in the kernel nor counted by `pending`.
   SSL_set_read_ahead(ssl_, 0);
   SSL_set_options(ssl_, SSL_OP_NO_RENEGOTIATION);
   SSL_clear_options(ssl_, SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -116,10 +117,10 @@ Tls::Tls(TlsContext& context, int fd) : Tls(context, fd, std::string(), false) {
 
 Tls::Tls(TlsContext& context, int fd, const std::string& host) : Tls(context, fd, host, true) {
   X509_VERIFY_PARAM* const param = SSL_get0_param(ssl_);
-  // An address in the certificate, or a name.
+  // The certificate must be for this address, or else for this name.
   if (X509_VERIFY_PARAM_set1_ip_asc(param, host.c_str()) != 1) {
     SSL_set1_host(ssl_, host.c_str());
-    // The macro for it casts in C.
+    // Called directly, because OpenSSL's macro has a C cast.
     SSL_ctrl(ssl_, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
              const_cast<char*>(host.c_str()));
   }
@@ -130,7 +131,7 @@ Tls::~Tls() {
   SSL_free(ssl_);
 }
 
-// `other`: SSL_ERROR_WANT_... of the direction that is not the call's own.
+// `other`: the SSL_ERROR_WANT_... of the other direction than the call's own.
 ssize_t Tls::result_of(int done, bool& wants_other, int other) {
   wants_other = false;
   if (done > 0) return done;
@@ -141,7 +142,7 @@ ssize_t Tls::result_of(int done, bool& wants_other, int other) {
     errno = EAGAIN;
     return -1;
   }
-  // A write that fails after the peer's announced end is called that as well.
+  // OpenSSL reports a write that fails after the peer's announced end as that end.
   const bool reads = other == SSL_ERROR_WANT_WRITE;
   if (what == SSL_ERROR_ZERO_RETURN && reads) return 0;
   return fail(what, system_error);

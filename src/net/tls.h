@@ -1,6 +1,6 @@
-// TLS over a socket, by OpenSSL: what a Stream has where it is not plain. A context is shared by
-// streams, by any thread; a Tls is one stream's and belongs to its thread, holds the context's
-// settings itself, and does not close the socket.
+// TLS on a socket, by OpenSSL; the part of a Stream that is not plain. Streams of any thread share
+// a context. A Tls belongs to one stream and its thread, keeps the context's settings alive, and
+// does not close the socket.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +25,11 @@ enum class TlsFault : uint8_t { none, wrong_host, untrusted, truncated, other };
 
 class TlsContext {
  public:
-  // Of the connecting side. Trusts what the system trusts, and what SSL_CERT_FILE and SSL_CERT_DIR
-  // name. A problem where OpenSSL gives none.
+  // For the connecting side. Trusts the system's certificates, and those that SSL_CERT_FILE and
+  // SSL_CERT_DIR name. A problem: OpenSSL cannot create a context.
   static base::Result<std::unique_ptr<TlsContext>> open();
-  // Of the accepting side, with the caller's settings: certificate, key, versions. Shares them.
+  // For the accepting side, with the caller's settings (certificate, key, versions), which it
+  // shares.
   static std::unique_ptr<TlsContext> accepting(ssl_ctx_st* context);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
@@ -42,7 +43,7 @@ class TlsContext {
 
 class Tls {
  public:
-  // The connecting side: the peer's certificate has to be that host's.
+  // The connecting side. The peer's certificate must be for that host.
   Tls(TlsContext& context, int fd, const std::string& host);
   // The accepting side.
   Tls(TlsContext& context, int fd);
@@ -50,18 +51,18 @@ class Tls {
   Tls(const Tls&) = delete;
   Tls& operator=(const Tls&) = delete;
 
-  // As those of Stream. The first calls do the handshake.
+  // As Stream::read and Stream::write. The first calls do the handshake.
   ssize_t read(char* to, size_t room);
   ssize_t write(std::string_view text);
   bool read_wants_write() const { return read_wants_write_; }
   bool write_wants_read() const { return write_wants_read_; }
   bool is_handshaking() const;
   size_t pending() const;
-  // Announces the end of what this side sends. False: the socket is full.
+  // Announces that this side sends no more. False: the socket's buffer is full.
   bool notify_end();
 
   TlsFault fault() const { return fault_; }
-  // Of a fault, for people.
+  // The text of the fault, for people.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -78,7 +79,7 @@ class Tls {
   const std::string host_;
   bool read_wants_write_ = false, write_wants_read_ = false;
   bool socket_ended_ = false, end_announced_ = false;
-  int failed_ = 0;  // errno of the failure, after which OpenSSL must not be called
+  int failed_ = 0;  // errno of the failure; after it OpenSSL must not be called
   TlsFault fault_ = TlsFault::none;
   std::string problem_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int waiting_max = 16;
 
-// False: the path is too long for one.
+// False: the path is too long for a socket.
 bool address_of(const std::string& path, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
@@ -27,7 +27,7 @@ const sockaddr* plain(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-// What is there and is not a socket stays.
+// Another file than a socket at the path must not be removed.
 bool is_socket(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
@@ -45,7 +45,7 @@ base::Result<std::unique_ptr<UnixListener>> UnixListener::open(const std::string
                    " bytes");
   if (is_socket(path) && !is_listened_on(path)) ::unlink(path.c_str());
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  // The socket is made with these rights, so no other user is let in meanwhile.
+  // The rights are set before the path exists, so no other user can connect at any time.
   if (fd >= 0 && ::fchmod(fd, 0600) == 0 && ::bind(fd, plain(address), sizeof address) == 0) {
     if (::chmod(path.c_str(), 0600) == 0 && ::listen(fd, waiting_max) == 0)
       return std::unique_ptr<UnixListener>(new UnixListener(path, fd));
@@ -68,7 +68,7 @@ bool is_listened_on(const std::string& path) {
   if (!address_of(path, address)) return false;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
-  // EAGAIN: its queue is full, so it is there.
+  // EAGAIN: the queue is full, so a process listens.
   const bool there = ::connect(fd, plain(address), sizeof address) == 0 || errno == EAGAIN;
   ::close(fd);
   return there;

@@ -1,5 +1,5 @@
-// A UNIX socket that is listened on at a path, for its owner alone (0600); it goes with this. Main
-// thread.
+// A UNIX socket that listens at a path, for the process's user only (0600). The destructor removes
+// it. Main thread.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace sluice::net {
 
 class UnixListener {
  public:
-  // Takes the place of a socket that stands there and that nothing listens on.
+  // Replaces a socket at the path on which no process listens.
   static base::Result<std::unique_ptr<UnixListener>> open(const std::string& path);
   ~UnixListener();
   UnixListener(const UnixListener&) = delete;
@@ -26,7 +26,7 @@ class UnixListener {
   const int fd_;
 };
 
-// Does anything listen at that path?
+// Does a process listen at that path?
 bool is_listened_on(const std::string& path);
 
 }  // namespace sluice::net

@@ -1,6 +1,6 @@
-// What makes the rules of one protocol differ from those of another: how they are called, which
-// limits may replace theirs, where their counters are. A protocol that has rules of its own has one
-// constant of this type; its address is the dialect's identity. All here is constant; any thread.
+// How the rules of one protocol's files differ from those of another: their names, the limits that
+// may replace theirs, and where their counters are. A protocol with rules of its own has one
+// constant of this type, whose address identifies the dialect. Everything is constant; any thread.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace sluice::policy {
 
 struct Rule;
 
-// Why limits must not replace those of a rule.
+// Why some limits must not replace those of a rule.
 struct LimitsProblem {
   std::string field;  // "limits", "limits[1].quota"
   std::string why;
@@ -33,43 +33,44 @@ struct LimitsProblem {
 std::string name_or_pattern(const Rule& rule);
 
 struct Dialect {
-  // In answers, persisted overrides and the ids of rules; never changes.
+  // The dialect's name in answers, stored overrides and the ids of rules. It must never change.
   std::string_view name;
-  // What those call a rule who override its limits; part of its id, so it never changes either.
+  // The name of a rule in requests to override its limits. Part of the rule's id, so it must never
+  // change either.
   std::string (*rule_name)(const Rule& rule) = name_or_pattern;
-  // What metrics call it: never a key of which there may be one for each user.
+  // The rule's name in metrics; must not contain keys of which there may be one for each user.
   std::string (*metric_name)(const Rule& rule) = name_or_pattern;
-  // Do people know the rule by that name as well? Null: they have one name for it.
+  // Is that another name of the rule? Null: rules have one name.
   bool (*is_also_called)(const Rule& rule, std::string_view name) = nullptr;
-  // False: its rules are made by the program and are not counted as rules of a policy.
+  // False: the program itself makes the rules, and they do not count as rules of a policy.
   bool written = true;
 
-  // An override may replace some limits of a rule and leave the others; else it replaces all.
+  // True: an override may replace some limits of a rule; false: it replaces all of them.
   bool merges_overrides = false;
-  // Of a limit in an override that names none; nothing: that of the rule's limits.
+  // The algorithm of a limit in an override that names none; empty: that of the rule's limits.
   std::optional<limit::Algorithm> override_algorithm{};
-  // May these limits replace those of a rule? Nothing: yes. Null: any may that a counter can hold.
+  // Why these limits must not replace those of a rule; empty: they may. Null: all limits may that a
+  // counter can hold.
   std::optional<LimitsProblem> (*check_override)(std::span<const limit::Limit> limits) = nullptr;
-  // Where the keys of counters hold the rule's limit: the space for counters of an override with
-  // this limit, under the prefix of the rule's space; an empty reference where there are `most`
-  // spaces. Null: an override counts in the rule's counters.
+  // For a dialect whose counters' names contain the limit: the space for the counters of an
+  // override with this limit, under the prefix of the rule's space; an empty reference if there are
+  // `most` spaces already. Null: an override uses the rule's counters.
   request::SpaceRef (*override_space)(request::Spaces& spaces, std::string_view prefix,
                                       const limit::Limit& limit, size_t most) = nullptr;
 
-  // Its requests bring limits along, each of at most this quota, one for each of some windows of
-  // the rule's space; their costs may be below 0. 0: they bring none.
+  // The largest quota of the limits that requests bring, one for each of some windows of the rule's
+  // space; the costs of such requests may be negative. 0: requests bring no limits.
   int64_t request_quota_max = 0;
-  // Puts a request that people wrote as key=value words, in their order, into the form in which its
-  // sessions ask. Null: that is the same.
+  // Changes the entries that a person wrote as key=value words to the form that the protocol's
+  // sessions use. Null: they are the same.
   void (*arrange)(std::vector<request::Entry>& written) = nullptr;
-  // What its protocol answers to a request that no rule decides, as a sentence for people; may be
-  // empty.
+  // A sentence for people: the protocol's answer to a request that no rule decides. May be empty.
   std::string_view unmatched{};
 
   bool brings_limits() const { return request_quota_max > 0; }
 };
 
-// Of rules that see the requests of all protocols.
+// The dialect of native rules, which apply to the requests of all protocols.
 inline constexpr Dialect native_dialect{.name = "native", .merges_overrides = true};
 
 }  // namespace sluice::policy

@@ -7,7 +7,7 @@ namespace sluice::policy {
 
 namespace {
 
-// Its stored name, if it has a counter.
+// The stored name of the step's counter; empty: it has none.
 std::string counter_of(const Plan& plan, const Plan::RuleMatch& step) {
   const request::Charge& charge = plan.charge(step);
   if (!charge.keeps_limits && !limit::is_counted(charge.limits)) return "";
@@ -18,15 +18,15 @@ std::string counter_of(const Plan& plan, const Plan::RuleMatch& step) {
 
 namespace {
 
-// Goes through rules one by one; what is charged is read from the plan that a server would settle,
-// so that both agree.
+// Goes through the rules one by one. The charges are read from the same plan that a server would
+// settle, so that the explanation agrees with the server.
 class Explainer {
  public:
   Explainer(const Asked& asked, const Plan& plan,
             const std::function<void(RuleExplanation&&)>& visit)
       : asked_(asked), plan_(plan), steps_(plan.steps(plan.parts().front())), visit_(visit) {}
 
-  // How many are not reached.
+  // Returns the number of rules that are not reached.
   size_t each(std::span<const Rule> rules, bool native) {
     for (size_t i = 0; i < rules.size(); ++i) {
       if (ended_) return rules.size() - i;
@@ -34,7 +34,7 @@ class Explainer {
     }
     return 0;
   }
-  // The one that a finder has found, also behind one that stops.
+  // The rule that the finder found; it applies even after a rule that stops.
   void found(std::span<const Rule> rules) {
     for (const Plan::RuleMatch& step : steps_)
       if (step.rule >= rules.data() && step.rule < rules.data() + rules.size())

@@ -1,5 +1,5 @@
-// How a rule set takes one request, rule by rule. Values with views into the rule set and the
-// request, which both have to outlive them.
+// The effect of a rule set on one request, rule by rule. Values with views into the rule set and
+// the request, which must outlive them.
 #pragma once
 
 #include <cstddef>
@@ -15,29 +15,29 @@ namespace sluice::policy {
 
 struct RuleExplanation {
   const Rule* rule = nullptr;
-  bool native = false;               // or of the request's dialect
-  std::optional<Mismatch> mismatch;  // nothing: it applies
-  std::string_view error;  // not empty: it cannot be evaluated, and the request fails on it
+  bool native = false;               // false: the rule is of the request's dialect
+  std::optional<Mismatch> mismatch;  // empty: the rule applies
+  std::string_view error;  // not empty: the rule cannot be evaluated, so the request fails
   std::vector<std::optional<std::string_view>>
-      actor_values;      // as rule->actor; nothing: it lacks it
-  std::string counter;   // its stored key; empty: it has none
-  bool off = false;      // the policy has switched it off
-  bool over = false;     // the time until which it applies has passed
-  bool has_say = false;  // it applies and is enforced
-  bool ends = false;     // and the search ends with it, but for what a finder finds
+      actor_values;      // in the order of rule->actor; empty: the request lacks the key
+  std::string counter;   // the stored name of its counter; empty: it has none
+  bool off = false;      // the policy has switched the rule off
+  bool over = false;     // the rule's `until` has passed
+  bool has_say = false;  // the rule applies and is enforced
+  bool ends = false;     // and the search ends here, except for a rule that a finder finds
 
   bool applies() const { return error.empty() && !mismatch && !off && !over; }
 };
 
 struct Explanation {
-  std::vector<RuleExplanation> reached;  // in order, up to the one that ends the search or fails
-  size_t unreached = 0;                  // rules behind those
-  std::string note;                      // why a finder finds no rule; may be empty
+  std::vector<RuleExplanation> reached;  // in order, up to the rule that ends the search or fails
+  size_t unreached = 0;                  // the number of rules after those
+  std::string note;                      // why a finder found no rule; may be empty
 };
 
-// `dialect`: as RuleSet::match.
+// `dialect` as in RuleSet::match.
 Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& asked);
-// The same, one after the other; returns how many are not reached.
+// The same, but calls `visit` for each rule in order; returns the number of rules not reached.
 size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
                     const std::function<void(RuleExplanation&&)>& visit);
 

@@ -9,13 +9,14 @@ namespace {
 
 constexpr size_t npos = std::string_view::npos;
 
-// Where the greatest suffix of the piece begins by that order of bytes, and the period of it.
+// The greatest suffix of the piece in one order of bytes: where it begins, and its period.
 struct Suffix {
   size_t begin, period;
 };
 
 Suffix greatest_suffix(std::string_view piece, bool reversed, uint64_t& steps) {
-  // `begin` is that of the greatest suffix so far, `from` that of the one it is compared with.
+  // `begin`: where the greatest suffix so far begins; `from`: where the one begins that it is
+  // compared with.
   size_t begin = 0, from = 1, offset = 0, period = 1;
   while (from + offset < piece.size()) {
     ++steps;
@@ -38,8 +39,9 @@ Suffix greatest_suffix(std::string_view piece, bool reversed, uint64_t& steps) {
   return {begin, period};
 }
 
-// Crochemore and Perrin's two-way search: the piece is cut where a mismatch of its right part
-// allows a shift by all that fitted, and one of its left part a shift by its period.
+// The two-way search of Crochemore and Perrin. The piece is cut so that a mismatch in its right
+// part allows a shift by the number of bytes that matched there, and a mismatch in its left part
+// allows a shift by the piece's period.
 size_t find_two_way(std::string_view text, std::string_view piece, uint64_t& steps) {
   const size_t size = piece.size();
   const Suffix up = greatest_suffix(piece, false, steps),
@@ -48,7 +50,7 @@ size_t find_two_way(std::string_view text, std::string_view piece, uint64_t& ste
   steps += cut;
   const bool repeats =
       cut + period <= size && std::memcmp(piece.data(), piece.data() + period, cut) == 0;
-  // What repeats is remembered after a shift by its period: so much of the piece fits already.
+  // After a shift by the period of a periodic piece, its beginning is known to match already.
   const size_t shift = repeats ? period : std::max(cut, size - cut) + 1;
   size_t known = 0;
   for (size_t at = 0; at + size <= text.size();) {
@@ -75,7 +77,7 @@ size_t find_two_way(std::string_view text, std::string_view piece, uint64_t& ste
 size_t find_piece(std::string_view text, std::string_view piece, uint64_t& steps) {
   if (piece.empty()) return 0;
   if (text.size() < piece.size()) return npos;
-  // The quick way first, from one of its first byte to the next, as long as that gets on.
+  // First the quick way, from one occurrence of the first byte to the next, while it advances fast.
   const size_t last = text.size() - piece.size();
   constexpr size_t cost_of_call = 4, allowed = 256;
   for (size_t at = 0, wasted = 0; at <= last;) {
@@ -99,8 +101,8 @@ size_t find_piece(std::string_view text, std::string_view piece, uint64_t& steps
   return npos;
 }
 
-// Each piece between two stars is taken where it is found first, as that leaves the most to those
-// behind it.
+// Each piece between two stars is matched at its first occurrence, because that leaves the most
+// text for the pieces after it.
 bool wildcard_fits(std::string_view pattern, std::string_view text, uint64_t& steps) {
   const size_t first = pattern.find('*');
   if (first == npos) {

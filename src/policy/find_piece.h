@@ -1,4 +1,4 @@
-// Where a text holds a piece, in time linear in both whatever they are, and without memory. Pure
+// Searches a text for a piece in time linear in both, for any input, and without allocating. Pure
 // functions; any thread.
 #pragma once
 
@@ -8,11 +8,12 @@
 
 namespace sluice::policy {
 
-// The first place; npos: none. `steps` grows by the bytes that were looked at, which are at most
-// 8 * (text.size() + piece.size()) + 512.
+// The index of the first occurrence; npos: there is none. `steps` grows by the number of bytes that
+// were compared, at most 8 * (text.size() + piece.size()) + 512.
 size_t find_piece(std::string_view text, std::string_view piece, uint64_t& steps);
 
-// Does the pattern, in which every `*` is any run of bytes, fit the whole text? `steps` as above.
+// Does the pattern, in which every `*` stands for any run of bytes, match the whole text? `steps`
+// as above.
 bool wildcard_fits(std::string_view pattern, std::string_view text, uint64_t& steps);
 
 }  // namespace sluice::policy

@@ -1,6 +1,6 @@
-// How the one rule of a dialect is found that a request meets, where that is not a search through
-// rules in their order but by a structure of the protocol's own. Part of a rule set: immutable once
-// that is built; any thread.
+// The interface by which a protocol finds the one rule of its dialect that applies to a request,
+// when it has a structure of its own for that and does not search rules in order. Part of a rule
+// set: immutable after that is built; any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ struct Asked;
 
 class Finder {
  public:
-  // The texts are in `keys`, or live as long as what was asked.
+  // The texts are in `keys`, or live as long as the request.
   struct Found {
-    uint32_t rule;           // its place among the dialect's rules
-    std::string_view key;    // of its counter
-    std::string_view actor;  // the text of the values of Rule::actor (key_text.h): for overrides
+    uint32_t rule;           // index among the dialect's rules
+    std::string_view key;    // of the rule's counter, within its space
+    std::string_view actor;  // the text of the actor's values (key_text.h), by which overrides go
   };
 
   virtual ~Finder() = default;
-  // Nothing: no rule applies, or the steps did not suffice. Allocates nothing but from `keys`.
+  // Empty: no rule applies, or the steps did not suffice. Allocates only from `keys`.
   virtual std::optional<Found> find(const Asked& asked, MatchSteps& steps,
                                     base::Arena& keys) const = 0;
 
-  // For people: which part of the request leads to no rule, and what would. Empty: there is nothing
-  // to say. Not for the hot path.
+  // A text for people: which part of the request leads to no rule, and what would lead to one. May
+  // be empty. Not for the hot path.
   virtual std::string why_none(const Asked& asked) const = 0;
 
-  // Whose counter is it that has this key in this space of the dialect's rules? As far as the key
-  // tells; nothing: no known owner. Not for the hot path.
+  // The rule and actor of the counter that has this key in this space of the dialect's rules, as
+  // far as the key tells; empty: not known. Not for the hot path.
   virtual std::optional<Found> owner(const request::Space& space, std::string_view key,
                                      base::Arena& keys) const = 0;
 };

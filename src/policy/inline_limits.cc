@@ -43,7 +43,7 @@ void InlineLists::add_known(request::Spaces& spaces) {
             [](const auto& a, const auto& b) { return a.get()->id < b.get()->id; });
   for (const request::SpaceRef& space : known) {
     const std::string_view suffix = space.get()->suffix;
-    if (suffix.empty()) continue;  // of the rule
+    if (suffix.empty()) continue;  // the space of the rule itself
     if (const auto limits = limits_named(suffix.substr(1)); !limits.empty()) add(limits);
   }
 }
@@ -87,7 +87,7 @@ const InlineLimits::Found* InlineLimits::find(std::span<const limit::Limit> limi
 InlineLimits::Found* InlineLimits::find_known(std::span<const limit::Limit> limits) {
   asked_.assign(limits.begin(), limits.end());
   if (const auto known = known_.find(asked_); known != known_.end()) return &known->second;
-  // All at once: what is still asked comes back at the price of a look into the registry.
+  // Forgets all lists at once. One that is still in use comes back with a lookup in the registry.
   if (known_.size() >= base::bounds::inline_limits_kept_max) known_.clear();
   Found found{spaces_.hold(inline_prefix, ":" + algorithms_text(limits), {}, lists_max_),
               spaces_.hold_limits(limits, lists_max_)};

@@ -45,20 +45,20 @@ class Translation {
   Translation(std::string_view source, bool multiline, bool ignore_case)
       : source_(source), multiline_(multiline), ignore_case_(ignore_case) {}
 
-  bool run() {
-    if (!count_groups()) return false;
-    while (error_.empty() && at_ < source_.size()) step();
-    if (error_.empty() && !open_.empty()) error_ = "a `(` is not closed";
-    return error_.empty();
+  base::Result<std::string> run() {
+    if (count_groups()) {
+      while (error_.empty() && at_ < source_.size()) step();
+      if (error_.empty() && !open_.empty()) error_ = "a `(` is not closed";
+    }
+    if (!error_.empty()) return base::Problem{std::move(error_)};
+    return std::move(out_);
   }
-  std::string& out() { return out_; }
-  std::string& error() { return error_; }
 
  private:
-  // What a class escape or a character of a class is.
+  // A class escape, or a single character of a class.
   struct Atom {
-    std::string_view set;    // of a class escape, as it stands in a class
-    uint32_t character = 0;  // otherwise
+    std::string_view set;    // of a class escape: its text within a class
+    uint32_t character = 0;  // of a single character
   };
 
   bool fail(std::string error) {
@@ -73,7 +73,7 @@ class Translation {
     return true;
   }
 
-  // Groups are numbered and named before they are used, as references may come first.
+  // Counts groups and collects their names first, because a reference may precede its group.
   bool count_groups() {
     bool in_class = false;
     for (size_t i = 0; i < source_.size(); ++i) {
@@ -103,7 +103,7 @@ class Translation {
   static bool is_name_ahead(std::string_view rest) {
     return begins_with(rest, "?<") && rest.size() > 2 && rest[2] != '=' && rest[2] != '!';
   }
-  // Up to the `>`.
+  // The name before the `>`.
   static std::string_view name_in(std::string_view text) {
     const size_t end = text.find('>');
     return end == std::string_view::npos ? std::string_view() : text.substr(0, end);
@@ -191,7 +191,7 @@ class Translation {
     repeatable_ = false;
   }
 
-  // {n}, {n,} or {n,m}, skipped; empty: the brace is a character like any other.
+  // Consumes {n}, {n,} or {n,m} and returns it; empty: the brace is an ordinary character.
   std::string braces() {
     size_t i = at_ + 1;
     const auto number = [&] {
@@ -288,7 +288,7 @@ class Translation {
       literal(read.character);
   }
 
-  // What follows a backslash and means the same inside and outside of a class.
+  // Reads an escape, after its backslash, whose meaning is the same inside and outside of a class.
   Atom escaped(bool in_class) {
     const char c = peek();
     ++at_;
@@ -352,7 +352,7 @@ class Translation {
     return value;
   }
 
-  // Behind `\u`: the two halves of a character are one here.
+  // Reads what follows `\u`. The two halves of a surrogate pair become one character.
   uint32_t unit() {
     const uint32_t first = hex(4).value_or('u');
     if (first < 0xd800 || first > 0xdbff || peek() != '\\' || peek(1) != 'u') return first;
@@ -379,8 +379,8 @@ class Translation {
     out_ += text.data();
   }
 
-  // ASCII letters are spelt out in both cases: PCRE2 would also take the Kelvin sign for a k and
-  // the long s for an s, which JavaScript does not.
+  // Without regard to case ASCII letters are written in both cases. PCRE2's own option would also
+  // accept the Kelvin sign for a k and the long s for an s, which JavaScript does not.
   void literal(uint32_t c) {
     repeatable_ = true;
     const bool wide = c >= 0x80 && c != 0x212a && c != 0x17f;
@@ -410,7 +410,7 @@ class Translation {
     append_character(last);
   }
 
-  // What a class holds, ASCII letters in both cases where these do not matter.
+  // Appends members of a class; without regard to case ASCII letters in both cases.
   void append_members(const Atom& atom, uint32_t last) {
     if (!atom.set.empty()) {
       out_ += atom.set;
@@ -471,23 +471,17 @@ class Translation {
   size_t at_ = 0;
   size_t groups_ = 0;
   std::vector<std::pair<std::string_view, size_t>> names_;
-  std::vector<bool> open_;   // of the groups around: may they be repeated?
-  bool repeatable_ = false;  // what was read last
+  std::vector<bool> open_;   // for each group around this place: may it be repeated?
+  bool repeatable_ = false;  // may the element that was read last be repeated?
   std::string out_, error_;
 };
 
 }  // namespace
 
-bool pcre2_from_javascript(std::string_view source, bool multiline, bool ignore_case,
-                           std::string& out) {
-  if (!base::utf8::is_valid(source)) {
-    out = "it is not UTF-8";
-    return false;
-  }
-  Translation translation(source, multiline, ignore_case);
-  const bool sound = translation.run();
-  out = std::move(sound ? translation.out() : translation.error());
-  return sound;
+base::Result<std::string> pcre2_from_javascript(std::string_view source, bool multiline,
+                                                bool ignore_case) {
+  if (!base::utf8::is_valid(source)) return base::Problem{"it is not UTF-8"};
+  return Translation(source, multiline, ignore_case).run();
 }
 
 }  // namespace sluice::policy

@@ -1,17 +1,19 @@
-// A JavaScript regular expression in PCRE2's spelling, so that it matches what it matches in
-// JavaScript: what PCRE2 reads otherwise is rewritten, what JavaScript does not know is refused.
-// Pure; called off the workers.
+// Translates a JavaScript regular expression to PCRE2's syntax, so that it matches the same texts
+// as in JavaScript: syntax with another meaning in PCRE2 is rewritten, and syntax that JavaScript
+// does not have is refused. A pure function; not called by workers.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace sluice::policy {
 
-// `source` as between the slashes of /x/, read as in browsers (ECMA-262 with annex B) without the
-// flag u, but by characters and not by halves of them. True: `out` has it, to be compiled with
-// PCRE2_UTF and PCRE2_DOLLAR_ENDONLY, no group of it named. False: `out` is what is wrong with it.
-bool pcre2_from_javascript(std::string_view source, bool multiline, bool ignore_case,
-                           std::string& out);
+// `source` is the text between the slashes of /x/, read as browsers do (ECMA-262 with annex B)
+// without the flag u, except that a surrogate pair is one character and not two. The result must be
+// compiled with PCRE2_UTF and PCRE2_DOLLAR_ENDONLY; none of its groups has a name.
+base::Result<std::string> pcre2_from_javascript(std::string_view source, bool multiline,
+                                                bool ignore_case);
 
 }  // namespace sluice::policy

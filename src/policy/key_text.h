@@ -1,7 +1,7 @@
-// The text of an actor: what counters are found by, what overrides are filed under, and what people
-// type. A single value stands as it is; several are joined by `|`, which like a backslash is
-// escaped by a backslash within them, so that no two lists of values give one text. The only
-// place that writes it; inlined, as each request's keys are written by it.
+// The text of an actor: the key of its counters and of its overrides, and the text that people
+// type. A single value is unchanged. Several values are joined by `|`; a `|` or a backslash within
+// them is escaped by a backslash, so that different lists of values have different texts. No other
+// code writes this text. Inlined, because each request's keys are written by it.
 #pragma once
 
 #include <array>
@@ -10,13 +10,14 @@
 
 namespace sluice::policy {
 
-// `value_of(i)` is the value of number i of `count`, `allocate(n)` is room for n characters, asked
-// for where there are several values. The text is in that room, or it is the single value itself.
+// `value_of(i)` returns value i of `count`. `allocate(n)` returns room for n characters; it is
+// called once if there are several values. The result is in that room, or is the single value
+// itself.
 template <class ValueOf, class Allocate>
 inline std::string_view key_text(size_t count, ValueOf&& value_of, Allocate&& allocate) {
   if (count == 0) return "";
   if (count == 1) return value_of(0);
-  // To find a value costs more than to keep it.
+  // A lookup of a value costs more than storing it.
   std::array<std::string_view, 4> kept;
   size_t bytes_max = count;
   for (size_t i = 0; i < count; ++i) {

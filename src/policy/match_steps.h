@@ -1,5 +1,5 @@
-// What the patterns of a policy may cost on one request: steps, about one for each byte of a value
-// that a pattern has to go through. Owned by the caller of `match`; one request, one thread.
+// The budget for matching one request against the patterns of a policy, in steps: about one for
+// each byte of a value that a pattern examines. Owned by the caller of `match`; one thread.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace sluice::policy {
 class MatchSteps {
  public:
   explicit MatchSteps(uint64_t most = base::bounds::match_steps_max) : left_(most) {}
-  // Of a pattern that goes through `bytes` of a value, at `weight` steps a byte; the first of them
-  // cost nothing, so that values of an ordinary length never add up, however many rules there are.
-  // False: there are not so many left, and none from now on.
+  // Takes the steps of a pattern that examines `bytes` of a value, `weight` steps a byte. The first
+  // bytes are free, so that values of ordinary length never use up the budget, whatever the number
+  // of rules. False: not enough steps are left; from then on none are.
   bool take(size_t bytes, uint64_t weight = 1) {
     if (bytes <= base::bounds::match_free_bytes) [[likely]]
       return !over_;
@@ -25,7 +25,7 @@ class MatchSteps {
     left_ = over_ ? 0 : left_ - steps;
     return !over_;
   }
-  // Were more wanted than there were?
+  // Has `take` ever returned false?
   bool over() const { return over_; }
   uint64_t left() const { return left_; }
 
@@ -34,7 +34,7 @@ class MatchSteps {
   bool over_ = false;
 };
 
-// In words for the client whose request needs more.
+// The error text for the client whose request needs more steps.
 inline constexpr const char* too_many_steps =
     "the request takes too many steps to match with the policy";
 

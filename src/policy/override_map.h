@@ -1,7 +1,8 @@
-// A hash table of immutable nodes by rule and text that any thread reads without a lock while one
-// changes it. A lookup that finds nothing looks at one cache line mostly, one that finds its node
-// at two, however many there are. Nodes and tables that are replaced go to a base::EpochReclaimer,
-// whose readers alone may look (or who keeps the writer out). Internal to policy/overrides.cc.
+// A hash table of immutable nodes by rule and text. Any thread reads it without a lock while one
+// thread changes it. A lookup mostly reads one cache line if it finds nothing, and two if it finds
+// a node, whatever the number of nodes. Nodes and tables that were replaced go to a
+// base::EpochReclaimer, so only its registered readers may look up, or a thread that holds the
+// writer's lock. Internal to policy/overrides.cc.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +21,12 @@
 
 namespace sluice::policy {
 
-// `Node` has `uint64_t hash, rule` and a `key` that is compared with a text.
+// `Node` has members `uint64_t hash, rule` and a `key` that can be compared with a text.
 template <class Node>
 class OverrideMap {
  public:
   explicit OverrideMap(base::EpochReclaimer& reclaimer) : reclaimer_(reclaimer) {}
-  // Behind the end of the EpochReclaimer's retired ones.
+  // The EpochReclaimer must have freed the retired nodes and tables before.
   ~OverrideMap() {
     for (Shard& shard : shards_) {
       const std::unique_ptr<Slots> slots(shard.slots.load(std::memory_order_relaxed));
@@ -38,7 +39,7 @@ class OverrideMap {
   OverrideMap(const OverrideMap&) = delete;
   OverrideMap& operator=(const OverrideMap&) = delete;
 
-  // Any reader. What it finds lives until the reader's next Reader::pass.
+  // For readers. The node is valid until the reader's next Reader::pass.
   const Node* find(uint64_t hash, uint64_t rule, std::string_view key) const {
     const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
     if (slots == nullptr) return nullptr;
@@ -46,12 +47,12 @@ class OverrideMap {
       const Slot& slot = slots->at[i & slots->mask];
       const Node* const node = slot.node.load(std::memory_order_acquire);
       if (node == nullptr) return nullptr;
-      // The hash may be that of another node by now; then this one is no longer wanted.
+      // The slot may have been given to another node meanwhile; then this one was removed.
       if (node == gone() || slot.hash.load(std::memory_order_relaxed) != hash) continue;
       if (node->rule == rule && node->key == key) return node;
     }
   }
-  // Has the processor fetch what `find` looks at first; then what it looks at next.
+  // Prefetches the memory that `find` reads first (the slot), and next (the node).
   void prefetch_slot(uint64_t hash) const {
     const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
     if (slots != nullptr) __builtin_prefetch(&slots->at[hash & slots->mask]);
@@ -67,7 +68,7 @@ class OverrideMap {
     if constexpr (sizeof(Node) > 64) __builtin_prefetch(reinterpret_cast<const char*>(node) + 64);
   }
 
-  // The writer's. Replaces the node of the same rule and text, at once.
+  // For the writer. Replaces a node of the same rule and text; readers see the old or the new one.
   template <class... Parts>
   void put(uint64_t hash, uint64_t rule, Parts&&... parts) {
     Node* const node = pool_.make(hash, rule, std::forward<Parts>(parts)...);
@@ -83,7 +84,7 @@ class OverrideMap {
     ++shard.live;
   }
 
-  // The writer's. False: there is none.
+  // For the writer. False: there is no such node.
   bool remove(uint64_t hash, uint64_t rule, std::string_view key) {
     Shard& shard = shard_of(hash);
     Slots* const slots = shard.slots.load(std::memory_order_relaxed);
@@ -112,13 +113,13 @@ class OverrideMap {
   };
   struct Shard {
     std::atomic<Slots*> slots{nullptr};
-    size_t live = 0, used = 0;  // used: those that are gone as well
+    size_t live = 0, used = 0;  // used: live slots, and those whose node was removed
   };
-  // So that a table is copied in a moment when it grows.
+  // Shards, so that growing copies only a part of the table at a time.
   static constexpr size_t shard_bits = 4;
   static constexpr size_t slots_min = 256;
 
-  // In place of a node that is gone.
+  // The mark of a slot whose node was removed.
   static Node* gone() {
     alignas(Node) static char nothing[1] = {};
     return reinterpret_cast<Node*>(nothing);
@@ -144,7 +145,7 @@ class OverrideMap {
     }
   }
 
-  // 1: into a slot that was never used.
+  // Returns 1 if the slot was never used before, else 0.
   static size_t insert(Slots& slots, uint64_t hash, Node* node) {
     for (size_t i = hash;; ++i) {
       Slot& slot = slots.at[i & slots.mask];
@@ -156,7 +157,7 @@ class OverrideMap {
     }
   }
 
-  // With room for as many again as are alive.
+  // Copies the shard into a table with room for twice its live nodes.
   Slots* resize(Shard& shard) {
     auto larger = std::make_unique<Slots>(std::max(slots_min, std::bit_ceil(4 * (shard.live + 1))));
     std::unique_ptr<Slots> old(shard.slots.load(std::memory_order_relaxed));

@@ -1,6 +1,6 @@
-// Memory for many small things that are looked up at random: in huge pages where the system has
-// them, as a lookup's time is mostly address translation. Internal to policy/overrides.cc; one
-// thread at a time.
+// Memory for many small objects that are looked up at random places. It uses huge pages where the
+// system has them, because such a lookup mostly waits for address translation. Internal to
+// policy/overrides.cc; one thread at a time.
 #pragma once
 
 #include <sys/mman.h>
@@ -18,11 +18,11 @@ namespace sluice::policy {
 
 inline constexpr size_t huge_page_bytes = size_t{2} << 20;
 
-// Zeroed. `bytes` as they were asked for give it back.
+// Returns zeroed memory; it is given back with the same `bytes`.
 inline void* map_memory(size_t bytes) {
   const bool huge = bytes >= huge_page_bytes;
   bytes = (bytes + (huge ? huge_page_bytes : 4096) - 1) & ~((huge ? huge_page_bytes : 4096) - 1);
-  // With room to begin at a huge page.
+  // Some more, so that it can begin at the start of a huge page.
   const size_t room = bytes + (huge ? huge_page_bytes : 0);
   void* const at = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
@@ -41,8 +41,8 @@ inline void unmap_memory(void* at, size_t bytes) {
   munmap(at, (bytes + page - 1) & ~(page - 1));
 }
 
-// Room for things of one type, taken and given back one at a time; never given back to the system
-// before its end.
+// A pool for objects of one type, which are taken and given back one at a time. Its memory returns
+// to the system only when the pool is destroyed.
 template <class T>
 class Pool {
  public:

@@ -1,6 +1,6 @@
-// Which of a rule's limits an override replaces, and the list that holds then: each limit of an
-// override stands in place of the rule's limit of the same window, and the others stay the rule's.
-// An override that replaces all limits of its rule needs none of this. Pure functions.
+// Merges the limits of an override with those of its rule: each limit of the override replaces the
+// rule's limit of the same window, and the others stay in force. Not needed for an override that
+// replaces all limits of its rule. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace sluice::policy {
 
-// Bit i: limit i of a list is an override's own, the others are its rule's. 0: all of them are the
-// override's own, which then replaces all limits of its rule.
+// Bit i is set: limit i of a list is the override's own; the other limits are the rule's. 0: all
+// limits are the override's own, and it replaces all limits of its rule.
 using OwnLimits = uint8_t;
 static_assert(limit::slots_max <= 8);
 
@@ -23,17 +23,17 @@ struct MergedLimits {
   OwnLimits own = 0;
 };
 
-// The rule's limits with `own` in them. A window that several limits of the rule have is identified
-// by the algorithm. Nothing: own[wrong] has the window of none of the rule's limits, or of several,
-// or of one that another of `own` replaces.
+// The rule's limits with those of `own` in their places. If several limits of the rule have a
+// window, the algorithm decides. Empty: own[wrong] has the window of none of the rule's limits, or
+// of several of them, or of one that another limit of `own` replaces.
 std::optional<MergedLimits> merge_limits(std::span<const limit::Limit> of_rule,
                                          std::span<const limit::Limit> own, size_t& wrong);
 
-// Those of a list that `own` names.
+// The limits of a list that `own` names.
 std::vector<limit::Limit> own_limits(std::span<const limit::Limit> limits, OwnLimits own);
 
-// The windows of a rule's limits, for people: "1s and 1d", "1s, 1m (fixed_window) and 1m
-// (sliding_log)"; of a fixed_bucket, which has none, "none (fixed_bucket)".
+// The windows of a rule's limits, as a text for people: "1s and 1d", "1s, 1m (fixed_window) and 1m
+// (sliding_log)"; for a fixed_bucket, which has no window, "none (fixed_bucket)".
 std::string window_words(std::span<const limit::Limit> limits);
 
 }  // namespace sluice::policy

@@ -15,7 +15,7 @@ namespace sluice::policy {
 
 namespace {
 
-// The lengths that patterns are filed under; bit i of a rule's mask is the i-th.
+// The lengths of the texts under which patterns are filed. Bit i of a rule's mask: lengths[i].
 constexpr std::array<size_t, 26> lengths = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
                                             13, 14, 15, 16, 18, 20, 22, 24, 28, 32, 40, 48, 64};
 
@@ -29,8 +29,8 @@ uint64_t hash_of(uint64_t rule, std::string_view key) {
   return XXH3_64bits(key.data(), key.size()) ^ (rule * 0x9E3779B97F4A7C15u);
 }
 
-// Of a text and all that it begins with in one pass. Only clients that may set overrides influence
-// what is in the table, so there is no need for a secret.
+// Hashes a text and all its beginnings in one pass. The hash has no secret key, because only
+// clients that may set overrides choose what the table holds.
 class PrefixHash {
  public:
   explicit PrefixHash(uint64_t rule) : state_(rule ^ 0xD6E8FEB86659FD93u) {}
@@ -60,7 +60,8 @@ bool is_pattern(std::span<const std::string> actor) {
                      [](const std::string& value) { return value.find('*') != value.npos; });
 }
 
-// In front of an unescaped `|`, or to the end; both leave `key`.
+// Removes and returns the part of `key` before the first unescaped `|`, or all of it; the `|` is
+// removed as well.
 std::string_view next_segment(std::string_view& key) {
   size_t end = 0;
   while (end < key.size() && key[end] != '|') end += key[end] == '\\' ? size_t{2} : size_t{1};
@@ -70,7 +71,7 @@ std::string_view next_segment(std::string_view& key) {
   return segment;
 }
 
-// As it is where nothing in it is escaped, else in `room`.
+// The segment without escapes; a view of the segment itself if it has none, else of `room`.
 std::string_view unescaped(std::string_view segment, std::string& room) {
   if (segment.find('\\') == segment.npos) return segment;
   room.clear();
@@ -81,9 +82,9 @@ std::string_view unescaped(std::string_view segment, std::string& room) {
   return room;
 }
 
-// What decides between patterns.
+// The order of precedence between patterns.
 struct Rank {
-  size_t literal = 0;  // bytes that are not stars
+  size_t literal = 0;  // the number of bytes that are not stars
   limit::Time set{};
   uint64_t id = 0;
   bool goes_before(const Rank& other) const {
@@ -101,21 +102,21 @@ Rank rank_of(const Override& one) {
 }
 
 struct OnePattern {
-  std::string text;  // key_text of the actor
+  std::string text;  // the actor's key_text
   std::vector<Pattern> values;
   Rank rank;
   Override::Terms terms;
 
   bool fits(std::string_view key, MatchSteps& steps) const {
     if (values.size() == 1) return values.front().matches(key, steps);
-    thread_local std::string room;  // grows to the longest value with an escape, and stays
+    thread_local std::string room;  // keeps the size of the longest value with an escape
     for (const Pattern& value : values)
       if (!value.matches(unescaped(next_segment(key), room), steps)) return false;
     return true;
   }
 };
 
-// A text that is beside its node where it is short.
+// A text that is stored within its node if it is short.
 class NearText {
  public:
   NearText(std::string_view text) : size_(static_cast<uint32_t>(text.size())) {
@@ -139,7 +140,7 @@ class NearText {
   };
 };
 
-// An exact one, or a pattern that is its key and a star.
+// The terms of an exact override, or of a pattern that consists of `key` and a star.
 struct alignas(128) TermsNode {
   uint64_t hash, rule;
   NearText key;
@@ -150,14 +151,14 @@ struct alignas(128) TermsNode {
 };
 static_assert(sizeof(TermsNode) == 128);
 
-// Patterns that are filed under the same text, in the order of precedence.
+// The patterns that are filed under the same text, in their order of precedence.
 struct ListNode {
   uint64_t hash, rule;
   std::string key;
   std::vector<std::shared_ptr<const OnePattern>> all;
 };
 
-// Under which lengths a rule has patterns: of those with a place of their own, and of lists.
+// The lengths under which a rule has patterns: single ones with a place of their own, and lists.
 struct RuleNode {
   uint64_t hash, rule;
   std::string key;
@@ -166,7 +167,7 @@ struct RuleNode {
 
 using Patterns = std::vector<std::shared_ptr<const OnePattern>>;
 
-// The one with that text. False: there is none.
+// Removes the pattern with that text. False: there is none.
 bool take_out(Patterns& all, const std::string& text, const request::Space*& its_space) {
   const auto at =
       std::find_if(all.begin(), all.end(), [&](const auto& other) { return other->text == text; });
@@ -176,7 +177,7 @@ bool take_out(Patterns& all, const std::string& text, const request::Space*& its
   return true;
 }
 
-// What all keys begin with that the pattern fits.
+// The text with which every key begins that the pattern matches.
 std::string beginning_of(std::span<const std::string> actor) {
   std::vector<std::string> literals;
   for (const std::string& value : actor) {
@@ -185,13 +186,13 @@ std::string beginning_of(std::span<const std::string> actor) {
     if (star != value.npos) break;
   }
   if (actor.size() == 1) return literals.front();
-  literals.emplace_back();  // so that a single one is escaped, too
+  literals.emplace_back();  // so that a single value is escaped as well
   std::string begin = key_text(literals);
-  begin.pop_back();  // the `|` before it
+  begin.pop_back();  // the `|` before that empty value
   return begin;
 }
 
-// Does the pattern fit all keys that begin so, and has that a length to be filed under?
+// Does the pattern match every key that begins with `beginning`, and is that of one of `lengths`?
 bool is_single(std::span<const std::string> actor, std::string_view beginning) {
   if (!std::binary_search(lengths.begin(), lengths.end(), beginning.size())) return false;
   bool starred = false;
@@ -224,7 +225,7 @@ std::optional<std::vector<std::string>> key_values(std::string_view key, size_t 
   std::string room;
   const std::string_view all = key;
   while (values.size() < count) values.emplace_back(unescaped(next_segment(key), room));
-  // What is not spelled so is not the key of any counter.
+  // A text in any other spelling is not the key of a counter.
   if (key_text(values) != all) return std::nullopt;
   return values;
 }
@@ -236,7 +237,8 @@ struct Overrides::Tables {
   OverrideMap<TermsNode> exact, singles;
   OverrideMap<ListNode> lists;
   OverrideMap<RuleNode> rules;
-  // The writer's own: how many a rule has of each length; how many overrides make each flag.
+  // For the writer only: how many patterns of each length a rule has, and how many overrides set
+  // each flag.
   struct Counts {
     std::array<uint32_t, lengths.size()> single{}, listed{};
   };
@@ -247,7 +249,7 @@ struct Overrides::Tables {
 Overrides::Overrides() : tables_(std::make_unique<Tables>(reclaimer_)) {
   static_assert(std::tuple_size_v<decltype(flags_)> ==
                 std::tuple_size_v<decltype(Tables::flag_counts)>);
-  // Without a number: what has no counter is written down nowhere.
+  // Without an interned number: limits without a counter are not stored anywhere.
   static constexpr limit::Limit deny[] = {{limit::Algorithm::deny, 0, {}, 0}};
   too_costly_.limits = deny;
 }
@@ -395,7 +397,7 @@ void Overrides::count_lengths(uint64_t rule, size_t length, bool listed, int cha
   auto& counts = tables_->counts[rule];
   uint32_t& its = (listed ? counts.listed : counts.single)[length_index(length)];
   its += static_cast<uint32_t>(change);
-  if (its > 1 || (its == 1 && change < 0)) return;  // there are some as before
+  if (its > 1 || (its == 1 && change < 0)) return;  // the count was not 0 and is not 0 now
   uint32_t single = 0, in_lists = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
     single |= counts.single[i] > 0 ? uint32_t{1} << i : 0;

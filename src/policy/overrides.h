@@ -1,27 +1,32 @@
-// What stands in place of a rule's limits for one actor, or for actors that a pattern fits, until a
-// time. Set while the server runs: any number of workers look up without a lock while one thread
-// changes, and a change is seen by the next lookup. A lookup allocates nothing, and what it costs
-// does not depend on how many overrides there are. Owned by the registry of overrides, which keeps
-// their texts; what is here is only what decisions need.
+// The table of overrides: limits in place of a rule's for one actor, or for the actors that a
+// pattern matches, until a time. It changes while the server runs: any number of workers look up
+// without a lock while one thread changes it, and the next lookup sees a change. A lookup allocates
+// nothing, and its cost does not depend on the number of overrides. Owned by the registry of
+// overrides, which keeps their texts; the table has only what decisions need.
 //
-//   rule         is called by a number (Rule::id), that its dialect, its name and the keys of its
-//                actor make: so overrides stay in force across reloads, and one whose rule is gone
-//                does nothing until it is back.
-//   actor        a value for each entry of the rule's actor; none where it has none. `*` in it is
-//                any run of characters. Without a star it is exact.
-//   limits       those that hold: where an override replaces only some of its rule's, the others
-//                are among them. Its owner sets it again when the rule's have changed.
+//   rule         named by its number (Rule::id), which is computed from its dialect, its name and
+//   the
+//                keys of its actor. So overrides stay in force across reloads, and one whose rule
+//                was removed has no effect until the rule is back.
+//   actor        a value for each key of the rule's actor; none if the rule has none. `*` in a
+//   value
+//                matches any run of characters. An actor without a star is exact.
+//   limits       all limits that are in force: where an override replaces only some of the rule's,
+//                the list has the others as well. The registry sets the override again when the
+//                rule's limits have changed.
 //
-//   precedence   exact ones before patterns; of patterns that fit, the one with the most characters
-//                that are not stars (bytes, in all values together), then the one that was set
-//                last, then the greater id. Those whose time has passed are as if they were not.
-//   patterns     are filed under the text that every key they fit begins with, cut to one of a few
-//                lengths; a lookup tries those lengths that the rule's patterns have. Of patterns
-//                that are a beginning of such a length and a star (`10.0.*`) there may be any
-//                number. What of the others is filed alike is gone through, so its number is
-//                bounded (bounds::overrides_alike_max). A key that takes too many steps to compare
-//                with them (MatchSteps) has `too_costly` limits, which deny, so that it does not
-//                escape an override.
+//   precedence   exact overrides before patterns; among the patterns that match, the one with the
+//                most bytes that are not stars in all values together, then the one that was set
+//                last, then the one with the greater id. Overrides whose time has passed do not
+//                count.
+//   patterns     A pattern is filed under the text with which every key begins that it matches, cut
+//                to one of a few lengths. A lookup tries the lengths that the rule's patterns have.
+//                Patterns that consist of a text of such a length and a star (`10.0.*`) have a
+//                place of their own, and there may be any number of them. Other patterns under the
+//                same text are compared one after the other, so their number is bounded
+//                (bounds::overrides_alike_max). A key for which that takes too many steps
+//                (MatchSteps) gets the limits `too_costly`, which deny, so that it does not escape
+//                an override.
 #pragma once
 
 #include <array>
@@ -44,21 +49,22 @@
 
 namespace sluice::policy {
 
-// A rule's actor by the values of its entries, and as the key of a counter (policy/key_text.h).
+// The text of an actor with these values, which is also the key of its counter (policy/key_text.h).
 std::string key_text(std::span<const std::string> values);
-// Nothing: there are not that many values in it.
+// The values of such a text; empty: it does not have `count` values.
 std::optional<std::vector<std::string>> key_values(std::string_view key, size_t count);
 
 struct Override {
-  // What decisions are made by. What it points to is known as long as the override is here, and to
-  // who found it as long as it holds the policy that was live before (request/space.h).
+  // What a decision needs. The space and limits are known while the override is in the table; after
+  // a lookup also as long as the caller holds the policy that was live before it
+  // (request/space.h).
   struct Terms {
     uint64_t id = 0;  // not 0
     limit::Time until{INT64_MAX};
     const request::Space* space = nullptr;   // null: the rule's
     std::span<const limit::Limit> limits{};  // request::Spaces::limits(limits_id)
     uint32_t limits_id = 0;
-    OwnLimits own = 0;  // of `limits`, for people alone: a decision is made by all of them
+    OwnLimits own = 0;  // of `limits`; for people only, as all limits decide
   };
   uint64_t rule = 0;
   std::vector<std::string> actor;
@@ -73,29 +79,29 @@ class Overrides {
   Overrides(const Overrides&) = delete;
   Overrides& operator=(const Overrides&) = delete;
 
-  // Changes, one thread at a time. What is set replaces what the same rule and actor had. False:
-  // too many patterns of the rule begin alike.
+  // Changes; one thread at a time. `set` replaces the override of the same rule and actor. False:
+  // too many patterns of the rule are filed under the same text.
   bool set(const Override& one);
   bool remove(uint64_t rule, std::span<const std::string> actor);
-  // The text under which a pattern is filed that shares its place with others, and how many of its
-  // rule are there. Nothing: it is exact, or a pattern with a place of its own.
+  // The text under which a pattern is filed together with others, and how many patterns of its rule
+  // are filed there. Empty: the actor is exact, or a pattern with a place of its own.
   static std::optional<std::string> filed_under(std::span<const std::string> actor);
   size_t alike(uint64_t rule, std::string_view filed_under) const;
-  // Those that overrides have in place of their rules', each once. `version` is another one when
-  // they are others. Any thread but a reader that must not wait.
+  // The spaces that overrides have in place of their rules', each once. `version` changes with the
+  // list. Takes a lock, so not for a reader that must not wait.
   std::vector<const request::Space*> spaces(uint64_t& version) const;
 
-  // Frees what no reader can be looking at any more; a change does so too. Any thread but a reader
-  // that must not wait.
+  // Frees replaced nodes that no reader can still use; changes do so as well. Takes a lock, so not
+  // for a reader that must not wait.
   void reclaim();
-  // What is not freed yet; any thread but such a reader.
+  // The number of replaced nodes that are not freed yet. Takes a lock.
   size_t retired() const;
 
   size_t size() const { return size_.load(std::memory_order_relaxed); }
-  // One more with each change, before its effect is over; any thread.
+  // The number of changes; counted before the change has its full effect. Any thread.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
-  // A thread that looks up registers, and says now and then that it holds nothing
+  // A thread that looks up must register, and regularly declare that it uses no node
   // (EpochReclaimer::Reader).
   class Reader {
    public:
@@ -105,17 +111,18 @@ class Overrides {
    private:
     base::EpochReclaimer::Reader reader_;
   };
-  // Who does not register looks up while it holds this; changes wait meanwhile.
+  // A thread that is not registered may look up while it holds this lock, which delays changes.
   std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
 
-  // Worth it where several must be found at once, and there are many: has the processor fetch
-  // what `find` will look at first, and then, for all of them, what it will look at next.
+  // For several lookups in a large table: `prefetch_slots` for all of them loads the memory that
+  // `find` reads first, and `prefetch_nodes` after that the memory that it reads next.
   bool prefetches() const { return size() > prefetched_from; }
   void prefetch_slots(uint64_t rule, std::string_view key) const { prefetch(rule, key, false); }
   void prefetch_nodes(uint64_t rule, std::string_view key) const { prefetch(rule, key, true); }
 
-  // The one that applies to a key of the rule's counters. False: none does. `steps` are those of
-  // one request; once they are over its keys have the limits `too_costly`, of no override's id.
+  // Finds the override that applies to a key of the rule's counters. False: none does. `steps` are
+  // those of one request; when they are used up, its keys get the limits `too_costly`, which have
+  // no override's id.
   bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms,
             MatchSteps& steps) const {
     const uint8_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
@@ -126,7 +133,7 @@ class Overrides {
     return find(rule, key, now, terms, steps);
   }
 
-  // How often that was found; any thread.
+  // How often `find` gave those limits. Any thread.
   uint64_t too_costly() const { return too_costly_count_.load(std::memory_order_relaxed); }
 
  private:
@@ -137,7 +144,7 @@ class Overrides {
   bool look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
                Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
-  // `old`: the terms' space that was there.
+  // `old`: the space of the terms that were replaced.
   bool set_listed(const Override& one, const std::string& text, bool& replaces,
                   const request::Space*& old);
   bool remove_listed(uint64_t rule, std::span<const std::string> actor, const std::string& text,
@@ -147,16 +154,16 @@ class Overrides {
   void count(uint64_t rule, uint8_t flag, int change);
 
   mutable base::EpochReclaimer reclaimer_;
-  mutable std::mutex mutex_;  // of changes
+  mutable std::mutex mutex_;  // held by changes
   std::unique_ptr<Tables> tables_;
   std::unordered_map<const request::Space*, size_t>
-      spaces_;                   // overrides of each; guarded by mutex_
-  uint64_t spaces_version_ = 0;  // as is this
+      spaces_;                   // with the number of overrides of each; guarded by mutex_
+  uint64_t spaces_version_ = 0;  // guarded by mutex_
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
   Override::Terms too_costly_;
   mutable std::atomic<uint64_t> too_costly_count_{0};
-  // What kinds of overrides the rules have whose numbers share a place.
+  // The kinds of overrides that rules have, by Rule::id modulo the size; rules may share a place.
   std::array<std::atomic<uint8_t>, 4096> flags_{};
 };
 

@@ -14,7 +14,7 @@ namespace sluice::policy {
 
 namespace {
 
-// Could the run of the first star, which ends at a line terminator, cover all of `text`?
+// Could the run of the first star, which contains no line terminator, cover all of `text`?
 bool is_one_line(std::string_view text) {
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -29,8 +29,8 @@ bool is_line_terminator(uint32_t c) {
   return c == '\n' || c == '\r' || c == 0x2028 || c == 0x2029;
 }
 
-// The expression that Divvy 1.7.1 makes of the pattern, as its error text shows it; always one
-// line.
+// The regular expression that Divvy 1.7.1 makes of the pattern, as its error texts show it; always
+// one line.
 std::string expression_of(std::string_view text) {
   std::string out = "/^";
   bool first = true;
@@ -85,7 +85,8 @@ Pattern Pattern::loose(std::string text) {
     if (repeated) ++at;
     elements.push_back({c.value, repeated});
   }
-  // The end is free, so a last element that may be missing asks for nothing.
+  // The pattern need not match the end of the value, so a last element that may be missing has no
+  // effect.
   while (!elements.empty() && elements.back().repeated) elements.pop_back();
   if (elements.empty()) {
     pattern.kind_ = Kind::prefix;
@@ -212,8 +213,8 @@ bool Pattern::covers(const Pattern& other) const {
   return inner->bits >= program_->network.bits && program_->network.contains(inner->address);
 }
 
-// All ways to match at once: bit i of `at` says that the elements in front of i can be behind us.
-// Elements that may be missing are skipped by the carry of an addition.
+// Follows all ways to match at once. Bit i of `at`: the elements before element i can match the
+// text so far. The carry of an addition skips elements that may be missing.
 template <size_t words_known>
 bool Pattern::matches_repeats(std::string_view value) const {
   const Program& program = *program_;
@@ -310,7 +311,7 @@ bool Pattern::matches_present(std::string_view value, MatchSteps& steps) const {
   if (kind_ == Kind::repeats) {
     return program_->words == 1 ? matches_repeats<1>(behind) : matches_repeats<0>(behind);
   }
-  // The earliest place is the one that the run reaches if it reaches any.
+  // If the run reaches any occurrence, it reaches the first.
   const size_t found =
       find_piece(behind, std::string_view(text_).substr(prefix_size_ + 1, rest_size_), looked_at);
   return found != std::string_view::npos && is_one_line(behind.substr(0, found));

@@ -1,5 +1,5 @@
-// Lists of rule numbers under prefixes of text: a radix tree, in which one walk down a value meets
-// every prefix of it, however many sizes they have. Built with its rule set, then read by all
+// A radix tree with lists of rule numbers under prefixes of texts: one walk along a value finds the
+// lists of all its prefixes, whatever their lengths. Built with its rule set, then read by all
 // threads; a walk allocates nothing.
 #pragma once
 
@@ -16,10 +16,10 @@ namespace sluice::policy {
 
 class PrefixTree {
  public:
-  using Numbers = std::vector<uint32_t>;  // rising
+  using Numbers = std::vector<uint32_t>;  // ascending
 
-  // The list of a prefix, valid until the next call. Under a shorter one where so many are
-  // prefixes of each other that a walk would meet too many lists.
+  // The list of a prefix, valid until the next call. If so many prefixes begin with each other that
+  // a walk would find too many lists, it is the list of a shorter prefix.
   Numbers& place(std::string_view prefix) {
     size_t at = 0;
     for (size_t met = 0;;) {
@@ -34,7 +34,7 @@ class PrefixTree {
     }
   }
 
-  // How many numbers are where `place` would lead.
+  // The size of the list that `place` would return.
   size_t load(std::string_view prefix) const {
     size_t at = 0;
     for (size_t met = 0;;) {
@@ -48,8 +48,8 @@ class PrefixTree {
     }
   }
 
-  // Calls `visit(numbers)` for every list under a prefix of the value, until it returns false.
-  // False: it did.
+  // Calls `visit(numbers)` for the list of every prefix of the value, until it returns false; then
+  // returns false as well.
   template <class Visit>
   bool each(std::string_view value, Visit&& visit) const {
     for (uint32_t at = 0;;) {
@@ -66,9 +66,9 @@ class PrefixTree {
   static constexpr size_t nested_max = 32;
 
   struct Node {
-    std::string label;  // from its parent to it
+    std::string label;  // the text between the parent and this node
     Numbers numbers;
-    std::string begins;              // of its children's labels, one byte each
+    std::string begins;              // the first bytes of its children's labels
     std::vector<uint32_t> children;  // in the same order
   };
 
@@ -78,7 +78,7 @@ class PrefixTree {
                                a.begin());
   }
 
-  // The child whose whole label `text` begins with, or none.
+  // The child with whose whole label `text` begins, or none.
   uint32_t next(const Node& node, std::string_view text) const {
     const size_t i = node.begins.find(text.front());
     if (i == std::string::npos) return none;
@@ -94,7 +94,7 @@ class PrefixTree {
     return node;
   }
 
-  // A node between `parent` and its i-th child, behind `size` bytes of that one's label.
+  // Inserts a node between `parent` and its child i, after `size` bytes of the child's label.
   size_t split(size_t parent, size_t i, size_t size) {
     const auto middle = static_cast<uint32_t>(nodes_.size());
     const uint32_t child = nodes_[parent].children[i];
@@ -108,7 +108,7 @@ class PrefixTree {
     return middle;
   }
 
-  std::vector<Node> nodes_{1};  // the first is the root, of the empty prefix
+  std::vector<Node> nodes_{1};  // the first is the root, for the empty prefix
 };
 
 }  // namespace sluice::policy

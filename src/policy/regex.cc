@@ -18,7 +18,7 @@ using base::bounds::regex_steps_max;
 using base::bounds::regex_text_bytes_max;
 using base::bounds::regex_work_max;
 
-// What a thread matches with: room for one pair of places, for going back, and the limits.
+// The memory of a thread for matching: one pair of offsets, the stack for backtracking, the limits.
 struct Scratch {
   static constexpr size_t stack_bytes_min = 32 << 10, stack_bytes_max = 1 << 20;
 
@@ -55,63 +55,56 @@ void Regex::Free::operator()(pcre2_real_code_8* code) const {
   pcre2_code_free(code);
 }
 
-bool Regex::compile(const std::string& expression, std::string& error) {
-  // PCRE2_ALT_BSUX and PCRE2_ALLOW_EMPTY_CLASS are JavaScript's too, but the translation has left
-  // nothing of what they are about. Start optimizations are wrong with the JIT of PCRE2 10.42: it
-  // misses "abba" with (?:ab|a).c*b.
+base::Done Regex::compile(const std::string& expression) {
+  // PCRE2_ALT_BSUX and PCRE2_ALLOW_EMPTY_CLASS would be JavaScript's behaviour as well, but the
+  // translation leaves none of the syntax that they concern. Start optimizations are off because
+  // the JIT of PCRE2 10.42 has a defect with them: it misses "abba" with (?:ab|a).c*b.
   constexpr uint32_t options = PCRE2_UTF | PCRE2_MATCH_UNSET_BACKREF | PCRE2_DOLLAR_ENDONLY |
                                PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
   int number = 0;
   PCRE2_SIZE offset = 0;
   code_.reset(
       pcre2_compile(units(expression), expression.size(), options, &number, &offset, nullptr));
-  if (code_) return true;
+  if (code_) return {};
   std::array<PCRE2_UCHAR8, 256> text{};
   pcre2_get_error_message(number, text.data(), text.size());
-  error = reinterpret_cast<const char*>(text.data());
-  return false;
+  return base::Problem{reinterpret_cast<const char*>(text.data())};
 }
 
-std::shared_ptr<const Regex> Regex::javascript(std::string_view source, std::string_view flags,
-                                               std::string& error) {
-  if (source.size() > base::bounds::regex_source_bytes_max) {
-    error = "it has " + std::to_string(source.size()) + " bytes; " +
-            std::to_string(base::bounds::regex_source_bytes_max) + " are the most";
-    return nullptr;
-  }
+base::Result<std::shared_ptr<const Regex>> Regex::javascript(std::string_view source,
+                                                             std::string_view flags) {
+  if (source.size() > base::bounds::regex_source_bytes_max)
+    return base::Problem{"it has " + std::to_string(source.size()) + " bytes; " +
+                         std::to_string(base::bounds::regex_source_bytes_max) + " are the most"};
   for (const char flag : flags) {
-    if (std::string_view("gim").find(flag) == std::string_view::npos) {
-      error = "the flag `" + std::string(1, flag) + "` is not one of g, i and m";
-      return nullptr;
-    }
-    if (std::count(flags.begin(), flags.end(), flag) > 1) {
-      error = "the flag `" + std::string(1, flag) + "` stands twice";
-      return nullptr;
-    }
+    if (std::string_view("gim").find(flag) == std::string_view::npos)
+      return base::Problem{"the flag `" + std::string(1, flag) + "` is not one of g, i and m"};
+    if (std::count(flags.begin(), flags.end(), flag) > 1)
+      return base::Problem{"the flag `" + std::string(1, flag) + "` stands twice"};
   }
   const bool ignore_case = flags.find('i') != std::string_view::npos;
   const bool multiline = flags.find('m') != std::string_view::npos;
-  std::string expression;
-  if (!pcre2_from_javascript(source, multiline, ignore_case, expression)) {
-    error = std::move(expression);
-    return nullptr;
-  }
+  auto expression = pcre2_from_javascript(source, multiline, ignore_case);
+  if (!expression) return std::move(expression).problem();
   const std::shared_ptr<Regex> regex(new Regex);
-  if (!regex->compile(expression, error)) return nullptr;
+  if (base::Done done = regex->compile(*expression); !done) return std::move(done).problem();
   uint32_t found = 0;
   pcre2_pattern_info(regex->code_.get(), PCRE2_INFO_ALLOPTIONS, &found);
   regex->anywhere_ = (found & PCRE2_ANCHORED) == 0;
-  // PCRE2's limit of steps holds for each place to begin on its own. So the places become part of
-  // the expression, and there is one to begin.
-  if (regex->anywhere_ && !regex->compile("^(?s:.)*?(?:" + expression + ")", error)) return nullptr;
+  // PCRE2's limit of steps applies separately to each place where a match may begin. So the places
+  // become part of the expression, which then begins at one place only.
+  if (regex->anywhere_) {
+    base::Done done = regex->compile("^(?s:.)*?(?:" + *expression + ")");
+    if (!done) return std::move(done).problem();
+  }
   regex->jit_ = pcre2_jit_compile(regex->code_.get(), PCRE2_JIT_COMPLETE) == 0;
-  return regex;
+  return std::shared_ptr<const Regex>(regex);
 }
 
 Regex::Found Regex::find(std::string_view text) const {
   const Scratch& its = scratch();
   if (its.data == nullptr || its.context == nullptr) return Found::unknown;
-  // Without JIT a step costs about ten times as much.
+  // Without the JIT a step costs about ten times as much.
   const size_t steps = std::min(regex_steps_max, regex_work_max / (text.size() + 1));
   pcre2_set_match_limit(its.context, static_cast<uint32_t>(jit_ ? steps : steps / 10));
   const auto match = jit_ ? pcre2_jit_match : pcre2_match;

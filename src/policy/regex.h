@@ -1,7 +1,6 @@
-// A regular expression with JavaScript's meaning over the values of requests, on PCRE2. Immutable
-// and shared by all threads; matching allocates nothing once its thread has matched before, and
-// costs at most a millisecond or so whatever the value: then it gives up, which counts as no match
-// and is counted.
+// A regular expression with JavaScript's meaning, for the values of requests, on PCRE2. Immutable
+// and shared by all threads. Only a thread's first match allocates. A match costs at most about a
+// millisecond, whatever the value: beyond that it gives up, which is counted and means no match.
 #pragma once
 
 #include <atomic>
@@ -10,28 +9,28 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 struct pcre2_real_code_8;
 
 namespace sluice::policy {
 
 class Regex {
  public:
-  // `source` as between the slashes. Of the flags, g changes nothing (there is one question, asked
-  // again each time), i and m mean what they mean; others are refused, as by limitd's YAML reader.
-  // Null: `error` says why.
-  static std::shared_ptr<const Regex> javascript(std::string_view source, std::string_view flags,
-                                                 std::string& error);
+  // `source` is the text between the slashes. The flags i and m have their usual meaning, g has no
+  // effect (each match is independent), and others are refused, as by limitd's YAML reader.
+  static base::Result<std::shared_ptr<const Regex>> javascript(std::string_view source,
+                                                               std::string_view flags);
 
-  // Is it found anywhere in the text? Text that is not UTF-8 reads with U+FFFD in place of what is
-  // ill-formed.
+  // Does it match anywhere in the text? Ill-formed parts of text that is not UTF-8 are read as
+  // U+FFFD.
   bool matches(std::string_view text) const {
     bool gave_up = false;
     return matches(text, gave_up);
   }
   bool matches(std::string_view text, bool& gave_up) const;
 
-  // How often it gave up: past base::bounds::regex_steps_max and what stands beside
-  // it.
+  // How often it gave up, because of base::bounds::regex_steps_max or the bounds beside it.
   uint64_t given_up() const { return given_up_.load(std::memory_order_relaxed); }
 
  private:
@@ -41,11 +40,11 @@ class Regex {
   enum class Found { yes, no, unknown };
 
   Regex() = default;
-  bool compile(const std::string& expression, std::string& error);
+  base::Done compile(const std::string& expression);
   Found find(std::string_view text) const;
 
   std::unique_ptr<pcre2_real_code_8, Free> code_;
-  bool anywhere_ = false;  // it may begin at more than one place
+  bool anywhere_ = false;  // a match may begin at more than one place
   bool jit_ = false;
   mutable std::atomic<uint64_t> given_up_{0};
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/result_test.h"
 #include "policy/pattern.h"
 #include "tests/support/paths.h"
 #include "tests/support/patience.h"
@@ -21,8 +22,9 @@ namespace {
 using nlohmann::json;
 
 struct Compiled {
-  Compiled(std::string_view source, std::string_view flags)
-      : regex(Regex::javascript(source, flags, error)) {}
+  Compiled(std::string_view source, std::string_view flags) {
+    succeeds(Regex::javascript(source, flags), regex, error);
+  }
   std::string error;
   std::shared_ptr<const Regex> regex;
 };
@@ -183,8 +185,7 @@ TEST(Regex, IsSharedByThreads) {
 }
 
 TEST(RegexPattern, IsAKindOfItsOwn) {
-  std::string error;
-  const Pattern pattern = Pattern::regex("/^127\\./i", Regex::javascript("^127\\.", "i", error));
+  const Pattern pattern = Pattern::regex("/^127\\./i", *Regex::javascript("^127\\.", "i"));
   EXPECT_TRUE(pattern.matches("127.0.0.1"));
   EXPECT_FALSE(pattern.matches("128.0.0.1"));
   EXPECT_FALSE(pattern.matches(std::nullopt));

@@ -21,11 +21,11 @@ void RuleIndex::add(std::span<const Condition> conditions) {
   const Condition* best = nullptr;
   size_t best_load = SIZE_MAX;
   for (const Condition& condition : conditions) {
-    // From an impossible pattern on, conditions are only looked at by requests that it fails.
+    // Conditions after an impossible pattern are only reached by requests that it fails.
     if (condition.pattern.impossible()) break;
-    // A pattern that an absent key fits says nothing about the entries that there must be.
+    // A pattern that matches an absent key does not require an entry.
     if (condition.pattern.matches(std::nullopt)) continue;
-    // Nor does an expression about what they begin with; all requests with the key would meet it.
+    // An expression gives no beginning of the value, so all requests with the key would meet it.
     if (condition.pattern.regex() != nullptr) continue;
     const size_t load = load_of(condition.key, condition.pattern);
     if (load < best_load) {
@@ -44,7 +44,7 @@ void RuleIndex::file(const std::string& key, const Pattern& pattern, uint32_t nu
   for (const Pattern& one : pattern.alternatives()) file(key, one, number);
   if (!pattern.alternatives().empty()) return;
   Numbers& place = place_of(key, pattern);
-  // Two of a list may have the same place.
+  // Two values of a list may have the same place.
   if (place.empty() || place.back() != number) place.push_back(number);
 }
 
@@ -97,7 +97,7 @@ bool RuleIndex::gather_networks(const Networks& networks, std::string_view value
 
 bool RuleIndex::gather(std::span<const request::Entry> descriptor, Merge& merge) const {
   if (!merge.add(unfiled_)) return false;
-  // Of a key's entries the last one counts: the others would only cost.
+  // Of a key's entries only the last one counts; looking up the others would be wasted.
   std::array<const Key*, base::bounds::descriptor_entries_max> seen;
   size_t seen_count = 0;
   for (size_t i = descriptor.size(); i-- > 0;) {

@@ -1,8 +1,8 @@
-// Which rules of a long list can apply to a request at all, in their order: each rule is filed
-// under one of its conditions that few other rules share, by the entry's key and the text that its
-// value must be or begin with, or the network that it must be in; under each of them if its
-// condition is a list. Built with its rule set, then read by all threads; a lookup
-// allocates nothing.
+// An index that finds the rules of a long list that may apply to a request, in their order. Each
+// rule is filed under one of its conditions, one that few other rules share: by the entry's key and
+// the text that its value must equal or begin with, or the network that it must be in; if the
+// condition is a list, under each of its values. Built with its rule set, then read by all threads;
+// a lookup allocates nothing.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@ class Pattern;
 
 class RuleIndex {
  public:
-  // Files the next rule; they are numbered from 0 in the order in which they come.
+  // Files the next rule. Rules are numbered from 0 in the order of these calls.
   void add(std::span<const Condition> conditions);
 
-  // Calls `visit(number)` in rising order for rules that may apply, every one that does among them,
-  // until it returns false.
+  // Calls `visit(number)`, in ascending order, for all rules that apply and perhaps some that do
+  // not, until it returns false.
   template <class Visit>
   void candidates(std::span<const request::Entry> descriptor, Visit&& visit) const;
 
@@ -43,28 +43,28 @@ class RuleIndex {
   template <class T>
   using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
-  // Numbers by network; a lookup is one in the map for each length that networks have.
+  // Numbers by network. A lookup looks once into the map for each prefix length in use.
   struct Networks {
     struct Length {
       bool is_v6;
       unsigned bits;
-      TextMap<Numbers> by_first;  // the bytes of a network's first address
+      TextMap<Numbers> by_first;  // by the bytes of the network's first address
     };
     std::vector<Length> lengths;
   };
   struct Key {
     TextMap<Numbers> values;
     PrefixTree prefixes;
-    Networks networks;  // without a length: no value is read as an address
+    Networks networks;  // if no length is in use, values are not parsed as addresses
   };
 
-  // How many rules are filed where a rule with that condition would be; of a list, where they are
-  // most.
+  // The number of rules in the place where a rule with that condition would be filed; for a list,
+  // in the fullest of its places.
   size_t load_of(const std::string& key, const Pattern& pattern) const;
   Numbers& place_of(const std::string& key, const Pattern& pattern);
   void file(const std::string& key, const Pattern& pattern, uint32_t number);
 
-  // Lists that are merged by their fronts. A request that meets more of them is shown every rule.
+  // Merges ascending lists. If a request meets more lists than fit, every rule is visited.
   class Merge {
    public:
     bool add(const Numbers& numbers) {
@@ -73,7 +73,7 @@ class RuleIndex {
       lists_[count_++] = {numbers.data(), numbers.data() + numbers.size()};
       return true;
     }
-    // The next number that any list has, UINT32_MAX at the end.
+    // The next number of any list; UINT32_MAX at the end.
     uint32_t next();
 
    private:
@@ -88,7 +88,7 @@ class RuleIndex {
   bool gather(std::span<const request::Entry> descriptor, Merge& merge) const;
 
   TextMap<Key> keys_;
-  Numbers unfiled_;  // that no single entry is needed for
+  Numbers unfiled_;  // rules that do not require any single entry
   uint32_t count_ = 0;
 };
 
@@ -101,7 +101,7 @@ void RuleIndex::candidates(std::span<const request::Entry> descriptor, Visit&& v
     }
     return;
   }
-  // A rule with a list may stand in several lists.
+  // A rule whose condition is a list may be in several places.
   for (uint32_t last = UINT32_MAX;;) {
     const uint32_t number = merge.next();
     if (number == last && number != UINT32_MAX) continue;

@@ -20,7 +20,7 @@ namespace {
 
 using Descriptor = std::span<const request::Entry>;
 
-// The last entry of that key counts.
+// The entry of that key; of several the last one counts.
 const request::Entry* find(Descriptor descriptor, std::string_view key) {
   for (size_t i = descriptor.size(); i-- > 0;) {
     if (same(descriptor[i].key, key)) return &descriptor[i];
@@ -28,7 +28,7 @@ const request::Entry* find(Descriptor descriptor, std::string_view key) {
   return nullptr;
 }
 
-// impossible: the pattern is, or the request takes too many steps.
+// impossible: the pattern is impossible, or the request takes too many steps.
 enum class Fit { yes, no, impossible };
 
 Fit fit(const Condition& condition, Descriptor descriptor, MatchSteps& steps) {
@@ -100,7 +100,7 @@ std::span<const limit::Decision> Plan::decisions(const RuleMatch& step) const {
 }
 
 void Plan::open_group(bool may_fail) {
-  // Its rules settle together: the strictest of them says what becomes of it where the store fails.
+  // Its rules settle together, so the strictest OnError of them holds if the store cannot decide.
   groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size()),
                      .may_fail = may_fail,
                      .on_error = request::OnError::allow});
@@ -125,7 +125,7 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
 
 }  // namespace
 
-// To the last group. Forced inline, as each decision goes through it.
+// Adds a charge to the last group. Forced inline, because each decision goes through it.
 [[gnu::always_inline]] inline void Plan::add_charge(const Rule& rule, std::string_view key,
                                                     const Asked& asked) {
   const bool keeps_limits = rule.limits.empty();
@@ -153,7 +153,7 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
   request::Group& group = groups_.back();
   ++group.charge_count;
-  // A request without the numbers is about the counter itself, of which nothing else can tell.
+  // A request without the numbers is about the counter itself, which only the store knows.
   const bool needs_store =
       asked.needs_store || (rule.limits_from == LimitsFrom::numbers && !brings_numbers);
   group.on_error =
@@ -175,15 +175,16 @@ void Plan::drop_last_group() {
   groups_.pop_back();
 }
 
-// Where what counts is spared, each charge of a counter is asked for itself.
+// In a sparing group each charge of a counter is decided by itself.
 bool Plan::follows(const request::Charge& other, const Rule& rule, const Asked& asked) const {
   return asked.sparing && other.verb == request::Verb::count &&
          rule.taken_by == request::Verb::count &&
          (asked.verb == request::Verb::take || asked.verb == request::Verb::wait);
 }
 
-// A charge on a counter that the last group charges already is added to that, or follows it.
-// `charge`: which one it is. False: it brings limits of its own along, which cannot be added.
+// If the last group charges the counter already, the cost is added to that charge, or the new
+// charge follows it. `charge`: the index of the charge. False: the request brings limits of its
+// own, whose costs cannot be added.
 bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
                             uint32_t& charge) {
   for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
@@ -232,7 +233,8 @@ bool all_aligned(std::span<const limit::Limit> limits) {
   });
 }
 
-// What follows a charge that an override has taken out of counting follows an earlier one, or none.
+// An override may have changed a charge that counts to one that does not. A charge that followed it
+// then follows an earlier one, or none.
 void renew_follows(std::span<const request::Group> groups, std::span<request::Charge> charges) {
   const auto counts = [](const request::Charge& charge) {
     return charge.verb == request::Verb::count && limit::is_counted(charge.limits);
@@ -271,14 +273,14 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
     RuleMatch& step = steps_[i];
     request::Charge& charge = charges_[step.charge];
     Override::Terms terms;
-    // Each request has its own.
+    // Each request has a budget of its own.
     for (; i >= size_t{part->step_first} + part->step_count; ++part) match_steps = MatchSteps();
     if (!overrides.find(step.rule->id, step.actor, now, terms, match_steps)) continue;
     step.override_id = terms.id;
     any = true;
     const size_t room = room_of(charge);
     if (charge.keeps_limits && limit::is_counted(terms.limits)) {
-      // In place of those that come along; a request without any is not given some.
+      // Replace limits that the request brought; a request without limits gets none.
       if (!charge.limits.empty()) charge.limits = terms.limits;
     } else {
       charge.keeps_limits = charge.reset_first = false;
@@ -351,7 +353,7 @@ size_t RuleSet::written() const {
   return count;
 }
 
-// There are few; requests ask for the native ones otherwise, so these are compared last.
+// There are few lists. The native list is compared last, because requests find it in another way.
 inline const RuleSet::List* RuleSet::find(const Dialect* dialect) const {
   for (auto list = lists_.begin() + 1; list != lists_.end(); ++list)
     if (list->dialect_ == dialect) return &*list;
@@ -388,7 +390,8 @@ bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
 constexpr std::string_view too_many_charges =
     "more rules apply to this request than can settle together";
 
-// Shadow rules that the last part's request meets go to `shadow`, enforced ones to Plan::enforced_.
+// Finds the rules that apply to the request of the last part: shadow rules go to `shadow`, enforced
+// ones to Plan::enforced_.
 template <class Shadow>
 inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan& plan,
                                 Shadow&& shadow) const {
@@ -438,7 +441,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     too_costly_->fetch_add(1, std::memory_order_relaxed);
 }
 
-// Each decision goes through it: what it calls is inlined, also where match_together calls it too.
+// Each decision goes through it, so its calls are inlined, although match_together has them too.
 [[gnu::flatten]] void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
   plan.skip();
   if (asked.verb == request::Verb::noop) return;
@@ -462,11 +465,11 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
                              Plan& plan) const {
   SLUICE_CHECK(requests.size() <= base::bounds::together_max);
   const size_t first = plan.parts_.size();
-  std::array<size_t, base::bounds::together_max> ends{};  // of each request's in Plan::enforced_
+  std::array<size_t, base::bounds::together_max> ends{};  // of each request, in Plan::enforced_
   std::string_view error;
   plan.enforced_.clear();
   plan.joint_.clear();
-  // Charges of shadow rules first, so that those of the one group lie side by side.
+  // Charges of shadow rules come first, so that those of the common group are adjacent.
   for (size_t i = 0; i < requests.size(); ++i) {
     plan.skip();
     plan.parts_.back().joint = true;

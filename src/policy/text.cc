@@ -81,8 +81,8 @@ std::string number_text(double value) {
                        .ptr;
   std::string text(buffer.data(), end);
   if (plain) {
-    // Fixed notation spells out every binary digit of a large integer; JavaScript ends its shortest
-    // digits in zeros.
+    // Fixed notation would write all digits of a large integer; JavaScript writes the shortest
+    // digits that identify it, and then zeros.
     if (magnitude < 9007199254740992.0) return text;
     const auto stop = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                     std::chars_format::scientific)
@@ -108,8 +108,8 @@ bool utf16_less(std::string_view a, std::string_view b) {
   while (at < common && a[at] == b[at]) ++at;
   if (at == common) return a.size() < b.size();
   const uint8_t x = byte_at(a, at), y = byte_at(b, at);
-  // Characters above U+FFFF (lead bytes from F0) are surrogates in UTF-16, in front of U+E000 (lead
-  // byte EE).
+  // In UTF-16 characters above U+FFFF (lead bytes from F0) are surrogates, which come before U+E000
+  // (lead byte EE).
   const bool x_above = x >= 0xF0, y_above = y >= 0xF0;
   if (x_above != y_above && x >= 0xEE && y >= 0xEE) return x_above;
   return x < y;

@@ -1,5 +1,5 @@
-// Commands of the program that belong to a protocol: its drop-in server, its tools, and `sluice
-// ask` in its words.
+// The commands of the program that belong to a protocol: its drop-in server, its tools, and its
+// part of `sluice ask`.
 #pragma once
 
 #include <string>
@@ -17,17 +17,17 @@ using Words = std::vector<std::string>;
 struct Command {
   std::string_view name;
   std::string_view summary;  // for the list of commands
-  // The words behind the name; returns the exit status. Main thread.
+  // Takes the words after the command's name; returns the exit status. Main thread.
   int (*run)(const Words& words, config::CommandIo& io);
-  bool serves = false;  // it is a server, in place of another one's
+  bool serves = false;  // it is a drop-in server
 };
 
-// How a running server is asked from the command line; it listens on the protocol's port.
+// The protocol's part of `sluice ask`. By default the server listens on the protocol's port.
 struct Ask {
   std::string_view usage;     // "key=value..."
-  std::string_view example;   // a question, and behind it, line by line, what is answered; or empty
-  std::string_view question;  // of the built-in example policy; or empty
-  std::string_view command;   // the same with another client: the port follows; or empty
+  std::string_view example;   // a request, followed by lines with the answer; may be empty
+  std::string_view question;  // a request for the built-in example policy; may be empty
+  std::string_view command;   // the same with another client; the port follows; may be empty
   int (*run)(const Words& words, config::CommandIo& io);
 };
 

@@ -1,7 +1,7 @@
-// What the load generator and its floor (tools/load.cc, tools/floor.cc) say and understand of a
-// protocol: a request that takes one unit of a key, where a reply ends and what it means, and the
-// least that a server of the protocol does. Each folder defines `load` in a load.cc; the program
-// does not link it; it speaks by the same messages as the session does. One thread at a time.
+// A protocol for the load generator and its floor (tools/load.cc, tools/floor.cc): how to write a
+// request for one unit of a key, find the end of a reply and its meaning, and answer with the least
+// work that a server of the protocol can do. Each folder defines `load` in a load.cc, with the same
+// messages as its session; the program does not link it. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@ namespace sluice::protocol {
 
 enum class LoadOutcome { allowed, denied, error };
 
-// What was read of what a server sends.
+// The result of reading a server's bytes.
 struct LoadRead {
-  size_t bytes = 0;       // that are done with; 0: what is there is not whole
-  bool is_reply = false;  // they end a reply; else they are something between replies
+  size_t bytes = 0;       // that were consumed; 0: more bytes are needed
+  bool is_reply = false;  // they end a reply; false: they are between replies
   LoadOutcome outcome = LoadOutcome::error;
-  uint64_t request = 0;  // which one it answers of this connection's, from 0 on
+  uint64_t request = 0;  // the index of the connection's request that it answers
 };
 
-// One connection of a client.
+// A client's connection.
 class LoadConnection {
  public:
   virtual ~LoadConnection() = default;
 
-  // May so many requests be sent now? If not, then once more has been read.
+  // May so many requests be sent now? If not, the caller asks again after it has read more.
   virtual bool has_room(size_t /*requests*/) const { return true; }
-  // Appends a request, as LoadClient::append_request has made it, as this connection's next.
+  // Appends a request of LoadClient::append_request, in the form for this connection.
   virtual void append(std::string_view request, std::string& out) { out += request; }
-  // Reads what `text` begins with, and appends what must be sent in return.
+  // Reads from the front of `text`, and appends bytes that must be sent in return to `out`.
   virtual LoadRead read(std::string_view text, std::string& out) = 0;
 };
 
@@ -40,23 +40,23 @@ class LoadClient {
  public:
   virtual ~LoadClient() = default;
 
-  // What opens a connection; empty where connections begin with a request. And what must be in the
-  // head that answers it, which ends with an empty line; empty: no head is awaited.
+  // The bytes that open a connection; empty: it begins with a request. And a text that the head of
+  // the answer must contain, which ends with an empty line; empty: there is no such head.
   virtual std::string_view greeting() const { return {}; }
   virtual std::string_view welcome() const { return {}; }
 
   // Appends a request. A key has at most 32 bytes.
   virtual void append_request(std::string_view key, std::string& out) = 0;
 
-  // A connection that has been opened. The client outlives it.
+  // Makes the state of an open connection. The client outlives it.
   virtual std::unique_ptr<LoadConnection> connect() const = 0;
 };
 
-// Of a protocol whose requests depend on nothing but the key, and whose replies come in their
-// order, which sluice keeps for requests that it answers at once.
+// For a protocol whose requests depend only on the key, and whose replies have the order of the
+// requests (sluice keeps it for requests that it answers at once).
 class OrderedLoadClient : public LoadClient {
  public:
-  // The size of the reply that `text` begins with, and what it says; 0: its end has not come.
+  // The size of the reply at the front of `text`, and its meaning; 0: bytes are missing.
   virtual size_t read_reply(std::string_view text, LoadOutcome& outcome) const = 0;
 
   std::unique_ptr<LoadConnection> connect() const final {
@@ -82,14 +82,14 @@ class OrderedLoadClient : public LoadClient {
   };
 };
 
-// Complete requests at the beginning of a text.
+// The complete requests at the beginning of a text.
 struct LoadRequests {
   size_t count = 0;
-  size_t bytes = 0;  // of all of them; what is left is the beginning of another
+  size_t bytes = 0;  // of all of them; the rest is the beginning of another request
 };
 
-// Counts frames. `frame_bytes` has the size of the frame that a text begins with, 0 if its header
-// is not all there.
+// Counts frames. `frame_bytes` returns the size of the frame at the front of a text; 0: a part of
+// its header is missing.
 template <class FrameBytes>
 LoadRequests count_frames(std::string_view text, FrameBytes frame_bytes) {
   LoadRequests requests;
@@ -106,11 +106,12 @@ struct LoadVariant;
 
 struct Load {
   std::unique_ptr<LoadClient> (*make_client)();
-  // Of a server that reads nothing but the framing, and gives each request the same reply: granted,
-  // as long as sluice's own. Null where replies differ by the connection: there is no such server.
+  // For the floor, a server that reads only the framing and gives each request the same reply:
+  // granted, of the same size as sluice's. Null: replies depend on the connection, so there is no
+  // floor.
   LoadRequests (*count_requests)(std::string_view text) = nullptr;
   std::string_view reply{};
-  std::string_view greeting_reply{};  // to the head that opens a connection; empty: there is none
+  std::string_view greeting_reply{};        // the answer to `greeting`; empty: there is none
   std::span<const LoadVariant> variants{};  // other kinds of requests: PROTOCOL/NAME
 };
 

@@ -1,7 +1,6 @@
-// What a protocol is counted by beside sluice's own families, where users of the server that it
-// stands in for know such figures: latencies in ms, errors by a code, a page, lines for statsd. The
-// engine counts (engine/worker_stats.h), or the protocol's sessions do; the protocol's folder
-// writes the page and the lines. Constant.
+// A protocol's own metrics beside sluice's, for users of the server that it replaces: latencies in
+// ms, errors by code, a page, lines for statsd. The engine counts them (engine/worker_stats.h), or
+// the protocol's sessions do; the protocol's folder writes the page and the lines. Constant.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +21,16 @@ class HttpHandler;
 
 namespace sluice::protocol {
 
-// How often a policy was read since the start, the first time included.
+// How often a policy was read since the start, including the first time.
 struct PolicyLoads {
   uint64_t good = 0, refused = 0;
 };
 
-// What a page or lines are made from; all of it outlives them, but for the rules at the start.
+// The sources of a page or of lines. All of them outlive it, except the rules at the start.
 struct MetricsDeps {
   const admin::ServerStats& server_stats;
   Protocol protocol;
-  const request::SessionOptions* options;     // of its sessions; null: the defaults
+  const request::SessionOptions* options;     // of the protocol's sessions; null: the defaults
   std::function<PolicyLoads()> policy_loads;  // any thread
   const policy::RuleSet& rules_at_start;
 };
@@ -39,20 +38,20 @@ struct MetricsDeps {
 struct Metrics {
   static constexpr size_t latency_bounds_max = 8, error_codes_max = 8;
 
-  // Does the engine count for it, by the next four? Else it does that itself, in its sessions.
+  // Does the engine count, by the next four members? If not, the protocol's sessions do.
   bool is_counted_by_engine = true;
-  // Upper bounds of the buckets of its latencies in ms, rising; at most latency_bounds_max.
+  // The upper bounds of the buckets of latencies in ms, ascending; at most latency_bounds_max.
   std::span<const uint64_t> latency_bounds_ms;
-  // By which errors are counted; at most error_codes_max.
+  // The codes by which errors are counted; at most error_codes_max.
   std::span<const std::string_view> error_codes;
-  size_t other_error = 0;   // of a breach of the protocol whose code is not among them
-  size_t failed_error = 0;  // of a request that could not be decided
+  size_t other_error = 0;   // index of the code for a breach of the protocol with an unknown code
+  size_t failed_error = 0;  // index of the code for a request that could not be decided
 
-  // What a listener that serves its page is called.
+  // The name of a listener that serves the page.
   std::string_view page_name;
-  // The page, at `path`.
+  // Makes the page, which is served at `path`.
   std::unique_ptr<admin::HttpHandler> (*make_page)(const MetricsDeps& deps, std::string path);
-  // Lines for statsd, each behind `prefix`.
+  // Makes the lines for statsd, each with `prefix` before it.
   metrics::StatsdSender::Feed (*make_statsd_feed)(const MetricsDeps& deps, std::string prefix);
 };
 

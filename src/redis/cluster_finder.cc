@@ -33,55 +33,49 @@ std::vector<Node> ClusterFinder::candidates(const Topology& topology) const {
   return distinct;
 }
 
-std::optional<ClusterFinder::View> ClusterFinder::ask(Topology& topology, const Node& node,
-                                                      std::string& problem) {
-  const auto line = topology.connect(node, topology.options(), problem);
-  if (!line) return std::nullopt;
+base::Result<ClusterFinder::View> ClusterFinder::ask(Topology& topology, const Node& node) {
+  auto connected = topology.connect(node, topology.options());
+  if (!connected) return std::move(connected).problem();
+  BlockingConnection& line = **connected;
   View view;
-  const Answer info = line->ask({"CLUSTER", "INFO"});
-  if (is_error(info)) {
-    problem =
-        info ? name_of(node) + " says " + base::printable(text_of(*info), 256) : line->problem();
-    return std::nullopt;
-  }
+  const Answer info = line.ask({"CLUSTER", "INFO"});
+  if (is_error(info))
+    return base::Problem{info ? name_of(node) + " says " + base::printable(text_of(*info), 256)
+                              : line.problem()};
   view.state = read_state(text_of(*info));
-  Answer answer = line->ask({"CLUSTER", "SHARDS"});  // known from Redis 7.0 on
+  Answer answer = line.ask({"CLUSTER", "SHARDS"});  // known from Redis 7.0 on
   auto map = answer ? read_shards(*answer, node.host, topology.options().tls) : std::nullopt;
   if (answer && !map) {
-    answer = line->ask({"CLUSTER", "SLOTS"});
+    answer = line.ask({"CLUSTER", "SLOTS"});
     if (answer) map = read_slots(*answer, node.host);
   }
-  if (!map) {
-    problem = answer ? name_of(node) + " does not say which slots it knows of" : line->problem();
-    return std::nullopt;
-  }
+  if (!map)
+    return base::Problem{answer ? name_of(node) + " does not say which slots it knows of"
+                                : line.problem()};
   view.map = *std::move(map);
   return view;
 }
 
-std::optional<ClusterMap> ClusterFinder::find(Topology& topology, std::string& problem) {
+base::Result<ClusterMap> ClusterFinder::find(Topology& topology) {
   std::optional<View> best;
+  base::Problem problem;  // of the last node that could not be asked
   size_t views = 0;
   std::vector<Node> bad;
   for (const Node& node : candidates(topology)) {
     if (views == views_wanted) break;
-    std::string its_problem;
-    auto view = ask(topology, node, its_problem);
+    auto view = ask(topology, node);
     if (!view) {
       bad.push_back(node);
-      problem = std::move(its_problem);
+      problem = std::move(view).problem();
       continue;
     }
     ++views;
     const auto rank = [](const View& of) { return std::pair(of.state.ok, of.state.epoch); };
-    if (!best || rank(*view) > rank(*best)) best = std::move(view);
+    if (!best || rank(*view) > rank(*best)) best = *std::move(view);
   }
   bad_ = std::move(bad);
-  if (!best) return std::nullopt;
-  if (best->map.primaries.empty()) {
-    problem = "no node has a slot";
-    return std::nullopt;
-  }
+  if (!best) return problem;
+  if (best->map.primaries.empty()) return base::Problem{"no node has a slot"};
   return std::move(best->map);
 }
 

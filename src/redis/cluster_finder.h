@@ -12,7 +12,7 @@ namespace sluice::redis {
 class ClusterFinder final : public Finder {
  public:
   std::chrono::milliseconds look_every() const override { return std::chrono::seconds(5); }
-  std::optional<ClusterMap> find(Topology& topology, std::string& problem) override;
+  base::Result<ClusterMap> find(Topology& topology) override;
 
  private:
   struct View {
@@ -20,7 +20,7 @@ class ClusterFinder final : public Finder {
     ClusterMap map;
   };
   std::vector<Node> candidates(const Topology& topology) const;
-  static std::optional<View> ask(Topology& topology, const Node& node, std::string& problem);
+  static base::Result<View> ask(Topology& topology, const Node& node);
 
   std::vector<Node> bad_;  // nodes that did not answer the last time; they are asked last
 };

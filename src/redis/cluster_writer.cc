@@ -55,7 +55,11 @@ BlockingConnection* ClusterWriter::line_to(const Node& node) {
   if (!line) {
     const auto endpoint = cluster_.endpoint(node);
     endpoint->resolver.await(std::chrono::milliseconds(300));
-    line = connect_to(*endpoint, cluster_.tls(), nullptr, problem_);
+    auto connected = connect_to(*endpoint, cluster_.tls(), nullptr);
+    if (connected)
+      line = *std::move(connected);
+    else
+      problem_ = std::move(connected).problem().text;
   }
   return line.get();
 }

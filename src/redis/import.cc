@@ -98,9 +98,9 @@ base::Done Import::open_source() {
       std::make_unique<Topology>(options_.from, source_tls_.get(), [](bool, const std::string&) {});
   source_->resolve();
   source_->await(find_patience);
-  std::string problem;
-  line_ = connect_to(*source_->fixed(), source_tls_.get(), nullptr, problem);
-  if (!line_) return base::Problem{problem};
+  auto connected = connect_to(*source_->fixed(), source_tls_.get(), nullptr);
+  if (!connected) return std::move(connected).problem();
+  line_ = *std::move(connected);
   // A user may lack the right to ask; what a cluster has is tagged, and found as foreign then.
   const Answer info = line_->ask({"INFO", "cluster"});
   if (!is_error(info) && text_of(*info).find("cluster_enabled:1") != std::string_view::npos)
@@ -146,39 +146,35 @@ base::Done Import::copy_overrides() {
   const auto log =
       std::make_shared<spdlog::logger>("import", std::make_shared<spdlog::sinks::null_sink_mt>());
   // All that a Redis has; a store that cannot ask is content with none.
-  const auto read = [](RedisStore& store, std::map<std::string, std::string>& all) -> base::Done {
-    const auto visit = [&](std::string_view name, std::string_view text) {
-      all.insert_or_assign(std::string(name), std::string(text));
-    };
-    std::string problem;
-    if (!store.metadata().read(visit, problem)) return base::Problem{problem};
-    if (!store.metadata().age()) return base::Problem{"cannot be asked for overrides"};
-    return {};
-  };
-  const auto with_prefix = [&](Options options) {
+  const auto open =
+      [&](Options options,
+          std::map<std::string, std::string>& all) -> base::Result<std::unique_ptr<RedisStore>> {
     options.key_prefix = keys_.key_prefix();
-    return options;
+    auto store = RedisStore::open(std::move(options), spaces, log);
+    if (!store) return store;
+    RedisMetadataStore& metadata = (*store)->metadata();
+    base::Done read = metadata.read([&](std::string_view name, std::string_view text) {
+      all.insert_or_assign(std::string(name), std::string(text));
+    });
+    if (!read) return std::move(read).problem();
+    if (!metadata.age()) return base::Problem{"cannot be asked for overrides"};
+    return store;
   };
   std::map<std::string, std::string> from, to;
-  const auto source = RedisStore::open(with_prefix(options_.from), spaces, log);
-  if (!source) return base::Problem(source.problem()).within("--from");
-  if (base::Done done = read(**source, from); !done)
-    return std::move(done).problem().within("--from");
+  if (auto source = open(options_.from, from); !source)
+    return std::move(source).problem().within("--from");
   if (options_.dry_run) report_.overrides = from.size();
   if (options_.dry_run || from.empty()) return {};
-  const auto cluster = RedisStore::open(with_prefix(options_.to), spaces, log);
+  const auto cluster = open(options_.to, to);
   if (!cluster) return base::Problem(cluster.problem()).within("--to-cluster");
-  if (base::Done done = read(**cluster, to); !done)
-    return std::move(done).problem().within("--to-cluster");
-  std::string problem;
   std::vector<store::MetadataStore::Change> changes;
-  const auto write = [&] {
-    using Written = store::MetadataStore::Written;
-    if (changes.empty()) return true;
-    if ((*cluster)->metadata().write(changes, problem) != Written::yes) return false;
+  const auto write = [&]() -> base::Done {
+    if (changes.empty()) return {};
+    auto written = (*cluster)->metadata().write(changes);
+    if (!written) return std::move(written.problem);
     report_.overrides += changes.size();
     changes.clear();
-    return true;
+    return {};
   };
   for (auto& [name, text] : from) {
     const auto there = to.find(name);
@@ -187,9 +183,10 @@ base::Done Import::copy_overrides() {
       continue;
     }
     changes.push_back({name, text});
-    if (changes.size() == overrides_at_once && !write()) return base::Problem{problem};
+    if (changes.size() < overrides_at_once) continue;
+    if (base::Done done = write(); !done) return done;
   }
-  return write() ? base::Done{} : base::Done{base::Problem{problem}};
+  return write();
 }
 
 base::Done Import::copy_counters() {

@@ -1,7 +1,8 @@
-// The text of the scripts that decide inside Redis, in parts that scripts.h puts together.
-// Literals; they live for ever. One text of the algorithms serves two arithmetics: `lua_plain`,
-// where every intermediate fits a double (below 2^53; what would not gives up with `~w` before
-// anything is written), and `lua_wide`, whole numbers of any size in limbs of 7 decimal digits.
+// The texts of the scripts that decide within Redis, in parts from which scripts.h composes them.
+// Literals, valid for the whole process. The same text of the algorithms is used with two
+// arithmetics: `lua_plain`, whose numbers are doubles (a result that may reach 2^53 makes the
+// script reply `~w` before it writes anything), and `lua_wide`, whole numbers of any size, in limbs
+// of 7 decimal digits.
 //
 // Both arithmetics define N (text to number), S (number to text), Z, ONE, NEVER, div (rounded down,
 // both not negative), cdiv (rounded up), mod, mul, least and capacity.
@@ -12,45 +13,47 @@
 namespace sluice::redis {
 
 extern const std::string_view lua_plain, lua_wide;
-// The clock, Redis' own or, in tests, the last argument; and how many ms a key is kept beyond the
-// moment from which it is as a fresh one.
+// The current time `now`, in microseconds: Redis' clock or, in tests, the last argument. And SPARE:
+// the ms for which a key is kept after the time from which it equals a fresh counter.
 extern const std::string_view lua_redis_time, lua_told_time;
-// F.x of each algorithm: x(state, quota, window, burst, cost) gives allowed, remaining,
-// reset_after, retry_after, the next state, and whether a refusal has changed it. A state is a flat
-// list of marks and units, none for a fresh counter.
+// F.x for each algorithm, where x is its letter: F.x(state, quota, window, burst, cost) returns
+// allowed, remaining, reset_after, retry_after, the next state, and whether a refusal changes the
+// state as well. A state is a flat list of marks and units (limit::State), empty for a fresh
+// counter.
 extern const std::string_view lua_token_bucket, lua_sliding_window, lua_sliding_log,
     lua_fixed_bucket, lua_always;
-// The same of gcra_*, and their P.x; needs lua_wide. A state that stays is the table it was.
+// F.x and P.x for gcra_*; needs lua_wide. If the state does not change, they return the same table.
 extern const std::string_view lua_gcra;
-// A counter of gcra_cell that redis-cell shares: load_tat, write_tat. Needs lua_wide and
-// lua_states.
+// load_tat and write_tat, for a counter of gcra_cell that is shared with redis-cell. Needs lua_wide
+// and lua_states.
 extern const std::string_view lua_tat_text;
-// Heads of two functions; lua_window is the rest of either.
+// The first lines of F.f and F.a; lua_window is the rest of each.
 extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window;
-// P.x: gives units back.
+// P.x(state, units, quota, window, burst): the state after units were given back.
 extern const std::string_view lua_put;
-// What becomes of a state under other limits.
+// carry_over: the state of a limit under another limit (limit/carry_over.h).
 extern const std::string_view lua_carry_over;
-// What becomes of a list of states, and which limits are left out; needs the one before.
+// carry_list: the states of a list of limits under another list, and the limits that are left out
+// (limit/carry_list.h); needs lua_carry_over.
 extern const std::string_view lua_carry_list;
-// Charges that count past their limits; needs the one before.
+// Charges with the verb `count`, which are taken although they are refused; needs lua_carry_list.
 extern const std::string_view lua_count;
-// Counters that keep their limits.
+// Counters that keep their limits (limit/kept_limits.h).
 extern const std::string_view lua_kept_limits;
-// A value as states, and back.
+// Reads and writes the states in a value.
 extern const std::string_view lua_states;
-// Loads, decides, writes: takes and peeks under the limits that a counter was written under, or
-// everything.
+// The scripts' main parts: load, decide, write. `light` only handles takes and peeks of counters
+// that were written under the limits in force; `full` handles everything.
 extern const std::string_view lua_settle_light, lua_settle_full;
-// A hit on a counter that other programs share, stored as what is left (Divvy's).
+// The script for a hit on a counter that is shared with Divvy, which stores the units left.
 extern const std::string_view lua_remaining_text;
-// Takes back what charges took, by their receipts; needs lua_wide, the algorithms, lua_states and
-// lua_window_text.
+// The script that takes back charges by their receipts; needs lua_wide, the algorithms, lua_states
+// and lua_window_text.
 extern const std::string_view lua_undo;
-// The receipts of what a script has written; needs lua_states.
+// receipts_of: the receipts for what a script has written; needs lua_states.
 extern const std::string_view lua_receipts;
-// W.x: counters that other programs share with a key for each window. And the script for groups of
-// such charges alone.
+// W.x: functions for counters with a key for each window, which other programs share. And the
+// script for groups that have only such charges.
 extern const std::string_view lua_window_text, lua_settle_window_text;
 
 }  // namespace sluice::redis

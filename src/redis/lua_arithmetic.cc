@@ -2,7 +2,8 @@
 
 namespace sluice::redis {
 
-// A product of 2^52 or more is refused (`~w`), so that the sum of two products is still exact.
+// The arithmetic on doubles. A product of 2^52 or more gives up (`~w`), so that the sum of two
+// products is still exact.
 const std::string_view lua_plain = R"lua(
 local esc
 local floor, format = math.floor, string.format
@@ -60,7 +61,7 @@ local function S(n)
   for i = #n - 1, 1, -1 do t[#t + 1] = format('%07.0f', n[i]) end
   return concat(t)
 end
-local function compare(a, b)  -- without signs
+local function compare(a, b)  -- compares absolute values
   if #a ~= #b then return #a - #b end
   for i = #a, 1, -1 do
     if a[i] ~= b[i] then return a[i] - b[i] end
@@ -75,7 +76,7 @@ local function plus(a, b)
   end
   return t
 end
-local function minus(a, b)  -- a >= b
+local function minus(a, b)  -- of absolute values, a >= b
   local t, borrow = {}, 0
   for i = 1, #a do
     local rest = a[i] - (b[i] or 0) - borrow
@@ -123,12 +124,12 @@ local function mul(a, b)
   end
   return make(t, a.neg ~= b.neg)
 end
-local function front(t, from)  -- its limbs from there on, as a double
+local function front(t, from)  -- the limbs from index `from` on, as a double
   local sum = 0
   for i = #t, math.max(from, 1), -1 do sum = sum * BASE + t[i] end
   return sum
 end
-local function divide(a, b)  -- neither negative, b not 0: quotient, rest
+local function divide(a, b)  -- returns quotient and rest; a and b are not negative, b is not 0
   if compare(a, b) < 0 then return Z, a end
   local quotient, rest = {}, make({})
   for i = #a, 1, -1 do
@@ -136,7 +137,7 @@ local function divide(a, b)  -- neither negative, b not 0: quotient, rest
     rest = make(rest)
     local digit = 0
     if compare(rest, b) >= 0 then
-      -- Three limbs of the divisor give the digit to within one; what is off is put right.
+      -- The first three limbs of the divisor estimate the digit to within 1; then it is corrected.
       local from = #b - 2
       digit = floor(front(rest, from) / front(b, from))
       if digit >= BASE then digit = BASE - 1 end
@@ -157,7 +158,7 @@ end
 local function mod(a, b) local _, r = divide(a, b) return r end
 local function keep(n) return n end
 local function least(a, b) if b < a then return b end return a end
--- What may be missing at most: the time to full must be representable.
+-- The most parts that may be missing: the time at which the bucket is full must be representable.
 local END = N('9223372036854775807')
 local function capacity(q, w, b, at)
   local most = END - ONE

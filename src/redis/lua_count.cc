@@ -2,10 +2,11 @@
 
 namespace sluice::redis {
 
-// count(state, limit, cost): as F.x. allows(c): do all limits of a charge? follow(c, earlier,
-// takes): a charge behind an earlier one.
+// count(state, limit, cost) decides a charge with the verb `count`, and returns the same as F.x.
+// allows(c): do all limits of charge `c` allow it? follow(c, earlier, takes) decides a charge that
+// follows an earlier one on the same counter.
 const std::string_view lua_count = R"lua(
--- As F.a, but the cost is taken in any case, and then compared.
+-- As F.a, but the cost is taken even if it does not fit.
 local FULL = N('9007199254740991')
 local function count(s, l, cost)
   local q, w = l[2], l[3]
@@ -28,7 +29,7 @@ local function allows(c)
   end
   return true
 end
--- It counts behind an earlier charge on the same counter; its states are those of both.
+-- The charge counts after an earlier one on the same counter; its next states include both.
 local function follow(c, earlier, takes)
   local states, tail = earlier.next, earlier.tail_then or earlier.tail
   if earlier.name ~= c.name then

@@ -1,4 +1,4 @@
-// limit/gcra.h in Lua, for whole numbers of any size only (lua_wide): a limit has all of 63 bits.
+// limit/gcra.h in Lua. Only for lua_wide, because the numbers of these limits use all 63 bits.
 #include "redis/lua.h"
 
 namespace sluice::redis {
@@ -18,14 +18,14 @@ local function gcra(letter, per_us)
     if us >= END then return NEVER end
     return us
   end
-  -- The TAT of a fresh counter, and that of this one.
+  -- Returns the TAT of a fresh counter, and that of this counter.
   local function tats(s, e, at)
     local fresh = at
     if crab then fresh = at - e end
     if s[1] and s[1] > now and s[2] > fresh then return fresh, s[2] end
     return fresh, fresh
   end
-  -- With a TAT above a fresh counter's, so the mark is in the future.
+  -- The TAT is later than that of a fresh counter, so the mark is in the future.
   local function state_of(e, tat)
     local mark
     if redis then mark = mul(cdiv(tat, K), K)
@@ -34,7 +34,7 @@ local function gcra(letter, per_us)
     return {least(mark, END), tat}
   end
   F[letter] = function(s, q, e, f, c)
-    -- A burst of `h` below 0 is ~f: told is when the bucket is full.
+    -- A negative burst of `h` is ~f: then reset_after is the time until the bucket is full.
     local besides = Z
     if crab then
       besides = f
@@ -48,7 +48,7 @@ local function gcra(letter, per_us)
     if not fits(added) or ok and c ~= Z and not fits(to) then
       return false, Z, NEVER, Z, s, false
     end
-    -- A refusal and a look leave the very table `s`, which is not written again.
+    -- A refusal and a look return the same table `s`, so that it is not written again.
     local next, current, left, retry = s, from, Z, Z
     if ok then
       current = to
@@ -75,9 +75,10 @@ gcra('g', '1')
 )lua";
 
 const std::string_view lua_tat_text = R"lua(
--- A counter stored as redis-cell does: a TAT in nanoseconds, for as long as it lies ahead. (Of a
--- part of a millisecond for all of it: without it a limit of quick units would limit nothing.) Any
--- other number may be another program's: it counts as nothing, and is never deleted.
+-- A counter in redis-cell's form: the TAT in nanoseconds, with an expiry at that time, rounded up to
+-- a whole millisecond, because otherwise a limit whose units return quickly would never refuse. A
+-- number that is no longer ahead may be another program's: it counts as a fresh counter, and is
+-- never deleted.
 local function load_tat(c, v, key)
   local tat = #v <= 20 and string.match(v, '^%-?%d+$') and N(v)
   if not tat or tat > END or tat < -END - ONE then

@@ -1,9 +1,9 @@
-// src/limit in Lua, function by function; see there for what each one guarantees.
+// The functions of src/limit in Lua; their guarantees are documented there.
 #include "redis/lua.h"
 
 namespace sluice::redis {
 
-// When a window that opens now ends; lua_window is the rest of the function.
+// The end of a window that opens now. lua_window is the rest of both functions.
 const std::string_view lua_fixed_window = R"lua(
 F.f = function(s, q, w, b, c)
   local latest = now + w
@@ -152,7 +152,7 @@ F.l = function(s, q, w, b, c)
 end
 )lua";
 
-// Its mark is not used: the units of its state are those that are taken.
+// The units of its state are those that are taken; the mark is not used.
 const std::string_view lua_fixed_bucket = R"lua(
 F.b = function(s, q, w, b, c)
   local missing = s[2] or Z
@@ -221,7 +221,7 @@ local function parts_of(alg, s, q, w, b)
   if alg == 'b' then return b, s[2] or Z, ONE end
   return capacity(q, w, b, now), missing_of(s, q, w, b), w
 end
--- The newest `most` runs; what is older ends with the last of them.
+-- Keeps the newest `most` runs; the units of older ones are added to the last of these.
 local function keep_runs(s, most)
   local next = {}
   for i = 1, #s do
@@ -230,7 +230,7 @@ local function keep_runs(s, most)
   end
   return next
 end
--- `from` and `to` are lists of algorithm, quota, window, burst.
+-- `from` and `to` are limits: lists of algorithm, quota, window, burst.
 local function carry_over(s, from, to, carry)
   local f, t = from[1], to[1]
   if f == 'b' and t == 'b' and carry ~= 'l' then return s end
@@ -268,8 +268,8 @@ local function carry_over(s, from, to, carry)
 end
 )lua";
 
-// As limit/carry_list.cc, step by step. A source is a limit `l` (algorithm, quota, window, burst)
-// with its state `s`.
+// limit/carry_list.cc in Lua, step by step. A source is a limit `l` (algorithm, quota, window,
+// burst) with its state `s`.
 const std::string_view lua_carry_list = R"lua(
 local function same_kind(a, b) return a[1] == b[1] and a[3] == b[3] end
 local function is_fresh(one)
@@ -295,8 +295,8 @@ local function first(all, fits)
 end
 )lua"
                                         R"lua(
--- `was`: what was in force, `left`: what was left out and is not fresh. Returns a state for each
--- limit of `to`, and what is left out from now on.
+-- `was`: the limits that were in force; `left`: those that were left out and are not fresh. Returns
+-- a state for each limit of `to`, and the limits that are left out from now on.
 local function carry_list(was, left, to, carry)
   local same, back, lends, memory, next, tail = {}, {}, {}, {}, {}, {}
   for i, l in ipairs(to) do
@@ -410,7 +410,7 @@ local function carry_list(was, left, to, carry)
   end
   return next, tail
 end
--- What a grant, or a put, of `cost` does to what is left out.
+-- The limits that are left out, after a grant or a put of `cost`.
 local function change_tail(tail, limits, cost, puts)
   local changed = {}
   for i, one in ipairs(tail) do

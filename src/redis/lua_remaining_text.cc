@@ -3,10 +3,11 @@
 namespace sluice::redis {
 
 // KEYS: the counter. ARGV: cost, limit, seconds. Reply: `d`, allowed, remaining, ms to the end of
-// the window (`n`: it has none), ms to wait (`n`: never).
+// the window (`n`: it has no end), ms to wait (`n`: no wait helps).
 //
-// As Divvy 1.7.1 does it: the first hit writes the limit less one, for the window; every further
-// one takes one while there is any; a refusal changes nothing; nothing moves the window's end.
+// The same behaviour as Divvy 1.7.1: the first hit writes the limit less one, with the window as
+// expiry; each further hit takes one while one is left; a refusal changes nothing; the end of the
+// window never moves.
 const std::string_view lua_remaining_text = R"lua(
 local key, call, cost = KEYS[1], redis.call, ARGV[1]
 local value = call('GET', key)

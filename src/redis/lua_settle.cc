@@ -1,41 +1,41 @@
-// Loads the counters of a group, has their limits answer, and writes all or nothing.
+// Loads the counters of a group, decides its charges, and writes all of them or none.
 //
 //   KEYS   one for each charge
-//   ARGV   whether the group is refused whatever they say, and whether it is sparing (0 neither,
-//          1 the first, s the second, S both; l both, and no charge that counts is taken), then for
-//          each charge
-//          ; with an R: the answer has a receipt
-//            verb      c count, f count behind an earlier charge on the same counter, t take, g
-//            put, a put all, p peek; in capitals: forget the counter first;
-//                      q probe: as a take that is not written, qq behind another one like it (of
-//                      Divvy's counters), and so on; r take where limits are kept, refilled first;
-//                      i peek by the limits that the counter was written under
-//            cost
-//            ahead     units that are not there for it; 0 in the light script
-//            keep_fresh  ms to keep it once it equals a fresh one
-//            name      of its limits, with which a value begins: `s1;` and, for each limit,
-//                      letter, quota, window, burst; `s1;k` where it keeps its limits;
-//                      `remaining` and `tat` where other programs share the counter
-//            carry     u, l: what a bucket keeps of other limits; or the list of windows
-//            count     of limits that follow
-//          or, where the name is `window`, what W.charge wants in place of the first four, and
-//          nothing for the last two
-//            letter, quota, window, burst: of gcra_* this request's, for which the name has 1,1,1
-//   value  name, blank, a state for each limit, between semicolons: `-` fresh, else marks and
-//   units.
-//          Behind the limits in force the name may have `|` and limits that are left out, as they
-//          are, with their states (limit/left_out.h). Where nothing is left out a value is what it
-//          was before there was such a thing; and one with `|` is read by servers that do not know
-//          it: they take its limits in their order and forget those that they have no place for.
+//   ARGV   whether the group must be refused in any case, and whether it is sparing (0: neither;
+//          1: the first; s: the second; S: both; l: both, and no charge that counts is taken); an R
+//          after that: the reply must have receipts. Then for each charge:
+//            verb      c: count; f: count after an earlier charge on the same counter; t: take;
+//                      g: put; a: put all; p: peek; a capital letter: the counter becomes fresh
+//                      first; q: probe, a take that is not written; qq: a probe after another one
+//                      (Divvy's counters), and so on; r: take from a counter that keeps its limits,
+//                      with each balance filled first; i: peek by the limits that the counter was
+//                      written under
+//            cost      units
+//            ahead     units that waiters before it claim; 0 in the light script
+//            keep_fresh  ms to keep the counter after it equals a fresh one
+//            name      of the limits, with which a value begins: `s1;` and, for each limit, letter,
+//                      quota, window, burst; `s1;k` if the counter keeps its limits; `remaining`
+//                      or `tat` if other programs share the counter
+//            carry     u or l (limit::CarryOver::used, left); or the list of windows
+//            count     the number of limits that follow
+//          If the name is `window`, the arguments of W.charge stand in place of the first four, and
+//          the last two are empty. Then for each limit:
+//            letter, quota, window, burst; for gcra_* those of this request (the name has 1,1,1)
+//   value  name, blank, and a state for each limit, separated by semicolons: `-` if it is fresh,
+//          else marks and units.
+//          After the limits in force the name may have `|` and the limits that are left out; their
+//          states follow in the same way (limit/left_out.h). Without such limits a value is the
+//          same as in versions that did not have them. Servers of those versions can read a value
+//          with `|`: they take its limits in their order, and forget those without a place.
 //   reply  allowed (0, 1), then for each limit: allowed, remaining, reset_after, retry_after (`n`:
-//          never); where limits are kept, instead: mask, then for each allowed, limit and so on;
-//          of a peek by the limits that the counter was written under: allowed, limit and so on;
-//          of `window` what it held (`x`: there was none; with an `s` in front: it was spared)
-//          with R, where all of it was taken, then ` @` and a receipt for each charge between `;`:
-//          of each limit, between `,`, the mark and the units written for it, or `-`; of
-//          `remaining` the ms at which its window ends
-//          `~c`: it was written under other limits, `~w`: the numbers are too large, ask the other
-//          script; nothing was done
+//          never). If limits are kept: mask, then for each window allowed, limit and so on. For a
+//          peek by the limits that the counter was written under: allowed, limit and so on. For
+//          `window`: the value before (`x`: there was none; with an `s` before it: it was spared).
+//          With R, if all of it was taken, ` @` follows and a receipt for each charge, separated by
+//          `;`: for each limit, separated by `,`, the mark and the units that were written, or `-`;
+//          for `remaining` the time in ms at which its window ends.
+//          `~c`: the counter was written under other limits; `~w`: the numbers are too large. Then
+//          nothing was done, and the other script must be called.
 #include "redis/lua.h"
 
 namespace sluice::redis {
@@ -43,7 +43,7 @@ namespace sluice::redis {
 const std::string_view lua_states = R"lua(
 local call, sub, find, gmatch = redis.call, string.sub, string.find, string.gmatch
 local CENTURY = 3162240000000
--- What follows the name of a value; nothing where it is not states.
+-- The states in the text after a value's name; nil: it does not consist of states.
 local function read_states(text)
   if find(text, '[^%d ;-]') then return nil end
   local states = {}
@@ -61,7 +61,8 @@ local function read_states(text)
   end
   return states
 end
--- For as long as they matter, and `keep_fresh` ms; `old`: the old state; `tail`: what is left out.
+-- Writes the states, with an expiry `keep_fresh` ms after they equal fresh ones. `old`: the old
+-- value; `tail`: the limits that are left out.
 local function write_states(key, name, states, count, keep_fresh, old, tail)
   local texts, ttl = {}, 0
   if tail and #tail > 0 then
@@ -82,7 +83,7 @@ local function write_states(key, name, states, count, keep_fresh, old, tail)
       local t = {}
       for j = 1, #s do t[j] = S(s[j]) end
       texts[i] = table.concat(t, ' ')
-      -- Only a fixed bucket has no moment from which it is as fresh.
+      -- Only a fixed bucket does not become fresh by time.
       local ms = CENTURY
       if s[1] > now then ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE
       elseif s[1] > Z then ms = SPARE end
@@ -105,8 +106,8 @@ local A, match = ARGV, string.match
 local function foreign(key)
   return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is not a counter of this server\'s'}
 end
--- The name that a counter was written under, its states, and its limits then: those in force, and
--- those that are left out. Nothing: it is none.
+-- Reads a value: the name under which it was written, its states, and its limits at that time, those
+-- in force and those left out. nil: it is not a counter.
 local function read(v)
   local name, rest = match(v, '^(s1;%S+) (.*)$')
   local states, limits = name and read_states(rest), {}
@@ -136,7 +137,7 @@ local function has_letters_of(was, limits)
   end
   return true
 end
--- What one limit answers with units that are not there for it.
+-- For a charge before which waiters claim `ahead` units: the units left to it, and its wait.
 local function left_behind(left, ahead)
   local floor_ = left
   if floor_ > Z then floor_ = Z end
@@ -180,8 +181,8 @@ local function most_of(l)
   return l[2]
 end
 local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
--- How long a counter is kept once it equals a fresh one (store/pending_charge.h, drops_fresh), and
--- does it?
+-- The ms for which the counter is kept after it equals a fresh one (store/pending_charge.h,
+-- drops_fresh), and whether it equals one now.
 local function keep_fresh_of(c)
   for i = 1, #c.limits do
     if c.next[i][1] then return c.keep_fresh, false end
@@ -195,7 +196,7 @@ local function keep_fresh_of(c)
   return c.keep_fresh, true
 end
 
--- Are its states the very tables that were read?
+-- Are the charge's next states the same tables that were read?
 local function is_as_read(c)
   if not c.read or #c.tail > 0 then return false end
   for i = 1, #c.limits do
@@ -319,7 +320,7 @@ else
         c.read, c.tail = c.states, waits
       else
         c.changed = true
-        -- One that is as a fresh one is as one that is not there.
+        -- A counter that equals a fresh one counts as missing.
         local live = c.keep_fresh > 0 or #waits > 0
         for _, one in ipairs(was) do
           if one.s[1] and (one.s[1] > now or one.l[1] == 'b') then live = true end
@@ -438,7 +439,7 @@ for k = 1, #charges do
     if problem then return problem end
     out[c.out] = c.value or 'x'
   elseif c.verb == 'p' or c.dry or c.passed_on then
-    -- Nothing changes.
+    -- Nothing changes, so nothing is written.
   elseif c.name == 's1;k' and c.verb == 'a' then
     if c.old then call('DEL', KEYS[k]) end
   elseif c.name == 's1;k' then
@@ -464,7 +465,7 @@ return table.concat(out, ' ')
 
 const std::string_view lua_kept_limits = R"lua(
 local DEBT = div(END, ONE + ONE) + ONE
--- By window: time, limit, units, parts.
+-- Balances by window: time, limit, units, parts.
 local function read_kept(v)
   local mask, rest = string.match(v, '^s1;k (%d+)(.*)$')
   if not mask then return nil end
@@ -485,11 +486,11 @@ local function read_kept(v)
   if mask >= 256 or #numbers ~= j then return nil end
   return all
 end
--- As it is when `now` is reached.
+-- Advances a balance to `now`.
 local function advance(b, w)
   if now > b[1] and b[3] < b[2] then
     local lacking, full, units, parts = b[2] - b[3], false, Z, Z
-    -- Enough time for all of it: the product need not be representable.
+    -- The time suffices to fill it, so the product, which may be too large, is not needed.
     local to_full = cdiv(mul(lacking, w) - b[4], b[2])
     if now - b[1] >= to_full then
       full = true
@@ -514,7 +515,7 @@ local function until_(b, units, w)
   if us > END - now then return NEVER end
   return us
 end
--- The charge's balances as they are after it, and what they answer.
+-- Decides a charge on a counter that keeps its limits: the balances after it, and the answers.
 )lua"
                                          R"lua(
 local function take_kept(c, hold)

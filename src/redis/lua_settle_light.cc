@@ -1,5 +1,5 @@
-// lua_settle (lua_settle.cc) for the usual case: takes and peeks of counters that were written
-// under the limits in force. For anything else it does nothing and replies `~c`.
+// The script of lua_settle.cc for the usual case: takes and peeks of counters that were written
+// under the limits in force. In all other cases it changes nothing and replies `~c`.
 #include "redis/lua.h"
 
 namespace sluice::redis {
@@ -31,7 +31,7 @@ for k = 1, #KEYS do
       if A[at] == 'u' and N(A[at + 2]) == Z then reset = NEVER end
     end
     if not ok then all = false end
-    if cut or #next ~= #s then c.cut = true end  -- what is over is over for good
+    if cut or #next ~= #s then c.cut = true end  -- expired units must not come back
     c.next[i] = next
     c.said[i] = {ok, left, reset, retry}
     at = at + 4
@@ -46,7 +46,7 @@ for k = 1, #charges do
   for i = 1, c.n do
     local d = c.said[i]
     if not all and d[1] then
-      -- Nothing is taken: the state.
+      -- The group is refused and takes nothing: reply with the state.
       local at = c.at + 4 * (i - 1)
       local s = c.states and c.states[i] or {}
       local ok, left, reset, retry, next, cut =
@@ -70,7 +70,7 @@ for k = 1, #charges do
   for i = 1, fresh and c.n or 0 do
     if c.next[i][1] then fresh = false end
   end
-  if fresh and not c.refills then keep_fresh = 0 end  -- it is not listed
+  if fresh and not c.refills then keep_fresh = 0 end  -- it need not be listed
   if c.verb == 't' and (all or c.cut or fresh) then
     write_states(KEYS[k], c.name, c.next, c.n, keep_fresh, c.old)
   end

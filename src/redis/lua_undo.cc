@@ -1,13 +1,14 @@
-// Takes back what a part of a group over several slots took, where it is there still.
+// Takes back the charges of one slot of a group over several slots, as far as their units can still
+// be found.
 //
 //   KEYS   one for each charge
 //   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost, keep_fresh,
 //          count of limits, receipt (lua_settle.cc), then letter, quota, window, burst of each
 //          limit
-//   reply  units that are taken still, though their window has not ended, and cannot be found
+//   reply  the units that could not be found, although their window has not ended, and stay taken
 //
-// Of a bucket as much comes back as the state that was written would still lack by now: what has
-// flowed back since then may have gone to others.
+// A bucket gets back only the units that the state which the charge wrote would still lack now:
+// units that returned since then may have been granted to others.
 #include "redis/lua.h"
 
 namespace sluice::redis {
@@ -34,8 +35,8 @@ end
 const std::string_view lua_undo = R"lua(
 local A, at, left = ARGV, 1, 0
 local U = {}
--- U.x(state, mark, units, quota, window, burst, cost): the state without it; nothing: it cannot be
--- found.
+-- U.x(state, mark, units, quota, window, burst, cost): the state without the charge that wrote this
+-- mark and these units; nil: the charge's units cannot be found.
 function U.f(s, m, p, q, w, b, c)
   if not s[1] or s[1] ~= m or s[2] < c then return s end
   if s[2] == c then return {} end
@@ -78,7 +79,7 @@ function U.b(s, m, p, q, w, b, c)
 end
 )lua"
                                   R"lua(
--- All limits of a counter. False: it is taken still.
+-- Takes the charge back from all limits of a counter. False: some units stay taken.
 local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
   if sub(v, 1, #name + 1) ~= name .. ' ' then return false end
   local states = read_states(sub(v, #name + 2))

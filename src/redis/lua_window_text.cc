@@ -2,17 +2,17 @@
 
 namespace sluice::redis {
 
-// W: counters that other programs share, one for each window, as a plain decimal. Numbers here are
-// texts, as no double holds them: INCRBY adds, and two of them are compared by their digits.
-// Needs `call`, `sub` and `find`.
+// W: functions for counters that other programs share: a key for each window, with a decimal
+// number. Numbers are texts here, because doubles cannot hold them: INCRBY adds, and two numbers
+// are compared by their digits. Needs `call`, `sub` and `find`.
 //
-//   W.charge(A, at)  of the arguments from `at` on: verb (redis/window_text.h, letter_of), units,
-//                    the most that the counter may hold for it to fit (`y`: anything, `n`: it never
-//                    does), seconds that a new key lives
-//   W.load(c, key)   reads the counter: c.value (false: none), c.fits. Returns an error if its
-//                    value is not a number.
-//   W.write(...)     changes it; c.value is then what it held before the charge, with an `s` in
-//                    front where that was spared. Returns an error.
+//   W.charge(A, at)  the charge in the arguments from `at` on: verb (redis/window_text.h,
+//                    letter_of), units, the most units that the counter may hold so that the charge
+//                    fits (`y`: any number, `n`: it never fits), the life of a new key in seconds
+//   W.load(c, key)   reads the counter into c.value (false: there is none) and c.fits. Returns an
+//                    error if the value is not a number.
+//   W.write(...)     changes the counter; then c.value is the value before the charge, with an `s`
+//                    before it if the charge was spared. Returns an error, if any.
 const std::string_view lua_window_text = R"lua(
 local W = {MAX = '9223372036854775807', MIN = '-9223372036854775808'}
 function W.at_most(a, b)
@@ -68,10 +68,10 @@ function W.write(c, key, all, sparing, looks)
 end
 )lua";
 
-// KEYS: one for each charge. ARGV: whether the group is refused whatever they say, and whether it
-// is sparing (0 neither, 1 the first, s the second, S both; l both, and nothing at all is charged),
-// then for each what W.charge wants.
-// Reply: allowed (0, 1), then for each c.value (`x`: there was none).
+// KEYS: one for each charge. ARGV: whether the group must be refused in any case, and whether it is
+// sparing (0: neither; 1: the first; s: the second; S: both; l: both, and nothing is charged), then
+// the arguments of W.charge for each charge.
+// Reply: allowed (0, 1), then c.value for each charge (`x`: there was none).
 const std::string_view lua_settle_window_text = R"lua(
 local looks, hold, sparing = ARGV[1] == 'l', find(ARGV[1], '[1Sl]'), find(ARGV[1], '[sSl]')
 local all, charges = not hold, {}

@@ -102,6 +102,15 @@ bool is_foreign(std::string_view error) {
   return error.starts_with("WRONGTYPE") || error.starts_with("FOREIGN");
 }
 
+// Of a call that has no answer, or one that does not help.
+base::Problem problem_of(const Answer& answer, const BlockingConnection& line) {
+  return base::Problem{answer ? base::printable(text_of(*answer), 256) : line.problem()};
+}
+
+base::Problem stops() {
+  return base::Problem{"the server stops"};
+}
+
 }  // namespace
 
 // In Redis Cluster all keys are in one slot.
@@ -128,32 +137,32 @@ RedisMetadataStore::~RedisMetadataStore() {
 }
 
 // Connects to the first node that takes writes, otherwise to one that can be read.
-std::unique_ptr<BlockingConnection> RedisMetadataStore::connect(const std::atomic<bool>* stop,
-                                                                std::string& problem) const {
-  std::unique_ptr<BlockingConnection> reader;
+base::Result<std::unique_ptr<BlockingConnection>> RedisMetadataStore::connect(
+    const std::atomic<bool>* stop) const {
   const auto endpoint = shared_.first.primary_of(slot_of(keys_.texts));
-  problem = endpoint ? "the names of the nodes of Redis are not found"
-                     : "no primary is known that has their slot";
-  if (!endpoint) return nullptr;
+  if (!endpoint) return base::Problem{"no primary is known that has their slot"};
+  std::unique_ptr<BlockingConnection> reader;
+  base::Problem problem{"the names of the nodes of Redis are not found"};
   for (const net::Address& address : endpoint->resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(stop);
     if (!line->open(endpoint->options, shared_.first.tls(), address)) {
-      problem = line->problem();
+      problem.text = line->problem();
       continue;
     }
     // Deletes a key that never exists, which fails on a replica.
     const Answer probe = line->ask({"DEL", keys_.none});
     if (!is_error(probe)) return line;
-    problem = probe ? base::printable(text_of(*probe), 256) : line->problem();
+    problem = problem_of(probe, *line);
     if (is_elsewhere(probe)) {
-      if (const auto to = redirect_of(problem, endpoint->options.nodes.front().host);
+      if (const auto to = redirect_of(problem.text, endpoint->options.nodes.front().host);
           to && !to->ask)
         shared_.first.follow(*to);
-      return nullptr;
+      return problem;
     }
     if (probe && !reader) reader = std::move(line);
   }
   shared_.first.want_look();
+  if (!reader) return problem;
   return reader;
 }
 
@@ -179,27 +188,25 @@ Answer RedisMetadataStore::call(BlockingConnection& line, const Script& script,
   return line.ask(words);
 }
 
-bool RedisMetadataStore::read_all(BlockingConnection& line, std::string& version,
-                                  std::string& problem, std::mutex* order,
-                                  const std::function<void(std::span<const Change> page)>& visit) {
-  const auto failed = [&](const Answer& answer) {
-    problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
-    return false;
-  };
+// The version that all texts have at least. `order`: if not null, it is held while each page is
+// fetched and visited.
+base::Result<std::string> RedisMetadataStore::read_all(
+    BlockingConnection& line, std::mutex* order,
+    const std::function<void(std::span<const Change> page)>& visit) {
   // Read first, so that changes during the pass are fetched again.
   const Answer first = line.ask({"GET", keys_.version});
-  if (is_error(first)) return failed(first);
-  version = text_of(*first);
+  if (is_error(first)) return problem_of(first, line);
+  std::string version(text_of(*first));
   std::string cursor = "0";
   do {
     std::unique_lock<std::mutex> held;
     if (order != nullptr) {
-      if (!rest(let_others)) return false;
+      if (!rest(let_others)) return stops();
       held = std::unique_lock(*order);
     }
     const Answer answer = line.ask({"HSCAN", keys_.texts, cursor, "COUNT", scanned_at_once});
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2)
-      return failed(answer);
+      return problem_of(answer, line);
     cursor = text_of(*answer->element[0]);
     const redisReply& all = *answer->element[1];
     std::vector<Change> page;
@@ -208,41 +215,40 @@ bool RedisMetadataStore::read_all(BlockingConnection& line, std::string& version
           {std::string(text_of(*all.element[i])), std::string(text_of(*all.element[i + 1]))});
     visit(page);
   } while (cursor != "0" && !cursor.empty());
-  return true;
+  return version;
 }
 
-bool RedisMetadataStore::read(
-    const std::function<void(std::string_view name, std::string_view text)>& visit,
-    std::string& problem) {
-  std::string why, version;
-  const auto line = connect(nullptr, why);
-  const bool done =
-      line && read_all(*line, version, why, nullptr, [&](std::span<const Change> page) {
-        // A pass may return a text twice.
-        for (const Change& one : page) {
-          names_.insert(one.name);
-          visit(one.name, *one.text);
-        }
-      });
-  if (done) {
-    position_ = version;
+base::Done RedisMetadataStore::read(
+    const std::function<void(std::string_view name, std::string_view text)>& visit) {
+  const auto visit_page = [&](std::span<const Change> page) {
+    // A pass may return a text twice.
+    for (const Change& one : page) {
+      names_.insert(one.name);
+      visit(one.name, *one.text);
+    }
+  };
+  const auto version = [&]() -> base::Result<std::string> {
+    auto line = connect(nullptr);
+    if (!line) return std::move(line).problem();
+    return read_all(**line, nullptr, visit_page);
+  }();
+  if (version) {
+    position_ = *version;
     known_us_ = now_us();
-    return true;
+    return {};
   }
-  if (is_foreign(why)) {
-    problem = "what Redis has under `" + base::printable(keys_.texts, 256) +
-              "` or beside it is not this server's: " + why +
-              "; delete it, or choose another store.redis.key_prefix";
-    return false;
-  }
+  const std::string& why = version.problem().text;
+  if (is_foreign(why))
+    return base::Problem{"what Redis has under `" + base::printable(keys_.texts, 256) +
+                         "` or beside it is not this server's: " + why +
+                         "; delete it, or choose another store.redis.key_prefix"};
   shared_.tell(false, "cannot be asked for what is kept there, as overrides are: " + why +
                           "; they come into force as soon as it can");
-  return true;
+  return {};
 }
 
-store::MetadataStore::Written RedisMetadataStore::write(std::span<const Change> changes,
-                                                        std::string& problem) {
-  if (changes.empty()) return Written::yes;
+store::MetadataStore::WriteResult RedisMetadataStore::write(std::span<const Change> changes) {
+  if (changes.empty()) return {};
   const std::string listed = std::to_string(base::bounds::redis_kept_changes);
   std::vector<std::string_view> words{listed};
   for (const Change& change : changes) {
@@ -254,26 +260,24 @@ store::MetadataStore::Written RedisMetadataStore::write(std::span<const Change> 
   }
   // While the slot moves to another node nothing is done, so the call is repeated.
   const auto due = steady_clock::now() + microseconds(shared_.options.patience.us);
-  std::unique_ptr<BlockingConnection> line;
+  auto line = connect(nullptr);
   Answer answer;
   for (;;) {
-    line = connect(nullptr, problem);
-    if (line) answer = call(*line, write_, words);
+    if (line) answer = call(**line, write_, words);
     const bool again = shared_.first.has_slots() && (!line || is_elsewhere(answer));
     if (!again || steady_clock::now() >= due) break;
     std::this_thread::sleep_for(let_others);
+    line = connect(nullptr);
   }
-  if (!line) return Written::no;
-  if (answer && is_error(answer)) {
-    problem = "Redis refuses it: " + base::printable(text_of(*answer), 256);
-    return Written::no;
-  }
+  if (!line) return {Written::no, std::move(line).problem()};
+  if (answer && is_error(answer))
+    return {Written::no, problem_of(answer, **line).within("Redis refuses it")};
   // Recorded so that a pass looks for them if Redis loses them before the next look.
   for (const Change& change : changes)
     if (change.text) names_.insert(change.name);
-  if (answer) return Written::yes;
-  problem = line->problem() + "; if it was, it is in force as soon as it is seen there";
-  return Written::maybe;
+  if (answer) return {};
+  return {Written::maybe,
+          {(*line)->problem() + "; if it was, it is in force as soon as it is seen there"}};
 }
 
 void RedisMetadataStore::watch(std::shared_ptr<Watcher> watcher) {
@@ -303,14 +307,12 @@ void RedisMetadataStore::run() {
   microseconds pause{0};
   std::string told;
   while (!stopping_) {
-    std::string problem;
-    if (!line) line = connect(&stopping_, problem);
-    const Looked looked = line ? look(*line, problem) : Looked::failed;
-    if (looked == Looked::more) {
+    const base::Result<Looked> looked = look(line);
+    if (looked && *looked == Looked::more) {
       if (!rest(let_others)) return;
       continue;
     }
-    if (looked == Looked::done) {
+    if (looked) {
       known_us_ = now_us();
       pause = microseconds(0);
       told.clear();
@@ -319,6 +321,7 @@ void RedisMetadataStore::run() {
     }
     if (stopping_) return;
     line.reset();
+    const std::string& problem = looked.problem().text;
     if (std::exchange(told, problem) != problem)
       shared_.tell(false, "cannot be asked for what other servers keep there: " + problem +
                               "; trying again");
@@ -329,21 +332,25 @@ void RedisMetadataStore::run() {
   }
 }
 
-// `more`: there are further changes to fetch at once.
-RedisMetadataStore::Looked RedisMetadataStore::look(BlockingConnection& line,
-                                                    std::string& problem) {
+// `line`: null: it is connected first.
+base::Result<RedisMetadataStore::Looked> RedisMetadataStore::look(
+    std::unique_ptr<BlockingConnection>& line) {
+  if (!line) {
+    auto opened = connect(&stopping_);
+    if (!opened) return std::move(opened).problem();
+    line = *std::move(opened);
+  }
   const std::string most = std::to_string(told_at_once);
   const std::string_view arguments[] = {position_, most};
   std::unique_lock held(watcher_->order);
-  const Answer answer = call(line, fetch_, arguments);
-  if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements == 0) {
-    problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
-    return Looked::failed;
-  }
+  const Answer answer = call(*line, fetch_, arguments);
+  if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements == 0)
+    return problem_of(answer, *line);
   if (answer->elements == 1) return Looked::done;
   if (answer->elements == 2) {
     held.unlock();
-    return notify_all(line, problem) ? Looked::more : Looked::failed;
+    if (base::Done done = notify_all(*line); !done) return std::move(done).problem();
+    return Looked::more;
   }
   std::vector<Change> changes;
   for (size_t i = 1; i + 1 < answer->elements; i += 2) {
@@ -362,26 +369,24 @@ RedisMetadataStore::Looked RedisMetadataStore::look(BlockingConnection& line,
 }
 
 // Delivers all stored texts, and the removal of those that are gone.
-bool RedisMetadataStore::notify_all(BlockingConnection& line, std::string& problem) {
+base::Done RedisMetadataStore::notify_all(BlockingConnection& line) {
   NameSet seen;
-  std::string version;
-  const bool done =
-      read_all(line, version, problem, &watcher_->order, [&](std::span<const Change> page) {
-        for (const Change& one : page) {
-          seen.insert(one.name);
-          names_.insert(one.name);
-        }
-        if (!page.empty()) watcher_->changed(page);
-      });
-  if (!done || !notify_unseen(line, seen, problem)) return false;
-  position_ = version;
-  return true;
+  auto version = read_all(line, &watcher_->order, [&](std::span<const Change> page) {
+    for (const Change& one : page) {
+      seen.insert(one.name);
+      names_.insert(one.name);
+    }
+    if (!page.empty()) watcher_->changed(page);
+  });
+  if (!version) return std::move(version).problem();
+  if (base::Done done = notify_unseen(line, seen); !done) return done;
+  position_ = *std::move(version);
+  return {};
 }
 
 // Delivers what has become of texts that were known and that the pass did not find. They are read
 // again, as this server may have set them again meanwhile.
-bool RedisMetadataStore::notify_unseen(BlockingConnection& line, const NameSet& seen,
-                                       std::string& problem) {
+base::Done RedisMetadataStore::notify_unseen(BlockingConnection& line, const NameSet& seen) {
   std::vector<std::string> names;
   {
     const std::lock_guard held(watcher_->order);
@@ -393,13 +398,11 @@ bool RedisMetadataStore::notify_unseen(BlockingConnection& line, const NameSet& 
     const auto some = std::span(names).subspan(at, std::min(told_at_once, names.size() - at));
     std::vector<std::string_view> words{"HMGET", keys_.texts};
     words.insert(words.end(), some.begin(), some.end());
-    if (!rest(let_others)) return false;
+    if (!rest(let_others)) return stops();
     const std::lock_guard held(watcher_->order);
     const Answer answer = line.ask(words);
-    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != some.size()) {
-      problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
-      return false;
-    }
+    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != some.size())
+      return problem_of(answer, line);
     std::vector<Change> changes;
     for (size_t i = 0; i < some.size(); ++i) {
       Change& change = changes.emplace_back();
@@ -412,7 +415,7 @@ bool RedisMetadataStore::notify_unseen(BlockingConnection& line, const NameSet& 
     }
     watcher_->changed(changes);
   }
-  return true;
+  return {};
 }
 
 }  // namespace sluice::redis

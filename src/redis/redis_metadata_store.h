@@ -31,9 +31,9 @@ class RedisMetadataStore final : public store::MetadataStore {
 
   // If Redis cannot be reached this is not an error: `watch` delivers the stored texts as soon as
   // it can.
-  bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
-            std::string& problem) override;
-  Written write(std::span<const Change> changes, std::string& problem) override;
+  base::Done read(
+      const std::function<void(std::string_view name, std::string_view text)>& visit) override;
+  WriteResult write(std::span<const Change> changes) override;
   bool is_shared() const override { return true; }
   void watch(std::shared_ptr<Watcher> watcher) override;
 
@@ -42,24 +42,23 @@ class RedisMetadataStore final : public store::MetadataStore {
   std::optional<std::chrono::microseconds> age() const;
 
  private:
-  enum class Looked : uint8_t { done, more, failed };
+  enum class Looked : uint8_t { done, more };  // more: there are further changes to fetch at once
   struct Keys {
     std::string texts, version, changes, none;
   };
 
-  std::unique_ptr<BlockingConnection> connect(const std::atomic<bool>* stop,
-                                              std::string& problem) const;
+  base::Result<std::unique_ptr<BlockingConnection>> connect(const std::atomic<bool>* stop) const;
   static Keys keys_for(const Shared& shared);
   bool is_elsewhere(const Answer& answer) const;
   Answer call(BlockingConnection& line, const Script& script,
               std::span<const std::string_view> arguments) const;
-  // `order`: if not null, it is held while each page is fetched and visited.
-  bool read_all(BlockingConnection& line, std::string& version, std::string& problem,
-                std::mutex* order, const std::function<void(std::span<const Change> page)>& visit);
+  base::Result<std::string> read_all(
+      BlockingConnection& line, std::mutex* order,
+      const std::function<void(std::span<const Change> page)>& visit);
   void run();
-  Looked look(BlockingConnection& line, std::string& problem);
-  bool notify_all(BlockingConnection& line, std::string& problem);
-  bool notify_unseen(BlockingConnection& line, const NameSet& seen, std::string& problem);
+  base::Result<Looked> look(std::unique_ptr<BlockingConnection>& line);
+  base::Done notify_all(BlockingConnection& line);
+  base::Done notify_unseen(BlockingConnection& line, const NameSet& seen);
   bool rest(std::chrono::microseconds time);
   static int64_t now_us();
 

@@ -32,11 +32,10 @@ TEST(RedisMetadataStoreAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
       peer.hang_up();
     });
     const store::MetadataStore::Change change{"a", "1"};
-    std::string problem;
-    const auto written = metadata.write({&change, 1}, problem);
+    const auto result = metadata.write({&change, 1});
     redis.join();
-    EXPECT_NE(problem, "");
-    return written;
+    EXPECT_NE(result.problem.text, "");
+    return result.written;
   };
   EXPECT_EQ(write(":0\r\n"), store::MetadataStore::Written::maybe);
   EXPECT_EQ(write(""), store::MetadataStore::Written::no);

@@ -47,11 +47,13 @@ std::string_view prefix_of(const Shared& shared, request::KeyEncoding encoding) 
 // Connects to each primary, in the order of their slots. Empty: one of them could not be reached.
 std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
   std::vector<std::unique_ptr<BlockingConnection>> lines;
-  std::string unused;
   for (const auto& endpoint : shared.first.primaries()) {
-    lines.push_back(connect_to(*endpoint, shared.first.tls(), &shared.ending, unused));
-    if (!lines.back()) lines.clear();
-    if (lines.empty()) break;
+    auto connected = connect_to(*endpoint, shared.first.tls(), &shared.ending);
+    if (!connected) {
+      lines.clear();
+      break;
+    }
+    lines.push_back(*std::move(connected));
   }
   if (lines.empty()) shared.tell(false, "a list is empty: no connection for it comes about");
   return lines;

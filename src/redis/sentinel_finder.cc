@@ -74,30 +74,35 @@ Options SentinelFinder::options_of(const Topology& topology) {
   return options;
 }
 
-std::optional<ClusterMap> SentinelFinder::find(Topology& topology, std::string& problem) {
+base::Result<ClusterMap> SentinelFinder::find(Topology& topology) {
   if (!listener_.joinable()) listener_ = std::thread([this, &topology] { listen(topology); });
   const Sentinels& sentinels = topology.options().sentinel;
   const Options options = options_of(topology);
   std::vector<SentinelView> views;
+  base::Problem problem;  // of the last sentinel that could not be asked
   for (const Node& node : sentinels.nodes) {
-    const auto line = topology.connect(node, options, problem);
-    if (!line) continue;
+    auto connected = topology.connect(node, options);
+    if (!connected) {
+      problem = std::move(connected).problem();
+      continue;
+    }
+    BlockingConnection& line = **connected;
     // The address is read first, so that the epoch that is read after it is not older.
-    const Answer address = line->ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinels.master});
-    const Answer master = line->ask({"SENTINEL", "MASTER", sentinels.master});
+    const Answer address = line.ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinels.master});
+    const Answer master = line.ask({"SENTINEL", "MASTER", sentinels.master});
     if (is_error(master) || is_error(address)) {
       const Answer& wrong = is_error(address) ? address : master;
-      problem =
+      problem.text =
           wrong ? "the sentinel " + name_of(node) + " says " + base::printable(text_of(*wrong), 256)
-                : line->problem();
+                : line.problem();
       continue;
     }
     if (const auto view = read_view(*master, *address)) views.push_back(*view);
   }
   const auto view = newest(views, epoch_, sentinels.nodes.size());
   if (!view) {
-    if (problem.empty()) problem = "no sentinel knows of the last failover";
-    return std::nullopt;
+    if (problem.text.empty()) problem.text = "no sentinel knows of the last failover";
+    return problem;
   }
   epoch_ = view->epoch;
   ClusterMap map;
@@ -119,14 +124,15 @@ void SentinelFinder::listen(Topology& topology) {
 
 // Listens until the sentinel is gone.
 void SentinelFinder::listen_to(Topology& topology, const Node& node) {
-  std::string problem;
-  const auto line = topology.connect(node, options_of(topology), problem);
-  if (!line || is_error(line->ask({"SUBSCRIBE", "+switch-master"}))) return;
+  const auto connected = topology.connect(node, options_of(topology));
+  if (!connected) return;
+  BlockingConnection& line = **connected;
+  if (is_error(line.ask({"SUBSCRIBE", "+switch-master"}))) return;
   milliseconds silent{0};
   constexpr milliseconds step{100};
   while (!stopping_) {
     bool lost = false;
-    const Answer told = line->next(step, lost);
+    const Answer told = line.next(step, lost);
     if (lost) return;
     if (told) {
       silent = milliseconds(0);
@@ -136,7 +142,7 @@ void SentinelFinder::listen_to(Topology& topology, const Node& node) {
     }
     if ((silent += step) < silence_max) continue;
     silent = milliseconds(0);
-    if (!line->ask({"PING"})) return;
+    if (!line.ask({"PING"})) return;
   }
 }
 

@@ -32,7 +32,7 @@ class SentinelFinder final : public Finder {
  public:
   ~SentinelFinder() override;
   std::chrono::milliseconds look_every() const override { return std::chrono::seconds(1); }
-  std::optional<ClusterMap> find(Topology& topology, std::string& problem) override;
+  base::Result<ClusterMap> find(Topology& topology) override;
 
  private:
   static Options options_of(const Topology& topology);

@@ -124,20 +124,20 @@ std::shared_ptr<Endpoint> Topology::primary_of(uint16_t slot) {
   return node == nullptr ? nullptr : endpoint(*node);
 }
 
-std::unique_ptr<BlockingConnection> Topology::connect(const Node& node, const Options& options,
-                                                      std::string& problem) {
+base::Result<std::unique_ptr<BlockingConnection>> Topology::connect(const Node& node,
+                                                                    const Options& options) {
   const auto known = endpoint(node);
   known->resolver.await(name_patience);
   Options own = options;
   own.nodes = {node};
   own.patience = std::min(own.patience, finder_patience);
-  problem = name_of(node) + ": its name is not found";
+  base::Problem problem{name_of(node) + ": its name is not found"};
   for (const net::Address& address : known->resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(&stopping_);
     if (line->open(own, tls_, address)) return line;
-    problem = line->problem();
+    problem.text = line->problem();
   }
-  return nullptr;
+  return problem;
 }
 
 void Topology::run() {
@@ -156,8 +156,7 @@ void Topology::run() {
 }
 
 void Topology::look() {
-  std::string problem;
-  auto map = finder_->find(*this, problem);
+  auto map = finder_->find(*this);
   if (stopping_) return;
   if (map) {
     if (!std::exchange(told_, "").empty()) tell_(true, "primaries are found again");
@@ -165,6 +164,7 @@ void Topology::look() {
     prune();
     return;
   }
+  const std::string& problem = map.problem().text;
   if (std::exchange(told_, problem) != problem)
     tell_(false, "primaries are not found: " + problem + "; trying again");
   // Until then the earlier map holds.
@@ -197,16 +197,16 @@ void Topology::prune() {
   });
 }
 
-std::unique_ptr<BlockingConnection> connect_to(const Endpoint& endpoint, net::TlsContext* tls,
-                                               const std::atomic<bool>* stop,
-                                               std::string& problem) {
-  problem = "the names of the nodes of Redis are not found";
+base::Result<std::unique_ptr<BlockingConnection>> connect_to(const Endpoint& endpoint,
+                                                             net::TlsContext* tls,
+                                                             const std::atomic<bool>* stop) {
+  base::Problem problem{"the names of the nodes of Redis are not found"};
   for (const net::Address& address : endpoint.resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(stop);
     if (line->open(endpoint.options, tls, address)) return line;
-    problem = line->problem();
+    problem.text = line->problem();
   }
-  return nullptr;
+  return problem;
 }
 
 }  // namespace sluice::redis

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
 #include "net/resolver.h"
 #include "net/tls.h"
 #include "redis/blocking_connection.h"
@@ -42,8 +43,7 @@ class Finder {
   virtual ~Finder() = default;
   // The time between two searches while all nodes answer.
   virtual std::chrono::milliseconds look_every() const = 0;
-  // None: they are not known, and `problem` says why.
-  virtual std::optional<ClusterMap> find(Topology& topology, std::string& problem) = 0;
+  virtual base::Result<ClusterMap> find(Topology& topology) = 0;
 };
 
 // More than twenty members: the map, the thread that searches for it, and the nodes that have
@@ -85,9 +85,9 @@ class Topology {
   // The endpoint of the primary that has the slot; null: none is known.
   std::shared_ptr<Endpoint> primary_of(uint16_t slot);
 
-  // Connects for a finder, with a short patience. Null: it failed.
-  std::unique_ptr<BlockingConnection> connect(const Node& node, const Options& options,
-                                              std::string& problem);
+  // Connects for a finder, with a short patience.
+  base::Result<std::unique_ptr<BlockingConnection>> connect(const Node& node,
+                                                            const Options& options);
 
  private:
   void run();
@@ -111,8 +111,9 @@ class Topology {
   std::thread thread_;
 };
 
-// Connects to one of the endpoint's addresses; null: it failed. Blocks.
-std::unique_ptr<BlockingConnection> connect_to(const Endpoint& endpoint, net::TlsContext* tls,
-                                               const std::atomic<bool>* stop, std::string& problem);
+// Connects to one of the endpoint's addresses. Blocks.
+base::Result<std::unique_ptr<BlockingConnection>> connect_to(const Endpoint& endpoint,
+                                                             net::TlsContext* tls,
+                                                             const std::atomic<bool>* stop);
 
 }  // namespace sluice::redis

@@ -129,15 +129,14 @@ void client::impl::run_actions() {
         sockets.write(action.link, core, monotonic_now());
       } else {
         const calls::Target& target = core.target(action.link);
-        std::string problem;
         lock.unlock();
-        auto addresses = calls::look_up(target, problem);
+        auto addresses = calls::look_up(target);
         lock.lock();
         if (core.phase(action.link) != calls::Link::Phase::connecting) continue;
-        if (addresses.empty())
-          core.on_failed(action.link, problem, monotonic_now());
+        if (addresses)
+          sockets.connect(action.link, *std::move(addresses), core, monotonic_now());
         else
-          sockets.connect(action.link, std::move(addresses), core, monotonic_now());
+          core.on_failed(action.link, std::move(addresses).problem().text, monotonic_now());
       }
     }
   }

@@ -1,5 +1,5 @@
-// What is asked of counters: verbs, spaces, charges, groups and batches, and why a store could not
-// decide. Plain values; views say how long they live.
+// What the engine asks a store to do with counters: verbs, spaces, charges, groups and batches, and
+// the reasons why a store could not decide. Plain values; views say how long they live.
 #pragma once
 
 #include <cstddef>
@@ -21,105 +21,105 @@ struct Entry {
   std::string_view key, value;
 };
 
-// What is asked of counters.
+// What a request, or one charge of it, wants of its counters.
 enum class Verb : uint8_t {
-  noop,        // nothing; the reply has its turn
-  take,        // now or not at all
-  wait,        // as take, but the reply may come once there is enough
-  peek,        // the state; takes nothing
+  noop,        // nothing; its reply is written in its turn
+  take,        // takes units now, or is refused
+  wait,        // as take; where units are missing it waits for them
+  peek,        // reads the state; takes nothing
   put,         // gives units back
-  list,        // which counters there are
-  would_take,  // what a take would be answered now; takes nothing
-  log_in,      // nothing: whether a password is that user's
-  scan,        // the names of counters, some at a time
-  count,       // of charges: takes in any case, then compares (limit/aligned_window.h)
+  list,        // the counters that exist
+  would_take,  // the answer that a take would get now; takes nothing
+  log_in,      // checks a user's password; concerns no counter
+  scan,        // the names of counters, a page at a time
+  count,       // charges only: takes even if it is refused (limit/aligned_window.h)
 };
 inline constexpr size_t verb_count = static_cast<size_t>(Verb::count) + 1;  // it is the last
 
-// Does it leave every counter as it is?
+// Does the verb leave every counter unchanged?
 constexpr bool only_looks(Verb verb) {
   return verb == Verb::peek || verb == Verb::would_take;
 }
 
-// As logs and metrics have it.
+// The word that logs and metrics use.
 std::string_view name_of(Verb verb);
 
-// Which rules a request meets.
+// Which rules apply to a request.
 enum class RuleScope : uint8_t {
-  all,      // native ones, then those of its protocol's dialect
-  native,   // native ones alone
-  dialect,  // those of the dialect alone: it is about their counters, whatever a policy adds
+  all,      // native rules, then those of its protocol's dialect
+  native,   // native rules only
+  dialect,  // only the dialect's: the request is about their counters, whatever a policy adds
 };
 
-// How a store that is shared with other programs writes a counter down.
+// The form in which a store that other programs share keeps a counter.
 enum class KeyEncoding : uint8_t {
-  own,             // in a form of its own, under a name with its own prefix
-  remaining_text,  // what is left, in decimal, for as long as the window is open (Divvy's way)
-  tat_text,        // of one limit gcra_cell: its TAT in decimal, for as long as it lies ahead
-                   // (redis-cell's way)
-  window_text,     // of one limit aligned_window of whole seconds: what was counted, in decimal,
-                   // under a name for each window, `prefix` (but for its first private_bytes), key,
-                   // `_` and the second in which the window began; by this server's clock. A
-                   // request that waits for its units has no claim on them before others.
+  own,             // sluice's own form, under a name with sluice's prefix
+  remaining_text,  // the units left, in decimal, kept until the window ends (Divvy's form)
+  tat_text,        // a single limit gcra_cell: its TAT in decimal, kept until that time
+                   // (redis-cell's form)
+  window_text,     // a single limit aligned_window of whole seconds: the units counted, in decimal,
+                   // under one name for each window: `prefix` without its first private_bytes, key,
+                   // `_` and the second in which the window began, by this server's clock. A
+                   // request that waits for units has no claim on them before other requests.
 };
 
 // A family of counters: those of one rule, or of one limitd type. All its counters
 // have the same number of limits. Interned by its stored identity (request/space.h); outlives every
 // rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
-  uint32_t id = 0;  // of this process; never stored
+  uint32_t id = 0;  // valid in this process; never stored
   std::string prefix, suffix;
   limit::CarryOver carry = limit::CarryOver::used;
   KeyEncoding encoding = KeyEncoding::own;
-  base::Duration keep_fresh_for{};  // of a counter that equals a fresh one: so it can be listed
-  // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
-  // each of these windows at most; rising, at most slots_max.
+  base::Duration keep_fresh_for{};  // how long a counter that equals a fresh one stays listed
+  // If not empty, the limits come with the requests and are stored in the counter
+  // (limit/kept_limits.h), at most one for each of these windows; ascending, at most slots_max.
   std::vector<base::Duration> windows{};
-  uint32_t serial = 0;  // how many spaces had that id before
-  // Of window_text: bytes at the beginning of `prefix` that a store shared with other programs
-  // leaves out; the table in memory tells counters apart by them.
+  uint32_t serial = 0;  // how many earlier spaces had this id
+  // window_text: the number of bytes at the beginning of `prefix` that are left out of the names in
+  // a store that other programs share. The table in memory needs them to tell counters apart.
   size_t private_bytes = 0;
-  // Of window_text: a key is kept for its window and up to so many seconds, less one, by chance.
+  // window_text: a key lives for its window and a random 0 to life_jitter - 1 seconds more.
   uint32_t life_jitter = 0;
 };
 
-// What a protocol keeps of a rule of its own for the replies to its requests.
+// What a protocol stores with a rule of its own, to write replies from.
 struct RuleData {
   virtual ~RuleData() = default;
 };
 
-// One cost against one key with all its limits: one probe of the table, one slot per limit.
+// A cost charged to one counter under all its limits: one probe of the table, one slot per limit.
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;       // within the space; lives for the batch
   Verb verb = Verb::take;     // take, peek, put, would_take or count
-  bool all = false;           // put: until it is as a fresh one, whatever the cost
-  bool reset_first = false;   // take: forget the counter first, and with it what others wait for
+  bool all = false;           // put: the counter becomes fresh, whatever the cost
+  bool reset_first = false;   // take: the counter becomes fresh first; waiters lose their claims
   bool keeps_limits = false;  // the space has windows
-  // Peek: by the limits that the counter was written under, where these have the same algorithms.
+  // peek: decide by the limits under which the counter was written, if their algorithms are equal.
   bool as_written = false;
-  bool refill = false;  // take, where it has: every balance is at its limit first
-  uint8_t before = 0;   // would_take: so many takes like it come first, each if it is allowed
-  // Count, in a sparing group: of the same counter as an earlier charge of the group, behind which
-  // it counts.
+  bool refill = false;  // take, counter that keeps its limits: each balance is filled first
+  uint8_t before = 0;   // would_take: as many equal takes are assumed before it, if allowed
+  // count, in a sparing group: an earlier charge of the group has the same counter, and this one
+  // counts after it.
   bool follows = false;
-  int64_t cost = 1;  // 0 or more; less only where the counter keeps its limits
+  int64_t cost = 1;  // units, 0 or more; negative only where the counter keeps its limits
   std::span<const limit::Limit>
-      limits;  // 1 to slots_max; the rule's, live as long as the rule set. Where
-               // the counter keeps its limits: those that came along, if any
+      limits;  // 1 to slots_max limits of the rule, which live as long as the rule set;
+               // where the counter keeps its limits: those that the request brought, if any
   const std::string* rule_name = nullptr;  // lives as long as the rule set
   uint32_t limits_id = 0;       // Spaces::intern_limits(limits); 0 where the counter keeps them
-  uint32_t decision_first = 0;  // where its decisions go in Batch::decisions: limits.size(), or
+  uint32_t decision_first = 0;  // index of its decisions in Batch::decisions: limits.size(), or
                                 // room for windows.size() where the counter keeps its limits
-  uint32_t slot_mask = 0;       // where it does: the windows that were answered, set by the store
-  uint64_t hash = 0;            // the store's own, as is the next
+  uint32_t slot_mask = 0;       // then: the windows that were decided; set by the store
+  uint64_t hash = 0;            // used by the store only, as is `counted`
   bool counted = false;
-  // Set by the store: it is refused by what this process remembers of its counter, which was
-  // neither asked nor charged.
+  // Set by the store: this process remembered that the counter refuses, so the counter was neither
+  // asked nor charged.
   bool from_cache = false;
 };
 
-// Charges of a batch: some that lie side by side, or those of an order. A view.
+// A view of some charges of a batch: adjacent ones, or those that a list of indices names.
 class ChargeList {
  public:
   class Iterator {
@@ -158,7 +158,7 @@ class ChargeList {
 
  private:
   const Charge* all_ = nullptr;
-  const uint32_t* order_ = nullptr;  // null: one after the other
+  const uint32_t* order_ = nullptr;  // null: the charges are adjacent
   size_t count_ = 0;
 };
 
@@ -166,67 +166,67 @@ class ChargeList {
 enum class Error : uint8_t {
   none,
   memory,       // the counter is new and the store's memory bound is reached
-  store,        // what keeps the counters cannot be asked
-  deadline,     // it did not answer in time; what was asked may yet be charged
-  overloaded,   // too much is under way already
-  no_space,     // it has no room for what is new
-  read_only,    // it takes no change
-  auth_failed,  // it does not let us in
-  wrong_type,   // what it has under this key is not a counter of ours
-  no_number,    // it is a text where other programs of the counter keep a number
+  store,        // the program that keeps the counters cannot be reached
+  deadline,     // it did not answer in time; the request may still be charged
+  overloaded,   // too many requests to it are under way
+  no_space,     // it has no room for a new counter
+  read_only,    // it refuses writes
+  auth_failed,  // it refuses our user or password
+  wrong_type,   // the value under the counter's name is not a counter of sluice
+  no_number,    // the value is a text, where the programs that share it keep a number
 };
 
-// As logs and metrics have it.
+// The word that logs and metrics use.
 std::string_view name_of(Error error);
 
-// What a rule wants then; the strictest first.
+// How a rule has requests answered that the store could not decide; the strictest first.
 enum class OnError : uint8_t {
-  error,  // the request fails
-  deny,   // it is refused
-  local,  // a table in this process decides, where the store has one; else it fails
-  allow,  // it is answered as by a fresh counter, and nothing is charged
+  error,  // with an error
+  deny,   // with a refusal
+  local,  // by a table in this process, if the store has one; otherwise with an error
+  allow,  // as by a fresh counter; nothing is charged
 };
 
-// In the words above.
+// The word of the enumerator, as policies spell it.
 std::string_view name_of(OnError on_error);
 
-// Names a request that is parked, among those of its worker; a stale one is not used again soon.
+// The name of a parked request among those of its worker. A void name is not used again soon.
 struct Ticket {
   uint32_t slot = 0, generation = 0;
   friend bool operator==(Ticket, Ticket) = default;
 };
 
-// Names none.
+// Names no request.
 inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
-// Charges on distinct (space, key) pairs (but for those that follow) that settle all or nothing,
-// but for those that count: they are taken though the group is refused, and no request waits for
-// their counters.
+// Charges that settle all or nothing, on distinct (space, key) pairs except for those that follow.
+// Exception: charges with Verb::count are taken although the group is refused, and no request waits
+// for their counters.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
-  bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's
-  bool may_wait = false;  // takes only: if it is refused it is parked until there is enough
-  // If it is refused, of its charges that count only those are taken that do not fit themselves;
-  // the others tell the state without them. What counts is asked of the counter as it was
-  // before the group, also where it follows another charge.
+  bool may_fail = false;  // a shadow rule's: if it fails the store continues with the next group
+  bool may_wait = false;  // takes only: if it is refused it is parked until units are there
+  // If the group is refused, of its charges that count only those are taken that do not fit; the
+  // others report the state without them. Each charge that counts is compared with the counter as
+  // it was before the group, also where it follows another charge.
   bool sparing = false;
-  bool allowed = false;  // every slot of every charge allowed, and all were taken
-  // Its answer comes by the completion queue, under its ticket. (Of one asked again under the same
-  // limits the decisions are void.)
+  bool allowed = false;  // every slot of every charge allowed it, and all charges were taken
+  // The answer comes through the completion queue, under the group's ticket. (If the group was
+  // parked before, and asked again under the same limits, its decisions are void.)
   bool parked = false;
-  bool answered = false;              // it was parked and had its answer before: nothing was done
+  bool answered = false;              // it was parked and is answered already: nothing was done
   Error error = Error::none;          // not none: nothing was taken, decisions are void
-  OnError on_error = OnError::error;  // what its rules want if the store cannot decide
-  Ticket ticket{};                    // of one that may wait
-  // Its answer is of no use from then on: where it is that late already nothing is charged, and it
-  // has Error::deadline. INT64_MAX: at any time.
+  OnError on_error = OnError::error;  // the strictest of its rules, if the store cannot decide
+  Ticket ticket{};                    // if it may wait
+  // The time from which its answer is of no use. If that has passed when it is decided, nothing is
+  // charged and it gets Error::deadline. INT64_MAX: it has no such time.
   base::Time answer_by{INT64_MAX};
-  // Its place among those that wait; 0: behind all. Set when it is parked; a group that has one
-  // replaces the one that is parked under its ticket.
+  // Its place among the groups that wait; 0: after all of them. Set when it is parked. A group that
+  // comes with a place replaces the one that is parked under its ticket.
   uint64_t arrival = 0;
 };
 
-// What one batch asks of the store: groups in order, their charges, and room for the decisions.
+// What one batch gives the store: groups in order, their charges, and room for the decisions.
 struct Batch {
   std::span<Group> groups;
   std::span<Charge> charges;

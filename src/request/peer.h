@@ -1,5 +1,4 @@
-// What a session knows of the server and the connection that it serves, for protocols whose
-// clients may ask about these.
+// What a session knows of its server and its connection, for protocols with requests about them.
 #pragma once
 
 #include <cstddef>
@@ -16,56 +15,59 @@
 
 namespace sluice::request {
 
-// Sums over the whole server.
+// Sums over all workers of the server.
 struct ServerFigures {
   uint64_t connections = 0;        // open, of the session's protocol
   uint64_t connections_total = 0;  // since the start
-  uint64_t requests_total = 0;     // decided or answered
+  uint64_t requests_total = 0;     // that were decided, or answered without a decision
   uint64_t counters = 0;
-  uint64_t memory_bytes = 0;      // held for counters
+  uint64_t memory_bytes = 0;      // used for counters
   uint64_t memory_bytes_max = 0;  // 0: no bound is known
   base::Duration uptime{};
 };
 
-// Outlives every session; any thread.
+// The server as sessions see it. Outlives every session; any thread.
 class ServerView {
  public:
   virtual ~ServerView() = default;
   virtual std::string_view version() const = 0;
-  // Adds up the workers' statistics: not for the hot path.
+  // Adds up the statistics of all workers, so it is not for the hot path.
   virtual ServerFigures figures() const = 0;
-  // Limits with the lists of algorithms by which counters of limits that come with requests are
-  // looked for by their key alone; their numbers stand for nothing.
+  // The lists of algorithms under which a counter of limits that come with requests is searched for
+  // when only its key is known. Of each limit only the algorithm is set.
   virtual std::span<const std::vector<limit::Limit>> inline_lists() const { return {}; }
-  // Has every session that is_interrupted, of whatever worker, told so.
+  // Makes every worker ask its waiting sessions again whether they are interrupted
+  // (Session::is_interrupted).
   virtual void interrupt() const = 0;
-  // Writes a warning to the log, one a second at most: a client may cause any number.
+  // Logs a warning, at most one a second, because a client can cause any number of them.
   virtual void warn(std::string_view) const {}
 };
 
-// Settings of a protocol's sessions, as its folder defines them; constant once the server runs.
+// Settings of a protocol's sessions. The protocol's folder defines the class derived from it;
+// constant once the server runs.
 struct SessionOptions {
   virtual ~SessionOptions() = default;
 };
 
-// What the sessions of one worker share, as their protocol's folder defines it; used by the
-// worker's thread alone.
+// State that the sessions of one worker and protocol share. The protocol's folder defines the class
+// derived from it; used by the worker's thread only.
 struct WorkerState {
   virtual ~WorkerState() = default;
 };
 
-// All of it outlives the session, but for the texts.
+// Everything that a pointer names outlives the session.
 struct Peer {
-  const ServerView* server = nullptr;       // null: nothing is known of it
+  const ServerView* server = nullptr;       // null: there is no server, as in tests
   const SessionOptions* options = nullptr;  // null: the defaults
   const access::Access* access = nullptr;   // null: there are no users
-  WorkerState* worker = nullptr;            // null: the protocol makes none
-  // For the rates of what clients may send, not for decisions; null: there is none.
+  WorkerState* worker = nullptr;            // null: the protocol has no such state
+  // Only for bounds on what clients may send in a time, not for decisions. Null: no such bounds.
   base::Clock* clock = nullptr;
-  // The client's "ADDRESS:PORT"; empty where the protocol does not want it, or it has none.
+  // The client's "ADDRESS:PORT"; empty where the protocol does not ask for it, or the client has
+  // none (a UNIX socket).
   std::string address{};
   uint16_t port = 0;    // the listener's
-  bool strict = false;  // the listener's option: what could be meant otherwise is an error
+  bool strict = false;  // the listener's option `strict`: ambiguous requests are errors
 };
 
 }  // namespace sluice::request

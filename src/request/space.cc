@@ -17,7 +17,7 @@ bool Spaces::Less::operator()(std::span<const limit::Limit> a,
       });
 }
 
-// With the mutex, as only so it may be taken from where it is not named.
+// Needs the mutex: only with it may the count of an entry that is not in use grow from 0.
 void Spaces::take(Named& named) {
   if (named.refs.fetch_add(1, std::memory_order_relaxed) == 0)
     unnamed_.fetch_sub(1, std::memory_order_relaxed);
@@ -25,7 +25,7 @@ void Spaces::take(Named& named) {
 }
 
 void Spaces::drop(Named& named) {
-  // A round that reads a count of 0 also sees all that was done under the reference.
+  // Release, so that a round that reads a count of 0 sees everything done under the reference.
   if (named.refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
     unnamed_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -92,7 +92,7 @@ LimitsRef Spaces::hold_limits(std::span<const limit::Limit> limits, size_t most)
   return {*this, id};
 }
 
-// Taken. With the mutex.
+// The number of the list, with a reference taken. Needs the mutex.
 uint32_t Spaces::list_of(std::span<const limit::Limit> limits, size_t most) {
   const auto known = by_limits_.find(limits);
   if (known != by_limits_.end()) {
@@ -157,8 +157,8 @@ void Spaces::divide_by(unsigned servers) {
     if (lists_[i].used) divide(static_cast<uint32_t>(i + 1));
 }
 
-// Of a list that is in use; shares of shares are not, unless they are in use, too.
-// With the mutex.
+// Gives a list that is in use its shares. Shares get none of their own, unless rules use them as
+// well. Needs the mutex.
 void Spaces::divide(uint32_t id) {
   List& list = lists_[id - 1];
   if (servers_ == 0 || list.divided.load(std::memory_order_relaxed) != 0) return;
@@ -216,7 +216,7 @@ size_t Spaces::end_round(const Marks& marks) {
   return forgotten;
 }
 
-// Its serial stays. With the mutex, as is the next.
+// Only the serial remains. Needs the mutex, as does the next function.
 void Spaces::forget_space(uint32_t id) {
   Place& place = spaces_[id];
   by_identity_.erase({place.space.prefix, place.space.suffix});
@@ -236,7 +236,7 @@ void Spaces::forget_list(uint32_t id) {
   ++list.serial;
   list.used = false;
   const uint32_t divided = list.divided.exchange(0, std::memory_order_relaxed);
-  // A counter may still name the shares; they go in a later round.
+  // A counter may still name the shares; a later round forgets them.
   if (divided != 0 && divided != id) drop(lists_[divided - 1]);
   free_lists_.push_back(id);
   lists_known_.fetch_sub(1, std::memory_order_relaxed);

@@ -1,25 +1,26 @@
-// The interned spaces and lists of limits of this process: a stored identity (prefix and suffix)
-// has one Space while anybody names it, and equal lists of limits have one number, so that rule
-// sets of different generations share counters. Owned by main; thread-safe; looking one up by its
-// number takes no lock, as those who intern may be of a low priority.
+// The spaces and lists of limits that this process has interned. A stored identity (prefix and
+// suffix) has one Space while it is in use, and equal lists of limits have one number, so that rule
+// sets of different generations share counters. Owned by main; thread-safe. A lookup by number
+// takes no lock, because a thread that interns may have a low priority.
 //
-// What is not named any more is forgotten in rounds (live/limits_collector.h drives them), and
-// its id and memory are used again. Who names one, and what keeps it known meanwhile:
+// An entry that is no longer in use is forgotten in a round (live/limits_collector.h drives them),
+// and its id and memory are used again. These use an entry, and this keeps it known:
 //
-//   a rule, an override   a LimitsRef and a SpaceRef, counted
-//   a charge              its plan, its waiter or whatever it is copied to has a LivePolicy that
-//                         was taken before it was planned. What a round forgets was named by no
-//                         rule and no override when it began, and it waits until all policies that
-//                         were live before that are gone (Live::only_current).
-//   a counter             the store tells which ones its counters name (Store::mark_named), after
-//                         that; there is no charge any more that could write another
-//   a list's shares       (divide_by) are known as long as the list
-//   a store on disk       disk/dictionary.h: while it is loaded what it resolves is held, and the
-//                         store marks nothing; numbers of its own are kept with what they stand for
-//   who remembers ids     compares what they stand for (redis::LimitTexts, disk::Dictionary), or
-//                         the Space's serial (engine/top_keys.h)
+//   a rule, an override   holds a LimitsRef and a SpaceRef, which are counted.
+//   a charge              Its plan, its waiter or any other copy holds a LivePolicy from before it
+//                         was planned. A round forgets only entries that no rule and no override
+//                         named when the round began, and it waits until all policies that were
+//                         live before are destroyed (Live::only_current).
+//   a counter             After that wait the store marks the entries that its counters name
+//                         (Store::mark_named); no charge is left that could name another.
+//   a list's shares       (divide_by) are known as long as the list.
+//   a store on disk       disk/dictionary.h: while it is being loaded it holds the entries that it
+//                         resolves, and the store marks nothing; its own numbers are stored with
+//                         what they stand for.
+//   code that keeps ids   compares what they stand for (redis::LimitTexts, disk::Dictionary), or
+//                         Space::serial (engine/top_keys.h).
 //
-// So a charge, and each counter at each write, costs what it would if nothing were ever forgotten.
+// So forgetting adds no cost to a charge or to the write of a counter.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +42,8 @@ namespace sluice::request {
 
 class Spaces;
 
-// Keeps a list of limits known; it goes before the registry does. A copy takes no lock.
+// A counted reference that keeps a list of limits known. It must be destroyed before the registry.
+// A copy takes no lock.
 class LimitsRef {
  public:
   LimitsRef() = default;
@@ -66,7 +68,7 @@ class LimitsRef {
   uint32_t id_ = 0;
 };
 
-// The same of a space.
+// The same for a space.
 class SpaceRef {
  public:
   SpaceRef() = default;
@@ -91,7 +93,7 @@ class SpaceRef {
   const Space* space_ = nullptr;
 };
 
-// What counters were seen to name in a round. One thread.
+// The entries that a round found in use by counters. Used by one thread.
 class Marks {
  public:
   void space(uint32_t id) {
@@ -103,7 +105,7 @@ class Marks {
 
  private:
   friend class Spaces;
-  std::vector<bool> spaces_, lists_;  // by id; what is newer than the round stays
+  std::vector<bool> spaces_, lists_;  // by id; entries newer than the round are not forgotten
 };
 
 class Spaces {
@@ -116,39 +118,40 @@ class Spaces {
   Spaces(const Spaces&) = delete;
   Spaces& operator=(const Spaces&) = delete;
 
-  // The space of that identity. `like` tells all but the id and the identity; the first to intern
-  // it settles it. None: it is none of those there are, which are `most` or more.
+  // The space with that identity, which is interned if it is new; then `like` gives everything
+  // except the id and the identity. Empty: it is new, and there are `most` spaces or more.
   SpaceRef hold(std::string_view prefix, std::string_view suffix, const Space& like = {},
                 size_t most = SIZE_MAX);
-  // All that begin with that prefix.
+  // All spaces with that prefix, whatever their suffix.
   std::vector<SpaceRef> hold_all(std::string_view prefix);
-  // A number for a list of limits, from 1, so that a counter can say under which it was written.
-  // None: as above.
+  // A number, 1 or more, for a list of limits, so that a counter can name the list it was written
+  // under. Empty: it is new, and there are `most` lists or more.
   LimitsRef hold_limits(std::span<const limit::Limit> limits, size_t most = SIZE_MAX);
-  // The same, for ever.
+  // The same, for entries that are never forgotten.
   const Space* intern(std::string_view prefix, std::string_view suffix, const Space& like = {},
                       size_t most = SIZE_MAX);
   uint32_t intern_limits(std::span<const limit::Limit> limits, size_t most = SIZE_MAX);
 
-  // The space with that id, which is known.
+  // The space with that id, which must be known.
   const Space& at(uint32_t id) const { return spaces_[id].space; }
   // Space::keep_fresh_for of the space with that id.
   base::Duration keep_fresh_for(uint32_t id) const { return spaces_[id].space.keep_fresh_for; }
-  // The list of that number, which is known.
+  // The list with that number, which must be known.
   std::span<const limit::Limit> limits(uint32_t id) const;
 
-  // How many lists had that number before.
+  // How many earlier lists had that number.
   uint32_t serial_of_limits(uint32_t id) const { return lists_[id - 1].serial; }
 
-  // From here on each list that is interned, and each that is known, has another one with it: of
-  // its limits as they hold for one of so many servers. Once.
+  // From this call on each list, known or new, has a second list beside it: the share of its limits
+  // that one of `servers` servers may grant. Called once.
   void divide_by(unsigned servers);
-  // A limit's share, a unit at least.
+  // That share of one limit, at least one unit.
   static limit::Limit share_of(limit::Limit limit, unsigned servers);
-  // The number of a list's shares.
+  // The number of the list of shares of list `id`.
   uint32_t divided(uint32_t id) const;
 
-  // Calls `visit(space)` if there is still a space with that id and serial. Not for a worker.
+  // Calls `visit(space)` if there is still a space with that id and serial. Takes a lock: not for a
+  // worker.
   template <class Visit>
   bool visit(uint32_t id, uint32_t serial, Visit&& visit) const {
     const std::lock_guard lock(mutex_);
@@ -158,31 +161,31 @@ class Spaces {
     return true;
   }
 
-  // How many spaces there are, or lists if these are more. Any thread.
+  // The number of spaces or of lists, whichever is larger. Any thread.
   size_t known() const { return std::max(known_spaces(), known_lists()); }
   size_t known_spaces() const { return spaces_known_.load(std::memory_order_relaxed); }
   size_t known_lists() const { return lists_known_.load(std::memory_order_relaxed); }
 
-  // A caller did not find room.
+  // Called when a caller found no room for a new entry.
   void want_round() { full_.store(true, std::memory_order_relaxed); }
-  // Are there so many that are not named, or did one not find room, that a round is worth its time?
+  // Is a round worth its time, because many entries are not in use or a caller found no room?
   bool wants_round() const;
-  // A round is begun by this, and ended by the other, which forgets what was not named since
-  // and is not marked; one at a time. Returns how many were forgotten.
+  // `begin_round` begins a round. `end_round` ends it: it forgets the entries that were not in use
+  // since, and are not marked, and returns how many. One round at a time.
   Marks begin_round();
   size_t end_round(const Marks& marks);
 
  private:
   friend class LimitsRef;
   friend class SpaceRef;
-  // Left unnamed before a round is needed.
+  // Entries that may be out of use before a round is needed.
   static constexpr int64_t unnamed_min = 1024;
 
   struct Named {
     std::atomic<uint32_t> refs{0};  // grows from 0 with the mutex held
     // These with the mutex.
     bool used = false;
-    bool dying = false;  // it was not named since the round began
+    bool dying = false;  // not in use since the round began
   };
   struct Place : Named {
     Space space;
@@ -201,18 +204,18 @@ class Spaces {
   void forget_space(uint32_t id);
   void forget_list(uint32_t id);
 
-  mutable std::mutex mutex_;  // of threads that intern; no worker does
+  mutable std::mutex mutex_;  // of the threads that intern; workers do not
   StableList<Place> spaces_;
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> by_identity_;
-  StableList<List> lists_;  // the n-th has number n + 1
+  StableList<List> lists_;  // element n has number n + 1
   std::map<std::span<const limit::Limit>, uint32_t, Less> by_limits_;
-  std::vector<uint32_t> free_spaces_, free_lists_;  // ids that are used again
-  unsigned servers_ = 0;                            // divide_by
+  std::vector<uint32_t> free_spaces_, free_lists_;  // ids to be used again
+  unsigned servers_ = 0;                            // of divide_by; 0: not called
   std::atomic<size_t> spaces_known_{0}, lists_known_{0};
-  std::atomic<int64_t> unnamed_{0};  // of both kinds
-  // After the last round: that many were unnamed, and known, of both kinds.
+  std::atomic<int64_t> unnamed_{0};  // spaces and lists that are not in use
+  // The numbers of spaces and lists after the last round: not in use, and known.
   std::atomic<int64_t> left_unnamed_{0}, left_known_{0};
-  mutable std::atomic<bool> full_{false};  // a caller did not find room since the last round
+  mutable std::atomic<bool> full_{false};  // since the last round a caller found no room
 };
 
 inline LimitsRef::LimitsRef(const LimitsRef& other) : spaces_(other.spaces_), id_(other.id_) {

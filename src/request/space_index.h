@@ -1,5 +1,5 @@
-// Whose counter a stored key names: some spaces, those of the live rules, by their prefixes. Built
-// once, then read by any thread; what it says lives as long as the spaces, which are for ever.
+// Finds the space of a stored counter's name, among the spaces of the live rules, by their
+// prefixes. Built once, then read by any thread. The spaces must outlive it and its results.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +17,24 @@ namespace sluice::request {
 class SpaceIndex {
  public:
   SpaceIndex() = default;
-  // One may be among them more than once.
+  // A space may be listed more than once.
   explicit SpaceIndex(std::span<const Space* const> spaces);
 
   struct Found {
     const Space* space;
-    std::string_view key;  // within the space; a view of what was asked
+    std::string_view key;  // within the space; a view into `stored`
   };
-  // Several spaces may fit, as keys are any bytes: it is the one with the longest prefix, and of
-  // several with that prefix the one with the longest suffix.
+  // Keys may have any bytes, so several spaces may fit: the one with the longest prefix counts, and
+  // among equal prefixes the one with the longest suffix.
   std::optional<Found> find(std::string_view stored) const;
 
-  // By the id of each; null: it is not among them.
+  // The spaces by id; null: the space with that id is not in the index.
   std::span<const Space* const> by_id() const { return by_id_; }
 
  private:
   std::vector<const Space*> by_id_;
   std::unordered_map<std::string_view, std::vector<const Space*>> by_prefix_;
-  std::vector<size_t> sizes_;  // of prefixes, each once, falling
+  std::vector<size_t> sizes_;  // of the prefixes, distinct, descending
 };
 
 }  // namespace sluice::request

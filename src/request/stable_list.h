@@ -1,7 +1,7 @@
-// A list that only grows and never moves what is in it: one thread at a time appends, any others
-// read at the same time, without a lock. What they may read are the elements whose number they
-// received from the appending thread, or that lie below a size() they saw. Elements live as long as
-// the list; a thread that changes one makes sure that no other reads it then.
+// A list that only grows and never moves its elements. One thread at a time appends, and other
+// threads read meanwhile without a lock: they may read the elements whose index they received from
+// the appending thread, or that is below a size() they read. Elements live as long as the list. A
+// thread that changes an element must make sure that no other thread reads it at that time.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ class StableList {
   const T& push_back(T element) {
     return append([&](T& its) { its = std::move(element); });
   }
-  // Appends one, which `fill` completes before any reader sees it.
+  // Appends an element; `fill(element)` completes it before any reader can see it.
   template <class Fill>
   T& append(Fill&& fill) {
     const size_t i = size_.load(std::memory_order_relaxed);
@@ -51,7 +51,7 @@ class StableList {
   }
 
  private:
-  // Each chunk is twice as large as the one before.
+  // Elements of the first chunk; each further chunk is twice as large as the one before.
   static constexpr size_t first = 16;
   struct Place {
     size_t chunk, at;

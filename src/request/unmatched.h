@@ -1,5 +1,4 @@
-// What a request is answered that no enforced rule applies to, where its listener says so. Plain
-// values.
+// The answer to a request to which no enforced rule applies; an option of listeners. Plain values.
 #pragma once
 
 #include <array>
@@ -10,10 +9,10 @@
 namespace sluice::request {
 
 enum class Unmatched : uint8_t {
-  as_protocol,  // as the protocol has it (policy::Dialect::unmatched)
+  as_protocol,  // the protocol's own answer (policy::Dialect::unmatched)
   allow,        // as by a rule with `unlimited: true`
   deny,         // as by a rule with `deny: true`
-  error,        // it fails
+  error,        // an error
 };
 inline constexpr std::array<std::string_view, 4> unmatched_names{"protocol", "allow", "deny",
                                                                  "error"};

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace sluice::store {
 
 class MetadataStore {
@@ -26,7 +28,13 @@ class MetadataStore {
   enum class Written : uint8_t {
     yes,
     no,     // nothing was changed
-    maybe,  // unknown; `problem` says what that means
+    maybe,  // unknown; the problem says what that means
+  };
+  struct [[nodiscard]] WriteResult {
+    Written written = Written::yes;
+    base::Problem problem = {};  // why it is not `yes`
+
+    explicit operator bool() const { return written == Written::yes; }
   };
 
   // Receives the changes that other servers make in a shared store.
@@ -42,13 +50,12 @@ class MetadataStore {
 
   virtual ~MetadataStore() = default;
 
-  // Visits all stored texts. False: `problem` says what is wrong and what to do.
-  virtual bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
-                    std::string& problem) = 0;
+  // Visits all stored texts.
+  virtual base::Done read(
+      const std::function<void(std::string_view name, std::string_view text)>& visit) = 0;
 
-  // Makes all changes or none; returns once they are as durable as the store's commits. If the
-  // result is not `yes`, `problem` says why.
-  virtual Written write(std::span<const Change> changes, std::string& problem) = 0;
+  // Makes all changes or none; returns once they are as durable as the store's commits.
+  virtual WriteResult write(std::span<const Change> changes) = 0;
 
   // Do other servers read and write the same texts?
   virtual bool is_shared() const { return false; }

@@ -1,17 +1,18 @@
-// A server's side of gRPC's calls over HTTP/2, without I/O: bytes in, calls out; statuses and
-// messages in, bytes out. One session per connection, used by one thread. Which methods there are,
-// which of them stream, what a message means, and deadlines are the owner's matter.
+// The server's side of gRPC over HTTP/2, without input and output of its own: it turns bytes into
+// calls, and statuses and messages into bytes. One session for each connection, used by one thread.
+// The owner knows the methods, which of them stream, the meaning of messages, and deadlines.
 //
-//   calls    Unary ones that are whole and well-formed are reported, each with a number; exactly
-//            one `answer` or `drop` must follow for each, also if it was cancelled meanwhile. What
-//            a call shows lives until then.
-//   streams  A call whose path the owner's `is_streamed` names is reported when its headers have
-//            arrived (`begun`), and again whenever `next` may have something (`body`): messages one
-//            by one, then that the client is done. `send` sends one message. Either side may go on
-//            when the other is silent or done; `answer` or `drop` ends the call, unless `next` or
-//            `send` has. What has arrived and is not taken, and what is sent and has not left,
-//            counts against the bounds of bytes.
-//   refused  What is not gRPC call is answered here, and not told:
+//   calls    A unary call is reported with a number when it is complete and well-formed. Exactly
+//   one
+//            `answer` or `drop` must follow, even if the call was cancelled. Its views are valid
+//            until then.
+//   streams  A call whose path the owner's `is_streamed` accepts is reported when its headers have
+//            arrived (`begun`), and again whenever `next` may have a message, or the client's end
+//            (`body`). `send` sends one message. Each side may continue when the other is silent or
+//            has ended. `answer` or `drop` ends the call, unless `next` or `send` has ended it.
+//            Messages that have arrived and were not taken, and that were not sent yet, count
+//            against the bounds of bytes.
+//   refused  Requests that are not gRPC calls are answered by the session, and not reported:
 //              another method than POST             405, INTERNAL
 //              another content-type                 415, INVALID_ARGUMENT
 //              grpc-timeout ill-formed              400, INTERNAL
@@ -21,7 +22,7 @@
 //              or not by it                         INTERNAL
 //              a message above 4 MiB, also when
 //              unpacked, or past a bound of bytes   RESOURCE_EXHAUSTED
-//   gzip     The answer to a call that came with it has it too.
+//   gzip     The answer to a call with compressed messages is compressed as well.
 #pragma once
 
 #include <cstddef>
@@ -40,29 +41,29 @@
 
 namespace sluice::wire {
 
-// What the sessions of one worker share. One thread; outlives them.
+// State that the sessions of one worker share. One thread; outlives the sessions.
 struct GrpcWorker {
   explicit GrpcWorker(size_t bytes_max = http2_worker_bytes_max) : pool(bytes_max) {}
 
   Http2Pool pool;
   Gzip gzip;
   std::string scratch;  // unpacked and packed messages, escaped texts
-  std::string message;  // that `next` shows
+  std::string message;  // the one that `next` returned
 };
 
 struct GrpcCall {
   std::string_view path;       // "/package.Service/Method", as sent
   std::string_view authority;  // as sent
-  std::string_view message;    // unpacked; of a streaming call nothing
+  std::string_view message;    // decompressed; empty for a streaming call
   base::Duration timeout;      // base::never: none
-  bool is_cancelled;           // no answer is awaited
+  bool is_cancelled;           // no answer can be sent
 };
 
 enum class GrpcNext : uint8_t {
-  message,  // one
-  none,     // not now, or the call was cancelled or has been ended
-  end,      // nor later: the client is done
-  refused,  // what came is not a message, and that was answered: no `answer` or `drop` may follow
+  message,  // a message was returned
+  none,     // there is no message now, or the call has been cancelled or ended
+  end,      // there are no more messages: the client has ended its side
+  refused,  // the bytes are not a message, which was answered: no `answer` or `drop` may follow
 };
 
 class GrpcServerSession {
@@ -72,28 +73,27 @@ class GrpcServerSession {
                     Http2PathTest is_streamed = nullptr)
       : worker_(worker), http_(worker.pool, bounds, is_streamed, is_of_grpc) {}
 
-  // As Http2Session::receive; a `request` event is a call, `reset` its cancellation. What is
-  // reported of a call that has been ended since may be behind others in the list: is_waiting is
-  // then false.
+  // As Http2Session::receive; the event `request` is a call, `reset` its cancellation. The list may
+  // still have events of a call that the owner ended while it went through the list: then
+  // is_waiting is false.
   size_t receive(std::string_view in, base::Time now, size_t calls_max = SIZE_MAX);
   std::span<const Http2Event> events() const { return events_; }
 
   GrpcCall call(uint32_t number) const;
   bool is_waiting(uint32_t number) const { return http_.is_waiting(number); }
 
-  // Of a streaming call: takes its oldest message and shows it, unpacked, until the worker's next
-  // `next`.
+  // Takes the oldest message of a streaming call, and returns it decompressed; it is valid until
+  // the next call of `next` for any session of the worker.
   GrpcNext next(uint32_t number, std::string_view& message);
-  // False: the client does not take what was sent before, and the bounds leave no place for more.
-  // The call was reset: neither `answer` nor `drop` may follow. One that was cancelled sends
-  // nothing.
+  // False: the client does not read earlier messages, and the bounds leave no room. Then the call
+  // was reset, and neither `answer` nor `drop` may follow. For a cancelled call nothing is sent.
   bool send(uint32_t number, std::string_view message);
-  // Any other status than ok goes without a message, and so does each of a streaming call. `text`:
-  // any bytes, for people.
+  // Ends the call. `message` is sent only for a unary call with status ok. `text`: any bytes, for
+  // people.
   void answer(uint32_t number, GrpcStatus status, std::string_view text, std::string_view message);
   void drop(uint32_t number) { http_.drop(number); }
 
-  // Output, the end, faults and figures.
+  // For output, the connection's end, faults and statistics.
   Http2Session& http() { return http_; }
   const Http2Session& http() const { return http_; }
 

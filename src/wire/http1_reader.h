@@ -1,25 +1,27 @@
-// Requests of HTTP/1.1 and 1.0 (RFC 9112) from the bytes of a connection, without I/O. One reader
-// for each connection, used by one thread.
+// Reads requests of HTTP/1.1 and 1.0 (RFC 9112) from the bytes of a connection, without input and
+// output of its own. One reader for each connection, used by one thread.
 //
-// It takes one reading of a request or none: whatever two parsers might read differently is refused
-// (http1_reader.cc has the list with its sections of the RFC).
+// It refuses every request that two parsers might read differently (http1_reader.cc lists them with
+// the sections of the RFC).
 //
-//   head      At most Bounds::head_bytes with its request line and its empty line (414 where the
-//             request line alone passes it, else 431), of Bounds::fields fields (431). Lines end
-//             with CR LF. A few empty lines in front of it are skipped and do not count.
-//   target    Origin form, absolute form (http or https, whose authority then counts in place of
-//             Host, which must be the same), or `*` of OPTIONS. Printable ASCII but `#` and `\`.
-//   body      Content-Length or `chunked` alone, at most Bounds::body_bytes (413), chunked at most
-//             Bounds::chunked_body_bytes as well. A chunked body's lines and trailers are at most
-//             Bounds::chunk_bytes over all of it (413); trailers are read and dropped.
-//   splits    What is found does not depend on how the input is cut, but for `head`: it is reported
-//             where the rest of the request has not come yet. A byte that breaks a head is found
-//             when it comes.
-//   work      Each byte is looked at once, and those of a target once more.
-//   memory    A request of a few fields that comes in one piece and is not chunked allocates
-//             nothing, one of many fields their list, unless there is a spare one. One that comes
-//             in pieces is copied as far as its body needs it. All but a list of `fields_kept`
-//             fields is given back by the first call behind the request that brings no byte.
+//   head      At most Bounds::head_bytes with the request line and the empty line (414 if the
+//             request line alone is longer, else 431), and Bounds::fields fields (431). Lines end
+//             with CR LF. A few empty lines before it are skipped and do not count.
+//   target    Origin form; absolute form with http or https, whose authority replaces Host and must
+//             be equal to it; or `*` for OPTIONS. Printable ASCII without `#` and `\`.
+//   body      With Content-Length, or `chunked` as the only coding; at most Bounds::body_bytes
+//   (413),
+//             and a chunked one at most Bounds::chunked_body_bytes as well. The lines and trailers
+//             of a chunked body have at most Bounds::chunk_bytes together (413); trailers are
+//             dropped.
+//   splits    The results do not depend on how the input is cut, except for `head`, which is
+//             reported only if the rest of the request has not arrived. A byte that breaks a head
+//             is found when it arrives.
+//   work      Each byte is examined once, and those of a target twice.
+//   memory    A request with few fields that arrives in one piece and is not chunked allocates
+//             nothing; one with many fields allocates their list, unless there is a spare one. If
+//             the body does not arrive with the head, both are copied. The first call after the
+//             request that brings no byte frees everything but a list of `fields_kept` fields.
 #pragma once
 
 #include <cstddef>
@@ -34,18 +36,18 @@
 
 namespace sluice::wire {
 
-// The head of a request. Views live until the next call of Http1Reader::next.
+// The head of a request. The views are valid until the next call of Http1Reader::next.
 struct Http1Head {
   std::string_view method;           // as sent: "GET"
-  std::string_view path{}, query{};  // as sent, the query without its `?`; "*" of OPTIONS
-  std::string_view host{};           // of the target if it has one, else Host; empty: neither
-  bool has_query = false;            // there is a `?`
+  std::string_view path{}, query{};  // as sent, the query without its `?`; path "*" for OPTIONS
+  std::string_view host{};           // the target's, else that of Host; empty: there is none
+  bool has_query = false;            // the target has a `?`
   bool is_http10 = false;
-  bool keep_alive = true;        // what the client wants (RFC 9112, 9.3)
-  bool awaits_go_ahead = false;  // Expect: 100-continue, and it is HTTP/1.1
-  bool has_body = false;         // a body of a byte or more was announced, or it is chunked
+  bool keep_alive = true;        // does the client keep the connection (RFC 9112, 9.3)?
+  bool awaits_go_ahead = false;  // HTTP/1.1 with `Expect: 100-continue`
+  bool has_body = false;         // a chunked body, or a length above 0, was announced
   bool is_chunked = false;
-  uint64_t body_bytes = 0;              // as announced; 0 of one that is chunked
+  uint64_t body_bytes = 0;              // as announced; 0 if it is chunked
   std::span<const HttpField> fields{};  // all of them, in order
 };
 
@@ -62,44 +64,44 @@ class Http1Reader {
   };
   enum class Use : uint8_t {
     requests,
-    // A request that opens another protocol (WebSocket): it is found with its head, whatever body
-    // that announces. HTTP/1.1 needs no Host, and one that is ill-formed is taken: older clients
-    // write an IPv6 address without brackets (`Host: ::1:3000`).
+    // For a request that opens another protocol (WebSocket). It is complete with its head, whatever
+    // body that announces. Host may be missing or ill-formed, because older clients write an IPv6
+    // address without brackets (`Host: ::1:3000`).
     handshake,
   };
   enum class Found : uint8_t {
     incomplete,  // more bytes are needed
-    head,        // `head()` is there, its body is not; told once for each such request
-    request,     // all of it is there
-    broken,      // no HTTP, or too much of it: `status()` and `problem()`. It stays so
+    head,        // `head()` is available, but not the body; reported once for such a request
+    request,     // the request is complete
+    broken,      // not HTTP, or beyond a bound: see `status()` and `problem()`. Final
   };
   struct Result {
-    size_t consumed = 0;  // bytes of `in` that must not come again
+    size_t consumed = 0;  // bytes of `in` that must not be passed again
     Found found = Found::incomplete;
   };
 
-  // Fields that an idle reader has room for.
+  // The number of fields for which an idle reader keeps room.
   static constexpr size_t fields_kept = 8;
 
   Http1Reader() : Http1Reader(Bounds{}) {}
-  // `spare`: an empty list that idle readers of one thread leave to one another, so that a request
-  // of many fields allocates nothing either. It outlives them. Null: there is none.
+  // `spare`: an empty list that the idle readers of one thread share, so that a request with many
+  // fields does not allocate either. It outlives them. Null: there is none.
   explicit Http1Reader(const Bounds& bounds, Use use = Use::requests,
                        Http1FieldList* spare = nullptr);
   // Views point into it.
   Http1Reader(const Http1Reader&) = delete;
   Http1Reader& operator=(const Http1Reader&) = delete;
 
-  // Reads from the front of `in`: what was not consumed before and what came since. After
-  // `request`: reads the next one. Bytes of a request that is found whole are consumed with it, so
-  // views into `in` stay valid as long as `in` does.
+  // Reads from the front of `in`, which must begin with the bytes that were not consumed before.
+  // After `request` it reads the next one. The bytes of a request that arrives in one piece are
+  // consumed together with it, so views into `in` are valid as long as `in`.
   Result next(std::string_view in);
 
   // After `head` or `request`.
   const Http1Head& head() const { return head_; }
   // After `request`. Lives as long as the views of the head.
   std::string_view body() const { return body_; }
-  // The same for the caller to keep, without a copy where the reader has gathered it. Once.
+  // Gives the body to the caller; without a copy if the reader has gathered it. Called once.
   std::string take_body();
 
   // After `broken`: the status of the answer (400, 413, 414, 417, 431, 501 or 505), and a sentence
@@ -107,36 +109,43 @@ class Http1Reader {
   unsigned status() const { return status_; }
   std::string_view problem() const { return problem_; }
 
-  // Is there a part of a request that is not whole?
+  // Has an incomplete request begun?
   bool has_begun() const;
-  // Bytes of such a part that were consumed, or that its head says will come.
+  // Of an incomplete request: bytes that were consumed, or that its head announces.
   size_t unfinished_bytes() const;
 
  private:
+  //   from          to      when
+  //   head          done    the head is complete, and there is no body, or all of it has arrived
+  //   head          body    the head is complete, and a part of a body with Content-Length is
+  //   missing head          chunks  the head is complete, and the body is chunked body, chunks done
+  //   the body is complete: the request is reported done          head    the next call of `next`
+  //
+  // After a problem `status_` is not 0, whatever the phase, and `next` consumes everything.
   enum class Phase : uint8_t {
-    head,    // its lines are read
-    body,    // of a Content-Length, gathered
-    chunks,  // of a chunked body, decoded
+    head,    // reads the lines of the head
+    body,    // gathers a body with Content-Length
+    chunks,  // decodes a chunked body
     done,    // the request was reported
   };
   enum class Part : uint8_t { method, target, version, fields };  // of the head, in this order
   enum class Step : uint8_t { whole, incomplete, refused };
-  // Of the request that is read: places in its head by their distance from where that begins.
-  // More than twenty members: what the parts of a head say, until all of it is there.
+  // The request being read, as offsets from the beginning of its head. More than twenty members:
+  // the parts of a head, until it is complete.
   struct Progress {
-    uint32_t at;        // what is before it was looked at
-    uint32_t line_at;   // the field's line that is read
-    uint32_t colon_at;  // of that line; 0: has not come
+    uint32_t at;        // the bytes before it were examined
+    uint32_t line_at;   // the line of the field being read
+    uint32_t colon_at;  // the colon of that line; 0: not read yet
     uint32_t method_bytes, target_end;
     uint32_t host_at, host_bytes;
     uint32_t fields;       // so far
-    uint32_t empty_lines;  // in front of the request
+    uint32_t empty_lines;  // before the request
     Part part;
     bool is_http10, is_absolute, has_host, has_length, has_coding, wants_close, wants_keep_alive,
         expects;
-    uint64_t left;  // of the body of a Content-Length
+    uint64_t left;  // missing bytes of a body with Content-Length
   };
-  // A field of a head that is not whole.
+  // A field of an incomplete head.
   struct Place {
     uint32_t name_at, name_bytes, value_at, value_bytes;
   };
@@ -173,15 +182,15 @@ class Http1Reader {
   const Use use_;
   Http1FieldList* const spare_;
   Phase phase_ = Phase::head;
-  bool has_copies_ = false;  // own_head_, own_body_ or places_ are used
+  bool has_copies_ = false;  // own_head_, own_body_ or places_ are in use
   Progress progress_{};
   Http1Head head_;
   std::string_view body_;
   Http1FieldList fields_;
-  uint32_t fields_hint_ = 0;   // how many the last request had
-  std::vector<Place> places_;  // those of earlier calls
+  uint32_t fields_hint_ = 0;   // the number of fields of the last request
+  std::vector<Place> places_;  // the fields that earlier calls read
   Http1Chunks chunks_;
-  std::string own_head_, own_body_;  // of a request whose body did not come with its head
+  std::string own_head_, own_body_;  // of a request whose body did not arrive with its head
   unsigned status_ = 0;
   std::string_view problem_;
 };

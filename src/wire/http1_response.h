@@ -1,13 +1,13 @@
-// Responses of HTTP/1.1 (RFC 9112) from the bytes of a connection, as a client reads them, without
-// I/O. One reader for each connection, used by one thread.
+// Reads responses of HTTP/1.1 (RFC 9112) for a client, from the bytes of a connection, without
+// input and output of its own. One reader for each connection, used by one thread.
 //
 //   head      at most Bounds::head_bytes, lines that end with CR LF, of at most 256 fields.
 //             Responses 100, 102 and 103 are skipped; 101 ends the reading.
-//   body      Content-Length, or `chunked` alone; at most Bounds::body_bytes. 204 and 304 have
-//             none. One without either is broken: where it ends only the end of the connection
-//             tells, and that a response was cut off could not be seen.
-//   splits    What is found does not depend on how the input is cut.
-//   work      A byte is looked at a bounded number of times.
+//   body      With Content-Length, or `chunked` as the only coding; at most Bounds::body_bytes. 204
+//             and 304 have none. A response without either is broken, because only the end of the
+//             connection would mark its end, and a truncated response could not be recognized.
+//   splits    The results do not depend on how the input is cut.
+//   work      Each byte is examined a bounded number of times.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +29,11 @@ class Http1ResponseReader {
   };
   enum class Found : uint8_t {
     incomplete,
-    response,   // all of it is there
-    switching,  // a 101: what follows is another protocol's
-    broken,     // not a response that may come. It stays so
+    response,   // a response is complete
+    switching,  // a 101: the bytes after it are of another protocol
+    broken,     // not a response, or not one that is allowed here. Final
   };
-  // Why it is broken.
+  // Why the response is broken.
   enum class Fault : uint8_t { none, malformed, head_size, body_size, no_length };
   struct Result {
     size_t consumed = 0;
@@ -43,16 +43,16 @@ class Http1ResponseReader {
   Http1ResponseReader() : Http1ResponseReader(Bounds{}) {}
   explicit Http1ResponseReader(const Bounds& bounds) : bounds_(bounds) {}
 
-  // Reads from the front of `in`: what was not consumed before, and what has arrived since.
-  // Consumes whole responses.
+  // Reads from the front of `in`, which must begin with the bytes that were not consumed before.
+  // Consumes complete responses only.
   Result next(std::string_view in);
 
   Fault fault() const { return fault_; }
 
-  // After `response` or `switching`. Views live as long as `in` and until the next call.
+  // After `response` or `switching`. Views are valid until the next call, and as long as `in`.
   unsigned status() const { return status_; }
   std::string_view body() const { return body_; }
-  // The value of a field's first line; empty: there is none. `lower_name`: in lower case.
+  // The value of the first field with that name, in lower case; empty: there is none.
   std::string_view field(std::string_view lower_name) const;
 
  private:
@@ -68,9 +68,9 @@ class Http1ResponseReader {
   const Bounds bounds_;
   Fault fault_ = Fault::none;
   bool has_head_ = false;
-  size_t searched_ = 0;    // bytes in which the head does not end
-  size_t head_bytes_ = 0;  // with its empty line
-  size_t fed_ = 0;         // of a chunked body
+  size_t searched_ = 0;    // bytes that do not contain the end of the head
+  size_t head_bytes_ = 0;  // with the empty line
+  size_t fed_ = 0;         // bytes of a chunked body that were decoded
   uint64_t length_ = 0;
   Coding coding_ = Coding::none;
   unsigned status_ = 0;

@@ -1,34 +1,37 @@
-// The server's side of HTTP/2 (RFC 9113, prior knowledge) without I/O: bytes in, whole requests and
-// resets out; answers in, bytes out. One session per connection, used by one thread; nghttp2 does
-// frames, HPACK, flow control and the rules of HTTP messages. What requests mean is not its matter.
+// The server's side of HTTP/2 (RFC 9113, prior knowledge), without input and output of its own: it
+// turns bytes into requests and resets, and answers into bytes. One session for each connection,
+// used by one thread. nghttp2 does frames, HPACK, flow control and the rules of HTTP messages; the
+// owner knows the meaning of requests.
 //
-//   requests   are reported when they are whole, with a number (below http2_streams_max, used again
-//              later) by which `request` shows them; what that shows lives until `respond` or
-//              `drop`, one of which must follow exactly once, in any order and at any time, also
-//              if the client has reset the stream meanwhile. A stream that was reset before its
-//              request was reported is not reported at all.
-//   streaming  Requests whose path the owner's `is_streamed` names are reported when their headers
-//              have arrived (`begun`), and then at the end of each DATA frame that brought
-//              something or was the last (`body`). The owner takes from the front of the body, and
-//              may `send` pieces of the answer before it ends it by `respond`. HEAD does not
-//              stream.
+//   requests   are reported when they are complete, with a number below http2_streams_max, which is
+//              used again later. `request(number)` shows the request until `respond` or `drop`: one
+//              of these must be called exactly once, at any time and in any order, even if the
+//              client has reset the stream. A stream that is reset before its request was reported
+//              is not reported.
+//   streaming  A request whose path the owner's `is_streamed` accepts is reported when its headers
+//              have arrived (`begun`), and at the end of each DATA frame that has bytes or is the
+//              last (`body`). The owner takes bytes from the front of the body, and may `send`
+//              pieces of the answer before it ends it with `respond`. HEAD requests do not stream.
 //   splits     Events and answers do not depend on how the input is cut.
-//   bytes      Texts of unfinished and unanswered requests and of answers that have not left count
-//              against bytes_max of the session and of its pool. A stream whose headers do not fit
-//              is refused (REFUSED_STREAM); a body that does not is read to its end and dropped
-//              (Http2Request::is_whole); an answer that does not resets its stream, and so does a
-//              piece of one. Beside that a stream takes some 600 bytes, a session 38 KB.
-//   windows    A stream's is opened again as its body comes, the connection's as bodies leave the
-//              session, taken, answered or dropped.
+//   bytes      Texts of unfinished and unanswered requests, and of answers that were not sent,
+//   count
+//              against bytes_max of the session and of its pool. If headers do not fit, the stream
+//              is refused (REFUSED_STREAM). If a body does not fit, it is read to its end and
+//              dropped (Http2Request::is_whole is false). If an answer or a piece of one does not
+//              fit, the stream is reset. In addition a stream takes about 600 bytes, a session 38
+//              KB.
+//   windows    A stream's window is opened again when its body arrives; the connection's when
+//   bodies
+//              leave the session because they were taken, answered or dropped.
 //   floods     http2_faults.h. A fault ends the session: GOAWAY, and all later input is ignored.
 //
-// By nghttp2 1.52 itself (the fault is then one of protocol to settings_size): order of pseudo
-// headers, names and values, connection-specific headers, content-length against the body (all:
-// RST_STREAM PROTOCOL_ERROR), windows that overflow, frames that do not fit their stream's state or
-// size, more than 32 entries in SETTINGS, more than http2_streams_max streams at a time, bad HPACK.
-// Here: everything else that is said above; the rate of resets, which nghttp2 would count by a
-// clock of its own; and CONTINUATION frames, of which nghttp2 counts one again whenever its header
-// does not arrive whole.
+// nghttp2 1.52 checks (Http2Fault::protocol to settings_size): the order of pseudo headers, names
+// and values, connection-specific headers, content-length against the body (all of these:
+// RST_STREAM with PROTOCOL_ERROR), windows that overflow, frames that do not fit their stream's
+// state or have a wrong size, more than 32 entries in SETTINGS, more than http2_streams_max streams
+// at a time, bad HPACK. The session checks everything else above; the rate of resets, which nghttp2
+// would count by a clock of its own; and CONTINUATION frames, of which nghttp2 counts one twice if
+// its header arrives in parts.
 #pragma once
 
 #include <array>
@@ -48,31 +51,31 @@ struct nghttp2_session;
 
 namespace sluice::wire {
 
-// Requests of one connection that are not answered, as announced; and before the client has
-// acknowledged that. Past either: REFUSED_STREAM.
+// The most unanswered requests of a connection, which is announced; and the most before the client
+// has acknowledged that. Beyond either: REFUSED_STREAM.
 inline constexpr uint32_t http2_streams_max = 1'000;
 inline constexpr uint32_t http2_unacknowledged_streams_max = 100;
-// Names and values of one request's headers, 32 bytes added for each, as announced. Past it: 431;
-// past four times as much the connection ends.
+// The most bytes of a request's header names and values, plus 32 for each header; it is announced.
+// Beyond it: 431; beyond four times as much the connection ends.
 inline constexpr size_t http2_header_list_bytes_max = size_t{64} << 10;
-// CONTINUATION frames of one header block. Past it: the connection ends.
+// The most CONTINUATION frames of a header block. Beyond it the connection ends.
 inline constexpr size_t http2_continuations_max = 8;
-// Texts that one connection holds. Past it: as the contract says.
+// The most bytes of texts that a connection holds; beyond it see `bytes` above.
 inline constexpr size_t http2_connection_bytes_max = size_t{1} << 20;
-// A body that is dropped, of which more is not read: then the request is reported as if it were
-// over.
+// The most bytes that are read of a body that is dropped; then the request is reported as if the
+// body had ended.
 inline constexpr uint64_t http2_dropped_body_bytes_max = (uint64_t{4} << 20) + 5;
-// Headers of one answer, and trailers of one. Not to be passed.
+// The most headers and the most trailers of an answer. The owner must not exceed it.
 inline constexpr size_t http2_answer_headers_max = 32;
-// The connection's window for bodies, as a multiple of what it may hold: nghttp2 opens a window
-// when half of it has been used up, and a body that has to be dropped must not wait for that.
+// The connection's window for bodies, as a multiple of the bytes that it may hold. nghttp2 opens a
+// window when half of it is used up, and a body that must be dropped must not wait for that.
 inline constexpr size_t http2_window_per_byte_held = 2;
 
 struct Http2Header {
   std::string_view name, value;
 };
 
-// Headers one behind the other, in the order in which they came.
+// A list of headers, in the order in which they arrived.
 class Http2Headers {
  public:
   class Iterator {
@@ -89,35 +92,35 @@ class Http2Headers {
   explicit Http2Headers(std::string_view packed) : packed_(packed) {}
   Iterator begin() const { return Iterator(packed_.data()); }
   Iterator end() const { return Iterator(packed_.data() + packed_.size()); }
-  // Of the first one of that name (in lower case); nothing: there is none.
+  // The value of the first header of that name, in lower case; empty: there is none.
   std::optional<std::string_view> find(std::string_view name) const;
 
  private:
   std::string_view packed_;
 };
 
-// Does a request for that path stream?
+// Must a request for that path be reported as a stream?
 using Http2PathTest = bool (*)(std::string_view path);
-// Is a header of that name (in lower case) of any use? The others count as announced, and are not
-// held. `host` is, where an authority is needed.
+// Must a header of that name, in lower case, be kept? The others count against the announced bound,
+// but are not stored. `host` must be kept if the authority is needed.
 using Http2NameTest = bool (*)(std::string_view name);
 
 struct Http2Request {
-  std::string_view method, scheme, path, authority;  // authority: else that of `host`
-  Http2Headers headers;                              // but for those; no trailers
-  std::string_view body;                             // but for what was taken; empty if not whole
-  uint64_t body_bytes;                               // that came and were not taken, or were lost
-  bool is_whole;                                     // the body is there, and the client is done
-  bool is_reset;                                     // by either side: no answer is awaited
-  bool is_streaming;                                 // and was begun
+  std::string_view method, scheme, path, authority;  // authority: if it is missing, that of `host`
+  Http2Headers headers;                              // the other headers, without trailers
+  std::string_view body;                             // without what was taken; empty if dropped
+  uint64_t body_bytes;                               // that have arrived and were not taken
+  bool is_whole;                                     // the body is complete, and was not dropped
+  bool is_reset;                                     // by either side: no answer can be sent
+  bool is_streaming;                                 // it was reported by `begun`
 };
 
 struct Http2Event {
   enum class Kind : uint8_t {
-    request,  // a request has arrived
-    reset,    // one that was reported and has no answer yet will not need it
-    begun,    // the headers of one that streams have arrived
-    body,     // more of its body has, or was lost, or it has ended
+    request,  // a request is complete
+    reset,    // a reported request was reset, and needs no answer
+    begun,    // the headers of a streaming request have arrived
+    body,     // a part of its body has arrived or was dropped, or the body has ended
   };
   Kind kind;
   uint32_t request;
@@ -125,76 +128,78 @@ struct Http2Event {
 
 struct Http2Response {
   uint16_t status = 200;
-  // Names in lower case. Of these and of `trailers` at most http2_answer_headers_max.
+  // Names in lower case; at most http2_answer_headers_max headers, and as many trailers.
   std::span<const Http2Header> headers{};
-  // In pieces, one behind the other. Not sent in answer to HEAD, nor are trailers.
+  // The body, in two parts. Body and trailers are not sent in answer to HEAD.
   std::string_view body{}, more_body{};
   std::span<const Http2Header> trailers{};
 };
 
-// More than twenty members: nghttp2's session, what is known of the frame and of the stream that
-// are being read, the bounds, and how far the end of the connection has got.
+// More than twenty members: nghttp2's session, the frame and the stream being read, the bounds, and
+// the state of the connection's end.
 class Http2Session {
  public:
   struct Bounds {
     size_t connection_bytes = http2_connection_bytes_max;
-    size_t body_bytes = http2_connection_bytes_max;  // of one request
+    size_t body_bytes = http2_connection_bytes_max;  // the most of one request
     uint64_t dropped_body_bytes = http2_dropped_body_bytes_max;
   };
 
   explicit Http2Session(Http2Pool& pool) : Http2Session(pool, Bounds{}) {}
-  // `is_streamed`: null is none. `keeps_header`: null keeps all.
+  // `is_streamed`: null: no request streams. `keeps_header`: null: all headers are kept.
   Http2Session(Http2Pool& pool, const Bounds& bounds, Http2PathTest is_streamed = nullptr,
                Http2NameTest keeps_header = nullptr);
   ~Http2Session();
   Http2Session(const Http2Session&) = delete;
   Http2Session& operator=(const Http2Session&) = delete;
 
-  // Reads from the front of `in`, and says how much: all of it, unless some `events_max` events
-  // come first, not counting those of requests that stream, of which a frame is one, or two. `now`
-  // is what the rates of floods go by. Ends the list of events before.
+  // Reads from the front of `in`, and returns the number of bytes read: all of them, unless about
+  // `events_max` events come first. A frame of a streaming request may add one or two more. `now`
+  // is for the rates of floods. The list of events of the call before becomes void.
   size_t receive(std::string_view in, base::Time now, size_t events_max = SIZE_MAX);
   std::span<const Http2Event> events() const { return events_; }
 
-  // Was it told, without `respond` or `drop` so far?
+  // Was the request reported, and neither `respond` nor `drop` called?
   bool is_waiting(uint32_t number) const;
   Http2Request request(uint32_t number) const;
-  // A number of the owner's, 0 at first.
+  // A number for the owner's use, 0 at first.
   uint32_t& note(uint32_t number);
-  // Puts another text in place of the body, which may be a part of it. False: it does not fit.
+  // Replaces the body by `body`, which may be a part of it. False: it does not fit.
   bool replace_body(uint32_t number, std::string_view body);
 
-  // Of one that streams: the first so many bytes of the body that is shown are done with.
+  // Takes the first `bytes` bytes of the body of a streaming request.
   void take_body(uint32_t number, size_t bytes);
 
-  // A piece of the answer to one that streams; headers go out with the first one, whose status is
-  // 200, and are not looked at later. False: what has not left leaves no place for it. Then the
-  // stream was reset, and neither `respond` nor `drop` may follow.
+  // Sends a piece of the answer to a streaming request. The headers are sent with the first piece,
+  // with status 200, and ignored later. False: the bytes that were not sent yet leave no room. Then
+  // the stream was reset, and neither `respond` nor `drop` may follow.
   bool send(uint32_t number, std::span<const Http2Header> headers, std::string_view body,
             std::string_view more_body = {});
-  // Texts are copied. What is asked by the response may lie in the request. Where a piece was sent
-  // before, only its body and trailers count.
+  // Answers a request. Texts are copied, and may be parts of the request. If pieces were sent
+  // before, only the body and the trailers of the response count.
   void respond(uint32_t number, const Http2Response& response);
-  // No answer: RST_STREAM with INTERNAL_ERROR, if the stream is open.
+  // Ends a request without an answer: RST_STREAM with INTERNAL_ERROR, if the stream is open.
   void drop(uint32_t number);
-  // Requests that have not come whole, but for those that were begun: RST_STREAM with CANCEL.
+  // Resets the requests that are incomplete and were not reported: RST_STREAM with CANCEL.
   void reset_unfinished();
 
-  // Appends what must be sent, frame by frame, until `out` holds `bytes_max`; past that at most
-  // by a frame (16 KiB). Call after `receive`, `respond` and the others, and when what was sent has
-  // left.
+  // Appends frames that must be sent until `out` holds `bytes_max` bytes; it may exceed that by one
+  // frame (16 KiB). Must be called after `receive`, `respond` and the other calls, and when earlier
+  // output has been sent.
   void write(base::Buffer& out, size_t bytes_max = SIZE_MAX);
   bool has_output() const;
 
-  // The graceful end: GOAWAY without a number; when the client has seen that, which a PING tells,
-  // GOAWAY with the last stream that is served. Later ones are ignored.
+  // Begins the graceful end: sends GOAWAY without a stream; when the answer to a PING shows that
+  // the client has read that, GOAWAY with the last stream that is served. Later streams are
+  // ignored.
   void begin_shutdown();
-  // The second step at once.
+  // Does the second step at once.
   void finish_shutdown();
-  // Everything owed has been written, and nothing is taken any more.
+  // Has all output been written, and is all further input ignored?
   bool is_drained() const;
 
-  // Not none: the connection is over once what `write` gives is sent. Known behind `write`.
+  // If it is not none, the connection must end after the output of `write` was sent. Valid after
+  // `write`.
   Http2Fault fault() const { return fault_; }
 
   uint32_t unfinished() const { return unfinished_; }  // requests that have not come whole
@@ -251,29 +256,30 @@ class Http2Session {
   const Http2NameTest keeps_header_;
   nghttp2_session* session_ = nullptr;
   std::vector<Http2Event> events_;
-  std::vector<Stream*> streams_;  // by number; null: not in use
+  std::vector<Stream*> streams_;  // by number; null: the number is free
   std::vector<uint32_t> unused_;
-  Stream* current_ = nullptr;  // whose header block is being read
+  Stream* current_ = nullptr;  // the stream whose header block is being read
   base::Buffer* out_ = nullptr;
   size_t out_max_ = 0;
   size_t held_ = 0, unconsumed_ = 0;
   uint32_t unfinished_ = 0, unanswered_ = 0;
   uint64_t refused_streams_ = 0, dropped_bodies_ = 0;
   Http2Allowances allowances_;
-  // Of the input: how much of the preface was read, of a frame's header, of its payload is not.
+  // The place in the input: bytes read of the preface and of a frame's header, bytes missing of its
+  // payload.
   uint8_t preface_read_ = 0, header_read_ = 0;
   std::array<unsigned char, 9> header_{};
   uint32_t payload_left_ = 0, newest_stream_ = 0;
-  size_t continuations_ = 0;  // of the header block that is being read
+  size_t continuations_ = 0;  // of the header block being read
   bool acknowledged_ = false;
   enum class Shutdown : uint8_t { none, noticed, last } shutdown_ = Shutdown::none;
   Http2Fault fault_ = Http2Fault::none;
-  // A GOAWAY came, or ours is the last: once no stream is open nghttp2 ignores what it is given,
-  // and looks only at each call whether that is so.
+  // A GOAWAY has arrived, or the last one was sent. Then nghttp2 ignores input as soon as no stream
+  // is open, which it checks only at the beginning of a call; so it gets one frame at a time.
   bool reads_by_frame_ = false;
-  bool has_new_settings_ = false;  // of the client, since headers were packed last
-  bool is_begun_ = false;          // something was written
-  bool end_written_ = false;       // of a fault
+  bool has_new_settings_ = false;  // the client sent some since headers were packed last
+  bool is_begun_ = false;          // `write` has written bytes
+  bool end_written_ = false;       // the GOAWAY of a fault was written
   bool speaks_http1_ = false;
 };
 

@@ -1,6 +1,6 @@
-// What Http2Session keeps of one stream, and how headers are packed in its texts: for the files of
-// the session alone. Lives in the session's pool from the first header block to the stream's end or
-// the owner's answer, whichever comes last.
+// The state of one stream of an Http2Session, and the format of packed headers in its texts. Only
+// for the files of the session. It lives in the session's pool from the first header block to the
+// stream's end or the owner's answer, whichever is later.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace sluice::wire {
 
 inline constexpr size_t http2_frame_header_bytes = 9;
-// Of a frame's payload, which every peer takes (SETTINGS_MAX_FRAME_SIZE).
+// The largest payload of a frame that every peer accepts (SETTINGS_MAX_FRAME_SIZE).
 inline constexpr size_t http2_frame_bytes_max = 16'384;
 
 struct Http2Session::Text {
@@ -24,15 +24,28 @@ struct Http2Session::Text {
   std::string_view view() const { return {bytes, size}; }
 };
 
-// More than twenty members: a stream's phase, what was said of it, and where its texts are; there
-// are a thousand on a connection, and this is one block of each.
+// The state of one stream.
+//
+//   from        to          when
+//   reading     streaming   the headers are complete, and `is_streamed` names the path
+//   reading     told        the whole request has arrived, or too much of a body that is dropped
+//   reading     answering   the headers are too long: answered with 431
+//   reading     ending      the headers did not fit into memory, or reset_unfinished
+//   streaming,  answering   the owner called `respond`, and the answer fits
+//   told        ending      the owner called `drop`, or an answer (or a piece of one) does not fit
+//
+// The object is released when nghttp2 has closed the stream, which may happen in any phase; in
+// `streaming` and `told` it waits for the owner's `respond` or `drop` as well.
+//
+// More than twenty members: the phase, flags and the places of the texts are in one block of
+// memory, because a connection may have a thousand streams.
 struct Http2Session::Stream {
   enum class Phase : uint8_t {
-    reading,    // the request has not come whole
-    streaming,  // its headers were reported, and its body is reported as it comes; else as `told`
-    told,       // it was reported, and waits for the owner; the stream may be closed meanwhile
-    answering,  // the answer is nghttp2's
-    ending,     // RST_STREAM of ours is
+    reading,    // the request is not complete
+    streaming,  // the headers were reported; each part of the body is reported when it arrives
+    told,       // the request was reported, and the owner must answer it
+    answering,  // nghttp2 has the answer, and asks for its bytes
+    ending,     // RST_STREAM was submitted
   };
   struct Part {
     uint32_t at = 0, size = 0;
@@ -48,27 +61,29 @@ struct Http2Session::Stream {
   const int32_t id;
   uint32_t number = 0, note = 0;
   Phase phase = Phase::reading;
-  bool ended = false;        // the client has sent its last
-  bool is_closed = false;    // nghttp2 has forgotten it
-  bool is_lost = false;      // some of the request was not kept
-  bool is_consumed = false;  // the body that is kept is not the client's
-  bool is_head = false;      // no body may be sent
-  bool is_sent = false;      // the answer is
-  bool is_begun = false;     // a part of the answer is nghttp2's, and more may follow
-  uint32_t list_bytes = 0;   // of headers, as SETTINGS_MAX_HEADER_LIST_SIZE counts
-  uint32_t frame_bytes = 0;  // of the DATA frame that is being read
-  uint64_t body_bytes = 0;   // that came and were not taken
+  bool ended = false;        // the client sends no more
+  bool is_closed = false;    // nghttp2 has closed the stream
+  bool is_lost = false;      // a part of the request was dropped
+  bool is_consumed = false;  // the body was replaced, so it is not in the client's window
+  bool is_head = false;      // a HEAD request: no body may be sent
+  bool is_sent = false;      // the whole answer was sent
+  bool is_begun = false;     // nghttp2 has a piece of the answer, and more may follow
+  uint32_t list_bytes = 0;   // of the headers, counted as for SETTINGS_MAX_HEADER_LIST_SIZE
+  uint32_t frame_bytes = 0;  // of the DATA frame being read
+  uint64_t body_bytes = 0;   // that have arrived and were not taken by the owner
   size_t held = 0;
-  // Values of pseudo headers, packed headers from headers_at to headers_end, the body from body_at.
+  // The values of pseudo headers, packed headers in [headers_at, headers_end), the body from
+  // body_at on.
   Text request{};
-  // 0 while headers are being read: headers_end, and body_at, which is that or behind what of a
-  // streaming request's body was taken.
+  // headers_end and body_at are 0 while headers are being read. body_at is headers_end, or the end
+  // of the part of a streaming request's body that the owner has taken.
   uint32_t headers_at = 0, headers_end = 0, body_at = 0;
   Part method{}, scheme{}, path{}, authority{};
-  // Status and headers, the body, packed trailers. Of a begun one what has not left, and trailers.
+  // Status and headers, the body, packed trailers. If is_begun: the bytes that were not sent, and
+  // trailers.
   Text answer{};
-  uint32_t sent_end = 0, body_end = 0;  // sent_end: of the body, what was sent ends here
-  uint32_t pieces = 0;                  // of a begun one, in `answer`
+  uint32_t sent_end = 0, body_end = 0;  // sent_end: the end of the part of the body that was sent
+  uint32_t pieces = 0;                  // if is_begun: the number of pieces in `answer`
 };
 
 // ---- Memory, inline for its use for each header ----
@@ -87,7 +102,7 @@ inline void Http2Session::give_up(Stream& stream, size_t bytes) {
   stream.held -= bytes;
 }
 
-// Where that many more bytes of it must be written; null: no memory.
+// Makes room for `bytes` more, and returns the place for them; null: no memory.
 inline char* Http2Session::extend(Text& text, size_t bytes) {
   const size_t begin = text.size, size = begin + bytes;
   if (size > text.capacity && grow(text, size) == nullptr) return nullptr;
@@ -103,7 +118,7 @@ inline bool Http2Session::append(Text& text, std::string_view bytes) {
   return true;
 }
 
-// In front of a packed header's name and value.
+// Stands before the name and value of a packed header.
 struct Http2PackedSizes {
   uint32_t name, value;
 };

@@ -1,7 +1,7 @@
-// The server's side of HTTP/1.1 without I/O: bytes in, one request at a time out; a response in,
-// its bytes out. Belongs to one connection and one thread. What is read as a request is
-// Http1Reader's to say. What a client may send is bounded: the head by
-// base::bounds::http_head_bytes_max, the body by what the owner says.
+// The server's side of HTTP/1.1, without input and output of its own: it turns bytes into one
+// request at a time, and a response into bytes. Belongs to one connection and one thread.
+// Http1Reader reads the requests. The head is bounded by base::bounds::http_head_bytes_max, the
+// body by the owner.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ namespace sluice::wire {
 struct HttpRequest {
   std::string method;  // as sent: "GET"
   std::string path;    // as sent, without the query: "/v1/rules"
-  std::string query;   // as sent, behind the `?`
+  std::string query;   // as sent, without the `?`
   std::string body;
-  // Headers; empty: not there. The host of a target in absolute form is that one's.
+  // Headers; empty: missing. If the target is in absolute form, `host` is the target's.
   std::string host, origin, sec_fetch_site, sec_fetch_mode, sec_fetch_dest, authorization,
       content_type, accept;
-  std::string peer;  // for people: who sent it, as HttpSession::set_peer
-  // Of the body, as the head has it; of a chunked one, whose head does not say, the most that is
-  // taken.
+  std::string peer;  // for people: the client, as in HttpSession::set_peer
+  // The size of the body from the head; for a chunked body, whose head does not tell, the most that
+  // is accepted.
   uint64_t body_bytes = 0;
 };
 
@@ -38,19 +38,19 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// `%41` as `A`, and where `plus` is set `+` as a blank; nothing: it is ill-formed.
+// Decodes `%41` to `A`, and if `plus` is true `+` to a blank; empty: the text is ill-formed.
 std::optional<std::string> percent_decoded(std::string_view text, bool plus);
 
-// The other way: but for letters, digits and `-._~` every byte as `%2F`.
+// Encodes every byte except letters, digits and `-._~`, as in `%2F`.
 std::string percent_encoded(std::string_view text);
 
-// The value of a query's key, decoded; nothing: it is not there or ill-formed.
+// The decoded value of a query's key; empty: it is missing or ill-formed.
 std::optional<std::string> query_value(std::string_view query, std::string_view key);
 
-// A chunked body, and what the owner takes at most. Past it: 413.
+// The most bytes of a chunked body, besides the owner's bound. Beyond it: 413.
 inline constexpr size_t http_chunked_body_bytes_max = size_t{1} << 20;
 
-// "Not Found"; "<unknown-status>" of a status that has none.
+// "Not Found"; "<unknown-status>" for a status without a reason.
 std::string http_reason(unsigned status);
 
 class HttpSession {
@@ -58,33 +58,33 @@ class HttpSession {
   explicit HttpSession(size_t body_bytes_max);
 
   enum class Found : uint8_t {
-    nothing,  // more bytes are needed; those that were not consumed come again
-    head,     // the same, once: request() has all but its body, so it may be refused now
-    request,  // request() is there; it wants a response
-    broken,   // no HTTP, or too much of it: `refusal` is the response, and then the end
+    nothing,  // more bytes are needed, after those that were not consumed
+    head,     // the same, reported once: request() has all but the body, so it may be refused now
+    request,  // request() is complete, and must be answered
+    broken,   // not HTTP, or beyond a bound: answer with `refusal`, then close
   };
   struct Received {
     size_t consumed = 0;
     Found found = Found::nothing;
   };
-  // For people: who is at the other end, "127.0.0.1:4711"; of all requests from here on.
+  // Sets HttpRequest::peer of all following requests: the client's address, "127.0.0.1:4711".
   void set_peer(std::string peer) { peer_ = std::move(peer); }
-  // Not while a request wants its response.
+  // Must not be called while a request waits for its response.
   Received receive(std::string_view in);
 
-  // Until the response is given.
+  // Valid until the response is given.
   const HttpRequest& request() const { return request_; }
-  // What is wrong with a broken request: the status, and why.
+  // The status and the problem of a broken request.
   unsigned refusal_status() const { return refusal_status_; }
   const std::string& refusal() const { return refusal_; }
-  // Is there part of a request?
+  // Has a request begun?
   bool has_begun() const { return is_whole_ || reader_.has_begun(); }
 
   // Does the client wait for `append_go_ahead` before it sends its body?
   bool awaits_go_ahead() const { return awaits_go_ahead_; }
   static void append_go_ahead(std::string& out);
-  // False: the connection ends with it. `last`: it is to end, as it does anyway where the request
-  // is not whole.
+  // Appends the response. False: the connection must end after it. `last`: the owner ends the
+  // connection; it also ends if the request is incomplete.
   bool reply(const HttpResponse& response, bool last, std::string& out);
 
  private:
@@ -97,7 +97,7 @@ class HttpSession {
   HttpRequest request_;
   unsigned refusal_status_ = 0;
   std::string refusal_;
-  // Of the request: it waits for its response.
+  // Flags of the request; is_whole_: it waits for its response.
   bool is_whole_ = false, keep_alive_ = false, is_head_ = false, awaits_go_ahead_ = false;
 };
 

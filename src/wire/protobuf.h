@@ -1,6 +1,6 @@
-// Protobuf's wire format, both ways: fields one after the other, read from a text and written to
-// memory. Which fields a message has is not its matter. Inlined, as each request and reply of a
-// protocol of protobuf's goes through it. Views point into what is read.
+// Protobuf's wire format: reads the fields of a message one after the other, and writes fields to
+// memory. The caller knows the fields of a message. Inlined, because each request and reply of a
+// protocol on protobuf goes through it. Views point into the text that is read.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -13,7 +13,7 @@
 
 namespace sluice::wire {
 
-// The low three bits of a field's key; its number is in the others.
+// The low three bits of a field's key; the other bits are the field's number.
 enum ProtobufType : uint8_t {
   varint = 0,
   fixed64 = 1,
@@ -27,12 +27,12 @@ constexpr uint32_t protobuf_key(uint32_t field, ProtobufType type) {
   return field << 3 | type;
 }
 
-// Keys of fields: `any`, of which the low 32 bits count; or only those that protobuf allows, whose
-// field is 1 to 2^29 - 1.
+// Which keys of fields are accepted. any: the low 32 bits count. valid: only those that protobuf
+// allows, whose field number is 1 to 2^29 - 1.
 enum class ProtobufKeys { any, valid };
 
-// Number: uint64_t, or uint32_t for readers to whom the low 32 bits of a longer number count, of a
-// length too. False from any function: the message is broken, and there is nothing more to read.
+// Number: uint64_t; or uint32_t if only the low 32 bits of a number, or of a length, count. False
+// from any function: the message is broken, and no function may be called again.
 template <class Number, ProtobufKeys keys = ProtobufKeys::any>
 class ProtobufReader {
   static_assert(std::is_same_v<Number, uint64_t> || std::is_same_v<Number, uint32_t>);
@@ -52,14 +52,14 @@ class ProtobufReader {
     key = static_cast<uint32_t>(wide);
     return true;
   }
-  // A varint: a key, or a number.
+  // Reads a varint: a key or a number.
   bool read_number(Number& value) {
     if constexpr (std::is_same_v<Number, uint32_t>)
       return in_.ReadVarint32(&value);
     else
       return in_.ReadVarint64(&value);
   }
-  // A varint as it stands there.
+  // Reads the bytes of a varint, without decoding it.
   bool read_raw_number(std::string_view& value) {
     const size_t from = position();
     uint64_t ignored;
@@ -67,7 +67,7 @@ class ProtobufReader {
     value = body_.substr(from, position() - from);
     return true;
   }
-  // A length, and as many bytes.
+  // Reads a length, and as many bytes.
   bool read_text(std::string_view& value) {
     if constexpr (std::is_same_v<Number, uint32_t>) {
       uint32_t size;
@@ -77,7 +77,7 @@ class ProtobufReader {
       return in_.ReadVarintSizeAsInt(&size) && read_bytes(static_cast<size_t>(size), value);
     }
   }
-  // What belongs to a key that means nothing. Groups within each other, at most `groups_max`.
+  // Skips the value of an unknown key. `groups_max`: the most groups within one another.
   bool skip(uint32_t key, int groups_max) {
     uint64_t number;
     std::string_view text;
@@ -124,7 +124,7 @@ class ProtobufReader {
 inline size_t varint_bytes(uint64_t value) {
   return google::protobuf::io::CodedOutputStream::VarintSize64(value);
 }
-// Of a field with that key's bytes, and a number or a text.
+// The size in bytes of a field: its key, and a number or a text.
 inline size_t number_bytes(uint32_t field, uint64_t value) {
   return varint_bytes(uint64_t{field} << 3) + varint_bytes(value);
 }
@@ -132,7 +132,7 @@ inline size_t text_bytes(uint32_t field, size_t size) {
   return number_bytes(field, size) + size;
 }
 
-// Writes to where there is room for it.
+// Writes to memory that has enough room.
 class ProtobufWriter {
  public:
   explicit ProtobufWriter(char* at) : at_(reinterpret_cast<uint8_t*>(at)) {}
@@ -153,7 +153,7 @@ class ProtobufWriter {
     key(field, wire::fixed64);
     at_ = google::protobuf::io::CodedOutputStream::WriteLittleEndian64ToArray(bits, at_);
   }
-  // A message within the message, of so many bytes, which follow.
+  // Begins a message within the message; its `size` bytes must follow.
   void open(uint32_t field, size_t size) {
     key(field, bytes);
     varint(size);

@@ -1,12 +1,12 @@
 // The Redis serialization protocol, RESP2 and RESP3: a reader of commands and a writer of replies
-// for a server, a writer of commands and a reader of replies for a client. What the commands mean
-// is not its matter. One reader per connection, owned by its session, used by its thread; the
+// for a server, a writer of commands and a reader of replies for a client. The caller knows the
+// meaning of commands. Each connection has a reader, owned by its session and used by its thread;
 // writers are plain values.
 //
-// Readers are given the bytes of the connection that have not been consumed, in one piece, from the
-// first one on. They consume whole commands (replies) and keep the place where they stopped in one
-// that is not whole, so that each byte is looked at a bounded number of times, however the input is
-// cut. Once they have grown to the largest command they allocate nothing.
+// A reader must be given all bytes of the connection that it has not consumed, in one piece. It
+// consumes complete commands (replies), and remembers its place in an incomplete one, so that each
+// byte is examined a bounded number of times, however the input is cut. After it has grown to the
+// largest command it allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace sluice::wire {
 // The longest line: an inline command, the count of an array, the length of a word.
 inline constexpr size_t resp_line_bytes_max = 64 << 10;
 
-// What one command may have. Past any: an error of the protocol.
+// The bounds of a command. Beyond any of them it is an error of the protocol.
 struct RespBounds {
   size_t words = 1024;
   size_t word_bytes = 64 << 10;
@@ -33,45 +33,48 @@ struct RespBounds {
 
 // ---- Commands ----
 
-// Reads commands: arrays of bulk strings, of which some may be integers (`:5`, the word "5"), and
-// inline commands. Empty and null arrays and empty lines are skipped. As Redis does, it takes
-// any byte for the LF behind a CR, and any two for the line end behind a word.
+// Reads commands: arrays of bulk strings or integers (`:5` is the word "5"), and inline commands.
+// Empty and null arrays and empty lines are skipped. As in Redis, any byte may stand for the LF
+// after a CR, and any two bytes for the line end after a word.
 //
-//   inline   a line that does not begin with `*`. Words are separated by blanks (space, tab, CR,
-//            VT, FF). `"..."` with \n \r \t \b \a \xHH, any other character behind a backslash
-//            stands for itself; `'...'` with \'. Quotes may open within a word and must be followed
-//            by a blank or the end when they close. LF ends it; a CR before that is dropped.
+//   inline   A line that does not begin with `*`. Words are separated by blanks (space, tab, CR,
+//   VT,
+//            FF). In `"..."` the escapes are \n \r \t \b \a \xHH, and another character after a
+//            backslash means itself; in `'...'` the escape is \'. A quote may open within a word;
+//            after the closing quote a blank or the end must follow. LF ends the line; a CR before
+//            it is dropped.
 //   bounds   RespBounds, and resp_line_bytes_max for every line. At most
 //            command_bytes + resp_line_bytes_max bytes are left unconsumed.
-//   work     A byte of a line is searched once for its end and read once; a word's bytes are not
-//            looked at. An incomplete command costs O(1) for each call that brings nothing whole.
+//   work     A byte of a line is examined twice, once in the search for the line's end; the bytes
+//   of
+//            a word are not examined. For an incomplete command a call costs O(1).
 class RespCommandReader {
  public:
   enum class Found : uint8_t {
-    command,     // `words`
-    incomplete,  // nothing, or a command of which bytes are missing: call again with more
-    broken,      // `error`; close when it is sent
-    http,        // an inline command POST or Host:, a web page that posts to this port: close
+    command,     // a command: see `words`
+    incomplete,  // bytes are missing: call again with more
+    broken,      // send `error`, then close
+    http,        // an inline command POST or Host:, from a web page that posts to this port: close
   };
   struct Result {
     Found found;
-    size_t consumed;  // from the front of `in`; with `incomplete` what was skipped
+    size_t consumed;  // bytes from the front of `in`; for `incomplete` those that were skipped
   };
 
   explicit RespCommandReader(const RespBounds& bounds = {}) : bounds_(bounds) {}
 
-  // Reads one command from the front of `in`. The next call is given the rest of the same bytes,
-  // and more behind them. After `broken` or `http` it is the same for ever, and consumes all.
-  // `texts` holds inline words that do not stand in `in` as they are meant.
+  // Reads one command from the front of `in`. The next call must be given the rest of the same
+  // bytes, perhaps with more after them. After `broken` or `http` every call returns the same, and
+  // consumes everything. `texts` receives inline words that differ from the bytes of `in`.
   Result next(std::string_view in, base::Arena& texts);
 
-  // Of the command that was found, at least one: views into `in` or `texts`, in a list that lives
+  // The words of the command, at least one: views into `in` or `texts`, in a list that is valid
   // until the next call.
   std::span<const std::string_view> words() const { return words_; }
-  // Of `broken`: "ERR Protocol error: ...", without line ends.
+  // After `broken`: "ERR Protocol error: ...", without line ends.
   std::string_view error() const { return error_; }
 
-  // Gives back the memory of the list, where it is a long one. `words` are void then.
+  // Frees the memory of a long list. `words` is void after that.
   void release();
 
  private:
@@ -88,10 +91,10 @@ class RespCommandReader {
   Step fail(std::string_view why);
 
   RespBounds bounds_;
-  // Of a command that is not whole, by the distance from where it begins: all before `position_` is
-  // read (0: an array's count is not), and the line there has been searched up to `scanned_`.
+  // Offsets in an incomplete command: the bytes before `position_` were read (0: not even the
+  // array's count), and the line from there on was searched up to `scanned_`.
   size_t position_ = 0, scanned_ = 0;
-  size_t left_ = 0;  // words of the array whose headers are missing
+  size_t left_ = 0;  // the number of words whose headers were not read
   std::vector<Place> places_;
   std::vector<std::string_view> words_;
   std::string error_;
@@ -105,8 +108,8 @@ void append_resp_command(std::span<const std::string_view> words, base::Buffer& 
 
 enum class RespVersion : uint8_t { resp2 = 2, resp3 = 3 };
 
-// Appends replies, of RESP3 types in the form that RESP2 has for them: a map is a flat list, a
-// boolean 1 or 0, a double a text. Line ends in simple strings and errors become blanks.
+// Appends replies. In RESP2 the types of RESP3 have a substitute: a map is a flat list, a boolean 1
+// or 0, a double a text. Line ends in simple strings and errors become blanks.
 class RespWriter {
  public:
   RespWriter(base::Buffer& out, RespVersion version) : out_(out), version_(version) {}
@@ -114,16 +117,17 @@ class RespWriter {
   void simple(std::string_view text) { line('+', text); }
   void error(std::string_view text) { line('-', text); }
   void integer(int64_t value) { head(':', value); }
-  // A list of integers, header included.
+  // A list of integers with its header.
   void integers(std::span<const int64_t> values);
   void bulk(std::string_view text);
   void null();
   void null_list();
-  // Followed by so many replies; of a map by a key and a value each.
+  // The header of a list; `count` replies must follow. After that of a map, `count` keys and
+  // values.
   void list(size_t count) { head('*', static_cast<int64_t>(count)); }
   void map(size_t count);
   void boolean(bool value);
-  // Complete replies.
+  // Replies that are complete already.
   void raw(std::string_view replies) { out_.append(replies); }
   void number(double value);
 
@@ -141,56 +145,57 @@ struct RespItem {
     simple,      // `text`
     error,       // `text`
     integer,     // `number`
-    bulk,        // `text`; of a verbatim string what follows its format
+    bulk,        // `text`; for a verbatim string the text after its format
     null,        //
     boolean,     // `number` 1 or 0
     real,        // `real`
     big_number,  // `text`
-    list,        // `count` items follow: of a list, a set, a push
+    list,        // a list, a set or a push: `count` items follow
     map,         // `count` pairs of items follow
-    attributes,  // as map; and then the reply that they are about
+    attributes,  // as map; then the reply follows to which they belong
   };
   Kind kind = Kind::null;
-  bool push = false;  // list: nothing that was asked for
+  bool push = false;  // list: not the answer to a command
   std::string_view text{};
   int64_t number = 0;
   double real = 0;
   size_t count = 0;
 };
 
-// What a reader of replies takes at most. Past either: broken.
+// The bounds of a reader of replies. Beyond either: broken.
 struct RespReplyBounds {
   size_t bytes = 64 << 20;  // of one reply, and of one text in it
   size_t items = 1 << 20;   // of one reply
 };
 
-// Finds where replies end. Streamed replies (`$?`, `*?`) are broken; no server sends them.
+// Finds the ends of replies. Streamed replies (`$?`, `*?`) are broken; no server sends them.
 class RespReplyReader {
  public:
   enum class Found : uint8_t { reply, incomplete, broken };
   struct Result {
     Found found;
-    size_t consumed;  // the bytes of the reply, else 0
+    size_t consumed;  // the size of the reply; 0: it is not complete
   };
 
   explicit RespReplyReader(const RespReplyBounds& bounds = {}) : bounds_(bounds) {}
 
-  // Of the reply at the front of `in`; called as RespCommandReader::next. After `broken` it is so
-  // for ever.
+  // Looks for the end of the reply at the front of `in`; called as RespCommandReader::next. After
+  // `broken` every call returns that.
   Result next(std::string_view in);
 
  private:
   RespReplyBounds bounds_;
   size_t position_ = 0, scanned_ = 0;  // as RespCommandReader's
-  size_t left_ = 1, items_ = 0;        // items of the reply that are missing, and that there are
+  size_t left_ = 1, items_ = 0;        // items of the reply that are missing, and that were read
   bool broken_ = false;
 };
 
-// Walks over the items of a reply that RespReplyReader found, heads in front of what they head.
+// Walks over the items of a reply that RespReplyReader found; the head of a list precedes its
+// items.
 class RespItems {
  public:
   explicit RespItems(std::string_view reply) : rest_(reply) {}
-  // False: that was the last one, or it is not a reply.
+  // False: there is no further item, or it is not a reply.
   bool next(RespItem& item);
 
  private:
@@ -199,8 +204,8 @@ class RespItems {
 
 // ---- Words ----
 
-// A number as RESP's headers have it: decimal, `-` in front or not, no `+`, no zeros in front.
-// False: it is none, or does not fit.
+// Reads a number as RESP's headers have it: decimal, perhaps with `-`, without `+` and leading
+// zeros. False: it is not such a number, or does not fit.
 bool read_resp_number(std::string_view text, int64_t& value);
 
 }  // namespace sluice::wire

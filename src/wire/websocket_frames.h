@@ -1,10 +1,10 @@
-// WebSocket frames (RFC 6455, 5): a reader that gives whole messages and control frames, and
-// writers of a server's frames and a client's. One reader per connection, owned by its session,
-// used by its thread. What protocol the messages carry is not its matter.
+// WebSocket frames (RFC 6455, 5): a reader of complete messages and control frames, and writers of
+// frames for servers and clients. Each connection has a reader, owned by its session and used by
+// its thread. The caller knows the protocol within the messages.
 //
-// A frame that has not arrived whole stays with the caller; the reader itself holds only the
-// fragments of a message whose last one is missing. wslay parses and unmasks; the payloads that it
-// hands out are views into the reader and live until `renew` or `release`.
+// The bytes of an incomplete frame stay with the caller; the reader only holds the fragments of an
+// incomplete message. wslay parses and unmasks. Payloads are views into the reader, which are valid
+// until `renew` or `release`.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ namespace sluice::wire {
 
 struct WebsocketEvent {
   enum class Kind : uint8_t {
-    incomplete,  // the frame has not arrived whole
-    nothing,     // a fragment, an unsolicited pong: go on behind it
-    binary,      // a message
-    text,        // a message, not checked to be UTF-8
-    ping,        // to be answered with a pong of the same payload
-    close,       // the peer's; `code` and `payload` (the reason) must be echoed
-    broken,      // not a frame that may come: close with `code`
+    incomplete,  // bytes of the frame are missing
+    nothing,     // a fragment or an unsolicited pong: continue with the next frame
+    binary,      // a binary message
+    text,        // a text message, not checked to be UTF-8
+    ping,        // answer with a pong of the same payload
+    close,       // the peer closes: echo `code` and `payload` (the reason)
+    broken,      // not a frame that is allowed here: close with `code`
   };
   Kind kind = Kind::incomplete;
   uint16_t code = 0;
@@ -37,14 +37,14 @@ struct WebsocketEvent {
   std::string_view payload{};
 };
 
-// What a frame begins with.
+// The header of a frame.
 struct WebsocketHeader {
   bool final = false, masked = false;
   uint8_t reserved = 0, opcode = 0;
-  size_t bytes = 0;  // of itself
+  size_t bytes = 0;  // the size of the header itself
   uint64_t payload_bytes = 0;
 
-  // False: not all of it is there.
+  // False: bytes of the header are missing.
   bool read(std::string_view in);
 };
 
@@ -76,15 +76,16 @@ class WebsocketReader {
   WebsocketReader(const WebsocketReader&) = delete;
   WebsocketReader& operator=(const WebsocketReader&) = delete;
 
-  // Ends the views given so far. To be called before each run of `next` over one input.
+  // Makes the earlier views void. Must be called before the first `next` for an input.
   void renew();
-  // Reads one frame from the front of `in`; until `renew`, each call is given the rest of the same
-  // input. After `close` or `broken` it must not be called again.
+  // Reads one frame from the front of `in`. Until `renew`, each call must be given the rest of the
+  // same input. Must not be called again after `close` or `broken`.
   WebsocketEvent next(std::string_view in);
-  // Ends the views given so far, and gives back memory beyond what small messages need.
+  // Makes the earlier views void, and frees memory beyond the needs of small messages.
   void release();
 
-  // Memory of its own, the fragments of an unfinished message included; and those alone.
+  // Bytes of memory that the reader holds, including the fragments of an incomplete message; and
+  // the bytes of those fragments.
   size_t held_bytes() const;
   size_t unfinished_bytes() const { return fragmented_ == 0 ? 0 : fragments_.capacity(); }
 
@@ -100,26 +101,26 @@ class WebsocketReader {
   static ptrdiff_t feed(uint8_t* to, size_t bytes, int flags, void* self);
 
   std::unique_ptr<wslay_frame_context, FreeWslay> wslay_;
-  std::string_view feed_;           // of the frame that wslay reads: what it has not got
+  std::string_view feed_;           // the bytes of the frame that wslay has not read
   std::unique_ptr<char[]> memory_;  // unmasked payloads
   size_t capacity_ = 0, used_ = 0;
   uint8_t fragmented_ = 0;                 // opcode of the unfinished message; 0: there is none
   std::string fragments_;                  // its payload so far
-  std::forward_list<std::string> joined_;  // finished ones; nodes, so that views stay
+  std::forward_list<std::string> joined_;  // complete messages; nodes do not move, so views stay
 };
 
-// Opcodes of what is sent here.
+// The opcodes of the frames that are written here.
 inline constexpr uint8_t websocket_binary = 0x2, websocket_close = 0x8, websocket_pong = 0xA;
 
-// Appends one frame, unmasked and final. `payload`: of a control frame at most 125 bytes.
+// Appends one frame, unmasked and final. The payload of a control frame has at most 125 bytes.
 void append_websocket_frame(uint8_t opcode, std::string_view payload, base::Buffer& out);
 
-// The same as a client sends it.
+// The same, masked, as clients send it.
 using WebsocketMask = std::array<char, 4>;
 void append_masked_websocket_frame(uint8_t opcode, std::string_view payload,
                                    const WebsocketMask& mask, base::Buffer& out);
 
-// Appends a Close with a code and of the reason as much as fits.
+// Appends a Close frame with the code, and as much of the reason as fits.
 void append_websocket_close(uint16_t code, std::string_view reason, base::Buffer& out);
 
 }  // namespace sluice::wire

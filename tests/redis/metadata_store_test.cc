@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/result_test.h"
 #include "redis/redis_store.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
@@ -41,17 +42,18 @@ class Keeping {
   Written write_to(const std::vector<Change>& changes) {
     std::unique_lock<std::mutex> order;
     if (watcher_) order = std::unique_lock(watcher_->order);
-    return metadata().write(changes, problem);
+    auto result = metadata().write(changes);
+    if (!result) problem = std::move(result.problem).text;
+    return result.written;
   }
   bool write(const std::vector<Change>& changes) { return write_to(changes) == Written::yes; }
   bool set(const std::string& name, const std::string& text) { return write({{name, text}}); }
   bool read() {
     const std::lock_guard lock(mutex_);
-    return metadata().read(
-        [this](std::string_view name, std::string_view text) {
-          all_[std::string(name)] = std::string(text);
-        },
-        problem);
+    const base::Done done = metadata().read([this](std::string_view name, std::string_view text) {
+      all_[std::string(name)] = std::string(text);
+    });
+    return base::succeeds(done, problem);
   }
   void watch() {
     watcher_ = std::make_shared<Watcher>();
@@ -224,7 +226,7 @@ TEST(RedisMetadataStore, TellsNothingWhileSomebodyWrites) {
     ASSERT_TRUE(two.set("a", "older"));
     EXPECT_GE(two.await({{"a", "older"}, {"z", "0"}}).count(), 0);
     const Change newer{"a", "newer"};
-    ASSERT_EQ(one.metadata().write({&newer, 1}, one.problem), Written::yes);
+    ASSERT_TRUE(one.metadata().write({&newer, 1}));
     EXPECT_GE(two.await({{"a", "newer"}, {"z", "0"}}).count(), 0);
     EXPECT_EQ(one.told(), 0u);
   }
@@ -293,7 +295,7 @@ TEST(RedisMetadataStore, WhatIsLostBeforeItWasLookedAtIsTold) {
   {
     const std::lock_guard order(one.order());
     const Change change{"a", "1"};
-    ASSERT_EQ(one.metadata().write({&change, 1}, one.problem), Written::yes);
+    ASSERT_TRUE(one.metadata().write({&change, 1}));
     one.put("a", "1");
     redis.client()({"FLUSHALL"});
   }

@@ -56,7 +56,6 @@ TEST(KeptTexts, AreAllReadAndAMillionInASecond) {
     const Opened opened(folder.path());
     const auto began = steady_clock::now();
     std::mt19937_64 random(1);
-    std::string problem;
     for (uint64_t i = 0; i < texts; i += at_once) {
       std::vector<std::pair<std::string, std::string>> batch;
       for (uint64_t k = 0; k < at_once; ++k) {
@@ -66,9 +65,8 @@ TEST(KeptTexts, AreAllReadAndAMillionInASecond) {
       }
       std::vector<store::MetadataStore::Change> changes;
       for (const auto& [name, text] : batch) changes.push_back({name, text});
-      ASSERT_EQ(opened.journal->metadata()->write(changes, problem),
-                store::MetadataStore::Written::yes)
-          << problem;
+      const auto written = opened.journal->metadata()->write(changes);
+      ASSERT_TRUE(written) << written.problem.text;
     }
     std::printf("%llu texts written in %.2f s\n", static_cast<unsigned long long>(texts),
                 seconds_since(began));
@@ -82,14 +80,12 @@ TEST(KeptTexts, AreAllReadAndAMillionInASecond) {
   const Opened opened(folder.path());
   const double open_s = seconds_since(began);
   uint64_t seen = 0, length = 0;
-  std::string problem;
-  ASSERT_TRUE(opened.journal->metadata()->read(
-      [&](std::string_view name, std::string_view text) {
+  const base::Done read =
+      opened.journal->metadata()->read([&](std::string_view name, std::string_view text) {
         ++seen;
         length += name.size() + text.size();
-      },
-      problem))
-      << problem;
+      });
+  ASSERT_TRUE(read) << read.problem().text;
   const double all_s = seconds_since(began), processor_s = processor_seconds() - processor_began;
   std::printf(
       "opened in %.3f s, read in another %.3f s, %.3f s of processor time; %llu MiB of files "

@@ -9,6 +9,19 @@ namespace {
 
 constexpr uint16_t port = 7007;
 
+// A line.
+base::Result<std::string> ask_server(const cli::AskTarget& target, const std::string& key) {
+  auto socket = calls::Socket::connect(target.address.host, target.address.port, target.timeout);
+  if (!socket) return std::move(socket).problem();
+  if (!socket->send("take " + key + "\n")) return base::Problem{calls::sent_too_late};
+  std::string reply;
+  while (!reply.ends_with('\n'))
+    if (base::Done received = socket->receive(reply); !received)
+      return std::move(received).problem();
+  if (reply.starts_with("error")) return base::Problem{std::move(reply)};
+  return reply;
+}
+
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask toy [options] KEY", "Takes one unit of KEY.", "");
   cli::AskOptions options(port);
@@ -18,17 +31,10 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   std::string problem;
   const auto target = cli::target_of(options, port, problem);
   if (!target) return arguments.misused(problem, io);
-  auto socket =
-      calls::Socket::connect(target->address.host, target->address.port, target->timeout, problem);
-  std::string reply;
-  if (socket && !socket->send("take " + arguments.positional().front() + "\n"))
-    problem = calls::sent_too_late;
-  while (socket && problem.empty() && !reply.ends_with('\n'))
-    if (!socket->receive(reply, problem)) break;
-  if (!reply.ends_with('\n') || reply.starts_with("error"))
-    return cli::report_undecided(problem + reply, options.json, io);
-  io.out << reply << std::flush;
-  return reply.starts_with("yes") ? cli::exit_allowed : cli::exit_denied;
+  auto reply = ask_server(*target, arguments.positional().front());
+  if (!reply) return cli::report_undecided(reply.problem().text, options.json, io);
+  io.out << *reply << std::flush;
+  return reply->starts_with("yes") ? cli::exit_allowed : cli::exit_denied;
 }
 
 constexpr protocol::Ask ask_words = {

@@ -14,7 +14,7 @@ namespace {
 
 using Library = nlohmann::json;
 
-// Reads characters for the library and lets the handler see how far it has read.
+// Gives characters to the library, and tells the handler how far the library has read.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -86,12 +86,12 @@ class Builder {
   const char** progress() { return &furthest_; }
 
  private:
-  // A list or object that is not complete.
+  // A list or object whose end has not been read.
   struct Open {
     JsonNode node;
-    std::string key;  // of the member that comes next
+    std::string key;  // of the next member
     size_t key_at = 0;
-    std::unordered_map<std::string, size_t> places;  // of an object's members
+    std::unordered_map<std::string, size_t> places;  // index of each member of an object
   };
 
   size_t position() const { return static_cast<size_t>(furthest_ - text_.data()); }
@@ -101,7 +101,7 @@ class Builder {
     JsonNode node;
     node.kind = JsonNode::Kind::number;
     node.number = value;
-    return scalar(std::move(node), 2);  // the character behind a number has been read, too
+    return scalar(std::move(node), 2);  // the character after the number has been read as well
   }
 
   bool scalar(JsonNode node, size_t back = 1) {
@@ -129,7 +129,7 @@ class Builder {
     return true;
   }
 
-  // The node is complete: into what is open around it.
+  // Adds a complete node to the list or object around it.
   void place(JsonNode node) {
     if (open_.empty()) {
       document_.root = std::move(node);

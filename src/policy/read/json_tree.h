@@ -1,6 +1,7 @@
-// JSON text as a tree whose nodes know where they stand, for messages that name line and column.
-// Read as JavaScript reads it: numbers are doubles, of equal keys the last one counts (at the first
-// one's place) and is reported. Plain values, owned by the caller of the parser.
+// JSON text as a tree whose nodes know their place in the text, for messages with line and column.
+// It is read as JavaScript reads it: numbers are doubles, and of equal keys the last value counts,
+// in the order of the first key; equal keys are reported. Plain values, owned by the parser's
+// caller.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct JsonNode {
   std::string text;
   std::vector<std::string> keys;  // of an object, in the file's order
   std::vector<JsonNode> items;    // of a list or an object
-  size_t at = 0;  // byte in the text: of an object or list its bracket, of a member's value its key
+  size_t at = 0;  // offset in the text: of an object's or list's bracket, of a member's key
 
   const JsonNode* find(std::string_view key) const;
 };
@@ -32,15 +33,15 @@ struct JsonError {
 
 struct JsonDocument {
   JsonNode root;
-  std::vector<std::pair<std::string, size_t>> repeated_keys;  // each with its place
+  std::vector<std::pair<std::string, size_t>> repeated_keys;  // each with its offset
 };
 
-// Lists and objects inside each other, at most. Past it: refused.
+// The most lists and objects within one another. A deeper text is refused.
 inline constexpr size_t json_depth_max = 64;
 
 std::optional<JsonError> parse_json(std::string_view text, JsonDocument& document);
 
-// As JSON.stringify writes it: compact, in the order of the tree.
+// The text that JSON.stringify would write: compact, in the order of the tree.
 std::string compact_json(const JsonNode& node);
 
 }  // namespace sluice::policy

@@ -23,12 +23,13 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr size_t match_values_max = 256;  // in one list; more are refused
+constexpr size_t match_values_max = 256;  // the most values of a list; more are refused
 constexpr std::array<std::string_view, 11> rule_keys = {
     "name",      "comment", "match", "actor", "limit",         "limits",
     "unlimited", "deny",    "mode",  "then",  "on_store_error"};
 
-// With what separates the parts of a stored name escaped, so that no two lists give one text.
+// Escapes the separators of the parts of a stored name, so that different lists have different
+// texts.
 void append_escaped(std::string& out, std::string_view text) {
   for (const char c : text) {
     if (c == '\\' || c == ' ' || c == '=' || c == ']' || c == ',' || c == ':') out += '\\';
@@ -36,7 +37,7 @@ void append_escaped(std::string& out, std::string_view text) {
   }
 }
 
-// Of a list its values in order, in brackets that no escaped text has.
+// A list is written as its values in order, in brackets, which no escaped text contains.
 void append_pattern(std::string& out, const Pattern& pattern) {
   if (pattern.alternatives().empty()) return append_escaped(out, pattern.text());
   std::vector<std::string> sorted;
@@ -48,8 +49,8 @@ void append_pattern(std::string& out, const Pattern& pattern) {
   out += ']';
 }
 
-// The pattern in one spelling whatever the order of its keys, as nameless rules are stored under
-// it.
+// The pattern in a spelling that does not depend on the order of its keys: the counters of rules
+// without a name are stored under it.
 std::string canonical_pattern(const Rule& rule) {
   std::vector<const Condition*> sorted;
   for (const Condition& condition : rule.conditions) sorted.push_back(&condition);
@@ -65,8 +66,8 @@ std::string canonical_pattern(const Rule& rule) {
   return text + "]";
 }
 
-// What a stored key means: whose it is, and what its cells hold. Not the numbers of the limits: a
-// counter outlives their change.
+// The suffix says what a stored counter is: the actor's keys and the kinds of its limits. It does
+// not contain the limits' numbers, because counters outlive a change of these.
 std::string space_suffix(const Rule& rule) {
   std::string suffix;
   for (const std::string& actor : rule.actor) {
@@ -135,7 +136,7 @@ class NativeReader {
     reader_.set_context("");
   }
 
-  // What to call a rule before it has been read: its name, if it looks like one.
+  // A name for messages about a rule that has not been read: its `name`, if that is a text.
   static std::string_view name_in(YamlNode rule) {
     if (!rule.is_map()) return {};
     for (YamlNode key = rule.first_child(); key; key = key.next().next())
@@ -193,7 +194,7 @@ class NativeReader {
                     "use 1 to 255 letters, digits, `_`, `-` or `.`");
   }
 
-  // False: something is wrong with it, so the pattern is not what was meant.
+  // False: there is an error in it, so the rule's conditions are not complete.
   bool read_match(Rule& rule) {
     const YamlNode node = field("match");
     bool sound = true;
@@ -228,7 +229,7 @@ class NativeReader {
     return true;
   }
 
-  // `[GET, POST]`. Nothing: it cannot be used, which is reported; so of those below.
+  // Reads `[GET, POST]`. Empty, here and below: it has an error, which is reported.
   std::optional<Pattern> list_of_values(const std::string& name, YamlNode list) {
     if (list.size() == 0 || list.size() > match_values_max) {
       reader_.error("match: " + name, list,
@@ -260,7 +261,7 @@ class NativeReader {
 
   std::optional<Pattern> value_of(const std::string& name, YamlNode key, YamlNode value) {
     if (!value.is_scalar()) {
-      // A plain `null` or nothing at all: what was meant is unknown.
+      // A plain `null` or no value: what the user meant is unknown.
       const bool null = value.is_null();
       reader_.error("match: " + name, value.line() > 0 ? value : key,
                     null ? "has no value" : "must be a value or pattern, or a list of them",
@@ -300,17 +301,19 @@ class NativeReader {
     return Pattern::in_network("cidr(" + to_text(*network) + ")", *network);
   }
 
-  // `regex(/^a.*b/i)`
+  // Reads `regex(/^a.*b/i)`.
   std::optional<Pattern> expression_of(const std::string& name, YamlNode value,
                                        std::string_view text) {
     const size_t end = text.rfind('/');
-    std::string problem = "has no `/` and `)` at its end";
-    std::shared_ptr<const Regex> regex;
-    if (text.ends_with(')') && end >= expression_begin.size())
-      regex = Regex::javascript(text.substr(expression_begin.size(), end - expression_begin.size()),
-                                text.substr(end + 1, text.size() - end - 2), problem);
-    if (regex) return Pattern::regex(std::string(text), std::move(regex));
-    reader_.error("match: " + name, value, in_ticks(text) + " is not an expression: " + problem,
+    const auto regex = [&]() -> base::Result<std::shared_ptr<const Regex>> {
+      if (!text.ends_with(')') || end < expression_begin.size())
+        return base::Problem{"has no `/` and `)` at its end"};
+      return Regex::javascript(text.substr(expression_begin.size(), end - expression_begin.size()),
+                               text.substr(end + 1, text.size() - end - 2));
+    }();
+    if (regex) return Pattern::regex(std::string(text), *regex);
+    reader_.error("match: " + name, value,
+                  in_ticks(text) + " is not an expression: " + regex.problem().text,
                   "write one as JavaScript has it, as in `regex(/^a[0-9]+$/i)`");
     return std::nullopt;
   }
@@ -356,7 +359,7 @@ class NativeReader {
                     "`unlimited: true` and `deny: true`");
     if (const YamlNode one = field("limit")) rule.limits = {read_limit(one, reader_)};
     if (const YamlNode many = field("limits")) read_limit_list(many, rule);
-    // All that there can be is left, always, so that it never is the least of several limits.
+    // The largest quota is always left, so that this limit is never the tightest of several.
     if (is_set("unlimited")) rule.limits = {{Algorithm::unlimited, base::bounds::quota_max, {}}};
     if (is_set("deny")) rule.limits = {{Algorithm::deny, 0, {}}};
   }
@@ -391,7 +394,7 @@ class NativeReader {
     return false;
   }
 
-  // Which of the words the key has; the first without it.
+  // The index of the word that the key has; 0 if the key is missing.
   size_t choice(std::string_view key, std::span<const std::string_view> words) {
     const YamlNode node = field(key);
     if (!node || !reader_.has_text(key, node)) return 0;
@@ -419,7 +422,7 @@ class NativeReader {
     }
   }
 
-  // Two rules must not share counters, and nothing but a name tells two of one pattern apart.
+  // Two rules must not share counters, and only a name distinguishes two rules with one pattern.
   void check_unique(YamlNode node, const Rule& rule, const std::string& canonical) {
     const bool named = !rule.name.empty();
     const auto [first, fresh] = names_.try_emplace(named ? rule.name : canonical, rule.line);
@@ -439,8 +442,9 @@ class NativeReader {
   std::string_view file_;
   request::Spaces& spaces_;
   RuleSet& rules_;
-  std::array<YamlNode, rule_keys.size()> fields_;  // of the rule that is being read
-  // Names, and patterns of nameless rules in brackets, which no name has; with the rule's line.
+  std::array<YamlNode, rule_keys.size()> fields_;  // of the rule being read
+  // The lines of the rules by name; rules without one by their pattern in brackets, which no name
+  // contains.
   std::unordered_map<std::string, size_t> names_;
 };
 
@@ -458,7 +462,7 @@ void read_native(const YamlDocument& document, std::string_view file, request::S
                  RuleSet& rules, base::Diagnostics& diagnostics) {
   const size_t before = diagnostics.size();
   NativeReader(document, file, spaces, rules, diagnostics).document(document.root());
-  // In the order of the file; what is about the whole of it last.
+  // In the order of the file; diagnostics about the whole file are last.
   std::stable_sort(diagnostics.begin() + static_cast<ptrdiff_t>(before), diagnostics.end(),
                    [](const base::Diagnostic& a, const base::Diagnostic& b) {
                      return std::pair(a.line - 1, a.column) < std::pair(b.line - 1, b.column);

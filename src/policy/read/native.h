@@ -1,5 +1,5 @@
-// Native policy: the rules under `rules:` of a sluice.yaml, which can say whatever the engine can
-// do. Called off the workers. docs/policy.md has every key.
+// Reads native policy: the rules under `rules:` of a sluice.yaml, which can express everything that
+// the engine can do. Not called by workers. docs/policy.md describes every key.
 #pragma once
 
 #include <string_view>
@@ -11,18 +11,18 @@
 
 namespace sluice::policy {
 
-// Reads the top-level key `rules` of a YAML text and appends its rules to the native ones of
-// `rules`, in order; without the key there are none. Other top-level keys belong to other readers.
-// Everything wrong or doubtful is appended to `diagnostics`; with an error among them `rules` is
-// not to be used. `file` is how the user named the file, for messages only.
+// Reads the top-level key `rules` of a YAML text and appends its rules, in order, to the native
+// rules of `rules`; without the key it appends none. Other readers read the other top-level keys.
+// Errors and warnings are appended to `diagnostics`; after an error `rules` must not be used.
+// `file` is the file's name as the user gave it, for messages only.
 void read_native(std::string_view text, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics);
 
-// The same of a text that has been parsed.
+// The same for a text that was parsed already.
 void read_native(const YamlDocument& document, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics);
 
-// Can a rule have that name?
+// May a rule have that name?
 bool sound_rule_name(std::string_view name);
 
 }  // namespace sluice::policy

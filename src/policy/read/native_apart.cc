@@ -15,12 +15,12 @@ namespace sluice::policy {
 namespace {
 
 constexpr size_t findings_max = 100;
-constexpr size_t alternatives_max = 16;  // of a list that are tried
-constexpr size_t text_max = 128;         // bytes of a text with stars that is searched
-// What a request costs to make up and match, in steps (base::bounds::review_steps_max).
+constexpr size_t alternatives_max = 16;  // the most alternatives of a list that are tried
+constexpr size_t text_max = 128;         // the most bytes of a text with stars that is searched
+// The cost of making up a request and matching it, in steps (base::bounds::review_steps_max).
 constexpr size_t steps_of_request = 200;
 
-// A value that fits two texts with stars, by all ways to walk through both at once.
+// Finds a value that matches two texts with stars, by trying all ways to walk through both.
 class CommonText {
  public:
   CommonText(const Pattern& a, const Pattern& b)
@@ -36,7 +36,8 @@ class CommonText {
   static bool is_star(const Pattern& p, size_t at) {
     return at < p.text().size() && !p.exact() && p.text()[at] == '*';
   }
-  // The value behind these two places, last byte first. False: there is none.
+  // Appends the value that matches the texts from these two places on, last byte first. False:
+  // there is none.
   bool walk(size_t i, size_t j) {
     const bool a_ends = i == a_.text().size(), b_ends = j == b_.text().size();
     if (a_ends && b_ends) return true;
@@ -76,8 +77,8 @@ std::span<const Pattern> alternatives_of(const Pattern& pattern) {
   return all.empty() ? std::span(&pattern, 1) : all.first(std::min(all.size(), alternatives_max));
 }
 
-// A value of the entry `key` that fits both. One that is the key's own is preferred, so that
-// different keys have different values.
+// A value of the entry `key` that matches both patterns. Where any value matches, it is made from
+// the key, so that different keys have different values.
 std::optional<std::string> common_value(const Pattern& one, const Pattern& other,
                                         const std::string& key) {
   for (const Pattern& a : alternatives_of(one))
@@ -145,7 +146,7 @@ class Search {
     });
   }
 
-  // Into descriptor_: one that both may apply to. False: none was found.
+  // Makes a request in descriptor_ to which both rules may apply. False: it found none.
   bool make_request(const Rule& a, const Rule& b) {
     values_.clear();
     for (const Condition& condition : a.conditions) {
@@ -164,7 +165,7 @@ class Search {
   }
   bool add_value(const Condition& condition, const Pattern& other) {
     const Pattern& one = condition.pattern;
-    // Most rules differ in a word.
+    // A shortcut: most rules differ in an exact text.
     if (one.exact() && other.exact() && one.text() != other.text()) return false;
     auto value = common_value(one, other, condition.key);
     if (value) values_.emplace_back(condition.key, *std::move(value));

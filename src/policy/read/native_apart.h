@@ -1,6 +1,6 @@
-// Native rules that settle together although they count by different actors: where the counters of
-// different actors are in different places (slots of a Redis Cluster), one step cannot settle them.
-// Off the workers.
+// Finds native rules that settle together although their actors differ. Where counters of different
+// actors are in different places (slots of a Redis Cluster), they cannot settle in one step. Not
+// called by workers.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace sluice::policy {
 
-// Rules that one request was found to meet in one group, in their order: at least two, of which at
-// least two charge counters of different actors. They live as long as the set.
+// Rules that apply to one request and settle in one group, in their order; at least two of them
+// charge counters of different actors. They live as long as the set.
 using RulesApart = std::vector<const Rule*>;
 
-// Only what a request proves: it is made up from the conditions of two rules and matched as any
-// other, as if the time of no rule's `until` had come. So what is found is certain. What may be
-// missed: rules that only values of a regular expression or of a text with stars against a network
-// bring together; those behind a rule that stops the request that was made up; and what is past
-// base::bounds::review_steps_max comparisons or a hundred findings.
+// Each finding is proved by a request: one is made up from the conditions of two rules and matched
+// as usual, as if no rule's `until` had passed. Not found are rules that apply together only to
+// values of a regular expression, or of a text with stars and a network; rules after one that stops
+// the request that was made up; and everything beyond base::bounds::review_steps_max comparisons or
+// a hundred findings.
 std::vector<RulesApart> rules_apart(const RuleSet& rules);
 
 // "rule a (line 3), rule b (line 9)".
 std::string names_of(const RulesApart& apart);
 
-// The same as errors, for a store that cannot settle them; each at the last of its rules.
+// Reports each finding as an error at the last of its rules, for a store that cannot settle them.
 void refuse_apart(const RuleSet& rules, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::policy

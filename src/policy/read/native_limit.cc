@@ -26,7 +26,7 @@ std::optional<Algorithm> algorithm_named(std::string_view name) {
   return std::nullopt;
 }
 
-// 1 to quota_max, or nothing, which is reported.
+// A number from 1 to quota_max; empty: it is not one, which is reported.
 std::optional<int64_t> units(std::string_view key, YamlNode node, YamlReader& reader) {
   static const std::string range = "1 to " + std::to_string(base::bounds::quota_max);
   if (!reader.has_text(key, node)) return std::nullopt;
@@ -92,13 +92,13 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader) {
      : name == "burst"  ? burst
                         : algorithm) = value;
   }
-  if (!node.is_map()) return limit;  // has been told
+  if (!node.is_map()) return limit;  // was reported above
 
   if (algorithm && reader.has_text("algorithm", algorithm)) {
     const std::string_view name = algorithm.text();
     if (const auto named = algorithm_named(name))
       limit.algorithm = *named;
-    else if (name.starts_with("gcra"))  // also as the commands' own are called
+    else if (name.starts_with("gcra"))  // in the spelling of the commands as well
       reader.error("algorithm", algorithm, in_ticks(name) + " is not an algorithm of policies",
                    "write `token_bucket`, which makes the same promise in exact arithmetic");
     else

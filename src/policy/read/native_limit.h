@@ -1,5 +1,4 @@
-// One limit of a native rule: from its YAML to its numbers. Internal to the reading of native
-// policy.
+// Reads one limit of a native rule from its YAML. Internal to the reader of native policy.
 #pragma once
 
 #include "limit/limit.h"
@@ -7,8 +6,8 @@
 
 namespace sluice::policy {
 
-// Reads `{ quota, window, burst, algorithm }`. What is wrong is reported; the limit is then of no
-// use.
+// Reads `{ quota, window, burst, algorithm }`. After an error, which is reported, the limit must
+// not be used.
 limit::Limit read_limit(YamlNode node, YamlReader& reader);
 
 }  // namespace sluice::policy

@@ -22,8 +22,8 @@ bool decides(const Rule& rule) {
   return rule.mode == Mode::enforce && rule.then == Then::stop;
 }
 
-// A request that the rule applies to, by which the index finds every rule that may apply to all of
-// its requests.
+// Makes a request to which the rule applies. With it the index finds every rule that may apply to
+// all requests of this rule.
 void generic_request(const Rule& rule, std::vector<std::string>& values,
                      std::vector<request::Entry>& descriptor) {
   values.clear();
@@ -33,11 +33,11 @@ void generic_request(const Rule& rule, std::vector<std::string>& values,
     descriptor.push_back({rule.conditions[i].key, values[i]});
 }
 
-// Does `by` apply to every request that `rule` applies to? A star in a value can only be matched by
-// another rule's star.
+// Does `by` apply to every request to which `rule` applies? Only a star of `by` matches a star in a
+// value.
 bool covers(const Rule& by, const Rule& rule) {
-  // Long patterns against each other take the product of their lengths; such are not written in
-  // practice.
+  // Comparing two patterns takes the product of their lengths. In practice patterns are
+  // shorter than this bound.
   constexpr size_t bytes_max = 4096;
   return std::ranges::all_of(by.conditions, [&](const Condition& wanted) {
     if (wanted.pattern.text().size() > bytes_max) return false;
@@ -46,7 +46,7 @@ bool covers(const Rule& by, const Rule& rule) {
   });
 }
 
-// What that takes at most, in steps (base::bounds::review_steps_max).
+// The most steps that `covers` takes (base::bounds::review_steps_max).
 size_t cost_of_covers(const Rule& rule, std::span<const request::Entry> generic) {
   size_t steps = 1 + rule.conditions.size() * generic.size() / 16;
   for (const Condition& condition : rule.conditions) {
@@ -107,7 +107,7 @@ class Review {
     beside_.clear();
     size_t by = rules_.size();
     size_t steps = 0;
-    // What earlier rules left is there for later ones.
+    // Later rules may use the steps that earlier rules left.
     const size_t steps_max = steps_left_ / (rules_.size() - at);
     index_.candidates(generic_, [&](uint32_t number) {
       const size_t other = enforced_[number];
@@ -122,7 +122,7 @@ class Review {
         by = other;
         return false;
       }
-      // Behind a rule that decides nothing is reached.
+      // No rule is reached after one that decides.
       if (other > at && decides(rule)) return false;
       beside_.push_back(other);
       return !decides(rules_[other]) && beside_.size() <= base::bounds::group_charges_max;
@@ -156,7 +156,7 @@ class Review {
   void check_group(const Rule& rule) {
     const size_t together = beside_.size() + (rule.mode == Mode::enforce ? 1 : 0);
     if (together <= base::bounds::group_charges_max || told_of_group_) return;
-    told_of_group_ = true;  // its companions have the same to say
+    told_of_group_ = true;  // the other rules of the group would be reported in the same way
     warn(rule,
          "more than " + std::to_string(base::bounds::group_charges_max) +
              " rules apply to each of its requests, which is more than can settle together: they "
@@ -173,7 +173,7 @@ class Review {
     }
     for (const size_t other : beside_) {
       if (!makes_pointless(other, at)) continue;
-      // Of two that say the same the later one is reported.
+      // If two rules are equal the later one is reported.
       if (other > at && rules_[other].then == Then::continue_ && is_twin(other, at) &&
           makes_pointless(at, other))
         continue;
@@ -186,9 +186,9 @@ class Review {
     }
   }
 
-  // Does `by`, which applies to everything that `at` applies to, refuse whatever that refuses?
+  // Does `by`, which applies to all requests of `at`, refuse every request that `at` refuses?
   bool makes_pointless(size_t by, size_t at) const {
-    // Between them a rule might stop a request that only the first then sees.
+    // A rule between them might stop a request, so that only the first of them applies to it.
     const size_t first = std::min(by, at), second = std::max(by, at);
     const bool together = stops_before_[second] == stops_before_[first + 1];
     if (by > at && !together) return false;
@@ -203,7 +203,7 @@ class Review {
     });
   }
 
-  // Do they apply to the same requests?
+  // Do both rules apply to the same requests?
   bool is_twin(size_t a, size_t b) const {
     return covers(rules_[a], rules_[b]) && covers(rules_[b], rules_[a]);
   }
@@ -236,24 +236,25 @@ class Review {
 
   std::span<const Rule> rules_;
   base::Diagnostics& diagnostics_;
-  RuleIndex index_;                   // of enforced rules
-  std::vector<size_t> enforced_;      // their places in rules_
-  std::vector<size_t> stops_before_;  // how many of the first i rules decide
+  RuleIndex index_;                   // of the enforced rules
+  std::vector<size_t> enforced_;      // their indices in rules_
+  std::vector<size_t> stops_before_;  // element i: how many of the first i rules decide
   bool told_of_group_ = false;
   size_t steps_left_ = base::bounds::review_steps_max;
-  size_t cut_short_ = 0;  // rules whose share of the steps was not enough
+  size_t cut_short_ = 0;  // the number of rules whose share of the steps did not suffice
 
-  // Of the rule that is being reviewed:
+  // Of the rule being reviewed:
   std::vector<std::string> values_;
   std::vector<request::Entry> generic_;
-  std::vector<size_t> beside_;  // rules that have a say in each of its requests, itself aside
+  std::vector<size_t>
+      beside_;  // the other rules that apply to all of its requests and are enforced
 };
 
 }  // namespace
 
 void review(const RuleSet& rules, base::Diagnostics& diagnostics) {
-  // What the program makes itself is there without a policy; what a finder finds is reached also
-  // behind a rule that stops.
+  // Rules that the program itself makes exist without a policy. A rule that a finder finds applies
+  // even after a rule that stops.
   bool has_policy = false, is_found = false;
   for (const RuleSet::List& list : rules.lists().subspan(1)) {
     if (list.written() == 0) continue;

@@ -1,6 +1,6 @@
-// What is doubtful about native rules that are sound: those that no request reaches, those that
-// another makes pointless, limits that never refuse. For `sluice check`, off the workers. Says only
-// what is certain; docs/policy.md lists what it finds.
+// Warns of native rules without errors that are doubtful: rules that no request reaches, rules that
+// another one makes pointless, limits that never refuse. For `sluice check`; not called by workers.
+// It reports only what is certain; docs/policy.md lists the findings.
 #pragma once
 
 #include "base/diagnostic.h"
@@ -8,8 +8,8 @@
 
 namespace sluice::policy {
 
-// Appends warnings, in the order of the rules. Takes about as long as building the set; where rules
-// are so alike that comparing them all would take longer, it compares some and says so.
+// Appends warnings in the order of the rules. Takes about as long as building the set. If many
+// rules are so similar that comparing all of them would take longer, it compares some and says so.
 void review(const RuleSet& rules, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::policy

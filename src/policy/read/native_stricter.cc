@@ -13,8 +13,8 @@ using limit::Algorithm;
 using limit::Limit;
 using limit::Wide;
 
-// The most units that [a, a + length_us) admits for any a. Products stay under 2^108: quota and
-// window are bounded (base/bounds.h).
+// The most units that the limit admits in [a, a + length_us), for any a. Products are below 2^108,
+// because quota and window are bounded (base/bounds.h).
 Wide most(const Limit& limit, Wide length_us) {
   const Wide quota = limit.quota, window = limit.window.us, burst = limit.burst;
   const Wide last = length_us - 1;
@@ -40,7 +40,7 @@ Wide most(const Limit& limit, Wide length_us) {
   return 0;
 }
 
-// B, so that an interval admits at most B + (length_us - 1) * quota / window.
+// The B for which every interval admits at most B + (length_us - 1) * quota / window units.
 Wide burst_of(const Limit& limit) {
   if (limit.algorithm == Algorithm::token_bucket) return limit.burst;
   const bool opens_twice =
@@ -48,7 +48,7 @@ Wide burst_of(const Limit& limit) {
   return Wide{limit.quota} * (opens_twice ? 2 : 1);
 }
 
-// What the bounds say, whatever the two algorithms are.
+// Does it follow from the bounds of the two algorithms alone?
 bool within_bounds(const Limit& loose, const Limit& strict) {
   const Wide window = loose.window.us;
   switch (loose.algorithm) {
@@ -56,10 +56,10 @@ bool within_bounds(const Limit& loose, const Limit& strict) {
     case Algorithm::aligned_window:
       return most(strict, window) <= loose.quota;
     case Algorithm::sliding_window:
-      // It counts units of two neighbouring windows.
+      // `loose` counts the units of two adjacent windows.
       return most(strict, 2 * window) <= loose.quota;
     case Algorithm::sliding_log:
-      // Once it has to merge times it counts units for longer than its window.
+      // When `loose` has to merge times, it counts units for longer than its window.
       return most(strict, window) <=
              std::min(Wide{loose.quota}, Wide{limit::sliding_log::times_max});
     case Algorithm::token_bucket:
@@ -81,11 +81,11 @@ bool within_bounds(const Limit& loose, const Limit& strict) {
 bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) {
   if (loose.algorithm == Algorithm::unlimited || strict.algorithm == Algorithm::deny) return true;
   if (loose.algorithm == Algorithm::deny || strict.algorithm == Algorithm::unlimited) return false;
-  // What a bucket without refill grants is what was put back, not what time brings.
+  // A bucket without refill grants units that were put back; time brings none.
   if (strict.algorithm == Algorithm::fixed_bucket) return false;
   if (within_bounds(loose, strict)) return true;
   if (loose.algorithm != strict.algorithm || strict.quota > loose.quota) return false;
-  // Two that count alike, one with more units in its account.
+  // Both count in the same way, and `strict` has counted at least the units of `loose`.
   const bool same_window = loose.window == strict.window;
   switch (loose.algorithm) {
     case Algorithm::aligned_window:

@@ -17,7 +17,7 @@ namespace sluice::policy {
 
 namespace {
 
-constexpr size_t plain_key_max = 1000;  // YAML has 1,024 characters for a key without `?`
+constexpr size_t plain_key_max = 1000;  // YAML allows 1,024 characters for a key without `?`
 
 bool is_plain(std::string_view text) {
   static constexpr std::array<std::string_view, 5> words = {"null", "Null", "NULL", "true",
@@ -31,7 +31,7 @@ bool is_plain(std::string_view text) {
          std::ranges::find(words, text) == words.end();
 }
 
-// A list as one: a text in its form would be compared as a text.
+// A list is written as a YAML list, because its text would be compared as a text.
 std::string yaml_of(const Pattern& pattern) {
   if (pattern.alternatives().empty()) return yaml_text(pattern.text());
   std::string out;
@@ -87,7 +87,7 @@ void append_limits(const Rule& rule, std::string& out) {
   for (const limit::Limit& limit : rule.limits) out += "      - " + limit_text(limit) + "\n";
 }
 
-// A text that is equal to this one, whatever is in it.
+// A regular expression that matches only this text, whatever its characters.
 std::string equal_expression(std::string_view text) {
   std::string out(expression_begin);
   out += '^';
@@ -101,7 +101,7 @@ std::string equal_expression(std::string_view text) {
   return out + "$/)";
 }
 
-// What native rules write for that; nothing: it cannot be said.
+// The value of `match` with the same meaning; empty: native rules cannot express the pattern.
 std::optional<std::string> native_value(const Pattern& pattern) {
   if (pattern.impossible() || pattern.oversized()) return std::nullopt;
   const std::string& text = pattern.text();
@@ -117,12 +117,12 @@ std::optional<std::string> native_value(const Pattern& pattern) {
   return pattern.is_prefix() ? std::string(pattern.literal()) + "*" : text;
 }
 
-// Gives a rule conditions that native rules have, which fit the same values. The text of what
-// cannot be said so; nothing: all can.
+// Replaces the rule's conditions by conditions of native rules that match the same values. Returns
+// the text of a pattern that native rules cannot express; empty: all could be replaced.
 std::optional<std::string> make_native(Rule& rule) {
   std::vector<Condition> conditions;
   for (const Condition& condition : rule.conditions) {
-    // It fits every request.
+    // The condition holds for every request.
     if (condition.pattern.matches(std::nullopt)) continue;
     const auto value = native_value(condition.pattern);
     if (!value) return condition.key + "=" + condition.pattern.text();
@@ -153,7 +153,7 @@ std::string yaml_quoted(std::string_view text) {
   };
   for (size_t i = 0; i < text.size();) {
     const CodePoint c = decode(text, i);
-    // What cannot stand in YAML as it is.
+    // Characters that YAML does not allow unescaped.
     const bool control = c.value < 0x20 || (c.value >= 0x7f && c.value < 0xa0);
     if (control || c.value == 0x2028 || c.value == 0x2029 || c.value == 0xfffe ||
         c.value == 0xffff) {
@@ -219,7 +219,7 @@ std::vector<Rule> as_native(std::span<const Rule> rules, std::string_view remedy
       continue;
     }
     if (sound_rule_name(rule.name)) native.name = rule.name;
-    // In brackets, which no name has.
+    // In brackets, which no name contains.
     if (native.name.empty() && !seen.insert("[" + sorted_match(native) + "]").second)
       native.name = "rule-" + std::to_string(rule.line);
     while (!native.name.empty() && !seen.insert(native.name).second) native.name += "-";

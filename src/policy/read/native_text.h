@@ -1,5 +1,5 @@
-// Native rules as the YAML that reads as them (policy/read/native.h), and rules of other dialects
-// as native ones that match the same requests. Pure functions.
+// Writes native rules as YAML that policy/read/native.h reads as the same rules, and converts rules
+// of other dialects to native rules that apply to the same requests. Pure functions.
 #pragma once
 
 #include <span>
@@ -12,24 +12,25 @@
 
 namespace sluice::policy {
 
-// How values of `match` begin that are not a text with stars: "cidr(10.0.0.0/8)",
+// The beginnings of values of `match` that are not texts with stars: "cidr(10.0.0.0/8)",
 // "regex(/^a.*b/i)".
 inline constexpr std::string_view network_begin = "cidr(", expression_begin = "regex(/";
 
-// A text in double quotes, on one line whatever is in it.
+// The text in double quotes, on one line whatever its characters.
 std::string yaml_quoted(std::string_view text);
-// The same without quotes where YAML and a native rule read it alike.
+// The same, but without quotes where YAML and a native rule read it as the same text.
 std::string yaml_text(std::string_view text);
 
 // How messages name a native rule: "rule NAME", or "rule [MATCH]", cut off, of one without a name.
 std::string title_of(const Rule& rule);
 
-// A list item for each rule, indented by two: what follows `rules:`. Rules are native.
+// The text that follows `rules:`, a list item for each rule, indented by two. The rules must be
+// native.
 std::string native_text(std::span<const Rule> rules);
 
-// Rules of another dialect as native ones that fit the same requests, in their order, each with a
-// name where its match alone does not tell it apart. What cannot be written as a native rule is an
-// error, with that remedy.
+// Rules of another dialect as native rules that apply to the same requests, in their order. A rule
+// gets a name if its `match` alone does not distinguish it. A rule that cannot be written as a
+// native rule is reported as an error with `remedy`.
 std::vector<Rule> as_native(std::span<const Rule> rules, std::string_view remedy,
                             base::Diagnostics& diagnostics);
 

@@ -1,5 +1,4 @@
-// What reading and writing native rules must keep, for tests: what is read, written and read again
-// must be the same.
+// For tests: rules that are read, written and read again must be the same.
 #pragma once
 
 #include "policy/read/native_text.h"

@@ -26,15 +26,15 @@ YamlError at(std::string_view text, size_t byte, std::string message, std::strin
           .remedy = std::move(remedy)};
 }
 
-// Bytes of the character at `i` if YAML 1.1 alone ends a line there (U+0085, 2028,
-// 2029), 0: it does not.
+// The size in bytes of the character at `i` if only YAML 1.1 ends a line there (U+0085, U+2028,
+// U+2029); otherwise 0.
 size_t odd_break(std::string_view text, size_t i) {
   const std::string_view rest = text.substr(i);
   if (rest.starts_with("\u0085")) return 2;
   return rest.starts_with("\u2028") || rest.starts_with("\u2029") ? 3 : 0;
 }
 
-// What a reader of YAML 1.1 would take for something else, or refuse without saying where.
+// Finds bytes that a YAML 1.1 reader would misread, or refuse without naming the place.
 std::optional<YamlError> check_bytes(std::string_view text, const YamlReading& reading) {
   if (text.size() > base::bounds::config_bytes_max)
     return YamlError{.subject = "",
@@ -60,8 +60,8 @@ std::optional<YamlError> check_bytes(std::string_view text, const YamlReading& r
   return std::nullopt;
 }
 
-// Where libyaml's marks are in the text: it counts characters, people and editors count lines, and
-// diagnostics bytes. Marks rise but for a few steps back, so following them costs one pass.
+// Finds the places of libyaml's marks in the text: libyaml counts characters, editors count lines,
+// and diagnostics count bytes. Marks mostly ascend, so following them costs about one pass.
 class YamlCursor {
  public:
   explicit YamlCursor(std::string_view text) : text_(text) {}
@@ -77,7 +77,7 @@ class YamlCursor {
     }
     if (character_ > character) step_back(character);
   }
-  // Over blanks, if anything stands behind them on this line.
+  // Skips blanks, unless the rest of the line is blank.
   void skip_blanks() {
     const size_t next = text_.find_first_not_of(" \t", byte_);
     if (next == std::string_view::npos || text_[next] == '\n' || text_[next] == '\r' ||
@@ -109,7 +109,7 @@ class YamlCursor {
 
 }  // namespace
 
-// libyaml's events into nodes.
+// Makes nodes of libyaml's events.
 class YamlBuilder {
  public:
   YamlBuilder(std::string_view text, YamlDocument& document, const YamlReading& reading)
@@ -198,7 +198,7 @@ class YamlBuilder {
     }
   }
 
-  // Is the first document complete, and the rest of no interest?
+  // Is the first document complete, and must the rest be ignored?
   bool passes_over() const { return reading_.first_document_only && ended_; }
 
   void end_document() {
@@ -259,7 +259,7 @@ class YamlBuilder {
               .remedy = std::move(remedy)};
   }
 
-  // A private tag would change what a value means, in a way unknown here.
+  // A private tag changes the meaning of a value in a way that is unknown here, so it is an error.
   bool check_tag(std::string_view tag) {
     if (tag.empty() || tag == "!" || tag.starts_with("tag:yaml.org,2002:") || reading_.foreign_tags)
       return true;
@@ -314,7 +314,8 @@ class YamlBuilder {
     refuse("is not YAML: " + std::move(words.message), std::move(words.remedy));
     if (words.place == YamlPlace::met) return *error_;
     if (parser.error == YAML_PARSER_ERROR && open) {
-      // libyaml's context may be the end of the text; what is meant is what waits there.
+      // libyaml's mark may be the end of the text; the place to show is the node that is not
+      // closed.
       error_->line = node(open_.back().node).line;
       error_->column = node(open_.back().node).column;
     } else if (parser.context != nullptr) {
@@ -332,7 +333,7 @@ class YamlBuilder {
   std::vector<Open> open_;
   std::unordered_map<std::string, uint32_t> anchored_, tags_;
   uint32_t root_ = none;
-  bool ended_ = false;  // a document
+  bool ended_ = false;  // a document has ended
   std::optional<YamlError> error_;
 };
 
@@ -377,7 +378,7 @@ YamlNode YamlDocument::root() const {
 
 YamlNode::YamlNode(const YamlDocument* document, uint32_t index)
     : document_(document), index_(index), place_(index) {
-  // What an alias names is never an alias.
+  // The target of an alias is never an alias.
   if (index_ != none && it().kind == YamlDocument::Kind::alias) index_ = it().begin;
 }
 

@@ -10,8 +10,7 @@ YamlReader::YamlReader(std::string_view file, const YamlDocument& document,
                        base::Diagnostics& diagnostics)
     : file_(file),
       diagnostics_(diagnostics),
-      // A walk that follows no alias meets each node once; one that shares as people do, a few
-      // times.
+      // Without aliases a walk visits each node once; with aliases as people use them, a few times.
       visits_left_(16 * document.size() + 1'000'000) {}
 
 base::Diagnostic YamlReader::place(std::string_view subject, YamlNode node) const {
@@ -89,7 +88,8 @@ std::vector<YamlReader::Entry> YamlReader::entries(std::string_view subject, Yam
   return std::move(gathered.all);
 }
 
-// The map's own keys, then what it merges. `into` holds what overrides it.
+// Appends the map's own keys, then those that it merges. Entries that `into` has already override
+// them.
 void YamlReader::append(std::string_view subject, YamlNode map, size_t depth, Gathered& into) {
   const size_t overriding = into.all.size();
   YamlNode merged, merge_key;
@@ -113,7 +113,7 @@ void YamlReader::append(std::string_view subject, YamlNode map, size_t depth, Ga
     const size_t before = into.find(key.text());
     if (before == into.all.size())
       into.add({key, value});
-    else if (before >= overriding)  // by this very map; otherwise it is overridden, as asked for
+    else if (before >= overriding)  // twice in this map; otherwise it is overridden, as intended
       twice(key, into.all[before].key);
   }
   if (merge_key) merge(subject, merged, depth, into);

@@ -1,6 +1,6 @@
-// What every reader of a YAML configuration needs and YAML libraries do not do: keys that are
-// checked against those that are known, duplicate keys as errors, merge keys (`<<`), and a bound on
-// the walk. Everything wrong becomes a diagnostic with its place. One reader per file and pass.
+// Functions that every reader of a YAML configuration needs and that YAML libraries lack: a check
+// of keys against the known ones, duplicate keys as errors, merge keys (`<<`), and a bound on the
+// walk. Each error becomes a diagnostic with its place. One reader for each file and pass.
 #pragma once
 
 #include <span>
@@ -19,10 +19,10 @@ class YamlReader {
  public:
   YamlReader(std::string_view file, const YamlDocument& document, base::Diagnostics& diagnostics);
 
-  // What all that is reported from here on is about: "rule api". Empty: nothing in particular.
+  // Sets the subject of the diagnostics from here on: "rule api". Empty: none.
   void set_context(std::string context) { context_ = std::move(context); }
 
-  // A diagnostic to fill in, at a node; its subject is `subject` within the context.
+  // A diagnostic at the node, without text; its subject is `subject` within the context.
   base::Diagnostic place(std::string_view subject, YamlNode node) const;
   void error(std::string_view subject, YamlNode node, std::string message, std::string remedy);
   void warning(std::string_view subject, YamlNode node, std::string message, std::string remedy);
@@ -30,23 +30,23 @@ class YamlReader {
   struct Entry {
     YamlNode key, value;
   };
-  // The entries of a map in its order, those that it merges behind them; each key once. What is
-  // merged is overridden by the map's own keys and by what is merged before it.
+  // The entries of a map in its order, followed by those that it merges; each key once. A merged
+  // entry is overridden by the map's own keys and by entries that were merged before.
   std::vector<Entry> entries(std::string_view subject, YamlNode map);
 
-  // The same, of known keys only. Others are errors that name the nearest.
+  // The same, of known keys only. Another key is an error, which names the most similar known key.
   std::vector<Entry> entries(std::string_view subject, YamlNode map,
                              std::span<const std::string_view> known);
 
-  // Is it a scalar that is not empty? Otherwise that is reported.
+  // Is the node a scalar that is not empty? If not, that is reported.
   bool has_text(std::string_view subject, YamlNode node);
 
-  // Something is wrong that ends the pass: the bound of the walk, or more errors than anybody
-  // reads.
+  // Must the pass end, because the walk has reached its bound, or there are too many errors to
+  // read?
   bool is_over() const { return over_; }
 
  private:
-  // Entries that are being gathered. Few are compared with each other, many are looked up.
+  // The entries gathered so far. Few are searched one by one, many by an index.
   struct Gathered {
     std::vector<Entry> all;
     std::unordered_map<std::string_view, size_t> by_text;
@@ -70,7 +70,7 @@ class YamlReader {
   bool over_ = false;
 };
 
-// "did you mean `x`?", or the words that are known.
+// A hint: "did you mean `x`?", or the list of the known words.
 std::string known_words(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace sluice::policy

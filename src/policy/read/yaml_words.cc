@@ -6,7 +6,7 @@ namespace sluice::policy {
 namespace {
 
 struct Known {
-  std::string_view problem;  // libyaml's, the beginning of it
+  std::string_view problem;  // the beginning of libyaml's text
   YamlPlace place;
   std::string_view message, remedy;
 };
@@ -59,7 +59,7 @@ constexpr Known known[] = {
      "keep one of them"},
 };
 
-// What no token begins with.
+// For a character with which no token begins.
 YamlWords no_token(std::string_view rest) {
   if (rest.starts_with('\t')) return {YamlPlace::met, "a tab cannot stand here", "use spaces"};
   const std::string begin = rest.empty() ? "" : std::string(rest.substr(0, decode(rest, 0).size));

@@ -1,5 +1,5 @@
-// What is wrong with a text that is not YAML, in our words: libyaml's own name grammar rules, not
-// what to fix. Pure functions over literals.
+// Messages about text that is not YAML, which say what to fix; libyaml's own messages name rules of
+// the grammar. Pure functions on literals.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace sluice::policy {
 
-// Where an error is best shown: where libyaml met it, or where that began which it broke.
+// The place to show for an error: where libyaml found it, or where the broken element began.
 enum class YamlPlace { met, begun };
 
 struct YamlWords {
@@ -15,8 +15,8 @@ struct YamlWords {
   std::string message, remedy;
 };
 
-// `problem` and `context` are libyaml's, `rest` is the text from where it met the problem, `open`
-// says whether a `[` or `{` is waiting for its end.
+// `problem` and `context` are libyaml's texts, `rest` is the input from the place where it found
+// the problem on, and `open` says whether a `[` or `{` is not closed.
 YamlWords yaml_words(std::string_view problem, std::string_view context, std::string_view rest,
                      bool open);
 

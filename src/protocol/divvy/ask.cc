@@ -55,13 +55,13 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, io)) return *status;
-  std::string problem;
-  const auto pairs = cli::pairs_of(arguments.positional(), problem);
-  if (!pairs) return arguments.misused(problem, io);
-  if (!divvy_request(*pairs, problem)) {
-    cli::report_undecided(problem, options.json, io);
+  const auto pairs = cli::pairs_of(arguments.positional());
+  if (!pairs) return arguments.misused(pairs.problem().text, io);
+  if (const auto line = divvy_request(*pairs); !line) {
+    cli::report_undecided(line.problem().text, options.json, io);
     return config::exit_usage;
   }
+  std::string problem;
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 

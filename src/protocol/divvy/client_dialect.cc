@@ -63,18 +63,13 @@ class ClientCodec final : public calls::Codec {
   size_t searched_ = 0;  // bytes at the front of the next `in` that hold no LF
 };
 
-bool encode(const client_request& request, calls::EncodeContext&, base::Buffer& out,
-            std::string& problem) {
+base::Done encode(const client_request& request, calls::EncodeContext&, base::Buffer& out) {
   const client_subject& subject = request.subject;
-  if (request.verb != client_verb::take || request.n.value_or(1) != 1) {
-    problem = "Divvy's protocol can only take one unit";
-    return false;
-  }
+  if (request.verb != client_verb::take || request.n.value_or(1) != 1)
+    return base::Problem{"Divvy's protocol can only take one unit"};
   if (!request.several.empty() || !subject.limits.empty() || !subject.key.empty() ||
-      !subject.type.empty()) {
-    problem = "Divvy's protocol carries entries, and neither keys nor limits";
-    return false;
-  }
+      !subject.type.empty())
+    return base::Problem{"Divvy's protocol carries entries, and neither keys nor limits"};
   std::array<DivvyEntry, 16> few;
   std::vector<DivvyEntry> many;
   const size_t count = subject.entries.size();
@@ -82,7 +77,7 @@ bool encode(const client_request& request, calls::EncodeContext&, base::Buffer& 
   const std::span<DivvyEntry> entries(count > few.size() ? many.data() : few.data(), count);
   for (size_t i = 0; i < count; ++i)
     entries[i] = {subject.entries[i].key, subject.entries[i].value};
-  return append_divvy_request(entries, out, problem);
+  return append_divvy_request(entries, out);
 }
 
 constexpr std::string_view client_schemes[] = {"divvy"};

@@ -304,8 +304,7 @@ bool parse_divvy_line(std::string_view line, request::Requests& requests, std::s
   return true;
 }
 
-bool append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out,
-                          std::string& problem) {
+base::Done append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out) {
   const auto is_before = [](const DivvyEntry& a, const DivvyEntry& b) { return a.first < b.first; };
   constexpr size_t few = 16;
   // Of equal keys the last one counts, so they keep their order. The library's sort allocates.
@@ -321,10 +320,10 @@ bool append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out,
     for (const std::string_view part : {key, value}) {
       const size_t bad = part.find_first_of("\"\n");
       if (bad == std::string_view::npos) continue;
-      problem = (part.data() == key.data() ? "the key `" : "the value of `") + std::string(key) +
-                "` holds " + (part[bad] == '"' ? "a double quote" : "a line end") +
-                ", which Divvy's protocol cannot carry; leave it out or replace it";
-      return false;
+      return base::Problem{(part.data() == key.data() ? "the key `" : "the value of `") +
+                           std::string(key) + "` holds " +
+                           (part[bad] == '"' ? "a double quote" : "a line end") +
+                           ", which Divvy's protocol cannot carry; leave it out or replace it"};
     }
     bytes += key.size() + value.size() + 6;
   }
@@ -338,14 +337,14 @@ bool append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out,
     out.append('"');
   }
   out.append('\n');
-  return true;
+  return {};
 }
 
-std::optional<std::string> divvy_request(
-    std::span<const std::pair<std::string, std::string>> descriptor, std::string& problem) {
+base::Result<std::string> divvy_request(
+    std::span<const std::pair<std::string, std::string>> descriptor) {
   std::vector<DivvyEntry> views(descriptor.begin(), descriptor.end());
   base::Buffer line;
-  if (!append_divvy_request(views, line, problem)) return std::nullopt;
+  if (base::Done done = append_divvy_request(views, line); !done) return std::move(done).problem();
   return std::string(line.view());
 }
 

@@ -1,46 +1,45 @@
-// The lines of Divvy's protocol (docs/divvy-protocol.md), both ways: requests and replies. Pure
-// functions; sessions and clients frame the lines and own their bytes.
+// Reads and writes the lines of Divvy's protocol (docs/divvy-protocol.md), requests and replies.
+// Pure functions; sessions and clients frame the lines and own their bytes.
 #pragma once
 
 #include <charconv>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/buffer.h"
+#include "base/result.h"
 #include "request/session.h"
 
 namespace sluice::divvy {
 
-// Reads `line`, well-formed UTF-8 without its line end, and commits one request to `requests`,
-// whose entries are views into `line`, in its order, repeated keys included. False: the line is an
-// error; then `requests` is as before and `error` the ERR line that answers it, without LF.
-// `strict`: so are two equal keys, and a quote inside a string that is in none. `error` is not part
-// of a base::Result because each request is read here, and its memory is used again.
+// Reads `line`, which must be well-formed UTF-8 without its line end, and adds one request to
+// `requests`. Its entries are views into `line`, in the order of the line, with repeated keys.
+// False: the line has an error; `requests` is unchanged, and `error` is the ERR line that answers
+// it, without LF. `strict`: two equal keys, and a quote within a string without quotes, are errors
+// as well. `error` is not part of a base::Result because each request is read here, and the text's
+// memory is used again.
 bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error,
                       bool strict = false);
 
 using DivvyEntry = std::pair<std::string_view, std::string_view>;
 
-// Appends the line for a request, LF included, as the original client writes it: sorted by key
-// (`descriptor` is), everything in quotes. False: it cannot be said in the protocol, for the reason
-// in `problem`, and nothing is appended.
-bool append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out,
-                          std::string& problem);
+// Appends the line for a request, LF included, as the original client writes it: sorted by key,
+// everything in quotes. Sorts `descriptor` itself. A problem: the protocol cannot express the
+// request, and nothing is appended.
+base::Done append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out);
 
-// The line for a request, LF included, as the original client writes it: sorted by key, everything
-// in quotes. Nothing: it cannot be said in the protocol, for the reason in `problem`.
-std::optional<std::string> divvy_request(
-    std::span<const std::pair<std::string, std::string>> descriptor, std::string& problem);
+// The same line.
+base::Result<std::string> divvy_request(
+    std::span<const std::pair<std::string, std::string>> descriptor);
 
 struct DivvyReply {
   bool allowed = false;
   int64_t remaining = 0;
-  int64_t reset_seconds = 0;  // until the counter starts again; negative: it never does
+  int64_t reset_seconds = 0;  // until the counter is fresh; negative: it never is
 };
 
 // Appends `OK true 2 3600` and LF. Inlined: each reply goes through it.
@@ -48,7 +47,7 @@ inline void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
   constexpr size_t reply_bytes_max = sizeof "OK false -9223372036854775808 -9223372036854775808\n";
   char* const begin = out.prepare(reply_bytes_max);
   char* const limit = begin + reply_bytes_max;
-  // Both heads in one fixed size: no branch on what traffic makes hard to predict.
+  // Both texts have the same size, so there is no branch that traffic makes hard to predict.
   static constexpr char heads[2][16] = {"OK false ", "OK true "};
   std::memcpy(begin, heads[reply.allowed], sizeof heads[0]);
   char* at = begin + (reply.allowed ? 8 : 9);
@@ -59,8 +58,8 @@ inline void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
   out.commit(static_cast<size_t>(at - begin));
 }
 
-// Reads it, without its line end; a number beyond 64 bits as the nearest. False: it is something
-// else, an ERR line perhaps.
+// Reads a reply without its line end. A number beyond 64 bits becomes the nearest. False: the line
+// is something else, perhaps an ERR line.
 bool read_divvy_reply(std::string_view line, DivvyReply& reply);
 
 // Appends `ERR Internal Error: <text>` and LF: the answer of a server that cannot decide.

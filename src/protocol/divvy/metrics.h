@@ -1,5 +1,5 @@
-// What Divvy's users know: its page of metrics and its lines for statsd, byte for byte in its form.
-// Constant.
+// Divvy's own metrics, for its users: its page and its lines for statsd, byte for byte in Divvy's
+// form. Constant.
 #pragma once
 
 #include "protocol/metrics.h"

@@ -12,7 +12,7 @@ namespace sluice::divvy {
 
 extern const protocol::PolicyFormat policy_format;
 
-// One file. Its format is that of its name, unless it is said.
+// One file. Its name determines its format, unless the kind is given.
 class DivvyFiles final : public protocol::PolicyFiles {
  public:
   explicit DivvyFiles(base::Setting<std::string> where, std::optional<DivvyFormat> format = {})
@@ -27,7 +27,7 @@ class DivvyFiles final : public protocol::PolicyFiles {
                                               base::Diagnostics& diagnostics) const override;
 
   base::Setting<DivvyMatching> matching{DivvyMatching::code};
-  base::Setting<request::OnError> on_store_error{request::OnError::error};  // of all its rules
+  base::Setting<request::OnError> on_store_error{request::OnError::error};  // for all its rules
 
  private:
   std::optional<DivvyFormat> format_;

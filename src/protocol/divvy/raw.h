@@ -1,6 +1,6 @@
-// What the readers of Divvy's two formats hand to its validation: the rules of a file as written,
-// with their places, and the report that all three write to. Internal to the reading of Divvy's
-// files.
+// The output of the readers of Divvy's two formats, which is the input of the validation: the rules
+// of a file as written, with their places, and the report to which all three write. Internal to the
+// reading of Divvy's files.
 #pragma once
 
 #include <cstdint>
@@ -18,38 +18,36 @@ struct Place {
   size_t line = 0, column = 0;  // as in base::Diagnostic
 };
 
-// creditLimit or resetSeconds.
+// The value of creditLimit or resetSeconds.
 struct RawNumber {
   enum class Kind { missing, wrong, integer };
   Kind kind = Kind::missing;
-  int64_t value = 0;  // of an integer; its magnitude is at most base::bounds::quota_max
-  std::string
-      spelling;         // integer: as it stands in the names of counters; wrong: as the file has it
-  std::string problem;  // of a wrong one: "is not a number"
+  int64_t value = 0;     // of an integer; its absolute value is at most base::bounds::quota_max
+  std::string spelling;  // integer: as in the names of counters; wrong: as in the file
+  std::string problem;   // wrong: "is not a number"
   Place place;
 };
 
-// A text field. Empty: unset.
+// The value of a text field; empty: unset.
 struct RawText {
   std::string value;
   Place place;
 };
 
 struct RawRule {
-  bool broken =
-      false;  // the reader could not make a rule of it and has said so; nothing else is set
-  std::string spelling;  // "[ip=*]", from JSON too
+  bool broken = false;   // the reader reported an error and made no rule; nothing else is set
+  std::string spelling;  // "[ip=*]", also if the file is JSON
   Place place;
   std::vector<std::pair<std::string, std::string>> operation;  // keys are distinct
   RawNumber credit_limit, reset_seconds;
   RawText actor_field, match_policy, label, comment;
 
-  // The operation as people write it; "default" where it asks for nothing.
+  // The operation as people write it; "default" if it has no conditions.
   std::string pattern() const;
   std::string subject() const;
 };
 
-// The fields of a rule, for the nearest word.
+// The names of a rule's fields, for suggestions.
 const std::vector<std::string_view>& divvy_fields();
 
 class Report {
@@ -76,12 +74,12 @@ class Report {
   base::Diagnostics& all_;
 };
 
-// The number that JavaScript's parseInt(text, 10) takes, with a warning about what it leaves out.
+// The number that JavaScript's parseInt(text, 10) reads, with a warning about the rest of the text.
 RawNumber leading_integer(std::string_view text, Place place, std::string_view field,
                           const std::string& subject, Report& report);
 
-// The readers: sound UTF-8 without a byte order mark to rules in file order. What they cannot read
-// they report.
+// The readers. The text must be well-formed UTF-8 without a byte order mark. The rules are in the
+// order of the file; errors are reported.
 std::vector<RawRule> read_divvy_ini(std::string_view text, Report& report);
 std::vector<RawRule> read_divvy_json(std::string_view text, Report& report);
 

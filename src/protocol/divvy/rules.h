@@ -1,5 +1,5 @@
-// Divvy's policy dialect: its INI and JSON files read into rules, with its validation. Called off
-// the workers. The behaviour is documented, difference by difference, in docs/compat/divvy.md.
+// Reads Divvy's policies, INI and JSON files, into rules, with Divvy's validation. Not called by
+// workers. docs/compat/divvy.md documents each difference from Divvy.
 #pragma once
 
 #include <string_view>
@@ -12,18 +12,17 @@ namespace sluice::divvy {
 
 enum class DivvyFormat { ini, json };
 
-// How `*` matches. code: as Divvy 1.7.1 does it (see Pattern::loose). documented: as its README
-// says (`*` needs the key, every star is a wildcard, anchored at the end).
+// The meaning of `*`. code: that of Divvy 1.7.1 (Pattern::loose). documented: that of its README
+// (the key must be present, every star is a wildcard, and the whole value must match).
 enum class DivvyMatching { code, documented };
 
-// The format that Divvy takes from a file's name: `.ini` or `.json`, case-sensitive; nothing for
-// all else.
+// The format that Divvy derives from a file's name: `.ini` or `.json`, case-sensitive; empty:
+// another name.
 std::optional<DivvyFormat> divvy_format(std::string_view file_name);
 
-// Reads `text` and appends its rules to `rules`. Everything wrong or doubtful is appended to
-// `diagnostics`; with an error among them `rules` is not to be used. `file` is how the user named
-// the file, for messages only. `on_store_error` is that of
-// all its rules: the format has no word for it.
+// Reads `text` and appends its rules to `rules`. Errors and warnings are appended to `diagnostics`;
+// after an error `rules` must not be used. `file` is the file's name as the user gave it, for
+// messages only. `on_store_error` is for all its rules, because the format cannot express it.
 void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matching,
                 std::string_view file, request::Spaces& spaces, policy::RuleSet& rules,
                 base::Diagnostics& diagnostics,

@@ -1,11 +1,10 @@
-// Divvy's line protocol (docs/divvy-protocol.md): `HIT k=v ...` in, `OK true 2 3600` out. One per
-// connection, owned by it, used by its thread. Nearly stateless: it keeps how far the unfinished
-// line has been searched, the text of the error that ends the connection, and copies of those lines
-// that were not UTF-8.
+// The session of Divvy's line protocol (docs/divvy-protocol.md): `HIT k=v ...` is answered by
+// `OK true 2 3600`. One for each connection, owned by it and used by its thread. It has little
+// state: how far the unfinished line was searched, the text of the error that ends the connection,
+// and copies of lines that were not UTF-8.
 //
-// Entries are views into `in`, or, for a line with ill-formed UTF-8, into the session. Both live
-// until the next `receive`; the session's also end with the reply to the last request that is owed
-// one.
+// Entries are views into `in` or, for a line with ill-formed UTF-8, into the session. They are
+// valid until the next `receive`; views into the session also end with the last outstanding reply.
 #pragma once
 
 #include <cstddef>
@@ -20,24 +19,24 @@ namespace sluice::divvy {
 
 class DivvySession final : public request::Session {
  public:
-  // `strict`: a request with two equal keys, or with a quote inside a string without quotes, is an
+  // `strict`: a request with two equal keys, or with a quote within a string without quotes, is an
   // error.
   explicit DivvySession(bool strict = false) : strict_(strict) {}
 
-  // `in` begins with what the previous call left over; should it be shorter than that, it is read
-  // as new bytes. Each byte is searched for its line's end once, however small the pieces. At a
-  // line that is an error everything is consumed: what follows it is not asked for. Once
-  // closing, for ever.
+  // `in` begins with the bytes that the previous call did not consume; if it is shorter than those,
+  // all of it counts as new. Each byte is searched once for the end of its line, however small the
+  // pieces. After a line with an error everything is consumed and ignored, in this call and in all
+  // later ones.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
 
-  // False only for a verdict with an error.
+  // Returns false only for a verdict with an error.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
 
   std::string_view fault() const override;
 
-  // The ERR line of the bad line; nothing unless `receive` announced the close.
+  // Appends the ERR line for the line with an error; nothing unless `receive` announced the close.
   void farewell(base::Buffer& out) override;
 
   void refuse(std::string_view why, base::Buffer& out) override;
@@ -46,10 +45,10 @@ class DivvySession final : public request::Session {
   std::string_view well_formed(std::string_view line);
 
   const bool strict_;
-  uint32_t searched_ = 0;                   // bytes at the front of the next `in` that hold no LF
-  uint32_t owed_ = 0;                       // requests without a reply yet
-  std::forward_list<std::string> scratch_;  // rewritten lines; nodes, so that views stay
-  std::string error_;                       // the ERR line, without its LF
+  uint32_t searched_ = 0;                   // bytes at the front of the next `in` without an LF
+  uint32_t owed_ = 0;                       // requests that have no reply yet
+  std::forward_list<std::string> scratch_;  // repaired lines; nodes do not move, so views stay
+  std::string error_;                       // the ERR line, without LF
 };
 
 }  // namespace sluice::divvy

@@ -1,5 +1,5 @@
-// Settings of Divvy's protocol: its own page of metrics, and what is sent to statsd. From `divvy:`
-// of a sluice.yaml, or from the variables that Divvy takes. Main thread.
+// The settings of Divvy's protocol: its own page of metrics, and statsd. They come from `divvy:` of
+// a sluice.yaml, or from the environment variables of Divvy. Main thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace sluice::divvy {
 
-// Where the page is by default.
+// The default port of the page.
 inline constexpr uint16_t metrics_port = 9101;
 
 struct MetricsPage {
@@ -37,8 +37,8 @@ class DivvySettings final : public protocol::Settings {
   std::vector<std::pair<std::string, std::string>> lines() const override;
   void add_to(server::Options& options, protocol::Protocol self) const override;
 
-  // STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP, HTTP_SERVICE_PORT and
-  // PROMETHEUS_METRICS_PATH, as Divvy takes them.
+  // Reads STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP, HTTP_SERVICE_PORT and
+  // PROMETHEUS_METRICS_PATH, with the same meaning as in Divvy.
   void apply_environment(const config::CommandIo& io, base::Diagnostics& diagnostics);
 
   std::optional<base::Setting<MetricsPage>> page;

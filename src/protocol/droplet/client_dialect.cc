@@ -148,35 +148,32 @@ class ClientCodec final : public calls::Codec {
   wire::WebsocketReader frames_;
 };
 
-bool set_limits(const client_subject& subject, DropletRequest& to, std::string& problem) {
+base::Done set_limits(const client_subject& subject, DropletRequest& to) {
   for (const client_limit& limit : subject.limits) {
     size_t at = 0;
     while (at < droplet_windows.size() && droplet_windows[at].us != limit.window.count()) ++at;
     if (at == droplet_windows.size())
-      problem = "a limit's window must be 1 s, 1 min, 1 h, 1 day, 7 days or 30 days";
-    else if (to.limits[at] != 0)
-      problem = "two limits have the same window";
-    else if (limit.quota < 1 || limit.quota > std::numeric_limits<uint32_t>::max())
-      problem = "a limit's quota must be 1 to 4294967295";
-    else if (limit.algorithm != client_algorithm::token_bucket || limit.burst != 0)
-      problem = "droplet's limits are token buckets of one size";
-    if (!problem.empty()) return false;
+      return base::Problem{"a limit's window must be 1 s, 1 min, 1 h, 1 day, 7 days or 30 days"};
+    if (to.limits[at] != 0) return base::Problem{"two limits have the same window"};
+    if (limit.quota < 1 || limit.quota > std::numeric_limits<uint32_t>::max())
+      return base::Problem{"a limit's quota must be 1 to 4294967295"};
+    if (limit.algorithm != client_algorithm::token_bucket || limit.burst != 0)
+      return base::Problem{"droplet's limits are token buckets of one size"};
     to.limits[at] = static_cast<uint32_t>(limit.quota);
   }
-  return true;
+  return {};
 }
 
-bool encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out,
-            std::string& problem) {
+base::Done encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out) {
   const client_subject& subject = request.subject;
   const int64_t n = request.n.value_or(1);
   if (request.verb != client_verb::take && request.verb != client_verb::peek)
-    problem = "droplet's protocol has takes and queries alone";
-  else if (!request.several.empty() || !subject.entries.empty() || !subject.type.empty())
-    problem = "droplet's protocol carries a key and limits, and neither entries nor types";
-  else if (n < std::numeric_limits<int32_t>::min() || n > std::numeric_limits<int32_t>::max())
-    problem = "droplet's protocol counts from -2147483648 to 2147483647 units";
-  if (!problem.empty()) return false;
+    return base::Problem{"droplet's protocol has takes and queries alone"};
+  if (!request.several.empty() || !subject.entries.empty() || !subject.type.empty())
+    return base::Problem{
+        "droplet's protocol carries a key and limits, and neither entries nor types"};
+  if (n < std::numeric_limits<int32_t>::min() || n > std::numeric_limits<int32_t>::max())
+    return base::Problem{"droplet's protocol counts from -2147483648 to 2147483647 units"};
   char id[20];
   const auto end = std::to_chars(id, id + sizeof id, context.id).ptr;
   DropletRequest message;
@@ -187,13 +184,13 @@ bool encode(const client_request& request, calls::EncodeContext& context, base::
   } else {
     message.count = static_cast<int32_t>(n);
     message.reset = request.reset_first;
-    if (!set_limits(subject, message, problem)) return false;
+    if (base::Done done = set_limits(subject, message); !done) return done;
   }
   base::Buffer body;
   append_droplet_request(message, body);
   wire::append_masked_websocket_frame(wire::websocket_binary, body.view(), mask_of(context.entropy),
                                       out);
-  return true;
+  return {};
 }
 
 constexpr std::string_view schemes[] = {"ws"};

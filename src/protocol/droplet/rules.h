@@ -1,5 +1,5 @@
-// droplet's place in the rule set: it has no policy of its own, each request brings its limits. One
-// rule meets every request of its protocol and keeps a counter for each bucket.
+// The rule of droplet's dialect. droplet has no policy, because each request brings its limits; one
+// rule applies to all its requests, with a counter for each bucket.
 #pragma once
 
 #include "policy/rule_set.h"

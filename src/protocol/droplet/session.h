@@ -1,11 +1,11 @@
-// droplet's protocol (docs/droplet-protocol.md): one protobuf request a WebSocket message in, one
-// response a message out. One per connection, owned by it, used by its thread. Before the handshake
-// it keeps nothing; after it the WebSocket reader, a few KiB, and between `receive` and the last
-// reply owed the unmasked requests.
+// The session of droplet's protocol (docs/droplet-protocol.md): each WebSocket message is one
+// protobuf request or response. One for each connection, owned by it and used by its thread. Before
+// the handshake it holds no memory; after it the WebSocket reader, a few KiB, and between `receive`
+// and the last outstanding reply the unmasked requests.
 //
-// The handshake's answer and pongs are not requests: the session writes them, pongs in their turn
-// among the replies. Views in requests point into the session; they live until the next `receive`
-// and also end with the reply to the last request that is owed one.
+// The session itself writes the handshake's answer and pongs, the latter in their order among the
+// replies. Views in requests point into the session; they are valid until the next `receive`, and
+// end with the last outstanding reply.
 #pragma once
 
 #include <array>
@@ -22,13 +22,14 @@ namespace sluice::droplet {
 
 class DropletSession final : public request::Session {
  public:
-  // A message becomes a take, or a peek without cost and limits; its descriptor is one entry
-  // `bucket`, its tag the request's id, as much of it as a tag may have. Frames that have not
-  // arrived whole are left in `in`. Once closing, everything is consumed and nothing is asked.
+  // A message becomes a take, or a peek without cost and limits. The request has one entry,
+  // `bucket`, and its tag is the message's id, cut to the bound of a tag. Incomplete frames are not
+  // consumed. After the close was announced everything is consumed and ignored.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
 
-  // Always true: an error is a refusal without periods, as the protocol has no word for it.
+  // Always returns true. An error is sent as a refusal without periods, because the protocol cannot
+  // express it.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
@@ -37,35 +38,41 @@ class DropletSession final : public request::Session {
   }
   std::string_view id_of(const request::Request& request) const override;
 
-  // The Close frame, or the answer to what was not a handshake.
+  // Appends the Close frame, or the answer to a request that is not a handshake.
   void farewell(base::Buffer& out) override;
 
-  // 503 before the handshake, Close 1013 after it; nothing when the farewell is due or was given.
+  // Appends 503 before the handshake, Close 1013 after it; nothing if the close was announced.
   void refuse(std::string_view why, base::Buffer& out) override;
 
-  // Close 1001 after the handshake. Nothing before it, nor when the farewell is due or was given.
+  // Appends Close 1001 after the handshake; nothing before it, or if the close was announced.
   void goodbye(base::Buffer& out) override;
 
-  // Memory beyond the object itself and wslay's 4 KiB: grows only with unanswered requests and with
-  // a message of which fragments are missing.
+  // Bytes of memory besides the object itself and wslay's 4 KiB. They grow only with unanswered
+  // requests and with an incomplete message.
   size_t held_bytes() const { return frames_ == nullptr ? 0 : frames_->held_bytes(); }
 
  private:
+  //   from   to      when
+  //   head   open    a handshake is complete; its answer is written
+  //   head   closed  another or a bad request (farewell: an HTTP answer), or `refuse`
+  //   open   closed  the peer's Close, a breach of the protocol, `refuse`, `goodbye`
+  //
+  // head: reads the request head. open: reads frames. closed: ignores all input.
   enum class Phase : uint8_t { head, open, closed };
 
   request::Received receive_head(std::string_view in, base::Buffer& out);
   bool ask(std::string_view message, request::Requests& requests);
   request::Received close(uint16_t code, std::string_view reason, size_t consumed);
 
-  std::unique_ptr<wire::WebsocketReader> frames_;  // since the handshake
-  size_t owed_ = 0;                                // requests without a reply yet
-  std::string reason_;                             // of the farewell; views end before it is given
-  uint16_t status_ = 0;  // of the farewell: a Close code, or that of HTTP; 0: nothing to say
+  std::unique_ptr<wire::WebsocketReader> frames_;  // null before the handshake
+  size_t owed_ = 0;                                // requests that have no reply yet
+  std::string reason_;                             // the farewell's; a copy, as views end before
+  uint16_t status_ = 0;  // the farewell's: a Close code or an HTTP status; 0: no farewell
   std::string_view fault_{};
-  bool head_only_ = false;  // of an HTTP farewell
+  bool head_only_ = false;  // an HTTP farewell answers a HEAD request
   Phase phase_ = Phase::head;
-  bool pongs_ = false;  // `pong_` is owed behind the last reply owed
-  std::string pong_;    // what the ping carried, at most 125 bytes
+  bool pongs_ = false;  // `pong_` must be sent after the last outstanding reply
+  std::string pong_;    // the payload of the ping, at most 125 bytes
 };
 
 }  // namespace sluice::droplet

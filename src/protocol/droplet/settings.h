@@ -1,5 +1,5 @@
-// The setting of droplet's protocol: how often full buckets are forgotten. From `droplet:` of a
-// sluice.yaml, --cleanup-interval or SLUICE_CLEANUP_INTERVAL. Main thread.
+// The setting of droplet's protocol: the interval at which full buckets are forgotten. It comes
+// from `droplet:` of a sluice.yaml, --cleanup-interval or SLUICE_CLEANUP_INTERVAL. Main thread.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class DropletSettings final : public protocol::Settings {
  public:
   std::unique_ptr<Settings> clone() const override;
   void read(config::FileReader& reader, const policy::YamlNode& section) override;
-  // Seconds as droplet counts them, which may be negative, or a length of time with its unit.
+  // `text`: a number of seconds, which may be negative as in droplet, or a duration with a unit.
   void set(const protocol::SettingsFlag& flag, std::string_view text, const std::string& origin,
            const base::Diagnostic& place, base::Diagnostics& diagnostics) override;
   std::vector<std::pair<std::string, std::string>> lines() const override;

@@ -101,8 +101,8 @@ std::string make_request(std::string domain, const std::vector<cli::Words>& grou
   if (!problem.empty()) return problem;
   asked.domain = std::move(domain);
   for (const cli::Words& words : groups) {
-    const auto pairs = cli::pairs_of(words, problem);
-    if (!pairs) return problem;
+    const auto pairs = cli::pairs_of(words);
+    if (!pairs) return pairs.problem().text;
     asked.descriptors.push_back(*pairs);
   }
   asked.request.domain = asked.domain;

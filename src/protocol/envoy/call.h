@@ -1,7 +1,6 @@
-// One message of Envoy's on its way through the engine: what is asked of the rules for each of its
-// descriptors, what their verdicts make of it, and the response. Knows nothing of gRPC and HTTP.
-// Used by one thread; a call is used again for later messages, so that a settled worker allocates
-// nothing for it.
+// One message of Envoy's service on its way through the engine: the requests for its descriptors,
+// their verdicts, and the response. Independent of gRPC and HTTP. Used by one thread; the object is
+// reused for later messages, so that a worker with steady load allocates nothing for it.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +26,10 @@ namespace sluice::envoy {
 struct CallError {
   enum class Kind : uint8_t {
     ok,
-    request,  // the client did something wrong
-    rules,    // there are none, or they cannot be evaluated
-    store,    // it could not decide
-    late,     // it did not in time
+    request,  // the client's request is wrong
+    rules,    // there are no rules, or they cannot be evaluated
+    store,    // the store could not decide
+    late,     // the store did not decide in time
     expired,  // the caller's own deadline had passed
   };
   Kind kind = Kind::ok;
@@ -40,46 +39,46 @@ struct CallError {
 
 class Call {
  public:
-  // What the message is.
+  // The message.
   RateLimitRequest message;
-  // Counts what becomes of it; null: not counted. Outlives the call.
+  // Counts the results; null: they are not counted. Outlives the call.
   WorkerMetrics* metrics = nullptr;
-  base::Time began{};  // as who counts wants it
+  base::Time began{};  // for the response times in the metrics
 
-  // Asks what the message wants, or finds that it is not a request: then nothing is asked, and
-  // `error` tells why. `number`: below 2^21, the caller's own, back by number_of. `deadline`: past
-  // it nothing may be charged. The message's texts live until the last verdict.
+  // Adds the requests for the message. If the message is not a valid request, none is added, and
+  // `error` has the reason. `number`: the caller's number for the call, below 2^21; number_of
+  // returns it. `deadline`: after it nothing may be charged. The message's texts must be valid
+  // until the last verdict.
   void ask(uint32_t number, const EnvoyOptions& options, base::Time deadline,
            request::Requests& requests);
-  // Asks whether the service is healthy.
+  // Adds a request that asks whether the service is healthy.
   void ask_health(uint32_t number, const EnvoyOptions& options, request::Requests& requests);
   static uint32_t number_of(const request::Request& request) { return request.note >> index_bits; }
   static bool is_health(const request::Request& request) {
     return (request.note & index_mask) >= health_index;
   }
 
-  // One of the verdicts. True: it was the last.
+  // Takes one of the verdicts. True: it was the last.
   bool take(const request::Request& request, const request::Verdict& verdict, base::Time now,
             const EnvoyOptions& options);
 
-  // Keeps nothing of the policy: it is not to be used for a while.
+  // Releases the policy, when the call will not be used for a while.
   void forget() {
     rules_.clear();
     limits_ = nullptr;
   }
 
-  // Once all verdicts have been taken.
+  // Valid after all verdicts were taken.
   const CallError& error() const { return error_; }
   bool is_healthy() const { return healthy_; }
-  // What the rules have found is_healthy by, for as long as the verdict is there; null: there are
-  // no limits.
+  // The limits by which is_healthy decides, valid during the verdict; null: there are no limits.
   const LimitRules* limits() const { return limits_.get(); }
-  // Makes `response`, whose views live as long as the call is not used again.
+  // Makes `response`; its views are valid until the call is used again.
   void respond(const EnvoyOptions& options, RateLimitResponse& response) const;
 
  private:
   static constexpr uint32_t index_bits = 11, index_mask = (1u << index_bits) - 1;
-  // In place of a descriptor's.
+  // Numbers in place of a descriptor's index.
   static constexpr uint32_t probe_index = request_descriptors_max, health_index = probe_index + 1,
                             store_index = health_index + 1;
   static_assert(store_index <= index_mask);
@@ -99,12 +98,12 @@ class Call {
   void fail(CallError::Kind kind, wire::GrpcStatus status, std::string_view text);
 
   uint32_t number_ = 0;
-  size_t open_ = 0;  // verdicts that have not come
+  size_t open_ = 0;  // verdicts that are missing
   std::vector<DescriptorResult> results_;
   CallError error_;
   bool healthy_ = false;
   std::shared_ptr<const LimitRules> limits_;
-  // Of the results; a policy may go while others are still to come.
+  // The rules of the results; a policy may be replaced before the last verdict.
   std::vector<std::shared_ptr<const LimitRules>> rules_;
   base::Arena names_;
 };

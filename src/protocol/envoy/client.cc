@@ -20,7 +20,7 @@ std::string authority_of(const std::string& host, uint16_t port) {
 // Sends and reads until the call is over.
 base::Done run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
   base::Buffer out;
-  std::string in, problem;
+  std::string in;
   for (;;) {
     out.clear();
     call.write(out);
@@ -30,7 +30,7 @@ base::Done run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
       return base::Problem{call.problem()};
     }
     in.clear();
-    if (!socket.receive(in, problem)) return base::Problem{std::move(problem)};
+    if (base::Done received = socket.receive(in); !received) return received;
     call.receive(in);
   }
 }
@@ -45,9 +45,8 @@ base::Result<std::unique_ptr<const ServiceAnswer>> ServiceClient::ask(
   base::Buffer message;
   append_request(request, message);
   if (message.size() > message_bytes_max) return base::Problem{"the request is larger than 4 MiB"};
-  std::string problem;
-  auto socket = calls::Socket::connect(host_, port_, timeout_, problem);
-  if (!socket) return base::Problem{std::move(problem)};
+  auto socket = calls::Socket::connect(host_, port_, timeout_);
+  if (!socket) return std::move(socket).problem();
   wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(),
                             timeout_);
   if (base::Done done = run_call(call, *socket); !done) return std::move(done).problem();

@@ -1,6 +1,6 @@
-// A small client of Envoy's rate limit service for people and scripts: one question, one answer, a
-// deadline over both. Blocks the calling thread; holds no connection between calls. Not meant for
-// services: it connects again each time.
+// A small client of Envoy's rate limit service for people and scripts: one request, one answer, and
+// a deadline for both. Blocks the calling thread. Each call opens a connection, so it is not meant
+// for services.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,11 @@ struct ServiceAnswer {
 
 class ServiceClient {
  public:
-  // Nothing is done before the first call. `timeout` bounds each call, except for the lookup of
-  // the name, which takes what the system's resolver takes; the server receives it too.
+  // Connects only when it is called. `timeout` bounds each call, except the lookup of the host's
+  // name by the system's resolver; it is sent to the server as well.
   ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout);
 
-  // Not null.
+  // The answer is not null.
   base::Result<std::unique_ptr<const ServiceAnswer>> ask(const RateLimitRequest& request) const;
 
  private:

@@ -1,5 +1,5 @@
-// The other way round than messages.h: requests are written and responses are read, for the client,
-// the load generator and tests. Plain functions without state; any thread.
+// The counterpart of messages.h for the client, the load generator and tests: writes requests and
+// reads responses. Functions without state; any thread.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace sluice::envoy {
 
-// Appends it. What has its default value is left out.
+// Appends the request, without fields that have their default values.
 void append_request(const RateLimitRequest& request, base::Buffer& out);
 
-// False: that is not a message. Views of `response` point into `message`; fractions of seconds and
-// what RateLimitResponse has no member for are skipped, dynamic_metadata too.
+// False: the bytes are not a message. Views of `response` point into `message`. Fractions of
+// seconds are skipped, and fields without a member in RateLimitResponse, such as dynamic_metadata.
 bool read_response(std::string_view message, RateLimitResponse& response);
 
 }  // namespace sluice::envoy

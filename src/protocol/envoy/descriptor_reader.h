@@ -1,5 +1,5 @@
-// The descriptors of one file of limits: from YAML to nodes and limits of a set. Internal to the
-// reading of Envoy's files.
+// Reads the descriptors of a file of limits from YAML into the nodes and limits of a set. Internal
+// to the reading of Envoy's files.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace sluice::envoy {
 
-// What all files of one set have together, for its bounds.
+// The counts over all files of a set, for the bounds.
 struct ReadSoFar {
   const size_t descriptors_max, metadata_values_max;
   size_t descriptors = 0;
@@ -29,20 +29,20 @@ class DescriptorReader {
   DescriptorReader(uint32_t file, MapReader& maps, ReadSoFar& so_far)
       : file_(file), maps_(maps), so_far_(so_far) {}
 
-  // What the file's map says; errors are reported.
+  // The keys of the file's map. Errors are reported.
   struct File {
-    std::string domain;  // empty: there is none, which has been reported
+    std::string domain;  // empty: it is missing, which was reported
     YamlNode domain_value, descriptors;
   };
-  // Nothing: its entries cannot be had.
+  // Empty: the map cannot be read.
   std::optional<File> read_file(YamlNode root);
 
-  // The list's descriptors, below the node of their domain.
+  // Reads the list's descriptors into children of the node of their domain.
   void read_descriptors(YamlNode list, LimitSetBuilder& builder, uint32_t domain);
 
  private:
-  struct Fields;  // of one descriptor
-  // Where descriptors are read to.
+  struct Fields;  // of a descriptor
+  // The node below which descriptors are read.
   struct Parent {
     LimitSetBuilder& builder;
     uint32_t node;

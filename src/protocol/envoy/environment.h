@@ -15,8 +15,9 @@ namespace sluice::envoy {
 // The folder of limits that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY name.
 base::Setting<std::string> limits_folder(const config::CommandIo& io);
 
-// What of the environment is about the limits, and about all else. What cannot be read, and what
-// sluice cannot do and must not pass over, is an error; what has no effect is reported.
+// Apply the variables about the limits, and all others. A variable that cannot be read, or that
+// asks for something that sluice cannot do and must not ignore, is an error; one without effect is
+// reported.
 void apply_limits_environment(const config::CommandIo& io, LimitsFiles& files,
                               base::Diagnostics& diagnostics);
 void apply_service_environment(const config::CommandIo& io, config::Config& config,

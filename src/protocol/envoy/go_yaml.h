@@ -1,5 +1,5 @@
-// YAML as Go's yaml.v2 reads it, in what differs from the readers of sluice's own files: what a
-// scalar is, and which entry of a map counts. Pure functions over a parsed tree.
+// The differences of Go's yaml.v2 from the readers of sluice's own files: the types of scalars, and
+// which entry of a map counts. Pure functions on a parsed tree.
 #pragma once
 
 #include <cstddef>
@@ -15,42 +15,42 @@ namespace sluice::envoy {
 
 using policy::YamlNode;
 
-// What a scalar, or nothing, stands for.
+// The value of a scalar, or of a missing node.
 struct GoValue {
   enum class Kind : uint8_t {
     null,
     boolean,
-    whole,       // of 64 bits with sign
-    number,      // any other
-    text,        // the node's text as it stands
-    unreadable,  // its tag says that it is something else than it is
+    whole,       // a signed integer of 64 bits
+    number,      // another number
+    text,        // the node's text
+    unreadable,  // its tag names another type
   };
   Kind kind = Kind::null;
   bool boolean = false;
   int64_t whole = 0;
-  double number = 0;  // of a whole one as well
+  double number = 0;  // also set for a whole number
 };
-// `node` is neither a list nor a map.
+// `node` must be neither a list nor a map.
 GoValue go_value(YamlNode node);
 
-// The text that the value has as a key of a map whose keys are made into texts: `yes` is `true`,
-// `0x10` is `16`.
+// The text of the value as a key of a map whose keys become texts: `yes` becomes `true`, `0x10`
+// becomes `16`.
 std::string go_key_text(YamlNode node);
 
-// A map's entries in the order in which they are set, those of maps that it merges (`<<`) among
-// them: where one key is set again, the later entry counts. It stands where it was written.
+// An entry of a map. The entries are in the order in which they are set, with those of merged maps
+// (`<<`). If a key is set again, the later entry counts. Its place is where it was written.
 struct GoMember {
   YamlNode key, value;
-  // The merge key whose map it is from; none: it is the map's own.
+  // The merge key of the map that it comes from; a null node: it is the map's own.
   YamlNode merged_by{};
 };
-// Something of a map that cannot be merged, and why.
+// A node that cannot be merged, and the reason.
 struct GoMergeProblem {
   YamlNode node;
   std::string_view why;
-  bool too_many = false;  // entries
+  bool too_many = false;  // there are too many entries
 };
-// Appends the entries; at most `most` of them in all.
+// Appends the entries, at most `most` in all.
 std::optional<GoMergeProblem> append_members(YamlNode map, size_t most,
                                              std::vector<GoMember>& members);
 

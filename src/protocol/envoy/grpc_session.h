@@ -1,14 +1,15 @@
-// The rate limit service over gRPC (HTTP/2 with prior knowledge): ShouldRateLimit, gRPC's health
-// service and, where it is needed, server reflection. Calls of one connection are decided side by
-// side and answered in any order. One per connection, used by its thread.
+// The session of the rate limit service over gRPC (HTTP/2 with prior knowledge): ShouldRateLimit,
+// gRPC's health service and, on request, server reflection. The calls of a connection are decided
+// at the same time, and answered in any order. One for each connection, used by its thread.
 //
-//   Watch      The status is sent at once, within some two seconds of a change, and when the server
-//              stops.
-//   deadline   A call whose grpc-timeout has passed before it is decided is charged nothing.
-//   cancelled  A call whose stream is reset while the store is asked is decided once, counts, and
-//              is not answered.
-//   age        From EnvoyOptions::connection_age on (a tenth more or less) GOAWAY announces the
-//              end: calls that were sent before are answered. connection_grace later it is over.
+//   Watch      The status is sent at once, within about two seconds after a change, and when the
+//              server stops.
+//   deadline   If a call's grpc-timeout passes before it is decided, nothing is charged.
+//   cancelled  If a call's stream is reset while the store is asked, the call is decided and
+//              counted, and not answered.
+//   age        At EnvoyOptions::connection_age (plus or minus a tenth) GOAWAY announces the end.
+//              Calls that were sent before are answered. After connection_grace the connection is
+//              closed.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ namespace sluice::envoy {
 
 class GrpcSession final : public request::Session {
  public:
-  // All of it outlives the session. `clock` may be null: it is always 1970 then.
+  // The arguments outlive the session. If `clock` is null the time is always 1970.
   GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock);
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -46,19 +47,19 @@ class GrpcSession final : public request::Session {
   void goodbye(base::Buffer& out) override;
 
  private:
-  // A call of the engine's: requests have the slot's number, as HTTP/2's may be another call's by
-  // the time that their verdicts come.
+  // A call at the engine. Requests have the slot's number, because HTTP/2's number may belong to
+  // another call when their verdicts arrive.
   struct Slot {
-    std::unique_ptr<Call> call;  // null: not in use
-    uint32_t number = 0;         // HTTP/2's, of a unary call
-    bool is_watch = false;       // of all that watch together
+    std::unique_ptr<Call> call;  // null: the slot is free
+    uint32_t number = 0;         // HTTP/2's number, of a unary call
+    bool is_watch = false;       // the common call of all watching streams
   };
-  // A call that streams.
+  // A streaming call.
   struct Stream {
     enum class Kind : uint8_t { watch, reflection };
     uint32_t number;
     Kind kind;
-    bool watches = false;  // a service that is known
+    bool watches = false;  // it watches a known service
     HealthStatus told = HealthStatus::unknown;
   };
 
@@ -94,11 +95,11 @@ class GrpcSession final : public request::Session {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::vector<Stream> streams_;
-  std::optional<base::Time> decided_at_;  // of the calls that are being read; unread: nothing
-  base::Time watched_at_{};    // when the health was asked for last, for those that watch
-  bool health_asked_ = false;  // for them, and the verdict has not come
+  std::optional<base::Time> decided_at_;  // the time for the calls being read; empty: not read yet
+  base::Time watched_at_{};    // when the health was asked for last, for watching streams
+  bool health_asked_ = false;  // and the verdict has not arrived
   base::Time aged_at_{INT64_MAX}, over_at_{INT64_MAX};
-  bool ending_ = false;  // GOAWAY has been sent
+  bool ending_ = false;  // GOAWAY was sent
 };
 
 }  // namespace sluice::envoy

@@ -1,4 +1,4 @@
-// Header fields that Envoy adds to the responses to its clients: the three of the rate limit
+// The header fields that Envoy adds to responses to its clients: the three of the rate limit
 // service, and those of IETF's draft (draft-ietf-httpapi-ratelimit-headers). Pure functions.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace sluice::envoy {
 
-// Limits that RateLimit and RateLimit-Policy have, at most: the first ones of the request. Past it:
-// left out, as a header has bounds of its own.
+// The most limits in RateLimit and RateLimit-Policy: the first ones of the request. More are left
+// out, because headers have bounds of their own.
 inline constexpr size_t ietf_members_max = 32;
 
-// Appends to response.response_headers_to_add what options.headers says, by the results and the
-// statuses and the overall code that the response has already.
+// Appends the fields of options.headers to response.response_headers_to_add, from the results, and
+// from the statuses and the overall code that the response has already.
 void append_headers(std::span<const DescriptorResult> results, const ResponseOptions& options,
                     RateLimitResponse& response);
 

@@ -1,5 +1,5 @@
-// What a charge adds to the counters of statsd that a limit has: how many of its hits were over the
-// limit, near it, within it, or let pass by shadow_mode. Pure arithmetic.
+// Divides the hits of a charge among a limit's statsd counters: over the limit, near it, within it,
+// or allowed by shadow_mode. Pure arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@ struct HitCounts {
   friend bool operator==(const HitCounts&, const HitCounts&) = default;
 };
 
-// Hits from which on a limit is near: limit * ratio, computed in 32 bits as the original does.
+// The number of hits from which on the limit is near: limit * ratio, computed in 32 bits as in the
+// original.
 uint64_t near_threshold(uint32_t limit, float ratio);
 
-// `hits` have been added to a counter, which has `count` now; 0 of a peek, and of a refund.
-// `shadow`: of the rule. A count that has stopped at its largest value may be below the hits.
+// `hits` were added to a counter, which now has `count`; 0 hits for a peek and for a refund.
+// `shadow`: the rule's. A count that has stopped at its largest value may be less than the hits.
 HitCounts count_hits(uint64_t hits, uint64_t count, uint32_t limit, float near_ratio, bool shadow);
-// A request that was refused, and charged nothing.
+// For a request that was refused and not charged.
 HitCounts count_refused(uint64_t hits, bool shadow);
-// A request that the local cache has refused, uncharged.
+// For a request that the local cache refused without a charge.
 HitCounts count_hits_of_local_cache(uint64_t hits, bool shadow);
 
 }  // namespace sluice::envoy

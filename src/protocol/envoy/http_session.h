@@ -1,6 +1,6 @@
-// The rate limit service over HTTP/1.1: `/json`, where a request and its response are the messages'
-// JSON, and `/healthcheck`; or on the debug port `/rlconfig`, the limits that are loaded. One
-// request at a time. One per connection, used by its thread.
+// The session of the rate limit service over HTTP/1.1: `/json`, with the messages as JSON, and
+// `/healthcheck`; or on the debug port `/rlconfig`, the limits that are loaded. One request at a
+// time. One for each connection, used by its thread.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@ namespace sluice::envoy {
 
 class HttpSession final : public request::Session {
  public:
-  // What is served: the service's paths, or those of the original's debug port.
+  // The paths that are served: the service's, or those of the original's debug port.
   enum class Paths : uint8_t { service, debug };
 
-  // All of it outlives the session.
+  // The arguments outlive the session.
   HttpSession(EnvoyWorker& worker, const EnvoyOptions& options, Paths paths)
       : worker_(worker), options_(options), paths_(paths), http_(message_bytes_max) {}
 
@@ -30,7 +30,7 @@ class HttpSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool holds_back() const override { return asked_ != nullptr; }
-  // As much as its head says, from then on.
+  // The size that the head announces, after the head was read.
   size_t unfinished_bytes() const override {
     return http_.has_begun() && asked_ == nullptr ? http_.request().body_bytes : 0;
   }
@@ -58,7 +58,7 @@ class HttpSession final : public request::Session {
   const EnvoyOptions& options_;
   const Paths paths_;
   wire::HttpSession http_;
-  std::unique_ptr<Asked> asked_;  // null: nothing is under way
+  std::unique_ptr<Asked> asked_;  // null: no request is under way
   std::string_view fault_{};
 };
 

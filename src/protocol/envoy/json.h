@@ -1,5 +1,5 @@
-// Messages of Envoy's rate limit service as the JSON of protobuf (proto3), for /json: a request is
-// read, a response written. Plain functions without state; any thread.
+// Reads requests and writes responses of Envoy's rate limit service in protobuf's JSON (proto3),
+// for /json. Functions without state; any thread.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace sluice::envoy {
 
-// A request and its texts, which its views point into; so it stays where it is. Reading into one
-// that has been read into before keeps its memory.
+// A request with the texts into which its views point; so it must not be moved. Reading into it
+// again reuses its memory.
 class JsonRequest {
  public:
   JsonRequest() = default;
@@ -28,17 +28,17 @@ class JsonRequest {
 };
 
 struct JsonProblem {
-  bool too_large = false;  // past a bound of messages.h; else not such a message
+  bool too_large = false;  // beyond a bound of messages.h; false: not such a message
   std::string message;     // `descriptors[1].limit.unit: a unit must be a name or a number`
 };
 
-// Nothing: `into` has been read. After a problem it is of no use. Names of fields may be those of
-// JSON or the original ones; numbers may be texts and units numbers; null is as absent; unknown
-// fields, and a field that is there twice, are problems. Values lie at most six deep, as no field
-// that may be nested is known.
+// Empty: `into` has the request. After a problem it must not be used. Fields may have their JSON or
+// their original names; numbers may be texts, and units numbers; null means absent. Unknown and
+// repeated fields are problems. Values may be at most six levels deep, because no known field is
+// deeper.
 std::optional<JsonProblem> read_json_request(std::string_view body, JsonRequest& into);
 
-// Appends it. What has its default value is left out.
+// Appends the response, without fields that have their default values.
 void append_json_response(const RateLimitResponse& response, base::Buffer& out);
 
 void append_json(const MetadataMap& map, base::Buffer& out);

@@ -1,11 +1,11 @@
-// What Envoy's rate limit service counts as the original does: hits by the paths of limits, errors,
-// requests and how long they took. Each worker has cells of its own, which it adds to without a
-// lock; the sender or page adds them up. Made only where they are configured
-// (settings.h): sluice's own metrics are counted elsewhere, always.
+// The counters of the original's metrics: hits by the paths of limits, errors, requests and their
+// durations. Each worker has cells of its own, to which it adds without a lock; the sender or the
+// page adds them up. They exist only where they are configured (settings.h); sluice's own metrics
+// are always counted, elsewhere.
 //
-// A limit's path is looked up once for each worker and set of limits; from then on a decision costs
-// an index and some additions. A path with texts of the request (metric_paths.h) is made and looked
-// up in a table of the worker's each time. Once the paths are known nothing is allocated.
+// Each worker looks up a limit's path once for a set of limits; then a decision costs an index and
+// some additions. A path with texts of the request (metric_paths.h) is made each time, and looked
+// up in a table of the worker. When the paths are known nothing is allocated.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ namespace sluice::envoy {
 
 class LimitRules;
 
-// What is counted of a path; all but the last are hits.
+// The counters of a path; all except the last count hits.
 enum class PathStat : uint8_t {
   total_hits,
   over_limit,
@@ -39,22 +39,22 @@ enum class PathStat : uint8_t {
   within_limit,
   over_limit_with_local_cache,
   shadow_mode,
-  domain_not_found,  // descriptors
+  domain_not_found,  // counts descriptors
 };
 inline constexpr std::array<std::string_view, 7> path_stat_names = {
     "total_hits",  "over_limit",      "near_limit", "within_limit", "over_limit_with_local_cache",
     "shadow_mode", "domain_not_found"};
 
-// What is counted of the service, in messages.
+// The counters of the service; they count messages.
 enum class ServiceStat : uint8_t { redis_error, service_error, global_shadow_mode };
 inline constexpr size_t service_stats = 3;
 
-// Methods of gRPC that are counted, under the original's names.
+// The gRPC methods that are counted, under the original's names.
 enum class Method : uint8_t { should_rate_limit, check };
 inline constexpr std::array<std::string_view, 2> method_names = {"ShouldRateLimit", "Check"};
 
-// How long requests took, in whole ms: each by itself up to a second, above it by tenths of a
-// second, and all above ten seconds as ten.
+// The durations of requests in whole ms: exact up to a second, in tenths of a second above it; ten
+// seconds for all above that.
 struct ResponseTimes {
   static constexpr size_t exact = 1'000, places = exact + 91;
   static constexpr size_t place_of(uint64_t ms) {
@@ -71,7 +71,7 @@ struct ResponseTimes {
 // The counters of one worker.
 class WorkerMetrics {
  public:
-  // What has been charged: a limit of the files, or where `limit` is absent, one that came with the
+  // What was charged: a limit of the files; or if `limit` is absent, one that came with the
   // request.
   struct Charged {
     const LimitRules& rules;
@@ -80,13 +80,13 @@ class WorkerMetrics {
     Entries entries;
   };
 
-  // `paths` outlives this.
+  // `paths` outlives this object.
   WorkerMetrics(MetricPaths& paths, float near_ratio);
   ~WorkerMetrics();
   WorkerMetrics(const WorkerMetrics&) = delete;
   WorkerMetrics& operator=(const WorkerMetrics&) = delete;
 
-  // The worker's thread.
+  // For the worker's thread.
   float near_ratio() const { return near_ratio_; }
   void count(const Charged& charged, const HitCounts& hits);
   void count_unknown_domain(std::string_view domain, uint64_t descriptors);
@@ -94,7 +94,7 @@ class WorkerMetrics {
   void count(Method method) { methods_[static_cast<size_t>(method)].requests.add(); }
   void took(Method method, base::Duration time);
 
-  // Any thread. `path`: a number of MetricPaths.
+  // For any thread. `path`: a number of MetricPaths.
   uint64_t read(uint32_t path, PathStat stat) const;
   uint64_t read(ServiceStat stat) const { return service_[static_cast<size_t>(stat)].read(); }
   uint64_t requests(Method method) const {
@@ -103,7 +103,7 @@ class WorkerMetrics {
   void add_to(Method method, ResponseTimes& times) const;
 
  private:
-  // Of one path: a cache line.
+  // The cells of a path: a cache line.
   struct alignas(64) Cells {
     std::array<metrics::Cell, path_stat_names.size()> stats;
   };
@@ -113,7 +113,7 @@ class WorkerMetrics {
     metrics::Cell requests;
     std::array<metrics::Cell, ResponseTimes::places> times;
   };
-  // What is known of a limit's path; else its number.
+  // The state of a limit's path, in place of its number.
   static constexpr uint32_t unseen = UINT32_MAX, varies = UINT32_MAX - 1,
                             by_key = uint32_t{1} << 31;
 
@@ -130,33 +130,33 @@ class WorkerMetrics {
   std::vector<std::atomic<Chunk*>> chunks_;
   std::array<metrics::Cell, service_stats> service_;
   std::array<OfMethod, method_names.size()> methods_;
-  // Of the newest set of limits that was met, by their numbers.
+  // Of the newest set of limits, by the limits' numbers.
   uint64_t known_serial_ = 0;
   std::vector<uint32_t> known_limits_;
-  // Of paths with texts of requests.
+  // The paths with texts of requests.
   std::unordered_map<std::string_view, uint32_t, MetricPaths::Hasher> known_paths_;
-  size_t caught_up_ = 0;  // once there is no room: paths of the server's that are among them
+  size_t caught_up_ = 0;  // when there is no room: how many of the server's paths it has
   std::string path_;
 };
 
-// Those of all workers.
+// The counters of all workers.
 class LimitMetrics {
  public:
   struct Options {
-    size_t paths_max = MetricPaths::of_requests_default;  // of requests
+    size_t paths_max = MetricPaths::of_requests_default;  // with texts of requests
     float near_ratio = 0.8F;
-    std::vector<std::pair<std::string, std::string>> tags{};  // of statsd's names, in their order
-    // The page tells response times in ms, under the name that says seconds, as the original did.
+    std::vector<std::pair<std::string, std::string>> tags{};  // in statsd's names, in this order
+    // The page has response times in ms, under a name that says seconds, as in the original.
     bool milliseconds = false;
   };
 
   explicit LimitMetrics(Options options)
       : options_(std::move(options)), paths_(options_.paths_max) {}
 
-  // For one worker; lives as long as this.
+  // For one worker; valid as long as this object.
   WorkerMetrics& add_worker();
 
-  // Any thread.
+  // For any thread.
   const Options& options() const { return options_; }
   const MetricPaths& paths() const { return paths_; }
   std::vector<const WorkerMetrics*> workers() const;

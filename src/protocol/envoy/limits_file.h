@@ -1,11 +1,12 @@
-// Envoy's files of limits: texts to a LimitSet, with everything wrong or doubtful told with file,
-// line and column, of all files in one go. YAML as Go's yaml.v2 has it, since such files are in
-// use. Main thread, and the thread that reloads.
+// Reads the texts of Envoy's files of limits into a LimitSet. Errors and warnings of all files are
+// reported with file, line and column. The YAML is that of Go's yaml.v2, because existing files
+// rely on it. Main thread, and the thread that reloads.
 //
-// Bounds, each refused with its place: a file's bytes (base::bounds::config_bytes_max), lists and
-// maps within each other (policy::yaml_depth_max), descriptors below each other (levels_max) and in
-// all (descriptors_max), values of metadata in all (metadata_values_max), and what aliases and
-// merge keys make of a file (16 times what is written and a million entries more).
+// Bounds; beyond each a file is refused with the place: its bytes (base::bounds::config_bytes_max),
+// the depth of lists and maps (policy::yaml_depth_max), the depth of descriptors (levels_max) and
+// their number in all files (descriptors_max), the number of values of metadata
+// (metadata_values_max), and the size to which aliases and merge keys expand a file (16 times the
+// text and a million entries).
 #pragma once
 
 #include <cstddef>
@@ -28,26 +29,26 @@ struct LimitsText {
 };
 
 struct LimitsReading {
-  // Several files may have one domain, whose descriptors are put together (MERGE_DOMAIN_CONFIG).
+  // Files may have the same domain; their descriptors are merged (MERGE_DOMAIN_CONFIG).
   bool merge_domains = false;
-  // What the original passes over in silence is an error: keys in a place where they mean nothing,
-  // keys that are there twice, further documents.
+  // Things that the original ignores silently are errors: keys in a place where they have no
+  // meaning, repeated keys, further documents.
   bool strict = false;
-  // Of all files together; past either: refused.
+  // Bounds for all files together; beyond either they are refused.
   size_t descriptors_max = envoy::descriptors_max;
   size_t metadata_values_max = envoy::metadata_values_max;
 };
 
-// The files in their order. Nothing, and why in `diagnostics`, where any of them is wrong; warnings
-// come with a set as well. No files at all are an empty set.
+// Reads the files in their order. Empty: a file has an error, in `diagnostics`. Warnings are
+// appended in any case. Without files the set is empty.
 std::optional<LimitSet> read_limits(std::span<const LimitsText> files, const LimitsReading& reading,
                                     base::Diagnostics& diagnostics);
 
-// Is it a file of limits? By the keys of the text, which need not be right.
+// Is it a file of limits? Decided by the keys of the text, which may have errors.
 bool is_limits_file(std::string_view text);
 
-// Does the name end as those of notes and of editors' backups do? Such a file is skipped, with
-// a warning, where it does not hold a map.
+// Does the name end like those of notes and of editors' backups? Such a file is skipped with a
+// warning if it does not contain a map.
 bool may_be_passed_over(std::string_view name);
 
 }  // namespace sluice::envoy

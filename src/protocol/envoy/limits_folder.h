@@ -1,5 +1,4 @@
-// The files of a folder of limits: which they are, in which order, and what is in them. Main
-// thread, and the thread that reloads.
+// Reads the files of a folder of limits, in their order. Main thread, and the thread that reloads.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +11,25 @@
 
 namespace sluice::envoy {
 
-// Files of one folder, and their bytes (base::bounds::config_bytes_max in all). Past either:
-// refused.
+// The most files of a folder; their bytes are bounded by base::bounds::config_bytes_max in all.
+// Beyond either the folder is refused.
 inline constexpr size_t limits_files_max = 10'000;
 
 struct LimitsFolder {
   // Paths and texts, in the order of the paths' bytes.
   std::vector<std::pair<std::string, std::string>> files;
-  // Of which any change matters, the folders among them with a slash at the end; the digests of
-  // what was read, of a folder that of its names; paths that do not exist.
+  // Paths to be watched for changes; folders end with a slash. The digests of what was read, for a
+  // folder of its names. Paths that do not exist.
   std::vector<std::string> paths;
   std::vector<uint64_t> digests;
   std::vector<std::string> missing;
-  bool complete = true;  // all could be read; else diagnostics name the rest
+  bool complete = true;  // all files could be read; otherwise diagnostics name the others
 };
 
-// Every file of the folder and of those below it, whatever its name, as the original reads them;
-// without those whose names begin with a dot, and what is in folders of such names, if
-// `ignore_dot_files`. Links to files are followed; links to folders below it are not, which is
-// reported. `path` may be a single file as well.
+// Reads every file in the folder and below it, whatever its name, as the original does. If
+// `ignore_dot_files` is true, files and folders whose names begin with a dot are skipped. Links to
+// files are followed; links to folders below it are not, which is reported. `path` may be a single
+// file.
 LimitsFolder read_limits_folder(const std::string& path, bool ignore_dot_files,
                                 base::Diagnostics& diagnostics,
                                 size_t files_max = limits_files_max);

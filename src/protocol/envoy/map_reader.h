@@ -1,5 +1,5 @@
-// The maps of one file of limits, as Go's yaml.v2 reads them: their entries, what is doubtful about
-// them, and a bound on the walk, which aliases could make endless. One per file.
+// Reads the maps of a file of limits as Go's yaml.v2 does: their entries, warnings about them, and
+// a bound on the walk, which aliases could make endless. One for each file.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ namespace sluice::envoy {
 
 class MapReader {
  public:
-  // `strict`: what is doubtful is an error.
+  // `strict`: warnings are errors.
   MapReader(const policy::YamlDocument& document, bool strict, policy::YamlReader& told);
 
-  // The entries in the order in which they are set. Keys that the map has twice are doubtful.
-  // Nothing: they cannot be had, which has been reported.
+  // The entries in the order in which they are set. A repeated key gives a warning. Empty: the map
+  // cannot be read, which was reported.
   std::optional<std::vector<GoMember>> members(YamlNode map);
 
-  // One more value is read. False: the bound is reached, which has been reported.
+  // Counts one more value. False: the bound is reached, which was reported.
   bool take(YamlNode value);
 
-  // What the original passes over in silence; told once for each node.
+  // Reports something that the original ignores silently; once for each node.
   void doubt(std::string_view subject, YamlNode node, std::string message, std::string remedy);
   void error(std::string_view subject, YamlNode node, std::string message, std::string remedy) {
     told_.error(subject, node, std::move(message), std::move(remedy));
   }
-  // What further messages are about: the path of a descriptor.
+  // Sets the subject of further messages: the path of a descriptor.
   void set_context(std::string context) { told_.set_context(std::move(context)); }
 
  private:
@@ -45,7 +45,7 @@ class MapReader {
   std::vector<bool> doubted_;
 };
 
-// `5` or `[...]` as a message quotes it.
+// The node as messages quote it: `5`, `[...]`.
 std::string shown(YamlNode node);
 
 }  // namespace sluice::envoy

@@ -1,7 +1,7 @@
-// Messages of Envoy's rate limit service (docs of envoy.service.ratelimit.v3) and of gRPC's health
-// service in protobuf's wire format: requests are read, responses are written. Plain values and
-// functions without state; any thread. Views of a request point into the bytes that it was read
-// from, views of a response into whatever they were taken from.
+// Reads requests and writes responses of Envoy's rate limit service (envoy.service.ratelimit.v3)
+// and of gRPC's health service, in protobuf's wire format. Plain values and functions without
+// state; any thread. Views of a request point into the bytes from which it was read; views of a
+// response into the texts from which it was made.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,16 @@
 
 namespace sluice::envoy {
 
-// Bounds of a request. Past any of them: ReadProblem::too_large.
+// The bounds of a request. Beyond any of them: ReadProblem::too_large.
 inline constexpr size_t message_bytes_max = size_t{4} << 20;
 inline constexpr size_t request_descriptors_max = 1'024;  // of a request
-// Of one descriptor; with its domain and a mark (rules.h) the engine's own bound.
+// The most entries of a descriptor: with the domain and a mark (rules.h) it reaches the engine's
+// bound.
 inline constexpr size_t descriptor_entries_max = base::bounds::descriptor_entries_max - 2;
 inline constexpr size_t request_entries_max = 64 * descriptor_entries_max;  // of all of them
 
 // envoy.type.v3.RateLimitUnit, and RateLimit.Unit of a response, which has `week` besides.
-// Open: any other number is kept.
+// Other numbers are possible, and are kept.
 enum class WireUnit : int32_t {
   unknown = 0,
   second = 1,
@@ -49,21 +50,21 @@ std::string_view code_name(Code code);
 
 using request::Entry;
 
-// A limit that comes with the request.
+// A limit that comes with a request.
 struct LimitOverride {
   uint32_t requests_per_unit = 0;
   WireUnit unit = WireUnit::unknown;
-  std::optional<uint32_t> unit_multiplier;  // a wrapper that is there and empty is 0
+  std::optional<uint32_t> unit_multiplier;  // 0 for an empty wrapper
 };
 
 struct Descriptor {
   uint32_t first_entry = 0, entry_count = 0;  // in RateLimitRequest::entries
   std::optional<LimitOverride> limit;
-  std::optional<uint64_t> hits_addend;  // a wrapper that is there and empty is 0
+  std::optional<uint64_t> hits_addend;  // 0 for an empty wrapper
   bool is_negative_hits = false;
 };
 
-// Reading into one that has been read into before allocates nothing once its lists are long enough.
+// Reading into the same object again allocates nothing once its lists are long enough.
 struct RateLimitRequest {
   std::string_view domain;
   uint32_t hits_addend = 0;
@@ -88,12 +89,12 @@ enum class ReadProblem : uint8_t {
   too_large   // past a bound
 };
 
-// What gRPC's status says of it: its number, 0 for none, and a text.
+// The number of gRPC's status for a problem, 0 for none; and its text.
 uint32_t grpc_code(ReadProblem problem);
 std::string_view message_for(ReadProblem problem);
 
-// After a problem `request` is of no use. Unknown fields, and known ones of another wire type, are
-// skipped.
+// After a problem `request` must not be used. Unknown fields, and known ones with another wire
+// type, are skipped.
 ReadProblem read_request(std::string_view message, RateLimitRequest& request);
 
 // ---- Responses ----
@@ -131,8 +132,8 @@ struct RateLimitResponse {
   }
 };
 
-// Appends it. What has its default value is left out. Allocates nothing but the buffer's growth,
-// unless the response has dynamic_metadata.
+// Appends the response, without fields that have their default values. Allocates only for the
+// buffer's growth, unless the response has dynamic_metadata.
 void append_response(const RateLimitResponse& response, base::Buffer& out);
 
 // ---- grpc.health.v1 ----

@@ -1,12 +1,13 @@
-// Numbers for the paths that limits are counted by, so that a decision finds its counters by an
-// index: `DOMAIN.KEY_VALUE...` as limits.h makes them. The list only grows; counts outlive reloads.
-// Server-wide; any thread.
+// Numbers for the paths under which limits are counted (`DOMAIN.KEY_VALUE...`, see limits.h), so
+// that a decision finds its counters by an index. The list only grows, so counts outlive reloads.
+// One for the server; any thread.
 //
-//   of files     Paths that the limits' files give. Past of_files_max: `overflow`.
+//   of files     Paths from the limits' files. Beyond of_files_max: `overflow`.
 //   of requests  Paths with texts of requests (value_to_metric, detailed_metric, limits that come
-//                with requests, unknown domains): as many as the server is configured for, of
-//                bytes_max each. Past either there is none, and the caller counts under a path of
-//                files with `other` in place of the request's texts.
+//   with
+//                requests, unknown domains): a configured number of paths with at most bytes_max
+//                bytes each. Beyond either there is no number, and the caller counts under a path
+//                of files with `other` in place of the request's texts.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ class MetricPaths {
   static constexpr std::string_view other = "__other__";
   static constexpr size_t of_files_max = 200'000, bytes_max = 1'000;
   static constexpr size_t of_requests_default = 10'000, of_requests_most = 1'000'000;
-  // There from the start: what finds no room, and an unknown domain that finds none.
+  // Exist from the start: for paths without room, and for unknown domains without room.
   static constexpr uint32_t overflow = 0, other_domain = 1;
 
   struct Hasher {
@@ -38,15 +39,15 @@ class MetricPaths {
 
   explicit MetricPaths(size_t of_requests_max);
 
-  // `path` as clean_path leaves one.
+  // `path` must be clean (clean_path).
   uint32_t intern_of_files(std::string_view path);
-  // absent: it is too long, or there is no room.
+  // absent: the path is too long, or there is no room.
   uint32_t intern_of_requests(std::string_view path);
 
-  // Is there no room for a path of requests any more? It stays so.
+  // Is there no room for further paths of requests? Then there never will be.
   bool is_full() const { return full_.load(std::memory_order_relaxed); }
   size_t size() const;
-  // Lives as long as this; `number` is below size().
+  // The path of a number below size(); valid as long as this object.
   std::string_view at(uint32_t number) const;
   // Calls `visit(number, path)` for the paths from `first` on, `count` at most, under a lock.
   template <class Visit>
@@ -55,9 +56,9 @@ class MetricPaths {
     for (size_t i = first; i < paths_.size() && i < first + count; ++i)
       visit(static_cast<uint32_t>(i), std::string_view(paths_[i]));
   }
-  // The most that size() may come to.
+  // The largest possible size().
   size_t capacity() const { return of_files_max + of_requests_max_; }
-  // Secret, so that no client can choose paths that meet in one place of a table.
+  // A hash with a secret key, so that no client can choose paths that collide in a table.
   Hasher hasher() const { return {&hash_}; }
 
  private:
@@ -72,14 +73,15 @@ class MetricPaths {
   std::atomic<bool> full_{false};
 };
 
-// Control characters, which would end a line of statsd, and what is not UTF-8 become `_`.
+// Replaces control characters, which could end a line of statsd, and bytes that are not UTF-8 by
+// `_`.
 void clean_path(std::string& path);
 
-// Does every request that meets the limit have the same path? `by_key`: it has if its keys are
-// those of the nodes that are patterns.
+// Do all requests of a limit have the same path? by_key: they do if their keys are those of the
+// nodes with patterns.
 enum class PathKind : uint8_t { fixed, by_key, varies };
 PathKind path_kind(const LimitSet& set, uint32_t limit);
-// Where path_kind is by_key.
+// For a limit whose path_kind is by_key.
 bool has_keys_of_patterns(const LimitSet& set, uint32_t limit, Entries entries);
 // Appends the limit's path with MetricPaths::other in place of a request's texts.
 void append_other_path(const LimitSet& set, uint32_t limit, std::string& to);

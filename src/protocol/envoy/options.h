@@ -1,4 +1,4 @@
-// What Envoy's sessions go by. Constant once the server runs; any thread.
+// The options of Envoy's sessions. Constant once the server runs; any thread.
 #pragma once
 
 #include <atomic>
@@ -17,26 +17,26 @@
 namespace sluice::envoy {
 
 struct EnvoyOptions final : request::SessionOptions {
-  // Requests settle all or nothing, and are charged no refusal: of all domains, or of these.
+  // The requests of all domains, or of these, settle all or nothing, and a refusal charges nothing.
   bool all_or_nothing = false;
   std::vector<std::string> all_or_nothing_domains{};
-  // Where a limit of a request is over, only what is over is charged
+  // If a limit of a request is exceeded, only the exceeded limits are charged
   // (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT).
   bool sparing = false;
   ResponseOptions response{};
-  // What is answered where the store cannot decide; what did not come in time is UNAVAILABLE.
+  // The status if the store cannot decide; if it does not decide in time, it is UNAVAILABLE.
   wire::GrpcStatus error_code = wire::GrpcStatus::unknown;
-  // Is the service healthy only with a domain loaded, and only while the store can be asked?
+  // Is the service healthy only with a loaded domain, and only while the store can be reached?
   bool healthy_with_domains = false, healthy_with_store = false;
-  // Without the latter it is healthy once the store could be asked; of the server.
+  // Without the latter it is healthy from the first answer of the store on. Shared by the server.
   std::shared_ptr<std::atomic<bool>> store_was_reached = std::make_shared<std::atomic<bool>>(false);
   bool reflection = false;
-  // From when on a connection takes no more calls, and how long those under way may take then;
-  // base::never: for ever.
+  // The age from which a connection accepts no new calls, and the time that the others may take
+  // then; base::never: no bound.
   base::Duration connection_age = base::never, connection_grace = base::never;
-  // A listener with that port has /rlconfig and nothing else; 0: none has.
+  // A listener with that port serves only /rlconfig; 0: there is none.
   uint16_t debug_port = 0;
-  // The original's metrics, of the server; null: they are not configured.
+  // The original's metrics, shared by the server; null: they are not configured.
   std::shared_ptr<LimitMetrics> metrics{};
 
   bool settles_all_or_nothing(std::string_view domain) const;

@@ -1,5 +1,5 @@
-// From what the counters of a request tell to Envoy's response: the status of each descriptor, the
-// overall code, header fields and metadata. No counter, clock or rule is looked at here. Pure
+// Makes Envoy's response from the results of a request's counters: the status of each descriptor,
+// the overall code, header fields and metadata. Uses no counter, clock or rule itself. Pure
 // functions; any thread.
 #pragma once
 
@@ -13,49 +13,49 @@
 
 namespace sluice::envoy {
 
-// Is a limit exceeded, and how many hits are left of it?
+// Is a limit exceeded, and how many hits are left?
 struct Standing {
   bool over = false;
-  uint32_t remaining = 0;  // 0 when it is over
+  uint32_t remaining = 0;  // 0 if it is exceeded
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 
-// By a counter that has `count` after the charge, or for a peek as it is. Below 0 is 0.
+// For a counter that has `count` after the charge, or at a peek. A negative count is 0.
 Standing standing_at(int64_t count, uint32_t limit);
-// Hits have been given back: never over.
+// After hits were given back: never exceeded.
 Standing standing_after_refund(int64_t count, uint32_t limit);
-// Under all_or_nothing, of a request that has charged nothing since a limit of it would be over:
-// would this one be, by `hits` more? What is left is the state.
+// Under all_or_nothing, for a request that charged nothing because one of its limits would be
+// exceeded: would this limit be, with `hits` more? `remaining` is the state without them.
 Standing standing_uncharged(int64_t count, uint64_t hits, uint32_t limit);
-// By an algorithm that decides itself.
+// For an algorithm that decides itself.
 Standing standing_decided(bool allowed, int64_t remaining);
 
-// What has been found out of a descriptor.
+// The result of a descriptor.
 struct DescriptorResult {
   enum class Kind : uint8_t {
     none,       // no rule, a rule without a limit, an unknown domain, a replaced limit
-    unlimited,  // by a rule that says so
+    unlimited,  // a rule with `unlimited`
     limited
   };
   Kind kind = Kind::none;
 
-  // Of a limited one. Views point into the rules or the request.
+  // If it is limited. Views point into the rules or the request.
   CurrentLimit limit;
-  bool shadow = false, quota = false;  // the rule's; an override is neither
+  bool shadow = false, quota = false;  // of the rule; false for an override
   Standing standing;
-  // Until the window ends; without a window until one hit passes again when over, else until all
-  // are left, rounded up.
+  // To the end of the window. Without a window: if it is exceeded until one hit is allowed again,
+  // otherwise until all hits are left. Rounded up.
   int64_t seconds_until_reset = 0;
 
-  // Of the rule, unless it is an override.
+  // Of the rule; null for an override.
   const MetadataMap* metadata = nullptr;
 
-  // For header fields of IETF's kind only.
-  int64_t window_seconds = 0;  // rounded up; 0: it has none
-  uint64_t burst = 0;          // where it differs from the limit
-  // Until one more hit is left, where that is not seconds_until_reset.
+  // Only for the header fields of IETF's draft.
+  int64_t window_seconds = 0;  // rounded up; 0: there is no window
+  uint64_t burst = 0;          // if it differs from the limit
+  // Until one more hit is left, if that is not seconds_until_reset.
   std::optional<int64_t> seconds_until_next{};
-  bool never_passes = false;  // the hits are more than it ever allows
+  bool never_passes = false;  // more hits than the limit ever allows
 };
 
 enum class HeaderStyle : uint8_t { none, legacy, ietf, both };
@@ -68,8 +68,8 @@ struct ResponseOptions {
               reset_header = "RateLimit-Reset";
 };
 
-// Makes `response` of the results, one for each descriptor of `request`, in order. True: the
-// request was over and SHADOW_MODE has let it pass. Views of the response point into `request`,
+// Makes `response` from the results, one for each descriptor of `request`, in order. True: the
+// request exceeded a limit, and SHADOW_MODE allowed it. Views of the response point into `request`,
 // `results` and `options`. Allocates nothing once the response's lists are long enough, unless
 // header fields or metadata are sent.
 bool compose_response(const RateLimitRequest& request, std::span<const DescriptorResult> results,

@@ -1,14 +1,15 @@
-// Envoy's limits as rules of the engine. Each limit of a LimitSet is one enforced rule of the
-// dialect (one with shadow_mode or quota_mode is in shadow: it settles by itself), found by the
-// tree and not by conditions; beside them are rules for limits that come with requests, and some
-// that tell a session what has no counter.
+// Envoy's limits as rules of the engine. Each limit of a LimitSet is a rule of the dialect:
+// enforced, or a shadow rule if it has shadow_mode or quota_mode. It is found by the tree, not by
+// conditions. There are also rules for limits that come with requests, and rules without a counter
+// that tell a session something.
 //
-//   descriptor  What a session asks about: the entries in reverse order, then `domain`. Rules go by
-//               the last entry of a key, so native ones see the first of the request's; and
-//               `domain` is the request's.
-//   counters    One space for each window, so limits of one unit share the counter of a key, as
-//               they do in the original; limits of an algorithm of sluice's own have one space.
-//   charges     Takes count (request::Verb::count) but for limits of sluice's own.
+//   descriptor  The entries of the requests that a session makes: the message's in reverse order,
+//   then
+//               `domain`. For rules the last entry of a key counts, so native rules see the first
+//               one of the message, and `domain` is always the message's.
+//   counters    One space for each window, so limits with the same unit share the counter of a key,
+//               as in the original. Limits with an algorithm of sluice's own share one space.
+//   charges     Takes count (request::Verb::count), except for limits of sluice's own.
 #pragma once
 
 #include <cstdint>
@@ -27,29 +28,29 @@ class RuleSet;
 
 namespace sluice::envoy {
 
-// Keys without letters, told apart by where they are, which no text of a client is. One of them may
-// stand in front of the other entries of a descriptor.
+// Empty keys that are distinguished by their addresses, which no text of a client can have. One of
+// them may stand before the other entries of a descriptor.
 inline constexpr char marks[2] = {};
-// The limit that comes with the request holds in place of the rules.
+// The limit that comes with the request replaces the rules.
 inline constexpr std::string_view override_mark{&marks[0], 0};
-// It is only asked what is known of the domain.
+// The request only asks what is known of the domain.
 inline constexpr std::string_view probe_mark{&marks[1], 0};
 
 inline constexpr std::string_view domain_entry = "domain";
 
-// Of the limit that comes with a probe by which the store is asked.
+// The unit of the limit of a probe, which asks whether the store can be reached.
 inline constexpr Unit probed_unit = Unit::hour;
 
 class LimitRules;
 
-// What verdicts tell of the rule that was found.
+// The data for verdicts about the rule that was found.
 struct FoundRule final : request::RuleData {
   enum class Kind : uint8_t {
-    limit,           // of the files; `limit` is its number
-    override,        // that came with the request
-    unknown_domain,  // no file has it
-    known_domain,    // answer to a probe
-    not_loaded,      // the files could not be read so far
+    limit,           // a limit of the files; `limit` is its number
+    override,        // a limit that came with the request
+    unknown_domain,  // no file has the domain
+    known_domain,    // the answer to a probe
+    not_loaded,      // the files could not be read yet
   };
   Kind kind = Kind::limit;
   uint32_t limit = absent;
@@ -57,24 +58,24 @@ struct FoundRule final : request::RuleData {
 };
 
 struct RulesOptions {
-  std::string key_prefix{};    // of counters that a Redis shares with other servers
-  uint32_t life_jitter_s = 0;  // of those: a random part of their lives, below this
+  std::string key_prefix{};    // of counters in Redis that other servers share
+  uint32_t life_jitter_s = 0;  // the bound of the random part of their expiry
   request::OnError on_store_error = request::OnError::error;
-  bool not_loaded = false;  // the files cannot be used: requests are refused
+  bool not_loaded = false;  // the files cannot be used, so requests are refused
 };
 
-// The limits, and the data of their rules. Immutable; any thread. Kept by the rule set, and by who
-// shows what it found after the rule set may have gone.
+// The limits, and the data of their rules. Immutable; any thread. Owned by the rule set, and by
+// calls that use a result after the rule set may have been replaced.
 class LimitRules : public std::enable_shared_from_this<LimitRules> {
  public:
-  // Adds the rules of `set` to the dialect's, of which there are none so far.
+  // Adds the rules of `set` to the dialect, which must have none.
   static void add(LimitSet set, const RulesOptions& options, request::Spaces& spaces,
                   policy::RuleSet& rules);
 
   const LimitSet& set() const { return set_; }
-  // Above that of every one that was made before in this process.
+  // Greater than that of every earlier object of this process.
   uint64_t serial() const { return serial_; }
-  // Of a rule set; false: it has those of files that could not be used (RulesOptions::not_loaded).
+  // False: the rule set is that for files that could not be used (RulesOptions::not_loaded).
   static bool are_loaded(const policy::RuleSet& rules);
 
  private:
@@ -83,7 +84,7 @@ class LimitRules : public std::enable_shared_from_this<LimitRules> {
 
   LimitSet set_;
   const uint64_t serial_;
-  std::vector<FoundRule> data_;                // by the rules' places in the dialect
+  std::vector<FoundRule> data_;                // by the rules' indices in the dialect
   std::vector<const request::Space*> spaces_;  // by the limits' numbers
 };
 

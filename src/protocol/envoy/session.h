@@ -1,5 +1,6 @@
-// A connection of Envoy's rate limit service: gRPC where it begins as HTTP/2 does, else HTTP/1.1.
-// So each listener serves both. One per connection, used by its thread.
+// The session of a connection to Envoy's rate limit service: gRPC if the connection begins like
+// HTTP/2, otherwise HTTP/1.1, so each listener serves both. One for each connection, used by its
+// thread.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace sluice::envoy {
 
 class EnvoySession final : public request::Session {
  public:
-  // `peer.worker`: an EnvoyWorker.
+  // `peer.worker` must be an EnvoyWorker.
   explicit EnvoySession(const request::Peer& peer);
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -51,7 +52,7 @@ class EnvoySession final : public request::Session {
   const EnvoyOptions& options_;
   base::Clock* const clock_;
   const bool is_debug_;
-  std::unique_ptr<request::Session> door_;  // null: the first bytes have not come
+  std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide
 };
 
 }  // namespace sluice::envoy

@@ -1,5 +1,5 @@
-// What Envoy's sessions of one worker share: memory of HTTP/2 and of calls. One thread; outlives
-// them.
+// The state that Envoy's sessions of one worker share: memory of HTTP/2 and of calls. One thread;
+// outlives the sessions.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 namespace sluice::envoy {
 
 struct EnvoyWorker final : request::WorkerState {
-  // One that is not in use; and back. Unusually large ones are not kept.
+  // Take a free call, and give it back. Unusually large calls are freed.
   std::unique_ptr<Call> take_call() {
     std::unique_ptr<Call> call;
     if (free_calls.empty()) {
@@ -39,7 +39,7 @@ struct EnvoyWorker final : request::WorkerState {
   wire::GrpcWorker grpc;
   std::vector<std::unique_ptr<Call>> free_calls;
   RateLimitResponse response;
-  base::Buffer message;              // that is being written
+  base::Buffer message;              // the message being written
   WorkerMetrics* metrics = nullptr;  // null: none are configured
 };
 

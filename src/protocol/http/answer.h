@@ -1,5 +1,5 @@
-// An answer to an HTTP request before it is put into the form of a version. One for each worker,
-// written and sent before the next one is begun.
+// An answer to an HTTP request, independent of HTTP's version. Each worker has one, which is sent
+// before the next answer is begun.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace sluice::http {
 struct Answer {
   uint16_t status = 200;
   std::string_view content_type{};  // a literal; empty: there is no body
-  FieldList fields;                 // all but the type and the length
+  FieldList fields;                 // all fields except the type and the length
   base::Buffer body;
 
   void add(std::string_view name, std::string_view value) {

@@ -67,31 +67,24 @@ std::optional<Json> limit_of(const std::string& text) {
   return limit;
 }
 
-// The words into a body; otherwise `problem` says what is wrong with them.
-std::optional<Json> body_of(const Asked& asked, std::string& problem) {
+// The body of the request that the words ask for.
+base::Result<Json> body_of(const Asked& asked) {
   Json body = Json::object();
   std::vector<std::string> texts = asked.entries;
   texts.insert(texts.end(), asked.limits.begin(), asked.limits.end());
   texts.push_back(asked.key);
   const auto bad = std::find_if_not(texts.begin(), texts.end(), base::utf8::is_valid);
-  if (bad != texts.end()) {
-    problem = "`" + config::on_screen(*bad) + "` is not UTF-8, which a body of JSON must be";
-    return std::nullopt;
-  }
-  if (asked.key.empty() != asked.limits.empty()) {
-    problem = "--key and --limit go together";
-    return std::nullopt;
-  }
-  if (asked.key.empty() == asked.entries.empty()) {
-    problem = "give either KEY=VALUE... or --key and --limit";
-    return std::nullopt;
-  }
+  if (bad != texts.end())
+    return base::Problem{"`" + config::on_screen(*bad) +
+                         "` is not UTF-8, which a body of JSON must be"};
+  if (asked.key.empty() != asked.limits.empty())
+    return base::Problem{"--key and --limit go together"};
+  if (asked.key.empty() == asked.entries.empty())
+    return base::Problem{"give either KEY=VALUE... or --key and --limit"};
   for (const std::string& entry : asked.entries) {
     const size_t cut = entry.find('=');
-    if (cut == std::string::npos || cut == 0) {
-      problem = "`" + entry + "` is not KEY=VALUE";
-      return std::nullopt;
-    }
+    if (cut == std::string::npos || cut == 0)
+      return base::Problem{"`" + entry + "` is not KEY=VALUE"};
     body["entries"][entry.substr(0, cut)] = entry.substr(cut + 1);
   }
   if (!asked.key.empty()) {
@@ -100,24 +93,16 @@ std::optional<Json> body_of(const Asked& asked, std::string& problem) {
   }
   for (const std::string& text : asked.limits) {
     const auto limit = limit_of(text);
-    if (!limit) {
-      problem = "`" + text + "` is not QUOTA/WINDOW, as in 100/1m";
-      return std::nullopt;
-    }
+    if (!limit) return base::Problem{"`" + text + "` is not QUOTA/WINDOW, as in 100/1m"};
     body["limits"].push_back(*limit);
   }
   const auto n = base::parse_count(asked.n);
-  if (!n) {
-    problem = "--n takes a whole number, not `" + asked.n + "`";
-    return std::nullopt;
-  }
+  if (!n) return base::Problem{"--n takes a whole number, not `" + asked.n + "`"};
   if (asked.verb != "reset") body["n"] = *n;
   if (asked.verb != "wait") return body;
   const Json seconds = Json::parse(asked.wait, nullptr, false);
-  if (!seconds.is_number() || !(seconds >= 0 && seconds <= wait_seconds_max)) {
-    problem = "--wait takes 0 to 3600 seconds, not `" + asked.wait + "`";
-    return std::nullopt;
-  }
+  if (!seconds.is_number() || !(seconds >= 0 && seconds <= wait_seconds_max))
+    return base::Problem{"--wait takes 0 to 3600 seconds, not `" + asked.wait + "`"};
   body["timeout"] = seconds;
   return body;
 }
@@ -237,8 +222,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
 
   std::string text;
   if (asked.verb != "health") {
-    const auto body = body_of(asked, problem);
-    if (!body) return arguments.misused(problem, io);
+    const auto body = body_of(asked);
+    if (!body) return arguments.misused(body.problem().text, io);
     text = body->dump();
     if (body->contains("timeout"))
       target->timeout +=

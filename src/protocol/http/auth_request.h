@@ -1,5 +1,5 @@
-// What a proxy's request to /auth/PROFILE becomes: the entries of the original request, for the
-// rules of the policy. Pure functions; any thread.
+// Converts a proxy's request to /auth/PROFILE to the entries of the original request, for the rules
+// of the policy. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +18,21 @@
 
 namespace sluice::http {
 
-// Bytes of `method`, `scheme` and `host` (without its port). Past it: 400. `path` and `query` are
-// as long as the head of a request lets them be.
+// The most bytes of `method`, `scheme` and `host` (without its port). Beyond it: 400. `path` and
+// `query` are bounded by the head of the request.
 inline constexpr size_t auth_method_bytes_max = 64, auth_scheme_bytes_max = 32,
                         auth_host_bytes_max = 255;
-// Bytes of the value of `header.NAME` and `cookie.NAME`. Past it: `sha256:` and 32 hexadecimal
-// digits, the first half of the digest.
+// The most bytes of the value of `header.NAME` and `cookie.NAME`. A longer value becomes `sha256:`
+// and 32 hexadecimal digits, the first half of its digest.
 inline constexpr size_t auth_value_bytes_max = 256;
 
-// The peer of a connection: parsed once for each.
+// The peer of a connection; parsed once for each connection.
 struct AuthPeer {
-  std::optional<IpAddress> address{};  // nothing: a UNIX socket
+  std::optional<IpAddress> address{};  // empty: a UNIX socket
   bool is_trusted = false;
 
   AuthPeer() = default;
-  // `address`: "ADDRESS:PORT", empty of a UNIX socket.
+  // `address`: "ADDRESS:PORT"; empty for a UNIX socket.
   AuthPeer(std::string_view address, const TrustedProxies& trusted);
 };
 
@@ -42,42 +42,44 @@ struct AuthQuestion {
   std::span<const wire::HttpField> fields{};
 };
 
-// Why there is no answer from a rule. In words for the log and the answer.
+// Why no rule is asked. The text is for the log and the answer.
 struct AuthRefusal {
-  uint16_t status;      // 400: a field is missing, there twice or ill-formed; 403: not trusted
-  std::string message;  // which, and what to do
+  uint16_t status;      // 400: a field is missing, repeated or ill-formed; 403: not trusted
+  std::string message;  // the problem and the remedy
 };
 
 // Appends the entries to `entries`: those of the profile, then `method`, `path`, `query`, `host`,
-// `scheme`, `ip`, `header.NAME`, `cookie.NAME`, as far as they are there (`query` only where there
-// is a `?`) and the profile has none of that key. Views into the question, the profile or `texts`.
-// After a refusal what was appended is of no use. `profile` is prepared.
+// `scheme`, `ip`, `header.NAME`, `cookie.NAME`, if they exist (`query` only after a `?`) and the
+// profile has no entry with that key. Views into the question, the profile or `texts`. After a
+// refusal the entries that were appended must not be used. `profile` must be prepared.
 //
-//   fields  Only those of the profile's family and those that its `headers` and `cookies` name are
-//           looked at; of the others nothing matters. Each comes once, but for lists: lines of
-//           X-Forwarded-For and Forwarded, of Cookie (RFC 9113, 8.2.3), and of what only `headers`
-//           names count as one, in their order.
-//   path    As it stands up to `?`. Where the field has an absolute URI (RFC 9112, 3.2.2) the path
-//           of that. Neither, and not `*` either: 400.
-//   host    In lower case, without port, without the dot that ends a full name; of IPv6 in
-//           brackets.
+//   fields  Only the fields of the profile's proxy, and those that its `headers` and `cookies`
+//   name,
+//           are read. A field must not be repeated, except for lists: the lines of X-Forwarded-For,
+//           of Forwarded, of Cookie (RFC 9113, 8.2.3), and of fields that only `headers` names are
+//           joined in their order.
+//   path    The part before `?`; of an absolute URI (RFC 9112, 3.2.2) its path. If it is neither,
+//   nor
+//           `*`: 400.
+//   host    In lower case, without the port and without a dot at the end; IPv6 in brackets.
 //   scheme  In lower case.
-//   ip      As write_address has it. A field without an address: 400.
-//   values  Of `header.authorization`, and of headers and cookies with more than
-//           auth_value_bytes_max: a digest. The first cookie of a name counts.
+//   ip      In the form of write_address. A field without an address: 400.
+//   values  The value of `header.authorization`, and of headers and cookies longer than
+//           auth_value_bytes_max, is a digest. Of cookies with equal names the first counts.
 //
-// A peer that is not trusted is 403, or where the profile has it `direct` no field of the family is
-// looked at, and `method`, `path`, `host`, `scheme` and `ip` are those of the request to /auth
-// itself and of its connection: the path is /auth/PROFILE then, of no use to a rule but to tell
-// such requests from others, and there is no `query`. The secret is asked of every peer.
+// A peer that is not trusted gets 403. If the profile has `direct`, it is answered instead, but
+// none of the fields is read: `method`, `path`, `host`, `scheme` and `ip` are those of the request
+// to /auth itself and of its connection, and there is no `query`. The path /auth/PROFILE then only
+// serves to recognize such requests in a rule. The secret is required of every peer.
 std::optional<AuthRefusal> read_auth_request(const AuthQuestion& question,
                                              const AuthProfile& profile, const AuthOptions& options,
                                              const AuthPeer& peer, base::Arena& texts,
                                              std::vector<request::Entry>& entries);
 
-// A path that begins with `/`, in the one form of all that name the same (RFC 3986, 6.2.2): escapes
-// of unreserved characters decoded, others in upper case; what a path cannot have escaped, a `%`
-// without two digits too; repeated slashes joined, then dot segments resolved. In `texts`.
+// The normal form of a path that begins with `/`, which is the same for all spellings of the path
+// (RFC 3986, 6.2.2): escapes of unreserved characters are decoded, others are in upper case;
+// characters that a path cannot have, and a `%` without two digits, are escaped; repeated slashes
+// are joined, then dot segments resolved. The result is in `texts`.
 std::string_view normalize_path(std::string_view path, base::Arena& texts);
 
 }  // namespace sluice::http

@@ -1,7 +1,7 @@
 // The settings of forward-auth, `auth:` within `http:` of a sluice.yaml. Main thread.
 //
-//   trusted_proxies  [ADDRESS, RANGE, unix]: who may say for whom it asks; by default loopback
-//   profiles         {NAME: {...}}, of which `proxy` alone must be there
+//   trusted_proxies  [ADDRESS, RANGE, unix]: the peers whose fields are believed; default: loopback
+//   profiles         {NAME: {...}}, of which only `proxy` is required
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ class YamlNode;
 
 namespace sluice::http {
 
-// Past each: refused when it is read.
+// Bounds; beyond each the settings are refused.
 inline constexpr size_t auth_profiles_max = 256, auth_trusted_max = 1024, auth_entries_max = 64,
                         auth_entry_bytes_max = 256, auth_secret_bytes_max = 256,
                         auth_name_bytes_max = 64;
 
-// Loopback is trusted; there is no profile.
+// The default: loopback is trusted, and there are no profiles.
 AuthOptions default_auth();
 
-// What is there replaces what `to` has. Profiles are prepared; one with a mistake, which is
-// reported, is not among them.
+// Reads the section; its keys replace those of `to`. Profiles are prepared. A profile with an
+// error, which is reported, is left out.
 void read_auth(config::FileReader& reader, const policy::YamlNode& section, AuthOptions& to);
 
-// As `read_auth` takes it, on one line; empty: as by default. But for secrets, which are not shown:
-// there it says `(hidden)`, which `read_auth` refuses.
+// The options as one line that `read_auth` can read; empty: the defaults. Secrets are shown as
+// `(hidden)`, which `read_auth` refuses.
 std::string auth_text(const AuthOptions& options);
 
 }  // namespace sluice::http

@@ -1,9 +1,9 @@
-// Who sends the requests of a connection: as Authorization says, where the server has users. A
-// password is checked once for each connection, off the workers, as long as the list of users stays
-// the same. One for each session, used by its thread.
+// The user who sends the requests of a connection, from the field Authorization, if the server has
+// users. A password is checked once for each connection, by another thread than the workers, and
+// again after the list of users has changed. One for each session, used by its thread.
 //
 //   Basic   base64 of NAME:PASSWORD (RFC 7617)
-//   Bearer  the same, or NAME:PASSWORD as it stands (RFC 6750)
+//   Bearer  the same, or NAME:PASSWORD itself (RFC 6750)
 #pragma once
 
 #include <array>
@@ -21,21 +21,21 @@ namespace sluice::http {
 
 class Client {
  public:
-  // Credentials of a connection that are remembered; past it the ones that were used longest ago
-  // are checked again.
+  // The most credentials that are remembered for a connection; beyond it those that were not used
+  // for the longest time are forgotten.
   static constexpr size_t remembered_max = 8;
 
-  // `peer` outlives it.
+  // `peer` outlives this object.
   explicit Client(const request::Peer& peer);
 
   enum class Known : uint8_t {
-    yes,      // it is `identity()`, or need not be anybody
-    no,       // there are users, and it is none of them
+    yes,      // the user is `identity()`, or the server has no users
+    no,       // the server has users, and the client is none of them
     busy,     // too many passwords are being checked
-    unknown,  // `ask` first; the verdict goes to `learn`, and then `know` knows
+    unknown,  // call `ask`, pass the verdict to `learn`, then call `know` again
   };
   Known know(std::string_view authorization);
-  // Adds a request of the verb `log_in` with that note. One at a time.
+  // Adds a request with the verb `log_in` and that note. One at a time.
   void ask(uint32_t note, request::Requests& requests);
   void learn(const request::Verdict& verdict);
   bool is_asking() const { return asking_; }
@@ -54,9 +54,9 @@ class Client {
 
   const request::Peer& peer_;
   access::Identity identity_;
-  uint64_t version_ = 0;          // of the list of users that `checked_` is of
-  std::vector<Checked> checked_;  // the one that was used last at the end
-  // That are being checked, or could not be.
+  uint64_t version_ = 0;          // the version of the list of users for `checked_`
+  std::vector<Checked> checked_;  // the last element was used last
+  // Of the credentials that are being checked, or could not be checked.
   Digest digest_{};
   std::string user_, password_;
   bool asking_ = false, busy_ = false;

@@ -68,16 +68,12 @@ void append_authorization(const calls::Target& target, base::Buffer& out) {
   out.append("\r\n");
 }
 
-bool encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out,
-            std::string& problem) {
+base::Done encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out) {
   std::string& body = context.text;
   body.clear();
   const bool is_ping = request.verb == client_verb::ping;
   if (!is_ping) {
-    if (base::Done appended = append_client_body(request, body); !appended) {
-      problem = std::move(appended).problem().text;
-      return false;
-    }
+    if (base::Done appended = append_client_body(request, body); !appended) return appended;
   }
   out.append(is_ping ? "GET " : "POST ");
   out.append(path_of(request.verb));
@@ -92,7 +88,7 @@ bool encode(const client_request& request, calls::EncodeContext& context, base::
   }
   out.append("\r\n");
   out.append(body);
-  return true;
+  return {};
 }
 
 constexpr std::string_view schemes[] = {"http"};

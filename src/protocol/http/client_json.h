@@ -1,4 +1,4 @@
-// The JSON of this protocol as a client has it: bodies of requests written, bodies of answers read.
+// The JSON of this protocol for clients: writes bodies of requests, and reads bodies of answers.
 // Pure functions; any thread.
 #pragma once
 
@@ -12,10 +12,11 @@
 
 namespace sluice::http {
 
-// Appends the body for a request. A problem: the request cannot be said, and nothing is appended.
+// Appends the body for a request. A problem: the protocol cannot express the request, and nothing
+// is appended.
 base::Done append_client_body(const client_request& request, std::string& out);
 
-// What an answer of that status means to the request.
+// The result of a request from its answer's status and body.
 client_result read_client_answer(unsigned status, std::string_view body,
                                  const calls::Expected& expected);
 

@@ -1,12 +1,13 @@
-// One request of HTTP and its answer, whatever the version: from method, path, fields and body to
-// what is asked of the engine, and from its verdicts to the answer. Belongs to a session while it
-// is under way; kept by the worker and used again, it allocates nothing for a usual take.
+// One HTTP request and its answer, for all versions of HTTP: from method, path, fields and body to
+// requests for the engine, and from their verdicts to the answer. Belongs to a session while it is
+// under way. The worker keeps it and uses it again, so that a usual take allocates nothing.
 //
-//   begin   reads and checks the request. `ready`: `write` has the answer. `asked`: requests were
-//           added with the given note; `take` gets their verdicts in order, the last one says so.
-//           `login`: nothing but a request to check the password was added; `begin` again later.
-//   write   the answer, once
-//   forget  there is no answer: no client waits for it, or the connection has ended
+//   begin   reads and checks the request. Result `ready`: `write` can write the answer. `asked`:
+//           requests were added with the given note; their verdicts must be passed to `take` in
+//           order, which returns true for the last. `login`: only a request that checks the
+//           password was added; call `begin` again after its verdict.
+//   write   writes the answer; once
+//   forget  ends it without an answer, because the client or the connection is gone
 #pragma once
 
 #include <array>
@@ -36,7 +37,7 @@ namespace sluice::http {
 
 struct HttpWorker;
 
-// What was asked, but for the body; views live until `begin` returns.
+// The request without its body. The views are valid until `begin` returns.
 struct Question {
   std::string_view method, path, query, host;
   bool has_query = false;
@@ -45,7 +46,7 @@ struct Question {
   std::string_view body{};
 };
 
-// What an exchange knows of its connection. All of it outlives the exchange.
+// The connection of an exchange. Everything outlives the exchange.
 struct ConnectionContext {
   HttpWorker& worker;
   const HttpOptions& options;
@@ -53,24 +54,22 @@ struct ConnectionContext {
   Client& client;
   const AuthPeer& auth_peer;
   AllowedHost& host;
-  size_t& waiting;  // requests of the connection that wait for units
+  size_t& waiting;  // the number of the connection's requests that wait for units
 };
 
-// Does the route answer before its body has arrived (RFC 9110, 10.1.1), so that it need not be
-// read?
+// Does the route not need the body? Then it answers before the body has arrived (RFC 9110, 10.1.1).
 bool is_answered_without_body(std::string_view path);
 
-// More than twenty members: what was asked, what has been decided of it so far, and what the answer
-// needs of either.
+// More than twenty members: the request, the decisions so far, and the data for the answer.
 class Exchange {
  public:
   enum class Begun : uint8_t { ready, asked, login };
 
   Begun begin(const Question& question, const ConnectionContext& around, uint32_t note,
               request::Requests& requests);
-  // A problem that the session has found before it could ask: `ready`.
+  // Makes an answer of a problem that the session has found; then it is ready.
   void fail(const Question& question, const ProblemKind& kind, std::string_view detail);
-  // True: it was the last verdict.
+  // Takes a verdict. True: it was the last.
   bool take(const request::Request& request, const request::Verdict& verdict, base::Time now,
             const ConnectionContext& around);
   void write(const ConnectionContext& around, Answer& answer);
@@ -80,20 +79,20 @@ class Exchange {
   bool is_head() const { return is_head_; }
   // Does it wait for units?
   bool waits() const { return waits_; }
-  // Is its answer there without any verdict?
+  // Is the answer ready without a verdict?
   bool is_ready() const { return expected_ == 0; }
-  // Has it grown so much that it is not worth keeping?
+  // Has it grown so much that it must not be kept for reuse?
   bool is_large() const;
 
  private:
-  // A limit that the answer's fields tell, with a name of its own.
+  // A limit that the answer's header fields show.
   struct Told {
     uint32_t name_first = 0, name_bytes = 0;  // in names_
     limit::Limit limit{};
     limit::Decision decision{};
     std::array<char, 9> partition{};
   };
-  // What the answer needs of a subject whose limits came along: their names, in names_.
+  // A subject that brought its limits: the places of their names.
   struct Subject {
     bool is_inline = false;
     uint32_t name_first = 0, name_count = 0;  // in limit_names_
@@ -170,31 +169,31 @@ class Exchange {
   bool is_head_ = false, always_ok_ = false, detail_ = false, is_several_ = false, each_ = false;
   bool waits_ = false, is_options_ = false;
   size_t expected_ = 0, taken_ = 0;
-  std::string_view body_;  // while `begin` reads it
+  std::string_view body_;  // during `begin`
 
   bool takes_get_ = false;  // HttpOptions::get_takes
-  std::string origin_;      // of the page that asks; empty: none does
+  std::string origin_;      // of the web page that sent the request; empty: none did
 
   Problem problem_;
-  base::Duration retry_after_{};               // of the problem; 0: none is sent
-  const ProblemKind* part_problem_ = nullptr;  // of the last take that could not be decided
+  base::Duration retry_after_{};               // of the problem; 0: not sent
+  const ProblemKind* part_problem_ = nullptr;  // of the last take that was not decided
   bool allowed_ = true, denied_ = false;
-  bool is_decided_ = false;  // one of several takes at least
+  bool is_decided_ = false;  // at least one of several takes was decided
   base::Duration retry_of_denial_{};
   uint64_t generation_ = 0, counters_ = 0;
   base::Time now_{};
-  base::Buffer members_;  // of the answer's JSON: those of one take, or the items of `takes`
-  std::string names_;     // of told_
+  base::Buffer members_;  // of the answer's JSON: members of one take, or the items of `takes`
+  std::string names_;     // the names of told_
   std::vector<Told> told_;
-  size_t shown_ = 0, last_told_ = 0;  // of told_
+  size_t shown_ = 0, last_told_ = 0;  // indices in told_
   bool has_shown_ = false;
-  std::vector<std::string> limit_names_;     // of limits that came along, as are the next
-  std::vector<limit::Limit> inline_limits_;  // one for each name
+  std::vector<std::string> limit_names_;     // of limits that came with the request
+  std::vector<limit::Limit> inline_limits_;  // these limits, one for each name
   std::vector<Subject> subjects_;
 
   const AuthProfile* profile_ = nullptr;
-  std::string accept_;           // of forward-auth: it counts for a refusal alone
-  int64_t auth_remaining_ = -1;  // below 0: none is known
+  std::string accept_;           // of forward-auth: used only for a refusal
+  int64_t auth_remaining_ = -1;  // negative: unknown
   std::string auth_rule_;
   IdempotencyMemory::Ticket ticket_ = 0;
   bool is_replayed_ = false;

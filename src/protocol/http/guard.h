@@ -1,5 +1,5 @@
-// What keeps web pages from asking: a page in a browser on this machine, or one whose name was
-// pointed at this machine (DNS rebinding), may send requests to any port. Pure functions.
+// Protection against requests of web pages: a page in a browser on this machine, or a page whose
+// name was pointed at this machine (DNS rebinding), can send requests to any port. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,11 @@
 
 namespace sluice::http {
 
-// May a request name that host: an address, `localhost`, or one of `hosts` (in lower case), each
-// with or without a port? Of HTTP/1.0 it may be missing (empty).
+// May a request have that host: an address, `localhost`, or one of `hosts` (in lower case), each
+// with or without a port? An empty host, which HTTP/1.0 allows, is accepted.
 bool is_host_allowed(std::string_view host, std::span<const std::string> hosts);
-// The host that a connection's requests named last and that was allowed: clients name one.
+// Remembers the last host of a connection's requests that was allowed, because clients use only
+// one.
 class AllowedHost {
  public:
   bool allows(std::string_view host, std::span<const std::string> hosts) {
@@ -29,8 +30,8 @@ class AllowedHost {
   std::string last_;
 };
 
-// May the page that asks, if a page does: it has the same origin by its own word, or is one of
-// `origins`?
+// If a web page sent the request, may it? The browser says that it has the same origin, or its
+// origin is one of `origins`.
 bool is_origin_allowed(const RequestFields& fields, std::span<const std::string> origins);
 
 }  // namespace sluice::http

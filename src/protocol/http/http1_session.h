@@ -1,5 +1,5 @@
-// A connection of HTTP/1.1 or 1.0: requests one behind the other, answers in their order. One per
-// connection, used by its thread.
+// The session of a connection with HTTP/1.1 or 1.0: requests one after the other, answers in their
+// order. One for each connection, used by its thread.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,13 @@ namespace sluice::http {
 
 class Http1Session final : public request::Session {
  public:
-  // All of it outlives the session.
+  // The arguments outlive the session.
   Http1Session(HttpWorker& worker, const HttpOptions& options, const request::Peer& peer);
   ~Http1Session() override;
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
-  // Always true.
+  // Always returns true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool holds_back() const override { return waiting_ > 0 || client_.is_asking(); }
@@ -37,7 +37,7 @@ class Http1Session final : public request::Session {
   void goodbye(base::Buffer& out) override;
 
  private:
-  // A request whose answer has not been written, and what its head wants of that.
+  // A request whose answer was not written, and the form that its head requires.
   struct Open {
     std::unique_ptr<Exchange> exchange;
     bool is_http10 = false, is_last = false;
@@ -59,13 +59,13 @@ class Http1Session final : public request::Session {
   Client client_;
   const AuthPeer auth_peer_;
   AllowedHost host_;
-  std::vector<Open> open_;  // in the order of their requests; those before first_ are done with
+  std::vector<Open> open_;  // in the order of the requests; those before first_ have ended
   size_t first_ = 0;
   size_t waiting_ = 0;
-  bool is_held_ = false;  // the reader holds a request that waits for its user to be known
+  bool is_held_ = false;  // the reader holds a request whose user is being checked
   bool owes_go_ahead_ = false;
   bool closing_ = false;
-  base::Time now_{};  // of the answer that is being written
+  base::Time now_{};  // of the answer being written
   std::string_view fault_{};
 };
 

@@ -1,5 +1,5 @@
-// A connection of HTTP/2 (prior knowledge): requests side by side, answers in any order. A wait
-// ends with its stream. One per connection, used by its thread.
+// The session of a connection with HTTP/2 (prior knowledge): requests at the same time, answers in
+// any order. A wait ends with its stream. One for each connection, used by its thread.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace sluice::http {
 
 class Http2Session final : public request::Session {
  public:
-  // All of it outlives the session.
+  // The arguments outlive the session.
   Http2Session(HttpWorker& worker, const HttpOptions& options, const request::Peer& peer);
   ~Http2Session() override;
 
@@ -44,8 +44,8 @@ class Http2Session final : public request::Session {
 
  private:
   struct Open {
-    std::unique_ptr<Exchange> exchange;  // null: there is none of that number
-    bool is_interrupted = false;         // its stream was reset while it waits
+    std::unique_ptr<Exchange> exchange;  // null: the number is not in use
+    bool is_interrupted = false;         // its stream was reset while it waited
   };
 
   void begin_all(request::Requests& requests);
@@ -65,7 +65,7 @@ class Http2Session final : public request::Session {
   const AuthPeer auth_peer_;
   AllowedHost host_;
   std::vector<Open> open_;         // by HTTP/2's number
-  std::vector<uint32_t> unbegun_;  // numbers of requests that wait for a user to be known
+  std::vector<uint32_t> unbegun_;  // the numbers of requests whose user is being checked
   size_t waiting_ = 0, interrupted_ = 0;
 };
 

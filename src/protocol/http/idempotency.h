@@ -1,15 +1,20 @@
 // Answers that are kept by their Idempotency-Key (draft-ietf-httpapi-idempotency-key-header), so
-// that a request that is sent again is answered again and charges once. In memory, one for the
-// server, forgotten when it ends. Thread-safe: workers hold a lock for a lookup alone.
+// that a request that is repeated gets the same answer and is charged once. In memory; one object
+// for the server, lost when it ends. Thread-safe: workers hold a lock only for a lookup.
 //
-//   life      An entry is begun, then finished with an answer or forgotten. From `finish` on it is
-//             kept for the time to live; answers from it do not prolong that. Nothing is evicted
-//             before its time: when all is in use a new key is refused.
-//   bytes     An entry counts idempotent_entry_bytes, and its answer's; idempotent_answer_bytes_max
-//             until it has one. What has expired is dropped by later calls of `begin`, some at a
-//             time, and counts until then; none is refused on its account.
-//   hashes    User, key and request are known by keyed hashes of 128 bits (SipHash-2-4 with a key
-//             drawn at random for each memory); equal hashes are taken for equal texts.
+//   state     from        to          when
+//             (none)      under way   `begin` with a new key
+//             under way   kept        `finish` with the answer
+//             under way   (none)      `forget`
+//             kept        (none)      the time to live after `finish` has passed; repeated requests
+//                                     do not prolong it
+//             No entry is evicted earlier: if there is no room, a new key is refused.
+//   bytes     An entry counts idempotent_entry_bytes and the bytes of its answer;
+//             idempotent_answer_bytes_max until it has one. Later calls of `begin` drop expired
+//             entries, some at a time. They count until then, but no key is refused because of
+//             them.
+//   hashes    User, key and request are compared by keyed hashes of 128 bits (SipHash-2-4 with a
+//             random key for each object); equal hashes count as equal texts.
 #pragma once
 
 #include <array>
@@ -23,19 +28,21 @@
 
 namespace sluice::http {
 
-// What is kept of an answer; past it the request must be refused before it is decided.
+// The most bytes of an answer that are kept. If an answer may be longer, the request must be
+// refused before it is decided.
 inline constexpr size_t idempotent_answer_bytes_max = 4096;
 inline constexpr size_t idempotency_key_bytes_max = 255;
-// What an entry takes beside its answer: its hashes, links and places in tables, its user's record.
+// The bytes that an entry takes besides its answer: hashes, links, places in tables, the user's
+// record.
 inline constexpr size_t idempotent_entry_bytes = 384;
-// What a new key takes until it has its answer. Where the bound of bytes, or a user's part of it,
-// is smaller, no key is ever taken.
+// The bytes that a new key takes until it has its answer. If the bound of bytes, or a user's part
+// of it, is smaller, every key is refused.
 inline constexpr size_t idempotent_begun_bytes =
     idempotent_entry_bytes + idempotent_answer_bytes_max;
 
-// The key of a field's value: a string of structured fields (RFC 9651, 3.3.3), whose parameters are
-// ignored, or the text itself without quotes; 1 to 255 printable characters of ASCII. In `to`,
-// which is cleared. False: it is none.
+// Reads the key of a field's value into `to`: a string of structured fields (RFC 9651, 3.3.3),
+// whose parameters are ignored, or a text without quotes; 1 to 255 printable ASCII characters.
+// False: the value is not a key.
 bool parse_idempotency_key(std::string_view value, std::string& to);
 
 class IdempotencyMemory {
@@ -43,22 +50,21 @@ class IdempotencyMemory {
   struct Bounds {
     base::Duration ttl = base::seconds(60);
     size_t bytes = size_t{64} << 20;
-    size_t user_part = 8;  // one user may use the bytes divided by this; 0 counts as 1
+    size_t user_part = 8;  // a user may use the bytes divided by this; 0 counts as 1
   };
-  // Names an entry that was begun; 0: none. Not used again.
+  // The name of an entry that was begun; 0: none. A ticket is never used again.
   using Ticket = uint64_t;
   enum class Found : uint8_t {
-    begun,      // it is new: execute it, then `finish` or `forget` its ticket
-    kept,       // `answer` is what was answered
-    under_way,  // the first one has no answer yet
+    begun,      // the key is new: execute the request, then call `finish` or `forget`
+    kept,       // `answer` is the answer of the first request
+    under_way,  // the first request has no answer yet
     reused,     // the key was used with another request
-    full,       // there is no room for a new one: `retry_after`
+    full,       // there is no room for a new key: see `retry_after`
   };
   struct Result {
     Found found = Found::full;
     Ticket ticket = 0;
-    // Until enough of what is kept expires, 1 ms at least; where that is not enough, because of
-    // what is under way, 1 s.
+    // The time until enough entries expire, at least 1 ms; if entries under way take the room, 1 s.
     base::Duration retry_after{};
   };
 
@@ -67,24 +73,23 @@ class IdempotencyMemory {
   IdempotencyMemory(const IdempotencyMemory&) = delete;
   IdempotencyMemory& operator=(const IdempotencyMemory&) = delete;
 
-  // `request`: method, path and body, put together by the caller as three texts. Both key and
-  // request are compared by a keyed hash of 128 bits. `user`: empty where the server has none, so
-  // that all keys are of one, which may use all bytes. `now`: monotonic. `answer` is set where it
-  // is kept: the bytes given to `finish`.
+  // Looks up a key. `request`: method, path and body. `user`: empty if the server has no users;
+  // then all keys belong to one user, which may use all bytes. `now`: monotonic. `answer`: set if
+  // the result is `kept`, to the bytes that were given to `finish`.
   Result begin(std::string_view user, std::string_view key, std::array<std::string_view, 3> request,
                base::Time now, std::string& answer);
-  // The answer, kept for the time to live from `now` on. Of one that is longer than
-  // idempotent_answer_bytes_max, for which there is no room, an empty text is kept in its place.
+  // Keeps the answer for the time to live from `now` on. In place of an answer longer than
+  // idempotent_answer_bytes_max an empty text is kept.
   void finish(Ticket ticket, std::string_view answer, base::Time now);
-  // It was not executed, or its answer is not one to keep: the key is as new.
+  // Forgets the key, because the request was not executed, or its answer must not be kept.
   void forget(Ticket ticket);
-  // Neither does anything with the ticket of what was finished or forgotten before.
+  // `finish` and `forget` ignore a ticket that was finished or forgotten before.
 
   struct Held {
     size_t entries = 0, bytes = 0;
-    size_t users = 0;  // that have an entry
+    size_t users = 0;  // with at least one entry
   };
-  // What counts at the moment.
+  // The current counts.
   Held held() const;
 
  private:

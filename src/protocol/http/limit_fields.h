@@ -1,5 +1,5 @@
-// Header fields of a response that tell of limits, in the styles that are in use. Pure functions
-// over values; any thread. Nothing is allocated once the lists have grown.
+// Writes the header fields of a response about limits, in the styles that are in use. Pure
+// functions on values; any thread. Nothing is allocated once the lists have grown.
 //
 //   ietf               RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
 //                      RateLimit: "burst";r=37;t=12
@@ -13,15 +13,16 @@
 //   x-ratelimit-epoch  the same, Reset as Unix time
 //   x-rate-limit       X-Rate-Limit-Limit, X-Rate-Limit-Remaining, X-Rate-Limit-Reset, Unix time
 //
-//   q, w           The limit's quota; its window in whole seconds, left out where there is none.
-//   sluice-burst   A bucket's burst, where it differs from the quota.
+//   q, w           The limit's quota; its window in whole seconds, left out if there is none.
+//   sluice-burst   A bucket's burst, if it differs from the quota.
 //   limit, remaining   Of the decision; debt is sent as 0.
-//   t              Seconds until there is more (time_to_more). Left out where there never is.
-//   reset          Seconds until the window ends (fixed_window, aligned_window); without a window
-//                  with an end until one unit passes where none is left, else until the counter is
-//                  as fresh. Left out where that never is.
-//   Retry-After    LimitFields::retry_after, or `t` of the shown limit if that is later; 1 at
-//                  least. Left out where it never passes.
+//   t              Seconds until more units are there (time_to_more); left out if never.
+//   reset          Seconds to the end of the window (fixed_window, aligned_window). For limits
+//                  without such an end: if no unit is left until one is, otherwise until the
+//                  counter is fresh. Left out if never.
+//   Retry-After    LimitFields::retry_after, or `t` of the shown limit if that is later; at
+//   least 1.
+//                  Left out if no wait helps.
 //   numbers        Seconds are rounded up. No number is above wire::sf_integer_max.
 #pragma once
 
@@ -42,7 +43,7 @@
 
 namespace sluice::http {
 
-// The order is that of the names.
+// In the order of the names.
 enum class HeaderStyle : uint8_t {
   ietf,
   retry_after,
@@ -58,23 +59,23 @@ inline constexpr std::array<std::string_view, 7> header_style_names = {
 };
 static_assert(header_style_names.size() == static_cast<size_t>(HeaderStyle::x_rate_limit) + 1);
 
-// The style of that name, as it is spelt; nothing: there is none.
+// The style with exactly that name; empty: there is none.
 std::optional<HeaderStyle> header_style_named(std::string_view name);
 
-// The names of a style's fields. Empty: that field is not sent.
+// The names of a style's fields. An empty name: the field is not sent.
 struct HeaderNames {
-  std::string policy;     // ietf, draft_06, draft_07; of draft_06 empty by default
-  std::string limit;      // of ietf and draft_07 the one that tells all there is
+  std::string policy;     // ietf, draft_06 (by default empty), draft_07
+  std::string limit;      // for ietf and draft_07 the field with all values
   std::string remaining;  // draft_06, x_...
-  std::string reset;      // draft_06, x_...; of retry_after its one field
+  std::string reset;      // draft_06, x_...; for retry_after its only field
 };
 
-// In a canonical case, which a writer of HTTP/2 makes lower.
+// In canonical case; a writer of HTTP/2 converts them to lower case.
 HeaderNames default_header_names(HeaderStyle style);
 
 struct HeaderOptions {
   std::vector<HeaderStyle> styles = {HeaderStyle::ietf, HeaderStyle::retry_after};  // as sent
-  bool ratelimit_all = false;  // RateLimit of ietf has all limits, not only the shown one
+  bool ratelimit_all = false;  // RateLimit of ietf lists all limits, not only the shown one
   std::array<HeaderNames, header_style_names.size()> names{};  // by style
 
   HeaderOptions();  // with the default names
@@ -83,18 +84,17 @@ struct HeaderOptions {
   const HeaderNames& names_of(HeaderStyle style) const { return names[static_cast<size_t>(style)]; }
 };
 
-// A name of a field, so that all of them have room in an answer.
+// The longest name of a field, so that all of them fit into an answer.
 inline constexpr size_t field_name_bytes_max = 40;
 
-// What is wrong with them, as a sentence: a name that no field may have, one that is too long, one
-// that answers have for another reason, or one that two fields of the styles share, whatever its
-// case. Empty: nothing.
+// The problem with the options as a sentence: a name that no field may have, that is too long, that
+// answers use for another purpose, or that two fields of the styles share in any case. Empty: none.
 std::string problem_of(const HeaderOptions& options);
 
-// A list of fields, kept and used again: as lines of HTTP/1.1, and each by itself.
+// A reusable list of fields, which can be read as lines of HTTP/1.1 and one by one.
 class FieldList {
  public:
-  // Between the two the value is appended to the buffer.
+  // The value must be appended to the buffer between `begin` and `end`.
   base::Buffer& begin(std::string_view name) {
     const size_t first = lines_.size();
     base::TextWriter writer(lines_, name.size() + 2);
@@ -114,7 +114,7 @@ class FieldList {
     lines_.clear();
   }
   size_t size() const { return fields_.size(); }
-  // Valid, as the lines are, until the next `begin` or `clear`.
+  // Valid until the next `begin` or `clear`, as are the lines.
   wire::HttpField operator[](size_t i) const {
     const Field& field = fields_[i];
     const size_t value = field.name_end + 2;
@@ -126,72 +126,73 @@ class FieldList {
 
  private:
   struct Field {
-    size_t first, name_end, end;  // in lines_
+    size_t first, name_end, end;  // offsets in lines_
   };
   std::vector<Field> fields_;
   base::Buffer lines_;
 };
 
-// Members of RateLimit-Policy and RateLimit, at most: the first ones. Past it: left out, as clients
-// bound their header.
+// The most members of RateLimit-Policy and RateLimit: the first limits. More are left out, because
+// clients bound headers.
 inline constexpr size_t limit_members_max = 32;
 
-// An enforced limit with a counter that the request met.
+// An enforced limit with a counter that applied to the request.
 struct ShownLimit {
-  std::string_view name{};  // of the member, with "-2" and so on where it needs one; empty: default
+  std::string_view name{};  // of the member, with "-2" and so on if it is repeated; empty: default
   limit::Limit limit{};
   limit::Decision decision{};
-  // What append_policy_member has written for that name and limit; empty: it is written again.
+  // The text of append_policy_member for that name and limit; empty: it is made again.
   std::string_view policy_member{};
-  std::string_view quoted_name{};  // likewise what append_member_name has
-  std::string_view partition{};    // the bytes of `pk`; empty: it is left out
+  std::string_view quoted_name{};  // likewise the text of append_member_name
+  std::string_view partition{};    // the bytes of `pk`; empty: `pk` is left out
 };
 
 struct LimitFields {
-  std::span<const ShownLimit> limits{};  // in order; none: no field but Retry-After
-  size_t shown = 0;  // the one that the answer shows; limits.size(): it has no counter
+  std::span<const ShownLimit> limits{};  // in order; empty: no field except Retry-After
+  size_t shown = 0;  // index of the shown limit; limits.size(): it has no counter
   bool denied = false;
-  base::Duration retry_after{};  // of a denial, with jitter if there is any; base::never
+  base::Duration retry_after{};  // of a denial, with jitter, if any; may be base::never
   base::Time now{};              // for Unix times
 };
 
-// The limit's member of RateLimit-Policy (ietf), without `pk`: it changes with its rule alone.
+// Appends the limit's member of RateLimit-Policy (ietf) without `pk`; it changes only with the
+// rule.
 void append_policy_member(std::string_view name, const limit::Limit& limit, base::Buffer& out);
 
-// The name as both fields have it.
+// Appends the name in the form for both fields.
 void append_member_name(std::string_view name, base::Buffer& out);
 
 // Appends the fields of all styles, in their order.
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out);
 
-// A limit with the texts that describe it (ShownLimit).
+// A limit with its texts (ShownLimit).
 struct PreparedLimit {
   std::string_view policy_member, quoted_name;
   const limit::Limit& limit;
   const limit::Decision& decision;
 };
 
-// Are ietf and retry_after the only styles, or one of them?
+// Are there no other styles than ietf and retry_after?
 bool has_plain_styles(const HeaderOptions& options);
 
-// What append_limit_fields appends for that limit alone, shown and not denied, without a partition,
-// where the styles are plain: the usual answer.
+// Appends the same as append_limit_fields for the usual answer: one limit, shown and not denied,
+// without a partition. The styles must be plain.
 void append_plain_fields(const PreparedLimit& one, const HeaderOptions& options, FieldList& out);
 
-// Retry-After alone, as for 408 and 503, if the styles have it; none of base::never.
+// Appends only Retry-After, as for 408 and 503, if the styles have it; nothing for base::never.
 void append_retry_after(base::Duration retry_after, const HeaderOptions& options, FieldList& out);
 
-// Until one unit more passes than now, and one at least, if no others are taken: never too late by
-// more than is said here, and never too early.
+// The time until one more unit can be taken than now, and at least one, if no other units are
+// taken. It is never too early, and late at most as stated here.
 //   fixed_window, aligned_window   to the end of the window: exact
-//   token_bucket     until the next unit is whole: exact, or a microsecond late where the decision
-//                    does not tell the last fraction
-//   sliding_window   as if all that is used were of the window of the clock that is open, which is
-//                    the end of that window and what its first unit then takes to fade; less where
-//                    it was of the one before
-//   sliding_log      until the newest unit falls out: exact where one unit is used
+//   token_bucket     until the next whole unit: exact, or a microsecond late if the decision does
+//                    not have the last fraction
+//   sliding_window   as if all used units were taken in the current window of the clock: the time
+//   to
+//                    its end, and until its first unit fades; less if they are of the window before
+//   sliding_log      until the newest unit ends: exact if one unit is used
 //   all              not later than the retry_after of a refusal
-// base::never: nothing will come, as the counter is full or only comes back by being put back.
+// base::never: no unit will come, because the counter is full or units must be put back.
 base::Duration time_to_more(const limit::Limit& limit, const limit::Decision& decision);
 
 }  // namespace sluice::http

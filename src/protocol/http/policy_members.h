@@ -1,5 +1,5 @@
-// The texts by which header fields tell limits (limit_fields.h), kept for the limits that were
-// answered last: they change with the rules alone. One for each worker, used by its thread.
+// Caches the texts of limits in header fields (limit_fields.h) for the limits that were used last;
+// they change only with the rules. Each worker has one, used by its thread.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@ namespace sluice::http {
 
 class PolicyMembers {
  public:
-  // Texts that are kept, at most; others take their places.
+  // The most texts that are kept; then new ones replace others.
   static constexpr size_t kept_max = 256;
 
   struct Texts {
-    std::string_view policy_member, quoted_name;  // as ShownLimit has them
+    std::string_view policy_member, quoted_name;  // of ShownLimit
   };
 
-  // What a limit of that name is described by. Valid until the next call.
+  // The texts for a limit with that name. Valid until the next call.
   Texts find(std::string_view name, const limit::Limit& limit) {
     Kept& kept = kept_[place_of(name, limit)];
     if (kept.limit != limit || !base::same(kept.name, name) || kept.member.empty()) [[unlikely]]

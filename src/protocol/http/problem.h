@@ -1,4 +1,4 @@
-// Why a request was not answered as it wished (RFC 9457).
+// Problems of requests (RFC 9457).
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace sluice::http {
 
-// The kinds, with what is the same of all of one kind.
+// A kind of problem, with the members that are the same for the whole kind.
 struct ProblemKind {
   uint16_t status;
   std::string_view type;   // a URI
-  std::string_view title;  // of people
+  std::string_view title;  // for people
 };
 
 namespace problems {
@@ -23,13 +23,13 @@ extern const ProblemKind bad_request, unauthorized, forbidden, no_rule, not_foun
 }  // namespace problems
 
 struct Problem {
-  const ProblemKind* kind = nullptr;  // null: there is none
+  const ProblemKind* kind = nullptr;  // null: there is no problem
   std::string detail{};               // a sentence
   std::string pointer{};  // into the body (RFC 6901), `has_pointer`: it may be empty, the whole
   bool has_pointer = false;
 };
 
-// Appends its members without braces: with type, title and status, or where `short_form` without.
+// Appends the problem's members without braces; if `short_form`, without type, title and status.
 void append_problem(const Problem& problem, bool short_form, base::Buffer& out);
 
 }  // namespace sluice::http

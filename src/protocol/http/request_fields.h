@@ -1,4 +1,4 @@
-// The header fields that requests to this protocol are read by. Pure functions, any thread.
+// Reads the header fields of requests to this protocol. Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,30 +11,30 @@
 
 namespace sluice::http {
 
-// Values as sent; empty: not there, or empty.
+// The values as sent; empty: the field is missing or empty.
 struct RequestFields {
   std::string_view content_type{}, accept{}, authorization{}, origin{}, sec_fetch_site{},
       idempotency_key{};
   bool has_origin = false, has_idempotency_key = false;
-  std::string_view twice{};  // the name of one that came twice where it must not; empty: none did
+  std::string_view twice{};  // the name of a field that must not be repeated, but was; or empty
 };
 
-// Several lines of Accept count as the last one alone.
+// Of several lines of Accept only the last counts.
 RequestFields read_request_fields(std::span<const wire::HttpField> fields);
 
-// What is read of an Accept; no known client sends a longer list.
+// The most bytes of Accept that are read; no known client sends a longer list.
 inline constexpr size_t accept_bytes_max = 1024;
-// In which form a client takes an answer (RFC 9110, 12.5.1).
+// The form of answers that a client accepts (RFC 9110, 12.5.1).
 enum class AnswerForm : uint8_t {
   problem,  // application/json, errors as application/problem+json
-  json,     // application/json alone
+  json,     // only application/json
   none,     // neither: 406
 };
 AnswerForm answer_form(std::string_view accept);
-// Does the client like text or HTML better than JSON? Then a refusal is answered in a line of text.
+// Does the client prefer text or HTML to JSON? Then a refusal is answered with a line of text.
 bool prefers_text(std::string_view accept);
 
-// Is it `application/json`, with whatever parameters but a charset other than UTF-8?
+// Is it `application/json`? It may have any parameters except a charset other than UTF-8.
 bool is_json_type(std::string_view content_type);
 
 }  // namespace sluice::http

@@ -1,4 +1,4 @@
-// Paths of the protocol: what each is for, which methods it has, and who may ask. Constant.
+// The paths of the protocol: purpose, methods, and the right that a user needs. Constant.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,28 @@ enum class Action : uint8_t {
   wait,
   batch,
   explain,
-  later,  // what is not there yet: 501
+  later,  // not implemented yet: 501
   health,
   openapi,
   auth,
   throttle,     // throttlecrab's
-  crab_health,  // as is this
+  crab_health,  // throttlecrab's
 };
 
 struct Route {
   std::string_view path;
   Action action;
-  std::string_view methods;              // as Allow has them
-  std::optional<access::Right> right{};  // nothing: anybody may
-  Wanted wanted{};                       // of a body
-  bool takes_key = false;                // Idempotency-Key
+  std::string_view methods;              // in the form of Allow
+  std::optional<access::Right> right{};  // empty: no right is needed
+  Wanted wanted{};                       // what the body may have
+  bool takes_key = false;                // it accepts Idempotency-Key
 };
 
-// Of a path without its query; null: there is none. All that begins with /auth/ is one.
+// The route of a path without its query; null: there is none. All paths below /auth/ have one
+// route.
 const Route* find_route(std::string_view path);
 
-// Is `method` among those of the route? HEAD is where GET is.
+// Does the route have the method? HEAD counts as GET.
 bool has_method(const Route& route, std::string_view method);
 
 }  // namespace sluice::http

@@ -1,6 +1,6 @@
-// A connection of the HTTP protocol: HTTP/2 where it begins with that version's preface, else
-// HTTP/1.1. What a version needs is made with the first bytes, not with the connection. One per
-// connection, used by its thread.
+// The session of a connection of the HTTP protocol: HTTP/2 if it begins with that version's
+// preface, otherwise HTTP/1.1. The version's session is made when the first bytes arrive. One for
+// each connection, used by its thread.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace sluice::http {
 
 class HttpSession final : public request::Session {
  public:
-  // `peer.worker`: an HttpWorker.
+  // `peer.worker` must be an HttpWorker.
   explicit HttpSession(const request::Peer& peer);
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -54,7 +54,7 @@ class HttpSession final : public request::Session {
   const request::Peer peer_;
   HttpWorker& worker_;
   const HttpOptions& options_;
-  std::unique_ptr<request::Session> door_;  // null: the first bytes have not come
+  std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide
 };
 
 }  // namespace sluice::http

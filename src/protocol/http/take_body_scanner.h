@@ -1,5 +1,5 @@
-// Tokens of JSON (RFC 8259), for the reader of take_body.h alone: it says at each place what may
-// come next, and takes that. Texts without escapes are views into the input. One thread.
+// Reads tokens of JSON (RFC 8259), only for the reader of take_body.h, which asks at each place for
+// the tokens that may come next. Texts without escapes are views into the input. One thread.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 
 namespace sluice::http {
 
-// A number of JSON times 10^places, if that is whole and 0 to `most`. It is computed with its
-// digits alone, so nothing is rounded.
+// A number of JSON times 10^places, if that is a whole number from 0 to `most`; otherwise empty. It
+// is computed from the digits, so nothing is rounded.
 std::optional<int64_t> scale_number(std::string_view number, int64_t places, int64_t most);
 
-// The first byte of [at, end) that a text of JSON cannot have as it stands: a quote, a backslash, a
+// The first byte in [at, end) that a text of JSON cannot contain unescaped: a quote, a backslash, a
 // control character.
 const char* skip_plain(const char* at, const char* end);
 
-// Goes through `text`, which is UTF-8. What returns false has told what is wrong in `problem`, a
-// sentence, unless it says otherwise; nothing else is of use then. Texts that had escapes are in
-// `texts`, which with `problem` outlives it. `problem` is not part of a base::Result because each
-// body is read here, token by token, and its memory is used again.
+// Scans `text`, which must be UTF-8. A function that returns false has set `problem` to a sentence,
+// unless it says otherwise; then nothing else may be used. Texts that had escapes are in `texts`,
+// which must outlive the scanner, as must `problem`. `problem` is not part of a base::Result
+// because each body is read here, token by token, and the text's memory is used again.
 class TakeBodyScanner {
  public:
   TakeBodyScanner(std::string_view text, base::Arena& texts, std::string& problem)
@@ -34,7 +34,7 @@ class TakeBodyScanner {
         texts_(texts),
         problem_(problem) {}
 
-  // The byte that comes next behind blanks, to which it goes; 0 at the end.
+  // Skips blanks, and returns the next byte without consuming it; 0 at the end.
   char peek() {
     for (; at_ < end_; ++at_) {
       const char c = *at_;
@@ -43,17 +43,17 @@ class TakeBodyScanner {
     }
     return '\0';
   }
-  // `c`, which is not 0, behind blanks. False: something else is there, and nothing is reported.
+  // Skips blanks and consumes `c`, which must not be 0. False: another byte is next; not reported.
   bool take(char c) {
     if (peek() != c) return false;
     ++at_;
     return true;
   }
-  // Has a text had escapes?
+  // Did any text have escapes?
   bool has_copies() const { return has_copies_; }
   bool is_done() { return peek() == '\0' && at_ == end_; }
 
-  // At its quote.
+  // Reads a text, at its quote.
   bool read_text(std::string_view& to) {
     const char* const first = ++at_;
     at_ = skip_plain(at_, end_);
@@ -66,25 +66,25 @@ class TakeBodyScanner {
     const char c = peek();
     return c == '-' || (c >= '0' && c <= '9');
   }
-  // There; `to` is the text of it.
+  // Reads a number at this place; `to` is its text.
   bool read_number(std::string_view& to);
 
-  // `true` or `false`; `to` is what stands there. False: neither does, and nothing is reported.
+  // Reads `true` or `false` into `to`. False: it is neither; not reported.
   bool take_boolean(std::string_view& to);
 
-  // These tell and return false. `problem` becomes the parts in a row.
+  // These report a problem and return false. `problem` becomes the parts, one after the other.
   bool fail(std::initializer_list<std::string_view> parts);
-  // A value that is none of those that its place may have, or none at all.
+  // For a value that is not allowed in its place, or that is not a value.
   bool refuse(std::string_view sentence);
-  // "`,`": it is not what comes next.
+  // "`,`": the token that was expected.
   bool expected(std::string_view token);
-  // "an escape that JSON does not have": it is what comes next.
+  // "an escape that JSON does not have": the broken token that was found.
   bool broken(std::string_view what);
 
  private:
   std::string offset() const;
   bool skip_digits();
-  // A text that began at `first` and has escapes, or a fault, behind what is plain.
+  // Reads the rest of a text that began at `first`, and has escapes or an error after a plain part.
   bool read_escaped(const char* first, std::string_view& to);
   bool unescape(const char* last, char*& out);
   bool unescape_unit(const char* last, char*& out);

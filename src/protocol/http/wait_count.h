@@ -1,4 +1,4 @@
-// How many requests of the server wait for units. Any thread.
+// Counts the requests of the server that wait for units. Any thread.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@ namespace sluice::http {
 
 class WaitCount {
  public:
-  // One more; false, and not counted: there are `most` already.
+  // Counts one more. False: `most` wait already, and it is not counted.
   bool begin(size_t most) {
     if (waiting_.fetch_add(1, std::memory_order_relaxed) < most) return true;
     end();

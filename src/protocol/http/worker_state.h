@@ -1,5 +1,5 @@
-// What the HTTP sessions of one worker share: memory, and what is being read and written. One
-// thread; outlives them.
+// The state that the HTTP sessions of one worker share: memory, and the request and answer being
+// processed. One thread; outlives the sessions.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace sluice::http {
 struct HttpWorker final : request::WorkerState {
   static constexpr size_t exchanges_kept_max = 1024;
 
-  // One that is not in use; and back.
+  // Take a free exchange, and give it back.
   std::unique_ptr<Exchange> take_exchange() {
     if (free_exchanges.empty()) return std::make_unique<Exchange>();
     auto exchange = std::move(free_exchanges.back());
@@ -39,14 +39,14 @@ struct HttpWorker final : request::WorkerState {
       free_exchanges.push_back(std::move(exchange));
   }
 
-  // "Tue, 24 Nov 2026 20:15:23 GMT" (RFC 9110, 5.6.7), and the same as a line of HTTP/1.1. Live
+  // "Tue, 24 Nov 2026 20:15:23 GMT" (RFC 9110, 5.6.7), and the same as a line of HTTP/1.1. Valid
   // until the next call.
   std::string_view date(base::Time now) {
     const std::string_view line = date_line(now);
     return line.substr(date_begin.size(), line.size() - date_begin.size() - 2);
   }
   std::string_view date_line(base::Time now);
-  // As good as chance, for what must differ between clients.
+  // A random number, for values that must differ between clients.
   uint64_t random() { return random_engine(); }
 
   static constexpr std::string_view date_begin = "Date: ";
@@ -57,9 +57,9 @@ struct HttpWorker final : request::WorkerState {
   TakeBody body;
   Answer answer;
   std::vector<request::Entry> auth_entries;
-  std::vector<wire::HttpField> fields;   // of a request of HTTP/2
-  wire::Http1FieldList spare_fields;     // that the readers of HTTP/1.1 leave to one another
-  base::Buffer kept;                     // of an answer that is kept for its key
+  std::vector<wire::HttpField> fields;   // of an HTTP/2 request
+  wire::Http1FieldList spare_fields;     // shared by the idle readers of HTTP/1.1
+  base::Buffer kept;                     // an answer to be kept under its key
   std::vector<ShownLimit> shown_limits;  // of the answer
   PolicyMembers policy_members;
   std::string date_text;  // of date_second

@@ -123,33 +123,29 @@ nlohmann::ordered_json json_of(const Question& question, const client_result& an
   return json;
 }
 
-// The words behind `limitd` into a question; otherwise `problem` says what is wrong with them.
-bool read_question(const cli::Words& words, Question& question, std::string& problem) {
+// What the words behind `limitd` ask.
+base::Result<Question> read_question(const cli::Words& words) {
   const auto verb = words.empty() ? std::nullopt : verb_named(words[0]);
-  if (!verb) {
-    problem = "behind `limitd` comes what to do: " + std::string(methods_known);
-    return false;
-  }
+  if (!verb)
+    return base::Problem{"behind `limitd` comes what to do: " + std::string(methods_known)};
+  Question question;
   question.verb = *verb;
   const bool ping = *verb == client_verb::ping;
   const bool counts = !ping && *verb != client_verb::peek && *verb != client_verb::list;
   const size_t least = ping ? 1 : 3, most = least + (counts ? 1 : 0);
-  if (words.size() < least || words.size() > most) {
-    problem = ping ? "`ping` has no more words"
-                   : "`" + words[0] + "` is followed by TYPE KEY" + (counts ? " [COUNT]" : "");
-    return false;
-  }
-  if (ping) return true;
+  if (words.size() < least || words.size() > most)
+    return base::Problem{ping ? "`ping` has no more words"
+                              : "`" + words[0] + "` is followed by TYPE KEY" +
+                                    (counts ? " [COUNT]" : "")};
+  if (ping) return question;
   question.type = words[1];
   question.key = words[2];
-  if (words.size() == least) return true;
+  if (words.size() == least) return question;
   const auto count = base::parse_count(words[3]);
-  if (!count || *count < 1 || *count > INT32_MAX) {
-    problem = "COUNT must be 1 to 2147483647, not `" + words[3] + "`";
-    return false;
-  }
+  if (!count || *count < 1 || *count > INT32_MAX)
+    return base::Problem{"COUNT must be 1 to 2147483647, not `" + words[3] + "`"};
   question.count = static_cast<int32_t>(*count);
-  return true;
+  return question;
 }
 
 // More units than the bucket holds are never there: a wait for them would end with the deadline
@@ -219,24 +215,23 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::add_ask_options(arguments.app(), options);
   arguments.set_words({"take", "wait", "put", "reset", "get", "status", "ping"});
   if (const auto status = arguments.parse(words, io)) return *status;
-  Question question;
+  const auto question = read_question(arguments.positional());
+  if (!question) return arguments.misused(question.problem().text, io);
   std::string problem;
-  if (!read_question(arguments.positional(), question, problem))
-    return arguments.misused(problem, io);
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 
   cli::AskedServer server("limitd", *target);
-  const client_result answer = ask_server(server, question);
+  const client_result answer = ask_server(server, *question);
   if (answer.error != client_errc::none)
     return cli::report_undecided(answer.error == client_errc::no_rule
-                                     ? no_such_type(question.type, target->address.host, io)
+                                     ? no_such_type(question->type, target->address.host, io)
                                      : answer.text,
                                  options.json, io);
-  io.out << (options.json ? cli::to_text(json_of(question, answer))
-                          : to_words(question, answer, io.out_colour))
+  io.out << (options.json ? cli::to_text(json_of(*question, answer))
+                          : to_words(*question, answer, io.out_colour))
          << std::flush;
-  return decides(question.verb) && !answer.allowed ? cli::exit_denied : cli::exit_allowed;
+  return decides(question->verb) && !answer.allowed ? cli::exit_denied : cli::exit_allowed;
 }
 
 }  // namespace sluice::limitd

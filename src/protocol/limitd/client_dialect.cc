@@ -98,7 +98,7 @@ class ClientCodec final : public calls::Codec {
   LimitdReply reply_;
 };
 
-bool fill(const client_request& request, LimitdRequest& to, std::string& problem) {
+base::Done fill(const client_request& request, LimitdRequest& to) {
   to.type = request.subject.type;
   to.key = request.subject.key;
   to.silent = request.no_answer;
@@ -129,34 +129,29 @@ bool fill(const client_request& request, LimitdRequest& to, std::string& problem
   }
   const bool counts = request.verb == client_verb::take || request.verb == client_verb::wait ||
                       (request.verb == client_verb::put && !to.all);
-  if (!counts) return true;
+  if (!counts) return {};
   to.has_count = true;
   to.count = request.n.value_or(1);
-  if (to.count >= std::numeric_limits<int32_t>::min() &&
-      to.count <= std::numeric_limits<int32_t>::max())
-    return true;
-  problem = "limitd's protocol counts up to 2147483647 units";
-  return false;
+  if (to.count < std::numeric_limits<int32_t>::min() ||
+      to.count > std::numeric_limits<int32_t>::max())
+    return base::Problem{"limitd's protocol counts up to 2147483647 units"};
+  return {};
 }
 
-bool encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out,
-            std::string& problem) {
+base::Done encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out) {
   const client_subject& subject = request.subject;
-  if (!request.several.empty() || !subject.limits.empty() || !subject.entries.empty()) {
-    problem = "limitd's protocol carries a type and a key, and neither entries nor limits";
-    return false;
-  }
-  if (request.no_answer && request.verb != client_verb::put && request.verb != client_verb::reset) {
-    problem = "of limitd's requests only a put may go without an answer";
-    return false;
-  }
+  if (!request.several.empty() || !subject.limits.empty() || !subject.entries.empty())
+    return base::Problem{
+        "limitd's protocol carries a type and a key, and neither entries nor limits"};
+  if (request.no_answer && request.verb != client_verb::put && request.verb != client_verb::reset)
+    return base::Problem{"of limitd's requests only a put may go without an answer"};
   char id[20];
   const auto end = std::to_chars(id, id + sizeof id, context.id).ptr;
   LimitdRequest message;
   message.id = {{id, static_cast<size_t>(end - id)}, false};
-  if (!fill(request, message, problem)) return false;
+  if (base::Done filled = fill(request, message); !filled) return filled;
   append_limitd_request(message, out);
-  return true;
+  return {};
 }
 
 class RingSharder final : public calls::Sharder {

@@ -1,5 +1,6 @@
-// limitd's environment variables: settings by the names of its keys in upper case, and bucket types
-// as BUCKET_<n>_<key>. Called off the workers; views live as long as the texts handed in.
+// Reads limitd's environment variables: settings under the names of its keys in upper case, and
+// bucket types as BUCKET_<n>_<key>. Not called by workers; views live as long as the texts passed
+// in.
 #pragma once
 
 #include <map>
@@ -19,16 +20,16 @@ class LimitdEnvironment {
   // A variable that is set but empty counts as not set.
   LimitdEnvironment(std::span<const NamedText> variables, base::Diagnostics& diagnostics);
 
-  // Overrides what files said, but not `flags`.
+  // The variables override settings of files, but not `flags`.
   void settings(LimitdConfig& config, const LimitdConfig& flags);
 
-  // Does any variable speak of a bucket type? Then types of files do not count.
+  // Does any variable define a bucket type? Then the types of files are ignored.
   bool has_types() const { return !types_.empty(); }
   std::vector<LimitdType> types();
 
  private:
   struct Variable {
-    std::string_view name, key, text;  // key: behind BUCKET_<n>_
+    std::string_view name, key, text;  // key: the part of `name` after BUCKET_<n>_
   };
 
   void error(std::string_view variable, std::string message, std::string remedy);

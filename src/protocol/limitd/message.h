@@ -1,7 +1,6 @@
-// limitd's protobuf messages as bytes (docs/limitd-protocol.md), both ways: requests and replies
-// are read from the bodies of their frames, and written as whole frames. Functions without state;
-// views point into what was read. Zeros are written out, as clients of the proto2 generation
-// demand.
+// Reads limitd's protobuf messages (docs/limitd-protocol.md) from the bodies of frames, and writes
+// whole frames; requests and replies. Functions without state; views point into the bytes that were
+// read. Zeros are written, because clients of the proto2 generation require them.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +18,8 @@ namespace sluice::limitd {
 
 enum class LimitdFrame : uint8_t { whole, unfinished, bad };
 
-// Finds the body of the frame that opens `in`, and how many bytes the frame has: 0 as long as that
-// is unknown. `bad`: its body is longer than `body_bytes_max`, or its length has no end.
+// Finds the body of the frame at the front of `in`, and the frame's size in bytes; 0: not known
+// yet. `bad`: the body is longer than `body_bytes_max`, or the length does not end.
 inline LimitdFrame find_limitd_frame(std::string_view in, size_t body_bytes_max,
                                      std::string_view& body, size_t& bytes) {
   constexpr size_t prefix_bytes_max = 5;
@@ -42,33 +41,33 @@ inline LimitdFrame find_limitd_frame(std::string_view in, size_t body_bytes_max,
 
 // ---- Requests ----
 
-// As the wire numbers them.
+// With the numbers of the protocol.
 enum class LimitdMethod : uint8_t { take, wait, put, status, ping, get };
 
-// What a reply is matched by, echoed in the spelling that it came in.
+// The id that matches a reply to its request; echoed byte for byte.
 struct LimitdId {
-  std::string_view bytes;  // the text of field 1, or the varint of field 20 as it came
-  bool numeric = false;    // field 20
+  std::string_view bytes;  // the text of field 1, or the bytes of the varint of field 20
+  bool numeric = false;    // it is field 20
 };
 
 struct LimitdRequest {
   LimitdId id;
-  std::string_view type, key;  // bytes, of whatever encoding
+  std::string_view type, key;  // any bytes
   LimitdMethod method = LimitdMethod::take;
   int64_t count = 1;
-  bool has_count = false;  // the field is there; else `count` is what that means
+  bool has_count = false;  // the field is present; otherwise `count` is its default
   bool all = false;
   bool silent = false;
 };
 
-// False: no message, or one that asks for nothing; what is in `request` then means nothing.
+// False: the body is not a message, or has no method; then `request` must not be used.
 bool read_limitd_request(std::string_view body, LimitdRequest& request);
 
 void append_limitd_request(const LimitdRequest& request, base::Buffer& out);
 
 // ---- Replies ----
 
-// How a bucket stands. The wire's int32 numbers are written as the nearest that it can hold.
+// The state of a bucket. Numbers beyond the protocol's int32 are written as its ends.
 struct LimitdLevel {
   int64_t remaining = 0;
   uint64_t reset = 0;  // UNIX seconds
@@ -88,10 +87,10 @@ struct LimitdReply {
   std::vector<Item> items;                   // status
 };
 
-// False: no reply; what is in `reply` then means nothing.
+// False: the body is not a reply, and `reply` must not be used.
 bool read_limitd_reply(std::string_view body, LimitdReply& reply);
 
-// The second in which `after` from `now` has passed; 0: it never will.
+// The Unix second in which `after` from `now` will have passed; 0: never.
 uint64_t limitd_reset(base::Duration after, base::Time now);
 
 void append_limitd_unknown_type(const LimitdId& id, base::Buffer& out);

@@ -12,7 +12,8 @@ namespace sluice::limitd {
 
 extern const protocol::PolicyFormat policy_format;
 
-// Is it limitd's configuration, and no sluice.yaml, whose files end alike? By the keys of the text.
+// Is the text limitd's configuration, and not a sluice.yaml, whose files have the same ending?
+// Decided by its keys.
 bool is_limitd(std::string_view yaml);
 
 class LimitdFiles final : public protocol::PolicyFiles {

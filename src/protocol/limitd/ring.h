@@ -1,4 +1,4 @@
-// limitd-client's ring of shards: md5, 40 x 4 points for each host (ketama), looked up by
+// The ring of shards of limitd-client: MD5, 40 x 4 points for each host (ketama), with lookups by
 // `type:key`. Immutable; any thread.
 #pragma once
 
@@ -13,11 +13,11 @@ namespace sluice::limitd {
 
 class Ring {
  public:
-  // `hosts`: "10.0.0.1:9231", at least one, no two the same. Throws std::runtime_error where
-  // OpenSSL has no MD5.
+  // `hosts`: "10.0.0.1:9231"; at least one, all different. Throws std::runtime_error if OpenSSL has
+  // no MD5.
   explicit Ring(std::span<const std::string> hosts);
 
-  // The place of the key's host among `hosts`.
+  // The index of the key's host in `hosts`.
   size_t host_of(std::string_view key) const;
 
  private:

@@ -1,6 +1,6 @@
-// limitd's configuration as a dialect of the one rule set: bucket types and their overrides become
-// rules, its settings a LimitdConfig. Called off the workers; texts are handed in, nothing is read
-// from files. The behaviour is documented, difference by difference, in docs/compat/limitd.md.
+// Reads limitd's configuration: bucket types and their overrides become rules of the dialect, its
+// settings a LimitdConfig. Not called by workers. The texts are arguments; no file is read.
+// docs/compat/limitd.md documents each difference from limitd.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@
 
 namespace sluice::limitd {
 
-// One that is set, and where.
+// A setting that is present, with its place.
 template <class T>
 struct LimitdSetting {
   T value{};
-  std::string file;  // as it was named; with line 0 the name of an environment variable
+  std::string file;  // its name as the user gave it; if line is 0, an environment variable
   size_t line = 0;
 };
 
@@ -59,14 +59,14 @@ struct NamedText {
   std::string_view name, text;
 };
 
-// Reads limitd's main file, if there is one, then those of its folder FILE.d in the order of their
-// names, then the environment (all of it; what is not limitd's is skipped), and appends the
-// types' rules to those of the dialect. What `config` has already, from flags, stays; `db` must
-// be there at the end. Everything wrong or doubtful is appended to `diagnostics`; with an error
-// among them neither `rules` nor `config` may be used.
+// Reads limitd's main file, if there is one, then the files of its folder FILE.d in the order of
+// their names, then the environment (variables that are not limitd's are skipped), and appends the
+// rules of the types to those of the dialect. Settings that `config` has already, from flags, are
+// kept; `db` must be set in the end. Errors and warnings are appended to `diagnostics`; after an
+// error neither `rules` nor `config` may be used.
 //
-// A configurator's file is a configuration of its own, of which only the types count: read it by
-// itself, without an environment and with a fresh `config`.
+// A configurator's file is a configuration of its own, of which only the types count: it must be
+// read by itself, without an environment and with an empty `config`.
 void read_limitd(std::span<const NamedText> files, std::span<const NamedText> environment,
                  request::Spaces& spaces, policy::RuleSet& rules, LimitdConfig& config,
                  base::Diagnostics& diagnostics);

@@ -1,10 +1,10 @@
-// limitd's protocol (docs/limitd-protocol.md): frames of a length and one protobuf message, either
-// way; replies in any order, matched by their id. One per connection, owned by it, used by its
-// thread. It keeps nothing of a request: what a reply needs is in the request's note, its cost and
-// its tag, which is the id.
+// The session of limitd's protocol (docs/limitd-protocol.md): frames that consist of a length and
+// one protobuf message, in both directions. Replies may have any order; an id matches them to
+// requests. One session for each connection, owned by it and used by its thread. It keeps no data
+// of requests: a reply needs only the request's note, its cost and its tag, which is the id.
 //
-// Views in `requests` point into `in` and live until the next `receive`; entries' keys are
-// literals.
+// Views in `requests` point into `in`, and are valid until the next `receive`; the keys of entries
+// are literals.
 #pragma once
 
 #include <string_view>
@@ -15,23 +15,23 @@ namespace sluice::limitd {
 
 class LimitdSession final : public request::Session {
  public:
-  // At bytes that are not a request everything is consumed: what follows them is not asked for.
-  // Once closing, for ever. So it goes with a connection that begins as HTTP does.
+  // After bytes that are not a request everything is consumed and ignored, in this call and in all
+  // later ones. A connection that begins with an HTTP request is treated in the same way.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
 
-  // Needs a list's `tightest` (of whatever content) to know that its type exists, unless something
-  // was listed. Always true.
+  // In the verdict of a list without counters, a `tightest` that is not null shows that the type
+  // exists. Always returns true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return closing_ ? "frame" : ""; }
 
-  // Nothing: the protocol has no words for either.
+  // Append nothing, because the protocol has no such messages.
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view, base::Buffer&) override {}
 
  private:
-  bool begun_ = false;  // the connection's first bytes are known not to be HTTP's
+  bool begun_ = false;  // the first bytes of the connection are known not to be an HTTP request
   bool closing_ = false;
 };
 

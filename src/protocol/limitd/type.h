@@ -1,5 +1,5 @@
-// One bucket type of limitd with its overrides: what a file or the environment says of it, and the
-// rules that it becomes. Called off the workers.
+// Reads a bucket type of limitd with its overrides, from a file or the environment, and makes rules
+// of it. Not called by workers.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace sluice::limitd {
 
-// What a type or an override says about its bucket.
+// The numbers of a type or an override.
 struct LimitdNumbers {
   struct Rate {
     int64_t units = 0;
@@ -29,23 +29,23 @@ struct LimitdOverride {
   std::string name;
   size_t line = 0;
   LimitdNumbers numbers;
-  std::optional<policy::Pattern> expression;  // none: its name is the key
+  std::optional<policy::Pattern> expression;  // empty: the override's name is the key
   limit::Time until{INT64_MAX};
 };
 
 struct LimitdType {
   std::string name, purpose;
-  std::string file;  // and line: where it is written; of the environment "environment" and 0
+  std::string file;  // with `line` its place; "environment" and 0 for the environment
   size_t line = 0;
   LimitdNumbers numbers;
   std::vector<LimitdOverride> overrides;
 };
 
-// Everything wrong is reported; the result then lacks it.
+// Errors are reported; the result then lacks the part with the error.
 LimitdType read_limitd_type(policy::YamlNode key, policy::YamlNode value, std::string_view file,
                             policy::YamlReader& reader);
 
-// The overrides' rules, names that are whole numbers first, then the type's own.
+// Adds the rules of the overrides, those whose names are whole numbers first, then the type's own.
 void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::RuleSet& rules);
 
 }  // namespace sluice::limitd

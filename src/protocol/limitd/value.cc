@@ -184,11 +184,10 @@ base::Result<policy::Pattern> limitd_expression(std::string_view text, bool tagg
       return base::Problem{"begins with `/` and has no `/` at its end"};
     }
   }
-  std::string error;
-  auto regex = policy::Regex::javascript(source, flags, error);
-  if (!regex) return base::Problem{"is not a regular expression: " + error};
+  auto regex = policy::Regex::javascript(source, flags);
+  if (!regex) return std::move(regex).problem().within("is not a regular expression");
   return policy::Pattern::regex("/" + std::string(source) + "/" + std::string(flags),
-                                std::move(regex));
+                                *std::move(regex));
 }
 
 std::optional<uint32_t> javascript_index(std::string_view name) {

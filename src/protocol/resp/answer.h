@@ -1,5 +1,5 @@
-// What the replies to SLUICE.*, CL.THROTTLE, THROTTLE and GCRA say, for `sluice ask`. Pure
-// functions, any thread.
+// Reads the replies to SLUICE.*, CL.THROTTLE, THROTTLE and GCRA, and makes texts of them, for
+// `sluice ask`. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace sluice::resp {
 
-// What a reply to a command is made of.
+// The form of a command's reply.
 enum class ReplyForm : uint8_t {
   take,      // SLUICE.TAKE, SLUICE.PEEK
   put,       // SLUICE.PUT
@@ -22,37 +22,38 @@ enum class ReplyForm : uint8_t {
   info,      // SLUICE.INFO
   cell,      // CL.THROTTLE, GCRA
   throttle,  // THROTTLE
-  verdict,   // SLUICE.WAIT, SLUICE.MTAKE: the first number says whether units were taken
+  verdict,   // SLUICE.WAIT, SLUICE.MTAKE: the first number: were units taken?
   other      // any other command's
 };
 
-// What the words of a question are sent as.
+// The command that is sent for the words of `sluice ask`.
 struct AskedCommand {
   std::string_view name;  // the command, in place of the first word
   ReplyForm form = ReplyForm::other;
 };
-// `take`, `peek`, `put`, `reset`, `explain`, `info`, `wait` and `mtake`, written so, are the SLUICE
-// commands of that name; all else is a command as it stands, in any case. There is a first word.
+// `take`, `peek`, `put`, `reset`, `explain`, `info`, `wait` and `mtake`, in lower case, are the
+// SLUICE commands with these names; any other first word is a command itself. There must be a first
+// word.
 AskedCommand asked_command(std::span<const std::string> words);
 
-// A decision, whatever the command.
+// A decision of any of these commands.
 struct AskedDecision {
   bool allowed = false;
   int64_t limit = 0, remaining = 0;
-  base::Duration retry_after{};                 // 0 when allowed; base::never
-  std::optional<base::Duration> reset_after{};  // nothing: the command does not tell it
+  base::Duration retry_after{};                 // 0 if it is allowed; may be base::never
+  std::optional<base::Duration> reset_after{};  // empty: the reply does not have it
   std::string rule{};                           // of WITHNAME
 };
-// Of `take`, `cell` and `throttle`; nothing: that is no such reply.
+// For the forms `take`, `cell` and `throttle`; empty: the reply does not have that form.
 std::optional<AskedDecision> read_decision(ReplyForm form, const RespValue& reply);
 
 // "allowed: 4 of 5 left, all of them again within 15s", without a line end.
 std::string words_for(const AskedDecision& decision, bool coloured);
 
-// Of `verdict`: was nothing taken?
+// For the form `verdict`: was nothing taken?
 bool is_denied(const RespValue& reply);
 
-// The reply to any other of these as lines, or as JSON. Nothing: it is none of that form, or an
+// The reply as lines, or as JSON, for all forms. Empty: the reply does not have that form, or is an
 // error.
 struct AskedAnswer {
   std::string text;

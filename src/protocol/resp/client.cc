@@ -49,10 +49,9 @@ std::optional<RespValue> resp_value(std::string_view bytes) {
 
 base::Result<RespClient> RespClient::connect(const std::string& host, uint16_t port,
                                              std::chrono::milliseconds timeout) {
-  std::string problem;
-  auto socket = calls::Socket::connect(host, port, timeout, problem);
-  if (!socket) return base::Problem{std::move(problem)};
-  return RespClient(std::move(*socket), timeout);
+  auto socket = calls::Socket::connect(host, port, timeout);
+  if (!socket) return std::move(socket).problem();
+  return RespClient(*std::move(socket), timeout);
 }
 
 void RespClient::add(std::span<const std::string_view> words) {
@@ -70,7 +69,7 @@ base::Result<std::vector<RespValue>> RespClient::exchange() {
 base::Result<std::vector<RespValue>> RespClient::read_replies() {
   std::vector<RespValue> replies;
   RespReplyReader reader;
-  std::string in, problem;
+  std::string in;
   size_t done = 0;
   while (awaited_ > 0) {
     const std::string_view rest = std::string_view(in).substr(done);
@@ -91,7 +90,7 @@ base::Result<std::vector<RespValue>> RespClient::read_replies() {
       in.erase(0, done);
       done = 0;
     }
-    if (!socket_.receive(in, problem)) return base::Problem{std::move(problem)};
+    if (base::Done received = socket_.receive(in); !received) return std::move(received).problem();
   }
   return replies;
 }

@@ -352,8 +352,8 @@ void add_several(const client_request& request, CommandWords& words) {
   add_units(request, words);
 }
 
-bool encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out,
-            std::string& problem) {
+base::Done encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out) {
+  std::string problem;
   size_t bytes = 128;
   const bool has_subject = request.several.empty() && request.verb != client_verb::ping;
   if (request.verb == client_verb::list) {
@@ -370,14 +370,14 @@ bool encode(const client_request& request, calls::EncodeContext& context, base::
     if (problem.empty()) problem = problem_of(subject);
     bytes += bytes_of(subject);
   }
-  if (!problem.empty()) return false;
+  if (!problem.empty()) return base::Problem{std::move(problem)};
   CommandWords words(context.words, context.text, bytes);
   if (request.several.empty())
     add_command(request, words);
   else
     add_several(request, words);
   wire::append_resp_command(context.words, out);
-  return true;
+  return {};
 }
 
 constexpr std::string_view schemes[] = {"resp", "redis"};

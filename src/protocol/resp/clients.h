@@ -1,7 +1,6 @@
-// The connections that speak this protocol, as CLIENT LIST tells of them, which of them wait, and
-// where their SCANs are.
-// One for the server, shared by its sessions; any thread. A session enters what it is as it
-// changes, not with each command.
+// The connections of this protocol: their data for CLIENT LIST, which of them wait, and the places
+// of their SCANs. One for the server, shared by its sessions; any thread. A session updates its
+// data when they change, not with each command.
 #pragma once
 
 #include <atomic>
@@ -17,30 +16,30 @@
 
 namespace sluice::resp {
 
-// What CLIENT LIST tells of one connection.
+// The data of one connection for CLIENT LIST.
 struct ClientFacts {
   std::string address, name, library, library_version, user;
   uint32_t database = 0;
   int version = 2;                    // of the protocol
-  std::optional<base::Time> since{};  // of its first reply
+  std::optional<base::Time> since{};  // the time of its first reply
 };
-// As a line of CLIENT LIST, with its end.
+// The connection's line of CLIENT LIST, with its line end.
 std::string client_line(int64_t id, const ClientFacts& facts, base::Time now);
 
 class Clients {
  public:
-  // How a wait was ended by another client.
+  // How another client has ended a wait.
   enum class Ended : uint8_t { no, timeout, error };
 
-  // A new connection's number: unique, and rising.
+  // Adds a connection, and returns its number; numbers are unique and ascend.
   int64_t add();
   void remove(int64_t id);
   void set(int64_t id, const ClientFacts& facts);
   // All lines, in the order of the numbers.
   std::string lines(base::Time now) const;
 
-  // Where a SCAN goes on, for a number that its client brings back, on whatever connection; of the
-  // last scans_max of them.
+  // The place where a SCAN continues, by the cursor that its client sends on any connection. The
+  // last scans_max places are kept.
   struct Place {
     std::string from, after;
   };
@@ -48,13 +47,13 @@ class Clients {
   uint64_t keep(Place place);
   std::optional<Place> find(uint64_t cursor) const;
 
-  // The client begins to wait. False: as many as `waiting_max` do.
+  // The client begins to wait. False: `waiting_max` clients wait already.
   bool begin_wait(int64_t id, size_t waiting_max);
-  // It waits no longer. Returns whether another client ended its wait.
+  // The client's wait has ended. Returns whether another client ended it, and how.
   Ended end_wait(int64_t id);
   // Has another client ended the wait of this one?
   bool is_ended(int64_t id) const;
-  // Ends the wait of a client; only of that user, unless `any`. False: it is none that waits.
+  // Ends the wait of a client, if it has that user or `any` is true. False: there is no such wait.
   bool unblock(int64_t id, Ended how, std::string_view user, bool any);
 
  private:

@@ -1,5 +1,5 @@
-// The commands that there are, as COMMAND, COMMAND INFO and COMMAND DOCS tell of them. Constant;
-// any thread.
+// The table of commands, with the data for COMMAND, COMMAND INFO and COMMAND DOCS. Constant; any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 namespace sluice::resp {
 
 inline constexpr std::string_view ok = "+OK\r\n";
-// Of what an error quotes: of an unknown command, and of all its arguments.
+// The most bytes that an error quotes of an unknown command, and of all its arguments.
 inline constexpr size_t shown_bytes_max = 128;
 
-// Lists are words with a blank between. Arguments are NAME:TYPE, `?` behind for an optional one.
+// Lists are words separated by blanks. Arguments are NAME:TYPE, followed by `?` if it is optional.
 struct CommandEntry {
   std::string_view name;  // lower case
-  int arity;              // words, the name included; below 0: that many at least
+  int arity;              // the number of words with the name; negative: at least so many
   std::string_view flags;
   int first_key, last_key, key_step;
   std::string_view categories;
   std::string_view group, since, summary, arguments;
-  std::optional<access::Right> right = std::nullopt;    // that a user needs for it
-  limit::Algorithm throttles = limit::Algorithm::deny;  // of the commands that do
+  std::optional<access::Right> right = std::nullopt;    // the right that a user needs
+  limit::Algorithm throttles = limit::Algorithm::deny;  // of a command that throttles
 
-  // May it be asked before the client has authenticated?
+  // Is it allowed before the client has authenticated?
   bool is_open() const { return flags.ends_with("no_auth"); }
 };
 
 std::span<const CommandEntry> command_entries();
-// `name` in whatever case; null: there is none.
+// `name` in any case; null: there is no such command.
 const CommandEntry* find_command(std::string_view name);
 
-// Does `word` spell `upper`, in whatever case?
+// Is `word` equal to `upper` in any case?
 bool is_word(std::string_view word, std::string_view upper);
 
-// An entry of COMMAND; the pair of COMMAND DOCS, with its name in front.
+// Append an entry of COMMAND; the pair of COMMAND DOCS, which begins with the name.
 void append_info(const CommandEntry& entry, wire::RespWriter& out);
 void append_docs(const CommandEntry& entry, wire::RespWriter& out);
 

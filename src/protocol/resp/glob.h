@@ -1,12 +1,12 @@
-// Patterns of keys as Redis has them: `*`, `?`, `[a-z]`, `[^a]`, and a backslash in front of a
-// character that is meant as it is. Any thread.
+// Redis' patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and a backslash before a character that
+// stands for itself. Any thread.
 #pragma once
 
 #include <string_view>
 
 namespace sluice::resp {
 
-// Does all of `text` fit? Takes at most as many steps as both lengths multiplied.
+// Does the pattern match the whole text? Takes at most the product of both lengths in steps.
 bool fits_glob(std::string_view text, std::string_view pattern);
 
 }  // namespace sluice::resp

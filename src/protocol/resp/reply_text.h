@@ -1,5 +1,4 @@
-// Replies as people read them in a terminal: the text that `redis-cli` prints there. Pure
-// functions, any thread.
+// Makes the text of a reply that `redis-cli` prints in a terminal. Pure functions, any thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,13 +10,13 @@
 
 namespace sluice::resp {
 
-// `"text"`, `(integer) 1`, `(nil)`, `(error) ERR ...`, `1) ...`; ends with a line end. Nothing in
-// it moves the cursor. Sets look like lists.
+// `"text"`, `(integer) 1`, `(nil)`, `(error) ERR ...`, `1) ...`; ends with a line end. The text
+// cannot move the cursor. Sets look like lists.
 std::string as_redis_cli(const RespValue& reply);
-// The same of a reply to that command: a text of lines, as INFO's, stands as it is.
+// The same for the reply to a command; a text of lines, such as INFO's, is not quoted.
 std::string as_redis_cli(const RespValue& reply, std::span<const std::string_view> command);
 
-// An error is an object {"error": ...}, wherever it stands.
+// The reply as JSON. An error, at any depth, is an object {"error": ...}.
 nlohmann::ordered_json json_of(const RespValue& reply);
 
 }  // namespace sluice::resp

@@ -1,6 +1,7 @@
-// The Redis protocol: what clients send when they connect and about the connection, and the
-// commands that throttle. One per connection, owned by it, used by its thread. A command that needs
-// no store becomes a request of the verb `noop`, so that replies leave in the order of commands.
+// The session of the Redis protocol: the commands that clients send when they connect and about the
+// connection, and the commands that throttle. One for each connection, owned by it and used by its
+// thread. A command that needs no store becomes a request with the verb `noop`, so that replies
+// have the order of commands.
 //
 // Views in `requests` point into `in`, into texts that `requests` holds, or to literals.
 #pragma once
@@ -28,17 +29,18 @@ namespace sluice::resp {
 
 struct CommandEntry;
 
-// More than twenty members: what the connection has told and been told, what is being read and
-// what is being replied; each command moves some of them.
+// More than twenty members: the state of the connection, of the command being read and of the reply
+// being written; each command changes some of them.
 class RespSession final : public request::Session {
  public:
   explicit RespSession(const request::Peer& peer = {});
   ~RespSession() override;
 
-  // Commands behind a breach of the protocol or QUIT are not read; once closing, for ever.
+  // Commands after a breach of the protocol, or after QUIT, are ignored, in all later calls as
+  // well.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
-  // Always true.
+  // Always returns true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
@@ -49,61 +51,61 @@ class RespSession final : public request::Session {
     return (open_ == nullptr ? 0 : open_->bytes()) +
            (executed_ == nullptr ? 0 : executed_->bytes());
   }
-  // A person types what stands between MULTI and EXEC.
+  // True, because a person may type the commands between MULTI and EXEC.
   bool may_pause() const override { return true; }
 
-  // The error of a breach; nothing to a web page, or after QUIT.
+  // Appends the error of a breach; nothing for a web page, or after QUIT.
   void farewell(base::Buffer& out) override;
   void refuse(std::string_view why, base::Buffer& out) override;
 
  private:
-  // A request's note: what its tag is, or the form of its verdict's reply.
+  // A request's note: the meaning of its tag, or the form of the reply.
   enum Note : uint32_t {
-    ready,        // its tag is the reply
-    bulk,         // its tag is the reply's text
+    ready,        // the tag is the reply
+    bulk,         // the tag is the text of the reply
     time_of_day,  //
-    own_line,     // of CLIENT INFO
-    all_lines,    // of CLIENT LIST
+    own_line,     // the line of CLIENT INFO
+    all_lines,    // the lines of CLIENT LIST
     logged_in,
     scanned,  // SCAN
     all_keys,
-    cell,  // five integers, as the three commands that throttle have them
+    cell,  // five integers, the reply of the three commands that throttle
     crab,
     redis,
-    five,  // SLUICE.*, from here on (sluice_replies.h)
+    five,  // from here on: replies of SLUICE.* (sluice_replies.h)
     five_and_name,
     left_and_limit,
     explanation,
     waited,
-    // Of several requests that have one reply together; all but the last have `gathered`.
+    // The last of several requests with one reply; the others have `gathered`.
     joint_five,
     each_five,
-    counters,  // that there are, or were: how many
+    counters,  // the number of counters that exist, or existed
     ttl,
     pttl,
     type,
     gathered = 1u << 30,
-    silent = 1u << 31,  // there is no reply
+    silent = 1u << 31,  // no reply is sent
   };
-  // Since AUTH, or HELLO with it, until its reply.
+  // The state from AUTH, or HELLO with AUTH, to its reply.
   struct Login {
     std::string user;
-    std::optional<wire::RespVersion> version{};  // of HELLO
+    std::optional<wire::RespVersion> version{};  // that HELLO asked for
     std::optional<std::string> name{};
     bool silent = false;
   };
-  // Since SCAN or KEYS, until its reply.
+  // The state from SCAN or KEYS to its reply.
   struct Scan {
     std::string pattern;
     bool fits_type = true, silent = false;
   };
   using Words = std::span<const std::string_view>;
 
-  // Answers to the command that is being read.
+  // Append an answer to the command being read.
   void answer(std::string_view bytes);
   void answer_error(std::string_view text);
   void answer_bulk(std::string_view text);
-  // The error that answers a request that could not be decided, with its first word.
+  // The error for a request that could not be decided, beginning with the error's code.
   static std::string error_of(const request::Verdict& verdict);
   static std::string_view database_text(uint32_t database);
   wire::RespVersion version() const { return static_cast<wire::RespVersion>(facts_.version); }
@@ -139,7 +141,7 @@ class RespSession final : public request::Session {
   void set_name(std::string_view name);
   void set_library(std::string_view which, std::string_view value);
   void unblock(Words words);
-  // Tells the list of clients what has changed.
+  // Updates the list of clients.
   void publish();
   void info(Words sections);
   void command(Words words);
@@ -175,32 +177,32 @@ class RespSession final : public request::Session {
   Clients& clients_;
   access::Identity identity_;
   wire::RespCommandReader reader_;
-  base::Arena texts_;                      // of inline commands; since the last `receive`
-  std::unique_ptr<Transaction> open_;      // since MULTI
-  std::unique_ptr<Transaction> executed_;  // by EXEC, until its replies are written
-  request::Requests* requests_ = nullptr;  // while they are received
+  base::Arena texts_;                      // of inline commands, until the next `receive`
+  std::unique_ptr<Transaction> open_;      // from MULTI to EXEC
+  std::unique_ptr<Transaction> executed_;  // from EXEC until its replies are written
+  request::Requests* requests_ = nullptr;  // during `receive`
   const int64_t id_;
-  ClientFacts facts_;  // what `clients_` has received, or is about to
+  ClientFacts facts_;  // for `clients_`, after the next `publish`
   std::unique_ptr<Login> login_;
   std::unique_ptr<Scan> scan_;
   bool off_ = false;     // CLIENT REPLY OFF
-  bool skip_ = false;    // CLIENT REPLY SKIP: of the next command
-  bool silent_ = false;  // the command that is being read has no reply
+  bool skip_ = false;    // CLIENT REPLY SKIP, for the next command
+  bool silent_ = false;  // the command being read gets no reply
   bool closing_ = false;
   bool waiting_ = false;    // the last command is SLUICE.WAIT, and has no reply yet
-  bool executing_ = false;  // EXEC
-  // What follows waits until the replies to what was received are written.
+  bool executing_ = false;  // EXEC is being executed
+  // The next commands must wait until the replies to the received ones are written.
   bool ends_batch_ = false;
-  size_t written_ = 0;  // bytes of answers, since the last `receive`
+  size_t written_ = 0;  // bytes of answers since the last `receive`
   std::string_view fault_{};
-  Throttle throttle_;  // the command that is being read, as is the next
+  Throttle throttle_;  // of the command being read, as is the next member
   SluiceCommand sluice_;
-  // The reply that is being gathered.
+  // The reply being gathered.
   struct Gathered {
     base::Buffer parts;
-    std::string error;  // the first one
+    std::string error;  // the first error
     size_t part_count = 0, counters = 0, matched = 0;
-    base::Duration life{};  // until the last of the counters is as fresh
+    base::Duration life{};  // until the last of the counters is fresh
     bool allowed = true;
   };
   Gathered gathered_;

@@ -1,6 +1,6 @@
-// CL.THROTTLE of redis-cell, THROTTLE of throttlecrab and GCRA of Redis: their words as a limit and
-// a cost, and a decision as their reply. What differs from the originals, and why, is in
-// docs/resp.md. Pure functions, any thread.
+// CL.THROTTLE of redis-cell, THROTTLE of throttlecrab and GCRA of Redis: reads their arguments as a
+// limit and a cost, and writes a decision as their reply. docs/resp.md says what differs from the
+// originals, and why. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@ namespace sluice::resp {
 struct Throttle {
   std::string_view key;
   limit::Limit limit;
-  int64_t cost = 1;   // below 0: units are given back
-  std::string error;  // the reply in place of a decision, with its first word; empty: there is none
+  int64_t cost = 1;   // negative: units are given back
+  std::string error;  // the error reply, beginning with its code; empty: there is no error
 };
 
-// `words`: the whole command, of the algorithm's name. False: there is an error.
+// `words`: the whole command. False: it has an error.
 bool read_throttle(limit::Algorithm algorithm, std::span<const std::string_view> words,
                    Throttle& throttle);
 
-// Five integers; times in seconds, rounded up. Of a decision that no int64_t can tell: an error.
+// Appends five integers, times in seconds, rounded up; an error if a number exceeds an int64_t.
 void append_throttle_reply(limit::Algorithm algorithm, const limit::Decision& decision,
                            wire::RespWriter& out);
 
-// A whole number of 64 bits in decimal; a sign and zeros in front are allowed. False: it is none.
+// Reads an integer of 64 bits in decimal, perhaps with a sign and leading zeros. False: it is not
+// one.
 bool read_integer(std::string_view text, int64_t& value);
 
 }  // namespace sluice::resp
