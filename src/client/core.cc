@@ -44,13 +44,13 @@ char* Inbox::room(size_t bytes) {
 }
 
 Core::Core(const Dialect& dialect, std::vector<Target> hosts, const client_options& options,
-           base::Time now)
+           base::Time now, uint64_t seed)
     : dialect_(dialect),
       hosts_(std::move(hosts)),
       options_(options),
       pending_max_(options.pending_max > 0 ? options.pending_max : dialect.pending_max),
       sharder_(options.shard ? dialect.make_sharder(hosts_) : nullptr),
-      random_(random_seed()),
+      random_(seed != 0 ? seed : random_seed()),
       now_(now) {
   for (uint32_t host = 0; host < hosts_.size(); ++host)
     for (size_t i = 0; i < options.connections; ++i) add_link(host, false);

@@ -102,8 +102,9 @@ class Core {
   // The longest reply.
   static constexpr size_t reply_bytes_max = size_t{16} << 20;
 
+  // `seed`: of what is drawn; 0: the system's entropy.
   Core(const Dialect& dialect, std::vector<Target> hosts, const client_options& options,
-       base::Time now);
+       base::Time now, uint64_t seed = 0);
 
   client_call_id submit(const client_request& request, client_handler&& handler,
                         const client_call_options& options, base::Time now);
@@ -163,6 +164,7 @@ class Core {
   void send_queued(uint32_t link);
   void end_link(uint32_t link, client_errc error, const std::string& text, base::Time now);
   void plan_next_try(uint32_t link, base::Time now);
+  base::Duration drawn_from(base::Duration wait);
   void append_call(uint32_t link, uint32_t index);
   void remove_call(uint32_t index);
   void end_call(uint32_t index, client_result&& result, bool keeps_place);

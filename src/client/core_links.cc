@@ -268,7 +268,14 @@ void Core::plan_next_try(uint32_t link, base::Time now) {
       break;
   }
   one.phase = Link::Phase::waiting;
-  one.next_try = {now.us + one.wait.us};
+  one.next_try = {now.us + (rule.spread ? drawn_from(one.wait) : one.wait).us};
+}
+
+// Clients that lost one server together come back one after the other.
+base::Duration Core::drawn_from(base::Duration wait) {
+  const int64_t half = wait.us / 2;
+  const auto choices = static_cast<uint64_t>(wait.us - half + 1);
+  return {half + static_cast<int64_t>((uint64_t{entropy()} * choices) >> 32)};
 }
 
 std::string_view Core::output(uint32_t link) {

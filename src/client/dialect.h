@@ -89,6 +89,7 @@ struct Reconnect {
   Growth growth = Growth::none;
   double factor = 1;         // of exponential growth; a wait is a whole number of milliseconds
   bool grows_first = false;  // the first wait has grown already
+  bool spread = false;       // each wait is drawn between its half and the whole of it
   unsigned tries = 0;        // in a row, behind the one that failed or the loss
   GivenUp given_up = GivenUp::never_gives_up;
 };

@@ -396,7 +396,8 @@ const calls::Dialect client_dialect = {
     .reconnect = {.first = base::milliseconds(100),
                   .longest = base::seconds(2),
                   .growth = calls::Reconnect::Growth::exponential,
-                  .factor = 2},
+                  .factor = 2,
+                  .spread = true},
     .make_codec = [](const calls::Target& target) -> std::unique_ptr<calls::Codec> {
       return std::make_unique<client_side::ClientCodec>(target);
     },

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -136,19 +137,48 @@ TEST_F(RespClientDialect, ACancelledWaitClosesItsConnection) {
   EXPECT_EQ(world_.core.pending(), 0u);
 }
 
-// 100 ms, twice as long each time up to 2 s, for ever; a call between two tries fails at once.
-TEST(RespClientTries, GrowUpToTwoSeconds) {
-  ClientWorld world(client_dialect);
+// The waits in front of the first tries of a client whose server is away, in milliseconds.
+std::vector<int64_t> first_waits(uint64_t seed, size_t count) {
+  ClientWorld world(client_dialect, 1, {}, seed);
   world.refuses = true;
   world.submit(keyed(client_verb::take), "a");
-  EXPECT_EQ(world.results["a"].error, client_errc::unavailable);
-  world.submit(keyed(client_verb::take), "b");
-  EXPECT_EQ(world.results["b"].error, client_errc::unavailable);
-  world.advance(base::seconds(8));
-  std::vector<ClientWorld::Try> expected;
-  for (const int64_t ms : {0, 100, 300, 700, 1'500, 3'100, 5'100, 7'100})
-    expected.push_back({0, ms});
-  EXPECT_EQ(world.tries, expected);
+  while (world.tries.size() <= count) world.advance(base::seconds(1));
+  std::vector<int64_t> waits;
+  for (size_t i = 1; i <= count; ++i) waits.push_back(world.tries[i].ms - world.tries[i - 1].ms);
+  return waits;
+}
+
+// 100 ms, twice as long each time up to 2 s, for ever, each between its half and the whole.
+TEST(RespClientTries, GrowUpToTwoSeconds) {
+  const std::vector<int64_t> longest = {100, 200, 400, 800, 1'600, 2'000, 2'000, 2'000};
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const std::vector<int64_t> waits = first_waits(seed, longest.size());
+    for (size_t i = 0; i < longest.size(); ++i) {
+      EXPECT_GE(waits[i], longest[i] / 2 - 1) << seed << " " << i;
+      EXPECT_LE(waits[i], longest[i] + 1) << seed << " " << i;
+    }
+    EXPECT_EQ(waits, first_waits(seed, longest.size())) << "the seed says all";
+  }
+}
+
+// Of clients that lost one server together the tries are spread evenly: of a fleet of 4,000, one in
+// ten comes in each tenth of the 50 ms that there are.
+TEST(RespClientTries, AreSpreadOverAFleet) {
+  std::vector<int> tenths(10);
+  for (uint64_t client = 1; client <= 4'000; ++client) {
+    const int64_t wait = first_waits(client * 0x9E3779B97F4A7C15, 1).front();
+    ++tenths[static_cast<size_t>(std::min<int64_t>((wait - 50) / 5, 9))];
+  }
+  for (const int count : tenths) EXPECT_NEAR(count, 400, 80);
+}
+
+TEST(RespClientTries, ACallBetweenTwoFailsAtOnce) {
+  ClientWorld world(client_dialect);
+  world.refuses = true;
+  for (const char* name : {"a", "b"}) {
+    world.submit(keyed(client_verb::take), name);
+    EXPECT_EQ(world.results[name].error, client_errc::unavailable);
+  }
 }
 
 }  // namespace
