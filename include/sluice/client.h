@@ -28,6 +28,9 @@
 ///   slow, or breaks its protocol (see is_unavailable) is answered as
 ///   client_options::on_unavailable says, or by client_options::stand_in. Other calls, and takes
 ///   where neither is set, end with the error.
+/// - **Users.** Where the server does not accept the address's user and password, calls end with
+///   client_errc::refused, which on_unavailable does not cover. Over resp the client then tries no
+///   more by itself: a call that comes 10 s later or more does.
 /// - **Bounds.** client_options::pending_max calls are under way at a time; the next one fails with
 ///   client_errc::backlog. Of the requests that a connection's socket has not taken, 1 MiB and one
 ///   request are written ahead; the others wait, and are not sent once their calls have ended. A
@@ -136,7 +139,9 @@ enum class client_errc : unsigned char {
   timeout,       ///< no reply in time: it may have been counted
   backlog,       ///< client_options::pending_max calls are under way; nothing was sent
   bad_reply,     ///< the server answered what the protocol does not have
-  refused,       ///< the server answered with an error of its own: client_result::text
+  /// The server answered with an error of its own (client_result::text), or does not accept the
+  /// address's user and password.
+  refused,
   no_rule,       ///< no rule or bucket type of the server applies to the subject
   cancelled,     ///< by cancel(); it may have been counted
   closed,        ///< the client was closed

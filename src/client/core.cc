@@ -126,6 +126,9 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
                        "too many calls are under way (" + std::to_string(calls_.used()) + ")", now);
   const bool for_wait = dialect_.wait_blocks && request.verb == client_verb::wait;
   const uint32_t link = for_wait ? pick_for_wait(host_first, host_end) : pick(host_first, host_end);
+  if (const std::string* refusal = refusal_of(host_first, host_end);
+      link == no_index && refusal != nullptr)
+    return end_at_once(request, std::move(handler), client_errc::refused, *refusal, now);
   if (link == no_index)
     return end_at_once(request, std::move(handler),
                        for_wait ? client_errc::backlog : client_errc::unavailable,

@@ -49,7 +49,9 @@ class Replies {
 // closed.
 struct CodecRead {
   size_t consumed = 0;
-  client_errc error = client_errc::none;  // of the calls that have no reply yet
+  // Of the calls that have no reply yet. `refused` before the codec is open: the server does not
+  // accept the user or the password, and is tried again at a later call alone.
+  client_errc error = client_errc::none;
   std::string problem{};                  // for people; empty: nothing is wrong
 };
 

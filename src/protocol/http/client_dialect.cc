@@ -14,6 +14,9 @@ using calls::CodecRead;
 
 class ClientCodec final : public calls::Codec {
  public:
+  explicit ClientCodec(const calls::Target& target)
+      : has_user_(!target.user.empty() || !target.password.empty()) {}
+
   CodecRead read(std::string_view in, calls::Replies& replies, base::Buffer&) override {
     using Found = wire::Http1ResponseReader::Found;
     size_t done = 0;
@@ -27,6 +30,11 @@ class ClientCodec final : public calls::Codec {
       if (expected == nullptr)
         return {done, client_errc::bad_reply, "the server sent a response that answers nothing"};
       client_result result = read_client_answer(response_.status(), response_.body(), *expected);
+      if (response_.status() == 401 && result.error == client_errc::refused)
+        result.text = has_user_ ? "the server does not accept the user and password (401): correct "
+                                  "them, or add the user at the server"
+                                : "the server wants a user (401): give USER:PASSWORD@ in the "
+                                  "client's address";
       const bool is_broken = result.error == client_errc::bad_reply;
       replies.answer_oldest(std::move(result));
       // What follows would be taken for the answers to other requests.
@@ -35,6 +43,7 @@ class ClientCodec final : public calls::Codec {
   }
 
  private:
+  const bool has_user_;
   wire::Http1ResponseReader response_;
 };
 
@@ -112,8 +121,8 @@ const calls::Dialect client_dialect = {
                   .growth = calls::Reconnect::Growth::exponential,
                   .factor = 2,
                   .spread = true},
-    .make_codec = [](const calls::Target&) -> std::unique_ptr<calls::Codec> {
-      return std::make_unique<client_side::ClientCodec>();
+    .make_codec = [](const calls::Target& target) -> std::unique_ptr<calls::Codec> {
+      return std::make_unique<client_side::ClientCodec>(target);
     },
     .encode = client_side::encode,
 };

@@ -181,6 +181,94 @@ TEST(RespClientTries, ACallBetweenTwoFailsAtOnce) {
   }
 }
 
+constexpr const char* wrong = "-WRONGPASS invalid username-password pair\r\n";
+
+// A client whose user the server does not accept.
+class RespClientUsers : public testing::Test {
+ protected:
+  static std::vector<calls::Target> host_with_user() {
+    std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
+    hosts[0].user = "app";
+    hosts[0].password = "swordfish";
+    return hosts;
+  }
+  static client_options writing_to(std::vector<std::string>& events) {
+    client_options options;
+    options.on_connection = [&events](const client_connection_report& report) {
+      using event = client_connection_report::event;
+      events.emplace_back(report.what == event::connected        ? "connected"
+                          : report.what == event::attempt_failed ? "failed"
+                          : report.what == event::gave_up        ? "gave up"
+                                                                 : "lost");
+    };
+    return options;
+  }
+  // The server's answer to AUTH at the next connection.
+  void answer_login(uint32_t link, std::string_view reply) {
+    world_.accept(link);
+    EXPECT_EQ(typed(world_.take_sent(link)), "AUTH app swordfish");
+    world_.receive(link, reply);
+  }
+
+  std::vector<std::string> events_;
+  ClientWorld world_{client_dialect, host_with_user(), writing_to(events_)};
+};
+
+TEST_F(RespClientUsers, AreNotTriedAgainByTheClientItself) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, wrong);
+  EXPECT_EQ(world_.results["a"].error, client_errc::refused);
+  EXPECT_EQ(world_.results["a"].text,
+            "the server does not accept the user and password (WRONGPASS invalid "
+            "username-password pair): correct them, or add the user at the server");
+  EXPECT_EQ(events_, (std::vector<std::string>{"failed", "gave up"}));
+  world_.advance(base::seconds(3'600));
+  EXPECT_EQ(world_.tries.size(), 1u);
+}
+
+TEST_F(RespClientUsers, AreTriedAgainAtACallThatComesLater) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, wrong);
+  for (const client_verb verb : {client_verb::take, client_verb::wait}) {
+    world_.submit(keyed(verb), "b");
+    EXPECT_EQ(world_.results["b"].error, client_errc::refused);
+    EXPECT_EQ(world_.results["b"].text, world_.results["a"].text);
+    world_.advance(base::milliseconds(4'999));
+  }
+  EXPECT_EQ(world_.tries.size(), 1u) << "9.998 s";
+  world_.advance(base::milliseconds(2));
+  world_.submit(keyed(client_verb::take), "c");
+  EXPECT_EQ(world_.tries.size(), 2u);
+  answer_login(0, "+OK\r\n");
+  EXPECT_FALSE(typed(world_.take_sent(0)).empty());
+  world_.receive(0, "*6\r\n:1\r\n:5\r\n:4\r\n:0\r\n:1000\r\n$1\r\nr\r\n");
+  EXPECT_TRUE(world_.results["c"].is_allowed());
+  world_.fail(0);
+  world_.advance(base::seconds(1));
+  EXPECT_EQ(world_.tries.size(), 3u) << "a connection that is lost is tried again as ever";
+}
+
+TEST_F(RespClientUsers, AreTriedAgainWhereTheServerCannotCheckThem) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, "-TRYAGAIN too many passwords\r\n");
+  EXPECT_EQ(world_.results["a"].error, client_errc::unavailable);
+  EXPECT_EQ(world_.results["a"].text,
+            "the server cannot check the password: TRYAGAIN too many passwords");
+  world_.advance(base::seconds(1));
+  EXPECT_GE(world_.tries.size(), 2u);
+}
+
+TEST_F(RespClientUsers, AWaitThatIsRefusedIsNotTriedAgainAtOnce) {
+  world_.submit(keyed(client_verb::wait), "a");
+  ASSERT_EQ(world_.core.link_count(), 2u);
+  answer_login(1, wrong);
+  answer_login(0, wrong);
+  EXPECT_EQ(world_.results["a"].error, client_errc::refused);
+  world_.submit(keyed(client_verb::wait), "b");
+  EXPECT_EQ(world_.results["b"].error, client_errc::refused);
+  EXPECT_EQ(world_.tries.size(), 2u);
+}
+
 }  // namespace
 }  // namespace client_dialect_test
 }  // namespace sluice::resp
