@@ -1,5 +1,8 @@
 #include <openssl/evp.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/dialect.h"
@@ -29,6 +32,13 @@ class ClientCodec final : public calls::Codec {
       const calls::Expected* expected = replies.oldest();
       if (expected == nullptr)
         return {done, client_errc::bad_reply, "the server sent a response that answers nothing"};
+      if (expected->verb == client_verb::command) {
+        client_result result;
+        result.status = response_.status();
+        result.reply = response_.body();
+        replies.answer_oldest(std::move(result));
+        continue;
+      }
       client_result result = read_client_answer(response_.status(), response_.body(), *expected);
       if (response_.status() == 401 && result.error == client_errc::refused)
         result.text = has_user_ ? "the server does not accept the user and password (401): correct "
@@ -61,6 +71,7 @@ std::string_view path_of(client_verb verb) {
       return "/v1/reset";
     case client_verb::ping:
     case client_verb::list:
+    case client_verb::command:
       break;
   }
   return "/v1/health";
@@ -77,8 +88,52 @@ void append_authorization(const calls::Target& target, base::Buffer& out) {
   out.append("\r\n");
 }
 
+// `path`: with its query. Without a body a GET has no length, as others have.
+void append_request(std::string_view method, std::string_view path, std::string_view body,
+                    const calls::Target& target, base::Buffer& out) {
+  out.append(method);
+  out.append(" ");
+  out.append(path);
+  out.append(" HTTP/1.1\r\nHost: ");
+  out.append(target.name);
+  out.append("\r\nAccept: application/json\r\n");
+  append_authorization(target, out);
+  if (!body.empty()) out.append("Content-Type: application/json\r\n");
+  if (!body.empty() || method != "GET") {
+    out.append("Content-Length: ");
+    out.append(std::to_string(body.size()));
+    out.append("\r\n");
+  }
+  out.append("\r\n");
+  out.append(body);
+}
+
+// "", or why the words of a command are not a request. The answer to HEAD has no body although it
+// says a length, and what follows CONNECT is not HTTP.
+std::string problem_of(const std::vector<std::string_view>& words) {
+  if (words.size() < 2 || words.size() > 3)
+    return "a command must have a method, a path and perhaps a body";
+  const bool is_method =
+      std::all_of(words[0].begin(), words[0].end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (!is_method || words[0].empty() || words[0] == "HEAD" || words[0] == "CONNECT")
+    return "the method of a command must be in capitals, and neither HEAD nor CONNECT";
+  const bool is_path =
+      std::all_of(words[1].begin(), words[1].end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (!is_path || !words[1].starts_with('/'))
+    return "the path of a command must begin with `/` and be percent-encoded";
+  return "";
+}
+
 bool encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out,
             std::string& problem) {
+  if (request.verb == client_verb::command) {
+    problem = problem_of(request.words);
+    if (!problem.empty()) return false;
+    const bool has_body = request.words.size() > 2;
+    append_request(request.words[0], request.words[1],
+                   has_body ? request.words[2] : std::string_view(), context.target, out);
+    return true;
+  }
   std::string& body = context.text;
   body.clear();
   const bool is_ping = request.verb == client_verb::ping;
@@ -88,19 +143,7 @@ bool encode(const client_request& request, calls::EncodeContext& context, base::
       return false;
     }
   }
-  out.append(is_ping ? "GET " : "POST ");
-  out.append(path_of(request.verb));
-  out.append(" HTTP/1.1\r\nHost: ");
-  out.append(context.target.name);
-  out.append("\r\nAccept: application/json\r\n");
-  append_authorization(context.target, out);
-  if (!is_ping) {
-    out.append("Content-Type: application/json\r\nContent-Length: ");
-    out.append(std::to_string(body.size()));
-    out.append("\r\n");
-  }
-  out.append("\r\n");
-  out.append(body);
+  append_request(is_ping ? "GET" : "POST", path_of(request.verb), body, context.target, out);
   return true;
 }
 

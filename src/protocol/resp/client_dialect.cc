@@ -113,6 +113,11 @@ client_result failed(client_errc error, std::string_view text) {
 }
 
 client_result result_of(std::string_view reply, const calls::Expected& expected) {
+  if (expected.verb == client_verb::command) {
+    client_result result;
+    result.reply = reply;
+    return result;
+  }
   wire::RespItems items(reply);
   RespItem head;
   if (!items.next(head)) return failed(client_errc::bad_reply, "the reply is empty");
@@ -144,6 +149,7 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
       good = head.kind == Kind::simple && head.text == "PONG";
       break;
     case client_verb::list:
+    case client_verb::command:
       break;
   }
   if (good) return result;
@@ -351,6 +357,8 @@ void add_command(const client_request& request, CommandWords& words) {
     case client_verb::list:
       words.add("PING");
       break;
+    case client_verb::command:
+      break;
   }
 }
 
@@ -364,6 +372,11 @@ void add_several(const client_request& request, CommandWords& words) {
 
 bool encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out,
             std::string& problem) {
+  if (request.verb == client_verb::command) {
+    if (request.words.empty()) problem = "a command must have words";
+    if (problem.empty()) wire::append_resp_command(request.words, out);
+    return problem.empty();
+  }
   size_t bytes = 128;
   const bool has_subject = request.several.empty() && request.verb != client_verb::ping;
   if (request.verb == client_verb::list) {

@@ -81,6 +81,25 @@ TEST_F(RespClientDialect, CommandsAreThoseOfTheManual) {
             "SLUICE.MTAKE 2 KEY user:17 LIMIT 100 1.5 ENTRIES 2 method=POST path=/a=b EACH");
 }
 
+TEST_F(RespClientDialect, ACommandIsSentAndAnsweredAsItIs) {
+  client_request request;
+  request.verb = client_verb::command;
+  request.words = {"CL.THROTTLE", "user 17", "", "1\r\n", "60"};
+  world_.submit(request, "first");
+  EXPECT_EQ(world_.take_sent(0),
+            "*5\r\n$11\r\nCL.THROTTLE\r\n$7\r\nuser 17\r\n$0\r\n\r\n$3\r\n1\r\n\r\n$2\r\n60\r\n");
+  world_.submit(request, "second");
+  world_.take_sent(0);
+  world_.receive(0, "*2\r\n:1\r\n+x\r\n>1\r\n+push\r\n-ERR no\r\n");
+  EXPECT_EQ(world_.results["first"].reply, "*2\r\n:1\r\n+x\r\n");
+  EXPECT_EQ(world_.results["second"].reply, "-ERR no\r\n");
+  EXPECT_EQ(world_.results["second"].error, client_errc::none);
+  request.words.clear();
+  world_.submit(request, "empty");
+  EXPECT_EQ(world_.results["empty"].error, client_errc::bad_request);
+  EXPECT_EQ(world_.take_sent(0), "");
+}
+
 TEST_F(RespClientDialect, RepliesAreReadByWhatWasAsked) {
   for (const auto& [verb, name] : {std::pair{client_verb::take, "take"},
                                    {client_verb::put, "put"},
@@ -245,7 +264,7 @@ TEST_F(RespClientUsers, AreTriedAgainAtACallThatComesLater) {
   EXPECT_TRUE(world_.results["c"].is_allowed());
   world_.fail(0);
   world_.advance(base::seconds(1));
-  EXPECT_EQ(world_.tries.size(), 3u) << "a connection that is lost is tried again as ever";
+  EXPECT_EQ(world_.tries.size(), 3u) << "a connection that is lost is tried again as usual";
 }
 
 TEST_F(RespClientUsers, AreTriedAgainWhereTheServerCannotCheckThem) {
