@@ -201,8 +201,10 @@ void Core::on_read(uint32_t link, size_t bytes, base::Time now) {
   for (bool is_open = one.codec->is_open();; is_open = true) {
     const size_t out_before = one.out.size();
     CodecRead read = one.codec->read(one.in.view(), replies, one.out);
-    if (read.error == client_errc::bad_reply && !one.was_understood)
-      read.problem += looks_like(one.in.view());
+    const bool is_foreign =
+        read.error == client_errc::bad_reply ||
+        (read.error == client_errc::unavailable && read.consumed == 0);  // of a handshake
+    if (is_foreign && !one.was_understood) read.problem += looks_like(one.in.view());
     one.was_understood |= read.consumed > 0;
     one.in.consume(read.consumed);
     if (one.out.size() != out_before) want_write(link);
