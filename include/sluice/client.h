@@ -28,6 +28,9 @@
 ///   slow, or breaks its protocol (see is_unavailable) is answered as
 ///   client_options::on_unavailable says, or by client_options::stand_in. Other calls, and takes
 ///   where neither is set, end with the error.
+/// - **Users.** Where the server does not accept the address's user and password, calls end with
+///   client_errc::refused, which on_unavailable does not cover. Over resp the client then tries no
+///   more by itself: a call that comes 10 s later or more does.
 /// - **Bounds.** client_options::pending_max calls are under way at a time; the next one fails with
 ///   client_errc::backlog. Of the requests that a connection's socket has not taken, 1 MiB and one
 ///   request are written ahead; the others wait, and are not sent once their calls have ended. A
@@ -72,6 +75,9 @@ enum class client_verb : unsigned char {
   reset,  ///< counters as fresh
   list,   ///< counters whose keys begin with the subject's key: `STATUS`
   ping,   ///< is the server there?
+  /// resp and http: client_request::words, whatever they mean there. The answer is
+  /// client_result::reply, as the server sent it.
+  command,
 };
 
 /// How a limit that comes with a request counts (docs/algorithms.md).
@@ -121,6 +127,11 @@ struct client_request {
   /// Of a wait over resp and http: how long the server waits at most. 0: resp for ever, http as
   /// long as the server likes.
   std::chrono::microseconds wait_for{};
+  /// Of a command. resp: the command and its arguments. http: method, path with its query and,
+  /// where there is one, the body, of JSON. It must be one with a single reply, after which the
+  /// connection is as before: no SUBSCRIBE, MONITOR, MULTI, CLIENT REPLY or HELLO. What waits at
+  /// the server holds up the later calls of its connection.
+  std::vector<std::string_view> words{};
   /// limitd's put: do not answer. The call ends when the request is on its way to the socket.
   bool no_answer = false;
 };
@@ -136,10 +147,12 @@ enum class client_errc : unsigned char {
   timeout,       ///< no reply in time: it may have been counted
   backlog,       ///< client_options::pending_max calls are under way; nothing was sent
   bad_reply,     ///< the server answered what the protocol does not have
-  refused,       ///< the server answered with an error of its own: client_result::text
-  no_rule,       ///< no rule or bucket type of the server applies to the subject
-  cancelled,     ///< by cancel(); it may have been counted
-  closed,        ///< the client was closed
+  /// The server answered with an error of its own (client_result::text), or does not accept the
+  /// address's user and password.
+  refused,
+  no_rule,    ///< no rule or bucket type of the server applies to the subject
+  cancelled,  ///< by cancel(); it may have been counted
+  closed,     ///< the client was closed
 };
 
 /// Is it an error that means "the server is away"? unavailable, disconnected, timeout, backlog and
@@ -189,6 +202,9 @@ struct client_result {
   std::string text{};                      ///< with an error: what is wrong, for people
   std::vector<client_level> levels{};      ///< of several, of a list, of droplet's periods
   std::size_t missing_hosts = 0;           ///< of a list over shards: those that did not answer
+  /// Of a command. resp: the bytes of the reply, an error or not. http: the body.
+  std::string reply{};
+  unsigned status = 0;  ///< of a command over http
 
   /// Whether a decision allows it.
   bool is_allowed() const { return error == client_errc::none && allowed; }

@@ -131,6 +131,7 @@ class mock_client : public client_interface {
     to.request = request;
     own(to.request.subject, to.texts);
     for (client_subject& one : to.request.several) own(one, to.texts);
+    for (std::string_view& word : to.request.words) own(word, to.texts);
   }
   static void own(std::string_view& text, std::list<std::string>& texts) {
     texts.emplace_back(text);

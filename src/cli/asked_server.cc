@@ -1,62 +1,87 @@
 #include "cli/asked_server.h"
 
-#include <optional>
 #include <stdexcept>
 #include <utility>
+
+#include "wire/http_session.h"
 
 namespace sluice::cli {
 namespace {
 
 constexpr std::string_view closed = "the server closed the connection";
 
-std::string name_of(const config::Address& address) {
-  const bool is_ipv6 = address.host.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+std::string address_of(std::string_view scheme, const config::Address& server,
+                       const AskedUser& user) {
+  std::string address(scheme);
+  address += "://";
+  if (!user.password.empty())
+    address += wire::percent_encoded(user.name) + ":" + wire::percent_encoded(user.password) + "@";
+  const bool is_ipv6 = server.host.find(':') != std::string::npos;
+  address += is_ipv6 ? "[" + server.host + "]" : server.host;
+  return address + ":" + std::to_string(server.port);
 }
 
 }  // namespace
 
-AskedServer::AskedServer(std::string_view scheme, const AskTarget& target) : target_(target) {
+AskedServer::AskedServer(std::string_view scheme, const AskTarget& target, const AskedUser& user)
+    : target_(target) {
   client_options options;
   options.timeout = target.timeout;
   options.on_connection = [this](const client_connection_report& report) {
     using event = client_connection_report::event;
     if (report.what == event::connected) was_connected_ = true;
+    if (report.what == event::disconnected) was_lost_ = true;
     if (report.what != event::attempt_failed) return;
     // The library tries again; a person does that, or not.
     failure_ = report.text;
-    client_->cancel(call_);
+    for (const client_call_id call : calls_) client_->cancel(call);
   };
   try {
-    client_ =
-        std::make_unique<client>(std::string(scheme) + "://" + name_of(target.address), options);
+    client_ = std::make_unique<client>(address_of(scheme, target.address, user), options);
   } catch (const std::invalid_argument& invalid) {
     problem_ = invalid.what();
   }
 }
 
 client_result AskedServer::call(const client_request& request) {
+  return std::move(call_all({&request, 1}).front());
+}
+
+std::vector<client_result> AskedServer::call_all(std::span<const client_request> requests) {
+  std::vector<client_result> results(requests.size());
   if (client_ == nullptr) {
-    client_result result;
-    result.error = client_errc::bad_request;
-    result.text = problem_;
-    return result;
+    for (client_result& result : results) {
+      result.error = client_errc::bad_request;
+      result.text = problem_;
+    }
+    return results;
   }
   failure_.clear();
-  std::optional<client_result> ended;
-  call_ = client_->submit(request, [&](client_result&& result) { ended = std::move(result); },
-                          {.timeout = target_.timeout});
-  while (!ended) client_->poll(std::chrono::milliseconds(-1));
-  if (ended->error == client_errc::cancelled) {
-    ended->error = client_errc::unavailable;
-    ended->text = failure_;
+  calls_.clear();
+  size_t ended = 0;
+  for (size_t i = 0; i < requests.size(); ++i)
+    calls_.push_back(client_->submit(requests[i],
+                                     [&results, &ended, i](client_result&& result) {
+                                       results[i] = std::move(result);
+                                       ++ended;
+                                     },
+                                     {.timeout = target_.timeout}));
+  while (ended < results.size()) client_->poll(std::chrono::milliseconds(-1));
+  for (client_result& result : results) explain(result);
+  return results;
+}
+
+// Says in the words of a command why there is no answer.
+void AskedServer::explain(client_result& result) const {
+  if (result.error == client_errc::cancelled) {
+    result.error = client_errc::unavailable;
+    result.text = failure_;
   }
-  if (ended->error == client_errc::timeout && !was_connected_)
-    ended->text = "cannot connect to " + target_.address.host + " port " +
+  if (result.error == client_errc::timeout && !was_connected_)
+    result.text = "cannot connect to " + target_.address.host + " port " +
                   std::to_string(target_.address.port) + ": no answer in time";
-  if (ended->error != client_errc::none && ended->text.starts_with(closed))
-    ended->text.insert(closed.size(), " without a reply");
-  return *std::move(ended);
+  if (result.error != client_errc::none && result.text.starts_with(closed))
+    result.text.insert(closed.size(), " without a reply");
 }
 
 }  // namespace sluice::cli

@@ -44,13 +44,13 @@ char* Inbox::room(size_t bytes) {
 }
 
 Core::Core(const Dialect& dialect, std::vector<Target> hosts, const client_options& options,
-           base::Time now)
+           base::Time now, uint64_t seed)
     : dialect_(dialect),
       hosts_(std::move(hosts)),
       options_(options),
       pending_max_(options.pending_max > 0 ? options.pending_max : dialect.pending_max),
       sharder_(options.shard ? dialect.make_sharder(hosts_) : nullptr),
-      random_(random_seed()),
+      random_(seed != 0 ? seed : random_seed()),
       now_(now) {
   for (uint32_t host = 0; host < hosts_.size(); ++host)
     for (size_t i = 0; i < options.connections; ++i) add_link(host, false);
@@ -126,6 +126,9 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
                        "too many calls are under way (" + std::to_string(calls_.used()) + ")", now);
   const bool for_wait = dialect_.wait_blocks && request.verb == client_verb::wait;
   const uint32_t link = for_wait ? pick_for_wait(host_first, host_end) : pick(host_first, host_end);
+  if (const std::string* refusal = refusal_of(host_first, host_end);
+      link == no_index && refusal != nullptr)
+    return end_at_once(request, std::move(handler), client_errc::refused, *refusal, now);
   if (link == no_index)
     return end_at_once(request, std::move(handler),
                        for_wait ? client_errc::backlog : client_errc::unavailable,

@@ -4,7 +4,8 @@
 //
 // States of a link, one connection to one host:
 //
-//   idle        not connected, and nothing is due. A call begins a try.
+//   idle        not connected, and nothing is due. A call begins a try; if the server has refused
+//               the user, a call that comes refused_pause later.
 //   waiting     a try is due at `next_try`
 //   connecting  the socket connects
 //   opening     connected; the codec's handshake is under way
@@ -76,6 +77,7 @@ struct Link {
   unsigned tries = 0;
   base::Duration wait{}, wait_before{};
   base::Time next_try{}, ended{INT64_MIN / 2}, phase_since{}, last_read{}, last_written{};
+  std::string refusal;  // why the server has refused the user in the last try; empty: it has not
 
   size_t unwritten() const { return out.size() - written; }
   // Whether its oldest call was sent.
@@ -100,11 +102,14 @@ class Core {
 
   // A try that takes longer has failed.
   static constexpr base::Duration attempt_max = base::seconds(10);
+  // No try for so long after the server has refused the user.
+  static constexpr base::Duration refused_pause = base::seconds(10);
   // The longest reply.
   static constexpr size_t reply_bytes_max = size_t{16} << 20;
 
+  // `seed`: of what is drawn; 0: the system's entropy.
   Core(const Dialect& dialect, std::vector<Target> hosts, const client_options& options,
-       base::Time now);
+       base::Time now, uint64_t seed = 0);
 
   client_call_id submit(const client_request& request, client_handler&& handler,
                         const client_call_options& options, base::Time now);
@@ -155,6 +160,8 @@ class Core {
   std::optional<base::Duration> timeout_of(const client_request& request,
                                            const client_call_options& options) const;
   uint32_t add_link(uint32_t host, bool is_for_waits);
+  bool is_refused(const Link& link) const;
+  const std::string* refusal_of(size_t host_first, size_t host_end) const;
   uint32_t pick(size_t host_first, size_t host_end);
   uint32_t pick_for_wait(size_t host_first, size_t host_end);
   void start(base::Time now);
@@ -164,6 +171,7 @@ class Core {
   void send_queued(uint32_t link);
   void end_link(uint32_t link, client_errc error, const std::string& text, base::Time now);
   void plan_next_try(uint32_t link, base::Time now);
+  base::Duration drawn_from(base::Duration wait);
   void append_call(uint32_t link, uint32_t index);
   void remove_call(uint32_t index);
   void end_call(uint32_t index, client_result&& result, bool keeps_place);

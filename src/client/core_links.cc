@@ -56,6 +56,19 @@ void Core::start(base::Time now) {
   for (uint32_t link = 0; link < links_.size(); ++link) begin_try(link, now);
 }
 
+bool Core::is_refused(const Link& link) const {
+  return link.phase == Link::Phase::idle && !link.refusal.empty() &&
+         now_.us - link.ended.us < refused_pause.us;
+}
+
+// Why no call is sent to these hosts; null: the reason is another.
+const std::string* Core::refusal_of(size_t host_first, size_t host_end) const {
+  for (const auto& link : links_)
+    if (link->host >= host_first && link->host < host_end && is_refused(*link))
+      return &link->refusal;
+  return nullptr;
+}
+
 // The first host that is connected; else the first that may be soon.
 uint32_t Core::pick(size_t host_first, size_t host_end) {
   using Phase = Link::Phase;
@@ -67,7 +80,7 @@ uint32_t Core::pick(size_t host_first, size_t host_end) {
       case Phase::opening:
         return 1;
       case Phase::idle:
-        return 2;
+        return is_refused(link) ? 4 : 2;
       case Phase::waiting:
         return dialect_.away.queue_while_waiting ? 3 : 4;
       case Phase::dead:
@@ -93,6 +106,7 @@ uint32_t Core::pick(size_t host_first, size_t host_end) {
 
 uint32_t Core::pick_for_wait(size_t host_first, size_t host_end) {
   const uint32_t model = pick(host_first, host_end);
+  if (model == no_index && refusal_of(host_first, host_end) != nullptr) return no_index;
   const size_t host = model == no_index ? host_first : links_[model]->host;
   size_t count = 0;
   uint32_t found = no_index;
@@ -145,6 +159,7 @@ void Core::open(uint32_t link) {
   one.phase = Link::Phase::ready;
   one.tries = 0;
   one.wait = one.wait_before = {};
+  one.refusal.clear();
   report(client_connection_report::event::connected, link, "");
   one.last_written = now_;
   send_queued(link);
@@ -186,8 +201,10 @@ void Core::on_read(uint32_t link, size_t bytes, base::Time now) {
   for (bool is_open = one.codec->is_open();; is_open = true) {
     const size_t out_before = one.out.size();
     CodecRead read = one.codec->read(one.in.view(), replies, one.out);
-    if (read.error == client_errc::bad_reply && !one.was_understood)
-      read.problem += looks_like(one.in.view());
+    const bool is_foreign =
+        read.error == client_errc::bad_reply ||
+        (read.error == client_errc::unavailable && read.consumed == 0);  // of a handshake
+    if (is_foreign && !one.was_understood) read.problem += looks_like(one.in.view());
     one.was_understood |= read.consumed > 0;
     one.in.consume(read.consumed);
     if (one.out.size() != out_before) want_write(link);
@@ -212,6 +229,8 @@ void Core::end_link(uint32_t link, client_errc error, const std::string& text, b
   using Phase = Link::Phase;
   if (one.phase < Phase::connecting || one.phase > Phase::ready) return;
   const bool was_ready = one.phase == Phase::ready;
+  const bool is_refusal = !was_ready && error == client_errc::refused;
+  one.refusal = is_refusal ? text : "";
   actions_.push_back({Action::Kind::close, link});
   if (error != client_errc::cancelled)
     report(was_ready ? client_connection_report::event::disconnected
@@ -221,9 +240,10 @@ void Core::end_link(uint32_t link, client_errc error, const std::string& text, b
   one.out.clear();
   one.written = one.codec_bytes = 0;
   one.in.clear();
-  const bool keeps_queue = !was_ready && dialect_.away.keep_on_failed_attempt && !one.is_for_waits;
+  const bool keeps_queue =
+      !was_ready && !is_refusal && dialect_.away.keep_on_failed_attempt && !one.is_for_waits;
   if (!keeps_queue) {
-    const client_errc told = was_ready ? error : client_errc::unavailable;
+    const client_errc told = was_ready || is_refusal ? error : client_errc::unavailable;
     end_calls(link, told, text);
   }
   plan_next_try(link, now);
@@ -235,6 +255,10 @@ void Core::plan_next_try(uint32_t link, base::Time now) {
   one.ended = now;
   one.phase = Link::Phase::idle;
   if (one.is_for_waits) return;
+  if (!one.refusal.empty()) {
+    report(client_connection_report::event::gave_up, link, one.refusal);
+    return;
+  }
   if (rule.given_up != Reconnect::GivenUp::never_gives_up && one.tries >= rule.tries) {
     if (rule.given_up == Reconnect::GivenUp::for_ever) {
       one.phase = Link::Phase::dead;
@@ -268,7 +292,14 @@ void Core::plan_next_try(uint32_t link, base::Time now) {
       break;
   }
   one.phase = Link::Phase::waiting;
-  one.next_try = {now.us + one.wait.us};
+  one.next_try = {now.us + (rule.spread ? drawn_from(one.wait) : one.wait).us};
+}
+
+// Clients that lost one server together come back one after the other.
+base::Duration Core::drawn_from(base::Duration wait) {
+  const int64_t half = wait.us / 2;
+  const auto choices = static_cast<uint64_t>(wait.us - half + 1);
+  return {half + static_cast<int64_t>((uint64_t{entropy()} * choices) >> 32)};
 }
 
 std::string_view Core::output(uint32_t link) {

@@ -50,7 +50,9 @@ class Replies {
 // closed.
 struct CodecRead {
   size_t consumed = 0;
-  client_errc error = client_errc::none;  // of the calls that have no reply yet
+  // Of the calls that have no reply yet. `refused` before the codec is open: the server does not
+  // accept the user or the password, and is tried again at a later call alone.
+  client_errc error = client_errc::none;
   std::string problem{};                  // for people; empty: nothing is wrong
 };
 
@@ -90,6 +92,7 @@ struct Reconnect {
   Growth growth = Growth::none;
   double factor = 1;         // of exponential growth; a wait is a whole number of milliseconds
   bool grows_first = false;  // the first wait has grown already
+  bool spread = false;       // each wait is drawn between its half and the whole of it
   unsigned tries = 0;        // in a row, behind the one that failed or the loss
   GivenUp given_up = GivenUp::never_gives_up;
 };

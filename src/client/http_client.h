@@ -1,6 +1,8 @@
-// A small client of HTTP/1.1 for people and scripts: one question, one answer, a deadline over
+// The terminal's client of the admin port: one request of HTTP/1.1, one answer, a deadline over
 // both, and a bound on what is taken. Blocks the calling thread; holds no connection between
-// calls. What the answer means is for others to say.
+// calls. What the answer means is for others to say. The client library is not used here, as it
+// has no UNIX sockets, does not stop when a descriptor says so (Ctrl-C), and bounds answers to
+// 16 MiB.
 #pragma once
 
 #include <chrono>

@@ -14,6 +14,7 @@ class OwnedRequest {
   explicit OwnedRequest(const client_request& request) : request_(request) {
     own(request_.subject);
     for (client_subject& one : request_.several) own(one);
+    for (std::string_view& word : request_.words) own(word);
   }
   OwnedRequest(const OwnedRequest&) = delete;
   OwnedRequest& operator=(const OwnedRequest&) = delete;

@@ -50,7 +50,7 @@ class RecordedReplies final : public Replies {
     text += std::to_string(id) + " " + std::to_string(static_cast<int>(result.error)) + " " +
             std::to_string(result.allowed) + " " + show(result.limit) + " " +
             show(result.remaining) + " " + show(result.reset_at) + " " + result.rule + " " +
-            result.text + "\n";
+            result.text + " " + std::to_string(result.status) + " " + result.reply + "\n";
     for (const client_level& level : result.levels)
       text += " " + level.name + " " + std::to_string(level.allowed) + show(level.remaining) + "\n";
   }

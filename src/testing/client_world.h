@@ -27,8 +27,12 @@ class ClientWorld {
   };
   static constexpr base::Time begun{base::seconds(1'000).us};
 
-  explicit ClientWorld(const Dialect& dialect, size_t hosts = 1, client_options given = {})
-      : options(std::move(given)), core(dialect, make_hosts(hosts), options, begun) {
+  explicit ClientWorld(const Dialect& dialect, size_t hosts = 1, client_options given = {},
+                       uint64_t seed = 0)
+      : ClientWorld(dialect, make_hosts(hosts), std::move(given), seed) {}
+  ClientWorld(const Dialect& dialect, std::vector<Target> hosts, client_options given,
+              uint64_t seed = 0)
+      : options(std::move(given)), core(dialect, std::move(hosts), options, begun, seed) {
     settle();
   }
 

@@ -66,7 +66,7 @@ std::string run_shell(const std::string& command, const std::string& folder) {
 TEST(ClientDocs, EveryProgramPrintsWhatThePageShows) {
   Page page = read_page();
   ASSERT_EQ(page.files.count("sluice.yaml") + page.files.count("limitd.yaml"), 2u);
-  ASSERT_EQ(page.sessions.size(), 7u);
+  ASSERT_EQ(page.sessions.size(), 8u);
   const Folder folder;
   // Free ports in place of those of the page.
   std::map<std::string, std::string> ports;

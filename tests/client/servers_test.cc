@@ -181,6 +181,27 @@ TEST_P(ClientOfVerbs, TakePeekPutReset) {
   EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
 }
 
+TEST_F(ClientOfServers, CommandsAreWhateverTheProtocolHas) {
+  client_request command;
+  command.verb = client_verb::command;
+  command.words = {"CL.THROTTLE", "commanded", "4", "10", "60"};
+  client resp(server_.address("resp"));
+  EXPECT_EQ(resp.call(command, patient).reply.substr(0, 18), "*5\r\n:0\r\n:5\r\n:4\r\n:-");
+  command.words = {"NO.SUCH", "thing"};
+  EXPECT_EQ(resp.call(command, patient).reply.substr(0, 20), "-ERR unknown command");
+  client http(server_.address("http"));
+  command.words = {"POST", "/v1/take", R"({"entries": {"ip": "commanded"}, "n": 6})"};
+  const client_result denied = http.call(command, patient);
+  EXPECT_EQ(denied.status, 429u) << denied.text;
+  EXPECT_NE(denied.reply.find(R"("rule": "by-ip")"), std::string::npos) << denied.reply;
+  client limitd(server_.address("limitd"));
+  EXPECT_EQ(limitd.call(command, patient).error, client_errc::bad_request);
+  EXPECT_EQ(client(server_.address("divvy")).call(command, patient).error,
+            client_errc::bad_request);
+  EXPECT_EQ(client(server_.address("droplet", "ws")).call(command, patient).error,
+            client_errc::bad_request);
+}
+
 TEST_P(ClientOfVerbs, RulesDecideEntries) {
   client one(server_.address(GetParam()));
   const client_result result = one.call(about(client_verb::take, entries("7")), patient);

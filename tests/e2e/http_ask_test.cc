@@ -155,8 +155,8 @@ TEST(HttpAskOthers, AnotherProtocolOnThePortIsNoAnswer) {
   EXPECT_EQ(printed.status, 3);
   EXPECT_EQ(printed.out, "");
   EXPECT_EQ(printed.err,
-            "error: what came back is not an HTTP answer; it answers as a server of a "
-            "line protocol does: is that the port you mean?\n");
+            "error: that is not a response of HTTP/1.1; it answers as a server of a line protocol "
+            "does: is that the port you mean?\n");
   const Door door;
   const Printed admin = ask_at("127.0.0.1:" + std::to_string(door.admin()), {"take", "jar=j"});
   EXPECT_EQ(admin.status, 3);

@@ -176,7 +176,7 @@ TEST_F(RespAsk, TellsWhyThereIsNoDecision) {
   EXPECT_EQ(wrong.status, 3);
   // It closes behind its own error, which may be lost with what it has not read.
   EXPECT_TRUE(wrong.err.starts_with("error: that is not a reply of Redis' protocol") ||
-              wrong.err == "error: the server closed the connection without a reply\n")
+              wrong.err.starts_with("error: the server closed the connection without a reply"))
       << wrong.err;
 }
 

@@ -203,8 +203,8 @@ TEST_F(RespUsers, AreWhomSluiceAskIs) {
   EXPECT_EQ(ask_as("", {"ping"}), "3 (error) NOAUTH Authentication required.\n");
   EXPECT_EQ(ask_as("open sesame", {"ping"}), "0 PONG\n") << "as `default`";
   EXPECT_EQ(ask_as("swordfish", {"--user", "ops", "exists", "k"}), "0 (integer) 0\n");
-  EXPECT_EQ(ask_as("swordfish", {"ping"}).substr(0, 45),
-            "3 error: the server refused the password: WRO");
+  EXPECT_EQ(ask_as("swordfish", {"ping"}).substr(0, 65),
+            "3 error: the server does not accept the user and password (WRONGP");
   EXPECT_EQ(ask_as("", {"--user", "ops", "ping"}).substr(0, 51),
             "2 error: --user wants the password in REDISCLI_AUTH");
 }

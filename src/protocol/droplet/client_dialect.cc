@@ -7,7 +7,6 @@
 #include <random>
 
 #include "client/dialect.h"
-#include "client/looks_like.h"
 #include "protocol/droplet/message.h"
 #include "wire/http1_response.h"
 #include "wire/websocket_frames.h"
@@ -85,7 +84,7 @@ class ClientCodec final : public calls::Codec {
       case Found::incomplete:
         return {0, client_errc::none, {}};
       case Found::broken:
-        return {0, client_errc::unavailable, no_server + calls::looks_like(in)};
+        return {0, client_errc::unavailable, no_server};
       case Found::response:
         return {found.consumed, client_errc::unavailable,
                 "the server refused: " + std::to_string(response_.status()) + " " +

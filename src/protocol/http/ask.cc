@@ -1,3 +1,5 @@
+// Every form is sent as the request that its words are (client_verb::command): with --json the
+// server's answer is shown whole, and `explain` is not a verb of the client library's.
 #include "cli/ask.h"
 
 #include <algorithm>
@@ -10,8 +12,8 @@
 #include "base/units.h"
 #include "base/utf8.h"
 #include "cli/arguments.h"
+#include "cli/asked_server.h"
 #include "cli/inspect.h"
-#include "client/http_client.h"
 #include "config/screen_text.h"
 #include "protocol/http/commands.h"
 
@@ -163,8 +165,8 @@ std::string words_of(const Json& answer, bool coloured) {
   return words;
 }
 
-int tell(const Asked& asked, const calls::HttpAnswer& answer, bool json, config::CommandIo& io) {
-  const Json parsed = Json::parse(answer.body, nullptr, false);
+int tell(const Asked& asked, const client_result& answer, bool json, config::CommandIo& io) {
+  const Json parsed = Json::parse(answer.reply, nullptr, false);
   const bool decided = answer.status == 200 || answer.status == 429;
   if (parsed.is_discarded() || !parsed.is_object())
     return cli::report_undecided(
@@ -229,14 +231,16 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
       target->timeout +=
           std::chrono::milliseconds(static_cast<int64_t>((*body)["timeout"].get<double>() * 1000));
   }
-  calls::HttpClient client({.host = target->address.host,
-                            .port = target->address.port,
-                            .token = asked.user.empty() ? "" : asked.user + ":" + password,
-                            .timeout = target->timeout});
-  const auto result =
-      client.ask(asked.verb == "health" ? "GET" : "POST", "/v1/" + asked.verb, text);
-  if (!result.answer) return cli::report_undecided(result.error, options.json, io);
-  return tell(asked, *result.answer, options.json, io);
+  const std::string path = "/v1/" + asked.verb;
+  client_request request;
+  request.verb = client_verb::command;
+  request.words = {asked.verb == "health" ? "GET" : "POST", path, text};
+  const client_result result =
+      cli::AskedServer("http", *target, {asked.user, asked.user.empty() ? "" : password})
+          .call(request);
+  if (result.error != client_errc::none)
+    return cli::report_undecided(result.text, options.json, io);
+  return tell(asked, result, options.json, io);
 }
 
 }  // namespace sluice::http

@@ -1,5 +1,8 @@
 #include <openssl/evp.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/dialect.h"
@@ -14,6 +17,9 @@ using calls::CodecRead;
 
 class ClientCodec final : public calls::Codec {
  public:
+  explicit ClientCodec(const calls::Target& target)
+      : has_user_(!target.user.empty() || !target.password.empty()) {}
+
   CodecRead read(std::string_view in, calls::Replies& replies, base::Buffer&) override {
     using Found = wire::Http1ResponseReader::Found;
     size_t done = 0;
@@ -26,7 +32,19 @@ class ClientCodec final : public calls::Codec {
       const calls::Expected* expected = replies.oldest();
       if (expected == nullptr)
         return {done, client_errc::bad_reply, "the server sent a response that answers nothing"};
+      if (expected->verb == client_verb::command) {
+        client_result result;
+        result.status = response_.status();
+        result.reply = response_.body();
+        replies.answer_oldest(std::move(result));
+        continue;
+      }
       client_result result = read_client_answer(response_.status(), response_.body(), *expected);
+      if (response_.status() == 401 && result.error == client_errc::refused)
+        result.text = has_user_ ? "the server does not accept the user and password (401): correct "
+                                  "them, or add the user at the server"
+                                : "the server wants a user (401): give USER:PASSWORD@ in the "
+                                  "client's address";
       const bool is_broken = result.error == client_errc::bad_reply;
       replies.answer_oldest(std::move(result));
       // What follows would be taken for the answers to other requests.
@@ -35,6 +53,7 @@ class ClientCodec final : public calls::Codec {
   }
 
  private:
+  const bool has_user_;
   wire::Http1ResponseReader response_;
 };
 
@@ -52,6 +71,7 @@ std::string_view path_of(client_verb verb) {
       return "/v1/reset";
     case client_verb::ping:
     case client_verb::list:
+    case client_verb::command:
       break;
   }
   return "/v1/health";
@@ -68,26 +88,58 @@ void append_authorization(const calls::Target& target, base::Buffer& out) {
   out.append("\r\n");
 }
 
+// `path`: with its query. Without a body a GET has no length, as others have.
+void append_request(std::string_view method, std::string_view path, std::string_view body,
+                    const calls::Target& target, base::Buffer& out) {
+  out.append(method);
+  out.append(" ");
+  out.append(path);
+  out.append(" HTTP/1.1\r\nHost: ");
+  out.append(target.name);
+  out.append("\r\nAccept: application/json\r\n");
+  append_authorization(target, out);
+  if (!body.empty()) out.append("Content-Type: application/json\r\n");
+  if (!body.empty() || method != "GET") {
+    out.append("Content-Length: ");
+    out.append(std::to_string(body.size()));
+    out.append("\r\n");
+  }
+  out.append("\r\n");
+  out.append(body);
+}
+
+// A problem: the words of a command are not a request. The answer to HEAD has no body although it
+// says a length, and what follows CONNECT is not HTTP.
+base::Done check_command(const std::vector<std::string_view>& words) {
+  if (words.size() < 2 || words.size() > 3)
+    return base::Problem{"a command must have a method, a path and perhaps a body"};
+  const bool is_method =
+      std::all_of(words[0].begin(), words[0].end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (!is_method || words[0].empty() || words[0] == "HEAD" || words[0] == "CONNECT")
+    return base::Problem{
+        "the method of a command must be in capitals, and neither HEAD nor CONNECT"};
+  const bool is_path =
+      std::all_of(words[1].begin(), words[1].end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (!is_path || !words[1].starts_with('/'))
+    return base::Problem{"the path of a command must begin with `/` and be percent-encoded"};
+  return {};
+}
+
 base::Done encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out) {
+  if (request.verb == client_verb::command) {
+    if (base::Done checked = check_command(request.words); !checked) return checked;
+    const bool has_body = request.words.size() > 2;
+    append_request(request.words[0], request.words[1],
+                   has_body ? request.words[2] : std::string_view(), context.target, out);
+    return {};
+  }
   std::string& body = context.text;
   body.clear();
   const bool is_ping = request.verb == client_verb::ping;
   if (!is_ping) {
     if (base::Done appended = append_client_body(request, body); !appended) return appended;
   }
-  out.append(is_ping ? "GET " : "POST ");
-  out.append(path_of(request.verb));
-  out.append(" HTTP/1.1\r\nHost: ");
-  out.append(context.target.name);
-  out.append("\r\nAccept: application/json\r\n");
-  append_authorization(context.target, out);
-  if (!is_ping) {
-    out.append("Content-Type: application/json\r\nContent-Length: ");
-    out.append(std::to_string(body.size()));
-    out.append("\r\n");
-  }
-  out.append("\r\n");
-  out.append(body);
+  append_request(is_ping ? "GET" : "POST", path_of(request.verb), body, context.target, out);
   return {};
 }
 
@@ -106,9 +158,10 @@ const calls::Dialect client_dialect = {
     .reconnect = {.first = base::milliseconds(100),
                   .longest = base::seconds(2),
                   .growth = calls::Reconnect::Growth::exponential,
-                  .factor = 2},
-    .make_codec = [](const calls::Target&) -> std::unique_ptr<calls::Codec> {
-      return std::make_unique<client_side::ClientCodec>();
+                  .factor = 2,
+                  .spread = true},
+    .make_codec = [](const calls::Target& target) -> std::unique_ptr<calls::Codec> {
+      return std::make_unique<client_side::ClientCodec>(target);
     },
     .encode = client_side::encode,
 };

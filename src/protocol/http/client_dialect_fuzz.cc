@@ -14,8 +14,9 @@ extern const calls::Dialect client_dialect;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using sluice::client_verb;
   const std::vector<sluice::calls::Expected> expected = {
-      {client_verb::take}, {client_verb::wait},           {client_verb::put}, {client_verb::reset},
-      {client_verb::ping}, {client_verb::take, false, 2}, {client_verb::peek}};
+      {client_verb::take},  {client_verb::wait},   {client_verb::put},
+      {client_verb::reset}, {client_verb::ping},   {client_verb::take, false, 2},
+      {client_verb::peek},  {client_verb::command}};
   if (!sluice::calls::reads_alike(sluice::http::client_dialect, data, size, expected)) std::abort();
   return 0;
 }

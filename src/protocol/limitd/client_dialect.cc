@@ -28,6 +28,8 @@ Kind kind_for(client_verb verb) {
       return Kind::status;
     case client_verb::ping:
       return Kind::pong;
+    case client_verb::command:
+      break;
   }
   return Kind::error;
 }
@@ -126,6 +128,9 @@ base::Done fill(const client_request& request, LimitdRequest& to) {
     case client_verb::ping:
       to.method = LimitdMethod::ping;
       break;
+    case client_verb::command:
+      problem = "limitd's protocol has no other commands";
+      return false;
   }
   const bool counts = request.verb == client_verb::take || request.verb == client_verb::wait ||
                       (request.verb == client_verb::put && !to.all);

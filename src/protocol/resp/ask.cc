@@ -1,11 +1,20 @@
+// Every form is sent as the command that its words are (client_verb::command): the server reads the
+// words, not this program, so that a server's new options can be asked with an older program.
 #include "cli/ask.h"
 
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/asked_server.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
 #include "protocol/resp/answer.h"
-#include "protocol/resp/client.h"
 #include "protocol/resp/commands.h"
 #include "protocol/resp/reply_text.h"
+#include "protocol/resp/reply_value.h"
 
 namespace sluice::resp {
 namespace {
@@ -42,27 +51,17 @@ constexpr const char* footer_of_ask_resp =
 
 constexpr const char* password_variable = "REDISCLI_AUTH";
 
-// Whom to be; no user without a password.
-struct Login {
-  std::string user, password;
-};
-
 // One command, one reply.
-base::Result<RespValue> ask_server(const cli::AskTarget& target, const Login& login,
+base::Result<RespValue> ask_server(const cli::AskTarget& target, const cli::AskedUser& user,
                                    std::span<const std::string_view> words) {
-  auto client = RespClient::connect(target.address.host, target.address.port, target.timeout);
-  if (!client) return std::move(client).problem();
-  if (!login.password.empty()) {
-    std::vector<std::string_view> auth = {"AUTH", login.user, login.password};
-    if (login.user.empty()) auth.erase(auth.begin() + 1);
-    client->add(auth);
-  }
-  client->add(words);
-  auto replies = client->exchange();
-  if (!replies) return std::move(replies).problem();
-  if (replies->size() > 1 && replies->front().is_error())
-    return base::Problem{"the server refused the password: " + replies->front().text};
-  return std::move(replies->back());
+  client_request request;
+  request.verb = client_verb::command;
+  request.words.assign(words.begin(), words.end());
+  client_result result = cli::AskedServer("resp", target, user).call(request);
+  if (result.error != client_errc::none) return base::Problem{std::move(result.text)};
+  auto reply = resp_value(result.reply);
+  if (!reply) return base::Problem{resp_too_deep};
+  return *std::move(reply);
 }
 
 // The reply to a command that this program knows nothing of.
@@ -79,9 +78,9 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
                            footer_of_ask_resp, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
-  Login login;
+  cli::AskedUser user;
   arguments.app()
-      .add_option("--user", login.user, "Whom to be, with the password in REDISCLI_AUTH")
+      .add_option("--user", user.name, "Whom to be, with the password in REDISCLI_AUTH")
       ->type_name("NAME");
   arguments.set_words({"take", "peek", "put", "reset", "explain", "info", "wait", "mtake"});
   if (const auto status = arguments.parse(words, io)) return *status;
@@ -95,13 +94,13 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 
-  login.password = io.environment(password_variable).value_or("");
-  if (!login.user.empty() && login.password.empty())
+  user.password = io.environment(password_variable).value_or("");
+  if (!user.name.empty() && user.password.empty())
     return arguments.misused("--user wants the password in REDISCLI_AUTH", io);
   const AskedCommand command = asked_command(positional);
   std::vector<std::string_view> sent(positional.begin(), positional.end());
   sent.front() = command.name;
-  const auto reply = ask_server(*target, login, sent);
+  const auto reply = ask_server(*target, user, sent);
   if (!reply) return cli::report_undecided(reply.problem().text, options.json, io);
   if (command.form == ReplyForm::other) return print_reply(*reply, sent, options.json, io);
   if (command.form == ReplyForm::verdict) {

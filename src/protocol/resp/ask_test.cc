@@ -1,4 +1,4 @@
-// `sluice ask resp`: its client, what it prints, and how it ends, with servers that answer from a
+// `sluice ask resp`: what it prints, and how it ends, with servers that answer from a
 // script. tests/e2e/resp_ask_test.cc asks the real one.
 #include <gtest/gtest.h>
 
@@ -6,15 +6,14 @@
 
 #include "cli/command_test.h"
 #include "protocol/resp/answer.h"
-#include "protocol/resp/client.h"
 #include "protocol/resp/reply_text.h"
+#include "protocol/resp/reply_value.h"
 #include "testing/fake_server.h"
 
 namespace sluice::resp::ask_test {
 namespace {
 
 using nlohmann::json;
-using namespace std::chrono_literals;
 using Kind = RespValue::Kind;
 
 TEST(RespValues, HoldAllThatAReplyHolds) {
@@ -43,49 +42,6 @@ TEST(RespValues, AreNotNestedWithoutEnd) {
   };
   EXPECT_TRUE(nested(resp_depth_max));
   EXPECT_FALSE(nested(resp_depth_max + 1));
-}
-
-TEST(RespClients, ReadAReplyToEachCommand) {
-  calls::FakeServer server({"+OK\r\n>2\r\n+news\r\n:1\r\n*2\r\n:5\r\n$1\r\nx\r\n"}, "last\r\n");
-  auto client = RespClient::connect("127.0.0.1", server.port(), 20s);
-  ASSERT_TRUE(client) << client.problem().text;
-  client->add({"A"});
-  client->add({"B", "last"});
-  const auto exchanged = client->exchange();
-  ASSERT_TRUE(exchanged) << exchanged.problem().text;
-  const std::vector<RespValue>& replies = *exchanged;
-  ASSERT_EQ(replies.size(), 2u);
-  EXPECT_EQ(replies[0].text, "OK");
-  EXPECT_EQ(replies[1].items.size(), 2u);
-  EXPECT_EQ(server.lines(), std::vector<std::string>{"*1\r\n$1\r\nA\r\n*2\r\n$1\r\nB\r\n$4\r\n"});
-}
-
-TEST(RespClients, SayWhatIsWrongWithAServer) {
-  const auto ask = [](uint16_t port, std::chrono::milliseconds timeout) {
-    auto client = RespClient::connect("127.0.0.1", port, timeout);
-    if (!client) return client.problem().text;
-    client->add({"PING"});
-    const auto replies = client->exchange();
-    return replies ? "" : replies.problem().text;
-  };
-  uint16_t port = 0;
-  {
-    std::string deep = "*1\r\n";
-    for (size_t i = 0; i < resp_depth_max; ++i) deep += "*1\r\n";
-    calls::FakeServer server(
-        {"HTTP/1.1 400 Bad Request\r\n\r\n", "+PON", deep + ":1\r\n", calls::FakeServer::silence},
-        "PING\r\n");
-    port = server.port();
-    EXPECT_EQ(
-        ask(port, 20s),
-        "that is not a reply of Redis' protocol; it answers as an HTTP server does: is that the "
-        "port you mean?");
-    EXPECT_EQ(ask(port, 20s), "the server closed the connection without a reply");
-    EXPECT_EQ(ask(port, 20s), "a reply is nested too deeply");
-    EXPECT_EQ(ask(port, 20ms), "no reply in time");
-  }
-  EXPECT_EQ(ask(port, 20s),
-            "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused");
 }
 
 std::string as_cli(std::string_view bytes) {
@@ -294,6 +250,45 @@ TEST_F(RespAsk, SaysWhyThereIsNoDecision) {
   EXPECT_EQ(ask("*1\r\n+a\r\n", {"info"}),
             (Said{3, "error: that is not a reply to SLUICE.INFO\n"}));
   EXPECT_EQ(ask("x\r\n", {"take"}), (Said{3, "error: that is not a reply of Redis' protocol\n"}));
+}
+
+TEST_F(RespAsk, SaysWhatIsWrongWithAServer) {
+  EXPECT_EQ(ask("HTTP/1.1 400 Bad Request\r\n\r\n", {"ping"}),
+            (Said{3,
+                  "error: that is not a reply of Redis' protocol; it answers as an HTTP server "
+                  "does: is that the port you mean?\n"}));
+  EXPECT_EQ(ask("+PON", {"ping"}),
+            (Said{3, "error: the server closed the connection without a reply\n"}));
+  std::string deep = "*1\r\n";
+  for (size_t i = 0; i < resp_depth_max; ++i) deep += "*1\r\n";
+  EXPECT_EQ(ask(deep + ":1\r\n", {"ping"}), (Said{3, "error: a reply is nested too deeply\n"}));
+  EXPECT_EQ(ask(">2\r\n+news\r\n:1\r\n+PONG\r\n", {"ping"}), (Said{0, "PONG\n"}))
+      << "what the server sends without being asked is skipped";
+  calls::FakeServer silent({calls::FakeServer::silence}, "k=v\r\n");
+  EXPECT_EQ(command({"ask", "resp", "--server", "127.0.0.1:" + std::to_string(silent.port()),
+                     "--timeout", "20", "ping", "k=v"}),
+            3);
+  EXPECT_EQ(err, "error: no reply in time\n");
+}
+
+TEST_F(RespAsk, LogsInWithThePasswordOfTheEnvironment) {
+  const auto ask_as = [this](const std::string& reply, cli::Words words) {
+    calls::FakeServer server({reply, "+PONG\r\n"}, "it's\r\n");
+    words.insert(words.begin(),
+                 {"ask", "resp", "--server", "127.0.0.1:" + std::to_string(server.port()),
+                  "--timeout", "20000"});
+    const int status = command(words);
+    asked_ = server.lines().empty() ? "" : server.lines().front();
+    return Said{status, out + err};
+  };
+  variables["REDISCLI_AUTH"] = "50% @:/it's";
+  EXPECT_EQ(ask_as("-WRONGPASS invalid\r\n", {"--user", "a b", "ping"}),
+            (Said{3,
+                  "error: the server does not accept the user and password (WRONGPASS invalid): "
+                  "correct them, or add the user at the server\n"}));
+  EXPECT_EQ(asked_, "*3\r\n$4\r\nAUTH\r\n$3\r\na b\r\n$11\r\n50% @:/");
+  ask_as("-WRONGPASS invalid\r\n", {"ping"});
+  EXPECT_EQ(asked_, "*2\r\n$4\r\nAUTH\r\n$11\r\n50% @:/");
 }
 
 TEST_F(RespAsk, WantsACommandAndAServer) {

@@ -100,6 +100,11 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return false;
 }
 
+// Is it an error of a server that is there, and cannot do it now?
+bool is_passing(std::string_view error) {
+  return starts_with_any(error, {"TRYAGAIN", "OOM", "BUSY", "LOADING"});
+}
+
 client_result failed(client_errc error, std::string_view text) {
   client_result result;
   result.error = error;
@@ -108,15 +113,21 @@ client_result failed(client_errc error, std::string_view text) {
 }
 
 client_result result_of(std::string_view reply, const calls::Expected& expected) {
+  if (expected.verb == client_verb::command) {
+    client_result result;
+    result.reply = reply;
+    return result;
+  }
   wire::RespItems items(reply);
   RespItem head;
   if (!items.next(head)) return failed(client_errc::bad_reply, "the reply is empty");
   if (head.kind == Kind::error) {
     client_errc error = client_errc::refused;
     if (head.text.starts_with("NORULE")) error = client_errc::no_rule;
-    if (starts_with_any(head.text, {"TRYAGAIN", "OOM", "BUSY", "LOADING"}))
-      error = client_errc::unavailable;
-    return failed(error, head.text);
+    if (is_passing(head.text)) error = client_errc::unavailable;
+    std::string text(head.text);
+    if (head.text.starts_with("NOAUTH")) text += " Give USER:PASSWORD@ in the client's address";
+    return failed(error, text);
   }
   client_result result;
   bool good = false;
@@ -138,10 +149,21 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
       good = head.kind == Kind::simple && head.text == "PONG";
       break;
     case client_verb::list:
+    case client_verb::command:
       break;
   }
   if (good) return result;
   return failed(client_errc::bad_reply, "the reply is to another kind of command");
+}
+
+// Of a reply to AUTH that is not OK. What may pass by itself is tried again.
+calls::CodecRead refusal_in(std::string_view reply, size_t consumed) {
+  const std::string line(reply.substr(1, reply.find('\r') - 1));
+  if (!reply.starts_with('-') || is_passing(line))
+    return {consumed, client_errc::unavailable, "the server cannot check the password: " + line};
+  return {consumed, client_errc::refused,
+          "the server does not accept the user and password (" + line +
+              "): correct them, or add the user at the server"};
 }
 
 bool is_push(std::string_view reply) {
@@ -177,9 +199,7 @@ class ClientCodec final : public calls::Codec {
       done += found.consumed;
       if (is_push(reply)) continue;
       if (!is_open_) {
-        if (!reply.starts_with('+'))
-          return {done, client_errc::unavailable,
-                  "the server does not accept the password: " + first_line(reply)};
+        if (!reply.starts_with('+')) return refusal_in(reply, done);
         is_open_ = true;
         return {done, client_errc::none, {}};
       }
@@ -195,10 +215,6 @@ class ClientCodec final : public calls::Codec {
   }
 
  private:
-  static std::string first_line(std::string_view reply) {
-    return std::string(reply.substr(0, reply.find('\r')));
-  }
-
   const calls::Target& target_;
   wire::RespReplyReader reader_{reply_bounds};
   bool is_open_;
@@ -341,6 +357,8 @@ void add_command(const client_request& request, CommandWords& words) {
     case client_verb::list:
       words.add("PING");
       break;
+    case client_verb::command:
+      break;
   }
 }
 
@@ -353,6 +371,11 @@ void add_several(const client_request& request, CommandWords& words) {
 }
 
 base::Done encode(const client_request& request, calls::EncodeContext& context, base::Buffer& out) {
+  if (request.verb == client_verb::command) {
+    if (request.words.empty()) return base::Problem{"a command must have words"};
+    wire::append_resp_command(request.words, out);
+    return {};
+  }
   std::string problem;
   size_t bytes = 128;
   const bool has_subject = request.several.empty() && request.verb != client_verb::ping;
@@ -396,7 +419,8 @@ const calls::Dialect client_dialect = {
     .reconnect = {.first = base::milliseconds(100),
                   .longest = base::seconds(2),
                   .growth = calls::Reconnect::Growth::exponential,
-                  .factor = 2},
+                  .factor = 2,
+                  .spread = true},
     .make_codec = [](const calls::Target& target) -> std::unique_ptr<calls::Codec> {
       return std::make_unique<client_side::ClientCodec>(target);
     },

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -80,6 +81,25 @@ TEST_F(RespClientDialect, CommandsAreThoseOfTheManual) {
             "SLUICE.MTAKE 2 KEY user:17 LIMIT 100 1.5 ENTRIES 2 method=POST path=/a=b EACH");
 }
 
+TEST_F(RespClientDialect, ACommandIsSentAndAnsweredAsItIs) {
+  client_request request;
+  request.verb = client_verb::command;
+  request.words = {"CL.THROTTLE", "user 17", "", "1\r\n", "60"};
+  world_.submit(request, "first");
+  EXPECT_EQ(world_.take_sent(0),
+            "*5\r\n$11\r\nCL.THROTTLE\r\n$7\r\nuser 17\r\n$0\r\n\r\n$3\r\n1\r\n\r\n$2\r\n60\r\n");
+  world_.submit(request, "second");
+  world_.take_sent(0);
+  world_.receive(0, "*2\r\n:1\r\n+x\r\n>1\r\n+push\r\n-ERR no\r\n");
+  EXPECT_EQ(world_.results["first"].reply, "*2\r\n:1\r\n+x\r\n");
+  EXPECT_EQ(world_.results["second"].reply, "-ERR no\r\n");
+  EXPECT_EQ(world_.results["second"].error, client_errc::none);
+  request.words.clear();
+  world_.submit(request, "empty");
+  EXPECT_EQ(world_.results["empty"].error, client_errc::bad_request);
+  EXPECT_EQ(world_.take_sent(0), "");
+}
+
 TEST_F(RespClientDialect, RepliesAreReadByWhatWasAsked) {
   for (const auto& [verb, name] : {std::pair{client_verb::take, "take"},
                                    {client_verb::put, "put"},
@@ -136,19 +156,136 @@ TEST_F(RespClientDialect, ACancelledWaitClosesItsConnection) {
   EXPECT_EQ(world_.core.pending(), 0u);
 }
 
-// 100 ms, twice as long each time up to 2 s, for ever; a call between two tries fails at once.
-TEST(RespClientTries, GrowUpToTwoSeconds) {
-  ClientWorld world(client_dialect);
+// The waits in front of the first tries of a client whose server is away, in milliseconds.
+std::vector<int64_t> first_waits(uint64_t seed, size_t count) {
+  ClientWorld world(client_dialect, 1, {}, seed);
   world.refuses = true;
   world.submit(keyed(client_verb::take), "a");
-  EXPECT_EQ(world.results["a"].error, client_errc::unavailable);
-  world.submit(keyed(client_verb::take), "b");
-  EXPECT_EQ(world.results["b"].error, client_errc::unavailable);
-  world.advance(base::seconds(8));
-  std::vector<ClientWorld::Try> expected;
-  for (const int64_t ms : {0, 100, 300, 700, 1'500, 3'100, 5'100, 7'100})
-    expected.push_back({0, ms});
-  EXPECT_EQ(world.tries, expected);
+  while (world.tries.size() <= count) world.advance(base::seconds(1));
+  std::vector<int64_t> waits;
+  for (size_t i = 1; i <= count; ++i) waits.push_back(world.tries[i].ms - world.tries[i - 1].ms);
+  return waits;
+}
+
+// 100 ms, twice as long each time up to 2 s, for ever, each between its half and the whole.
+TEST(RespClientTries, GrowUpToTwoSeconds) {
+  const std::vector<int64_t> longest = {100, 200, 400, 800, 1'600, 2'000, 2'000, 2'000};
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const std::vector<int64_t> waits = first_waits(seed, longest.size());
+    for (size_t i = 0; i < longest.size(); ++i) {
+      EXPECT_GE(waits[i], longest[i] / 2 - 1) << seed << " " << i;
+      EXPECT_LE(waits[i], longest[i] + 1) << seed << " " << i;
+    }
+    EXPECT_EQ(waits, first_waits(seed, longest.size())) << "the seed says all";
+  }
+}
+
+// Of clients that lost one server together the tries are spread evenly: of a fleet of 4,000, one in
+// ten comes in each tenth of the 50 ms that there are.
+TEST(RespClientTries, AreSpreadOverAFleet) {
+  std::vector<int> tenths(10);
+  for (uint64_t client = 1; client <= 4'000; ++client) {
+    const int64_t wait = first_waits(client * 0x9E3779B97F4A7C15, 1).front();
+    ++tenths[static_cast<size_t>(std::min<int64_t>((wait - 50) / 5, 9))];
+  }
+  for (const int count : tenths) EXPECT_NEAR(count, 400, 80);
+}
+
+TEST(RespClientTries, ACallBetweenTwoFailsAtOnce) {
+  ClientWorld world(client_dialect);
+  world.refuses = true;
+  for (const char* name : {"a", "b"}) {
+    world.submit(keyed(client_verb::take), name);
+    EXPECT_EQ(world.results[name].error, client_errc::unavailable);
+  }
+}
+
+constexpr const char* wrong = "-WRONGPASS invalid username-password pair\r\n";
+
+// A client whose user the server does not accept.
+class RespClientUsers : public testing::Test {
+ protected:
+  static std::vector<calls::Target> host_with_user() {
+    std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
+    hosts[0].user = "app";
+    hosts[0].password = "swordfish";
+    return hosts;
+  }
+  static client_options writing_to(std::vector<std::string>& events) {
+    client_options options;
+    options.on_connection = [&events](const client_connection_report& report) {
+      using event = client_connection_report::event;
+      events.emplace_back(report.what == event::connected        ? "connected"
+                          : report.what == event::attempt_failed ? "failed"
+                          : report.what == event::gave_up        ? "gave up"
+                                                                 : "lost");
+    };
+    return options;
+  }
+  // The server's answer to AUTH at the next connection.
+  void answer_login(uint32_t link, std::string_view reply) {
+    world_.accept(link);
+    EXPECT_EQ(typed(world_.take_sent(link)), "AUTH app swordfish");
+    world_.receive(link, reply);
+  }
+
+  std::vector<std::string> events_;
+  ClientWorld world_{client_dialect, host_with_user(), writing_to(events_)};
+};
+
+TEST_F(RespClientUsers, AreNotTriedAgainByTheClientItself) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, wrong);
+  EXPECT_EQ(world_.results["a"].error, client_errc::refused);
+  EXPECT_EQ(world_.results["a"].text,
+            "the server does not accept the user and password (WRONGPASS invalid "
+            "username-password pair): correct them, or add the user at the server");
+  EXPECT_EQ(events_, (std::vector<std::string>{"failed", "gave up"}));
+  world_.advance(base::seconds(3'600));
+  EXPECT_EQ(world_.tries.size(), 1u);
+}
+
+TEST_F(RespClientUsers, AreTriedAgainAtACallThatComesLater) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, wrong);
+  for (const client_verb verb : {client_verb::take, client_verb::wait}) {
+    world_.submit(keyed(verb), "b");
+    EXPECT_EQ(world_.results["b"].error, client_errc::refused);
+    EXPECT_EQ(world_.results["b"].text, world_.results["a"].text);
+    world_.advance(base::milliseconds(4'999));
+  }
+  EXPECT_EQ(world_.tries.size(), 1u) << "9.998 s";
+  world_.advance(base::milliseconds(2));
+  world_.submit(keyed(client_verb::take), "c");
+  EXPECT_EQ(world_.tries.size(), 2u);
+  answer_login(0, "+OK\r\n");
+  EXPECT_FALSE(typed(world_.take_sent(0)).empty());
+  world_.receive(0, "*6\r\n:1\r\n:5\r\n:4\r\n:0\r\n:1000\r\n$1\r\nr\r\n");
+  EXPECT_TRUE(world_.results["c"].is_allowed());
+  world_.fail(0);
+  world_.advance(base::seconds(1));
+  EXPECT_EQ(world_.tries.size(), 3u) << "a connection that is lost is tried again as usual";
+}
+
+TEST_F(RespClientUsers, AreTriedAgainWhereTheServerCannotCheckThem) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, "-TRYAGAIN too many passwords\r\n");
+  EXPECT_EQ(world_.results["a"].error, client_errc::unavailable);
+  EXPECT_EQ(world_.results["a"].text,
+            "the server cannot check the password: TRYAGAIN too many passwords");
+  world_.advance(base::seconds(1));
+  EXPECT_GE(world_.tries.size(), 2u);
+}
+
+TEST_F(RespClientUsers, AWaitThatIsRefusedIsNotTriedAgainAtOnce) {
+  world_.submit(keyed(client_verb::wait), "a");
+  ASSERT_EQ(world_.core.link_count(), 2u);
+  answer_login(1, wrong);
+  answer_login(0, wrong);
+  EXPECT_EQ(world_.results["a"].error, client_errc::refused);
+  world_.submit(keyed(client_verb::wait), "b");
+  EXPECT_EQ(world_.results["b"].error, client_errc::refused);
+  EXPECT_EQ(world_.tries.size(), 2u);
 }
 
 }  // namespace

@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 #include <iterator>
 #include <span>
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/printable.h"
+#include "cli/asked_server.h"
 #include "config/address.h"
 #include "limit/gcra.h"
-#include "protocol/resp/client.h"
+#include "protocol/resp/reply_value.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {
@@ -29,13 +32,14 @@ constexpr size_t told_bytes_max = 256;
 // A pass over the keys of one Redis.
 class CellReader {
  public:
-  CellReader(const CellSource& source, const VisitCell& visit) : source_(source), visit_(visit) {}
+  CellReader(const CellSource& source, const VisitCell& visit)
+      : source_(source),
+        visit_(visit),
+        redis_("redis", {{source.host, source.port}, source.patience},
+               {source.user, source.password}) {}
 
   base::Result<CellReport> read() {
-    auto client = RespClient::connect(source_.host, source_.port, source_.patience);
-    if (!client) return fail(client.problem().text);
-    client_ = &*client;
-    base::Done done = greet();
+    base::Done done = select();
     std::string cursor = "0";
     do {
       std::vector<std::string> page;
@@ -53,29 +57,40 @@ class CellReader {
     return {"Redis at " + config::format_address(source_.host, source_.port) + ": " + why};
   }
 
+  // To the commands that the next exchange sends. The words live until then.
+  void add(std::initializer_list<std::string_view> words) {
+    client_request& command = commands_.emplace_back();
+    command.verb = client_verb::command;
+    command.words = words;
+  }
+
   // The replies to what was added. An error is a failure, but for a key that has another type by
-  // now.
+  // now. So is a connection that ended between two exchanges: the next one would read another
+  // database.
   base::Done exchange() {
-    auto replies = client_->exchange();
-    if (!replies) return fail(replies.problem().text);
-    replies_ = *std::move(replies);
-    for (const RespValue& reply : replies_)
-      if (reply.is_error() && !reply.text.starts_with("WRONGTYPE"))
-        return fail("it refuses: " + base::printable(reply.text, told_bytes_max));
+    const std::vector<client_request> commands = std::exchange(commands_, {});
+    if (redis_.was_lost()) return fail("the connection was lost");
+    replies_.clear();
+    for (const client_result& result : redis_.call_all(commands)) {
+      if (result.error != client_errc::none) return fail(result.text);
+      auto reply = resp_value(result.reply);
+      if (!reply) return fail(resp_too_deep);
+      if (reply->is_error() && !reply->text.starts_with("WRONGTYPE"))
+        return fail("it refuses: " + base::printable(reply->text, told_bytes_max));
+      replies_.push_back(*std::move(reply));
+    }
     return {};
   }
 
-  base::Done greet() {
-    if (!source_.user.empty())
-      client_->add({"AUTH", source_.user, source_.password});
-    else if (!source_.password.empty())
-      client_->add({"AUTH", source_.password});
-    if (source_.database != 0) client_->add({"SELECT", std::to_string(source_.database)});
+  base::Done select() {
+    if (source_.database == 0) return {};
+    const std::string database = std::to_string(source_.database);
+    add({"SELECT", database});
     return exchange();
   }
 
   base::Done scan(std::string& cursor, std::vector<std::string>& page) {
-    client_->add({"SCAN", cursor, "MATCH", source_.pattern, "COUNT", keys_of_a_page});
+    add({"SCAN", cursor, "MATCH", source_.pattern, "COUNT", keys_of_a_page});
     if (base::Done done = exchange(); !done) return done;
     RespValue& reply = replies_.front();
     if (!reply.is_list() || reply.items.size() != 2 || !reply.items[0].is_text() ||
@@ -115,7 +130,7 @@ class CellReader {
 
   // Leaves those that are strings.
   base::Done find_strings(std::vector<std::string_view>& keys) {
-    for (const std::string_view key : keys) client_->add({"TYPE", key});
+    for (const std::string_view key : keys) add({"TYPE", key});
     if (base::Done done = exchange(); !done) return done;
     size_t left = 0;
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -132,8 +147,8 @@ class CellReader {
   base::Done read_strings(std::span<const std::string_view> keys) {
     // A byte more than the longest number.
     for (const std::string_view key : keys) {
-      client_->add({"PTTL", key});
-      client_->add({"GETRANGE", key, "0", "20"});
+      add({"PTTL", key});
+      add({"GETRANGE", key, "0", "20"});
     }
     const base::Time before = clock_.now();
     if (base::Done done = exchange(); !done) return done;
@@ -178,7 +193,8 @@ class CellReader {
   const CellSource& source_;
   const VisitCell& visit_;
   CellReport report_;
-  RespClient* client_ = nullptr;
+  cli::AskedServer redis_;
+  std::vector<client_request> commands_;
   std::vector<RespValue> replies_;
   base::Clock clock_;
   std::unordered_set<uint64_t> seen_;  // digests of the keys

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/resp/client.h"
+#include "protocol/resp/reply_value.h"
 
 namespace sluice::resp {
 

@@ -1,0 +1,35 @@
+// A reply of Redis' protocol as a value, for the terminal. Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/resp.h"
+
+namespace sluice::resp {
+
+// A reply with all that it holds.
+struct RespValue {
+  using Kind = wire::RespItem::Kind;
+  Kind kind = Kind::null;
+  std::string text{};            // as RespItem's
+  int64_t number = 0;            // as RespItem's
+  double real = 0;               // as RespItem's
+  std::vector<RespValue> items;  // of a list; of a map keys and values by turns
+
+  bool is_error() const { return kind == Kind::error; }
+  bool is_integer() const { return kind == Kind::integer; }
+  bool is_text() const { return kind == Kind::bulk || kind == Kind::simple; }
+  bool is_list() const { return kind == Kind::list; }
+};
+
+// `bytes`: one reply, as RespReplyReader finds it; attributes are left out. Nothing: its lists are
+// nested more than resp_depth_max deep.
+inline constexpr unsigned resp_depth_max = 32;
+inline constexpr const char* resp_too_deep = "a reply is nested too deeply";
+std::optional<RespValue> resp_value(std::string_view bytes);
+
+}  // namespace sluice::resp
