@@ -12,9 +12,9 @@
 namespace sluice::redis {
 
 extern const std::string_view lua_plain, lua_wide;
-// The clock, Redis' own or, in tests, the last argument; and how many ms a key is kept beyond the
-// moment from which it is as a fresh one.
-extern const std::string_view lua_redis_time, lua_told_time;
+// The clock, Redis' own (for lua_plain in fewer steps) or, in tests, the last argument; and how
+// many ms a key is kept beyond the moment from which it is as a fresh one.
+extern const std::string_view lua_redis_time, lua_redis_time_plain, lua_told_time;
 // F.x of each algorithm: x(state, quota, window, burst, cost) gives allowed, remaining,
 // reset_after, retry_after, the next state, and whether a refusal has changed it. A state is a flat
 // list of marks and units, none for a fresh counter.
@@ -42,6 +42,8 @@ extern const std::string_view lua_states;
 // Loads, decides, writes: takes and peeks under the limits that a counter was written under, or
 // everything.
 extern const std::string_view lua_settle_light, lua_settle_full;
+// The end of the light script where it answers with receipts.
+extern const std::string_view lua_light_receipts;
 // A hit on a counter that other programs share, stored as what is left (Divvy's).
 extern const std::string_view lua_remaining_text;
 // Takes back what charges took, by their receipts; needs lua_wide, the algorithms, lua_states and

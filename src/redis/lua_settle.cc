@@ -41,10 +41,12 @@
 namespace sluice::redis {
 
 const std::string_view lua_states = R"lua(
-local call, sub, find, gmatch = redis.call, string.sub, string.find, string.gmatch
+local call, sub, find, match, gmatch = redis.call, string.sub, string.find, string.match, string.gmatch
 local CENTURY = 3162240000000
 -- What follows the name of a value; nothing where it is not states.
 local function read_states(text)
+  local m, u = match(text, '^(%d+) (%d+)$')
+  if u then return {{N(m), N(u)}} end  -- the usual case
   if find(text, '[^%d ;-]') then return nil end
   local states = {}
   for one in gmatch(text, '[^;]+') do
@@ -63,7 +65,7 @@ local function read_states(text)
 end
 -- For as long as they matter, and `keep_fresh` ms; `old`: the old state; `tail`: what is left out.
 local function write_states(key, name, states, count, keep_fresh, old, tail)
-  local texts, ttl = {}, 0
+  local value, ttl = nil, 0
   if tail and #tail > 0 then
     local all = {}
     for i = 1, count do all[i] = states[i] end
@@ -77,23 +79,26 @@ local function write_states(key, name, states, count, keep_fresh, old, tail)
     states = all
   end
   for i = 1, count do
-    local s = states[i]
+    local s, text = states[i], '-'
     if s[1] then
-      local t = {}
-      for j = 1, #s do t[j] = S(s[j]) end
-      texts[i] = table.concat(t, ' ')
+      if s[3] then
+        local t = {}
+        for j = 1, #s do t[j] = S(s[j]) end
+        text = table.concat(t, ' ')
+      else
+        text = S(s[1]) .. ' ' .. S(s[2])
+      end
       -- Only a fixed bucket has no moment from which it is as fresh.
       local ms = CENTURY
       if s[1] > now then ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE
       elseif s[1] > Z then ms = SPARE end
       if ms > ttl then ttl = ms end
-    else
-      texts[i] = '-'
     end
+    value = value and value .. ';' .. text or text
   end
   ttl = ttl + keep_fresh
   if ttl > 0 then
-    call('SET', key, name .. ' ' .. table.concat(texts, ';'), 'PX', format('%.0f', ttl))
+    call('SET', key, name .. ' ' .. value, 'PX', format('%d', ttl))
   elseif old then
     call('DEL', key)
   end
@@ -101,7 +106,7 @@ end
 )lua";
 
 const std::string_view lua_settle_full = R"lua(
-local A, match = ARGV, string.match
+local A = ARGV
 local function foreign(key)
   return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is not a counter of this server\'s'}
 end
