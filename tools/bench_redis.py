@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Processor time of sluice and its Redis together for each HIT, beside that of the bare script driven at Redis.
+"""Processor time of sluice and its Redis together for each request, in four comparisons of medians.
 
-Redis and sluice share one processor, the load has another, in turns, so that a busy machine disturbs both alike. The
-bare script is what Divvy's documentation says that a hit does (GET, SETEX or DECR, TTL), called by redis-benchmark
-with as many connections and as deep. Then the same of a Redis Cluster of one primary and of three, beside the single
-Redis. What counts are the ratios of the medians. Exit status 1: a target was missed.
+1. Divvy's HIT on a single Redis, beside a bare script driven straight at that Redis: it does GET, DECRBY and TTL for each hit (and SETEX for the
+   first one of a key), called by redis-benchmark over as many connections and as deep.
+2. The same on a Redis Cluster of one primary, beside the single Redis.
+3. The same on a Redis Cluster of three primaries, beside the single Redis.
+4. A HIT of two native rules whose counters are in two slots (`across_slots: settle`) of those three primaries, beside a HIT of one such rule.
+
+All Redis and sluice share one processor, the load has another, and all that is measured takes turns in every round, so that a busy machine disturbs
+it alike. A measurement is one request for each of so many keys. Exit status 1: a limit was missed.
 """
 
 from __future__ import annotations
@@ -12,7 +16,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import re
 import shutil
 import socket
 import statistics
@@ -20,39 +23,49 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from bench_common import DIVVY_POLICY, BUILD, SERVER_CORE, LOAD_CORE, Server, give_up, load, pinned, serving
 
-CONNECTIONS, DEPTH, KEYS = 50, 16, 100_000
-TARGET = 1.3
-# Primaries of a cluster: the most that a HIT may cost, in HITs of a single Redis.
-CLUSTER_TARGETS = {1: 1.1, 3: 1.3}
+CONNECTIONS, DEPTH = 50, 16
 SLOTS = 16384
 SCRIPT = """
 local value = redis.call('GET', KEYS[1])
-local allowed, left = 1, 0
-if not value then
+local left
+if value then
+  left = redis.call('DECRBY', KEYS[1], 1)
+else
   left = ARGV[1] - 1
   redis.call('SETEX', KEYS[1], ARGV[2], left)
-elseif tonumber(value) > 0 then
-  left = redis.call('DECR', KEYS[1])
-else
-  allowed = 0
 end
-return {allowed, left, redis.call('TTL', KEYS[1])}
+return {left, redis.call('TTL', KEYS[1])}
 """
-TICKS = os.sysconf("SC_CLK_TCK")
+# Both count by the address, the second one by the method as well: so their counters have other tags, and are in other slots.
+ONE_RULE = 'rules:\n  - { name: one, match: { path: /bench, ip: "*" }, actor: ip, then: continue, ' \
+    "limit: { quota: 1000000000, window: 1d, algorithm: fixed_window } }\n"
+TWO_RULES = ONE_RULE + '  - { name: two, match: { method: GET, path: /bench, ip: "*" }, actor: [ip, method], ' \
+    "limit: { quota: 1000000000, window: 1d, algorithm: fixed_window } }\n"
 
 
-def cpu_seconds(pid: int) -> float:
-    """Of all threads, as precisely as the scheduler tells."""
-    total = 0.0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            total += int((task / "schedstat").read_text(encoding="ascii").split()[0]) / 1e9
-    return total
+class Comparison(NamedTuple):
+    what: str
+    beside: str
+    limit: float  # the most that it may cost, in costs of the other
+
+
+COMPARISONS = [
+    Comparison("single Redis", "bare script", 1.3),
+    Comparison("cluster of one", "single Redis", 1.1),
+    Comparison("cluster of three", "single Redis", 1.3),
+    Comparison("two slots", "one slot", 2.4),
+]
+
+
+def cpu_seconds(server: Server) -> float:
+    """Of all threads, those that ended as well."""
+    return time.clock_gettime(~server.pid << 3 | 2)
 
 
 def free_port() -> int:
@@ -111,85 +124,106 @@ def serving_cluster(primaries: int) -> Iterator[list[Server]]:
         yield nodes
 
 
-def bare(redis: Server, sha: str, requests: int) -> float:
-    """Microseconds of Redis for one call."""
-    before = cpu_seconds(redis.pid)
+class Cost(NamedTuple):
+    """Of one request, in microseconds of processor time."""
+    redis: float
+    sluice: float = 0.0
+
+    @property
+    def all(self) -> float:
+        return self.redis + self.sluice
+
+
+def bare(redis: Server, requests: int) -> Cost:
+    sha = cli(redis.port, "SCRIPT", "LOAD", SCRIPT)
+    before = cpu_seconds(redis)
     subprocess.run([*pinned(LOAD_CORE), "redis-benchmark", "-p", str(redis.port), "-c", str(CONNECTIONS), "-P",
-                    str(DEPTH), "-n", str(requests), "-r", str(KEYS), "-q", "EVALSHA", sha, "1",
+                    str(DEPTH), "-n", str(requests), "-r", str(requests), "-q", "EVALSHA", sha, "1",
                     "divvy:ip=* method=GET path=/bench:__rand_int__:1000000000:86400", "1000000000", "86400"],
                    check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    return (cpu_seconds(redis.pid) - before) / requests * 1e6
+    return Cost((cpu_seconds(redis) - before) / requests * 1e6)
 
 
-def through_sluice(nodes: list[Server], sluice: Server, seconds: int) -> tuple[float, float, float]:
-    """Microseconds of all, and of Redis alone, for one HIT; HITs per second."""
-    load(sluice, "divvy", conns=CONNECTIONS, depth=DEPTH, keys=KEYS, warmup=0, secs=1)
+def through_sluice(nodes: list[Server], sluice: Server, requests: int) -> Cost:
+    def used() -> Cost:
+        return Cost(sum(map(cpu_seconds, nodes)), cpu_seconds(sluice))
 
-    def calls() -> int:
-        found = [re.search(r"cmdstat_evalsha:calls=(\d+)", cli(node.port, "INFO", "commandstats")) for node in nodes]
-        return sum(int(one.group(1)) for one in found if one)
-
-    def of_all() -> float:
-        return sum(cpu_seconds(node.pid) for node in nodes)
-
-    before = (of_all(), cpu_seconds(sluice.pid), calls())
-    figures = load(sluice, "divvy", conns=CONNECTIONS, depth=DEPTH, keys=KEYS, warmup=0, secs=seconds)
-    hits = calls() - before[2]
-    of_redis, of_sluice = of_all() - before[0], cpu_seconds(sluice.pid) - before[1]
-    return (of_redis + of_sluice) / hits * 1e6, of_redis / hits * 1e6, figures["rate"]
+    before = used()
+    load(sluice, "divvy", conns=CONNECTIONS, depth=DEPTH, distinct=requests)
+    after = used()
+    return Cost((after.redis - before.redis) / requests * 1e6, (after.sluice - before.sluice) / requests * 1e6)
 
 
 @contextlib.contextmanager
-def serving_on(nodes: list[Server], cluster: bool) -> Iterator[Server]:
-    """Sluice with its counters there."""
+def serving_on(nodes: list[Server], cluster: bool, rules: str | None = None) -> Iterator[Server]:
+    """Sluice with its counters there: of Divvy's policy, or of native rules."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "bench.ini").write_text(DIVVY_POLICY, encoding="utf-8")
         config = Path(folder) / "sluice.yaml"
         named = ", ".join(f'"127.0.0.1:{node.port}"' for node in nodes)
-        # A machine that does other things as well is not to end the run.
+        how = "cluster: true, across_slots: settle" if cluster else "cluster: false"
+        # The deadline is long: a machine that does other things as well must not end the run.
         config.write_text(f"""listen: [{{ protocol: divvy, address: "127.0.0.1:0" }}]
-store: {{ redis: {{ nodes: [{named}], cluster: {str(cluster).lower()}, deadline_ms: 1000 }} }}
-policy: [{{ divvy: bench.ini }}]
+store: {{ redis: {{ nodes: [{named}], {how}, deadline_ms: 10000 }} }}
+{rules or "policy: [{ divvy: bench.ini }]"}
 """, encoding="utf-8")
         with serving([str(BUILD / "sluice"), "serve", "--config", str(config)]) as sluice:
             yield sluice
 
 
-def verdict(what: str, ratio: float, target: float) -> bool:
-    kept = ratio <= target
-    print(f"{what}: ratio {ratio:.2f}, target {target}: {'met' if kept else 'MISSED'}")
+def setups(stack: contextlib.ExitStack, requests: int) -> dict[str, Callable[[], Cost]]:
+    """What is measured, by its name."""
+    single = stack.enter_context(serving_redis())
+    measured: dict[str, Callable[[], Cost]] = {"bare script": lambda: bare(single, requests)}
+
+    def add(name: str, nodes: list[Server], rules: str | None = None) -> None:
+        sluice = stack.enter_context(serving_on(nodes, nodes[0] is not single, rules))
+        measured[name] = lambda: through_sluice(nodes, sluice, requests)
+
+    one, three = (stack.enter_context(serving_cluster(primaries)) for primaries in (1, 3))
+    add("single Redis", [single])
+    # How much of the difference is Redis' own.
+    measured["bare script, cluster of one"] = lambda: bare(one[0], requests)
+    add("cluster of one", one)
+    add("cluster of three", three)
+    add("one slot", three, ONE_RULE)
+    add("two slots", three, TWO_RULES)
+    return measured
+
+
+def verdict(comparison: Comparison, medians: dict[str, float]) -> bool:
+    cost, other = medians[comparison.what], medians[comparison.beside]
+    kept = cost / other <= comparison.limit
+    print(f"{comparison.what} {cost:.2f} us, {comparison.beside} {other:.2f} us: ratio {cost / other:.2f}, limit {comparison.limit}: "
+          f"{'met' if kept else 'MISSED'}")
     return kept
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
-    parser.add_argument("--seconds", type=int, default=3, help="of a round; default %(default)s")
+    parser.add_argument("--rounds", type=int, default=9, help="default %(default)s")
+    parser.add_argument("--requests", type=int, default=100_000, help="of each measurement; default %(default)s")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only this one of what is measured; may be repeated")
     options = parser.parse_args()
-    bares: list[float] = []
-    costs: dict[int, list[float]] = {0: []} | {primaries: [] for primaries in CLUSTER_TARGETS}
+    costs: dict[str, list[Cost]] = {}
     with contextlib.ExitStack() as stack:
-        single = stack.enter_context(serving_redis())
-        sha = cli(single.port, "SCRIPT", "LOAD", SCRIPT)
-        setups = {0: [single]} | {primaries: stack.enter_context(serving_cluster(primaries))
-                                  for primaries in CLUSTER_TARGETS}
-        sluices = {primaries: stack.enter_context(serving_on(nodes, primaries > 0))
-                   for primaries, nodes in setups.items()}
-        for number in range(1, options.rounds + 1):
-            bares.append(bare(single, sha, 150_000 * options.seconds))
-            for primaries, nodes in setups.items():
-                cost, of_redis, rate = through_sluice(nodes, sluices[primaries], options.seconds)
-                costs[primaries].append(cost)
-                print(f"  divvy {CONNECTIONS}x{DEPTH} round {number}  bare {bares[-1]:.2f} us, sluice and "
-                      f"{f'a cluster of {primaries}' if primaries else 'Redis'} {cost:.2f} us (Redis {of_redis:.2f}), "
-                      f"{rate:.0f} HITs/s", flush=True)
-    medians = {primaries: statistics.median(all_of_it) for primaries, all_of_it in costs.items()}
-    kept = verdict(f"divvy on Redis {CONNECTIONS}x{DEPTH}: bare script {statistics.median(bares):.2f} us, sluice and "
-                   f"Redis {medians[0]:.2f} us", medians[0] / statistics.median(bares), TARGET)
-    for primaries, target in CLUSTER_TARGETS.items():
-        kept &= verdict(f"a cluster of {primaries}: {medians[primaries]:.2f} us, beside a single Redis",
-                        medians[primaries] / medians[0], target)
-    return 0 if kept else 1
+        measured = setups(stack, options.requests)
+        if options.only:
+            measured = {name: measured[name] for name in options.only}
+        for number in range(options.rounds + 1):  # the first round makes the counters and does not count
+            for name, measure in measured.items():
+                cost = measure()
+                if number == 0:
+                    continue
+                costs.setdefault(name, []).append(cost)
+                print(f"  round {number}  {name}: {cost.all:.2f} us, of which Redis {cost.redis:.2f}", flush=True)
+    for name, its in costs.items():
+        print(f"{name}: median {statistics.median(one.all for one in its):.2f} us (Redis {statistics.median(one.redis for one in its):.2f}, "
+              f"sluice {statistics.median(one.sluice for one in its):.2f})")
+    medians = {name: statistics.median(one.all for one in its) for name, its in costs.items()}
+    print(f"load average {os.getloadavg()[0]:.1f}")
+    verdicts = [verdict(one, medians) for one in COMPARISONS if one.what in medians and one.beside in medians]
+    return 0 if all(verdicts) else 1
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@
 namespace sluice::redis {
 
 extern const std::string_view lua_plain, lua_wide;
-// The current time `now`, in microseconds: Redis' clock or, in tests, the last argument. And SPARE:
-// the ms for which a key is kept after the time from which it equals a fresh counter.
-extern const std::string_view lua_redis_time, lua_told_time;
+// The current time `now`, in microseconds: Redis' clock (for lua_plain in fewer steps) or, in
+// tests, the last argument. And SPARE: the ms for which a key is kept after the time from which it
+// equals a fresh counter.
+extern const std::string_view lua_redis_time, lua_redis_time_plain, lua_told_time;
 // F.x for each algorithm, where x is its letter: F.x(state, quota, window, burst, cost) returns
 // allowed, remaining, reset_after, retry_after, the next state, and whether a refusal changes the
 // state as well. A state is a flat list of marks and units (limit::State), empty for a fresh
@@ -45,6 +46,8 @@ extern const std::string_view lua_states;
 // The scripts' main parts: load, decide, write. `light` only handles takes and peeks of counters
 // that were written under the limits in force; `full` handles everything.
 extern const std::string_view lua_settle_light, lua_settle_full;
+// The end of the light script where it answers with receipts.
+extern const std::string_view lua_light_receipts;
 // The script for a hit on a counter that is shared with Divvy, which stores the units left.
 extern const std::string_view lua_remaining_text;
 // The script that takes back charges by their receipts; needs lua_wide, the algorithms, lua_states

@@ -2,6 +2,7 @@
 
 namespace sluice::redis {
 
+// S: %d takes half the time of %.0f, and writes the same of a whole number below 2^63.
 // The arithmetic on doubles. A product of 2^52 or more gives up (`~w`), so that the sum of two
 // products is still exact.
 const std::string_view lua_plain = R"lua(
@@ -15,7 +16,7 @@ local function N(x)
 end
 local function S(n)
   if n == NEVER then return 'n' end
-  return format('%.0f', n)
+  return format('%d', n)
 end
 local function div(a, b) return floor(a / b) end
 local function cdiv(a, b) return -floor(-a / b) end
@@ -170,6 +171,12 @@ end
 const std::string_view lua_redis_time = R"lua(
 local clock = redis.call('TIME')
 local now, SPARE = N(format('%d%06d', clock[1], clock[2])), 1000
+)lua";
+
+// A double holds it until 2255.
+const std::string_view lua_redis_time_plain = R"lua(
+local clock = redis.call('TIME')
+local now, SPARE = clock[1] * 1000000 + clock[2], 1000
 )lua";
 
 const std::string_view lua_told_time = R"lua(

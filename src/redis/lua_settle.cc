@@ -41,10 +41,12 @@
 namespace sluice::redis {
 
 const std::string_view lua_states = R"lua(
-local call, sub, find, gmatch = redis.call, string.sub, string.find, string.gmatch
+local call, sub, find, match, gmatch = redis.call, string.sub, string.find, string.match, string.gmatch
 local CENTURY = 3162240000000
 -- The states in the text after a value's name; nil: it does not consist of states.
 local function read_states(text)
+  local m, u = match(text, '^(%d+) (%d+)$')
+  if u then return {{N(m), N(u)}} end  -- the usual case
   if find(text, '[^%d ;-]') then return nil end
   local states = {}
   for one in gmatch(text, '[^;]+') do
@@ -64,7 +66,7 @@ end
 -- Writes the states, with an expiry `keep_fresh` ms after they equal fresh ones. `old`: the old
 -- value; `tail`: the limits that are left out.
 local function write_states(key, name, states, count, keep_fresh, old, tail)
-  local texts, ttl = {}, 0
+  local value, ttl = nil, 0
   if tail and #tail > 0 then
     local all = {}
     for i = 1, count do all[i] = states[i] end
@@ -78,23 +80,26 @@ local function write_states(key, name, states, count, keep_fresh, old, tail)
     states = all
   end
   for i = 1, count do
-    local s = states[i]
+    local s, text = states[i], '-'
     if s[1] then
-      local t = {}
-      for j = 1, #s do t[j] = S(s[j]) end
-      texts[i] = table.concat(t, ' ')
+      if s[3] then
+        local t = {}
+        for j = 1, #s do t[j] = S(s[j]) end
+        text = table.concat(t, ' ')
+      else
+        text = S(s[1]) .. ' ' .. S(s[2])
+      end
       -- Only a fixed bucket does not become fresh by time.
       local ms = CENTURY
       if s[1] > now then ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE
       elseif s[1] > Z then ms = SPARE end
       if ms > ttl then ttl = ms end
-    else
-      texts[i] = '-'
     end
+    value = value and value .. ';' .. text or text
   end
   ttl = ttl + keep_fresh
   if ttl > 0 then
-    call('SET', key, name .. ' ' .. table.concat(texts, ';'), 'PX', format('%.0f', ttl))
+    call('SET', key, name .. ' ' .. value, 'PX', format('%d', ttl))
   elseif old then
     call('DEL', key)
   end
@@ -102,7 +107,7 @@ end
 )lua";
 
 const std::string_view lua_settle_full = R"lua(
-local A, match = ARGV, string.match
+local A = ARGV
 local function foreign(key)
   return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is not a counter of this server\'s'}
 end

@@ -6,19 +6,20 @@ namespace sluice::redis {
 
 const std::string_view lua_settle_light = R"lua(
 local A = ARGV
-local hold, at, charges = A[1] == '1', 2, {}
+local mode, at, charges = A[1], 2, {}
+local hold = mode == '1' or mode == '1R' or mode == 'S' or mode == 'l'
 local all = not hold
 for k = 1, #KEYS do
   local verb, cost, name, n = A[at], N(A[at + 1]), A[at + 4], tonumber(A[at + 6])
-  local c = {verb = verb, cost = cost, name = name, keep_fresh = tonumber(A[at + 3]), n = n,
-             at = at + 7}
   local v, states = call('GET', KEYS[k]), nil
   if v then
     if sub(v, 1, #name + 1) ~= name .. ' ' then return '~c' end
     states = read_states(sub(v, #name + 2))
     if not states or #states ~= n then return '~c' end
   end
-  c.old, c.states, c.next, c.said = v, states, {}, {}
+  -- All fields at once: a table that grows by one costs as much as a command of Redis.
+  local c = {verb = verb, name = name, keep_fresh = tonumber(A[at + 3]), n = n, at = at + 7,
+             old = v, states = states, next = {}, said = {}, refills = false, cut = false}
   at = at + 7
   for i = 1, n do
     local s = states and states[i] or {}
@@ -74,6 +75,22 @@ for k = 1, #charges do
   if c.verb == 't' and (all or c.cut or fresh) then
     write_states(KEYS[k], c.name, c.next, c.n, keep_fresh, c.old)
   end
+end
+)lua";
+
+// As lua_receipts, which the full script has.
+const std::string_view lua_light_receipts = R"lua(
+if all then
+  local receipts = {}
+  for k = 1, #charges do
+    local c, r = charges[k], {}
+    for i = 1, c.verb == 't' and c.n or 0 do
+      local s = c.next[i]
+      r[i] = s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
+    end
+    receipts[k] = table.concat(r, ',')
+  end
+  out[#out + 1] = '@' .. table.concat(receipts, ';')
 end
 return table.concat(out, ' ')
 )lua";

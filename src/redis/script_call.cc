@@ -190,14 +190,13 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
   Algorithms algorithms = 0;
   if (!ask.receipts && std::ranges::all_of(ask.charges, window_text::holds))
     return scripts.window_text();
-  if (ask.receipts) weight = std::max(weight, Weight::full);
   for (const Charge& charge : ask.charges) {
     if (window_text::holds(charge)) {
       weight = std::max(weight, Weight::full);
       continue;
     }
     if (charge.space->encoding == request::KeyEncoding::remaining_text) {
-      if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
+      if (ask.charges.size() == 1 && !ask.hold && !ask.receipts && weight == Weight::light &&
           charge.verb == Verb::take && !charge.reset_first && charge.cost < cost_max)
         return scripts.remaining_text();
       weight = std::max(weight, Weight::full);
@@ -227,16 +226,18 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     weight = std::max(weight, Weight::full);
     if (ask.charges[i].cost >= cost_max - ask.ahead[i]) weight = Weight::wide;  // their sum
   }
-  return weight == Weight::light ? scripts.light(algorithms) : scripts.full(weight == Weight::wide);
+  return weight == Weight::light ? scripts.light(algorithms, ask.receipts)
+                                 : scripts.full(weight == Weight::wide);
 }
 
 namespace {
 
 void append_remaining(std::string& out, const ScriptCall& ask) {
   const Charge& charge = ask.charges.front();
-  append_bulk(out, charge.cost);
-  append_bulk(out, charge.limits.front().quota);
-  append_bulk(out, charge.limits.front().window.us / 1'000'000);
+  std::array<char, 24> quota, seconds;
+  append_bulk(out, to_text(charge.limits.front().quota, quota), " ",
+              to_text(charge.limits.front().window.us / 1'000'000, seconds), {});
+  if (charge.cost != 1) append_bulk(out, charge.cost);
 }
 
 // The name of the charge's limits; for counters that other programs share, the name of their form.
@@ -346,7 +347,7 @@ void append_life(std::string& out, const ScriptCall& ask, bool renews) {
 void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts) {
   if (&script == &scripts.remaining_text()) {
-    append_array(out, 7);
+    append_array(out, ask.charges.front().cost == 1 ? 5 : 6);
     append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
     append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
     append_bulk(out, std::string_view("1"));

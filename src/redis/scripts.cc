@@ -40,7 +40,9 @@ std::string sha1(std::string_view text) {
 
 std::string head(bool wide, Scripts::Time time) {
   std::string text(wide ? lua_wide : lua_plain);
-  text += time == Scripts::Time::told ? lua_told_time : lua_redis_time;
+  text += time == Scripts::Time::told ? lua_told_time
+          : wide                      ? lua_redis_time
+                                      : lua_redis_time_plain;
   return text + "local F, P = {}, {}\n";
 }
 
@@ -77,12 +79,13 @@ Scripts::Scripts(Time time)
       undo_(undo_text(time)) {}
 
 Scripts::~Scripts() {
-  for (auto& script : light_) delete script.load(std::memory_order_relaxed);
+  for (auto* scripts : {&light_, &light_with_receipts_})
+    for (auto& script : *scripts) delete script.load(std::memory_order_relaxed);
 }
 
-const Script& Scripts::light(Algorithms algorithms) {
+const Script& Scripts::light(Algorithms algorithms, bool receipts) {
   SLUICE_CHECK(algorithms < algorithm_sets);
-  auto& made = light_[algorithms];
+  auto& made = (receipts ? light_with_receipts_ : light_)[algorithms];
   if (const Script* script = made.load(std::memory_order_acquire)) return *script;
   const std::lock_guard lock(mutex_);
   if (const Script* script = made.load(std::memory_order_relaxed)) return *script;
@@ -92,6 +95,7 @@ const Script& Scripts::light(Algorithms algorithms) {
   const Algorithms always = algorithm_bit(Algorithm::unlimited) | algorithm_bit(Algorithm::deny);
   if ((algorithms & always) != 0) text += lua_always;
   text.append(lua_states).append(lua_settle_light);
+  text += receipts ? lua_light_receipts : std::string_view("return table.concat(out, ' ')\n");
   const auto* const script = new Script(std::move(text));
   made.store(script, std::memory_order_release);
   return *script;

@@ -36,7 +36,8 @@ class Scripts {
   explicit Scripts(Time time = Time::redis);
   ~Scripts();
 
-  const Script& light(Algorithms algorithms);
+  // receipts: it answers with them (redis/receipts.h).
+  const Script& light(Algorithms algorithms, bool receipts = false);
   const Script& full(bool wide) const { return wide ? full_wide_ : full_plain_; }
   const Script& remaining_text() const { return remaining_text_; }
   const Script& window_text() const { return window_text_; }
@@ -46,7 +47,7 @@ class Scripts {
   const Time time_;
   const Script full_plain_, full_wide_, remaining_text_, window_text_, undo_;
   std::mutex mutex_;  // held by a thread that makes a light script
-  std::array<std::atomic<const Script*>, algorithm_sets> light_{};
+  std::array<std::atomic<const Script*>, algorithm_sets> light_{}, light_with_receipts_{};
 };
 
 }  // namespace sluice::redis

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace sluice::redis::slots_test {
 namespace {
@@ -18,6 +21,30 @@ TEST(Slots, AreThoseOfTheSpecification) {
   EXPECT_EQ(slot_of("foo{{bar}}zap"), slot_of("{bar"));
   EXPECT_NE(slot_of("foo{}{bar}"), slot_of("bar"));  // an empty tag is none
   EXPECT_NE(slot_of("foo{bar"), slot_of("bar"));     // nor is one that has no end
+}
+
+uint16_t slot_bit_by_bit(std::string_view key) {
+  unsigned crc = 0;
+  for (const char c : key) {
+    crc ^= static_cast<unsigned>(static_cast<unsigned char>(c)) << 8;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 0x8000u) != 0 ? crc << 1 ^ 0x1021u : crc << 1;
+    crc &= 0xFFFFu;
+  }
+  return static_cast<uint16_t>(crc & (slot_count - 1));
+}
+
+TEST(Slots, AKeyOfAnyLengthHasTheSlotOfItsBits) {
+  std::minstd_rand random(17);
+  for (size_t size = 0; size < 200; ++size) {
+    for (int i = 0; i < 20; ++i) {
+      std::string key;
+      while (key.size() < size) {
+        const auto c = static_cast<char>(random() >> 8);
+        if (c != '{') key += c;
+      }
+      ASSERT_EQ(slot_of(key), slot_bit_by_bit(key)) << size;
+    }
+  }
 }
 
 TEST(Slots, NoByteOfAnActorBreaksItsTag) {
