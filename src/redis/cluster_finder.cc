@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "redis/errors.h"
 
 namespace sluice::redis {
 
@@ -35,13 +36,14 @@ std::vector<Node> ClusterFinder::candidates(const Topology& topology) const {
 
 std::optional<ClusterFinder::View> ClusterFinder::ask(Topology& topology, const Node& node,
                                                       std::string& problem) {
-  const auto line = topology.connect(node, topology.options(), problem);
+  const auto line = topology.connect(node, topology.options(), redis_account, problem);
   if (!line) return std::nullopt;
   View view;
   const Answer info = line->ask({"CLUSTER", "INFO"});
   if (is_error(info)) {
-    problem =
-        info ? name_of(node) + " says " + base::printable(text_of(*info), 256) : line->problem();
+    problem = info ? name_of(node) + " says " + base::printable(text_of(*info), 256) +
+                         remedy_of(text_of(*info), redis_account)
+                   : line->problem();
     return std::nullopt;
   }
   view.state = read_state(text_of(*info));

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/printable.h"
+#include "redis/errors.h"
 
 namespace sluice::redis {
 
@@ -22,6 +23,7 @@ std::optional<Integer> parse_all(std::string_view text) {
   return number;
 }
 
+constexpr std::string_view account = "store.redis.sentinel.username and password";
 constexpr milliseconds listen_pause{200};
 // A sentinel that sends nothing for this long gets a PING.
 constexpr milliseconds silence_max{2000};
@@ -80,16 +82,17 @@ std::optional<ClusterMap> SentinelFinder::find(Topology& topology, std::string& 
   const Options options = options_of(topology);
   std::vector<SentinelView> views;
   for (const Node& node : sentinels.nodes) {
-    const auto line = topology.connect(node, options, problem);
+    const auto line = topology.connect(node, options, account, problem);
     if (!line) continue;
     // The address is read first, so that the epoch that is read after it is not older.
     const Answer address = line->ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinels.master});
     const Answer master = line->ask({"SENTINEL", "MASTER", sentinels.master});
     if (is_error(master) || is_error(address)) {
       const Answer& wrong = is_error(address) ? address : master;
-      problem =
-          wrong ? "the sentinel " + name_of(node) + " says " + base::printable(text_of(*wrong), 256)
-                : line->problem();
+      problem = wrong ? "the sentinel " + name_of(node) + " says " +
+                            base::printable(text_of(*wrong), 256) +
+                            remedy_of(text_of(*wrong), account)
+                      : line->problem();
       continue;
     }
     if (const auto view = read_view(*master, *address)) views.push_back(*view);
@@ -120,7 +123,7 @@ void SentinelFinder::listen(Topology& topology) {
 // Listens until the sentinel is gone.
 void SentinelFinder::listen_to(Topology& topology, const Node& node) {
   std::string problem;
-  const auto line = topology.connect(node, options_of(topology), problem);
+  const auto line = topology.connect(node, options_of(topology), account, problem);
   if (!line || is_error(line->ask({"SUBSCRIBE", "+switch-master"}))) return;
   milliseconds silent{0};
   constexpr milliseconds step{100};
