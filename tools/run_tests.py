@@ -404,9 +404,9 @@ def scenarios() -> Tally:
 
 
 def upgrade() -> Tally:
-    """The previous release, which is built, and this one on one Redis (tools/upgrade.py)."""
+    """The previous release, which is built, and this one on one Redis (tests/redis/upgrade.py)."""
     build("release", "sluice")
-    status, output = run([sys.executable, "tools/upgrade.py"], BUILD_SECONDS_MAX + 600, listen=True)
+    status, output = run([sys.executable, "tests/redis/upgrade.py"], BUILD_SECONDS_MAX + 600, listen=True)
     return count_words(status, output, UPGRADE_SUMMARY)
 
 

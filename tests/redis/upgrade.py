@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The previous release and this one on one Redis, under load, with an exact ledger: servers are replaced one by one, and back.
 
-    tools/upgrade.py [--commit COMMIT] [--seconds N]
+    tests/redis/upgrade.py [--commit COMMIT] [--seconds N]
 
 COMMIT is built in build/previous. By default it is the last tag; without a tag, the last commit before Redis Cluster.
 Each counter has a quota that does not come back within the test. In the end all of it has been granted, and not one unit
@@ -28,7 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FIRST_OF_CLUSTER = "src/redis/topology.h"
 BUILD_SECONDS_MAX = 3600
 SECONDS_MAX = 30.0
