@@ -30,7 +30,7 @@ inline std::string clustered(const std::string& name, const std::string& actor) 
 class ImportWorld : public testing::Test {
  protected:
   std::unique_ptr<RedisWorld> old_server() {
-    return std::make_unique<RedisWorld>(single.port(), rules);
+    return std::make_unique<RedisWorld>(single.port(), rules, ", deadline_ms: 20000");
   }
   std::unique_ptr<RedisWorld> new_server() {
     return std::make_unique<RedisWorld>(

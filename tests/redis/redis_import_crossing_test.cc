@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
