@@ -54,6 +54,11 @@ FUZZ_SUMMARY = {
     "failed": r"^fuzz: \d+ targets passed, (\d+) failed$",
     "skipped": r"(?!)",
 }
+UPGRADE_SUMMARY = {
+    "passed": r"^upgrade: (\d+) passed",
+    "failed": r"^upgrade: \d+ passed, (\d+) failed$",
+    "skipped": r"(?!)",
+}
 BARE_SUMMARY = {
     "passed": r"^bare: (\d+) orders passed",
     "failed": r"^bare: \d+ orders passed, (\d+) failed$",
@@ -398,6 +403,13 @@ def scenarios() -> Tally:
     return count_words(status, output, GTEST_SUMMARY)
 
 
+def upgrade() -> Tally:
+    """The previous release, which is built, and this one on one Redis (tests/redis/upgrade.py)."""
+    build("release", "sluice")
+    status, output = run([sys.executable, "tests/redis/upgrade.py"], BUILD_SECONDS_MAX + 600, listen=True)
+    return count_words(status, output, UPGRADE_SUMMARY)
+
+
 def valkey() -> Tally:
     """The tests with a real Redis once more with Valkey's server. Its package has no TLS, which those tests leave out."""
     build("release", "sluice", "real_redis_test")
@@ -429,6 +441,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "bare": bare,
     "crash": crash,
     "scenarios": scenarios,
+    "upgrade": upgrade,
     "valkey": valkey,
     "fuzz": fuzz,
 }

@@ -9,6 +9,9 @@
 namespace sluice::config {
 namespace {
 
+// Of a sentinel that is named without one.
+constexpr uint16_t sentinel_port = 26379;
+
 using policy::YamlDocument;
 using policy::YamlNode;
 
@@ -218,15 +221,21 @@ class ConfigReader {
   }
 
   // False: it is not a list.
-  bool redis_nodes(const std::string& key, const YamlNode& value, const std::string& example,
+  bool redis_nodes(const std::string& key, const YamlNode& value, uint16_t usual,
                    std::vector<redis::Node>& nodes) {
     nodes.clear();
-    if (!reader_.sequence(key, value, "write `nodes: [\"" + example + "\"]`")) return false;
+    if (!reader_.sequence(key, value,
+                          "write `nodes: [\"localhost:" + std::to_string(usual) + "\"]`"))
+      return false;
     for (YamlNode one = value.first_child(); one; one = one.next()) {
       const auto name = text(key, one);
       if (!name) continue;
-      if (auto address = redis_node_of(*name, place(key, one), diagnostics_))
-        nodes.push_back(std::move(*address));
+      const auto named =
+          name->find('@') == std::string::npos ? parse_address(*name, usual) : base::Problem{};
+      if (named)
+        nodes.push_back({named->host, named->port});
+      else
+        redis_node_of(*name, place(key, one), diagnostics_);  // it says why
     }
     return true;
   }
@@ -240,7 +249,7 @@ class ConfigReader {
           }},
          {"nodes",
           [&](const std::string& key, const YamlNode& value) {
-            named = redis_nodes(key, value, "localhost:26379", sentinel.nodes);
+            named = redis_nodes(key, value, sentinel_port, sentinel.nodes);
           }},
          {"username",
           [&](const std::string& key, const YamlNode& value) {
@@ -260,7 +269,7 @@ class ConfigReader {
     return {{"nodes",
              [&](const std::string& key, const YamlNode& value) {
                origin = reader_.origin(value);
-               named = redis_nodes(key, value, "localhost:6379", options.nodes);
+               named = redis_nodes(key, value, redis::default_port, options.nodes);
              }},
             {"cluster",
              [&](const std::string& key, const YamlNode& value) {

@@ -421,7 +421,8 @@ void AsyncConnection::take(Reply reply, std::string_view text) {
     on_greeted(reply, text);
     if (greetings_ > 0 || greeting_error_.empty()) return;
     refused_ = error_of(greeting_error_) == request::Error::auth_failed;
-    return lose((refused_ ? "it does not let us in: " : "it says ") + greeting_error_);
+    return lose((refused_ ? "it does not let us in: " : "it says ") + greeting_error_ +
+                remedy_of(greeting_error_, redis_account));
   }
   if (sent_.empty()) return lose("lost: it sent a reply without a request");
   const Sent of = sent_.pop();

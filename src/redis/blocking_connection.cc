@@ -129,8 +129,10 @@ bool BlockingConnection::open(const Options& options, net::TlsContext* tls,
 
 bool BlockingConnection::greet(std::initializer_list<std::string_view> words) {
   const Answer answer = ask(words);
-  if (answer && is_error(answer))
-    lost("it does not let us in: " + base::printable(text_of(*answer), told_bytes_max));
+  if (answer && is_error(answer)) {
+    refusal_ = base::printable(text_of(*answer), told_bytes_max);
+    lost("it does not let us in: " + refusal_);
+  }
   return !is_error(answer);
 }
 

@@ -57,6 +57,8 @@ class BlockingConnection {
   Answer next(std::chrono::milliseconds patience, bool& is_lost);
   // Why the last call failed, for the log.
   const std::string& problem() const { return problem_; }
+  // What Redis answered to `open` when it refused; empty: it did not.
+  const std::string& refusal() const { return refusal_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -77,7 +79,7 @@ class BlockingConnection {
   };
   std::unique_ptr<redisReader, FreeReader> reader_;
   Clock::time_point due_;
-  std::string problem_;
+  std::string problem_, refusal_;
 };
 
 }  // namespace sluice::redis

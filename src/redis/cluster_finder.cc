@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "redis/errors.h"
 
 namespace sluice::redis {
 
@@ -34,13 +35,14 @@ std::vector<Node> ClusterFinder::candidates(const Topology& topology) const {
 }
 
 base::Result<ClusterFinder::View> ClusterFinder::ask(Topology& topology, const Node& node) {
-  auto connected = topology.connect(node, topology.options());
+  auto connected = topology.connect(node, topology.options(), redis_account);
   if (!connected) return std::move(connected).problem();
   BlockingConnection& line = **connected;
   View view;
   const Answer info = line.ask({"CLUSTER", "INFO"});
   if (is_error(info))
-    return base::Problem{info ? name_of(node) + " says " + base::printable(text_of(*info), 256)
+    return base::Problem{info ? name_of(node) + " says " + base::printable(text_of(*info), 256) +
+                                    remedy_of(text_of(*info), redis_account)
                               : line.problem()};
   view.state = read_state(text_of(*info));
   Answer answer = line.ask({"CLUSTER", "SHARDS"});  // known from Redis 7.0 on

@@ -72,6 +72,14 @@ bool is_of_cluster(std::string_view text) {
          text[moved.size()] <= '9';
 }
 
+std::string remedy_of(std::string_view text, std::string_view account) {
+  if (error_of(text) != Error::auth_failed) return {};
+  text = unwrapped(text);
+  if (text.starts_with("NOPERM") || text.find("script") != std::string_view::npos)
+    return "; give its user the rights that docs/redis.md names";
+  return "; see " + std::string(account);
+}
+
 std::string problem_of(const net::Stream& stream, int error) {
   const char* remedy = "";
   if (stream.fault() == net::TlsFault::wrong_host)

@@ -28,6 +28,16 @@ TEST(Errors, AreToldByTheirFirstWords) {
     EXPECT_EQ(error_of(other), Error::store) << other;
 }
 
+TEST(Errors, OfALoginSayWhichSettingsAreItsOwn) {
+  EXPECT_EQ(remedy_of("WRONGPASS invalid username-password pair", redis_account),
+            "; see store.redis.username and password");
+  EXPECT_EQ(remedy_of("NOAUTH Authentication required.", "--from-user"), "; see --from-user");
+  EXPECT_EQ(remedy_of("NOPERM User app has no permissions to run the 'time' command", ""),
+            "; give its user the rights that docs/redis.md names");
+  for (const char* other : {"", "LOADING", "ERR DB index is out of range"})
+    EXPECT_EQ(remedy_of(other, redis_account), "") << other;
+}
+
 TEST(Errors, OfAScriptsCommandsAreUnwrapped) {
   const std::string head =
       "ERR Error running script (call to f_0a9a51ee96320953ec7bde8e63f3f060b9dac00c): ";

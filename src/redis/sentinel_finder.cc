@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/printable.h"
+#include "redis/errors.h"
 
 namespace sluice::redis {
 
@@ -22,6 +23,7 @@ std::optional<Integer> parse_all(std::string_view text) {
   return number;
 }
 
+constexpr std::string_view account = "store.redis.sentinel.username and password";
 constexpr milliseconds listen_pause{200};
 // A sentinel that sends nothing for this long gets a PING.
 constexpr milliseconds silence_max{2000};
@@ -81,7 +83,7 @@ base::Result<ClusterMap> SentinelFinder::find(Topology& topology) {
   std::vector<SentinelView> views;
   base::Problem problem;  // of the last sentinel that could not be asked
   for (const Node& node : sentinels.nodes) {
-    auto connected = topology.connect(node, options);
+    auto connected = topology.connect(node, options, account);
     if (!connected) {
       problem = std::move(connected).problem();
       continue;
@@ -92,9 +94,10 @@ base::Result<ClusterMap> SentinelFinder::find(Topology& topology) {
     const Answer master = line.ask({"SENTINEL", "MASTER", sentinels.master});
     if (is_error(master) || is_error(address)) {
       const Answer& wrong = is_error(address) ? address : master;
-      problem.text =
-          wrong ? "the sentinel " + name_of(node) + " says " + base::printable(text_of(*wrong), 256)
-                : line.problem();
+      problem.text = wrong ? "the sentinel " + name_of(node) + " says " +
+                                 base::printable(text_of(*wrong), 256) +
+                                 remedy_of(text_of(*wrong), account)
+                           : line.problem();
       continue;
     }
     if (const auto view = read_view(*master, *address)) views.push_back(*view);
@@ -124,7 +127,7 @@ void SentinelFinder::listen(Topology& topology) {
 
 // Listens until the sentinel is gone.
 void SentinelFinder::listen_to(Topology& topology, const Node& node) {
-  const auto connected = topology.connect(node, options_of(topology));
+  const auto connected = topology.connect(node, options_of(topology), account);
   if (!connected) return;
   BlockingConnection& line = **connected;
   if (is_error(line.ask({"SUBSCRIBE", "+switch-master"}))) return;

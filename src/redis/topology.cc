@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "redis/cluster_finder.h"
+#include "redis/errors.h"
 #include "redis/sentinel_finder.h"
 
 namespace sluice::redis {
@@ -125,7 +126,8 @@ std::shared_ptr<Endpoint> Topology::primary_of(uint16_t slot) {
 }
 
 base::Result<std::unique_ptr<BlockingConnection>> Topology::connect(const Node& node,
-                                                                    const Options& options) {
+                                                                    const Options& options,
+                                                                    std::string_view account) {
   const auto known = endpoint(node);
   known->resolver.await(name_patience);
   Options own = options;
@@ -135,7 +137,7 @@ base::Result<std::unique_ptr<BlockingConnection>> Topology::connect(const Node& 
   for (const net::Address& address : known->resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(&stopping_);
     if (line->open(own, tls_, address)) return line;
-    problem.text = line->problem();
+    problem.text = line->problem() + remedy_of(line->refusal(), account);
   }
   return problem;
 }

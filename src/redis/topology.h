@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -85,9 +86,11 @@ class Topology {
   // The endpoint of the primary that has the slot; null: none is known.
   std::shared_ptr<Endpoint> primary_of(uint16_t slot);
 
-  // Connects for a finder, with a short patience.
+  // Connects for a finder, with a short patience. `account`: the settings with its user, for the
+  // problem.
   base::Result<std::unique_ptr<BlockingConnection>> connect(const Node& node,
-                                                            const Options& options);
+                                                            const Options& options,
+                                                            std::string_view account);
 
  private:
   void run();

@@ -59,9 +59,15 @@ class DivvyOverSocket : public testing::TestWithParam<Case> {
       if (step.closes) connections_.erase(at);
       if (!problem.empty()) break;
     }
-    const bool in_time = steady_clock::now() - start <= planned + slip_max;
-    if (in_time && wrong.empty()) check_open(wrong);
-    if (in_time && wrong.empty() && redis_ && c.redis_known) check_redis(c, wrong);
+    if (wrong.empty()) check_open(wrong);
+    if (wrong.empty() && redis_ && c.redis_known) check_redis(c, wrong);
+    // A busy machine: the drop-in waits 50 ms for Redis, less than a step may be late.
+    const bool redis_was_late = std::any_of(wrong.begin(), wrong.end(), [](const auto& problem) {
+      return problem.find("got ERR Internal Error: Redis did not answer in 50 ms") !=
+             std::string::npos;
+    });
+    // What is stored ends with its window, so looking at it is a part of it.
+    const bool in_time = !redis_was_late && steady_clock::now() - start <= planned + slip_max;
     connections_.clear();  // the server would wait for clients that it has sent away
     return in_time;
   }

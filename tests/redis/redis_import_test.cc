@@ -11,8 +11,7 @@
 
 #include "redis/slots.h"
 #include "tests/redis/certificates.h"
-#include "tests/redis/world.h"
-#include "tests/support/redis_cluster.h"
+#include "tests/redis/import_world.h"
 
 namespace sluice::tests::redis_import_test {
 namespace {
@@ -20,54 +19,7 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-const std::string api =
-    "rules:\n  - name: api\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
-    "      - { quota: 20, window: 1h }\n"
-    "      - { algorithm: token_bucket, quota: 1000, window: 24h, burst: 50 }\n";
-
-std::string clustered(const std::string& name, const std::string& actor) {
-  std::string key = "sluice:";
-  redis::append_tag(key, actor);
-  return key + name.substr(7);
-}
-
-class RedisImport : public testing::Test {
- protected:
-  std::unique_ptr<RedisWorld> old_server() {
-    return std::make_unique<RedisWorld>(single.port(), api);
-  }
-  std::unique_ptr<RedisWorld> new_server() {
-    return std::make_unique<RedisWorld>(
-        cluster.addresses(),
-        RedisWorld::Options{
-            .rules = api, .redis = ", cluster: true, deadline_ms: 20000", .connects = false});
-  }
-  Finished import(const RedisWorld& world, Words more = {}) {
-    std::string nodes;
-    for (const std::string& node : cluster.addresses()) nodes += (nodes.empty() ? "" : ",") + node;
-    Words words{"store",        "import-redis", "--from",   single.address(),
-                "--to-cluster", nodes,          "--config", world.folder().path() + "/sluice.yaml"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run({.arguments = words});
-  }
-  json import_json(const RedisWorld& world, Words more = {}) {
-    more.emplace_back("--json");
-    const Finished finished = import(world, std::move(more));
-    EXPECT_EQ(finished.status, 0) << finished.err;
-    return json::parse(finished.out, nullptr, false);
-  }
-  RedisReply at(const Words& words) { return cluster.at_owner(words, words[1]); }
-  size_t keys_in_cluster() {
-    size_t count = 0;
-    for (size_t i = 0; i < cluster.size(); ++i)
-      count += cluster.node(i).client()({"KEYS", "*"}).list.size();
-    return count;
-  }
-
-  RedisServer single;
-  RedisClient client = single.client();
-  RedisCluster cluster;
-};
+class RedisImport : public ImportWorld {};
 
 TEST_F(RedisImport, DecisionsGoOnWhereTheyWere) {
   auto before = old_server();

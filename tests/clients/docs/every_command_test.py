@@ -70,6 +70,7 @@ TYPED = {
     ("docs/proxies.md", "Troubleshooting"): PROXIES,
     ("docs/proxies.md", "Keep counters, and see who is limited"): Test(f"{DOCS}/proxies_test.py", "## Keep counters"),
     ("docs/redis.md", "Start"): Test(f"{DOCS}/redis_test.py", "## Start"),
+    ("docs/redis.md", "Redis Cluster"): Test(f"{DOCS}/redis_test.py", "## Redis Cluster"),
     ("docs/resp.md", "Try it"): Test("tests/e2e/resp_test.cc", "## Try it"),
     ("docs/resp.md", "Rules of a policy"): Test(f"{DOCS}/resp_test.py", "## Rules of a policy"),
     ("docs/tasks.md", ""): Test(f"{DOCS}/tasks_test.py", 'Manual(self, "docs/tasks.md")'),
