@@ -86,7 +86,7 @@ TEST_F(StoreCommand, UsageErrorsEndWithTwo) {
   EXPECT_EQ(command({"store", "stat", "d"}), 2);
   EXPECT_TRUE(said(err, "did you mean `stats`?")) << err;
   EXPECT_EQ(command({"store", "backup", "d"}), 2);
-  EXPECT_TRUE(said(err, "backup wants DIR and TARGET")) << err;
+  EXPECT_TRUE(said(err, "backup requires DIR and TARGET")) << err;
   EXPECT_EQ(command({"store", "import-limitd", "d"}), 2);
   EXPECT_TRUE(said(err, "wants --config FILE, which names the types")) << err;
   EXPECT_EQ(command({"store", "check", "--config", "f", "d"}), 2);

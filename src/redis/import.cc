@@ -92,8 +92,10 @@ class Import {
 };
 
 base::Done open_tls(const Options& options, std::unique_ptr<net::TlsContext>& tls) {
-  std::string problem;
-  if (options.tls && !(tls = net::TlsContext::open(problem))) return base::Problem{problem};
+  if (!options.tls) return {};
+  auto opened = net::TlsContext::open();
+  if (!opened) return std::move(opened).problem();
+  tls = *std::move(opened);
   return {};
 }
 
@@ -135,9 +137,9 @@ base::Done Import::open_cluster() {
 
 base::Done Import::check_clocks() {
   const auto source = clock_of(*line_);
-  if (!source) return base::Problem{source.problem().text};
+  if (!source) return source.problem();
   const auto cluster = writer_->clocks();
-  if (!cluster) return base::Problem{cluster.problem().text};
+  if (!cluster) return cluster.problem();
   for (const int64_t one : *cluster)
     if (std::abs(one - *source) > clocks_differ_max.count())
       return base::Problem{"the clocks of the single Redis and of a primary differ by " +
@@ -151,33 +153,36 @@ base::Done Import::copy_overrides() {
   const auto log =
       std::make_shared<spdlog::logger>("import", std::make_shared<spdlog::sinks::null_sink_mt>());
   // All that a Redis has; a store that cannot ask is content with none.
-  const auto read = [&](RedisStore* store, std::map<std::string, std::string>& all,
-                        std::string& problem) {
-    if (store == nullptr) return false;
+  const auto read = [](RedisStore& store, std::map<std::string, std::string>& all) -> base::Done {
     const auto visit = [&](std::string_view name, std::string_view text) {
       all.insert_or_assign(std::string(name), std::string(text));
     };
-    if (!store->metadata().read(visit, problem)) return false;
-    if (!store->metadata().age()) problem = "cannot be asked for overrides";
-    return store->metadata().age().has_value();
+    std::string problem;
+    if (!store.metadata().read(visit, problem)) return base::Problem{problem};
+    if (!store.metadata().age()) return base::Problem{"cannot be asked for overrides"};
+    return {};
   };
   const auto with_prefix = [&](Options options) {
     options.key_prefix = keys_.key_prefix();
     return options;
   };
-  std::string problem;
   std::map<std::string, std::string> from, to;
-  auto source = RedisStore::open(with_prefix(options_.from), spaces, log, problem);
-  if (!read(source.get(), from, problem)) return base::Problem{"--from: " + problem};
+  const auto source = RedisStore::open(with_prefix(options_.from), spaces, log);
+  if (!source) return base::Problem(source.problem()).within("--from");
+  if (base::Done done = read(**source, from); !done)
+    return std::move(done).problem().within("--from");
   if (options_.dry_run) report_.overrides = from.size();
   if (options_.dry_run || from.empty()) return {};
-  auto cluster = RedisStore::open(with_prefix(options_.to), spaces, log, problem);
-  if (!read(cluster.get(), to, problem)) return base::Problem{"--to-cluster: " + problem};
+  const auto cluster = RedisStore::open(with_prefix(options_.to), spaces, log);
+  if (!cluster) return base::Problem(cluster.problem()).within("--to-cluster");
+  if (base::Done done = read(**cluster, to); !done)
+    return std::move(done).problem().within("--to-cluster");
+  std::string problem;
   std::vector<store::MetadataStore::Change> changes;
   const auto write = [&] {
     using Written = store::MetadataStore::Written;
     if (changes.empty()) return true;
-    if (cluster->metadata().write(changes, problem) != Written::yes) return false;
+    if ((*cluster)->metadata().write(changes, problem) != Written::yes) return false;
     report_.overrides += changes.size();
     changes.clear();
     return true;
