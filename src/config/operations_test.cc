@@ -106,6 +106,34 @@ TEST(Candidates, AreReadAsAServerWouldReadThem) {
   EXPECT_FALSE(one->rules);
 }
 
+// The rules whose counters would be in different slots of a cluster are named, as by `sluice
+// check`.
+TEST(Candidates, NameTheRulesThatSettleOverSeveralSlots) {
+  const auto with = [](const std::string& more) {
+    return read_candidate(
+        "sluice",
+        "rules:\n"
+        "  - { name: u, match: { user: '*' }, actor: user, limit: { quota: 5, window: 1m }, then: "
+        "continue }\n"
+        "  - { name: t, match: { tenant: '*' }, actor: tenant, limit: { quota: 5, window: 1m } }\n"
+        "store: { redis: { nodes: ['a:1'], cluster: true" +
+            more + " } }\n",
+        "");
+  };
+  const auto refused = with("");
+  ASSERT_TRUE(refused);
+  EXPECT_FALSE(refused->rules);
+  ASSERT_EQ(refused->diagnostics.size(), 1u);
+  const base::Diagnostic& said = refused->diagnostics.front();
+  EXPECT_EQ(said.line, 3);
+  EXPECT_EQ(said.subject, "rule t");
+  EXPECT_NE(said.message.find("settles together with rule u (line 2)"), std::string::npos)
+      << said.message;
+  const auto settled = with(", across_slots: settle");
+  ASSERT_TRUE(settled);
+  EXPECT_TRUE(settled->rules);
+}
+
 // A client that may ask does not learn what is in any file of the machine.
 TEST(Candidates, NameTheServersOwnFilesOnly) {
   const std::string root = testing::TempDir() + "sluice-candidates-" + std::to_string(::getpid());

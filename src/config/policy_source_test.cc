@@ -96,12 +96,12 @@ TEST(PolicySource, RulesOfSeveralSlotsAreRefused) {
     config.file.clear();  // it is not a file
     return config;
   };
-  request::Spaces spaces;
-  const auto loaded_again = [&](const std::string& at_start, const std::string& now) {
+  request::Spaces spaces;  // outlive the rules
+  const auto is_loaded_again = [&](const std::string& at_start, const std::string& now) {
     PolicySource source(
         config_of(one, at_start), [&](base::Diagnostics&) { return config_of(two, now); }, spaces);
     EXPECT_TRUE(source.first().rules);
-    return source.again(1);
+    return source.again(1).rules != nullptr;
   };
   const auto read = [&](base::Diagnostics&) { return config_of(two, ""); };
   const live::Loaded first = PolicySource(config_of(two, ""), read, spaces).first();
@@ -110,9 +110,9 @@ TEST(PolicySource, RulesOfSeveralSlotsAreRefused) {
   EXPECT_NE(base::to_string(first.diagnostics.back()).find("f:3: error: rule t: settles together"),
             std::string::npos);
   EXPECT_TRUE(PolicySource(config_of(two, ", across_slots: settle"), read, spaces).first().rules);
-  EXPECT_FALSE(loaded_again("", "").rules);
-  EXPECT_FALSE(loaded_again("", ", across_slots: settle").rules);
-  EXPECT_TRUE(loaded_again(", across_slots: settle", "").rules);
+  EXPECT_FALSE(is_loaded_again("", ""));
+  EXPECT_FALSE(is_loaded_again("", ", across_slots: settle"));
+  EXPECT_TRUE(is_loaded_again(", across_slots: settle", ""));
 }
 
 }  // namespace

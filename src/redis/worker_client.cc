@@ -119,7 +119,7 @@ void WorkerClient::abandon(Ticket ticket) {
   Pending& pending = pending_[ticket.slot];
   if (!pending.open || pending.generation != ticket.generation) return;
   for (const Answer& answer : pending.answers)
-    if (answer.what == Answer::What::across) across_.erase(answer.at);
+    if (answer.what == Answer::What::across) drop_across(answer.at);
   pending.open = false;
   pending.serial = ++serial_;  // answers to the old serial are dropped
 }
@@ -197,7 +197,7 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                      std::ranges::all_of(charges, request::only_looks, &Charge::verb);
   const Route route = route_of(charges, now, looks);
   Link* link = route.link;
-  if (settles_across(route, charges) && !group.sparing && !group.may_wait) {
+  if (settles_across(route, charges) && !group.sparing) {
     AcrossGroup& across = add_across(group, batch, route, now, pin);
     across.hold = hold;
     across.batch = {kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)};
@@ -519,6 +519,7 @@ bool WorkerClient::on_late(Link& link, const Sender& sender) {
   if (sender.kind == kind_across) {
     const auto at = across_.find(sender.serial);
     if (at == across_.end()) return true;
+    if (at->second->waits) return false;
     part_is_lost(*at->second, Error::deadline);
     return true;
   }

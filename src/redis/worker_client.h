@@ -133,7 +133,9 @@ class WorkerClient final : LinkOwner {
       std::string receipt;
     };
     uint32_t id = 0;
-    Sender batch{};  // the answer that it becomes
+    bool waits = false;  // a Waiting asks, which is in asked_ under `id`
+    Sender batch{};      // else: the answer that it becomes
+    uint64_t arrival = 0;
     Links* links = nullptr;
     std::unique_ptr<Wanted> wanted;
     std::vector<request::Charge> charges;  // those with a counter, in the order of the slots
@@ -201,8 +203,10 @@ class WorkerClient final : LinkOwner {
   void on_across_answer(Link& link, AcrossGroup& across, Reply reply, std::string_view text);
   bool part_is_decided(AcrossGroup& across, std::string_view text, request::Error& error);
   void part_is_lost(AcrossGroup& across, request::Error error);
+  bool is_wanted(const AcrossGroup& across);
   void go_on_across(AcrossGroup& across, request::Error error);
-  void finish_across(AcrossGroup& across, request::Error error);
+  void finish_across(AcrossGroup& across, request::Error error, bool lost = false);
+  void drop_across(uint32_t id);
   void undo(AcrossGroup& across);
   void undo_part(AcrossGroup& across, const AcrossGroup::Part& part);
   void take_over(const AcrossGroup& across, const request::Batch& batch, request::Group& group);
@@ -227,8 +231,13 @@ class WorkerClient final : LinkOwner {
   void ask_waiting(Waiting& waiting, base::Time now);
   Route route_of(const Waiting& waiting);
   bool may_ask(const Waiting& waiting);
+  bool all_take(Links& links, std::span<const request::Charge> charges);
+  void ask_waiting_across(Waiting& waiting, const Route& route, const request::Group& group,
+                          bool hold, base::Time now);
   void on_waiting_answer(Link& link, const Sender& sender, Reply reply, std::string_view text);
-  void on_waiting_refused(Link& link, Waiting& waiting, std::string_view text);
+  void on_waiting_across(const AcrossGroup& across, request::Error error, bool lost, bool allowed);
+  void on_waiting_decided(Waiting& waiting, ScriptReply said, bool allowed);
+  void on_waiting_refused(Waiting& waiting, request::Error error);
   void on_waiting_lost(Waiting& waiting, request::Error error);
   static void take_next(Waiting& waiting);
   void answer(Waiting& waiting, request::Error error, base::Time now);

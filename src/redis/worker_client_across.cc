@@ -1,7 +1,9 @@
 // Groups whose counters are in several slots of Redis Cluster: they are settled slot by slot, in
 // the order of the slots. When one refuses or fails, what was taken before is taken back by its
 // receipt, once. So nothing is admitted beyond a limit; a request meanwhile may be refused too
-// early.
+// early. A group that waits goes through its slots in one such pass each time that it asks, and
+// holds nothing between two passes; it is queued for one counter (Queues), and the order in which
+// such groups are served is this server's alone.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -66,6 +68,9 @@ Error WorkerClient::begin_across(AcrossGroup& a) {
 // Not `none`: nothing was sent.
 Error WorkerClient::ask_part(AcrossGroup& a) {
   const AcrossGroup::Part& part = a.parts[a.at];
+  // A waiting group has no deadline of its own, but its connections have one.
+  const base::Time due = a.waits ? base::Time{now_.us + shared_.patience_us} : a.due;
+  if (due <= now_) return Error::deadline;
   const bool asking = std::exchange(a.ask_link, 0) != 0;
   Link* const link = asking ? a.links->by_id(a.link) : a.links->of_slot(part.slot);
   if (link == nullptr || !link->takes())
@@ -73,7 +78,7 @@ Error WorkerClient::ask_part(AcrossGroup& a) {
   a.link = link->id;
   const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
   const ScriptCall what{.charges = charges,
-                        .ahead = ahead_of(charges, 0),
+                        .ahead = ahead_of(charges, a.arrival),
                         .hold = a.hold || a.refused,
                         .receipts = true,
                         .weight = a.weight,
@@ -82,7 +87,7 @@ Error WorkerClient::ask_part(AcrossGroup& a) {
                         .kept_fresh_for = shared_.options.kept_fresh_for,
                         .now = a.asked,
                         .chance = random_()};
-  send(*link, what, a.weight, a.by_text, asking, {kind_across, 0, a.id, 0}, a.due);
+  send(*link, what, a.weight, a.by_text, asking, {kind_across, 0, a.id, 0}, due);
   completions_.wake();  // its deadline needs a timer
   return Error::none;
 }
@@ -143,20 +148,37 @@ void WorkerClient::part_is_lost(AcrossGroup& a, Error error) {
   if (!a.hold && !a.refused)
     shared_.counts.left_taken.fetch_add(
         units_of(std::span(a.charges).subspan(part.first, part.count)), std::memory_order_relaxed);
-  finish_across(a, error);
+  finish_across(a, error, true);
+}
+
+// Does anything still need its answer? Not if its batch was abandoned or its client's deadline has
+// passed; nor if it waits and was cancelled or replaced.
+bool WorkerClient::is_wanted(const AcrossGroup& a) {
+  if (!a.waits) return awaited(a.batch) != nullptr;
+  const auto at = asked_.find(a.id);
+  return at != asked_.end() && !at->second->cancelled && !at->second->next;
 }
 
 void WorkerClient::go_on_across(AcrossGroup& a, Error error) {
-  if (error == Error::none && a.at < a.parts.size()) {
+  if (error == Error::none && a.at < a.parts.size() && is_wanted(a)) {
     error = ask_part(a);
     if (error == Error::none) return;
+    // Where it could not be sent, a waiting group asks again later.
+    if (a.waits) error = Error::none;
   }
   finish_across(a, error);
 }
 
-void WorkerClient::finish_across(AcrossGroup& a, Error error) {
-  const bool allowed = error == Error::none && !a.refused && !a.hold;
+// What was taken is taken back unless it is granted as a whole, to a client that still wants it.
+void WorkerClient::finish_across(AcrossGroup& a, Error error, bool lost) {
+  const bool allowed =
+      error == Error::none && a.at == a.parts.size() && !a.refused && !a.hold && is_wanted(a);
   if (!allowed) undo(a);
+  if (a.waits) {
+    on_waiting_across(a, error, lost, allowed);
+    across_.erase(a.id);
+    return;
+  }
   const Sender batch = a.batch;
   Answer* const answer = awaited(batch);
   if (answer == nullptr) {
@@ -168,6 +190,14 @@ void WorkerClient::finish_across(AcrossGroup& a, Error error) {
   answer->at = a.id;
   if (error != Error::none) across_.erase(a.id);
   settled(batch);
+}
+
+// Its batch was abandoned once it had been settled.
+void WorkerClient::drop_across(uint32_t id) {
+  const auto at = across_.find(id);
+  if (at == across_.end()) return;
+  undo(*at->second);
+  across_.erase(at);
 }
 
 void WorkerClient::undo(AcrossGroup& a) {

@@ -213,11 +213,25 @@ WorkerClient::Route WorkerClient::route_of(const Waiting& w) {
   return route_of(counted_of(w.wanted.charges), now_);
 }
 
-// A group whose counters are apart may be asked as well: it fails then.
+// A group whose counters are apart and cannot be settled together may be asked as well: it fails
+// then.
 bool WorkerClient::may_ask(const Waiting& w) {
-  const Route route = route_of(w);
+  const auto charges = counted_of(w.wanted.charges);
+  const Route route = route_of(charges, now_);
   if (route.what == Route::What::to) return route.link->takes();
+  if (settles_across(route, charges)) return all_take(*route.links, charges);
   return route.what != Route::What::unknown;
+}
+
+bool WorkerClient::all_take(Links& links, std::span<const Charge> charges) {
+  bool all = true;
+  for (const Charge& charge : charges) {
+    key_.clear();
+    append_stored_name(key_, charge, shared_.options.key_prefix, true, now_);
+    Link* const link = links.of_slot(slot_of(key_));  // looks for the primary if it is unknown
+    all &= link != nullptr && link->takes();
+  }
+  return all;
 }
 
 }  // namespace sluice::redis

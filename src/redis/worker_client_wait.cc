@@ -20,8 +20,9 @@ using request::Verb;
 
 namespace {
 
-// A waiting group is looked at this often: another server may return units without notice, and a
-// Redis that is back is noticed within this time.
+// A waiting group is looked at this often: another server may return units without notice, and so
+// may a group over several slots that took some for a moment; and a Redis that is back is noticed
+// within this time.
 constexpr int64_t look_again_us = 100'000;
 // A group at the front of its queue asks Redis this often at most.
 constexpr int64_t ask_pause_us = 1'000;
@@ -88,8 +89,9 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   const bool put_back = std::any_of(
       charge.limits.begin(), charge.limits.end(),
       [](const limit::Limit& l) { return l.algorithm == limit::Algorithm::fixed_bucket; });
+  const bool taken_back = shared_.first.has_slots() && shared_.options.settles_across_slots;
   int64_t wait_us = longest < 0 ? ask_pause_us : longest;
-  if (put_back || !may_ask(w)) wait_us = std::min(wait_us, look_again());
+  if (put_back || taken_back || !may_ask(w)) wait_us = std::min(wait_us, look_again());
   wait_us = std::max(wait_us, ask_pause_us);
   const bool ever = !w.queue.empty() && wait_us <= INT64_MAX - now.us;
   schedule(w, ever ? now.us + wait_us : INT64_MAX);
@@ -203,6 +205,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   const Route route = route_of(charges, now);
   const bool asking = std::exchange(w.ask_link, 0) != 0;
   Link* const link = asking && route.links != nullptr ? route.links->by_id(w.link) : route.link;
+  if (settles_across(route, charges)) return ask_waiting_across(w, route, group, hold, now);
   if (link == nullptr || !link->takes()) {
     say_apart(route.what);
     return on_waiting_lost(w, trouble(link));
@@ -227,6 +230,22 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
        {now.us + shared_.patience_us});
 }
 
+void WorkerClient::ask_waiting_across(Waiting& w, const Route& route, const Group& group, bool hold,
+                                      base::Time now) {
+  const request::Batch batch{{}, w.wanted.charges, w.wanted.decisions};
+  AcrossGroup& across = add_across(group, batch, route, now, w.wanted.pin);
+  across.waits = true;
+  across.hold = hold;
+  across.arrival = w.arrival;
+  const uint32_t id = across.id;
+  if (begin_across(across) != Error::none) return schedule(w, now.us + look_again());
+  w.asked = true;
+  w.called = false;
+  w.serial = id;
+  w.asked_at = now;
+  asked_[id] = &w;
+}
+
 void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply reply,
                                      std::string_view text) {
   const auto at = asked_.find(sender.serial);
@@ -242,7 +261,10 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
     } else if (text.starts_with("NOSCRIPT") && !w.by_text) {
       w.by_text = true;
     } else {
-      return on_waiting_refused(link, w, text);
+      const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
+      w.redirects = 0;
+      if (error == Error::read_only) leave_node(links_of(link), link.id);
+      return on_waiting_refused(w, error);
     }
   } else {
     w.by_text = false;
@@ -262,6 +284,29 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
     if (said != ScriptReply::decided) w.weight = wanted;
   }
   if (allowed && (w.cancelled || w.next)) give_back(w);
+  on_waiting_decided(w, said, allowed);
+}
+
+// Of a group over several slots, whose units are taken back unless it is allowed. `lost`: it is not
+// known what one slot did.
+void WorkerClient::on_waiting_across(const AcrossGroup& a, Error error, bool lost, bool allowed) {
+  const auto at = asked_.find(a.id);
+  SLUICE_CHECK(at != asked_.end());
+  Waiting& w = *at->second;
+  asked_.erase(at);
+  w.asked = false;
+  if (lost) return on_waiting_lost(w, error);
+  if (error != Error::none) return on_waiting_refused(w, error);
+  if (w.cancelled || w.next || a.at == a.parts.size()) {
+    if (!w.next) w.wanted.decisions = a.wanted->decisions;
+    return on_waiting_decided(w, ScriptReply::decided, allowed);
+  }
+  schedule(w, now_.us + look_again());
+  completions_.wake();
+}
+
+// Where it is cancelled or replaced, what was taken has been returned.
+void WorkerClient::on_waiting_decided(Waiting& w, ScriptReply said, bool allowed) {
   if (w.cancelled) return erase(w);
   if (w.next) {
     take_next(w);
@@ -275,10 +320,7 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
 }
 
 // Nothing was done. While Redis takes no writes, a waiting request waits for a node that does.
-void WorkerClient::on_waiting_refused(Link& link, Waiting& w, std::string_view text) {
-  const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
-  w.redirects = 0;
-  if (error == Error::read_only) leave_node(links_of(link), link.id);
+void WorkerClient::on_waiting_refused(Waiting& w, Error error) {
   if (w.cancelled || error != Error::read_only || w.wanted.on_error != OnError::local)
     return on_waiting_lost(w, error);
   if (w.next) take_next(w);
@@ -369,6 +411,7 @@ void WorkerClient::see(base::Time now) {
   first_.step_back({back_us});
   if (second_ != nullptr) second_->step_back({back_us});
   for (AnswerBy& one : answers_by_) one.due_us -= back_us;
+  for (const auto& [id, across] : across_) across->due.us -= back_us;
   std::set<std::pair<int64_t, uint64_t>> earlier;
   for (const auto& [due_us, arrival] : due_) {
     by_arrival_.at(arrival)->due_us = due_us - back_us;

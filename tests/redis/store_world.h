@@ -87,6 +87,14 @@ class StoreWorld {
       if (ticket == batch.ticket) return apply(batch);
     return false;
   }
+  // Nothing needs its answer any more.
+  void abandon(const UnderWay& batch) { store_->abandon(port_, batch.ticket); }
+  // A group that is parked under its ticket has other charges from now on, or leaves.
+  void replace(std::span<request::Group> groups, std::span<request::Charge> charges,
+               std::span<limit::Decision> decisions) {
+    store_->apply({groups, charges, decisions}, clock.now(), &port_);
+  }
+  bool cancel(request::Ticket ticket) { return store_->cancel(port_, ticket, clock.now()); }
   // Has the groups asked for; their answer is dropped.
   void begin(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
              std::vector<limit::Decision>& decisions) {

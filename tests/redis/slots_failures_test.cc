@@ -1,0 +1,295 @@
+// Groups over several slots while a node refuses, names another node, is silent or goes away: on
+// the way through the slots, and on the way of what is taken back. The nodes are scripted; the
+// counters are in a real Redis.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "tests/redis/scripted_world.h"
+
+namespace sluice::redis::slots_failures_test {
+namespace {
+
+using limit::Algorithm;
+using limit::Limit;
+using request::Error;
+using request::Group;
+using request::Verb;
+using Call = tests::ScriptedCluster::Call;
+using Fate = tests::ScriptedCluster::Fate;
+
+const Limit two_a_day{Algorithm::fixed_window, 2, base::seconds(86'400), 0};
+
+// Nothing was executed where a node answers so.
+TEST(SlotsFailures, ASlotThatRefusesTheCommandHasTheOthersTakenBack) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  const std::tuple<const char*, Error> refusals[] = {
+      {"CLUSTERDOWN Hash slot not served", Error::store},
+      {"TRYAGAIN Multiple keys request during rehashing of slot", Error::store},
+      {"LOADING Redis is loading the dataset in memory", Error::store},
+      {"OOM command not allowed when used memory > 'maxmemory'", Error::no_space},
+      {"READONLY You can't write against a read only replica", Error::read_only},
+      {"NOPERM this user has no permissions", Error::auth_failed}};
+  for (const auto& [text, error] : refusals) {
+    SCOPED_TRACE(text);
+    for (const uint16_t slot : {world.first_slot, world.second_slot}) {
+      cluster.take_calls();
+      world.decide(slot, false, {Fate::error, text});
+      EXPECT_EQ(world.settle(world.both(3)).error, error);
+      EXPECT_EQ(world.used(world.first), 0);
+      EXPECT_EQ(world.used(world.second), 0);
+      EXPECT_EQ(undos_of(cluster.take_calls()), slot == world.first_slot ? 0u : 1u);
+    }
+  }
+  EXPECT_EQ(world.left_taken(), 0);
+  EXPECT_TRUE(world.settle(world.both(3)).allowed);
+  EXPECT_EQ(world.used(world.first), 3);
+  EXPECT_EQ(world.used(world.second), 3);
+}
+
+TEST(SlotsFailures, APartWhoseSlotHasMovedIsTakenOnce) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  int64_t taken = 0;
+  for (const uint16_t slot : {world.first_slot, world.second_slot})
+    for (const bool moves : {false, true}) {
+      SCOPED_TRACE(testing::Message() << slot << (moves ? " moved" : " is asked for"));
+      const size_t to = 1 - cluster.owner_of(slot);
+      if (moves)
+        cluster.move(slot, to);
+      else
+        cluster.migrate(slot, to);
+      const Group group = world.settle(world.both(2));
+      EXPECT_EQ(group.error, Error::none);
+      EXPECT_TRUE(group.allowed);
+      taken += 2;
+      if (!moves) cluster.migrate(slot, cluster.size());
+      EXPECT_EQ(world.used(world.first), taken);
+      EXPECT_EQ(world.used(world.second), taken);
+    }
+  EXPECT_GT(world.metric("sluice_redis_redirects_total{kind=\"moved\"}"), 0);
+  EXPECT_GT(world.metric("sluice_redis_redirects_total{kind=\"ask\"}"), 0);
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+// Five redirects, and no more: nothing was executed then.
+TEST(SlotsFailures, APartThatIsSentOnForEverIsGivenUp) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  const std::string moved = "MOVED " + std::to_string(world.second_slot) +
+                            " 127.0.0.1:" + std::to_string(cluster.port(1));
+  world.decide(world.second_slot, false, {Fate::error, moved}, 100);
+  EXPECT_EQ(world.settle(world.both(3)).error, Error::store);
+  const auto calls = cluster.take_calls();
+  EXPECT_EQ(
+      std::ranges::count_if(calls, [&](const Call& c) { return c.slot == world.second_slot; }), 6);
+  cluster.decide({});
+  EXPECT_EQ(world.used(world.first), 0);
+  EXPECT_EQ(world.used(world.second), 0);
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+// The second actor has two units, so three are refused there and taken back at the first.
+Group refused(ScriptedWorld& world) {
+  const Group group = world.settle(world.both(3, many_an_hour, two_a_day));
+  EXPECT_EQ(group.error, Error::none);
+  EXPECT_FALSE(group.allowed);
+  return group;
+}
+bool has_no_call(ScriptedWorld& world) {  // when the calls behind it are answered, so is it
+  return world.used(world.first) >= 0 && world.used(world.second) >= 0;
+}
+
+// So many parts are taken back.
+void expect_undos(ScriptedWorld& world, size_t parts) {
+  size_t undos = 0;
+  EXPECT_TRUE(world.await([&] {
+    undos += undos_of(world.cluster.take_calls());
+    return undos >= parts;
+  }));
+  EXPECT_EQ(undos, parts);
+}
+
+TEST(SlotsFailures, WhatIsTakenBackFollowsItsSlot) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  for (const bool moves : {false, true}) {
+    SCOPED_TRACE(moves);
+    // Between the take and what takes it back.
+    world.decide(world.second_slot, false, {Fate::held, ""});
+    std::vector<request::Charge> charges = world.both(3, many_an_hour, two_a_day);
+    std::vector<Group> groups = {{.charge_count = 2}};
+    std::vector<limit::Decision> decisions(2);
+    charges[1].decision_first = 1;
+    StoreWorld::UnderWay batch{groups, charges, decisions};
+    ASSERT_FALSE(world.start(batch));
+    ASSERT_TRUE(world.await_held());
+    const size_t to = 1 - cluster.owner_of(world.first_slot);
+    moves ? cluster.move(world.first_slot, to) : cluster.migrate(world.first_slot, to);
+    cluster.release();
+    ASSERT_TRUE(world.await([&] { return world.go_on(batch); }));
+    EXPECT_FALSE(groups[0].allowed);
+    expect_undos(world, 1);
+    if (!moves) cluster.migrate(world.first_slot, cluster.size());
+    EXPECT_EQ(world.used(world.first), 0);
+    EXPECT_EQ(undos_of(cluster.take_calls()), 0u);
+  }
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+// It was not executed, and is not sent again: the units stay, and are counted.
+TEST(SlotsFailures, WhatIsTakenBackAndRefusedStaysTaken) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  int64_t left = 0;
+  for (const char* text : {"CLUSTERDOWN Hash slot not served", "TRYAGAIN it moves",
+                           "LOADING Redis is loading the dataset in memory", "OOM no memory"}) {
+    SCOPED_TRACE(text);
+    cluster.take_calls();
+    world.decide(world.first_slot, true, {Fate::error, text}, 100);
+    refused(world);
+    left += 3;
+    ASSERT_TRUE(has_no_call(world));
+    EXPECT_EQ(world.left_taken(), left);
+    EXPECT_EQ(undos_of(cluster.take_calls()), 1u);
+    EXPECT_EQ(world.used(world.first), left);
+  }
+}
+
+// It was executed, or not: that is not known, so it is not sent again.
+TEST(SlotsFailures, WhatIsTakenBackIsSentOnceAlsoWhereItsAnswerIsLost) {
+  for (const Fate fate : {Fate::lost_before, Fate::lost_after}) {
+    SCOPED_TRACE(static_cast<int>(fate));
+    tests::ScriptedCluster cluster(2);
+    ScriptedWorld world(cluster);
+    world.decide(world.first_slot, true, {fate, ""}, 100);
+    refused(world);
+    EXPECT_TRUE(world.await([&] { return world.left_taken() == 3; })) << world.left_taken();
+    EXPECT_EQ(world.used(world.first), fate == Fate::lost_before ? 3 : 0);
+    EXPECT_EQ(undos_of(cluster.take_calls()), 1u);
+  }
+}
+
+// The connection ends between two slots: what the second did is not known, so its units count as
+// taken; the first slot's come back.
+TEST(SlotsFailures, ATakeWhoseAnswerIsLostStaysTaken) {
+  for (const Fate fate : {Fate::lost_before, Fate::lost_after}) {
+    SCOPED_TRACE(static_cast<int>(fate));
+    tests::ScriptedCluster cluster(2);
+    ScriptedWorld world(cluster);
+    world.decide(world.second_slot, false, {fate, ""});
+    EXPECT_EQ(world.settle(world.both(3)).error, Error::store);
+    const auto calls = cluster.take_calls();
+    EXPECT_EQ(calls.size() - undos_of(calls), 2u);  // not again
+    EXPECT_EQ(world.used(world.first), 0);
+    EXPECT_EQ(world.used(world.second), fate == Fate::lost_after ? 3 : 0);
+    EXPECT_EQ(world.left_taken(), 3);
+  }
+}
+
+// The first slot's answer is lost: no other slot is asked.
+TEST(SlotsFailures, BehindALostAnswerNoSlotIsAsked) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  world.decide(world.first_slot, false, {Fate::lost_after, ""});
+  EXPECT_EQ(world.settle(world.both(3)).error, Error::store);
+  EXPECT_EQ(cluster.take_calls().size(), 1u);
+  EXPECT_EQ(world.used(world.first), 3);
+  EXPECT_EQ(world.used(world.second), 0);
+  EXPECT_EQ(world.left_taken(), 3);
+}
+
+// A batch that is between its slots.
+struct Between {
+  Between(ScriptedWorld& its_world, uint16_t slot, base::Time answer_by) : world(its_world) {
+    world.decide(slot, false, {Fate::held, ""});
+    charges = world.both(3);
+    charges[1].decision_first = 1;
+    groups = {{.charge_count = 2, .answer_by = answer_by}};
+    decisions.resize(2);
+    batch = {groups, charges, decisions};
+    EXPECT_FALSE(world.start(batch));
+    EXPECT_TRUE(world.await_held());
+  }
+  ScriptedWorld& world;
+  std::vector<request::Charge> charges;
+  std::vector<Group> groups;
+  std::vector<limit::Decision> decisions;
+  StoreWorld::UnderWay batch{};
+};
+
+// Its client's deadline passes between two slots, or with the last one's answer.
+TEST(SlotsFailures, ADeadlineBetweenSlotsTakesNothing) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  for (const uint16_t slot : {world.first_slot, world.second_slot}) {
+    SCOPED_TRACE(slot);
+    Between between(world, slot, {world.clock.now().us + 500'000 * tests::slowness});
+    EXPECT_TRUE(world.await([&] { return world.go_on(between.batch); }));
+    EXPECT_EQ(between.groups[0].error, Error::deadline);
+    cluster.release();
+    expect_undos(world, slot == world.first_slot ? 1 : 2);
+    EXPECT_EQ(world.used(world.first), 0);
+    EXPECT_EQ(world.used(world.second), 0);
+  }
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+TEST(SlotsFailures, AClientThatGoesBetweenSlotsTakesNothing) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  for (const uint16_t slot : {world.first_slot, world.second_slot}) {
+    SCOPED_TRACE(slot);
+    const Between between(world, slot, {INT64_MAX});
+    world.abandon(between.batch);
+    cluster.release();
+    expect_undos(world, slot == world.first_slot ? 1 : 2);
+    EXPECT_EQ(world.used(world.first), 0);
+    EXPECT_EQ(world.used(world.second), 0);
+  }
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+// All slots have answered, but the batch was not looked at again.
+TEST(SlotsFailures, AClientThatGoesBehindTheLastSlotTakesNothing) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  const Between between(world, world.second_slot, {INT64_MAX});
+  cluster.release();
+  ASSERT_TRUE(world.await([&] { return cluster.held() == 0; }));
+  ASSERT_GE(world.used(world.second), 0);  // its node has answered
+  world.abandon(between.batch);
+  EXPECT_EQ(world.used(world.first), 0);
+  EXPECT_EQ(world.used(world.second), 0);
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+// Whatever the order of a request's charges, and whichever server settles it.
+TEST(SlotsFailures, EveryServerGoesThroughTheSlotsInOneOrder) {
+  tests::ScriptedCluster cluster(3);
+  ScriptedWorld one(cluster), other(cluster);
+  const auto actors = names(7);
+  std::vector<uint16_t> expected;
+  for (const std::string& actor : actors) expected.push_back(slot_of_actor(actor));
+  std::ranges::sort(expected);
+  expected.erase(std::ranges::unique(expected).begin(), expected.end());
+  const auto slots_of = [&](ScriptedWorld& world, bool backwards) {
+    std::vector<request::Charge> charges;
+    for (const std::string& actor : actors) charges.push_back(world.charge(actor));
+    if (backwards) std::ranges::reverse(charges);
+    cluster.take_calls();
+    EXPECT_TRUE(world.settle(charges).allowed);
+    std::vector<uint16_t> slots;
+    for (const Call& call : cluster.take_calls()) slots.push_back(call.slot);
+    return slots;
+  };
+  EXPECT_EQ(slots_of(one, false), expected);
+  EXPECT_EQ(slots_of(one, true), expected);
+  EXPECT_EQ(slots_of(other, false), expected);
+  EXPECT_EQ(slots_of(other, true), expected);
+}
+
+}  // namespace
+}  // namespace sluice::redis::slots_failures_test
