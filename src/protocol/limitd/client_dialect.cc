@@ -129,8 +129,7 @@ base::Done fill(const client_request& request, LimitdRequest& to) {
       to.method = LimitdMethod::ping;
       break;
     case client_verb::command:
-      problem = "limitd's protocol has no other commands";
-      return false;
+      return base::Problem{"limitd's protocol has no other commands"};
   }
   const bool counts = request.verb == client_verb::take || request.verb == client_verb::wait ||
                       (request.verb == client_verb::put && !to.all);
