@@ -123,6 +123,9 @@ TEST_F(AllCommands, HaveAPageOfTheManual) {
   EXPECT_EQ(command({"man"}), 0);
   EXPECT_TRUE(said(out, "sluice\\-override (1)")) << out;
   EXPECT_EQ(command({"man", "ask", "divvy"}), 0);
+  EXPECT_EQ(command({"man", "store"}), 0);
+  EXPECT_TRUE(said(out, "import\\-redis \\-\\-from HOST:PORT[/DB] \\-\\-to\\-cluster NODES"))
+      << out;
   EXPECT_EQ(command({"man", "chekc"}), 2);
   EXPECT_TRUE(said(err, "did you mean `check`?")) << err;
 }
@@ -171,6 +174,8 @@ TEST_F(AllCommands, AreCompletedByBash) {
   EXPECT_EQ(offered_by_bash(path, "sluice ask droplet --l"), "--ls --lm --lh --ld --lw --lo\n");
   EXPECT_EQ(offered_by_bash(path, "sluice override re"), "remove\n");
   EXPECT_EQ(offered_by_bash(path, "sluice store re"), "repair\n");
+  EXPECT_EQ(offered_by_bash(path, "sluice store import-re"), "import-redis import-redis-cell\n");
+  EXPECT_EQ(offered_by_bash(path, "sluice store import-redis --to-c"), "--to-cluster\n");
   EXPECT_EQ(offered_by_bash(path, "sluice serve --config " + folder_ + "/slu"), path + "\n");
   EXPECT_EQ(offered_by_bash(path, "sluice status --over "), "\n");
   EXPECT_EQ(offered_by_bash(path, "sluice help res"), "resp reset\n");
