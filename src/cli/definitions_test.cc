@@ -124,6 +124,9 @@ TEST_F(AllCommands, HaveAPageOfTheManual) {
   EXPECT_EQ(command({"man"}), 0);
   EXPECT_TRUE(said(out, "sluice\\-override (1)")) << out;
   EXPECT_EQ(command({"man", "ask", "divvy"}), 0);
+  EXPECT_EQ(command({"man", "store"}), 0);
+  EXPECT_TRUE(said(out, "import\\-redis \\-\\-from HOST:PORT[/DB] \\-\\-to\\-cluster NODES"))
+      << out;
   EXPECT_EQ(command({"man", "chekc"}), 2);
   EXPECT_TRUE(said(err, "did you mean `check`?")) << err;
 }
@@ -175,6 +178,8 @@ TEST_F(AllCommands, AreCompletedByBash) {
   EXPECT_EQ(offered_by_bash(path, "sluice serve --durability al"), "always\n");
   EXPECT_EQ(offered_by_bash(path, "sluice explain --protocol "), "divvy limitd envoy\n");
   EXPECT_EQ(offered_by_bash(path, "sluice ask --server localhost di"), "divvy\n");
+  EXPECT_EQ(offered_by_bash(path, "sluice store import-re"), "import-redis import-redis-cell\n");
+  EXPECT_EQ(offered_by_bash(path, "sluice store import-redis --to-c"), "--to-cluster\n");
   EXPECT_EQ(offered_by_bash(path, "sluice status --over "), "\n");
   EXPECT_EQ(offered_by_bash(path, "sluice help res"), "resp reset\n");
 }
