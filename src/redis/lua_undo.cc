@@ -57,20 +57,25 @@ function U.s(s, m, p, q, w, b, c)
   if s[4] > Z and s[3] > now then return {s[3], s[4], s[3] - w, Z} end
   return {}
 end
+-- A run that had to be merged is in the next newer one of the same 31st of the window (merge_pair).
 function U.l(s, m, p, q, w, b, c)
-  local next, found = {}, m <= now
+  if m <= now or not s[1] then return s end
+  local length, at = div(w - ONE, N('31')) + ONE
+  for i = 1, #s, 2 do
+    if s[i] < m then break end
+    at = i
+  end
+  if not at or s[at + 1] < c or div(s[at], length) ~= div(m, length) then return nil end
+  local next = {}
   for i = 1, #s, 2 do
     local units = s[i + 1]
-    if s[i] == m and units >= c then
-      units = units - c
-      found = true
-    end
+    if i == at then units = units - c end
     if units > Z then
       next[#next + 1] = s[i]
       next[#next + 1] = units
     end
   end
-  return found and next or nil
+  return next
 end
 function U.b(s, m, p, q, w, b, c)
   if not s[2] or s[2] < c then return s end

@@ -52,7 +52,7 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
   size_t count = 0, size = 3;
   for (const Charge& charge : ask.charges)
     if (takes(charge)) ++count, size += 7 + 4 * charge.limits.size();
-  append_array(out, size);
+  append_array(out, ask.told.us >= 0 ? size + 1 : size);
   append_bulk(out, std::string_view("EVAL"));
   append_bulk(out, std::string_view(script.text));
   append_bulk(out, static_cast<int64_t>(count));
@@ -71,6 +71,7 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
     append_bulk(out, its);
     out += text.arguments;
   }
+  if (ask.told.us >= 0) append_bulk(out, ask.told.us);
 }
 
 std::optional<uint64_t> undo_answer(std::string_view text) {

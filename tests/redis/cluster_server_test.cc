@@ -2,6 +2,7 @@
 // waiting.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -98,6 +99,52 @@ TEST(ClusterServer, CountersAndOverridesAreThoseOfAllNodes) {
                           R"({"rule":"api","actor":"a2{}","limit":{"quota":60,"window":"1h"}})");
   EXPECT_EQ(again.status, 201) << again.body;
   EXPECT_EQ(one.await_hit("r=a2{}", "OK true 5"), "");
+}
+
+// A key's bucket of three, and one of four for all keys, which are in different slots. Another
+// server puts units back; then an override and a reload reach a request that waits.
+TEST(ClusterServer, ARequestWaitsForCountersOfSeveralSlots) {
+  RedisCluster cluster;
+  const auto rules = [](int of_all) {
+    return "rules:\n"
+           "  - { name: one, match: { type: pool, key: '*' }, actor: key, limit: { quota: 3, "
+           "algorithm: fixed_bucket }, then: continue }\n"
+           "  - { name: all, match: { type: pool }, actor: type, limit: { quota: " +
+           std::to_string(of_all) + ", algorithm: fixed_bucket } }\n";
+  };
+  RedisWorld::Options options = clustered();
+  options.rules = rules(4);
+  options.redis += ", across_slots: settle";
+  RedisWorld one(cluster.addresses(), options), two(cluster.addresses(), options);
+  LimitdClient client = one.limitd(), other = two.limitd();
+  const auto served = [&](const std::string& id) {
+    const auto reply = client.await(id);
+    return reply && reply->conformant && reply->delayed;
+  };
+  EXPECT_TRUE(client.take("pool", "a", 3).conformant);
+  const std::string b = client.send({LimitdMethod::wait, "pool", "b", 2});
+  EXPECT_EQ(one.await_metric("sluice_waiting_requests", "1"), "");
+  other.ask({LimitdMethod::put, "pool", "a", 1});
+  EXPECT_TRUE(served(b));
+  const std::string c = client.send({LimitdMethod::wait, "pool", "c", 2});
+  EXPECT_EQ(one.await_metric("sluice_waiting_requests", "1"), "");
+  const auto set = http(one.admin_port(), "POST", "/v1/overrides",
+                        R"({"rule":"all","actor":"pool",)"
+                        R"("limit":{"quota":6,"algorithm":"fixed_bucket"}})");
+  EXPECT_EQ(set.status, 201) << set.body;
+  EXPECT_TRUE(served(c));
+  const std::string d = client.send({LimitdMethod::wait, "pool", "d", 2});
+  EXPECT_EQ(one.await_metric("sluice_waiting_requests", "1"), "");
+  EXPECT_EQ(http(one.admin_port(), "DELETE",
+                 "/v1/overrides/" + Json::parse(set.body).at("id").get<std::string>())
+                    .status /
+                100,
+            2);
+  one.write_rules(rules(8));
+  one.process().signal(SIGHUP);
+  EXPECT_TRUE(served(d));
+  EXPECT_EQ(client.unclaimed(), 0u);
+  EXPECT_EQ(one.metric("sluice_redis_left_taken_units_total"), "0");
 }
 
 TEST(ClusterServer, DivvysDropInIsToldByItsEnvironment) {

@@ -6,8 +6,12 @@
 #include <random>
 #include <thread>
 
+#include "redis/receipts.h"
+#include "redis/scripts.h"
 #include "redis/slots.h"
+#include "store/embedded_store.h"
 #include "tests/redis/cluster_world.h"
+#include "tests/redis/scripted_world.h"
 
 namespace sluice::redis::slots_across_test {
 namespace {
@@ -221,6 +225,108 @@ TEST(AcrossSlots, WithoutTheOptionTheyFail) {
   const Two two = two_of(cluster, 1);
   EXPECT_EQ(world.settle({world.charge(two.first), world.charge(two.second)}).error, Error::store);
   EXPECT_EQ(world.metric("sluice_redis_apart_total"), 1);
+}
+
+// Charges that count are counted though their group is refused, those that take are taken back. The
+// table in memory is the model.
+TEST(AcrossSlots, ChargesThatCountStayInARefusedGroup) {
+  tests::ScriptedCluster cluster(3);
+  ScriptedWorld world(cluster);
+  store::EmbeddedStore model(0, base::Hash(1), world.spaces);
+  const auto actors = names(8);
+  constexpr base::Duration long_window = base::seconds(40'000'000);
+  const auto charge_of = [&](size_t k, int64_t cost) {
+    const auto quota = static_cast<int64_t>(20 + 10 * k);
+    if (k % 3 == 0)
+      return world.charge(actors[k], {Algorithm::fixed_window, quota, long_window, 0}, Verb::take,
+                          cost);
+    const Limit counted{Algorithm::aligned_window, quota, long_window, 0};
+    if (k % 3 == 1) return world.charge(actors[k], counted, Verb::count, cost);
+    return world.charge(actors[k], counted, Verb::count, cost, "d_", KeyEncoding::window_text);
+  };
+  std::mt19937 dice(41);
+  int refused = 0;
+  for (int i = 0; i < 150; ++i) {
+    SCOPED_TRACE(i);
+    std::vector<size_t> chosen{0, 1, 2, 3, 4, 5, 6, 7};
+    std::ranges::shuffle(chosen, dice);
+    chosen.resize(2 + dice() % 4);
+    std::vector<request::Charge> charges;
+    for (const size_t k : chosen) {
+      charges.push_back(charge_of(k, static_cast<int64_t>(1 + dice() % 3)));
+      charges.back().decision_first = static_cast<uint32_t>(charges.size() - 1);
+    }
+    Group expected{.charge_count = static_cast<uint32_t>(charges.size())};
+    auto its = charges;
+    std::vector<limit::Decision> decisions(charges.size());
+    model.apply({{&expected, 1}, its, decisions}, world.clock.now());
+    const Group group = world.settle(charges);
+    ASSERT_EQ(group.error, Error::none);
+    ASSERT_EQ(group.allowed, expected.allowed);
+    refused += group.allowed ? 0 : 1;
+    for (size_t k = 0; k < charges.size(); ++k) {
+      ASSERT_EQ(world.decisions[k].allowed, decisions[k].allowed) << k;
+      ASSERT_EQ(world.decisions[k].remaining, decisions[k].remaining) << k;
+    }
+  }
+  EXPECT_GT(refused, 30);
+  EXPECT_EQ(world.metric("sluice_redis_left_taken_units_total"), 0);
+}
+
+// A log that had to merge the time of a take into a later one before it is taken back.
+TEST(AcrossSlots, WhatALogHasMergedIsTakenBack) {
+  tests::RedisServer redis;
+  tests::RedisClient client = redis.client();
+  request::Spaces spaces;
+  const request::Space* const space = spaces.intern("native:rule:", "");
+  constexpr int64_t start_us = 1'800'000'000'000'000, hour_us = 3'600'000'000;
+  const Limit log{Algorithm::sliding_log, 1'000, {hour_us}, 0};
+  Scripts scripts(Scripts::Time::told);
+  LimitTexts texts;
+  std::mt19937 dice(42);
+  const auto up_to = [&](int64_t most_us) { return static_cast<int64_t>(dice()) % most_us; };
+  const auto call = [&](Verb verb, int64_t cost, int64_t now_us, std::string* receipt) {
+    request::Charge charge;
+    charge.space = space;
+    charge.key = "k";
+    charge.verb = verb;
+    charge.cost = cost;
+    charge.limits = {&log, 1};
+    charge.limits_id = spaces.intern_limits({&log, 1});
+    const ScriptCall what{.charges = {&charge, 1}, .receipts = true, .told = {now_us}};
+    std::string bytes;
+    if (receipt != nullptr && !receipt->empty()) {
+      append_undo(bytes, what, *receipt, scripts.undo(), texts);
+      return undo_answer(client.raw(bytes).text);
+    }
+    Weight weight;
+    const Script& script = script_of(what, scripts, texts, weight);
+    append_call(bytes, what, script, false, scripts, texts);
+    const std::string text = client.raw(bytes).text;
+    std::string_view answer = text;
+    const std::string_view its = cut_receipt(answer);
+    if (receipt != nullptr) *receipt = its;
+    limit::Decision decision;
+    bool allowed = false;
+    EXPECT_EQ(read_answer(answer, {&charge, 1}, {&decision, 1}, allowed), ScriptReply::decided);
+    return std::optional<uint64_t>(static_cast<uint64_t>(decision.remaining));
+  };
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
+    client({"FLUSHALL"});
+    int64_t now_us = start_us + up_to(hour_us);
+    uint64_t others = 0;
+    std::string receipt;
+    const int taken_at = static_cast<int>(dice() % 60);
+    for (int i = 0; i < 100; ++i, now_us += up_to(hour_us / 120)) {
+      if (i == taken_at) call(Verb::take, 7, now_us, &receipt);
+      call(Verb::take, 3, now_us, nullptr);
+      others += 3;
+    }
+    EXPECT_EQ(call(Verb::peek, 0, now_us, nullptr), 1'000 - others - 7);
+    EXPECT_EQ(call(Verb::take, 7, now_us, &receipt), 0u);
+    EXPECT_EQ(call(Verb::peek, 0, now_us, nullptr), 1'000 - others);
+  }
 }
 
 // Servers whose requests meet at the same counters: each counter ends with what was granted, and
