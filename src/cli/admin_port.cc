@@ -247,7 +247,9 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
                         : "the server has another admin token than the one that was given";
   } else if ((answer.status == 404 || answer.status == 405) && !has_path(target, interrupts)) {
     reply.problem =
-        "the server at " + name_ + " has no " + path_of(target) + "; it is older than this command";
+        "the server at " + name_ + " has no " + path_of(target) +
+        "; it is older than this command: use the `sluice` of its version, or restart it with "
+        "this version";
   } else if (answer.status != 403) {
     reply.kind = Reply::Kind::refused;
   }

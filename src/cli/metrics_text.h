@@ -1,5 +1,5 @@
-// The figures of a page in Prometheus' text format, as a server's /metrics has them. Owns its
-// texts; one thread.
+// One sample of a page in Prometheus' text format, as a server's /metrics has them. Pure; any
+// thread.
 #pragma once
 
 #include <functional>
@@ -7,36 +7,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace sluice::cli {
 
-class MetricsText {
- public:
-  struct Sample {
-    std::map<std::string, std::string, std::less<>> labels;
-    double value = 0;
-
-    std::string_view label(std::string_view name) const {
-      const auto at = labels.find(name);
-      return at == labels.end() ? std::string_view() : std::string_view(at->second);
-    }
-  };
-
-  // Lines that are none are skipped.
-  explicit MetricsText(std::string_view page);
-
-  // The samples of a name, in their order; none: there are none.
-  const std::vector<Sample>& of(std::string_view name) const;
-  bool has(std::string_view name) const { return !of(name).empty(); }
-  // The first one; 0: there is none.
-  double value(std::string_view name) const;
-  // Added up over all that have this value of a label.
-  double sum(std::string_view name, std::string_view label, std::string_view value) const;
-
- private:
-  std::map<std::string, std::vector<Sample>, std::less<>> all_;
+struct MetricSample {
+  std::string name;
+  std::map<std::string, std::string, std::less<>> labels = {};
+  double value = 0;
 };
+
+// The sample that a line without its line feed holds; nothing: a comment, or not a sample.
+std::optional<MetricSample> read_sample(std::string_view line);
 
 }  // namespace sluice::cli
