@@ -288,8 +288,10 @@ TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
 
 TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
   answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
-  variables["SLUICE_ADMIN"] = server.address();
+  variables["SLUICE_ADMIN_SERVER"] = server.address();
+  variables["SLUICE_ADMIN"] = "127.0.0.1:1";  // where servers listen
   EXPECT_EQ(command({"reload"}), 0) << err;
+  EXPECT_EQ(err, "");
   variables["SLUICE_ADMIN_TOKEN"] = "by-the-environment";
   EXPECT_EQ(command({"reload"}), 0) << err;
   EXPECT_EQ(command({"reload", "--token-file", file("token", "out-of-the-file!\n")}), 0) << err;
@@ -314,6 +316,23 @@ TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
       << err;
   EXPECT_FALSE(said(err, "secret with")) << err;
   EXPECT_EQ(server.requests().size(), 3u);
+}
+
+// Earlier versions took the variable by which servers listen.
+TEST_F(AdminCommands, TakeTheVariableOfServersWithAWarning) {
+  answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
+  variables["SLUICE_ADMIN"] = server.address();
+  EXPECT_EQ(command({"reload"}), 0);
+  EXPECT_EQ(err,
+            "warning: SLUICE_ADMIN is where a server listens; name the server that commands ask by "
+            "SLUICE_ADMIN_SERVER or --admin\n");
+  EXPECT_EQ(ask({"reload"}), 0);
+  EXPECT_EQ(err, "");
+  variables["SLUICE_ADMIN_SERVER"] = "off";
+  EXPECT_EQ(command({"reload"}), 2);
+  EXPECT_TRUE(said(err, "SLUICE_ADMIN_SERVER is `off`, and what is switched off cannot be asked"))
+      << err;
+  EXPECT_EQ(server.requests().size(), 2u);
 }
 
 TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {

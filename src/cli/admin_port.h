@@ -22,6 +22,13 @@ struct AdminFlags {
 };
 // --admin, --token-file, --timeout and --json.
 void add_admin_flags(CLI::App& app, AdminFlags& flags);
+// The server that the environment says commands ask: SLUICE_ADMIN_SERVER, else what servers listen
+// on by SLUICE_ADMIN, which earlier versions read.
+struct AdminServer {
+  std::string address;  // "": neither is set
+  const char* variable;
+};
+AdminServer admin_server_of(const config::CommandIo& io);
 // What every help ends with: the environment, and the exit statuses, of which 0 and 1 differ.
 std::string admin_footer(const std::string& examples, const std::string& done,
                          const std::string& failed);
