@@ -218,21 +218,32 @@ HttpResponse Admin::live() const {
   return json_response(200, {{"status", "live"}});
 }
 
-HttpResponse Admin::ready() const {
-  Json reasons = Json::array();
+Admin::Health Admin::health() const {
+  Health health;
   for (const auto& check : checks_)
-    if (auto reason = check()) reasons.push_back(*reason);
-  if (reasons.empty()) {
-    for (const auto& check : degraded_checks_)
-      if (auto reason = check()) reasons.push_back(*reason);
-    if (reasons.empty()) return json_response(200, {{"status", "ready"}});
-    return json_response(200, {{"status", "degraded"}, {"reasons", reasons}});
-  }
-  return problem_response(503, "not ready: " + reasons.front().get<std::string>(),
-                          {{"reasons", reasons}});
+    if (auto reason = check()) health.reasons.push_back(std::move(*reason));
+  health.ready = health.reasons.empty();
+  if (!health.ready) return health;
+  for (const auto& check : degraded_checks_)
+    if (auto reason = check()) health.reasons.push_back(std::move(*reason));
+  return health;
 }
 
-HttpResponse Admin::config() const {
+HttpResponse Admin::ready() const {
+  const Health health = this->health();
+  if (!health.ready)
+    return problem_response(503, "not ready: " + health.reasons.front(),
+                            {{"reasons", health.reasons}});
+  if (!health.is_degraded()) return json_response(200, {{"status", "ready"}});
+  return json_response(200, {{"status", "degraded"}, {"reasons", health.reasons}});
+}
+
+std::chrono::seconds Admin::uptime() const {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() -
+                                                          began_);
+}
+
+Json Admin::policy_json() const {
   const auto policy = deps_.live.shown();
   live::Reading live, last;
   if (deps_.reloader != nullptr) {
@@ -242,25 +253,28 @@ HttpResponse Admin::config() const {
   const bool first = live.outcome == live::Reading::Outcome::none;
   size_t all = 0;
   live::each_rule(*policy->rules, [&](const policy::Rule&, const policy::Dialect&) { ++all; });
-  const auto up =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - began_);
   static constexpr const char* outcomes[] = {"none", "live", "refused", "unchanged"};
   Json reading{{"outcome", outcomes[static_cast<size_t>(last.outcome)]}};
   if (last.outcome != live::Reading::Outcome::none) {
     reading["at"] = to_text(last.at);
     reading["diagnostics"] = to_json(last.diagnostics);
   }
-  return json_response(200, {{"version", options_.version},
-                             {"generation", policy->generation},
-                             {"hash", live::hash_text(policy->hash)},
-                             {"rules", policy->rules->written()},
-                             {"built_in_rules", all - policy->rules->written()},
-                             {"up_seconds", up.count()},
-                             {"files", first ? deps_.files : live.files},
-                             {"live_since", to_text(first ? started_ : live.at)},
-                             {"reloadable", deps_.reloader != nullptr},
-                             {"last_reading", reading},
-                             {"settings", options_.settings}});
+  return {{"generation", policy->generation},
+          {"hash", live::hash_text(policy->hash)},
+          {"rules", policy->rules->written()},
+          {"built_in_rules", all - policy->rules->written()},
+          {"files", first ? deps_.files : live.files},
+          {"live_since", to_text(first ? started_ : live.at)},
+          {"reloadable", deps_.reloader != nullptr},
+          {"last_reading", reading}};
+}
+
+HttpResponse Admin::config() const {
+  Json json{{"version", options_.version}};
+  json.update(policy_json());
+  json["up_seconds"] = uptime().count();
+  json["settings"] = options_.settings;
+  return json_response(200, json);
 }
 
 HttpResponse Admin::check(const HttpRequest& request) const {
@@ -290,7 +304,7 @@ HttpResponse Admin::reload(const std::string& by) const {
       deps_.reloader->history().await(request, std::chrono::steady_clock::now() + reload_limit);
   if (!reading)
     return problem_response(
-        504, "the policy is not read yet; `sluice status` or GET /v1/config says when it is");
+        504, "the policy is not read yet; `sluice status` or GET /v1/status says when it is");
   if (reading->outcome == live::Reading::Outcome::refused)
     return problem_response(
         422, "the policy is refused; live stays generation " + std::to_string(reading->generation),

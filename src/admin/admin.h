@@ -4,6 +4,7 @@
 // Owned by the server; called on the HTTP server's threads.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "live/live_policy.h"
 #include "live/reloader.h"
 #include "metrics/page.h"
+#include "wire/json.h"
 
 namespace sluice::admin {
 
@@ -52,7 +54,8 @@ class Admin final : public HttpHandler {
   void add(Route route) { routes_.push_back(std::move(route)); }
   const std::vector<Route>& routes() const { return routes_; }
 
-  // Why the server is not ready, if it is not; asked at each /health/ready. Any thread.
+  // Why the server is not ready, if it is not; asked at each /health/ready and /v1/status. Any
+  // thread.
   void add_check(std::function<std::optional<std::string>()> check) {
     checks_.push_back(std::move(check));
   }
@@ -61,6 +64,18 @@ class Admin final : public HttpHandler {
   void add_degraded_check(std::function<std::optional<std::string>()> check) {
     degraded_checks_.push_back(std::move(check));
   }
+
+  // What the checks find.
+  struct Health {
+    bool ready = true;                 // no check says why not
+    std::vector<std::string> reasons;  // why it is not, or is degraded; empty: neither
+    bool is_degraded() const { return ready && !reasons.empty(); }
+  };
+  Health health() const;
+  const std::string& version() const { return options_.version; }
+  std::chrono::seconds uptime() const;
+  // The live policy, and what came of the last reading of its files.
+  wire::Json policy_json() const;
 
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override;
   bool is_health(const wire::HttpRequest& request) const override;

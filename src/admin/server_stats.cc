@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::array<const char*, engine::rule_outcome_count> rule_outcome_names{
     "allowed", "denied", "shadow_allowed", "shadow_denied", "error"};
-constexpr std::array<const char*, engine::closed_count> closed_names{
-    "request_timeout", "request_memory", "send_timeout", "send_memory", "idle_timeout"};
-constexpr std::array<const char*, engine::request_outcome_count> request_outcome_names{
-    "allowed", "denied", "unmatched", "error", "answered"};
 
 double real(uint64_t n) {
   return static_cast<double>(n);
@@ -77,6 +73,30 @@ uint64_t ServerStats::connections(protocol::Protocol protocol) const {
   return opened < closed ? 0 : opened - closed;
 }
 
+ProtocolTotals ServerStats::requests() const {
+  ProtocolTotals totals{};
+  // Housekeeping calls it: see closed().
+  const std::lock_guard lock(mutex_);
+  for (const auto& stats : workers_)
+    for (const protocol::Protocol protocol : protocol::numbers())
+      for (const auto& verb : stats->at(protocol).requests)
+        for (size_t i = 0; i < engine::request_outcome_count; ++i)
+          totals[static_cast<size_t>(protocol)][i] += verb[i].read();
+  return totals;
+}
+
+ServerStats::Traffic ServerStats::traffic(protocol::Protocol protocol) const {
+  Traffic traffic;
+  for (const engine::WorkerStats* stats : worker_stats()) {
+    const engine::WorkerStats::OfProtocol& of = stats->at(protocol);
+    traffic.opened += of.opened.read();
+    traffic.received += of.received.read();
+    traffic.sent += of.sent.read();
+    traffic.faults += of.faults.read();
+  }
+  return traffic;
+}
+
 void ServerStats::collect(Page& page) const {
   const auto all = worker_stats();
   for (const protocol::Protocol protocol : protocol::numbers()) {
@@ -84,7 +104,7 @@ void ServerStats::collect(Page& page) const {
     std::array<std::array<uint64_t, engine::request_outcome_count>, request::verb_count> requests{};
     metrics::Distribution<engine::latency_bounds_ns.size()> latency;
     metrics::Distribution<engine::wait_bounds_us.size()> waits;
-    uint64_t opened = 0, received = 0, sent = 0, faults = 0;
+    const Traffic traffic = this->traffic(protocol);
     std::array<uint64_t, engine::closed_count> closed_for{};
     for (const engine::WorkerStats* stats : all) {
       const engine::WorkerStats::OfProtocol& of = stats->at(protocol);
@@ -93,10 +113,6 @@ void ServerStats::collect(Page& page) const {
           requests[v][f] += of.requests[v][f].read();
       of.latency.add_to(latency);
       of.waits.add_to(waits);
-      opened += of.opened.read();
-      received += of.received.read();
-      sent += of.sent.read();
-      faults += of.faults.read();
       for (size_t i = 0; i < engine::closed_count; ++i) closed_for[i] += of.closed_for[i].read();
     }
     for (size_t v = 0; v < request::verb_count; ++v) {
@@ -121,13 +137,15 @@ void ServerStats::collect(Page& page) const {
                      engine::wait_bounds_us, waits.counts, waits.sum, 1e6, {{"protocol", name}});
     const Labels labels{{"protocol", name}};
     page.gauge("sluice_connections", "Open connections.", real(connections(protocol)), labels);
-    page.counter("sluice_connections_opened_total", "Connections that were served.", real(opened),
+    page.counter("sluice_connections_opened_total", "Connections that were served.",
+                 real(traffic.opened), labels);
+    page.counter("sluice_received_bytes_total", "Bytes that clients sent.", real(traffic.received),
                  labels);
-    page.counter("sluice_received_bytes_total", "Bytes that clients sent.", real(received), labels);
-    page.counter("sluice_sent_bytes_total", "Bytes that clients were sent.", real(sent), labels);
+    page.counter("sluice_sent_bytes_total", "Bytes that clients were sent.", real(traffic.sent),
+                 labels);
     page.counter("sluice_parse_errors_total",
-                 "Connections that ended because the client broke the protocol.", real(faults),
-                 labels);
+                 "Connections that ended because the client broke the protocol.",
+                 real(traffic.faults), labels);
     for (size_t i = 0; i < engine::closed_count; ++i)
       page.counter(
           "sluice_connections_closed_total",

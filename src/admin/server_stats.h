@@ -12,12 +12,19 @@
 #include <string>
 #include <vector>
 
+#include "admin/request_rates.h"
 #include "engine/worker_stats.h"
 #include "metrics/names.h"
 #include "metrics/page.h"
 #include "policy/rule_set.h"
 
 namespace sluice::admin {
+
+// In metrics and answers, by RequestOutcome and by Closed.
+inline constexpr std::array<const char*, engine::request_outcome_count> request_outcome_names{
+    "allowed", "denied", "unmatched", "error", "answered"};
+inline constexpr std::array<const char*, engine::closed_count> closed_names{
+    "request_timeout", "request_memory", "send_timeout", "send_memory", "idle_timeout"};
 
 class ServerStats final : public metrics::Source {
  public:
@@ -45,6 +52,14 @@ class ServerStats final : public metrics::Source {
   std::array<uint64_t, engine::closed_count> closed() const;
   // Open connections.
   uint64_t connections(protocol::Protocol protocol) const;
+  // Requests that were answered, whatever they wanted.
+  ProtocolTotals requests() const;
+  struct Traffic {
+    uint64_t opened = 0;              // connections
+    uint64_t received = 0, sent = 0;  // bytes
+    uint64_t faults = 0;              // connections that broke the protocol
+  };
+  Traffic traffic(protocol::Protocol protocol) const;
 
  private:
   metrics::Names names_;

@@ -82,85 +82,94 @@ TEST_F(AdminCommands, WrongArgumentsAreRefusedAndNothingIsSent) {
 }
 
 TEST_F(AdminCommands, StatusSaysWhatThereIs) {
-  answers["GET /health/ready"] = page({{"status", "ready"}});
-  answers["GET /v1/config"] = page(config());
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
+  answers["GET /v1/status"] = page(status_answer());
   EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << err;
-  auto shown = lines();
-  ASSERT_EQ(shown.size(), 9u) << out;
-  EXPECT_TRUE(shown[1].starts_with("up           ")) << out;
-  shown.erase(shown.begin() + 1);
   const std::vector<std::string> expected{
       "server       sluice 0.1.0 at " + server.address() + ": ready",
+      "up           2m",
       "policy       generation 4, live since 2026-11-20T10:00:00Z, 2 rules, hash 0123456789abcdef",
       "             /etc/rules.ini",
       "requests     12,345 allowed, 6 denied since the start",
+      "             42/s allowed, 0.3/s denied over the last 10s",
       "connections  3 divvy",
       "counters     7 in 1.5GiB of 2GiB",
       "waiting      2",
       "store        memory alone: a restart forgets"};
-  EXPECT_EQ(shown, expected);
-  // What is up for 100.7 s is not up for 101.
-  const auto clock = [] {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-  };
-  const double started = clock() - 100.7;
-  answers["GET /metrics"] = FakeHttp::response(
-      200, "process_start_time_seconds " + std::to_string(started) + "\n", metrics_type);
-  EXPECT_EQ(ask({"status", "--over", "0s", "--json"}), 0) << err;
-  EXPECT_GE(result()["up_seconds"], 100);
-  EXPECT_LE(result()["up_seconds"].get<double>(), clock() - started);
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
+  EXPECT_EQ(lines(), expected);
+  // It asks for one document.
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.requests()[0].target, "/v1/status");
+
+  EXPECT_EQ(ask({"status", "--json"}), 0) << err;
+  Json document = status_answer();
+  EXPECT_EQ(result()["server"], server.address());
+  Json json = result();
+  json.erase("server");
+  EXPECT_EQ(json, document);
 
   EXPECT_EQ(ask({"status", "--over", "1ms"}), 0) << err;
-  EXPECT_TRUE(said(out, "requests     0/s allowed, 0/s denied\n")) << out;
+  EXPECT_TRUE(said(out, "             0/s allowed, 0/s denied over the last ")) << out;
+  document["overrides"]["count"] = 3;
+  answers["GET /v1/status"] = page(document);
+  EXPECT_EQ(ask({"status"}), 0) << err;
+  EXPECT_TRUE(said(out, "overrides    3\n")) << out;
+}
 
-  EXPECT_EQ(ask({"status", "--over", "1ms", "--json"}), 0) << err;
-  const Json json = result();
-  EXPECT_EQ(json["ready"], true);
-  EXPECT_EQ(json["policy"]["generation"], 4);
-  EXPECT_EQ(json["policy"]["stale"], false);
-  EXPECT_EQ(json["requests"]["total"]["denied"], 6);
-  EXPECT_EQ(json["requests"]["per_second"]["denied"], 0.0);
-  EXPECT_EQ(json["connections"]["divvy"], 3);
-  EXPECT_EQ(json["store"], Json({{"kind", "memory"}}));
+TEST_F(AdminCommands, StatusReadsTwiceForRatesOfATimeOfOnesOwn) {
+  int looks = 0;
+  FakeHttp growing([&](const Request&) {
+    Json document = status_answer();
+    if (++looks == 2)
+      for (Json* counts : {&document["requests"], &document["protocols"]["divvy"]}) {
+        (*counts)["total"]["allowed"] = 12345 + 1'000'000;
+        (*counts)["total"]["unmatched"] = 1'000'000;
+        (*counts)["total"]["denied"] = 0;  // as of a server that was restarted
+      }
+    return page(document);
+  });
+  EXPECT_EQ(command({"status", "--over", "10ms", "--json", "--admin", growing.address()}), 0)
+      << err;
+  const Json requests = result()["requests"];
+  const double seconds = requests["over_seconds"].get<double>();
+  EXPECT_GE(seconds, 0.01);
+  EXPECT_LT(seconds, 60);
+  for (const Json& rates : {requests["per_second"], result()["protocols"]["divvy"]["per_second"]}) {
+    EXPECT_DOUBLE_EQ(rates["allowed"].get<double>(), 1e6 / seconds);
+    EXPECT_DOUBLE_EQ(rates["unmatched"].get<double>(), 1e6 / seconds);
+    EXPECT_EQ(rates["denied"], 0.0);
+  }
 }
 
 TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
-  answers["GET /health/ready"] = page({{"status", "ready"}});
-  Json refused = config();
-  refused["last_reading"] = {{"outcome", "refused"},
-                             {"at", "2026-11-20T11:00:00Z"},
-                             {"diagnostics",
-                              {{{"severity", "error"},
-                                {"file", "/etc/rules.ini"},
-                                {"line", 3},
-                                {"column", 1},
-                                {"subject", ""},
-                                {"message", "is \x1b[2Jwrong"},
-                                {"remedy", ""}}}}};
-  refused["settings"] =
-      "store:\n  memory: 1GiB   # default\n  path: \"/data\"  # --data\n  durability: always  # "
-      "x\n";
-  answers["GET /v1/config"] = page(refused);
-  answers["GET /metrics"] = FakeHttp::response(
-      200, std::string(metrics) + "sluice_store_failing 1\nsluice_commits_total 9\n", metrics_type);
+  Json document = status_answer();
+  document["policy"]["stale"] = true;
+  document["policy"]["last_reading"] = {{"outcome", "refused"},
+                                        {"at", "2026-11-20T11:00:00Z"},
+                                        {"diagnostics",
+                                         {{{"severity", "error"},
+                                           {"file", "/etc/rules.ini"},
+                                           {"line", 3},
+                                           {"column", 1},
+                                           {"subject", ""},
+                                           {"message", "is \x1b[2Jwrong"},
+                                           {"remedy", ""}}}}};
+  document["store"].update(
+      Json::parse(R"({"kind": "disk", "durability": "always", "commits": 9, "failing": true})"));
+  answers["GET /v1/status"] = page(document);
   EXPECT_EQ(ask({"status", "--over", "0s"}), 1);
   EXPECT_TRUE(said(out, "a newer one was refused at 2026-11-20T11:00:00Z")) << out;
   EXPECT_TRUE(said(out, "/etc/rules.ini:3:1: error: is \\x1b[2Jwrong")) << out;
   EXPECT_TRUE(said(out, "store        disk, durability always, 9 commits; it cannot be written"))
       << out;
 
-  answers["GET /v1/config"] = page(config());
-  answers["GET /health/ready"] =
-      problem(503, "not ready: the server is stopping", {{"reasons", {"the server is stopping"}}});
-  answers["GET /metrics"] = FakeHttp::response(
-      200,
-      "sluice_redis_connections{state=\"up\"} 0\nsluice_redis_connections{state=\"down\"} 2\n"
-      "sluice_connections{protocol=\"evil\x1b[2J\"} 1\n"
-      "sluice_redis_failures_total{reason=\"silent\"} 5\n",
-      metrics_type);
+  document = status_answer();
+  document["ready"] = false;
+  document["reasons"] = {"the server is stopping"};
+  document["connections"] = {{"evil\x1b[2J", 1}};
+  document["counters"] = {{"count", 0}, {"memory_bytes", 0}, {"memory_bytes_max", nullptr}};
+  document["store"].update(Json::parse(
+      R"({"kind": "redis", "connections": {"up": 0, "down": 2}, "failures": {"silent": 5}})"));
+  answers["GET /v1/status"] = page(document);
   EXPECT_EQ(ask({"status", "--over", "0s"}), 1);
   EXPECT_TRUE(said(out, ": not ready\n             the server is stopping\n")) << out;
   EXPECT_TRUE(said(out, "connections  1 evil\\x1b[2J\n")) << out;
@@ -170,11 +179,37 @@ TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
   EXPECT_EQ(ask({"status", "--over", "0s", "--json"}), 1);
   EXPECT_EQ(result()["reasons"][0], "the server is stopping");
   EXPECT_EQ(result()["store"]["failures"]["silent"], 5);
+
+  document = status_answer();
+  document["degraded"] = true;
+  document["reasons"] = {"the disk is full"};
+  answers["GET /v1/status"] = page(document);
+  EXPECT_EQ(ask({"status"}), 1);
+  EXPECT_TRUE(said(out, ": degraded\n             the disk is full\n")) << out;
+}
+
+// A field that is missing, or of another kind, reads as nothing.
+TEST_F(AdminCommands, StatusTakesTheDocumentOfAnotherVersion) {
+  for (const char* document :
+       {R"({"ready": true})",
+        R"({"ready": true, "requests": 1, "protocols": [1], "store": [], "connections": [1, 2],
+            "policy": "x", "counters": null, "reasons": {"a": 1}, "server": "\u001b[2J"})",
+        R"({"ready": true, "requests": {"total": 5, "per_second": []}, "protocols": {"x": 1}})"}) {
+    answers["GET /v1/status"] = FakeHttp::response(200, document);
+    for (const char* over : {"0s", "1ms"}) {
+      EXPECT_EQ(ask({"status", "--over", over}), 0) << document;
+      EXPECT_TRUE(said(out, " at " + server.address() + ": ready\n")) << out;
+      EXPECT_EQ(ask({"status", "--json", "--over", over}), 0) << document;
+      EXPECT_EQ(result()["server"], server.address());
+    }
+  }
+  answers["GET /v1/status"] = FakeHttp::response(200, "{}");
+  EXPECT_EQ(ask({"status"}), 3);
+  EXPECT_TRUE(said(err, "its answer to GET /v1/status has no `ready`; check the address")) << err;
 }
 
 TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
-  answers["GET /health/ready"] = page({{"status", "ready"}});
-  answers["GET /v1/config"] = problem(401, "this needs the admin token");
+  answers["GET /v1/status"] = problem(401, "this needs the admin token");
   EXPECT_EQ(ask({"status"}), 3);
   EXPECT_EQ(err,
             "error: the server requires its admin token; give it by --token-file FILE or "
@@ -189,9 +224,15 @@ TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
   EXPECT_FALSE(said(out + err, "secret"));
 
   // An older server, and something else altogether.
-  EXPECT_EQ(ask({"top"}), 3);
-  EXPECT_EQ(err, "error: the server at " + server.address() +
-                     " has no /v1/top; it is older than this command\n");
+  answers.erase("GET /v1/status");
+  for (const auto& [name, path] :
+       {std::pair("top", "/v1/top"), std::pair("status", "/v1/status")}) {
+    EXPECT_EQ(ask({name}), 3);
+    EXPECT_EQ(err,
+              "error: the server at " + server.address() + " has no " + path +
+                  "; it is older than this command: use the `sluice` of its version, or restart "
+                  "it with this version\n");
+  }
   answers["GET /v1/rules?limit=1000"] = FakeHttp::response(502, "<html>", "text/html");
   EXPECT_EQ(ask({"rules", "--over", "0s"}), 3);
   EXPECT_TRUE(said(
@@ -247,8 +288,10 @@ TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
 
 TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
   answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
-  variables["SLUICE_ADMIN"] = server.address();
+  variables["SLUICE_ADMIN_SERVER"] = server.address();
+  variables["SLUICE_ADMIN"] = "127.0.0.1:1";  // where servers listen
   EXPECT_EQ(command({"reload"}), 0) << err;
+  EXPECT_EQ(err, "");
   variables["SLUICE_ADMIN_TOKEN"] = "by-the-environment";
   EXPECT_EQ(command({"reload"}), 0) << err;
   EXPECT_EQ(command({"reload", "--token-file", file("token", "out-of-the-file!\n")}), 0) << err;
@@ -273,6 +316,23 @@ TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
       << err;
   EXPECT_FALSE(said(err, "secret with")) << err;
   EXPECT_EQ(server.requests().size(), 3u);
+}
+
+// Earlier versions took the variable by which servers listen.
+TEST_F(AdminCommands, TakeTheVariableOfServersWithAWarning) {
+  answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
+  variables["SLUICE_ADMIN"] = server.address();
+  EXPECT_EQ(command({"reload"}), 0);
+  EXPECT_EQ(err,
+            "warning: SLUICE_ADMIN is where a server listens; name the server that commands ask by "
+            "SLUICE_ADMIN_SERVER or --admin\n");
+  EXPECT_EQ(ask({"reload"}), 0);
+  EXPECT_EQ(err, "");
+  variables["SLUICE_ADMIN_SERVER"] = "off";
+  EXPECT_EQ(command({"reload"}), 2);
+  EXPECT_TRUE(said(err, "SLUICE_ADMIN_SERVER is `off`, and what is switched off cannot be asked"))
+      << err;
+  EXPECT_EQ(server.requests().size(), 2u);
 }
 
 TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {
@@ -362,35 +422,37 @@ TEST_F(AdminCommands, RulesAreListedOverAllPages) {
   EXPECT_EQ(result()["rules"].size(), 2u);
   EXPECT_FALSE(result()["rules"][0].contains("per_second"));
 
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
   EXPECT_EQ(ask({"rules", "--over", "1ms", "--json"}), 0);
   EXPECT_EQ(result()["rules"][0]["per_second"]["allowed"], 0.0);
 }
 
-TEST_F(AdminCommands, RulesHaveTheRatesOfTheirOwnProtocol) {
-  answers["GET /v1/rules?limit=1000"] =
-      page({{"rules", Json::array({rule("native", "r", ""), rule("divvy", "r", "")})}});
-  // The second look finds more.
+TEST_F(AdminCommands, RulesHaveRatesByTwoReadings) {
+  // The second look finds more, and a rule that was loaded meanwhile.
   int looks = 0;
-  FakeHttp growing([&](const Request& request) {
-    if (request.target != "/metrics") return answer(request);
-    const std::string count = ++looks == 1 ? "10" : "1000000010";
-    return FakeHttp::response(
-        200,
-        "sluice_decisions_total{protocol=\"divvy\",rule=\"r\",outcome=\"allowed\"} " + count +
-            "\nsluice_decisions_total{protocol=\"limitd\",rule=\"r\",outcome=\"shadow_denied\"} " +
-            count + "\n",
-        metrics_type);
+  FakeHttp growing([&](const Request&) {
+    const int more = ++looks == 1 ? 0 : 1'000'000;
+    Json native = rule("native", "r", ""), divvy = rule("divvy", "r", "");
+    native["decisions"]["allowed"] = 1234 + more;
+    native["decisions"]["shadow_denied"] = 1 + more;
+    divvy["decisions"]["error"] = more;
+    Json rules = Json::array({native, divvy});
+    if (looks > 1) rules.push_back(rule("divvy", "new", ""));
+    return page({{"rules", rules}});
   });
   EXPECT_EQ(command({"rules", "--over", "10ms", "--json", "--admin", growing.address()}), 0) << err;
   const Json native = result()["rules"][0]["per_second"],
              divvy = result()["rules"][1]["per_second"];
   // In ten milliseconds at the least, and in a minute at most.
-  EXPECT_GT(native["allowed"].get<double>(), 1e9 / 60);
-  EXPECT_LE(native["allowed"].get<double>(), 1e11);
-  EXPECT_GT(native["denied"].get<double>(), 1e9 / 60);
-  EXPECT_GT(divvy["allowed"].get<double>(), 1e9 / 60);
-  EXPECT_EQ(divvy["denied"].get<double>(), 0);
+  EXPECT_GT(native["allowed"].get<double>(), 1e6 / 60);
+  EXPECT_LE(native["allowed"].get<double>(), 1e8);
+  EXPECT_EQ(native["denied"], native["allowed"]);
+  EXPECT_EQ(native["error"], 0.0);
+  EXPECT_EQ(divvy["allowed"], 0.0);
+  EXPECT_EQ(divvy["error"], native["allowed"]);
+  EXPECT_FALSE(result()["rules"][2].contains("per_second"));
+  looks = 0;
+  EXPECT_EQ(command({"rules", "new", "--over", "10ms", "--admin", growing.address()}), 0) << err;
+  EXPECT_TRUE(said(out, "  -  ")) << out;
 }
 
 Json counter(const std::string& name) {
@@ -461,7 +523,7 @@ TEST_F(AdminCommands, TopIsOneTableWithoutATerminal) {
                      {"error_max", 0}});
   answers["GET /v1/top?by=active&limit=100"] =
       page({{"window_seconds", 300}, {"by", "active"}, {"items", items}, {"tracked_max", 1024}});
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
+  answers["GET /v1/status"] = page(status_answer());
   EXPECT_EQ(ask({"top", "--by", "active", "--limit", "2", "--over", "1ms"}), 0) << err;
   EXPECT_EQ(out, "sluice 0.1.0 at " + server.address() +
                      "\n"

@@ -43,6 +43,9 @@ std::string variable(const config::CommandIo& io, const char* name) {
   return io.environment ? io.environment(name).value_or("") : "";
 }
 
+constexpr const char* server_variable = "SLUICE_ADMIN_SERVER";
+constexpr const char* listen_variable = "SLUICE_ADMIN";
+
 // The token from the flag or the environment; "" if neither is set. A problem: the token cannot be
 // used.
 base::Result<std::string> read_token(const AdminFlags& flags, const config::CommandIo& io) {
@@ -111,10 +114,18 @@ void add_admin_flags(CLI::App& app, AdminFlags& flags) {
   app.add_flag("--json", flags.json, "Print the result as JSON");
 }
 
+AdminServer admin_server_of(const config::CommandIo& io) {
+  std::string server = variable(io, server_variable);
+  if (!server.empty()) return {std::move(server), server_variable};
+  server = variable(io, listen_variable);
+  if (server == "off") server.clear();
+  return {std::move(server), listen_variable};
+}
+
 std::string admin_footer(const std::string& examples, const std::string& done,
                          const std::string& failed) {
   return "Environment:\n"
-         "  SLUICE_ADMIN         as --admin\n"
+         "  SLUICE_ADMIN_SERVER   as --admin\n"
          "  SLUICE_ADMIN_TOKEN   the admin token itself\n"
          "  SLUICE_ADMIN_TOKEN_FILE   a file with it, as --token-file\n"
          "\n" +
@@ -123,20 +134,25 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
                                          config::CommandIo& io, int& status) {
-  const std::string by_variable = variable(io, "SLUICE_ADMIN");
-  std::string text = flags.admin ? *flags.admin : by_variable;
+  const AdminServer named = admin_server_of(io);
+  std::string text = flags.admin ? *flags.admin : named.address;
   const auto failed = [&](base::Problem problem) {
     Reply unusable;
     unusable.problem = std::move(problem.text);
     status = report_failure(unusable, flags.json, io);
     return std::nullopt;
   };
-  if (!flags.admin && by_variable.empty()) {
+  if (!flags.admin && named.address.empty()) {
     auto found = find_server(io);
     if (!found) return failed(std::move(found).problem());
     text = *std::move(found);
   }
-  const std::string origin = flags.admin ? "--admin" : "SLUICE_ADMIN";
+  if (!flags.admin && !named.address.empty() && named.variable == listen_variable)
+    io.err << config::paint("warning:", config::yellow, io.err_colour)
+           << " SLUICE_ADMIN is where a server listens; name the server that commands ask by "
+              "SLUICE_ADMIN_SERVER or --admin"
+           << std::endl;
+  const std::string origin = flags.admin ? "--admin" : named.variable;
   const auto misused = [&](const std::string& problem) {
     status = arguments.misused(problem, io);
     return std::nullopt;
@@ -247,7 +263,9 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
                         : "the server has another admin token than the one that was given";
   } else if ((answer.status == 404 || answer.status == 405) && !has_path(target, interrupts)) {
     reply.problem =
-        "the server at " + name_ + " has no " + path_of(target) + "; it is older than this command";
+        "the server at " + name_ + " has no " + path_of(target) +
+        "; it is older than this command: use the `sluice` of its version, or restart it with "
+        "this version";
   } else if (answer.status != 403) {
     reply.kind = Reply::Kind::refused;
   }

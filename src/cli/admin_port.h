@@ -22,6 +22,13 @@ struct AdminFlags {
 };
 // Adds the options --admin, --token-file, --timeout and --json.
 void add_admin_flags(CLI::App& app, AdminFlags& flags);
+// The server that the environment says commands ask: SLUICE_ADMIN_SERVER, else what servers listen
+// on by SLUICE_ADMIN, which earlier versions read.
+struct AdminServer {
+  std::string address;  // "": neither is set
+  const char* variable;
+};
+AdminServer admin_server_of(const config::CommandIo& io);
 // The end of every command's help: the environment, and the exit statuses; the meanings of 0 and 1
 // are the command's own.
 std::string admin_footer(const std::string& examples, const std::string& done,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/units.h"
 #include "wire/http_session.h"
@@ -148,9 +149,16 @@ AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const ch
 
 std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure,
                             std::span<const int> interrupts) {
-  auto reply = port.get("/metrics", interrupts);
+  auto reply = port.get("/v1/status", interrupts);
   const auto now = std::chrono::steady_clock::now();
-  if (reply.is_done()) return Look{MetricsText(reply.text), now};
+  if (reply.is_done() && field(reply.json, "ready").is_boolean())
+    return Look{std::move(reply.json), now};
+  if (reply.is_done()) {
+    reply.kind = AdminPort::Reply::Kind::unasked;
+    reply.problem = port.name() +
+                    " does not answer as sluice's admin port would: its answer to GET /v1/status "
+                    "has no `ready`; check the address (--admin)";
+  }
   failure = std::move(reply);
   return std::nullopt;
 }
@@ -173,6 +181,10 @@ base::Diagnostics diagnostics_of(const Json& list) {
 
 double seconds_between(const Look& before, const Look& after) {
   return std::max(std::chrono::duration<double>(after.at - before.at).count(), 1e-3);
+}
+
+double requests_of(const Json& status, const char* outcome) {
+  return number_field(field(field(status, "requests"), "total"), outcome).value_or(0);
 }
 
 }  // namespace sluice::cli

@@ -1,5 +1,5 @@
 // Words for what the admin port says of rules, counters and figures, as all commands that ask it
-// print them; and two looks at the figures, for what happens in a second. One thread.
+// print them; and two looks at the server's status, for what happens in a second. One thread.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,6 @@
 #include "base/diagnostic.h"
 #include "cli/admin_port.h"
 #include "cli/json_fields.h"
-#include "cli/metrics_text.h"
 
 namespace sluice::cli {
 
@@ -44,15 +43,17 @@ std::optional<size_t> listed_of(const std::string& text, const Arguments& argume
 AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const char* key,
                             size_t count_max, Json& list);
 
-// A page of /metrics and when it was read.
+// What /v1/status answered, and when.
 struct Look {
-  MetricsText metrics;
+  Json status;
   std::chrono::steady_clock::time_point at;
 };
 // Nothing: it could not be had, as `failure` says.
 std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure,
                             std::span<const int> interrupts = {});
 double seconds_between(const Look& before, const Look& after);
+// Requests of that outcome since the start.
+double requests_of(const Json& status, const char* outcome);
 
 // Diagnostics as the server lists them.
 base::Diagnostics diagnostics_of(const Json& list);

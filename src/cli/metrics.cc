@@ -2,6 +2,7 @@
 
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
+#include "cli/metrics_text.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {
@@ -54,9 +55,8 @@ int print_metrics(const Words& words, config::CommandIo& io) {
     if (name.find(text) == std::string::npos) continue;
     page += line + "\n";
     if (line.starts_with('#') || line.empty()) continue;
-    const MetricsText one(line);
-    for (const auto& sample : one.of(name))
-      samples.push_back({{"name", name}, {"labels", sample.labels}, {"value", sample.value}});
+    if (const auto sample = read_sample(line))
+      samples.push_back({{"name", name}, {"labels", sample->labels}, {"value", sample->value}});
   }
   if (page.empty()) return fail("no metric has `" + text + "`", io);
   io.out << (flags.json ? to_text({{"metrics", samples}}) : config::on_screen_lines(page))

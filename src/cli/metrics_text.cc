@@ -1,8 +1,8 @@
 #include "cli/metrics_text.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace sluice::cli {
 namespace {
@@ -19,7 +19,7 @@ std::optional<double> number_of(std::string_view text) {
 }
 
 // Removes `name="value"` from the front, and the comma after it.
-bool take_label(std::string_view& rest, MetricsText::Sample& sample) {
+bool take_label(std::string_view& rest, MetricSample& sample) {
   const size_t equals = rest.find("=\"");
   if (equals == rest.npos) return false;
   std::string value;
@@ -39,58 +39,25 @@ bool take_label(std::string_view& rest, MetricsText::Sample& sample) {
   return true;
 }
 
-// Parses a line. Returns the sample's name; "": the line is not a sample.
-std::string_view parse(std::string_view line, MetricsText::Sample& sample) {
+}  // namespace
+
+std::optional<MetricSample> read_sample(std::string_view line) {
   const size_t end = line.find_first_of("{ ");
-  if (end == line.npos || line.front() == '#') return {};
+  if (end == line.npos || end == 0 || line.front() == '#') return std::nullopt;
+  MetricSample sample{.name = std::string(line.substr(0, end))};
   std::string_view rest = line.substr(end);
   if (rest.front() == '{') {
     rest.remove_prefix(1);
     while (!rest.starts_with('}'))
-      if (!take_label(rest, sample)) return {};
+      if (!take_label(rest, sample)) return std::nullopt;
     rest.remove_prefix(1);
   }
-  if (!rest.starts_with(' ')) return {};
+  if (!rest.starts_with(' ')) return std::nullopt;
   rest.remove_prefix(1);
   const auto value = number_of(rest.substr(0, rest.find(' ')));  // a timestamp may follow
-  if (!value) return {};
+  if (!value) return std::nullopt;
   sample.value = *value;
-  return line.substr(0, end);
-}
-
-}  // namespace
-
-MetricsText::MetricsText(std::string_view page) {
-  while (!page.empty()) {
-    const size_t end = std::min(page.find('\n'), page.size());
-    const std::string_view line = page.substr(0, end);
-    page.remove_prefix(std::min(end + 1, page.size()));
-    Sample sample;
-    const std::string_view name = line.empty() ? line : parse(line, sample);
-    if (name.empty()) continue;
-    auto at = all_.find(name);
-    if (at == all_.end()) at = all_.emplace(std::string(name), std::vector<Sample>()).first;
-    at->second.push_back(std::move(sample));
-  }
-}
-
-const std::vector<MetricsText::Sample>& MetricsText::of(std::string_view name) const {
-  static const std::vector<Sample> none;
-  const auto at = all_.find(name);
-  return at == all_.end() ? none : at->second;
-}
-
-double MetricsText::value(std::string_view name) const {
-  const auto& samples = of(name);
-  return samples.empty() ? 0 : samples.front().value;
-}
-
-double MetricsText::sum(std::string_view name, std::string_view label,
-                        std::string_view value) const {
-  double total = 0;
-  for (const Sample& sample : of(name))
-    if (sample.label(label) == value) total += sample.value;
-  return total;
+  return sample;
 }
 
 }  // namespace sluice::cli

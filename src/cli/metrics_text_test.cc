@@ -7,36 +7,32 @@
 namespace sluice::cli {
 namespace {
 
-TEST(MetricsText, FindsSamplesByNameAndLabel) {
-  const MetricsText metrics(
-      "# HELP a What it is.\n"
-      "# TYPE a counter\n"
-      "a{x=\"1\",y=\"q\\\"\\\\\\n}\"} 3\n"
-      "a{x=\"1\",y=\"b\"} 4 1700000000000\n"
-      "a{x=\"2\"} 1e3\n"
-      "b 7\n"
-      "c{} 8\r\n"
-      "d +Inf\n"
-      "e NaN\n"
-      "f{le=\"+Inf\"} 2");
-  EXPECT_EQ(metrics.of("a").size(), 3u);
-  EXPECT_EQ(metrics.of("a")[0].label("y"), "q\"\\\n}");
-  EXPECT_EQ(metrics.sum("a", "x", "1"), 7);
-  EXPECT_EQ(metrics.sum("a", "x", "2"), 1000);
-  EXPECT_EQ(metrics.sum("a", "x", "3"), 0);
-  EXPECT_EQ(metrics.value("b"), 7);
-  EXPECT_FALSE(metrics.has("c"));  // its line is none
-  EXPECT_EQ(metrics.value("d"), HUGE_VAL);
-  EXPECT_TRUE(std::isnan(metrics.value("e")));
-  EXPECT_EQ(metrics.of("f")[0].label("le"), "+Inf");
-  EXPECT_FALSE(metrics.has("nothing"));
-  EXPECT_EQ(metrics.value("nothing"), 0);
+double value_of(const char* line) {
+  const auto sample = read_sample(line);
+  return sample ? sample->value : -1;
 }
 
-TEST(MetricsText, PassesOverWhatIsNoSample) {
-  for (const char* line : {"", "\n\n", "a", "a b", "a{", "a{x", "a{x=\"", "a{x=\"\\", "a{x=\"y\"",
-                           "a{x=\"y\"}", "a{x=\"y\"}3", "{", " 1", "a 1x"})
-    EXPECT_FALSE(MetricsText(line).has("a")) << line;
+TEST(MetricsText, ReadsNameLabelsAndValue) {
+  const auto sample = read_sample("a{x=\"1\",y=\"q\\\"\\\\\\n}\"} 3");
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->name, "a");
+  EXPECT_EQ(sample->labels.at("x"), "1");
+  EXPECT_EQ(sample->labels.at("y"), "q\"\\\n}");
+  EXPECT_EQ(sample->value, 3);
+  EXPECT_EQ(value_of("a{x=\"1\",y=\"b\"} 4 1700000000000"), 4);
+  EXPECT_EQ(value_of("a{x=\"2\"} 1e3"), 1000);
+  EXPECT_EQ(value_of("b 7"), 7);
+  EXPECT_EQ(value_of("d +Inf"), HUGE_VAL);
+  EXPECT_EQ(value_of("d -Inf"), -HUGE_VAL);
+  EXPECT_TRUE(std::isnan(value_of("e NaN")));
+  EXPECT_EQ(read_sample("f{le=\"+Inf\"} 2")->labels.at("le"), "+Inf");
+}
+
+TEST(MetricsText, RefusesWhatIsNotASample) {
+  for (const char* line :
+       {"", "# HELP a What it is.", "# TYPE a counter", "a", "a b", "a{", "a{x", "a{x=\"",
+        "a{x=\"\\", "a{x=\"y\"", "a{x=\"y\"}", "a{x=\"y\"}3", "{", "{} 1", " 1", "a 1x", "c{} 8\r"})
+    EXPECT_FALSE(read_sample(line)) << line;
 }
 
 }  // namespace

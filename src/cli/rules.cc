@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -9,7 +11,6 @@
 #include "cli/table.h"
 #include "cli/watch.h"
 #include "config/screen_text.h"
-#include "protocol/protocol.h"
 
 namespace sluice::cli {
 namespace {
@@ -37,29 +38,24 @@ std::string footer_of_rules() {
 // More rules than a rule set can have.
 constexpr size_t rules_max = 2'000'000;
 
-// The outcomes of rules, by protocol and the rule's name in metrics.
-using RuleOutcomes = std::map<std::pair<std::string, std::string>, std::map<std::string, double>>;
+// The rules of the server, and the time of the reading.
+struct RulesLook {
+  AdminPort::Reply page;  // the last one
+  Json rules = Json::array();
+  std::chrono::steady_clock::time_point at;
+};
 
-RuleOutcomes outcomes_in(const MetricsText& metrics) {
-  RuleOutcomes all;
-  for (const auto& sample : metrics.of("sluice_decisions_total"))
-    all[{std::string(sample.label("protocol")), std::string(sample.label("rule"))}]
-       [std::string(sample.label("outcome"))] += sample.value;
-  return all;
+RulesLook look_at_rules(AdminPort& port) {
+  RulesLook look;
+  look.page = read_pages(port, "/v1/rules?", "rules", rules_max, look.rules);
+  look.at = std::chrono::steady_clock::now();
+  return look;
 }
 
-// The rule's count of an outcome. A native rule has one for each protocol; they are added.
-double outcome_count(const RuleOutcomes& said, const Json& rule, const std::string& outcome) {
-  const std::string dialect = text_field(rule, "dialect"), name = text_field(rule, "counted_as");
-  double total = 0;
-  for (const protocol::Description* protocol : protocol::all()) {
-    if (dialect != "native" && dialect != protocol->name) continue;
-    const auto at = said.find({std::string(protocol->name), name});
-    if (at == said.end()) continue;
-    const auto count = at->second.find(outcome);
-    if (count != at->second.end()) total += count->second;
-  }
-  return total;
+// The key under which a rule is counted: rules of one dialect with the same name in metrics are
+// counted together.
+std::pair<std::string, std::string> counted_as(const Json& rule) {
+  return {text_field(rule, "dialect"), text_field(rule, "counted_as")};
 }
 
 bool has_text(const Json& rule, const std::string& text) {
@@ -103,18 +99,22 @@ std::string table_of(const Json& rules, bool with_rates, const config::CommandIo
 }
 
 // Adds the rates between the two readings to each rule, as `per_second`.
-void add_rates(Json& rules, const Look& before, const Look& after) {
-  const RuleOutcomes first = outcomes_in(before.metrics), second = outcomes_in(after.metrics);
-  const double seconds = seconds_between(before, after);
+void add_rates(Json& rules, const RulesLook& before, std::chrono::steady_clock::time_point at) {
+  std::map<std::pair<std::string, std::string>, const Json*> decided;
+  for (const Json& rule : before.rules) decided[counted_as(rule)] = &field(rule, "decisions");
+  const double seconds = std::max(std::chrono::duration<double>(at - before.at).count(), 1e-3);
   for (Json& rule : rules) {
+    const auto found = decided.find(counted_as(rule));
+    if (found == decided.end()) continue;  // it was loaded meanwhile
+    const Json& first = *found->second;
+    const Json& second = field(rule, "decisions");
+    const auto more = [&](const std::string& outcome) {
+      return number_field(second, outcome).value_or(0) - number_field(first, outcome).value_or(0);
+    };
     Json rates = Json::object();
-    for (const std::string outcome : {"allowed", "denied", "error"}) {
-      double more = outcome_count(second, rule, outcome) - outcome_count(first, rule, outcome);
-      if (outcome != "error")
-        more += outcome_count(second, rule, "shadow_" + outcome) -
-                outcome_count(first, rule, "shadow_" + outcome);
-      rates[outcome] = std::max(more, 0.0) / seconds;
-    }
+    for (const std::string outcome : {"allowed", "denied"})
+      rates[outcome] = std::max(more(outcome) + more("shadow_" + outcome), 0.0) / seconds;
+    rates["error"] = std::max(more("error"), 0.0) / seconds;
     rule["per_second"] = std::move(rates);
   }
 }
@@ -126,27 +126,23 @@ struct Asked {
   bool watched;
 };
 
-int show_rules(AdminPort& port, const Asked& asked, std::optional<Look>& last,
+int show_rules(AdminPort& port, const Asked& asked, std::optional<RulesLook>& last,
                config::CommandIo& io) {
   const bool json = asked.flags.json;
-  AdminPort::Reply failure;
-  std::optional<Look> before = std::move(last), after;
+  std::optional<RulesLook> before = std::move(last);
   if (asked.over.count() > 0) {
-    if (!(before = look_at(port, failure))) return report_failure(failure, json, io);
+    before = look_at_rules(port);
+    if (!before->page.is_done()) return report_failure(before->page, json, io);
     std::this_thread::sleep_for(asked.over);
   }
-  Json list = Json::array();
-  const auto page = read_pages(port, "/v1/rules?", "rules", rules_max, list);
+  RulesLook now = look_at_rules(port);
+  const AdminPort::Reply page = now.page;
   if (!page.is_done()) return report_failure(page, json, io);
-  if (!asked.text.empty())
-    list.erase(std::remove_if(list.begin(), list.end(),
-                              [&](const Json& rule) { return !has_text(rule, asked.text); }),
-               list.end());
-  if (before || asked.watched) {
-    if (!(after = look_at(port, failure))) return report_failure(failure, json, io);
-    if (before) add_rates(list, *before, *after);
-    last = std::move(after);
-  }
+  Json list = Json::array();
+  for (const Json& rule : now.rules)
+    if (has_text(rule, asked.text)) list.push_back(rule);
+  if (before) add_rates(list, *before, now.at);
+  if (asked.watched) last = std::move(now);
   const bool found = asked.text.empty() || !list.empty();
   if (json) {
     io.out << to_text({{"generation", field(page.json, "generation")},
@@ -179,7 +175,7 @@ int rules(const Words& words, config::CommandIo& io) {
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
-  std::optional<Look> last;  // with --watch: the previous reading
+  std::optional<RulesLook> last;  // with --watch: the previous reading
   return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
     return show_rules(*port, {flags, text, *over, watching.watch}, last, to);
   });

@@ -25,113 +25,30 @@ std::string footer_of_status() {
       "ready", "not ready, degraded, or the policy that was read last is refused");
 }
 
-Json integer(double value) {
-  return static_cast<int64_t>(std::llround(value));
-}
-
-std::string without_quotes(std::string text) {
-  std::erase(text, '"');
-  return text;
-}
-
-// The value of `key: ` in the lines of `store`, as --print-config prints them; "": nothing.
-std::string store_setting(const std::string& settings, std::string_view key) {
-  bool here = false;
-  size_t at = 0;
-  while (at < settings.size()) {
-    const size_t end = std::min(settings.find('\n', at), settings.size());
-    const std::string line = settings.substr(at, end - at);
-    at = end + 1;
-    if (!line.starts_with(' ')) here = line.starts_with("store:");
-    const size_t text = line.find_first_not_of(' ');
-    if (!here || text == line.npos || !std::string_view(line).substr(text).starts_with(key))
-      continue;
-    std::string value = line.substr(text + key.size());
-    value.resize(std::min(value.find(" #"), value.size()));
-    const size_t from = value.find_first_not_of(' ');
-    if (from == value.npos) return "there";
-    return without_quotes(value.substr(from, value.find_last_not_of(' ') + 1 - from));
-  }
-  return "";
-}
-
-Json store_json(const MetricsText& metrics, const std::string& settings) {
-  const bool redis = metrics.has("sluice_redis_connections");
-  const bool disk = !redis && !store_setting(settings, "path:").empty();
-  Json json{{"kind", redis ? "redis" : disk ? "disk" : "memory"}};
-  if (disk) {
-    json["durability"] = store_setting(settings, "durability:");
-    json["loading"] = metrics.value("sluice_store_loading") != 0;
-    json["failing"] = metrics.value("sluice_store_failing") != 0;
-    json["commits"] = integer(metrics.value("sluice_commits_total"));
-    json["commit_failures"] = integer(metrics.value("sluice_commit_failures_total"));
-  }
-  if (!redis) return json;
-  json["connections"] = Json::object();
-  for (const auto& sample : metrics.of("sluice_redis_connections"))
-    json["connections"][std::string(sample.label("state"))] = integer(sample.value);
-  json["failures"] = Json::object();
-  for (const auto& sample : metrics.of("sluice_redis_failures_total"))
-    json["failures"][std::string(sample.label("reason"))] = integer(sample.value);
-  json["local_decisions"] = integer(metrics.value("sluice_redis_local_decisions_total"));
+// `counts` with the rates between the looks in place of the server's own.
+Json with_rates(const Json& before, const Json& counts, double seconds) {
+  Json json = counts.is_object() ? counts : Json::object();
+  const Json &total = field(counts, "total"), &total_before = field(before, "total");
+  Json rates = Json::object();
+  for (const char* outcome : outcomes)
+    rates[outcome] = std::max(number_field(total, outcome).value_or(0) -
+                                  number_field(total_before, outcome).value_or(0),
+                              0.0) /
+                     seconds;
+  json["per_second"] = std::move(rates);
   return json;
 }
 
-Json requests_json(const std::optional<Look>& before, const Look& now) {
-  Json total = Json::object(), rates = Json::object();
-  for (const char* outcome : outcomes) {
-    const double count = now.metrics.sum("sluice_requests_total", "outcome", outcome);
-    total[outcome] = integer(count);
-    if (before)
-      rates[outcome] =
-          std::max(count - before->metrics.sum("sluice_requests_total", "outcome", outcome), 0.0) /
-          seconds_between(*before, now);
-  }
-  Json json{{"total", total}};
-  if (before) json["per_second"] = rates;
-  return json;
-}
-
-// By the server's clock; of an earlier version by this machine's. Null: it does not say.
-Json up_seconds(const Json& config, const MetricsText& metrics) {
-  if (field(config, "up_seconds").is_number()) return field(config, "up_seconds");
-  const double started = metrics.value("process_start_time_seconds");
-  if (started <= 0) return {};
-  const double clock =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  return integer(std::floor(std::max(clock - started, 0.0)));
-}
-
-Json status_json(const AdminPort& port, const Json& health, bool ready, const Json& config,
-                 const std::optional<Look>& before, const Look& now) {
-  const MetricsText& metrics = now.metrics;
-  const Json& reading = field(config, "last_reading");
-  Json json{{"server", port.name()},
-            {"version", text_field(config, "version")},
-            {"ready", ready},
-            {"degraded", ready && text_field(health, "status") == "degraded"},
-            {"reasons", list_field(health, "reasons")},
-            {"up_seconds", up_seconds(config, metrics)}};
-  json["policy"] = {{"generation", field(config, "generation")},
-                    {"hash", field(config, "hash")},
-                    {"live_since", field(config, "live_since")},
-                    {"rules", field(config, "rules")},
-                    {"built_in_rules", field(config, "built_in_rules")},
-                    {"files", list_field(config, "files")},
-                    {"reloadable", field(config, "reloadable")},
-                    {"stale", text_field(reading, "outcome") == "refused"},
-                    {"last_reading", reading}};
-  json["requests"] = requests_json(before, now);
-  json["connections"] = Json::object();
-  for (const auto& sample : metrics.of("sluice_connections"))
-    json["connections"][std::string(sample.label("protocol"))] = integer(sample.value);
-  json["waiting"] = integer(metrics.value("sluice_waiting_requests"));
-  json["counters"] = {{"count", integer(metrics.value("sluice_counters"))},
-                      {"memory_bytes", integer(metrics.value("sluice_store_memory_bytes"))},
-                      {"memory_bytes_max", integer(metrics.value("sluice_store_memory_max_bytes"))},
-                      {"refused", integer(metrics.value("sluice_memory_refusals_total"))}};
-  json["store"] = store_json(metrics, text_field(config, "settings"));
-  return json;
+void set_rates(Json& status, const Look& before, const Look& now) {
+  const double seconds = seconds_between(before, now);
+  status["requests"] =
+      with_rates(field(before.status, "requests"), field(now.status, "requests"), seconds);
+  status["requests"]["over_seconds"] = seconds;
+  const Json& protocols = field(now.status, "protocols");
+  if (!protocols.is_object()) return;
+  for (const auto& [name, counts] : protocols.items())
+    status["protocols"][name] =
+        with_rates(field(field(before.status, "protocols"), name), counts, seconds);
 }
 
 std::string grouped(const Json& json, const char* key) {
@@ -162,19 +79,30 @@ std::string list_words(const Json& counts, const char* if_none) {
   return text.empty() ? if_none : text;
 }
 
+// Those that are 0 are left out, but for what each server has.
+bool is_shown(const Json& counts, const char* outcome) {
+  return number_field(counts, outcome).value_or(0) > 0 || std::string_view(outcome) == "allowed" ||
+         std::string_view(outcome) == "denied";
+}
+
+std::string totals_words(const Json& totals) {
+  std::string text;
+  for (const char* outcome : outcomes)
+    if (is_shown(totals, outcome))
+      text += (text.empty() ? "" : ", ") + grouped(totals, outcome) + " " + outcome;
+  return text + " since the start";
+}
+
 std::string rates_words(const Json& requests) {
   const Json& rates = field(requests, "per_second");
-  const Json& total = field(requests, "total");
   std::string text;
-  for (const char* outcome : outcomes) {
-    if (integer_field(total, outcome) == 0 && std::string_view(outcome) != "allowed") continue;
-    text += (text.empty() ? "" : ", ") +
-            (rates.is_object() ? rate_words(number_field(rates, outcome).value_or(0)) + "/s "
-                               : grouped(total, outcome) + " ") +
-            outcome;
-  }
-  if (!rates.is_object()) return text + " since the start";
-  return text;
+  for (const char* outcome : outcomes)
+    if (is_shown(rates, outcome))
+      text += (text.empty() ? "" : ", ") + rate_words(number_field(rates, outcome).value_or(0)) +
+              "/s " + outcome;
+  double seconds = number_field(requests, "over_seconds").value_or(0);
+  if (seconds >= 1) seconds = std::round(seconds);
+  return text + " over the last " + seconds_words(seconds);
 }
 
 std::string store_words(const Json& store, bool coloured) {
@@ -233,7 +161,8 @@ std::string status_text(const Json& json, bool coloured) {
     for (const auto& d : diagnostics_of(list_field(reading, "diagnostics")))
       line("", "  " + config::on_screen(base::to_string(d)));
   }
-  line("requests", rates_words(field(json, "requests")));
+  line("requests", totals_words(field(field(json, "requests"), "total")));
+  line("", rates_words(field(json, "requests")));
   line("connections", list_words(field(json, "connections"), "none"));
   const Json& counters = field(json, "counters");
   std::string held = grouped(counters, "count") + " in " + size_words(counters, "memory_bytes");
@@ -247,18 +176,14 @@ std::string status_text(const Json& json, bool coloured) {
     held = "in Redis; here, for when it cannot be asked: " + held;
   line("counters", held);
   line("waiting", grouped(json, "waiting"));
+  if (integer_field(field(json, "overrides"), "count") > 0)
+    line("overrides", grouped(field(json, "overrides"), "count"));
   line("store", store_words(field(json, "store"), coloured));
   return out;
 }
 
 int show_status(AdminPort& port, const AdminFlags& flags, std::chrono::microseconds over,
                 std::optional<Look>& last, config::CommandIo& io) {
-  auto health = port.get("/health/ready");
-  const bool ready = health.is_done();
-  const bool says_why = health.kind == AdminPort::Reply::Kind::refused && health.status == 503;
-  if (!ready && !says_why) return report_failure(health, flags.json, io);
-  auto config = port.get("/v1/config");
-  if (!config.is_done()) return report_failure(config, flags.json, io);
   AdminPort::Reply failure;
   std::optional<Look> before = std::move(last);
   if (over.count() > 0) {
@@ -269,11 +194,14 @@ int show_status(AdminPort& port, const AdminFlags& flags, std::chrono::microseco
   auto now = look_at(port, failure);
   if (!now) return report_failure(failure, flags.json, io);
 
-  const Json json = status_json(port, health.json, ready, config.json, before, *now);
+  Json json{{"server", port.name()}};
+  json.update(now->status);
+  json["server"] = port.name();
+  if (before) set_rates(json, *before, *now);
   last = std::move(now);
   io.out << (flags.json ? to_text(json) : status_text(json, io.out_colour)) << std::flush;
-  const bool well =
-      ready && !true_field(json, "degraded") && !true_field(field(json, "policy"), "stale");
+  const bool well = true_field(json, "ready") && !true_field(json, "degraded") &&
+                    !true_field(field(json, "policy"), "stale");
   return well ? config::exit_ok : config::exit_failure;
 }
 

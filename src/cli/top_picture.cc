@@ -88,17 +88,12 @@ std::string order_words(const Json& answer) {
 
 ServerLines server_lines(const std::string& address, const std::optional<Look>& before,
                          const Look& now) {
-  const MetricsText& metrics = now.metrics;
+  const Json& status = now.status;
   ServerLines lines;
-  const auto& build = metrics.of("sluice_build_info");
-  lines.name =
-      "sluice " +
-      (build.empty() ? std::string() : config::on_screen(build.front().label("version")) + " ") +
-      "at " + address;
+  lines.name = "sluice " + config::on_screen(text_field(status, "version")) + " at " + address;
   if (before) {
     for (const char* outcome : {"allowed", "denied", "unmatched", "error"}) {
-      const double more = metrics.sum("sluice_requests_total", "outcome", outcome) -
-                          before->metrics.sum("sluice_requests_total", "outcome", outcome);
+      const double more = requests_of(status, outcome) - requests_of(before->status, outcome);
       const bool always =
           std::string_view(outcome) == "allowed" || std::string_view(outcome) == "denied";
       if (more > 0 || always)
@@ -108,22 +103,18 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
     }
     lines.figures += "; ";
   }
-  const auto count = [&](const char* name) {
-    return base::grouped(static_cast<uint64_t>(std::max(metrics.value(name), 0.0)));
-  };
-  const std::string counters = count("sluice_counters");
-  if (metrics.has("sluice_redis_connections"))
+  const std::string counters = count_words(field(status, "counters"), "count");
+  const Json& store = field(status, "store");
+  if (text_field(store, "kind") == "redis")
     lines.figures += "counters in Redis, " + counters + " here; ";
   else
     lines.figures += counters + (counters == "1" ? " counter, " : " counters, ");
-  lines.figures += "policy generation " + count("sluice_policy_generation");
-  if (metrics.value("sluice_policy_stale") != 0)
+  const Json& policy = field(status, "policy");
+  lines.figures += "policy generation " + count_words(policy, "generation");
+  for (const Json& reason : list_field(status, "reasons"))
+    if (reason.is_string()) lines.troubles.push_back(config::on_screen(reason.get<std::string>()));
+  if (true_field(policy, "stale"))
     lines.troubles.push_back("the files hold a policy that was refused: see `sluice status`");
-  if (metrics.value("sluice_store_failing") != 0)
-    lines.troubles.push_back("the disk cannot be written at the moment");
-  if (metrics.has("sluice_redis_connections") &&
-      metrics.sum("sluice_redis_connections", "state", "up") == 0)
-    lines.troubles.push_back("Redis is gone: no connection is up");
   return lines;
 }
 

@@ -42,14 +42,14 @@ TEST(TopRates, AreOfTwoAnswersInARow) {
 }
 
 TopPicture picture_of(Json answer) {
-  const Look before{MetricsText("sluice_requests_total{outcome=\"denied\"} 5\n"), {}};
-  const Look now{MetricsText("sluice_build_info{version=\"1.2.3\"} 1\n"
-                             "sluice_requests_total{outcome=\"allowed\",verb=\"take\"} 4\n"
-                             "sluice_requests_total{outcome=\"denied\",verb=\"take\"} 25\n"
-                             "sluice_counters 12345\n"
-                             "sluice_policy_generation 2\n"
-                             "sluice_policy_stale 1\n"
-                             "sluice_redis_connections{state=\"down\"} 2\n"),
+  const Look before{Json::parse(R"({"requests": {"total": {"denied": 5}}})"), {}};
+  const Look now{Json::parse(R"({
+                   "version": "1.2.3",
+                   "reasons": ["Redis cannot be asked", "\u001b[2J"],
+                   "requests": {"total": {"allowed": 4, "denied": 25}},
+                   "counters": {"count": 12345},
+                   "policy": {"generation": 2, "stale": true},
+                   "store": {"kind": "redis"}})"),
                  Clock::time_point(std::chrono::seconds(2))};
   TopPicture picture;
   picture.server = server_lines("127.0.0.1:1", before, now);
@@ -66,8 +66,9 @@ TEST(TopPicture, SaysHowTheServerIsAndWhoIsLimited) {
   const auto lines = lines_of(picture_of(answer_of({one, all})), 80, 24, false);
   const std::vector<std::string> expected{
       "sluice 1.2.3 at 127.0.0.1:1",
+      "Redis cannot be asked",
+      "\\x1b[2J",
       "the files hold a policy that was refused: see `sluice status`",
-      "Redis is gone: no connection is up",
       "2.0/s allowed, 10/s denied; counters in Redis, 12,345 here; policy generation 2",
       "most denied of the last 5m   (d: most denied, a: most active, q: end)",
       "",

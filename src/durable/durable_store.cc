@@ -390,6 +390,13 @@ store::Stats DurableStore::stats() const {
   return stats;
 }
 
+store::KindFigures DurableStore::kind_figures() const {
+  return {.disk = store::DiskFigures{
+              .durability = options_.durability == Durability::always ? "always" : "interval",
+              .interval = options_.interval,
+              .sync = options_.sync}};
+}
+
 void DurableStore::collect(metrics::Page& page) const {
   metrics::Distribution<commit_bounds_us.size()> times;
   commit_times_.add_to(times);

@@ -99,6 +99,7 @@ class DurableStore final : public store::Store,
   size_t purge(base::Time now) override;
   bool mark_named(request::Marks& marks, bool first) override;
   store::Stats stats() const override;
+  store::KindFigures kind_figures() const override;
   std::string why_not_ready() const override;
   std::string why_degraded() const override;
   void collect(metrics::Page& page) const override;

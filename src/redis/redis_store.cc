@@ -21,6 +21,19 @@ namespace {
 constexpr int64_t resolve_every_us = 5'000'000;
 constexpr std::chrono::milliseconds resolve_patience{500};  // how long a start waits for the names
 
+constexpr std::array<const char*, connection_states> state_names{"down", "refused", "silent", "up"};
+// That are counted: the reasons why Redis did not decide.
+constexpr std::array counted_failures{Error::store,      Error::deadline,  Error::overloaded,
+                                      Error::no_space,   Error::read_only, Error::auth_failed,
+                                      Error::wrong_type, Error::no_number};
+
+store::NamedCounts by_state(const LinkSums& sums) {
+  store::NamedCounts counts;
+  for (size_t i = 0; i < connection_states; ++i)
+    counts.emplace_back(state_names[i], sums.states[i]);
+  return counts;
+}
+
 // A worker looks up its own client again and again, so the last one is kept.
 struct Recent {
   const RedisStore* store = nullptr;
@@ -199,19 +212,34 @@ void RedisStore::show_cluster(metrics::Page& page) const {
                number(shared_.counts.left_taken));
 }
 
+void RedisStore::add_links_to(LinkSums& first, LinkSums& second, CallDistribution& times) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [completions, client] : clients_) {
+    client->links().add_to(first, times);
+    if (client->second_links() != nullptr) client->second_links()->add_to(second, times);
+  }
+}
+
+store::KindFigures RedisStore::kind_figures() const {
+  LinkSums first, second;
+  CallDistribution times;
+  add_links_to(first, second, times);
+  store::RedisFigures figures{.connections = by_state(first)};
+  if (shared_.options.has_second()) figures.second_connections = by_state(second);
+  for (const Error error : counted_failures)
+    figures.failures.emplace_back(
+        request::name_of(error),
+        shared_.counts.errors[static_cast<size_t>(error)].load(std::memory_order_relaxed));
+  figures.calls = shared_.counts.asked.load(std::memory_order_relaxed);
+  figures.local_decisions = shared_.counts.local.load(std::memory_order_relaxed);
+  return {.redis = std::move(figures)};
+}
+
 void RedisStore::collect(metrics::Page& page) const {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
   LinkSums first, second;
   CallDistribution times;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [completions, client] : clients_) {
-      client->links().add_to(first, times);
-      if (client->second_links() != nullptr) client->second_links()->add_to(second, times);
-    }
-  }
-  constexpr std::array<const char*, connection_states> state_names{"down", "refused", "silent",
-                                                                   "up"};
+  add_links_to(first, second, times);
   const auto show = [&](const char* prefix, const std::string& redis, const LinkSums& sums) {
     const std::string name(prefix);
     for (size_t i = 0; i < connection_states; ++i)
@@ -247,9 +275,7 @@ void RedisStore::collect(metrics::Page& page) const {
     page.gauge("sluice_redis_kept_age_seconds",
                "How long ago this server last knew of all that servers keep in Redis: overrides.",
                static_cast<double>(age->count()) * 1e-6);
-  for (const Error error :
-       {Error::store, Error::deadline, Error::overloaded, Error::no_space, Error::read_only,
-        Error::auth_failed, Error::wrong_type, Error::no_number})
+  for (const Error error : counted_failures)
     page.counter(
         "sluice_redis_failures_total",
         "Groups of charges that Redis did not decide; on_store_error says what was answered.",

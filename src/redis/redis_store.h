@@ -55,6 +55,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
     return shared_.table->mark_named(marks, first);
   }
   store::Stats stats() const override;
+  store::KindFigures kind_figures() const override;
   std::string_view message_for(request::Error error) const override;
 
   std::string why_degraded() const override;
@@ -67,6 +68,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
   void show_cluster(metrics::Page& page) const;
+  void add_links_to(LinkSums& first, LinkSums& second, CallDistribution& times) const;
   WorkerClient* client_of(const store::CompletionQueue& completions) const;
 
   Shared shared_;

@@ -12,6 +12,7 @@
 #include "admin/admin.h"
 #include "admin/http_server.h"
 #include "admin/log_control.h"
+#include "admin/request_rates.h"
 #include "admin/server_info.h"
 #include "admin/server_stats.h"
 #include "admin/top_board.h"
@@ -39,6 +40,11 @@ class AdminPlane {
                live::ChangeLog& changes);
   // Adds a source of metrics, which outlives this object.
   void add_source(const metrics::Source& source) { sources_.add(source); }
+  const admin::RequestRates& rates() const { return rates_; }
+  // Called about once a second, on one thread.
+  void sample_rates() {
+    if (admin_) rates_.add(server_stats_.requests(), admin::RequestRates::Clock::now());
+  }
   engine::DenialSampler& denials() { return log_control_->denials(); }
   // Null: top keys are off.
   admin::TopBoard* top_board() { return top_board_.get(); }
@@ -60,6 +66,7 @@ class AdminPlane {
 
  private:
   admin::ServerStats server_stats_;
+  admin::RequestRates rates_;
   metrics::ProcessSource process_;
   metrics::Sources sources_;
   std::atomic<bool> stopping_{false}, serving_{false};

@@ -29,6 +29,8 @@ class Doors final : public metrics::Source {
   // Accepting has paused, as there is no free descriptor. Any thread.
   void paused() { pauses_.fetch_add(1, std::memory_order_relaxed); }
 
+  // Connections that were refused or closed silently, since the start. Any thread.
+  uint64_t count_turned_away() const { return turned_away_.load(std::memory_order_relaxed); }
   void collect(metrics::Page& page) const override;
   // Logs what is new since the last line, at most once in log_period; `all`: at once. `closed`:
   // counts since the start.

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "admin/counter_routes.h"
+#include "admin/status_api.h"
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/machine.h"
@@ -45,6 +46,12 @@ namespace {
 constexpr auto stop_limit = std::chrono::milliseconds(4000);
 constexpr int housekeeping_niceness = 10;
 constexpr auto overrides_told_every = std::chrono::milliseconds(20);
+const char* kind_name(Service::Kind kind) {
+  return kind == Service::Kind::requests ? "requests"
+         : kind == Service::Kind::page   ? "page"
+                                         : "admin";
+}
+
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
 
 }  // namespace
@@ -84,7 +91,18 @@ struct Server::Impl {
     });
     counter_routes.emplace(admin::CounterRoutes::Deps{
         live, queries, clock, store, overrides ? &overrides->table() : nullptr, &changes});
-    if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
+    if (admin_plane.has_admin()) {
+      counter_routes->add_to(admin_plane.admin());
+      admin::add_status(admin_plane.admin(),
+                        {.live = live,
+                         .history = reloader ? &reloader->history() : nullptr,
+                         .overrides = overrides ? &*overrides : nullptr,
+                         .store = store.catalog(),
+                         .server_stats = admin_plane.server_stats(),
+                         .rates = admin_plane.rates(),
+                         .listeners = [this] { return listeners_shown(); },
+                         .connections_refused = [this] { return doors.count_turned_away(); }});
+    }
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
                          protocol, inline_lists, log, [this] {
@@ -118,6 +136,7 @@ struct Server::Impl {
     return first;
   }
 
+  std::vector<admin::ListenerJson> listeners_shown() const;
   request::Peer peer_of(int fd, protocol::Protocol protocol) const;
   void take(int fd, const ListenerOptions& listener);
   bool has_room();
@@ -309,7 +328,14 @@ bool Server::Impl::has_room() {
   return there < files_plan.connections;
 }
 
-// The worker with the fewest connections serves this one.
+// `bound` does not change once the admin port serves.
+std::vector<admin::ListenerJson> Server::Impl::listeners_shown() const {
+  std::vector<admin::ListenerJson> all;
+  for (const Bound& one : bound)
+    all.push_back({std::string(one.service.name()), kind_name(one.service.kind), one.address});
+  return all;
+}
+
 request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   const auto number = static_cast<size_t>(protocol);
   request::Peer peer{.server = &views[number],
@@ -321,6 +347,7 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   return peer;
 }
 
+// The worker with the fewest connections serves this one.
 void Server::Impl::take(int fd, const ListenerOptions& listener) {
   const Service& service = listener.service;
   if (admin_plane.take(fd, service)) return;
@@ -488,6 +515,7 @@ void Server::Impl::keep_house() {
       log_regexes_given_up();
       log_too_costly();
       log_passed_over();
+      admin_plane.sample_rates();
       doors.tell(admin_plane.server_stats().closed(), std::chrono::steady_clock::now());
       told_at = std::chrono::steady_clock::now();
     }

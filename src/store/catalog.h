@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "request/space.h"
 #include "request/space_index.h"
+#include "store/kind_figures.h"
 #include "store/list_pass.h"
 
 namespace sluice::store {
@@ -93,6 +94,9 @@ class Catalog {
   virtual bool mark_named(request::Marks&, bool /*first*/) { return false; }
 
   virtual Stats stats() const = 0;
+
+  // Any thread but a worker's.
+  virtual KindFigures kind_figures() const { return {}; }
 
   // Why some requests fail until an operator repairs something; empty: none fail. Any thread; takes
   // no lock.

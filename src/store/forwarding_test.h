@@ -60,6 +60,7 @@ class Forwarding : public Store, public Committer, public Catalog {
     return inner_.catalog().mark_named(marks, first);
   }
   Stats stats() const override { return inner_.catalog().stats(); }
+  KindFigures kind_figures() const override { return inner_.catalog().kind_figures(); }
   std::string why_not_ready() const override { return inner_.catalog().why_not_ready(); }
   std::string why_degraded() const override { return inner_.catalog().why_degraded(); }
   std::string_view message_for(request::Error error) const override {

@@ -53,7 +53,8 @@ inline Said ask(uint16_t port, const std::string& method, const std::string& des
   std::string verb = method;
   for (char& c : verb) c = static_cast<char>(std::tolower(c));
   const Json& responses = openapi.at("paths").at(described).at(verb).at("responses");
-  const Json& content = responses.at(std::to_string(answer.status)).at("content");
+  const Json& content =
+      resolved_in(openapi, responses.at(std::to_string(answer.status))).at("content");
   const Json json = Json::parse(answer.body);
   EXPECT_EQ(
       schema_problem(openapi, content.at(answer.headers.at("content-type")).at("schema"), json), "")

@@ -37,7 +37,7 @@ inline HttpAnswer ask(uint16_t port, const std::string& method, const std::strin
     ADD_FAILURE() << method << " " << target << " answers " << status << ", not described";
     return answer;
   }
-  const Json& content = responses.at(status).at("content");
+  const Json& content = resolved_in(openapi, responses.at(status)).at("content");
   const std::string type = answer.headers["content-type"];
   const std::string plain = type.substr(0, type.find(';'));
   EXPECT_TRUE(content.contains(plain)) << target << " has type " << type;

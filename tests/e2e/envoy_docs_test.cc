@@ -117,7 +117,7 @@ class Reading {
             {"GRPC_HOST", "127.0.0.1"},
             {"GRPC_PORT", "0"},
             {"SLUICE_WORKERS", "1"},
-            {"SLUICE_ADMIN", "127.0.0.1:" + std::to_string(admin_)}};
+            {"SLUICE_ADMIN_SERVER", "127.0.0.1:" + std::to_string(admin_)}};
   }
 
   void write(const std::string& name, std::string text) {
@@ -137,7 +137,7 @@ class Reading {
     server_.reset();
     const bool admin = line.find("--admin") != line.npos || line.find(" serve ") != line.npos;
     auto its_environment = environment();
-    its_environment.erase("SLUICE_ADMIN");
+    its_environment.erase("SLUICE_ADMIN_SERVER");
     server_ = std::make_unique<Process>(
         Process::Options{.arguments = {"-c", "exec env " + replaced(here(line), "127.0.0.1:8380",
                                                                     "127.0.0.1:0")},

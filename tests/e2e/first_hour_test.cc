@@ -168,7 +168,7 @@ TEST(FirstHour, AnUnknownBucketTypeIsNamedWithThoseThereAre) {
   const auto ask = [&](const std::string& admin_port) {
     return run({.arguments = {"ask", "limitd", "--timeout", "20000", "--server", limitd, "take",
                               "nosuch", "x"},
-                .environment = {{"SLUICE_ADMIN", admin_port}}});
+                .environment = {{"SLUICE_ADMIN_SERVER", admin_port}}});
   };
   const auto known = ask(admin);
   EXPECT_EQ(known.status, 3);

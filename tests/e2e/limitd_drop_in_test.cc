@@ -298,7 +298,7 @@ class LimitdAsk : public testing::Test {
                                  "--server",  "127.0.0.1:" + std::to_string(server_.port())};
     all.insert(all.end(), words.begin(), words.end());
     // No server's admin port, which is asked for the types.
-    return run({.arguments = all, .environment = {{"SLUICE_ADMIN", "127.0.0.1:1"}}});
+    return run({.arguments = all, .environment = {{"SLUICE_ADMIN_SERVER", "127.0.0.1:1"}}});
   }
   Finished ctl(std::vector<std::string> words) {
     std::vector<std::string> all{"limitdctl", "-h", "127.0.0.1", "-p",

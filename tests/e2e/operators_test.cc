@@ -376,7 +376,7 @@ TEST_F(Socket, IsMadeForItsOwnerAloneAndFound) {
 
 TEST_F(Socket, ItsChangesNameTheUserAndTheProcess) {
   auto server = serve(here_);
-  const std::map<std::string, std::string> there{{"SLUICE_ADMIN", socket_of(*server)}};
+  const std::map<std::string, std::string> there{{"SLUICE_ADMIN_SERVER", socket_of(*server)}};
   ASSERT_EQ(run({.arguments = {"reset", "divvy:::5:60"}, .environment = there}).status, 0);
   const Finished told = run({.arguments = {"changes", "--json"}, .environment = there});
   const std::string by = Json::parse(told.out)["changes"][0]["by"];
@@ -401,7 +401,7 @@ TEST_F(Socket, IsTurnedOffAndPlacedByAdmin) {
   const std::string path = folder_.path() + "/mine.sock";
   auto placed = serve(here_, {"--admin", path});
   EXPECT_FALSE(std::filesystem::exists(socket_of(*placed)));
-  EXPECT_EQ(status({{"SLUICE_ADMIN", path}}).status, 0);
+  EXPECT_EQ(status({{"SLUICE_ADMIN_SERVER", path}}).status, 0);
   auto nowhere = serve({});
   EXPECT_FALSE(std::filesystem::exists(socket_of(*nowhere)));
 }

@@ -50,7 +50,7 @@ Answer ask(uint16_t port, const std::string& method, const std::string& describe
     ADD_FAILURE() << method << " " << target << " answers " << status << ": " << answer.body;
     return {answer.status, json};
   }
-  const Json& content = responses.at(status).at("content");
+  const Json& content = resolved_in(openapi, responses.at(status)).at("content");
   const std::string type = answer.headers.at("content-type");
   EXPECT_TRUE(content.contains(type)) << type;
   EXPECT_EQ(schema_problem(openapi, content.at(type).at("schema"), json), "") << answer.body;

@@ -60,7 +60,7 @@ class TerminalCommands : public testing::Test {
   }
 
   int ask(std::vector<std::string> words, std::map<std::string, std::string> environment = {}) {
-    environment.try_emplace("SLUICE_ADMIN", admin);
+    environment.try_emplace("SLUICE_ADMIN_SERVER", admin);
     words.insert(words.end(), {"--timeout", "20000"});
     const auto finished = run({.arguments = std::move(words), .environment = environment});
     out = finished.out;
@@ -76,10 +76,11 @@ class TerminalCommands : public testing::Test {
     std::error_code ignored;
     std::filesystem::create_directory(bin, ignored);
     std::filesystem::create_symlink(tests::binary_path(), bin + "/sluice", ignored);
-    Process process({.arguments = {"-c", line},
-                     .environment = {{"PATH", bin + ":/usr/bin:/bin"}, {"SLUICE_ADMIN", admin}},
-                     .folder = folder.path()},
-                    "/bin/sh");
+    Process process(
+        {.arguments = {"-c", line},
+         .environment = {{"PATH", bin + ":/usr/bin:/bin"}, {"SLUICE_ADMIN_SERVER", admin}},
+         .folder = folder.path()},
+        "/bin/sh");
     const auto status = process.wait();
     if (!status) throw std::runtime_error("does not end: " + line);
     return {*status, process.out(), process.err()};

@@ -28,14 +28,23 @@ std::string object_problem(const Json& document, const Json& schema, const Json&
     if (properties.contains(name)) {
       auto problem = schema_problem(document, properties.at(name), part, place + "." + name);
       if (!problem.empty()) return problem;
-    } else if (schema.value("additionalProperties", Json(true)) == Json(false)) {
-      return place + " has " + name + ", which is not described";
+      continue;
     }
+    const Json others = schema.value("additionalProperties", Json(true));
+    if (others == Json(false)) return place + " has " + name + ", which is not described";
+    if (!others.is_object()) continue;
+    auto problem = schema_problem(document, others, part, place + "." + name);
+    if (!problem.empty()) return problem;
   }
   return "";
 }
 
 }  // namespace
+
+const Json& resolved_in(const Json& document, const Json& part) {
+  if (!part.contains("$ref")) return part;
+  return document.at(Json::json_pointer(part.at("$ref").get<std::string>().substr(1)));
+}
 
 std::string schema_problem(const Json& document, const Json& schema, const Json& value,
                            const std::string& place) {
@@ -46,11 +55,8 @@ std::string schema_problem(const Json& document, const Json& schema, const Json&
   for (const auto& [keyword, ignored] : schema.items())
     if (!known.contains(keyword))
       throw std::runtime_error("a keyword that the test does not know: " + keyword);
-  if (schema.contains("$ref")) {
-    const auto reference = schema.at("$ref").get<std::string>();
-    return schema_problem(document, document.at(Json::json_pointer(reference.substr(1))), value,
-                          place);
-  }
+  if (schema.contains("$ref"))
+    return schema_problem(document, resolved_in(document, schema), value, place);
   if (schema.contains("oneOf")) {
     std::string problems;
     for (const auto& one : schema.at("oneOf")) {

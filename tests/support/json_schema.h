@@ -11,4 +11,7 @@ namespace sluice::tests {
 std::string schema_problem(const nlohmann::json& document, const nlohmann::json& schema,
                            const nlohmann::json& value, const std::string& place = "$");
 
+// What `part` of a document is, or what its `$ref` points to.
+const nlohmann::json& resolved_in(const nlohmann::json& document, const nlohmann::json& part);
+
 }  // namespace sluice::tests

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/units.h"
+#include "cli/admin_port.h"
 #include "cli/arguments.h"
 #include "cli/asked_server.h"
 #include "cli/inspect.h"
@@ -176,7 +177,7 @@ constexpr std::chrono::milliseconds types_timeout{500};
 // The names of the types that a server on this machine has; empty: its admin port does not say.
 std::string known_types(const std::string& host, const config::CommandIo& io) {
   if (!config::is_loopback(host) || !io.environment) return "";
-  const std::string admin = io.environment("SLUICE_ADMIN").value_or("");
+  const std::string admin = cli::admin_server_of(io).address;
   const auto address =
       config::parse_address(admin.empty() ? "127.0.0.1" : admin, config::admin_port);
   if (!address) return "";

@@ -118,8 +118,8 @@ class Manual:
     def environment(self, asks: bool = False) -> dict[str, str]:
         # Nothing of the tester's own environment may change what is served.
         variables = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}:/usr/sbin", "HOME": str(self.folder)}
-        if asks and "8380" in self.ports:  # a server would open an admin port there
-            variables["SLUICE_ADMIN"] = f"127.0.0.1:{self.ports['8380']}"
+        if asks and "8380" in self.ports:
+            variables["SLUICE_ADMIN_SERVER"] = f"127.0.0.1:{self.ports['8380']}"
         return variables
 
     def write(self, name: str) -> None:

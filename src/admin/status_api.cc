@@ -1,0 +1,168 @@
+#include "admin/status_api.h"
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "admin/admin_json.h"
+#include "protocol/protocol.h"
+
+namespace sluice::admin {
+namespace {
+
+template <class Number>
+using OfOutcomes = std::array<Number, engine::request_outcome_count>;
+
+template <class Number>
+Json outcomes_json(const OfOutcomes<Number>& numbers) {
+  Json json = Json::object();
+  for (size_t i = 0; i < numbers.size(); ++i) json[request_outcome_names[i]] = numbers[i];
+  return json;
+}
+
+template <class Number>
+OfOutcomes<Number> sum_of(
+    const std::array<OfOutcomes<Number>, protocol::protocols_max>& by_protocol) {
+  OfOutcomes<Number> all{};
+  for (const auto& one : by_protocol)
+    for (size_t i = 0; i < all.size(); ++i) all[i] += one[i];
+  return all;
+}
+
+Json counts_json(const store::NamedCounts& counts) {
+  if (counts.empty()) return {};
+  Json json = Json::object();
+  for (const auto& [name, count] : counts) json[std::string(name)] = count;
+  return json;
+}
+
+Json listeners_json(const std::vector<ListenerJson>& all) {
+  Json list = Json::array();
+  for (const ListenerJson& one : all)
+    list.push_back({{"service", one.service}, {"kind", one.kind}, {"address", one.address}});
+  return list;
+}
+
+Json policy_of(const Admin& admin, const StatusDeps& deps) {
+  Json json = admin.policy_json();
+  json["stale"] =
+      deps.history != nullptr && deps.history->last().outcome == live::Reading::Outcome::refused;
+  json["refused_total"] = deps.history == nullptr ? 0 : deps.history->refusals();
+  return json;
+}
+
+Json store_json(const store::Catalog& store, const store::Stats& stats) {
+  const store::KindFigures its = store.kind_figures();
+  const std::string why_not = store.why_not_ready();
+  const std::string why_degraded = why_not.empty() ? store.why_degraded() : "";
+  Json reasons = Json::array();
+  for (const std::string& why : {why_not, why_degraded})
+    if (!why.empty()) reasons.push_back(why);
+  Json json{{"kind", std::string(its.kind())},   {"ready", why_not.empty()},
+            {"degraded", !why_degraded.empty()}, {"reasons", std::move(reasons)},
+            {"loading", stats.loading},          {"failing", stats.failing}};
+  // Of a disk.
+  const auto& disk = its.disk;
+  const auto of_disk = [&](const char* key, Json value) {
+    json[key] = disk ? std::move(value) : Json();
+  };
+  of_disk("durability", disk ? Json(std::string(disk->durability)) : Json());
+  of_disk("commit_interval_ms", disk ? Json(disk->interval.us / 1000) : Json());
+  of_disk("fsync", disk && disk->sync);
+  of_disk("commits", stats.commits);
+  of_disk("commit_failures", stats.commit_failures);
+  of_disk("committed_counters", stats.committed_counters);
+  of_disk("committed_bytes", stats.committed_bytes);
+  of_disk("unfolded_bytes", stats.unfolded_bytes);
+  // Of Redis.
+  const store::RedisFigures redis = its.redis.value_or(store::RedisFigures{});
+  json["connections"] = counts_json(redis.connections);
+  json["second_connections"] = counts_json(redis.second_connections);
+  json["failures"] = counts_json(redis.failures);
+  json["calls"] = its.redis ? Json(redis.calls) : Json();
+  json["local_decisions"] = its.redis ? Json(redis.local_decisions) : Json();
+  return json;
+}
+
+Json counters_json(const store::Stats& stats) {
+  return {{"count", stats.counters},
+          {"memory_bytes", stats.memory_bytes},
+          {"memory_bytes_max", stats.memory_bytes_max > 0 ? Json(stats.memory_bytes_max) : Json()},
+          {"refused", stats.refused},
+          {"swept", stats.swept},
+          {"purged", stats.purged}};
+}
+
+Json overrides_json(const live::OverrideRegistry* overrides) {
+  return {{"count", overrides == nullptr ? 0 : overrides->table().size()},
+          {"changes", overrides == nullptr ? 0 : overrides->table().changes()},
+          {"persisted", overrides != nullptr && overrides->is_persisted()}};
+}
+
+Json errors_json(const StatusDeps& deps, uint64_t of_requests, uint64_t of_protocols) {
+  const auto policy = deps.live.shown();
+  Json closed = Json::object();
+  const auto closed_for = deps.server_stats.closed();
+  for (size_t i = 0; i < closed_for.size(); ++i) closed[closed_names[i]] = closed_for[i];
+  return {{"requests", of_requests},
+          {"protocol", of_protocols},
+          {"connections_refused", deps.connections_refused()},
+          {"connections_closed", std::move(closed)},
+          {"matches_given_up", policy->rules->too_costly()},
+          {"regexes_given_up", policy->rules->regexes_given_up()}};
+}
+
+wire::HttpResponse status(const Admin& admin, const StatusDeps& deps) {
+  const Admin::Health health = admin.health();
+  const store::Stats stats = deps.store.stats();
+  const ProtocolTotals totals = deps.server_stats.requests();
+  const RequestRates::Rates rates = deps.rates.rates(totals, RequestRates::Clock::now());
+  Json json{{"version", admin.version()},
+            {"at", to_text(std::chrono::system_clock::now())},
+            {"up_seconds", admin.uptime().count()},
+            {"ready", health.ready},
+            {"degraded", health.is_degraded()},
+            {"reasons", health.reasons},
+            {"listeners", listeners_json(deps.listeners())},
+            {"policy", policy_of(admin, deps)},
+            {"store", store_json(deps.store, stats)},
+            {"counters", counters_json(stats)},
+            {"waiting", stats.waiting},
+            {"overrides", overrides_json(deps.overrides)}};
+  Json connections = Json::object(), protocols = Json::object();
+  uint64_t faults = 0;
+  for (const protocol::Protocol protocol : protocol::numbers()) {
+    const std::string name(protocol::name_of(protocol));
+    const auto number = static_cast<size_t>(protocol);
+    const ServerStats::Traffic traffic = deps.server_stats.traffic(protocol);
+    faults += traffic.faults;
+    connections[name] = deps.server_stats.connections(protocol);
+    protocols[name] = {{"total", outcomes_json(totals[number])},
+                       {"per_second", outcomes_json(rates.per_second[number])},
+                       {"connections_opened", traffic.opened},
+                       {"received_bytes", traffic.received},
+                       {"sent_bytes", traffic.sent},
+                       {"protocol_errors", traffic.faults}};
+  }
+  const RequestTotals all = sum_of(totals);
+  json["connections"] = std::move(connections);
+  json["requests"] = {{"total", outcomes_json(all)},
+                      {"per_second", outcomes_json(sum_of(rates.per_second))},
+                      {"over_seconds", rates.over_seconds}};
+  json["protocols"] = std::move(protocols);
+  json["errors"] =
+      errors_json(deps, all[static_cast<size_t>(engine::RequestOutcome::failed)], faults);
+  return json_response(200, json);
+}
+
+}  // namespace
+
+void add_status(Admin& admin, StatusDeps deps) {
+  admin.add({.method = "GET",
+             .path = "/v1/status",
+             .handler = [&admin, deps = std::move(deps)](const Admin::Call&) {
+               return status(admin, deps);
+             }});
+}
+
+}  // namespace sluice::admin

@@ -1,0 +1,41 @@
+// The admin port's answer about the server as a whole, GET /v1/status: health, listeners, the live
+// policy, the store, connections, requests and their rates, errors. The members are the same with
+// every store; what a store does not have is null.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "admin/admin.h"
+#include "admin/request_rates.h"
+#include "admin/server_stats.h"
+#include "live/live_policy.h"
+#include "live/override_registry.h"
+#include "live/reload_history.h"
+#include "store/catalog.h"
+
+namespace sluice::admin {
+
+struct ListenerJson {
+  std::string service;  // the protocol, "admin", or what a page of metrics is called
+  const char* kind;     // "requests", "page" or "admin"
+  std::string address;  // as the banner shows it
+};
+
+// All of it outlives the admin port. The functions may be called on any thread once it serves.
+struct StatusDeps {
+  const live::Live& live;
+  const live::ReloadHistory* history;       // null: the policy cannot be read again
+  const live::OverrideRegistry* overrides;  // null: there are none
+  const store::Catalog& store;
+  const ServerStats& server_stats;
+  const RequestRates& rates;
+  std::function<std::vector<ListenerJson>()> listeners;
+  std::function<uint64_t()> connections_refused;  // since the start, beyond the bound
+};
+
+void add_status(Admin& admin, StatusDeps deps);
+
+}  // namespace sluice::admin
