@@ -22,7 +22,6 @@ NAMES = "problems?|errors?|failure|fault|reason|why|wrong"
 # no protocol.
 EXCEPTIONS: Mapping[str, str] = {
     "src/base/result_test.h": "makes a text of a Result, for tests",
-    "src/cli/ask.": "target_of: to become a Result together with the commands that call it",
     "src/disk/": "`wrong` is what is damaged, beside the Status of what the disk did: disk/keys.h says why",
     "src/protocol/*/line.": "the hot path: the text's memory is used again",
     "src/protocol/*/take_body_scanner.h": "the hot path: the text's memory is used again",

@@ -1,5 +1,7 @@
 #include "cli/ask.h"
 
+#include <utility>
+
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
@@ -63,18 +65,14 @@ void add_ask_options(CLI::App& app, AskOptions& options, const char* server_defa
   app.add_flag("--json", options.json, "Print the decision as JSON");
 }
 
-std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem) {
-  const auto address = config::parse_address(options.server, port);
-  if (!address) {
-    problem = "--server: " + address.problem().text;
-    return std::nullopt;
-  }
+base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port) {
+  auto address = config::parse_address(options.server, port);
+  if (!address) return std::move(address).problem().within("--server");
   const auto ms = base::parse_count(options.timeout);
-  if (!ms || *ms < 1 || *ms > ask_timeout_ms_max) {
-    problem = "--timeout must be 1 to 3600000 milliseconds, not `" + options.timeout + "`";
-    return std::nullopt;
-  }
-  return AskTarget{*address, std::chrono::milliseconds(*ms)};
+  if (!ms || *ms < 1 || *ms > ask_timeout_ms_max)
+    return base::Problem{"--timeout must be 1 to 3600000 milliseconds, not `" + options.timeout +
+                         "`"};
+  return AskTarget{*std::move(address), std::chrono::milliseconds(*ms)};
 }
 
 int report_undecided(const std::string& error, bool json, config::CommandIo& io) {

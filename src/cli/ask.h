@@ -3,9 +3,9 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "cli/arguments.h"
 #include "config/address.h"
 
@@ -27,8 +27,8 @@ struct AskTarget {
   config::Address address;
   std::chrono::milliseconds timeout;
 };
-// Whom to ask; nothing: an option is wrong, as `problem` says.
-std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem);
+// The server to ask. A problem: an option is wrong.
+base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port);
 
 // Tells that there is no decision, and why; returns exit_undecided.
 int report_undecided(const std::string& error, bool json, config::CommandIo& io);

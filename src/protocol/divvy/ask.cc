@@ -61,9 +61,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
     cli::report_undecided(line.problem().text, options.json, io);
     return config::exit_usage;
   }
-  std::string problem;
-  const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, io);
+  const auto target = cli::target_of(options, description.port);
+  if (!target) return arguments.misused(target.problem().text, io);
 
   client_request request;
   for (const auto& [key, value] : *pairs) request.subject.entries.push_back({key, value});

@@ -144,9 +144,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   }
   if (query && (has_limits || count || request.reset_first))
     return arguments.misused("a query has no limits, no --count and no --reset", io);
-  std::string problem;
-  const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, io);
+  const auto target = cli::target_of(options, description.port);
+  if (!target) return arguments.misused(target.problem().text, io);
 
   if (query) request.verb = client_verb::peek;
   const client_result answer = cli::AskedServer("ws", *target).call(request);

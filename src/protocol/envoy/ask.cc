@@ -240,10 +240,10 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (groups.empty())
     return arguments.misused("behind the domain comes a descriptor: one or more KEY=VALUE", io);
   AskedRequest asked;
-  std::string problem = make_request(std::move(domain), groups, of_hits, asked);
+  const std::string problem = make_request(std::move(domain), groups, of_hits, asked);
   if (!problem.empty()) return arguments.misused(problem, io);
-  const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, io);
+  const auto target = cli::target_of(options, description.port);
+  if (!target) return arguments.misused(target.problem().text, io);
 
   const auto& [address, timeout] = *target;
   const auto answer = ServiceClient(address.host, address.port, timeout).ask(asked.request);

@@ -215,9 +215,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
                              io);
   asked.verb = asked.entries.front();
   asked.entries.erase(asked.entries.begin());
-  std::string problem;
-  auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, io);
+  auto target = cli::target_of(options, description.port);
+  if (!target) return arguments.misused(target.problem().text, io);
   const std::string password = io.environment(password_variable).value_or("");
   if (!asked.user.empty() && password.empty())
     return arguments.misused("--user wants the password in SLUICE_PASSWORD", io);

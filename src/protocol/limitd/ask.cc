@@ -218,9 +218,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (const auto status = arguments.parse(words, io)) return *status;
   const auto question = read_question(arguments.positional());
   if (!question) return arguments.misused(question.problem().text, io);
-  std::string problem;
-  const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, io);
+  const auto target = cli::target_of(options, description.port);
+  if (!target) return arguments.misused(target.problem().text, io);
 
   cli::AskedServer server("limitd", *target);
   const client_result answer = ask_server(server, *question);

@@ -90,9 +90,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
         "behind `resp` comes take, peek, put, reset, explain, info, wait or mtake, or a command of "
         "Redis' protocol",
         io);
-  std::string problem;
-  const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, io);
+  const auto target = cli::target_of(options, description.port);
+  if (!target) return arguments.misused(target.problem().text, io);
 
   user.password = io.environment(password_variable).value_or("");
   if (!user.name.empty() && user.password.empty())
