@@ -61,7 +61,7 @@ struct ScriptCall {
   bool hold = false;              // the group is refused whatever its counters hold
   bool sparing = false;           // as request::Group has it
   bool looks = false;             // with both: charges that count are not taken either
-  bool receipts = false;           // the answer says what was written (redis/receipts.h)
+  bool receipts = false;          // the answer says what was written (redis/receipts.h)
   Weight weight = Weight::light;  // at least
   std::string_view key_prefix{};
   bool tagged = false;               // Redis Cluster: keys that are not shared have a tag
