@@ -53,7 +53,7 @@ struct CodecRead {
   // Of the calls that have no reply yet. `refused` before the codec is open: the server does not
   // accept the user or the password, and is tried again at a later call alone.
   client_errc error = client_errc::none;
-  std::string problem{};                  // for people; empty: nothing is wrong
+  std::string problem{};  // for people; empty: nothing is wrong
 };
 
 // The state of one connection. Reads what a peer sends, whatever that is.
