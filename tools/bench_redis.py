@@ -202,7 +202,7 @@ def verdict(comparison: Comparison, medians: dict[str, float]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9, help="default %(default)s")
-    parser.add_argument("--requests", type=int, default=100_000, help="of each measurement; default %(default)s")
+    parser.add_argument("--requests", type=int, default=30_000, help="of each measurement; default %(default)s")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this one of what is measured; may be repeated")
     options = parser.parse_args()
     costs: dict[str, list[Cost]] = {}
