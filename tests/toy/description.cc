@@ -28,9 +28,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (arguments.positional().size() != 1) return arguments.misused("one KEY is required", io);
-  std::string problem;
-  const auto target = cli::target_of(options, port, problem);
-  if (!target) return arguments.misused(problem, io);
+  const auto target = cli::target_of(options, port);
+  if (!target) return arguments.misused(target.problem().text, io);
   auto reply = ask_server(*target, arguments.positional().front());
   if (!reply) return cli::report_undecided(reply.problem().text, options.json, io);
   io.out << *reply << std::flush;
