@@ -274,7 +274,7 @@ TEST(SlotsFailures, EveryServerGoesThroughTheSlotsInOneOrder) {
   std::vector<uint16_t> expected;
   for (const std::string& actor : actors) expected.push_back(slot_of_actor(actor));
   std::ranges::sort(expected);
-  expected.erase(std::ranges::unique(expected).begin(), expected.end());
+  expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
   const auto slots_of = [&](ScriptedWorld& world, bool backwards) {
     std::vector<request::Charge> charges;
     for (const std::string& actor : actors) charges.push_back(world.charge(actor));
