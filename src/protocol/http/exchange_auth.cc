@@ -90,7 +90,7 @@ void Exchange::take_auth(const request::Verdict& verdict, const ConnectionContex
   report_limits(verdict, around);
   note_outcome(verdict.allowed, *verdict.tightest);
   auth_rule_ = verdict.rule;
-  if (verdict.counted) auth_remaining_ = verdict.tightest->remaining;
+  if (verdict.counted) auth_remaining_ = std::max<int64_t>(verdict.tightest->remaining, 0);
   if (!verdict.allowed) append_take(verdict, false, members_);
 }
 

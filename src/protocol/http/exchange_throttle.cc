@@ -103,7 +103,7 @@ void Exchange::take_throttle(const request::Verdict& verdict, const ConnectionCo
     base::append_decimal(value, members_);
   };
   append("limit", decision.limit);
-  append("remaining", decision.remaining);
+  append("remaining", std::max<int64_t>(decision.remaining, 0));
   append("reset_after", seconds(decision.reset_after));
   append("retry_after", decision.allowed ? 0 : seconds(decision.retry_after));
 }

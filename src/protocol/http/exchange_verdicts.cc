@@ -59,9 +59,7 @@ void append_decision(const Decision& decision, bool allowed, base::Buffer& out) 
     writer.put("\"allowed\": false, \"limit\": ");
   writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.limit, 0)));
   writer.put(", \"remaining\": ");
-  if (decision.remaining < 0) writer.put('-');
-  writer.put_number(decision.remaining < 0 ? -static_cast<uint64_t>(decision.remaining)
-                                           : static_cast<uint64_t>(decision.remaining));
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.remaining, 0)));
   writer.put(", \"retry_after\": ");
   if (decision.allowed)
     writer.put('0');
@@ -155,7 +153,7 @@ void Exchange::take_one(const Verdict& verdict, const ConnectionContext& around)
   report_limits(verdict, around);
   if (route_->action == Action::put) {
     members_.append("\"remaining\": ");
-    base::append_decimal(verdict.tightest->remaining, members_);
+    base::append_decimal(std::max<int64_t>(verdict.tightest->remaining, 0), members_);
     members_.append(", \"limit\": ");
     base::append_decimal(verdict.tightest->limit, members_);
     return;
@@ -212,7 +210,7 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
                         : "\"allowed\": false, \"rule\": null");
   } else if (route_->action == Action::put) {
     members_.append("\"remaining\": ");
-    base::append_decimal(verdict.tightest->remaining, members_);
+    base::append_decimal(std::max<int64_t>(verdict.tightest->remaining, 0), members_);
     members_.append(", \"limit\": ");
     base::append_decimal(verdict.tightest->limit, members_);
   } else {

@@ -201,7 +201,7 @@ void RespSession::reply_sluice(const request::Request& request, const request::V
     case explanation:
       return append_explanation(verdict, out);
     default: {
-      const int64_t two[] = {verdict.tightest->remaining, verdict.tightest->limit};
+      const int64_t two[] = {shown_remaining(*verdict.tightest), verdict.tightest->limit};
       out.integers(two);
     }
   }

@@ -34,7 +34,7 @@ void each_live(const request::Verdict& verdict, const Charge& charge, Visit visi
 void append_numbers(const Decision& decision, bool allowed, wire::RespWriter& out) {
   out.integer(allowed ? 1 : 0);
   out.integer(decision.limit);
-  out.integer(decision.remaining);
+  out.integer(shown_remaining(decision));
   out.integer(decision.allowed ? 0 : milliseconds_up(decision.retry_after));
   out.integer(milliseconds_up(decision.reset_after));
 }
@@ -92,7 +92,7 @@ void append_explanation(const request::Verdict& verdict, wire::RespWriter& out) 
       append_pair("limit", decisions[i].limit, out);
       append_pair("window_ms", milliseconds_up(limit.window), out);
       append_pair("allowed", decisions[i].allowed ? 1 : 0, out);
-      append_pair("remaining", decisions[i].remaining, out);
+      append_pair("remaining", shown_remaining(decisions[i]), out);
       append_pair("retry_after_ms",
                   decisions[i].allowed ? 0 : milliseconds_up(decisions[i].retry_after), out);
       append_pair("reset_after_ms", milliseconds_up(decisions[i].reset_after), out);

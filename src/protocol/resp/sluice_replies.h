@@ -2,6 +2,10 @@
 // functions, any thread.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
+#include "limit/limit.h"
 #include "request/session.h"
 #include "wire/resp.h"
 
@@ -23,6 +27,12 @@ void append_explanation(const request::Verdict& verdict, wire::RespWriter& out);
 // of them is; 0: there is none, base::never: one of them never is.
 size_t live_counters(const request::Verdict& verdict);
 base::Duration lives_for(const request::Verdict& verdict);
+
+// What is left, as clients see it: 0 for a counter in debt, of which more was taken than a limit
+// allows that was made smaller meanwhile.
+inline int64_t shown_remaining(const limit::Decision& decision) {
+  return std::max<int64_t>(decision.remaining, 0);
+}
 
 // Whole milliseconds, rounded up; -1: never.
 int64_t milliseconds_up(base::Duration length);

@@ -1,5 +1,6 @@
 #include "protocol/resp/throttle.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -160,12 +161,12 @@ void append_throttle_reply(Algorithm algorithm, const limit::Decision& decision,
   const int64_t retry = decision.allowed ? -1 : seconds(decision.retry_after);
   if (algorithm == Algorithm::gcra_crab) {
     const int64_t wait = decision.allowed ? 0 : seconds(decision.retry_after);
-    const int64_t five[] = {decision.allowed ? 1 : 0, decision.limit, decision.remaining, reset,
-                            wait};
+    const int64_t five[] = {decision.allowed ? 1 : 0, decision.limit,
+                            std::max<int64_t>(decision.remaining, 0), reset, wait};
     return out.integers(five);
   }
-  const int64_t five[] = {decision.allowed ? 0 : 1, decision.limit, decision.remaining, retry,
-                          reset};
+  const int64_t five[] = {decision.allowed ? 0 : 1, decision.limit,
+                          std::max<int64_t>(decision.remaining, 0), retry, reset};
   out.integers(five);
 }
 
