@@ -129,7 +129,7 @@ struct Asked {
 int show_rules(AdminPort& port, const Asked& asked, std::optional<RulesLook>& last,
                config::CommandIo& io) {
   const bool json = asked.flags.json;
-  std::optional<RulesLook> before = std::move(last);
+  std::optional<RulesLook> before = std::exchange(last, std::nullopt);
   if (asked.over.count() > 0) {
     before = look_at_rules(port);
     if (!before->page.is_done()) return report_failure(before->page, json, io);

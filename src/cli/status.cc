@@ -185,7 +185,7 @@ std::string status_text(const Json& json, bool coloured) {
 int show_status(AdminPort& port, const AdminFlags& flags, std::chrono::microseconds over,
                 std::optional<Look>& last, config::CommandIo& io) {
   AdminPort::Reply failure;
-  std::optional<Look> before = std::move(last);
+  std::optional<Look> before = std::exchange(last, std::nullopt);
   if (over.count() > 0) {
     before = look_at(port, failure);
     if (!before) return report_failure(failure, flags.json, io);
