@@ -55,7 +55,9 @@ void say_unmatched(const config::Config& config, Unmatched& unmatched) {
     if (!listener.protocol) continue;
     const protocol::Description& its = describe(*listener.protocol);
     std::string words;
-    if (listener.unmatched != request::Unmatched::as_protocol)
+    if (its.settings != nullptr && its.settings->unmatched != nullptr)
+      words = its.settings->unmatched(config.settings_of(*listener.protocol));
+    else if (listener.unmatched != request::Unmatched::as_protocol)
       words = std::string(name_of(listener.unmatched)) + ", as `unmatched` of its listener says";
     else if (its.dialect != nullptr)
       words = its.dialect->unmatched;

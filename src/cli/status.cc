@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "base/units.h"
 #include "cli/admin_words.h"

@@ -237,7 +237,7 @@ std::string_view name_of(const Listener& listener) {
 
 bool has_own_unmatched(protocol::Protocol protocol) {
   const protocol::SettingsFormat* const settings = describe(protocol).settings;
-  return settings != nullptr && settings->has_unmatched;
+  return settings != nullptr && settings->unmatched != nullptr;
 }
 
 std::optional<request::Unmatched> unmatched_of(std::string_view text, const base::Diagnostic& place,

@@ -71,8 +71,9 @@ struct SettingsFormat {
   // none.
   void (*check_environment)(const config::Config& config, const config::CommandIo& io,
                             base::Diagnostics& diagnostics) = nullptr;
-  // The settings have the answer to requests to which no rule applies, so listeners do not have it.
-  bool has_unmatched = false;
+  // What requests to which no rule applies are answered, in words: the value of a setting of these,
+  // so listeners do not have it. Null: listeners have it.
+  std::string_view (*unmatched)(const Settings& settings) = nullptr;
 };
 
 }  // namespace sluice::protocol

@@ -3,6 +3,7 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -344,7 +345,15 @@ constinit const protocol::SettingsFormat settings_format = {
     .make = []() -> std::unique_ptr<protocol::Settings> {
       return std::make_unique<HttpSettings>();
     },
-    .has_unmatched = true,
+    .unmatched =
+        [](const protocol::Settings& settings) {
+          constexpr std::array<std::string_view, 3> answers = {
+              "404 with the problem no-rule, as `http.unmatched` is error",
+              "200 with `allowed` true and no rule, as `http.unmatched` is allow",
+              "429 with `allowed` false and no rule, as `http.unmatched` is deny"};
+          return answers[static_cast<size_t>(
+              static_cast<const HttpSettings&>(settings).options().unmatched)];
+        },
 };
 
 }  // namespace sluice::http

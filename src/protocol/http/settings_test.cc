@@ -70,6 +70,15 @@ TEST(HttpSettings, AreTheUsualOnesUnlessSaid) {
   EXPECT_TRUE(its.auth.profiles.empty());
 }
 
+TEST(HttpSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
+  for (const std::string answer : {"error", "allow", "deny"}) {
+    config::Config config;
+    EXPECT_EQ(problems("{ unmatched: " + answer + " }", config), "");
+    EXPECT_TRUE(settings_format.unmatched(config.settings_of(*protocol::find("http")))
+                    .ends_with(", as `http.unmatched` is " + answer));
+  }
+}
+
 TEST(HttpSettings, AreThoseOfTheSessions) {
   EXPECT_EQ(options_of("{ unmatched: allow }").unmatched, Unmatched::allow);
   EXPECT_EQ(options_of("{ unmatched: deny }").unmatched, Unmatched::deny);

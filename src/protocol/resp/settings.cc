@@ -179,7 +179,15 @@ constinit const protocol::SettingsFormat settings_format = {
     .make = []() -> std::unique_ptr<protocol::Settings> {
       return std::make_unique<RespSettings>();
     },
-    .has_unmatched = true,
+    .unmatched =
+        [](const protocol::Settings& settings) {
+          constexpr std::array<std::string_view, 3> answers = {
+              "SLUICE.* answer -NORULE, as `resp.unmatched` is error",
+              "SLUICE.* allow, as `resp.unmatched` is allow",
+              "SLUICE.* deny, as `resp.unmatched` is deny"};
+          return answers[static_cast<size_t>(
+              static_cast<const RespSettings&>(settings).options().unmatched)];
+        },
 };
 
 }  // namespace sluice::resp

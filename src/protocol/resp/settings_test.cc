@@ -29,6 +29,15 @@ RespOptions options_of(const config::Config& config) {
   return static_cast<const RespOptions&>(*options);
 }
 
+TEST(RespSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
+  for (const std::string answer : {"error", "allow", "deny"}) {
+    config::Config config;
+    EXPECT_EQ(problems("{ unmatched: " + answer + " }", config), "");
+    EXPECT_TRUE(settings_format.unmatched(config.settings_of(*protocol::find("resp")))
+                    .ends_with(", as `resp.unmatched` is " + answer));
+  }
+}
+
 TEST(RespSettings, AreThoseOfTheSessions) {
   config::Config config;
   EXPECT_EQ(problems("{ dialects: [cell, gcra], inline_limits: false, unmatched: deny, max_words: "
