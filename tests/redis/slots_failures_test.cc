@@ -261,6 +261,7 @@ TEST(SlotsFailures, AClientThatGoesBehindTheLastSlotTakesNothing) {
   ASSERT_TRUE(world.await([&] { return cluster.held() == 0; }));
   ASSERT_GE(world.used(world.second), 0);  // its node has answered
   world.abandon(between.batch);
+  expect_undos(world, 2);
   EXPECT_EQ(world.used(world.first), 0);
   EXPECT_EQ(world.used(world.second), 0);
   EXPECT_EQ(world.left_taken(), 0);

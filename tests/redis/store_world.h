@@ -75,7 +75,7 @@ class StoreWorld {
     request::Ticket ticket{};
   };
   bool start(UnderWay& batch) {
-    batch.ticket = {0, ++asked_};
+    batch.ticket = {2, ++asked_};  // a slot that no other batch uses
     return apply(batch);
   }
   // Takes one turn of the worker.
