@@ -102,7 +102,14 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
 
 // Is it an error of a server that is there, and cannot do it now?
 bool is_passing(std::string_view error) {
-  return starts_with_any(error, {"TRYAGAIN", "OOM", "BUSY", "LOADING"});
+  return starts_with_any(error, {"TRYAGAIN", "OOM", "BUSY", "LOADING", "ERR too many connections",
+                                 "ERR max number of clients"});
+}
+
+// Does an error to AUTH say that the user or the password is wrong?
+bool is_wrong_login(std::string_view error) {
+  return starts_with_any(error, {"WRONGPASS", "ERR AUTH", "ERR invalid password",
+                                 "ERR Client sent AUTH", "ERR wrong number", "NOPERM"});
 }
 
 client_result failed(client_errc error, std::string_view text) {
@@ -156,10 +163,11 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
   return failed(client_errc::bad_reply, "the reply is to another kind of command");
 }
 
-// Of a reply to AUTH that is not OK. What may pass by itself is tried again.
+// Of a reply to AUTH that is not OK. What may pass by itself is tried again, as a server that is at
+// its bound of connections.
 calls::CodecRead refusal_in(std::string_view reply, size_t consumed) {
   const std::string line(reply.substr(1, reply.find('\r') - 1));
-  if (!reply.starts_with('-') || is_passing(line))
+  if (!reply.starts_with('-') || !is_wrong_login(line))
     return {consumed, client_errc::unavailable, "the server cannot check the password: " + line};
   return {consumed, client_errc::refused,
           "the server does not accept the user and password (" + line +

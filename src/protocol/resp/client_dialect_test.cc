@@ -277,6 +277,48 @@ TEST_F(RespClientUsers, AreTriedAgainWhereTheServerCannotCheckThem) {
   EXPECT_GE(world_.tries.size(), 2u);
 }
 
+// Ours and Redis' words at the bound of connections: no wrong password.
+constexpr const char* at_bound[] = {
+    "-ERR too many connections; this server has reached its bound\r\n",
+    "-ERR max number of clients reached\r\n"};
+
+TEST(RespClientBound, IsNoWrongPassword) {
+  for (const char* reply : at_bound) {
+    std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
+    hosts[0].user = "app";
+    hosts[0].password = "swordfish";
+    ClientWorld world(client_dialect, hosts, {});
+    world.submit(keyed(client_verb::take), "a");
+    world.accept(0);
+    world.receive(0, reply);
+    EXPECT_EQ(world.results["a"].error, client_errc::unavailable) << reply;
+    world.advance(base::seconds(1));
+    EXPECT_GE(world.tries.size(), 2u) << reply;
+  }
+}
+
+TEST(RespClientBound, IsUnavailableWithoutAUserToo) {
+  for (const char* reply : at_bound) {
+    ClientWorld world(client_dialect);
+    world.submit(keyed(client_verb::take), "a");
+    world.accept(0);
+    world.receive(0, reply);
+    EXPECT_EQ(world.results["a"].error, client_errc::unavailable) << reply;
+  }
+}
+
+TEST_F(RespClientUsers, AreRefusedWhateverTheWordsOfTheServer) {
+  for (const char* reply :
+       {"-ERR AUTH <password> called without any password configured\r\n",
+        "-ERR invalid password\r\n", "-ERR Client sent AUTH, but no password is set\r\n",
+        "-ERR wrong number of arguments for 'auth' command\r\n", "-NOPERM no\r\n"}) {
+    world_.submit(keyed(client_verb::take), "a");
+    answer_login(0, reply);
+    EXPECT_EQ(world_.results["a"].error, client_errc::refused) << reply;
+    world_.advance(base::seconds(11));
+  }
+}
+
 TEST_F(RespClientUsers, AWaitThatIsRefusedIsNotTriedAgainAtOnce) {
   world_.submit(keyed(client_verb::wait), "a");
   ASSERT_EQ(world_.core.link_count(), 2u);
