@@ -128,6 +128,7 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
   if (calls_.used() >= pending_max_)
     return end_at_once(request, std::move(handler), client_errc::backlog,
                        "too many calls are under way (" + std::to_string(calls_.used()) + ")", now);
+  demand_refused(host_first, host_end, now);
   const bool for_wait = dialect_.wait_blocks && request.verb == client_verb::wait;
   const uint32_t link = for_wait ? pick_for_wait(host_first, host_end) : pick(host_first, host_end);
   if (const std::string* refusal = refusal_of(host_first, host_end);

@@ -319,6 +319,54 @@ TEST_F(RespClientUsers, AreRefusedWhateverTheWordsOfTheServer) {
   }
 }
 
+// Of each link, so that none stays idle behind one that is ready.
+TEST(RespClientRefusedLinks, AreAllTriedAgainByTheNextCall) {
+  std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
+  hosts[0].user = "app";
+  hosts[0].password = "swordfish";
+  client_options options;
+  options.connections = 4;
+  ClientWorld world(client_dialect, hosts, options);
+  world.submit(keyed(client_verb::take), "a");
+  for (uint32_t link = 0; link < 4; ++link) {
+    world.accept(link);
+    world.receive(link, wrong);
+  }
+  ASSERT_EQ(world.tries.size(), 4u);
+  world.advance(base::seconds(11));
+  EXPECT_EQ(world.tries.size(), 4u);
+  world.submit(keyed(client_verb::take), "b");
+  EXPECT_EQ(world.tries.size(), 8u);
+  for (uint32_t link = 0; link < 4; ++link) {
+    world.accept(link);
+    world.receive(link, "+OK\r\n");
+  }
+  EXPECT_EQ(world.core.ready_links(), 4u);
+}
+
+TEST(RespClientRefusedLinks, AreTriedAgainWhileAnotherHostIsReady) {
+  std::vector<calls::Target> hosts = ClientWorld::make_hosts(2);
+  for (calls::Target& host : hosts) {
+    host.user = "app";
+    host.password = "swordfish";
+  }
+  ClientWorld world(client_dialect, hosts, {});
+  world.submit(keyed(client_verb::take), "a");
+  for (uint32_t link = 0; link < 2; ++link) {
+    world.accept(link);
+    world.receive(link, link == 0 ? wrong : "+OK\r\n");
+  }
+  world.advance(base::seconds(9));
+  world.submit(keyed(client_verb::take), "b");
+  EXPECT_EQ(world.tries.size(), 2u) << "in its pause";
+  world.advance(base::seconds(2));
+  world.submit(keyed(client_verb::take), "c");
+  EXPECT_EQ(world.tries.size(), 3u);
+  world.accept(0);
+  world.receive(0, "+OK\r\n");
+  EXPECT_EQ(world.core.ready_links(), 2u);
+}
+
 TEST_F(RespClientUsers, AWaitThatIsRefusedIsNotTriedAgainAtOnce) {
   world_.submit(keyed(client_verb::wait), "a");
   ASSERT_EQ(world_.core.link_count(), 2u);
