@@ -180,9 +180,7 @@ bool is_push(std::string_view reply) {
 
 class ClientCodec final : public calls::Codec {
  public:
-  explicit ClientCodec(const calls::Target& target) : target_(target) {
-    is_open_ = target.user.empty() && target.password.empty();
-  }
+  explicit ClientCodec(const calls::Target& target) : target_(target) { is_open_ = !has_user(); }
 
   void open(base::Buffer& out) override {
     if (is_open_) return;
@@ -217,12 +215,17 @@ class ClientCodec final : public calls::Codec {
       client_result result = result_of(reply, *expected);
       const bool is_broken = result.error == client_errc::bad_reply;
       replies.answer_oldest(std::move(result));
+      // The server has forgotten the login, as where the user was removed and is there again.
+      if (has_user() && reply.starts_with("-NOAUTH"))
+        return {done, client_errc::disconnected, "the server has ended the login"};
       // What follows would be taken for the answers to other commands.
       if (is_broken) return {done, client_errc::bad_reply, "a reply does not fit its command"};
     }
   }
 
  private:
+  bool has_user() const { return !target_.user.empty() || !target_.password.empty(); }
+
   const calls::Target& target_;
   wire::RespReplyReader reader_{reply_bounds};
   bool is_open_;

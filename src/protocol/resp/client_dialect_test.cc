@@ -367,6 +367,30 @@ TEST(RespClientRefusedLinks, AreTriedAgainWhileAnotherHostIsReady) {
   EXPECT_EQ(world.core.ready_links(), 2u);
 }
 
+// The server has removed the user, and has it again.
+TEST_F(RespClientUsers, LogInAgainWhereTheServerHasForgottenThem) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, "+OK\r\n");
+  world_.submit(keyed(client_verb::take), "b");
+  world_.receive(0, "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(world_.results["a"].error, client_errc::refused);
+  EXPECT_EQ(world_.results["b"].error, client_errc::disconnected);
+  EXPECT_EQ(world_.closed[0], 1);
+  world_.advance(base::seconds(1));
+  ASSERT_EQ(world_.tries.size(), 2u);
+  answer_login(0, "+OK\r\n");
+  EXPECT_EQ(world_.core.ready_links(), 1u);
+}
+
+TEST(RespClientWithoutAUser, KeepsItsConnectionWhereTheServerWantsOne) {
+  ClientWorld world(client_dialect);
+  world.submit(keyed(client_verb::take), "a");
+  world.accept(0);
+  world.receive(0, "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(world.results["a"].error, client_errc::refused);
+  EXPECT_EQ(world.closed[0], 0);
+}
+
 TEST_F(RespClientUsers, AWaitThatIsRefusedIsNotTriedAgainAtOnce) {
   world_.submit(keyed(client_verb::wait), "a");
   ASSERT_EQ(world_.core.link_count(), 2u);
