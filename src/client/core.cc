@@ -121,9 +121,14 @@ client_call_id Core::submit_to_all(const client_request& request, client_handler
 client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_request& request,
                                client_handler&& handler, const client_call_options& options,
                                base::Time now) {
+  // Its answer would be taken for the next call's.
+  if (request.no_answer && !dialect_.has_silent)
+    return end_at_once(request, std::move(handler), client_errc::bad_request,
+                       "no_answer: the protocol answers every request", now);
   if (calls_.used() >= pending_max_)
     return end_at_once(request, std::move(handler), client_errc::backlog,
                        "too many calls are under way (" + std::to_string(calls_.used()) + ")", now);
+  demand_refused(host_first, host_end, now);
   const bool for_wait = dialect_.wait_blocks && request.verb == client_verb::wait;
   const uint32_t link = for_wait ? pick_for_wait(host_first, host_end) : pick(host_first, host_end);
   if (const std::string* refusal = refusal_of(host_first, host_end);

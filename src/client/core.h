@@ -166,6 +166,7 @@ class Core {
   uint32_t pick_for_wait(size_t host_first, size_t host_end);
   void start(base::Time now);
   void demand(uint32_t link, base::Time now);
+  void demand_refused(size_t host_first, size_t host_end, base::Time now);
   void begin_try(uint32_t link, base::Time now);
   void open(uint32_t link);
   void send_queued(uint32_t link);

@@ -134,6 +134,16 @@ void Core::demand(uint32_t link, base::Time now) {
   one.next_try = earliest;
 }
 
+// A link whose user was refused is tried again by calls alone, and calls go to what is connected.
+void Core::demand_refused(size_t host_first, size_t host_end, base::Time now) {
+  for (uint32_t i = 0; i < links_.size(); ++i) {
+    const Link& link = *links_[i];
+    if (link.phase == Link::Phase::idle && !link.refusal.empty() && !link.is_for_waits &&
+        link.host >= host_first && link.host < host_end && !is_refused(link))
+      demand(i, now);
+  }
+}
+
 void Core::begin_try(uint32_t link, base::Time now) {
   Link& one = *links_[link];
   one.phase = Link::Phase::connecting;

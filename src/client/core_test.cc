@@ -62,6 +62,7 @@ Dialect line_dialect(bool in_order) {
   dialect.timeout = base::seconds(1);
   dialect.pending_max = 50;
   dialect.in_order = in_order;
+  dialect.has_silent = !in_order;
   dialect.reconnect.first = base::milliseconds(100);
   dialect.away = {.queue_while_waiting = true, .keep_on_failed_attempt = true};
   dialect.make_codec = in_order
@@ -368,6 +369,20 @@ TEST(ClientCore, CallsWithoutAnAnswerWaitForTheSocketAndFailPastTheBound) {
   world.drain(0, SIZE_MAX);
   EXPECT_EQ(world.core.pending(), 1u);
   EXPECT_EQ(world.ended["silent"], 300);
+}
+
+TEST(ClientCore, ACallWithoutAnAnswerIsRefusedWhereAllRequestsHaveOne) {
+  ClientWorld world(ordered);
+  client_request silent = asks("silent");
+  silent.no_answer = true;
+  world.submit(silent, "silent");
+  EXPECT_EQ(world.results["silent"].error, client_errc::bad_request);
+  EXPECT_EQ(world.results["silent"].text, "no_answer: the protocol answers every request");
+  world.submit(asks("a"), "a");
+  world.accept(0);
+  EXPECT_EQ(lines_of(world.take_sent(0)).size(), 1u);
+  world.receive(0, "1 7\n");
+  EXPECT_EQ(world.results["a"].remaining, 7);
 }
 
 TEST(ClientCore, WhatTimesOutBehindTheSocketIsNotSentAndAnUnaskedReplyIsNotItsOwn) {

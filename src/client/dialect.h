@@ -122,6 +122,7 @@ struct Dialect {
   bool wait_blocks = false;       // a wait holds up what follows on its connection
   bool connects_at_once = false;  // not with the first call
   bool has_users = false;         // an address may name a user
+  bool has_silent = false;        // a request may ask for no answer
   Reconnect reconnect{};
   WhileAway away{};
   std::unique_ptr<Codec> (*make_codec)(const Target& target) = nullptr;

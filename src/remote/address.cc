@@ -96,11 +96,20 @@ std::string read_hosts(std::string_view text, Address& address) {
   }
 }
 
+// For people: without the user and the password, which are no part of a message.
+std::string shown(std::string_view text) {
+  const size_t at = text.rfind('@');
+  if (at == text.npos) return std::string(text);
+  const std::string_view scheme = text.substr(0, std::min(text.find("://"), text.size()));
+  const bool is_known = find_dialect(scheme) != nullptr;
+  return (is_known ? std::string(scheme) + "://" : "") + std::string(text.substr(at + 1));
+}
+
 }  // namespace
 
 Address read_address(std::string_view text) {
   Address address;
-  const std::string whole(text);
+  const std::string whole = shown(text);
   const size_t scheme_end = text.find("://");
   if (scheme_end == text.npos) {
     address.problem = "`" + whole + "` is not an address: it must begin as `resp://`";

@@ -444,6 +444,19 @@ TEST(ClientLibrary, AddressesThatCannotBeReadAreRefused) {
       EXPECT_NE(std::string(error.what()).find("this client has no TLS"), std::string::npos);
     }
   }
+  for (const char* address :
+       {"resp://app:s3cret@fish@a:0", "resp://app:s3cret%fish@a", "app:s3cretfish@a",
+        "ftp://app:s3cretfish@a", "rediss://app:s3cretfish@a", "divvy://app:s3cretfish@a",
+        "resp://app:s3cretfish@a/path", "resp://app:s3cret://fish@[::1"}) {
+    try {
+      const client one(address);
+      ADD_FAILURE() << address;
+    } catch (const std::invalid_argument& error) {
+      const std::string text = error.what();
+      for (const char* part : {"app", "s3cret", "fish"})
+        EXPECT_EQ(text.find(part), std::string::npos) << text;
+    }
+  }
   client_options options;
   options.shard = true;
   EXPECT_THROW(client("resp://a", options), std::invalid_argument);

@@ -95,6 +95,17 @@ class CellServer {
 
 using Three = std::vector<int64_t>;
 
+// Without a password the import would be the default user.
+TEST_F(RedisCellImport, AUserWithoutAPasswordIsRefused) {
+  use("user:1", 1);
+  const auto finished = import({"--redis-user", "bob"});
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_NE(finished.err.find("--redis-user wants the password in REDISCLI_AUTH"),
+            std::string::npos)
+      << finished.err;
+  EXPECT_FALSE(std::filesystem::exists(dir()));
+}
+
 TEST_F(RedisCellImport, BringsOverWhatIsUsedAndNothingElse) {
   use("user:1", 1);
   use("user:full", 5);

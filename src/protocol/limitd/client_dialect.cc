@@ -185,6 +185,7 @@ const calls::Dialect client_dialect = {
     .waits_have_timeout = false,
     .in_order = false,
     .connects_at_once = true,
+    .has_silent = true,
     .reconnect = {.first = base::milliseconds(200),
                   .longest = base::seconds(1),
                   .growth = calls::Reconnect::Growth::fibonacci},

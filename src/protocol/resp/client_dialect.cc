@@ -102,7 +102,14 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
 
 // Is it an error of a server that is there, and cannot do it now?
 bool is_passing(std::string_view error) {
-  return starts_with_any(error, {"TRYAGAIN", "OOM", "BUSY", "LOADING"});
+  return starts_with_any(error, {"TRYAGAIN", "OOM", "BUSY", "LOADING", "ERR too many connections",
+                                 "ERR max number of clients"});
+}
+
+// Does an error to AUTH say that the user or the password is wrong?
+bool is_wrong_login(std::string_view error) {
+  return starts_with_any(error, {"WRONGPASS", "ERR AUTH", "ERR invalid password",
+                                 "ERR Client sent AUTH", "ERR wrong number", "NOPERM"});
 }
 
 client_result failed(client_errc error, std::string_view text) {
@@ -156,10 +163,11 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
   return failed(client_errc::bad_reply, "the reply is to another kind of command");
 }
 
-// Of a reply to AUTH that is not OK. What may pass by itself is tried again.
+// Of a reply to AUTH that is not OK. What may pass by itself is tried again, as a server that is at
+// its bound of connections.
 calls::CodecRead refusal_in(std::string_view reply, size_t consumed) {
   const std::string line(reply.substr(1, reply.find('\r') - 1));
-  if (!reply.starts_with('-') || is_passing(line))
+  if (!reply.starts_with('-') || !is_wrong_login(line))
     return {consumed, client_errc::unavailable, "the server cannot check the password: " + line};
   return {consumed, client_errc::refused,
           "the server does not accept the user and password (" + line +
@@ -172,9 +180,7 @@ bool is_push(std::string_view reply) {
 
 class ClientCodec final : public calls::Codec {
  public:
-  explicit ClientCodec(const calls::Target& target) : target_(target) {
-    is_open_ = target.user.empty() && target.password.empty();
-  }
+  explicit ClientCodec(const calls::Target& target) : target_(target) { is_open_ = !has_user(); }
 
   void open(base::Buffer& out) override {
     if (is_open_) return;
@@ -209,12 +215,17 @@ class ClientCodec final : public calls::Codec {
       client_result result = result_of(reply, *expected);
       const bool is_broken = result.error == client_errc::bad_reply;
       replies.answer_oldest(std::move(result));
+      // The server has forgotten the login, as where the user was removed and is there again.
+      if (has_user() && reply.starts_with("-NOAUTH"))
+        return {done, client_errc::disconnected, "the server has ended the login"};
       // What follows would be taken for the answers to other commands.
       if (is_broken) return {done, client_errc::bad_reply, "a reply does not fit its command"};
     }
   }
 
  private:
+  bool has_user() const { return !target_.user.empty() || !target_.password.empty(); }
+
   const calls::Target& target_;
   wire::RespReplyReader reader_{reply_bounds};
   bool is_open_;

@@ -277,6 +277,120 @@ TEST_F(RespClientUsers, AreTriedAgainWhereTheServerCannotCheckThem) {
   EXPECT_GE(world_.tries.size(), 2u);
 }
 
+// Ours and Redis' words at the bound of connections: no wrong password.
+constexpr const char* at_bound[] = {
+    "-ERR too many connections; this server has reached its bound\r\n",
+    "-ERR max number of clients reached\r\n"};
+
+TEST(RespClientBound, IsNoWrongPassword) {
+  for (const char* reply : at_bound) {
+    std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
+    hosts[0].user = "app";
+    hosts[0].password = "swordfish";
+    ClientWorld world(client_dialect, hosts, {});
+    world.submit(keyed(client_verb::take), "a");
+    world.accept(0);
+    world.receive(0, reply);
+    EXPECT_EQ(world.results["a"].error, client_errc::unavailable) << reply;
+    world.advance(base::seconds(1));
+    EXPECT_GE(world.tries.size(), 2u) << reply;
+  }
+}
+
+TEST(RespClientBound, IsUnavailableWithoutAUserToo) {
+  for (const char* reply : at_bound) {
+    ClientWorld world(client_dialect);
+    world.submit(keyed(client_verb::take), "a");
+    world.accept(0);
+    world.receive(0, reply);
+    EXPECT_EQ(world.results["a"].error, client_errc::unavailable) << reply;
+  }
+}
+
+TEST_F(RespClientUsers, AreRefusedWhateverTheWordsOfTheServer) {
+  for (const char* reply :
+       {"-ERR AUTH <password> called without any password configured\r\n",
+        "-ERR invalid password\r\n", "-ERR Client sent AUTH, but no password is set\r\n",
+        "-ERR wrong number of arguments for 'auth' command\r\n", "-NOPERM no\r\n"}) {
+    world_.submit(keyed(client_verb::take), "a");
+    answer_login(0, reply);
+    EXPECT_EQ(world_.results["a"].error, client_errc::refused) << reply;
+    world_.advance(base::seconds(11));
+  }
+}
+
+// Of each link, so that none stays idle behind one that is ready.
+TEST(RespClientRefusedLinks, AreAllTriedAgainByTheNextCall) {
+  std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
+  hosts[0].user = "app";
+  hosts[0].password = "swordfish";
+  client_options options;
+  options.connections = 4;
+  ClientWorld world(client_dialect, hosts, options);
+  world.submit(keyed(client_verb::take), "a");
+  for (uint32_t link = 0; link < 4; ++link) {
+    world.accept(link);
+    world.receive(link, wrong);
+  }
+  ASSERT_EQ(world.tries.size(), 4u);
+  world.advance(base::seconds(11));
+  EXPECT_EQ(world.tries.size(), 4u);
+  world.submit(keyed(client_verb::take), "b");
+  EXPECT_EQ(world.tries.size(), 8u);
+  for (uint32_t link = 0; link < 4; ++link) {
+    world.accept(link);
+    world.receive(link, "+OK\r\n");
+  }
+  EXPECT_EQ(world.core.ready_links(), 4u);
+}
+
+TEST(RespClientRefusedLinks, AreTriedAgainWhileAnotherHostIsReady) {
+  std::vector<calls::Target> hosts = ClientWorld::make_hosts(2);
+  for (calls::Target& host : hosts) {
+    host.user = "app";
+    host.password = "swordfish";
+  }
+  ClientWorld world(client_dialect, hosts, {});
+  world.submit(keyed(client_verb::take), "a");
+  for (uint32_t link = 0; link < 2; ++link) {
+    world.accept(link);
+    world.receive(link, link == 0 ? wrong : "+OK\r\n");
+  }
+  world.advance(base::seconds(9));
+  world.submit(keyed(client_verb::take), "b");
+  EXPECT_EQ(world.tries.size(), 2u) << "in its pause";
+  world.advance(base::seconds(2));
+  world.submit(keyed(client_verb::take), "c");
+  EXPECT_EQ(world.tries.size(), 3u);
+  world.accept(0);
+  world.receive(0, "+OK\r\n");
+  EXPECT_EQ(world.core.ready_links(), 2u);
+}
+
+// The server has removed the user, and has it again.
+TEST_F(RespClientUsers, LogInAgainWhereTheServerHasForgottenThem) {
+  world_.submit(keyed(client_verb::take), "a");
+  answer_login(0, "+OK\r\n");
+  world_.submit(keyed(client_verb::take), "b");
+  world_.receive(0, "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(world_.results["a"].error, client_errc::refused);
+  EXPECT_EQ(world_.results["b"].error, client_errc::disconnected);
+  EXPECT_EQ(world_.closed[0], 1);
+  world_.advance(base::seconds(1));
+  ASSERT_EQ(world_.tries.size(), 2u);
+  answer_login(0, "+OK\r\n");
+  EXPECT_EQ(world_.core.ready_links(), 1u);
+}
+
+TEST(RespClientWithoutAUser, KeepsItsConnectionWhereTheServerWantsOne) {
+  ClientWorld world(client_dialect);
+  world.submit(keyed(client_verb::take), "a");
+  world.accept(0);
+  world.receive(0, "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(world.results["a"].error, client_errc::refused);
+  EXPECT_EQ(world.closed[0], 0);
+}
+
 TEST_F(RespClientUsers, AWaitThatIsRefusedIsNotTriedAgainAtOnce) {
   world_.submit(keyed(client_verb::wait), "a");
   ASSERT_EQ(world_.core.link_count(), 2u);

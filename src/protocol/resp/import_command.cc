@@ -197,6 +197,10 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
   source.pattern = *call.values[match_option];
   source.user = call.values[user_option].value_or("");
   source.password = io.environment(password_variable).value_or("");
+  if (!source.user.empty() && source.password.empty()) {
+    cli::fail("--redis-user wants the password in REDISCLI_AUTH", io);
+    return config::exit_usage;
+  }
   const bool dry_run = call.values[dry_run_option].has_value();
   const base::Result<Imported> imported =
       dry_run ? look_at_cells(source) : import_cells(call.dir, source);
