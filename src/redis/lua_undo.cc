@@ -105,7 +105,7 @@ local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
 end
 -- False: the key has no end any more, so whether these are its units is not known, and they stay
 -- taken. The ends may differ by 2 ms: each is the sum of two readings of clocks, of TIME and of
--- PTTL, that may be 1 ms apart.
+-- PTTL, that may be 1 ms apart. After a longer pause between the two the units stay taken.
 local function undo_remaining(key, v, cost, receipt, quota)
   local ttl = call('PTTL', key)
   if ttl == -1 then return false end

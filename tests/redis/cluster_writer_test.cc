@@ -18,7 +18,10 @@ using Fate = tests::ScriptedCluster::Fate;
 constexpr std::chrono::milliseconds patience{400};
 
 struct Writing {
-  Writing() { topology.await(std::chrono::seconds(20)); }
+  Writing() {
+    topology.resolve();
+    topology.await(std::chrono::seconds(20));
+  }
   base::Done write() {
     ClusterWriter writer(topology, false, patience);
     return writer.write({{{ValueForm::own, "sluice:{k}native:k"}, {"s1;f,5,1,0 1 2", no_end}}},
