@@ -429,6 +429,7 @@ void AsyncConnection::take(Reply reply, std::string_view text) {
   call_times_.answered();
   if (late_ > 0) {
     if (--late_ == 0) publish();
+    if (of.dropped && of.waits) deliver_held();  // answers that came since it was late
     if (of.dropped) return;
   }
   if (of.waits) {

@@ -90,9 +90,11 @@ base::Done ClusterWriter::write(std::vector<CounterWrite> counters, Counts& coun
     for (auto& [name, at] : by_node) sound &= write_to(at.first, at.second, counts);
     if (failed_) return base::Problem{problem_};
     const auto still = static_cast<size_t>(std::ranges::count(all, false, &Pending::done));
-    if (still < left) due = SteadyClock::now() + patience_;
+    const bool goes_on = still < left;
+    if (goes_on) due = SteadyClock::now() + patience_;
     left = still;
-    if (sound) continue;
+    // Where nothing was done, nodes may go on naming each other.
+    if (left == 0 || (sound && goes_on)) continue;
     if (SteadyClock::now() >= due) return base::Problem{problem_};
     cluster_.want_look();
     std::this_thread::sleep_for(pause);

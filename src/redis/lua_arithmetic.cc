@@ -2,7 +2,6 @@
 
 namespace sluice::redis {
 
-// S: %d takes half the time of %.0f, and writes the same of a whole number below 2^63.
 // The arithmetic on doubles. A product of 2^52 or more gives up (`~w`), so that the sum of two
 // products is still exact.
 const std::string_view lua_plain = R"lua(
@@ -14,6 +13,7 @@ local function N(x)
   if n and (n >= 9007199254740992 or n <= -9007199254740992) then esc = '~w' end
   return n
 end
+-- %d takes half the time of %.0f, and writes the same of a whole number below 2^63.
 local function S(n)
   if n == NEVER then return 'n' end
   return format('%d', n)

@@ -1,5 +1,6 @@
 // The script of lua_settle.cc for the usual case: takes and peeks of counters that were written
-// under the limits in force. In all other cases it changes nothing and replies `~c`.
+// under the limits in force. In all other cases it changes nothing and replies `~c`, or
+// `~w` where the numbers are too large for it.
 #include "redis/lua.h"
 
 namespace sluice::redis {

@@ -5,7 +5,8 @@
 //   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost, keep_fresh,
 //          count of limits, receipt (lua_settle.cc), then letter, quota, window, burst of each
 //          limit
-//   reply  the units that could not be found, although their window has not ended, and stay taken
+//   reply  the units that could not be found, although their window has not ended as far as can be
+//          seen, and stay taken
 //
 // A bucket gets back only the units that the state which the charge wrote would still lack now:
 // units that returned since then may have been granted to others.
@@ -102,12 +103,18 @@ local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
   write_states(key, name, states, n, keep_fresh, v)
   return all
 end
+-- False: the key has no end any more, so whether these are its units is not known, and they stay
+-- taken. The ends may differ by 2 ms: each is the sum of two readings of clocks, of TIME and of
+-- PTTL, that may be 1 ms apart. After a longer pause between the two the units stay taken.
 local function undo_remaining(key, v, cost, receipt, quota)
-  local ms = tonumber(S(div(now, N('1000')))) + call('PTTL', key)
-  if not string.match(v, '^%-?%d+$') or math.abs(ms - tonumber(receipt)) > 2 then return end
+  local ttl = call('PTTL', key)
+  if ttl == -1 then return false end
+  local ms = tonumber(S(div(now, N('1000')))) + ttl
+  if not string.match(v, '^%-?%d+$') or math.abs(ms - tonumber(receipt)) > 2 then return true end
   local after = N(v) + N(cost)
   if after == N(quota) then call('DEL', key)
   elseif after < N(quota) then call('INCRBY', key, cost) end
+  return true
 end
 for k = 1, #KEYS do
   local key, kind, cost, n = KEYS[k], A[at], A[at + 2], tonumber(A[at + 4])
@@ -115,7 +122,7 @@ for k = 1, #KEYS do
   if v and kind == 'window' then
     if string.match(v, '^%d+$') and W.at_most(cost, v) then call('DECRBY', key, cost) end
   elseif v and kind == 'remaining' then
-    undo_remaining(key, v, cost, A[at + 5], A[at + 7])
+    if not undo_remaining(key, v, cost, A[at + 5], A[at + 7]) then left = left + tonumber(cost) end
   elseif v and not undo_own(key, v, A[at + 1], cost, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
     left = left + tonumber(cost)
   end

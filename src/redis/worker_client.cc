@@ -524,6 +524,9 @@ bool WorkerClient::on_late(Link& link, const Sender& sender) {
     return true;
   }
   if (sender.kind != kind_batch) {
+    // Copies of commands are dropped in the order of the answers, which may be held for a WAIT.
+    const bool has_copy = sender.kind != kind_probe && sender.kind != kind_asking;
+    if (has_copy && link.topology.has_slots()) return false;
     on_life_lost(link, sender);
     return true;
   }

@@ -22,6 +22,15 @@ using request::Error;
 using request::Group;
 using request::Verb;
 
+namespace {
+
+// How long one answer may have to wait for replicas.
+int64_t replicas_wait_us(const Shared& shared) {
+  return shared.patience_us - shared.options.deadline.us;
+}
+
+}  // namespace
+
 bool WorkerClient::settles_across(const Route& route, std::span<const Charge> charges) const {
   return route.what == Route::What::two_slots && shared_.options.settles_across_slots &&
          std::ranges::all_of(charges, has_receipts);
@@ -36,7 +45,6 @@ WorkerClient::AcrossGroup& WorkerClient::add_across(const Group& group, const Ba
   a.links = route.links;
   a.wanted = wanted_of(group, batch, pin);
   a.asked = now;
-  a.due = {now.us + shared_.patience_us};
   std::vector<std::pair<uint16_t, const Charge*>> order;
   for (const Charge& charge : a.wanted->charges) {
     if (!charge.counted) continue;
@@ -51,6 +59,9 @@ WorkerClient::AcrossGroup& WorkerClient::add_across(const Group& group, const Ba
     ++a.parts.back().count;
     a.charges.push_back(*charge);
   }
+  // Each part may have to wait for replicas.
+  const auto parts = static_cast<int64_t>(a.parts.size());
+  a.due = {now.us + shared_.options.deadline.us + parts * replicas_wait_us(shared_)};
   across_[a.id] = std::move(made);
   return a;
 }
@@ -69,8 +80,11 @@ Error WorkerClient::begin_across(AcrossGroup& a) {
 Error WorkerClient::ask_part(AcrossGroup& a) {
   const AcrossGroup::Part& part = a.parts[a.at];
   // A waiting group has no deadline of its own, but its connections have one.
-  const base::Time due = a.waits ? base::Time{now_.us + shared_.patience_us} : a.due;
-  if (due <= now_) return Error::deadline;
+  base::Time due{now_.us + shared_.patience_us};
+  if (!a.waits) due = std::min(due, a.due);
+  // With less time than this a healthy node would seem to be late, to all other requests as well.
+  const int64_t least_us = shared_.options.deadline.us / 4 + replicas_wait_us(shared_);
+  if (due.us - now_.us < least_us) return Error::deadline;
   const bool asking = std::exchange(a.ask_link, 0) != 0;
   Link* const link = asking ? a.links->by_id(a.link) : a.links->of_slot(part.slot);
   if (link == nullptr || !link->takes())
@@ -207,7 +221,7 @@ void WorkerClient::undo(AcrossGroup& a) {
     undo_part(a, part);
     // The decisions say what remains without it, as far as is known here.
     for (const Charge& charge : std::span(a.charges).subspan(part.first, part.count)) {
-      if (charge.verb != Verb::take) continue;
+      if (charge.verb != Verb::take && charge.verb != Verb::would_take) continue;
       for (size_t i = 0; i < charge.limits.size(); ++i) {
         Decision& decision = a.wanted->decisions[charge.decision_first + i];
         const int64_t most = limit::units_max(charge.limits[i]);

@@ -62,8 +62,9 @@ void WorkerClient::say_apart(Route::What what) {
   if (what != Route::What::two_slots) return;
   shared_.counts.apart.fetch_add(1, std::memory_order_relaxed);
   shared_.log_refusal(
-      "a request needs counters of several slots of Redis Cluster in one step; have its rules "
-      "count by the same actor, or ask for each by itself");
+      std::string("a request needs counters of several slots of Redis Cluster in one step; ") +
+      (shared_.options.settles_across_slots ? "" : "set store.redis.across_slots: settle, or ") +
+      "have its rules count by the same actor, or ask for each by itself");
 }
 
 Links& WorkerClient::links_of(const Link& link) {
@@ -200,7 +201,7 @@ bool WorkerClient::send_on(Link& link, const Sender& sender, std::string_view te
   if (!redirect || !is_redirected(links, text, link.id, redirects, ask_link)) return false;
   Link* const to = ask_link != 0 ? links.by_id(ask_link) : links.of_slot(redirect->slot);
   if (to == nullptr || !to->takes()) return false;
-  const base::Time due{now_.us + shared_.options.deadline.us};
+  const base::Time due{now_.us + shared_.patience_us};
   say_asking(*to, ask_link != 0, due);
   const std::string command(link.sent_on.front());
   to->connection.out() += command;

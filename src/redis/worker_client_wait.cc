@@ -377,8 +377,7 @@ void WorkerClient::give_back(Waiting& w) {
                         .now = w.asked_at};
   const size_t from = link.connection.out().size();
   Weight weight;
-  send(link, what, weight, true, false, {kind_given, 0, 0, 0},
-       {now_.us + shared_.options.deadline.us});
+  send(link, what, weight, true, false, {kind_given, 0, 0, 0}, {now_.us + shared_.patience_us});
   if (link.topology.has_slots())
     link.sent_on.push(std::string_view(link.connection.out()).substr(from));
 }

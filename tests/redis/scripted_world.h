@@ -36,7 +36,9 @@ class ScriptedWorld : public ClusterWorld {
   using Fate = tests::ScriptedCluster::Fate;
 
   explicit ScriptedWorld(tests::ScriptedCluster& its_cluster)
-      : ClusterWorld(options_of(its_cluster)), cluster(its_cluster) {
+      : ScriptedWorld(its_cluster, options_of(its_cluster)) {}
+  ScriptedWorld(tests::ScriptedCluster& its_cluster, Options options)
+      : ClusterWorld(std::move(options)), cluster(its_cluster) {
     for (int i = 0; second.empty(); ++i) {
       const std::string name = "actor" + std::to_string(i);
       const size_t node = cluster.owner_of(slot_of_actor(name));

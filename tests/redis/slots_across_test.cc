@@ -227,6 +227,21 @@ TEST(AcrossSlots, WithoutTheOptionTheyFail) {
   EXPECT_EQ(world.metric("sluice_redis_apart_total"), 1);
 }
 
+// What a slot would take is not missing from what remains there when a later slot refuses.
+TEST(AcrossSlots, ProbesOfARefusedGroupSayWhatIsThere) {
+  tests::ScriptedCluster cluster(2);
+  ScriptedWorld world(cluster);
+  const Limit wide = limit_of(Algorithm::fixed_window, 10),
+              narrow = limit_of(Algorithm::fixed_window, 2);
+  const Group group = world.settle({world.charge(world.first, wide, Verb::would_take, 3),
+                                    world.charge(world.second, narrow, Verb::would_take, 3)});
+  EXPECT_EQ(group.error, Error::none);
+  EXPECT_FALSE(group.allowed);
+  EXPECT_EQ(world.decisions[0].remaining, 10);
+  EXPECT_EQ(world.decisions[1].remaining, 2);
+  EXPECT_EQ(undos_of(cluster.take_calls()), 0u);
+}
+
 // Charges that count are counted though their group is refused, those that take are taken back. The
 // table in memory is the model.
 TEST(AcrossSlots, ChargesThatCountStayInARefusedGroup) {
@@ -327,6 +342,39 @@ TEST(AcrossSlots, WhatALogHasMergedIsTakenBack) {
     EXPECT_EQ(call(Verb::take, 7, now_us, &receipt), 0u);
     EXPECT_EQ(call(Verb::peek, 0, now_us, nullptr), 1'000 - others);
   }
+}
+
+// Its end says whether it is still the window that was taken from.
+TEST(AcrossSlots, ACounterThatHasLostItsEndIsNotTakenBack) {
+  tests::RedisServer redis;
+  tests::RedisClient client = redis.client();
+  request::Spaces spaces;
+  request::Space like;
+  like.encoding = KeyEncoding::remaining_text;
+  const Limit minute{Algorithm::fixed_window, 5, base::seconds(86'400), 0};
+  request::Charge charge;
+  charge.space = spaces.intern("divvy:", "", like);
+  charge.key = "k";
+  charge.verb = Verb::take;
+  charge.cost = 2;
+  charge.limits = {&minute, 1};
+  charge.limits_id = spaces.intern_limits({&minute, 1});
+  Scripts scripts;
+  LimitTexts texts;
+  const ScriptCall what{.charges = {&charge, 1}, .receipts = true};
+  Weight weight;
+  std::string bytes;
+  append_call(bytes, what, script_of(what, scripts, texts, weight), false, scripts, texts);
+  const std::string text = client.raw(bytes).text;
+  std::string_view answer = text;
+  const std::string receipt(cut_receipt(answer));
+  const std::string key = client({"KEYS", "*"}).list.at(0).text;
+  EXPECT_EQ(client({"GET", key}).text, "3");
+  client({"PERSIST", key});
+  bytes.clear();
+  append_undo(bytes, what, receipt, scripts.undo(), texts);
+  EXPECT_EQ(undo_answer(client.raw(bytes).text), 2u);
+  EXPECT_EQ(client({"GET", key}).text, "3");
 }
 
 // Servers whose requests meet at the same counters: each counter ends with what was granted, and

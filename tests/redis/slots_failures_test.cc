@@ -17,6 +17,7 @@ using request::Error;
 using request::Group;
 using request::Verb;
 using Call = tests::ScriptedCluster::Call;
+using Act = tests::ScriptedCluster::Act;
 using Fate = tests::ScriptedCluster::Fate;
 
 const Limit two_a_day{Algorithm::fixed_window, 2, base::seconds(86'400), 0};
@@ -265,6 +266,92 @@ TEST(SlotsFailures, AClientThatGoesBehindTheLastSlotTakesNothing) {
   EXPECT_EQ(world.used(world.first), 0);
   EXPECT_EQ(world.used(world.second), 0);
   EXPECT_EQ(world.left_taken(), 0);
+}
+
+// A slot that would be asked with hardly any time left is not asked: its node would seem to be
+// late, and then takes no commands of other requests.
+TEST(SlotsFailures, ASlotWithoutEnoughTimeIsNotAsked) {
+  tests::ScriptedCluster cluster(2);
+  Options options = options_of(cluster);
+  options.deadline = base::milliseconds(3'000);
+  ScriptedWorld world(cluster, options);
+  Between between(world, world.first_slot, {INT64_MAX});
+  const base::Time most_is_over{world.clock.now().us + 2'400'000};
+  world.await([&] { return world.clock.now() >= most_is_over; });
+  cluster.release();
+  EXPECT_TRUE(world.await([&] { return world.go_on(between.batch); }));
+  EXPECT_EQ(between.groups[0].error, Error::deadline);
+  const auto calls = cluster.take_calls();
+  EXPECT_TRUE(std::ranges::none_of(
+      calls, [&](const Call& call) { return call.slot == world.second_slot; }));
+  EXPECT_EQ(world.used(world.first), 0);
+  EXPECT_EQ(world.used(world.second), 0);
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+// Each of them waits for replicas that there are not.
+TEST(SlotsFailures, ManySlotsMayEachWaitForReplicas) {
+  tests::ScriptedCluster cluster(2);
+  Options options = options_of(cluster);
+  options.deadline = base::milliseconds(800);
+  options.wait_replicas = 1;
+  options.wait_timeout = base::milliseconds(400);
+  ScriptedWorld world(cluster, options);
+  std::vector<request::Charge> charges;
+  for (const std::string& actor : names(6)) charges.push_back(world.charge(actor));
+  const auto began = world.clock.now();
+  const Group group = world.settle(charges);
+  EXPECT_EQ(group.error, Error::none);
+  EXPECT_TRUE(group.allowed);
+  EXPECT_GE(world.clock.now().us - began.us, 2'200'000);
+  EXPECT_EQ(world.left_taken(), 0);
+}
+
+// The first answer is held for a WAIT when the second command becomes late: each is still sent on,
+// or not, as its own answer says.
+TEST(SlotsFailures, WhatIsTakenBackIsSentOnInItsOrder) {
+  tests::ScriptedCluster cluster(2);
+  Options options = options_of(cluster);
+  options.deadline = base::milliseconds(1'500);
+  options.wait_replicas = 1;
+  options.wait_timeout = base::milliseconds(20);
+  ScriptedWorld world(cluster, options);
+  std::string other;
+  for (int i = 0; other.empty(); ++i) {
+    const std::string name = "other" + std::to_string(i);
+    const uint16_t slot = slot_of_actor(name);
+    if (cluster.owner_of(slot) == 0 && slot > world.first_slot) other = name;
+  }
+  const uint16_t other_slot = slot_of_actor(other);
+  cluster.decide([&](const Call& call) {
+    return Act{call.takes && call.slot == world.second_slot ? Fate::held : Fate::executed};
+  });
+  std::vector<request::Charge> charges = world.both(3, many_an_hour, two_a_day);
+  charges.push_back(world.charge(other, many_an_hour, Verb::take, 3));
+  for (size_t k = 0; k < charges.size(); ++k) charges[k].decision_first = static_cast<uint32_t>(k);
+  std::vector<Group> groups = {{.charge_count = 3}};
+  std::vector<limit::Decision> decisions(3);
+  StoreWorld::UnderWay batch{groups, charges, decisions};
+  ASSERT_FALSE(world.start(batch));
+  ASSERT_TRUE(world.await_held());
+  cluster.move(world.first_slot, 1);
+  cluster.decide([&, left = 1](const Call& call) mutable {
+    const bool holds = call.undo && call.slot == other_slot && left-- > 0;
+    return Act{holds ? Fate::held : Fate::executed};
+  });
+  cluster.release();
+  ASSERT_TRUE(world.await([&] { return world.go_on(batch); }));
+  EXPECT_EQ(groups[0].error, Error::none);
+  EXPECT_FALSE(groups[0].allowed);
+  ASSERT_TRUE(world.await_held());
+  const base::Time late{world.clock.now().us + 1'700'000};
+  EXPECT_TRUE(world.await([&] { return world.clock.now() >= late; }));
+  cluster.release();
+  EXPECT_EQ(world.used(other), 0);
+  EXPECT_EQ(world.used(world.first), 0);
+  EXPECT_EQ(world.left_taken(), 0);
+  const auto calls = cluster.take_calls();
+  EXPECT_EQ(undos_of(calls), 2u);
 }
 
 // Whatever the order of a request's charges, and whichever server settles it.
