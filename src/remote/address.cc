@@ -96,7 +96,7 @@ std::string read_hosts(std::string_view text, Address& address) {
   }
 }
 
-// For people: without the user and the password, which are no part of a message.
+// The address for messages: without the user and the password.
 std::string shown(std::string_view text) {
   const size_t at = text.rfind('@');
   if (at == text.npos) return std::string(text);
