@@ -196,7 +196,7 @@ struct IdempotencyMemory::State {
   void drop_expired(base::Time now) {
     for (size_t i = 0; i < dropped_at_once && all.has_expired(now); ++i) expire(*all.oldest);
   }
-  // Drops expired entries until there is room for a key. False: there is none.
+  // Drops expired entries until there is room for a key. False: there is still no room.
   bool make_room(KeptScope& scope, base::Time now) {
     while (!scope.has_room() && scope.has_expired(now)) expire(*scope.oldest);
     return scope.has_room();
