@@ -59,8 +59,8 @@ class StructWriter {
   char* write(char* at) const;
 
  private:
-  // Return the size of a list or a map without its own key and length. Append it to sizes_, before
-  // the sizes of the lists and maps in it.
+  // Return the size without the argument's own key and length. Each list and map appends its size
+  // to sizes_, before the sizes of those within it.
   size_t measure(const MetadataMap& map);
   size_t measure(const MetadataList& list);
   size_t measure(const MetadataValue& value);
