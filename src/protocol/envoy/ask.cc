@@ -36,7 +36,7 @@ struct AskedLimit {
   WireUnit unit = WireUnit::unknown;
 };
 
-// What the options say of each descriptor.
+// The options that apply to each descriptor.
 struct HitOptions {
   std::optional<std::string> hits, limit;
   bool peek = false, refund = false;
@@ -49,7 +49,7 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
-// `100/minute`; nothing: it is not of that form.
+// Reads a limit such as `100/minute`; nothing: it is malformed.
 std::optional<AskedLimit> parse_limit(const std::string& text) {
   const size_t cut = std::min(text.find('/'), text.size());
   const auto requests = base::parse_count(text.substr(0, cut));
@@ -70,7 +70,7 @@ struct AskedRequest {
   RateLimitRequest request;
 };
 
-// "", or what is wrong with the usage.
+// Returns what is wrong with the usage; empty: nothing.
 std::string apply_options(const HitOptions& options, Descriptor& descriptor) {
   if (options.peek && (options.hits || options.refund))
     return "--peek has no hits to give back, and no --hits";
@@ -93,7 +93,8 @@ std::string apply_options(const HitOptions& options, Descriptor& descriptor) {
   return "";
 }
 
-// Of groups of words, each a descriptor. "", or what is wrong with the usage.
+// Makes a request from groups of words, each a descriptor. Returns what is wrong with the usage;
+// empty: nothing.
 std::string make_request(std::string domain, const std::vector<cli::Words>& groups,
                          const HitOptions& options, AskedRequest& asked) {
   Descriptor each;
@@ -199,7 +200,7 @@ void print_json(const AskedRequest& asked, const RateLimitResponse& response,
          << std::flush;
 }
 
-// The words in front of the first `--`, then those between each two.
+// The words before the first `--`, then those after each `--`.
 std::vector<cli::Words> split_at_marks(const cli::Words& words) {
   std::vector<cli::Words> groups(1);
   for (const std::string& word : words) {

@@ -1,5 +1,5 @@
-// `sluice ask envoy` and its client, with a server that answers as the test says: what is asked,
-// what is printed, and how it ends.
+// `sluice ask envoy` and its client against a server that answers as the test says: the requests,
+// the output and the exit codes.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -39,8 +39,9 @@ CurrentLimit told(const limit::Limit& numbers, std::string_view name) {
   return {as_u32(numbers.quota), units.unit, name, units.multiplier};
 }
 
-// In the unit of the file or of the request where the window is still theirs, else in the largest
-// unit that it is a whole number of. `limit`: of the files, or null.
+// The limit as the response shows it. The unit is that of the file or the request if the window is
+// still theirs, else the largest unit of which the window is a whole multiple. `limit`: the limit
+// of the files; null: it came with the request.
 CurrentLimit current_limit(const limit::Limit& numbers, const Limit* limit,
                            const Descriptor& descriptor, std::string_view name) {
   const uint32_t quota = as_u32(numbers.quota);
@@ -51,7 +52,8 @@ CurrentLimit current_limit(const limit::Limit& numbers, const Limit* limit,
   return told(numbers, name);
 }
 
-// A counter that counts past its limit says itself whether it is over, also to who only looks.
+// A counter that counts past its limit shows by its count that the limit is exceeded, to a peek as
+// well. For other limits the decision counts.
 Standing standing_of(const limit::Limit& numbers, const limit::Decision& decision, Verb verb,
                      const Descriptor& descriptor) {
   const bool is_window = numbers.algorithm == limit::Algorithm::aligned_window;
@@ -63,12 +65,12 @@ Standing standing_of(const limit::Limit& numbers, const limit::Decision& decisio
   return standing_decided(!denies && (verb != Verb::take || decision.allowed), decision.remaining);
 }
 
-// In whole seconds, of a window of a second at least.
+// Whole seconds until the window ends. A window shorter than a second counts as one second.
 int64_t until_window_ends(base::Duration window, base::Time now) {
   return seconds_until_window_ends(unix_seconds(now), std::max<int64_t>(window.us / 1'000'000, 1));
 }
 
-// Of limits without an aligned window, by what the algorithm says.
+// Sets the times for a limit without an aligned window, from the algorithm's decision.
 void fill_times(const limit::Decision& decision, bool over, DescriptorResult& result) {
   const base::Duration wait = over ? decision.retry_after : decision.reset_after;
   result.never_passes = over && wait == base::never;
@@ -101,7 +103,7 @@ void Call::ask(uint32_t number, const EnvoyOptions& options, base::Time deadline
   if (const auto problem = check_request(message)) {
     fail(CallError::Kind::request, static_cast<GrpcStatus>(problem->grpc_code), problem->message);
   } else if (check_overrides(message)) {
-    // Which is an error only if the domain is known.
+    // A wrong override is an error only if the domain is known.
     probe(probe_index, requests);
   } else {
     ask_all(options, deadline, requests);
@@ -121,7 +123,7 @@ void Call::ask_health(uint32_t number, const EnvoyOptions& options, request::Req
 void Call::probe(uint32_t index, request::Requests& requests) {
   requests.open();
   requests.add(request::Entry{probe_mark, {}});
-  // A look at a counter that does not exist.
+  // A peek at a counter that does not exist: a store that can be reached answers it.
   if (index == store_index)
     requests.add(limit::Limit{.algorithm = limit::Algorithm::aligned_window,
                               .quota = 1,
@@ -139,12 +141,12 @@ void Call::probe(uint32_t index, request::Requests& requests) {
 void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Requests& requests) {
   const std::span<const Descriptor> all = message.descriptors;
   const bool strict = options.settles_all_or_nothing(message.domain);
-  // Where no limit is enforced there is none that could keep the others from being charged.
+  // If no limit is enforced, no limit can keep the others from being charged.
   const bool any_enforced = !options.response.shadow && !options.response.quota;
   const bool together = (strict && any_enforced) || options.sparing;
   if (together && all.size() > base::bounds::together_max)
     return fail(CallError::Kind::request, GrpcStatus::invalid_argument, too_many_together);
-  // Refunds settle by themselves, so what settles together comes first.
+  // Refunds settle separately, so the descriptors that settle together come first.
   for (const bool refunds : {false, true}) {
     bool joins = false;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -171,7 +173,7 @@ void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Re
   }
 }
 
-// In the order that rules.h says.
+// Adds the entries in the order that rules.h describes.
 void Call::ask_one(size_t index, const request::Request& request, request::Requests& requests) {
   const Descriptor& descriptor = message.descriptors[index];
   requests.open();
@@ -223,7 +225,7 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
   return open_ == 0;
 }
 
-// The store could not decide a limit that settles by itself; one in shadow does no harm.
+// The store could not decide a limit that settles separately. With shadow_mode that is ignored.
 void Call::take_failed(const FoundRule& rule, const EnvoyOptions& options) {
   if (!rule.rules->set().limits()[rule.limit].shadow_mode)
     fail(CallError::Kind::store, options.error_code, "the store cannot decide a quota");
@@ -258,7 +260,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
                     const Descriptor& descriptor, DescriptorResult& result) {
   using Kind = FoundRule::Kind;
   if (rule.kind != Kind::limit && rule.kind != Kind::override) return;
-  // Null: it came with the request.
+  // Null: the limit came with the request.
   const Limit* const limit =
       rule.kind == Kind::limit ? &rule.rules->set().limits()[rule.limit] : nullptr;
   std::string_view name;
@@ -270,7 +272,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
     if (open_ > 0 && (rules_.empty() || rules_.back().get() != rule.rules))
       rules_.push_back(rule.rules->shared_from_this());
   }
-  // Those of an override of the server's, if there is one.
+  // An override at the server may have changed the numbers of the file or of the request.
   const limit::Limit& numbers = verdict.own_charge->limits[0];
   if (numbers.algorithm == limit::Algorithm::unlimited) {
     result.kind = DescriptorResult::Kind::unlimited;
@@ -285,14 +287,15 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
   result.standing = standing_of(numbers, decision, verdict.own_charge->verb, descriptor);
   switch (numbers.algorithm) {
     case limit::Algorithm::aligned_window:
-      // Of the window that was asked about, which may be over by now; a fresh counter tells none.
+      // The time for the window that was decided, which may be over by now. The decision of a fresh
+      // counter has no time.
       result.seconds_until_reset = decision.reset_after.us > 0
                                        ? seconds_rounded_up(decision.reset_after)
                                        : until_window_ends(numbers.window, now);
       result.never_passes = result.standing.over && decision.retry_after == base::never;
       break;
     case limit::Algorithm::deny:
-      // In place of a limit with a window: what is answered never is 0.
+      // The time for the window of the limit that `deny` replaces, because a response never has 0.
       result.seconds_until_reset =
           until_window_ends(limit == nullptr ? base::Duration{} : limit->window, now);
       result.never_passes = true;
@@ -302,7 +305,8 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
   }
 }
 
-// The strictest is answered. A limit in shadow has no influence on it.
+// Replaces the descriptor's result by that of the tightest native rule, if that one is stricter. An
+// exceeded limit with shadow_mode does not count as stricter.
 void Call::take_native(const request::Verdict& verdict, DescriptorResult& result) {
   const limit::Decision* const d = verdict.tightest;
   if (d == nullptr || verdict.limit == nullptr) return;
@@ -340,12 +344,12 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
   if (limit != nullptr && limit->unlimited) return;
   const bool shadow = limit != nullptr && limit->shadow_mode;
   HitCounts counts;
-  counts.total_hits = hits;  // also of a request that the store has failed
+  counts.total_hits = hits;  // counts even if the store could not decide
   if (verdict.own_charge != nullptr) {
     const limit::Limit& numbers = verdict.own_charge->limits[0];
     const limit::Decision& decision = verdict.own_decisions[0];
     if (numbers.algorithm == limit::Algorithm::unlimited) return;
-    // Its group; a quota has one of its own.
+    // Was its group allowed? Quotas and limits with shadow_mode settle separately.
     const bool settles = shadow || (limit != nullptr && limit->quota_mode) || verdict.allowed;
     const bool is_counting = verdict.own_charge->verb == Verb::count &&
                              numbers.algorithm == limit::Algorithm::aligned_window;

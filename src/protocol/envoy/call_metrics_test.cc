@@ -1,4 +1,4 @@
-// What a call counts of its verdicts, which are made by hand here.
+// The metrics that a call counts from its verdicts, which these tests make by hand.
 #include <gtest/gtest.h>
 
 #include <array>

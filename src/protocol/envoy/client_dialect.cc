@@ -2,7 +2,8 @@
 
 namespace sluice::envoy {
 
-// Nothing: its clients are proxies, and what gRPC generates.
+// Empty: the client library does not speak this protocol, because its clients are proxies and code
+// that gRPC generates.
 extern const calls::Dialect client_dialect;
 const calls::Dialect client_dialect = {};
 

@@ -10,10 +10,10 @@ using wire::protobuf_key;
 using wire::varint;
 using ResponseReader = wire::ProtobufReader<uint64_t, wire::ProtobufKeys::valid>;
 
-// Unknown groups within each other. Past it: no message.
+// The most levels of nested unknown groups; a message with more is malformed.
 constexpr int response_groups_deep_max = 100;
 
-// A message within another is written by itself first, as its length comes in front of it.
+// Writes a message. A nested message is written separately first, because its length precedes it.
 class Message {
  public:
   void number(uint32_t field, uint64_t value) {
@@ -67,7 +67,7 @@ void write_descriptor(const RateLimitRequest& request, const Descriptor& descrip
   to.text(2, message.view());
 }
 
-// Calls `read_field` with each key of `message`. False: it is none.
+// Calls `read_field` with each key of `message`. False: the message is malformed.
 template <class ReadField>
 bool read_fields(std::string_view message, ReadField read_field) {
   for (ResponseReader in(message); !in.at_end();) {
@@ -87,7 +87,7 @@ bool pass_over(ResponseReader& in, uint32_t key) {
   return in.skip(key, response_groups_deep_max);
 }
 
-template <class Number>  // of which the low bits count
+template <class Number>  // keeps the low bits
 bool read_low_bits(ResponseReader& in, Number& number) {
   uint64_t wide;
   if (!in.read_number(wide)) return false;

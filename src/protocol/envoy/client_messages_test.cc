@@ -77,7 +77,7 @@ TEST(EnvoyClientMessages, PassOverWhatTheResponseHasNoMemberFor) {
   EXPECT_TRUE(response.response_headers_to_add.empty());
 }
 
-// Any bytes are a response, or none, as protoc's code has it; what is cut off is none.
+// Any bytes are accepted or refused as a response as by protoc's code; a truncated one is refused.
 TEST(EnvoyClientMessages, AreNoResponseWhenTheyAreCutOff) {
   const google::protobuf::LogSilencer hush;  // texts are cut within a character
   tests::Dice dice(3);

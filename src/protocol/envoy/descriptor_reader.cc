@@ -29,7 +29,7 @@ std::optional<Algorithm> algorithm_named(std::string_view word) {
   return std::nullopt;
 }
 
-// Has the check of the words refused the value already?
+// Has check_words reported the value already?
 bool has_been_told(YamlNode value) {
   const Kind kind = value.is_scalar() ? go_value(value).kind : Kind::null;
   return kind == Kind::number || kind == Kind::unreadable;
@@ -37,8 +37,8 @@ bool has_been_told(YamlNode value) {
 
 }  // namespace
 
-// The values that its keys have had last; empty nodes where the key is not there. `limit` is there
-// once any `rate_limit` was; the original puts together what several of them say.
+// The last value of each key; an empty node: the key is missing. `limit` is set after the first
+// `rate_limit`: like the original, the reader merges several of them.
 struct DescriptorReader::Fields {
   struct RateLimit {
     YamlNode map, unit, requests_per_unit, unlimited, name, replaces, window, algorithm, burst;
@@ -72,8 +72,8 @@ struct DescriptorReader::Fields {
   }
 };
 
-// Where a key that is known elsewhere means nothing. One of sluice's own was never accepted by the
-// original, so no file in use has it there.
+// Reports a key that has a meaning only in other places. For a key that sluice has added it is an
+// error: the original never accepted such a key, so no file in use has it there.
 void DescriptorReader::doubt_place(const GoMember& member, Place place) {
   const std::string_view word = member.key.text();
   Place own = Place::file;
@@ -84,7 +84,7 @@ void DescriptorReader::doubt_place(const GoMember& member, Place place) {
     own = each;
     known = true;
   }
-  if (!known) return;  // the check of the words has reported it
+  if (!known) return;  // check_words has reported it
   const std::string message = "means nothing in " + std::string(name_of(place));
   const std::string remedy = "move it into " + std::string(name_of(own)) + ", or take it out";
   if (is_added_word(word))
@@ -144,7 +144,7 @@ void DescriptorReader::read_list(YamlNode list, const Parent& parent) {
 bool DescriptorReader::is_over_bound(YamlNode item) {
   if (!maps_.take(item)) return true;
   const size_t most = so_far_.descriptors_max;
-  if (so_far_.descriptors == most)  // told once
+  if (so_far_.descriptors == most)  // reported once
     maps_.error("descriptors", item, "there are more than " + base::grouped(most) + " descriptors",
                 "use patterns with `*`, or several servers");
   return ++so_far_.descriptors > most;
@@ -174,7 +174,7 @@ std::optional<DescriptorReader::Fields> DescriptorReader::fields_of(YamlNode ite
   return fields;
 }
 
-// False: there is more wrong than can be reported one by one.
+// False: the map cannot be read, which was reported; the descriptor must be skipped.
 bool DescriptorReader::add_rate_limit(YamlNode map, Fields& fields) {
   if (map.is_null()) {
     fields.limit.reset();
@@ -214,7 +214,8 @@ void DescriptorReader::read_descriptor(YamlNode item, const Parent& parent) {
   const std::string path = parent.path + '.' + composite;
   maps_.set_context(path);
 
-  // What cannot stand in the tree is read all the same, for what is wrong about the rest of it.
+  // A descriptor that cannot be added to the tree is read into a set that is dropped, so that its
+  // other errors are reported as well.
   LimitSetBuilder aside;
   LimitSetBuilder* builder = &parent.builder;
   uint32_t above = parent.node;
@@ -367,7 +368,7 @@ bool DescriptorReader::read_replaces(const Fields& fields, LimitSetBuilder& buil
   bool sound = own.has_value();
   for (YamlNode item = from.replaces.first_child(); item; item = item.next()) {
     if (!item.is_map()) {
-      sound = false;  // the check of the words has reported it
+      sound = false;  // check_words has reported it
       continue;
     }
     const auto members = maps_.take(item) ? maps_.members(item) : std::nullopt;
@@ -396,7 +397,8 @@ bool DescriptorReader::read_replaces(const Fields& fields, LimitSetBuilder& buil
   return sound;
 }
 
-// What a key without value has is as if it were not there.
+// A key without a value counts as missing: the text is empty. Nothing: the value is wrong, which
+// was reported.
 std::optional<std::string> DescriptorReader::text(std::string_view key, YamlNode value) {
   if (!value || value.is_null()) return "";
   if (!value.is_scalar()) {

@@ -11,7 +11,8 @@
 namespace sluice::envoy {
 namespace {
 
-// One limit, as the response tells one; a limit that counts refusals has a window.
+// An override has a single limit, because a response shows one for each descriptor. With a counter
+// it must have an aligned window, because only windows count refused hits.
 std::optional<policy::LimitsProblem> check_override(std::span<const limit::Limit> limits) {
   if (limits.size() != 1)
     return policy::LimitsProblem{"limits", "a limit of Envoy's is replaced by one limit"};
@@ -28,7 +29,7 @@ std::optional<policy::LimitsProblem> check_override(std::span<const limit::Limit
   return std::nullopt;
 }
 
-// As rules.h has it; `domain` may stand anywhere.
+// Puts the entries into the order that rules.h describes; `domain` may be at any place.
 void arrange(std::vector<request::Entry>& written) {
   const auto is_domain = [](const request::Entry& entry) { return entry.key == domain_entry; };
   request::Entry domain{domain_entry, {}};

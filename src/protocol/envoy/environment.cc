@@ -20,7 +20,7 @@ namespace {
 
 using base::Diagnostic;
 
-// Reads variables; what is wrong with one is reported under its name.
+// Reads variables. Problems are reported under the variable's name.
 class Variables {
  public:
   Variables(const config::CommandIo& io, base::Diagnostics& diagnostics)
@@ -74,7 +74,7 @@ class Variables {
     at.severity = Diagnostic::Severity::warning;
     config::complain(at, std::move(what), std::move(remedy), diagnostics_);
   }
-  // Is set, and not to `false`.
+  // Is the variable set, and not to `false`?
   bool is_wanted(const char* name) {
     const auto value = text(name);
     return value && read_go_bool(*value) != false;
@@ -98,13 +98,14 @@ struct Refused {
   const char* remedy;
 };
 
-// What would be served otherwise than was asked for: never plain text in place of TLS.
+// Variables that are errors, because the server would do something else than they ask for. It must
+// never serve plain text in place of TLS.
 constexpr const char* no_listener_tls = "listeners cannot have TLS yet";
 constexpr const char* no_redis_tls =
     "connections to Redis cannot have a certificate or an authority of their own yet";
 constexpr const char* proxy_in_front =
     "unset it, and let a proxy or the mesh in front of sluice have the certificate";
-// `with`: the switch without which the original does not look at it; null: there is none.
+// `with`: without this variable the original ignores the other; null: the original always reads it.
 constexpr Refused refused[] = {
     {"GRPC_SERVER_USE_TLS", nullptr, no_listener_tls, proxy_in_front},
     {"GRPC_SERVER_TLS_CERT", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
@@ -121,7 +122,7 @@ constexpr Refused refused[] = {
      "unset it; set GRPC_HOST and GRPC_PORT"},
 };
 
-// Accepted by the original, and without effect here.
+// Variables of the original that have no effect in sluice.
 constexpr const char* without_effect[] = {"REDIS_POOL_SIZE",
                                           "REDIS_PIPELINE_WINDOW",
                                           "REDIS_PIPELINE_LIMIT",
@@ -138,11 +139,11 @@ constexpr const char* without_effect[] = {"REDIS_POOL_SIZE",
                                           "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR",
                                           "REDIS_PERSECOND_TIMEOUT",
                                           "USE_DOG_STATSD_MOGRIFIERS"};
-// All that begin so.
+// Further variables without effect, by their prefixes.
 constexpr std::string_view without_effect_prefixes[] = {
     "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "DOG_STATSD_MOGRIFIER_", "TRACING_", "OTEL_", "MEMCACHE_"};
 
-// Of a Redis that is not named.
+// Variables that have no effect unless a Redis is named.
 constexpr const char* of_redis[] = {"REDIS_TYPE",
                                     "REDIS_SENTINEL_AUTH",
                                     "REDIS_AUTH",
@@ -164,7 +165,8 @@ void apply_addresses(Variables& variables, config::Config& config) {
   apply(config.listen[1].value, "HOST", "PORT");
 }
 
-// Only where it is asked for, as it is another port that is open.
+// Adds the listener of the debug port only if DEBUG_PORT is set, so that no port is open that the
+// operator does not know of.
 void apply_debug_port(Variables& variables, EnvoyOptions& options, config::Config& config) {
   const auto port = variables.port("DEBUG_PORT");
   if (!port || *port == 0) return;
@@ -174,7 +176,7 @@ void apply_debug_port(Variables& variables, EnvoyOptions& options, config::Confi
        "DEBUG_PORT"});
 }
 
-// A value that can be read by `read`, else that is reported.
+// Sets `to` from a variable. A text that `read` does not accept is reported.
 template <class Read, class Value>
 void apply_read(Variables& variables, const char* name, Read read, Value& to, const char* wrong,
                 const char* remedy) {
@@ -190,7 +192,7 @@ void apply_prometheus(Variables& variables, MetricsSettings& metrics) {
   metrics.prometheus = MetricsSettings::Page{};
   MetricsSettings::Page& page = *metrics.prometheus;
   if (auto text = variables.text("PROMETHEUS_ADDR")) {
-    if (text->starts_with(':')) *text = "[::]" + *text;  // every address, in Go
+    if (text->starts_with(':')) *text = "[::]" + *text;  // as in Go: every address
     if (auto address = config::parse_address(*text, prometheus_port))
       page.address = *std::move(address);
     else
@@ -218,8 +220,8 @@ void apply_statsd(Variables& variables, MetricsSettings& metrics) {
     statsd.flush_interval = *interval;
 }
 
-// Where nothing names a statsd nothing is sent: the original would look for one on this machine,
-// and what it tells there no user of sluice has asked for.
+// If no variable names a statsd, no metrics are sent. The original sends them to localhost, which
+// the operator of sluice has not asked for.
 void apply_metrics(Variables& variables, MetricsSettings& metrics) {
   apply_read(variables, "NEAR_LIMIT_RATIO", read_ratio, metrics.counting.near_ratio,
              "is not a ratio", "set one as in 0.8");
@@ -248,7 +250,7 @@ void apply_responses(Variables& variables, EnvoyOptions& options) {
   const auto header = [&](const char* name, std::string& to) {
     auto text = variables.text(name);
     if (!text) return;
-    // The original takes any text and sends it.
+    // Only a warning: the original accepts any text and sends it.
     if (!wire::is_http_field_name(*text))
       variables.warn(name, "`" + *text + "` is not the name of a header; clients may drop it",
                      "use letters, digits and `-`, such as RateLimit-Limit");
@@ -263,7 +265,7 @@ void apply_service(Variables& variables, EnvoyOptions& options) {
   options.sparing = variables.is_true("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT");
   options.healthy_with_domains = variables.is_true("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED");
   options.healthy_with_store = variables.is_true("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION");
-  // Go's gRPC takes 0 as for ever.
+  // In Go's gRPC, 0 means no limit.
   const auto age = [&](const char* name, base::Duration usual) {
     const base::Duration length = variables.duration(name).value_or(usual);
     return length.us == 0 ? base::never : length;
@@ -289,7 +291,7 @@ void apply_log(Variables& variables, config::Config& config, base::Diagnostics& 
                        "set it to text or json");
 }
 
-// `password` or `user:password`.
+// Reads `password` or `user:password`.
 void apply_auth(const std::optional<std::string>& auth, std::string& username,
                 std::string& password) {
   if (!auth) return;
@@ -298,7 +300,7 @@ void apply_auth(const std::optional<std::string>& auth, std::string& username,
   password = colon == std::string::npos ? *auth : auth->substr(colon + 1);
 }
 
-// How one Redis is found.
+// The addresses of one Redis.
 struct RedisPlace {
   std::vector<redis::Node> nodes;
   bool cluster = false;
@@ -315,8 +317,8 @@ bool is_reached(Variables& variables, const char* kind) {
   return true;
 }
 
-// CLUSTER: the URL has some of its nodes. SENTINEL: what the sentinels call the primary, and they.
-// None: the diagnostics say why.
+// Reads the type and the URL. For CLUSTER the URL has some nodes of the cluster; for SENTINEL the
+// sentinels' name of the primary, then the sentinels. Nothing: an error was reported.
 std::optional<RedisPlace> read_place(Variables& variables, const char* type, const char* url_name,
                                      const char* sentinel_auth, const std::string& url,
                                      base::Diagnostics& diagnostics) {
@@ -352,7 +354,7 @@ std::optional<RedisPlace> read_place(Variables& variables, const char* type, con
   return place;
 }
 
-// For limits per second.
+// The second Redis keeps the counters of limits per second.
 void apply_second_redis(Variables& variables, redis::Options& redis,
                         base::Diagnostics& diagnostics) {
   if (!is_reached(variables, "REDIS_PERSECOND_SOCKET_TYPE")) return;
@@ -370,7 +372,7 @@ void apply_second_redis(Variables& variables, redis::Options& redis,
   redis.second.tls = variables.is_true("REDIS_PERSECOND_TLS");
 }
 
-// Neither socket type nor URL: the counters are sluice's own.
+// Without REDIS_SOCKET_TYPE and REDIS_URL sluice keeps the counters itself.
 void apply_redis(Variables& variables, config::Config& config, base::Diagnostics& diagnostics) {
   const auto kind = variables.text("REDIS_SOCKET_TYPE"), url = variables.text("REDIS_URL");
   if (!kind && !url) {
@@ -400,7 +402,7 @@ void apply_redis(Variables& variables, config::Config& config, base::Diagnostics
                        "set it to 10s, or more");
   redis.over_cache_bytes = variables.count("LOCAL_CACHE_SIZE_IN_BYTES", over_cache_max).value_or(0);
   if (!variables.is_true("REDIS_PERSECOND")) return;
-  // A group over two servers could not settle in one step.
+  // Limits whose counters are in two servers cannot settle in one step.
   if (variables.is_true("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"))
     return variables.complain("REDIS_PERSECOND",
                               "does not go together with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: "

@@ -8,7 +8,7 @@
 namespace sluice::envoy {
 namespace {
 
-// In nanoseconds; the longer names first where one begins another.
+// In nanoseconds. A unit whose name begins another unit's name comes after it.
 constexpr std::array<std::pair<std::string_view, double>, 8> units = {{{"ns", 1.0},
                                                                        {"us", 1e3},
                                                                        {"\xC2\xB5s", 1e3},
@@ -21,7 +21,8 @@ constexpr std::array<std::pair<std::string_view, double>, 8> units = {{{"ns", 1.
 // Go's durations are nanoseconds in 63 bits.
 constexpr double longest_ns = 9.2233720368547e18;
 
-// One number with its unit from the front of `text`; nothing: there is none.
+// Removes a number with its unit from the front of `text`. Nothing: `text` begins with something
+// else.
 std::optional<double> take_part(std::string_view& text) {
   double number = 0;
   const auto [end, error] =

@@ -36,7 +36,7 @@ size_t count_digits(std::string_view text, size_t at) {
   return n;
 }
 
-// Digits with a point and an exponent or without, and a sign.
+// Is it a decimal number, with or without a sign, a point and an exponent?
 bool is_decimal(std::string_view text) {
   size_t at = !text.empty() && (text[0] == '+' || text[0] == '-') ? 1 : 0;
   const size_t before = count_digits(text, at);
@@ -63,11 +63,11 @@ GoValue number(double value) {
 GoValue decimal(const std::string& text) {
   if (!is_decimal(text)) return {.kind = Kind::text};
   const double value = std::strtod(text.c_str(), nullptr);
-  // What is beyond all numbers is a text to Go as well.
+  // Go treats a number that is out of range as text too.
   return std::isinf(value) ? GoValue{.kind = Kind::text} : number(value);
 }
 
-// `0x1f`, `0b11`, `0o17`, `017`, `17`, with a sign or without.
+// Reads `0x1f`, `0b11`, `0o17`, `017` or `17`, with or without a sign, else a decimal number.
 GoValue whole_or_decimal(const std::string& text) {
   std::string_view digits = text;
   const bool negative = digits.starts_with('-');
@@ -89,11 +89,11 @@ GoValue whole_or_decimal(const std::string& text) {
             .whole = negative ? -static_cast<int64_t>(n) : static_cast<int64_t>(n),
             .number = negative ? -value : value};
   if (negative && n == most + 1) return {.kind = Kind::whole, .whole = INT64_MIN, .number = -value};
-  // Go has a type of its own for it where it has no sign.
+  // Above int64, Go reads an unsigned integer if the text has no sign.
   return text[0] == '-' || text[0] == '+' ? decimal(text) : number(value);
 }
 
-// Of a plain scalar.
+// The value of a plain scalar.
 GoValue resolve(std::string_view text) {
   if (is_one_of(null_words, text)) return {};
   if (is_one_of(true_words, text)) return {.kind = Kind::boolean, .boolean = true};
@@ -110,7 +110,7 @@ GoValue resolve(std::string_view text) {
   return whole_or_decimal(plain);
 }
 
-// Of a scalar with a tag of YAML's own.
+// The value of a scalar with one of YAML's own tags.
 GoValue resolve_tagged(std::string_view tag, std::string_view text) {
   const GoValue value = resolve(text);
   const auto only = [&](bool fits) { return fits ? value : GoValue{.kind = Kind::unreadable}; };
@@ -121,12 +121,12 @@ GoValue resolve_tagged(std::string_view tag, std::string_view text) {
     const bool fits = value.kind == Kind::whole || value.kind == Kind::number;
     return fits ? number(value.number) : GoValue{.kind = Kind::unreadable};
   }
-  // Bytes in Base64, which no file of limits has any use for.
+  // Base64, which no file of limits needs.
   if (tag == "binary") return {.kind = Kind::unreadable};
   return {.kind = Kind::text};
 }
 
-// As Go's %v shows it.
+// The number as Go's %v writes it.
 std::string number_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
@@ -151,7 +151,8 @@ constexpr std::string_view no_map = "merges something that is not a map";
 constexpr std::string_view too_many =
     "expands to far more than the file contains, by aliases and merge keys";
 
-// In which maps are merged: the entries of each in order, a list of maps from its end.
+// Collects the entries of a map and of the maps that it merges, in the order in which Go sets them.
+// A list of maps is merged from its end.
 class Members {
  public:
   Members(size_t most, std::vector<GoMember>& members) : most_(most), members_(members) {}
@@ -174,7 +175,7 @@ class Members {
  private:
   bool merge(YamlNode value, YamlNode merge_key, size_t depth) {
     if (depth == policy::yaml_depth_max) return fail(value, "merges through too many maps");
-    // Each counts, as an empty map costs time and adds no entry.
+    // Counts each merged map: an empty one adds no entry, but costs time.
     if (++merged_ > most_) return fail(value, too_many);
     if (value.is_map()) return append(value, merge_key, depth + 1);
     if (!value.is_list()) return fail(value, no_map);

@@ -36,17 +36,18 @@ bool is_streamed(std::string_view path) {
   return path == health_watch || is_reflection(path);
 }
 
-// The services whose health can be asked for; they are healthy together.
+// The services that the health service knows. All have the same status.
 constexpr std::string_view healthy_services[] = {"", "ratelimit", rate_limit_service};
 
-// How often the status is looked at for those that watch.
+// How often the status is checked for watching streams.
 constexpr base::Duration watch_period = base::seconds(1);
 
-// Calls that are read before what they ask is looked at: one may have many requests.
+// The calls that are read at a time. Between them the batch's bound is checked, because a call may
+// have many requests.
 constexpr size_t calls_at_once = 16;
 
-// A tenth of it more or less, by what is as good as chance, so that connections that were
-// opened together do not end together.
+// The age plus or minus at most a tenth, at random, so that connections that were opened together
+// do not end together.
 base::Duration spread(base::Duration age, const void* seed, base::Time now) {
   const uint64_t mixed =
       (reinterpret_cast<uintptr_t>(seed) ^ static_cast<uint64_t>(now.us)) * 0x9E3779B97F4A7C15u;
@@ -73,7 +74,8 @@ GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base:
 
 request::Received GrpcSession::receive(std::string_view in, bool, request::Requests& requests,
                                        base::Buffer& out) {
-  // Rates and ages go by a clock that is never set; deadlines are short.
+  // Rates and ages use the monotonic clock, which is never set back. (Deadlines, which are short,
+  // use the clock of decisions.)
   const base::Time now = clock_ == nullptr ? base::Time{} : clock_->monotonic();
   decided_at_.reset();
   const size_t first = requests.size();
@@ -108,7 +110,7 @@ void GrpcSession::on_event(const wire::Http2Event& event, base::Time now,
   if (event.kind == Kind::request) return begin(event.request, now, requests);
   if (event.kind == Kind::begun) return begin_stream(event.request);
   Stream* const stream = find_stream(event.request);
-  if (stream == nullptr) return;  // a unary call, or one that has ended since
+  if (stream == nullptr) return;  // a unary call, or a stream that has ended
   if (event.kind == Kind::body) return read_stream(*stream, requests);
   grpc_.drop(event.request);
   forget_stream(event.request);
@@ -132,7 +134,7 @@ void GrpcSession::read_stream(Stream& stream, request::Requests& requests) {
       case wire::GrpcNext::none:
         return;
       case wire::GrpcNext::end:
-        // Who watches has said all; who reflects has been told all.
+        // A watch goes on after its client's last message. A reflection call has all its answers.
         if (stream.kind == Stream::Kind::watch) return;
         grpc_.answer(number, GrpcStatus::ok, {}, {});
         return forget_stream(number);
@@ -167,7 +169,7 @@ void GrpcSession::take_message(Stream& stream, std::string_view message,
   forget_stream(number);
 }
 
-// Of one verdict all learn that watch.
+// One request to the engine serves all watching streams.
 void GrpcSession::ask_health(request::Requests& requests) {
   if (std::exchange(health_asked_, true)) return;
   const uint32_t slot = open(0);
@@ -185,7 +187,7 @@ void GrpcSession::watch_again(base::Time now, request::Requests& requests) {
   ask_health(requests);
 }
 
-// One that does not read its status is forgotten.
+// Sends a new status to the watching streams. A stream that does not read its messages is dropped.
 void GrpcSession::notify_watches(HealthStatus status) {
   for (size_t i = streams_.size(); i-- > 0;) {
     Stream& stream = streams_[i];
@@ -223,7 +225,7 @@ void GrpcSession::forget_stream(uint32_t number) {
 
 // ---- Unary calls ----
 
-// There are no more than HTTP/2 has streams, and one for all that watch.
+// The number of slots is bounded: one for each stream of HTTP/2, and one for all watching streams.
 uint32_t GrpcSession::open(uint32_t number) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
@@ -260,8 +262,8 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
   close(slot);
 }
 
-// By the clock of decisions, which is read once for all calls that have arrived together; Envoy
-// gives each of them 20 ms.
+// The deadline by the clock of decisions. Envoy sends a timeout with each call (20 ms by default),
+// so the clock is read only once for all calls that have arrived together.
 base::Time GrpcSession::deadline_of(base::Duration timeout) {
   if (timeout == base::never || clock_ == nullptr) return {INT64_MAX};
   if (!decided_at_) decided_at_ = clock_->now();
@@ -343,8 +345,8 @@ void GrpcSession::count_end(Method method, const Call& call) const {
   call.metrics->took(method, {clock_->monotonic().us - call.began.us});
 }
 
-// A client may take its time between messages, but not within one. What is whole and unanswered is
-// the server's own doing, and bounded by the pool.
+// The bytes held for a client that has paused within a message; between messages it may pause.
+// Complete calls without an answer do not count: the server causes them, and the pool bounds them.
 size_t GrpcSession::unfinished_bytes() const {
   return grpc_.http().unfinished() > 0 ? grpc_.http().held_bytes() : 0;
 }

@@ -8,8 +8,8 @@
 namespace sluice::envoy {
 namespace {
 
-// The status that the three fields tell: the last enforced one over; else the first one of those
-// with the least remaining. Nothing: no limit.
+// The status that the three fields show: the last enforced one that is over its limit; else the
+// first of those with the fewest hits remaining. Null: no status has a limit.
 const DescriptorStatus* shown_status(std::span<const DescriptorResult> results,
                                      std::span<const DescriptorStatus> statuses, bool all_quotas) {
   const DescriptorStatus *least = nullptr, *last_over = nullptr;
@@ -33,12 +33,12 @@ void append_legacy(std::span<const DescriptorResult> results, const ResponseOpti
   headers.push_back({options.reset_header, std::to_string(shown->seconds_until_reset.value_or(0))});
 }
 
-// Until more hits are left than now.
+// The time until more hits are left than now.
 int64_t seconds_until_more(const DescriptorResult& result) {
   return result.seconds_until_next.value_or(result.seconds_until_reset);
 }
 
-// Limits that IETF's fields have a member for: enforced ones, quotas among them.
+// Do IETF's fields have a member for the limit? They have for enforced limits and for quotas.
 bool has_member(const DescriptorResult& result) {
   return result.kind == DescriptorResult::Kind::limited && !result.shadow;
 }
@@ -55,7 +55,7 @@ void append_name(std::string_view name, std::string& to) {
   }
 }
 
-// Which of the limits of that name is this one, from 1?
+// The position of the limit among those with its name, from 1 on.
 size_t count_of_name(std::span<const DescriptorResult> results, size_t index) {
   size_t n = 1;
   for (size_t i = 0; i < index; ++i)
@@ -92,8 +92,8 @@ void append_ietf(std::span<const DescriptorResult> results, RateLimitResponse& r
   headers.push_back({"RateLimit", std::move(limits)});
 }
 
-// When the request is over: until the last of what is over passes again. Left out when one of them
-// never does.
+// For a request over its limit: the time until all exceeded limits allow hits again. Left out if
+// one of them never does.
 void append_retry_after(std::span<const DescriptorResult> results, RateLimitResponse& response) {
   if (response.overall_code != Code::over_limit) return;
   int64_t seconds = 1;

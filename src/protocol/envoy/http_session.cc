@@ -54,7 +54,7 @@ request::Received HttpSession::receive(std::string_view in, bool, request::Reque
   }
 }
 
-// False: the connection ends with it.
+// False: the connection ends after the answer.
 bool HttpSession::answer_request(request::Requests& requests, base::Buffer& out) {
   const std::string& path = http_.request().path;
   if (paths_ == Paths::debug) return answer_debug(path, requests, out);
@@ -131,7 +131,7 @@ bool HttpSession::send(const wire::HttpResponse& response, base::Buffer& out) {
   return goes_on;
 }
 
-// The original's text, unless the client reads JSON: then what is wrong as well.
+// Sends the original's text; to a client that accepts JSON, a problem document with the reason.
 bool HttpSession::send_error(unsigned status, std::string_view text, base::Buffer& out) {
   const std::string reason = wire::http_reason(status);
   wire::HttpResponse response{

@@ -23,7 +23,7 @@ struct WholeNumber {
   uint64_t magnitude = 0;
 };
 
-// The digits at the front of `text`, which are taken away.
+// Removes the digits at the front of `text` and returns them.
 std::string_view take_digits(std::string_view& text) {
   size_t n = 0;
   while (n < text.size() && text[n] >= '0' && text[n] <= '9') ++n;
@@ -37,14 +37,14 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-// Times ten and plus a digit, within 64 bits.
+// Appends a digit to the number. False: the result exceeds 64 bits.
 bool push_digit(uint64_t& number, unsigned digit) {
   return !__builtin_mul_overflow(number, 10u, &number) &&
          !__builtin_add_overflow(number, digit, &number);
 }
 
-// `digits` and `fraction` times ten to the power of `exponent`; the fraction has no zeros behind
-// it. Nothing: not whole, or above 64 bits.
+// `digits`.`fraction` times 10^exponent; the fraction has no trailing zeros. Nothing: the result is
+// not whole, or exceeds 64 bits.
 std::optional<uint64_t> scale(std::string_view digits, std::string_view fraction, int exponent) {
   int zeros = exponent - static_cast<int>(fraction.size());
   if (zeros < 0 && !fraction.empty()) return std::nullopt;
@@ -115,7 +115,7 @@ std::optional<WireUnit> parse_unit(std::string_view name) {
   return std::nullopt;
 }
 
-// What a value may stand in.
+// What contains a value.
 enum class Container : uint8_t {
   document,
   request,
@@ -173,21 +173,21 @@ std::string_view name_of(Field field) {
 
 }  // namespace
 
-// Takes the events of nlohmann's parser, which does not recurse, and stops it at the first value
-// that the message has no place for.
+// Takes the events of nlohmann's parser, which does not recurse. Stops it at the first value that
+// does not fit the message.
 class JsonRequestReader {
  public:
   JsonRequestReader(std::string_view body, JsonRequest& into)
       : request_(into.request), texts_(into.texts_) {
     request_.clear();
     texts_.clear();
-    texts_.reserve(body.size());  // no text is longer than it is written, so views stay
+    texts_.reserve(body.size());  // no text is longer than its JSON, so views stay valid
   }
 
   JsonProblem& problem() { return problem_; }
 
   bool null() {
-    // As if it were not there; but a list has no such items.
+    // A field that is null counts as absent. The document and items of lists must not be null.
     if (field_ == Field::document || is_item(field_)) return refuse_value();
     return next();
   }
@@ -295,7 +295,7 @@ class JsonRequestReader {
     --depth_;
     return next();
   }
-  // A value has been read: in a list another item may follow, elsewhere a key or nothing.
+  // Called after each value: in a list another item may follow, elsewhere a key or the end.
   bool next() {
     if (place() == Container::descriptors)
       field_ = Field::descriptor_item;
@@ -379,7 +379,7 @@ class JsonRequestReader {
     problem_.message += what;
     return false;
   }
-  // Of what is open: `descriptors[1].limit`.
+  // The path to the innermost open object, such as `descriptors[1].limit`.
   std::string path() const {
     std::string path;
     for (size_t i = 1; i <= depth_; ++i) {
@@ -415,7 +415,7 @@ std::optional<JsonProblem> read_json_request(std::string_view body, JsonRequest&
     reader.problem() = {true, std::string(message_for(ReadProblem::too_large))};
     return std::move(reader.problem());
   }
-  // The parser passes over a byte order mark, and takes a zero byte for the end.
+  // Checked here, because the parser skips a byte order mark and treats a zero byte as the end.
   if (body.starts_with('\xEF') || body.find('\0') != std::string_view::npos)
     return JsonProblem{false, "the request: not JSON"};
   if (nlohmann::json::sax_parse(body.begin(), body.end(), &reader)) return std::nullopt;
@@ -455,7 +455,7 @@ void append_json_number(Number number, base::Buffer& out) {
   out.commit(static_cast<size_t>(written.ptr - at));
 }
 
-// JSON has no infinite numbers; protobuf has texts in their place.
+// JSON has no infinite numbers; protobuf writes texts for them.
 void append_json_double(double number, base::Buffer& out) {
   if (std::isfinite(number))
     append_json_number(number, out);
@@ -463,7 +463,7 @@ void append_json_double(double number, base::Buffer& out) {
     append_json_text(std::isnan(number) ? "NaN" : number < 0 ? "-Infinity" : "Infinity", out);
 }
 
-// An object's members one after the other.
+// Writes the members of an object.
 class MemberWriter {
  public:
   explicit MemberWriter(base::Buffer& out) : out_(out) { out_.append('{'); }
@@ -488,7 +488,7 @@ class MemberWriter {
     name(key);
     append_json_text(text, out_);
   }
-  // A number that has no name is a number.
+  // A value without a name is written as a number.
   template <class Enumeration>
   void enumeration(std::string_view key, Enumeration value, std::string_view value_name) {
     if (value == Enumeration{}) return;

@@ -1,5 +1,5 @@
-// Any bytes as JSON: what is read twice is the same, has texts of its own, and keeps the bounds;
-// what is not read says why. What was read is written back as metadata, in both forms.
+// Reads any bytes as a JSON request, twice: the results must be equal, own their texts and keep the
+// bounds, or have a reason why they were refused. Writes what was read as metadata, in both forms.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -9,10 +9,10 @@
 namespace sluice::envoy {
 namespace {
 
-// Paths of the server's that a worker takes over at a time, once there is no room for others.
+// How many of the server's paths a worker learns at a time, once there is no room for new ones.
 constexpr size_t paths_at_once = 512;
 
-// A text that was longer is not kept for the next path.
+// A longer buffer is freed before the next path.
 constexpr size_t path_bytes_kept = 65'536;
 
 }  // namespace
@@ -65,7 +65,7 @@ void WorkerMetrics::took(Method method, base::Duration time) {
   methods_[static_cast<size_t>(method)].times[ResponseTimes::place_of(ms)].add();
 }
 
-// Of an earlier set of limits, whose replies came late, each path is looked up.
+// known_limits_ is for the newest set of limits. Late replies of an earlier set look up each path.
 uint32_t WorkerMetrics::path_of(const Charged& charged) {
   if (charged.limit == absent) return look_up(charged);
   const uint64_t serial = charged.rules.serial();
@@ -91,7 +91,7 @@ void WorkerMetrics::learn_limit(const Charged& charged, uint32_t& known) {
     known = varies;
     return;
   }
-  // Another request with the limit's own keys will tell its path.
+  // The path is learned from another request, with the keys of the limit's patterns.
   if (kind == PathKind::by_key && !has_keys_of_patterns(set, charged.limit, charged.entries))
     return;
   make_path(charged);
@@ -106,7 +106,7 @@ void WorkerMetrics::make_path(const Charged& charged) {
   if (charged.limit == absent) {
     set.append_override_metric_path(domain, charged.entries, path_);
   } else {
-    policy::MatchSteps steps(UINT64_MAX);  // it has been found before, so it costs no more
+    policy::MatchSteps steps(UINT64_MAX);  // the decision found the limit within its bound
     const Walk walk = set.find(domain, charged.entries, steps);
     SLUICE_CHECK(walk.limit == charged.limit);
     set.append_metric_path(domain, charged.entries, walk, path_);
@@ -133,13 +133,13 @@ uint32_t WorkerMetrics::look_up(const Charged& charged) {
   return number;
 }
 
-// The number of path_; absent: there is no room for it.
+// Returns the number of path_; absent: there is no room for the path.
 uint32_t WorkerMetrics::find_path() {
   if (const auto known = known_paths_.find(path_); known != known_paths_.end())
     return known->second;
   if (path_.size() > MetricPaths::bytes_max) return absent;
   if (paths_.is_full()) {
-    // A client that sends ever new texts must not make every worker wait for one lock.
+    // A client that always sends new texts must not make all workers wait for one lock.
     if (caught_up_ == SIZE_MAX) return absent;
     catch_up();
   }

@@ -1,4 +1,4 @@
-// What workers count, against a map from names to numbers.
+// The counters of workers, compared with a map from names to numbers.
 #include "protocol/envoy/limit_metrics.h"
 
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ uint64_t below(uint64_t text_hash, uint32_t parent) {
   return text_hash ^ ((uint64_t{parent} + 1) * 0x9E3779B97F4A7C15u);
 }
 
-// The same number for a text, whole or in parts.
+// hash_of and hash_of_joined give a text the same hash, whether it is whole or in two parts.
 uint64_t hash_of(std::string_view text) {
   return XXH3_64bits(text.data(), text.size());
 }
@@ -53,14 +53,14 @@ bool is_joined(std::string_view text, std::string_view key, std::string_view val
          base::same_bytes(text.data() + key.size() + 1, value.data(), value.size());
 }
 
-// `KEY_VALUE` that is nowhere in one piece.
+// The text `KEY_VALUE`, as a view of its two parts, so that it need not be copied.
 class Joined {
  public:
   Joined(std::string_view key, std::string_view value) : key_(key), value_(value) {}
 
   size_t size() const { return key_.size() + 1 + value_.size(); }
 
-  // Does `part` stand at `begin`? It ends within the text.
+  // Is `part` at `begin`? It must end within the text.
   bool has(std::string_view part, size_t begin) const {
     const auto same_in = [&](std::string_view text, size_t at) {
       const size_t bytes = std::min(part.size(), text.size() - at);
@@ -81,15 +81,14 @@ class Joined {
     return same_in(value_, begin - key_.size() - 1);
   }
 
-  // The first place of `part`, which is not empty, that begins at `from` or behind it and ends at
-  // `end` or before it; npos: none.
+  // The first place of `part` between `from` and `end`; npos: none. `part` must not be empty.
   size_t find(std::string_view part, size_t from, size_t end) const {
     uint64_t looked_at = 0;
     if (from < key_.size()) {
       const std::string_view in = key_.substr(0, std::min(end, key_.size())).substr(from);
       if (const size_t at = policy::find_piece(in, part, looked_at); at != npos) return from + at;
     }
-    // Across the underscore: the part has one at that place.
+    // Places across the joining underscore: `part` has an underscore there.
     for (size_t in_part = part.rfind('_'); in_part != npos;
          in_part = in_part == 0 ? npos : part.rfind('_', in_part - 1)) {
       if (in_part > key_.size()) continue;
@@ -111,15 +110,15 @@ bool is_decimal(char c) {
   return c >= '0' && c <= '9';
 }
 
-// How many digits stand at `at`, 4: more than three.
+// The number of digits at `at`; 4: more than three.
 size_t digits(std::string_view text, size_t at) {
   size_t n = 0;
   while (n < 4 && at + n < text.size() && is_decimal(text[at + n])) ++n;
   return n;
 }
 
-// The end of what looks like an IPv4 address and begins at `at`, 0: nothing does. Of a last number
-// that is too long only the beginning belongs to it.
+// The end of a text at `at` that looks like an IPv4 address; 0: there is no such text. If the last
+// number has more than three digits, only the first three belong to the address.
 size_t address_end(std::string_view text, size_t at) {
   for (int number = 0; number < 4; ++number) {
     const size_t n = digits(text, at);
@@ -332,8 +331,8 @@ bool LimitSet::read_key(uint32_t limit, std::string_view key,
   return true;
 }
 
-// Every value of the request; an empty one leaves its underscore unless a node shares its counter,
-// which is how the original has it.
+// Appends the keys and values of all entries. As in the original, an empty value keeps its
+// underscore unless a node shares its counter.
 void LimitSet::append_detailed(Entries entries, const Walk& walk, std::string& to) const {
   bool any_shared = false;
   for (size_t i = 0; i < walk.size; ++i)
@@ -384,7 +383,7 @@ void LimitSet::append_override_metric_path(uint32_t domain, Entries entries,
   (to += nodes_[domain].composite) += '.';
   const size_t begin = to.size();
   for (const request::Entry& entry : entries) {
-    // As the original has it: no dot behind what is empty so far.
+    // As in the original, the first text that is not empty has no dot before it.
     if (to.size() > begin) to += '.';
     to += entry.key;
     if (!entry.value.empty()) (to += '_') += entry.value;

@@ -25,10 +25,11 @@ constexpr policy::YamlReading as_go = {
 
 constexpr std::string_view passed_over_endings[] = {"~", ".swp", ".bak", ".orig", ".md", ".txt"};
 
-// Of all files, when all have been read. Two rules of one level whose keys begin alike may be meant
-// for entries that are distinguished by their joined texts alone.
+// The most warnings of warn_of_collisions, for all files together.
 constexpr size_t collisions_told_max = 100;
 
+// Called after all files were read. Rules match by the joined text `KEY_VALUE`: if a key begins
+// with another key of its level and `_`, an entry with one key may match a rule with the other.
 void warn_of_collisions(const LimitSet& set, base::Diagnostics& diagnostics) {
   struct Key {
     uint32_t parent;
@@ -104,7 +105,7 @@ class FilesReader {
     else
       told.error("", root, "must be a map, and is " + shown(root),
                  "write `domain: NAME` and `descriptors:`");
-    // By their places; the check of the words comes before all else.
+    // Sorts the problems by their places: check_words reports its own before all others.
     std::stable_sort(diagnostics_.begin() + static_cast<std::ptrdiff_t>(before), diagnostics_.end(),
                      [](const Diagnostic& a, const Diagnostic& b) {
                        return std::tie(a.line, a.column) < std::tie(b.line, b.column);
@@ -126,7 +127,7 @@ class FilesReader {
     if (!file_read) return;
     const DescriptorReader::File& read = *file_read;
     const auto line = static_cast<uint32_t>(read.domain_value ? read.domain_value.line() : 0);
-    LimitSetBuilder aside;  // for what is wrong about the rest of a file that cannot be used
+    LimitSetBuilder aside;  // for a file that cannot be used, to report its other errors
     const uint32_t there = builder_.domain(read.domain);
     if (!read.domain.empty() && there == absent) {
       const uint32_t domain = builder_.add_domain(read.domain, number, line);

@@ -1,7 +1,7 @@
-// Any texts as Envoy's files of limits, each behind a line `---- NAME`: they are read or refused
-// with one line for each reason, whatever is merged and however strictly; what is read has sound
-// limits, is found by requests made of its own rules as the naive model finds it, and has a line
-// for each limit.
+// Reads any texts as Envoy's files of limits, each after a line `---- NAME`, with each setting for
+// merging and strictness. They must be refused with one line for each reason, or give valid limits.
+// Requests made from the rules must find the same limits as in the naive model, and /rlconfig must
+// have a line for each limit.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -50,8 +50,8 @@ void check(const LimitSet& set, const Limit& limit) {
   require(!limit.metadata || !limit.metadata->empty());
 }
 
-// A request whose entries are the composite keys from the domain to the node, each cut at an
-// underscore or with a value of another's.
+// A request whose entries are the composite keys from the domain to the node, each divided at an
+// underscore or with another node's value.
 void ask(const LimitSet& set, const LimitsModel& model, uint32_t node, size_t turn) {
   std::vector<request::Entry> entries;
   uint32_t domain = node;

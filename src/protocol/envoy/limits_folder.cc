@@ -80,7 +80,7 @@ class FolderReader {
     for (const std::string& below : folders) find(below);
   }
 
-  // Names, each with a zero behind it, in order.
+  // Sorts names, each of which is followed by a zero byte.
   static std::string sorted(const std::string& all) {
     std::vector<std::string> names;
     for (size_t at = 0; at < all.size(); at = all.find('\0', at) + 1)

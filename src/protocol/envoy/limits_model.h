@@ -1,4 +1,4 @@
-// What LimitSet does, by texts and with nothing but loops: for tests. Rules have the numbers that
+// A model of LimitSet for tests, which compares texts in plain loops. Rules have the numbers that
 // LimitSetBuilder gives them.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace sluice::envoy {
 
-// Every way to cut the text is tried.
+// Tries every way to divide the text among the stars.
 inline bool fits_model(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern.front() != '*')

@@ -52,7 +52,7 @@ void MapReader::doubt_twice(std::span<const GoMember> members) {
     const auto [at, first] = by_text.emplace(member.key.text(), &member);
     if (first) continue;
     const GoMember& before = *std::exchange(at->second, &member);
-    // An entry that replaces a merged one is what merging is for.
+    // No warning for an entry that replaces a merged one: that is the purpose of merging.
     if (before.merged_by) continue;
     const std::string line = std::to_string(before.key.line());
     if (member.merged_by)

@@ -17,11 +17,11 @@ constexpr std::array<std::string_view, 8> unit_names{"UNKNOWN", "SECOND", "MINUT
                                                      "DAY",     "MONTH",  "YEAR",   "WEEK"};
 constexpr std::array<std::string_view, 3> code_names{"UNKNOWN", "OK", "OVER_LIMIT"};
 
-// Unknown groups within each other. Past it: malformed.
+// The most levels of nested unknown groups; a message with more is malformed.
 constexpr int groups_deep_max = 100;
 
-// Reads messages until something is wrong. Each field that a message has twice counts as the
-// protocol has it: of a number or a text the last one, messages are merged, lists are joined.
+// Reads messages up to the first problem. A field that a message has twice counts as in protobuf:
+// the last number or text is kept, messages are merged, lists are joined.
 class MessageReader {
  public:
   explicit MessageReader(RateLimitRequest& request) : request_(request) {}
@@ -55,7 +55,7 @@ class MessageReader {
       }
     }
   }
-  // Of what is wrong the first thing counts.
+  // Keeps the first problem. Returns false.
   bool set_problem(ReadProblem problem) {
     if (problem_ == ReadProblem::none) problem_ = problem;
     return false;
@@ -72,7 +72,7 @@ class MessageReader {
     if (!in.read_text(text)) return false;
     return base::utf8::is_valid(text) || set_problem(ReadProblem::not_utf8);
   }
-  template <class Number>  // of which the low bits count
+  template <class Number>  // keeps the low bits
   bool read_number(Reader& in, Number& number) {
     uint64_t wide;
     if (!in.read_number(wide)) return false;
@@ -157,7 +157,7 @@ class MessageReader {
   ReadProblem problem_ = ReadProblem::none;
 };
 
-// Negative numbers are sign-extended, and so ten bytes.
+// Negative numbers are sign-extended, so they are ten bytes long.
 uint64_t extended(int64_t value) {
   return static_cast<uint64_t>(value);
 }
@@ -166,7 +166,7 @@ uint64_t number_of(Enumeration value) {
   return extended(static_cast<int32_t>(value));
 }
 
-// Of a number or a text that is left out when it has its default value.
+// The bytes of a number or a text, which is left out if it has its default value.
 size_t optional_number_bytes(uint32_t field, uint64_t value) {
   return value == 0 ? 0 : wire::number_bytes(field, value);
 }

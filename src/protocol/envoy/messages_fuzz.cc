@@ -1,5 +1,5 @@
-// Any bytes: read as a request twice, into one that is new and one that has been used, they must
-// give the same; what is read lies within the bytes and its bounds.
+// Reads any bytes as a request twice, into a new object and into a used one. The results must be
+// equal, their views must point into the bytes, and they must keep the bounds.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -14,7 +14,7 @@ class MetadataReader {
       : values_(values), values_max_(values_max), reader_(reader) {}
 
   void add_members(YamlNode map, bool outermost, size_t depth, MetadataMap& to) {
-    // Many keys are looked up, and a map compares them.
+    // An index of `to`: a search in it for each key would take quadratic time.
     std::unordered_map<std::string, size_t> places;
     for (size_t i = 0; i < to.size(); ++i) places.emplace(to[i].first, i);
     const auto members = reader_.members(map);
@@ -80,7 +80,7 @@ class MetadataReader {
       fail(node, "is nested deeper than " + std::to_string(metadata_depth_max) + " lists and maps",
            "write fewer levels, as clients read no more");
     } else if (values_ >= values_max_) {
-      if (values_++ == values_max_)  // told once
+      if (values_++ == values_max_)  // reported once
         fail(node, "there are " + std::to_string(values_max_) + " values of metadata, the most",
              "repeat less by alias");
       failed_ = true;

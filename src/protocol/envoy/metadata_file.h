@@ -10,11 +10,11 @@
 
 namespace sluice::envoy {
 
-// The maps that one descriptor's `metadata` has had, in order: each adds its keys, and replaces
-// those that are there. Keys of the outermost map are the texts that stand there, of maps within it
-// those that Go makes of what YAML takes them for. Null: there is none, or something is wrong,
-// which is reported. `values` grows by those of the result, which are at most `values_max`; more is
-// reported once.
+// Merges the maps that are values of one descriptor's `metadata`, in order: each adds its keys and
+// replaces those that exist. Keys of the outermost map are kept as they are written; keys of maps
+// within it become the texts that Go makes of their YAML values. Null: there are no maps, or an
+// error was reported. Adds the number of values to `values`; more than `values_max` is an error,
+// which is reported once.
 std::shared_ptr<const MetadataMap> read_metadata(std::span<const YamlNode> maps, size_t& values,
                                                  size_t values_max, MapReader& reader);
 

@@ -35,7 +35,7 @@ size_t entry_bytes(std::string_view key, size_t value_size) {
   return wire::text_bytes(entry_key, key.size()) + wire::text_bytes(entry_value, value_size);
 }
 
-// The message of a value, whose list or map has `inner` bytes.
+// The size of a value's message; `inner`: the size of its list or map.
 size_t value_bytes(const MetadataValue& value, size_t inner) {
   switch (value.data.index()) {
     case 2:
@@ -45,7 +45,7 @@ size_t value_bytes(const MetadataValue& value, size_t inner) {
     case 4:
     case 5:
       return wire::text_bytes(list_value, inner);
-    default:  // null, a truth value
+    default:  // null or a boolean
       return 2;
   }
 }
@@ -55,7 +55,7 @@ bool is_container(const MetadataValue& value) {
          std::holds_alternative<MetadataMap>(value.data);
 }
 
-// Writes what StructWriter has measured; `size` goes through its sizes.
+// Writes a struct by the sizes that StructWriter has measured, from `size` on.
 class Output {
  public:
   Output(char* at, const size_t* size) : to_(at), size_(size) {}

@@ -1,5 +1,5 @@
-// A value as JSON has it: the metadata of Envoy's rules and the dynamic_metadata of a response,
-// with its form as google.protobuf.Struct. Plain values; any thread.
+// A value of JSON, for the metadata of Envoy's rules and the dynamic_metadata of a response, and
+// its form as google.protobuf.Struct. Plain values; any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ using MetadataList = std::vector<MetadataValue>;
 // Members in order, each key once; keys are UTF-8, as all texts are.
 using MetadataMap = std::vector<std::pair<std::string, MetadataValue>>;
 
-// Maps and lists within each other, the outermost included, that a rule's metadata may have. Envoy
-// reads messages at most 100 deep, and a level is up to three of them. Who loads metadata refuses
-// what is deeper.
+// The most levels of nested maps and lists in a rule's metadata, the outermost included; its reader
+// refuses more. Envoy reads at most 100 levels of messages, and a level of metadata takes up to
+// three of them.
 inline constexpr size_t metadata_depth_max = 24;
 
 class MetadataValue {
  public:
-  // Null, a truth value, a number, a text, a list, a map.
+  // Null, a boolean, a number, a text, a list, a map.
   using Data = std::variant<std::monostate, bool, double, std::string, MetadataList, MetadataMap>;
 
   MetadataValue() = default;
@@ -39,17 +39,17 @@ class MetadataValue {
   Data data;
 };
 
-// Nothing: no such member.
+// Null: the map has no such member.
 const MetadataValue* find_member(const MetadataMap& map, std::string_view key);
 
-// Maps and lists within each other: 1 for a map without any.
+// The levels of nested maps and lists: 1 for a map without any.
 size_t metadata_depth(const MetadataMap& map);
 
-// Adds the members that `into` lacks. A map of both is merged in the same way; of anything else, a
-// list too, the one that is there stays.
+// Adds the members that `into` lacks. A member that is a map in both is merged in the same way; any
+// other member of `into`, lists included, stays.
 void merge_metadata(const MetadataMap& from, MetadataMap& into);
 
-// A google.protobuf.Struct that is written in two steps, as its length stands in front of it.
+// Writes a google.protobuf.Struct in two steps, measuring first, because lengths precede contents.
 class StructWriter {
  public:
   explicit StructWriter(const MetadataMap& map);
@@ -59,7 +59,8 @@ class StructWriter {
   char* write(char* at) const;
 
  private:
-  // Of a list or a map, without its own key and length; what is in it follows in sizes_.
+  // Return the size without the argument's own key and length. Each list and map appends its size
+  // to sizes_, before the sizes of those within it.
   size_t measure(const MetadataMap& map);
   size_t measure(const MetadataList& list);
   size_t measure(const MetadataValue& value);

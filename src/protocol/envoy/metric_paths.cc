@@ -44,7 +44,7 @@ uint32_t MetricPaths::add(std::string_view path) {
 uint32_t MetricPaths::intern_of_files(std::string_view path) {
   const std::lock_guard lock(mutex_);
   if (const auto known = numbers_.find(path); known != numbers_.end()) return known->second;
-  // The two that are there from the start are among them.
+  // The two paths that exist from the start count too.
   if (of_files_ + 2 >= of_files_max) return overflow;
   ++of_files_;
   return add(path);
@@ -92,7 +92,7 @@ PathKind path_kind(const LimitSet& set, uint32_t limit) {
   const NodesDown down(set, limit);
   for (const uint32_t number : down.nodes()) {
     const Node& node = set.nodes()[number];
-    // `KEY_` stands for the key `KEY_` as well as for `KEY` with an empty value.
+    // `KEY_` is the composite key of the key `KEY_`, and of `KEY` with an empty value.
     const bool is_ambiguous = node.composite.ends_with('_');
     const bool is_pattern_of_keys = node.key().find('*') != std::string_view::npos;
     if (node.value_to_metric || is_ambiguous || is_pattern_of_keys) return PathKind::varies;

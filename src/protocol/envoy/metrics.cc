@@ -18,7 +18,7 @@
 namespace sluice::envoy {
 namespace {
 
-// How often limits were loaded. Those that could not be used at the start are none.
+// The loads of limits. Files that could not be used at the start count as refused.
 class LimitLoads {
  public:
   explicit LimitLoads(const protocol::MetricsDeps& deps)
@@ -46,7 +46,7 @@ constexpr Enum nth(size_t place) {
   return static_cast<Enum>(place);
 }
 
-// What is counted beside limits' paths, of all workers.
+// The counters that do not belong to a limit's path, added up over all workers.
 struct ServiceCounts {
   std::array<uint64_t, service_stats> stats{};
   std::array<uint64_t, method_names.size()> requests{};
@@ -85,10 +85,10 @@ constexpr std::string_view load_success = "ratelimit.service.config_load_success
 
 // ---- statsd ----
 
-// Lines for a timer in one period. Past it they are a sample, which says its rate.
+// The most lines for a timer in one period. Of more values a sample is sent, with its rate.
 constexpr uint64_t timer_lines_max = 1'000;
 
-// What has been counted since the last time. One thread.
+// Sends what was counted since the previous call. Used by one thread.
 class StatsdLines {
  public:
   StatsdLines(const protocol::MetricsDeps& deps, std::string prefix)
@@ -144,7 +144,7 @@ class StatsdLines {
     if (all == 0) return;
     const uint64_t lines = std::min(all, timer_lines_max);
     const std::string rate = lines < all ? rate_text(lines, all) : "";
-    // Each value has its share of the lines, so that they add up.
+    // Each value gets its share of the lines, rounded so that the shares add up.
     uint64_t before = 0;
     for (size_t i = 0; i < now.counts.size(); ++i) {
       const uint64_t after = before + now.counts[i] - told.counts[i];
@@ -184,14 +184,14 @@ metrics::StatsdSender::Feed make_statsd_feed(const protocol::MetricsDeps& deps,
 
 // ---- Prometheus ----
 
-// Paths from which on a page may take longer than a few milliseconds.
+// With this number of paths and more, a page may take longer than a few milliseconds.
 constexpr size_t paths_of_large_page = 1'000;
 
-// Of a histogram of response times, in thousandths of its unit.
+// The bounds of a histogram of response times, in thousandths of its unit.
 constexpr std::array<uint64_t, 11> time_bounds = {5,   10,    25,    50,    100,   250,
                                                   500, 1'000, 2'500, 5'000, 10'000};
 
-// As statsd's exporter makes a name of what it has no mapping for.
+// The name that statsd's exporter gives to a metric without a mapping.
 std::string family_of(std::string_view name) {
   std::string family(name);
   for (char& c : family) {
@@ -201,8 +201,8 @@ std::string family_of(std::string_view name) {
   return family;
 }
 
-// Domain, first and second key of a path; what is behind them is not told apart. Fewer than two: it
-// has no mapping.
+// The domain, the first and the second key of a path; further keys are left out. Fewer than two
+// labels: the path has no mapping.
 metrics::Labels labels_of(std::string_view path) {
   metrics::Labels labels;
   for (const char* const name : {"domain", "key1", "key2"}) {

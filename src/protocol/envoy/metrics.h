@@ -1,5 +1,5 @@
-// The original's metrics as it shows them: lines for statsd, and a page for Prometheus by the names
-// that its own mapping of them gives. What is counted is in limit_metrics.h. Constant.
+// Shows the original's metrics in its forms: lines for statsd, and a page for Prometheus with the
+// names of the original's own mapping. The counters are in limit_metrics.h. Constant.
 #pragma once
 
 #include "protocol/metrics.h"

@@ -14,7 +14,7 @@ namespace {
 using policy::YamlNode;
 using Key = std::string;
 
-// A day; statsd's counters are of that time at most.
+// A day: the longest period that statsd's counts may cover.
 constexpr base::Duration flush_interval_max = base::seconds(86'400);
 
 class MetricsReader {
@@ -111,7 +111,7 @@ std::string ratio_text(float ratio) {
   return {text, std::to_chars(text, text + sizeof text, ratio).ptr};
 }
 
-// In a tag of statsd, and of a name.
+// Replaces the characters that would end a tag of statsd, or a part of a name, by `_`.
 std::string clean_tag(std::string_view text) {
   std::string clean(text);
   clean_path(clean);

@@ -36,19 +36,20 @@ struct MetricsSettings {
   std::optional<Statsd> statsd{};
   LimitMetrics::Options counting{};
 
-  // What differs from the defaults, as it stands behind `metrics:`; empty: nothing does.
+  // The settings that differ from the defaults, as the value of `metrics:`; empty: none does.
   std::string text() const;
-  // A listener, or statsd, and what sessions count with.
+  // Adds the page's listener or the statsd, and the counters for the sessions.
   void add_to(server::Options& to, protocol::Protocol self, EnvoyOptions& sessions) const;
 };
 
 MetricsSettings read_metrics(config::FileReader& reader, const policy::YamlNode& node);
 
-// `k:v,k2:v2`, in the order of the keys, without what would end a part of a name. Nothing: it is
-// not of that form.
+// Reads `k:v,k2:v2`, and sorts the tags by their keys. Characters that would end a part of a name
+// become `_`. Nothing: the text is malformed.
 std::optional<std::vector<std::pair<std::string, std::string>>> read_tags(std::string_view text);
 
-// Of requests near a limit; at least 0. Nothing: it is not a number.
+// Reads the part of a limit from which on requests are near it; at least 0. Nothing: the text is
+// not such a number.
 std::optional<float> read_ratio(std::string_view text);
 
 }  // namespace sluice::envoy

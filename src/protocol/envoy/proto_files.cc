@@ -29,7 +29,8 @@ struct Field {
   std::string_view name;
   uint32_t number;
   FieldType type;
-  // Of a message or an enumeration: in full behind a dot, else within the file's package.
+  // The type of a message or an enumeration: a full name after a dot, else a name in the file's
+  // package.
   std::string_view type_name{};
   bool is_repeated = false;
   std::string_view choice{};  // the `oneof` that it belongs to
@@ -37,7 +38,7 @@ struct Field {
 
 struct Enumeration {
   std::string_view name;
-  std::vector<std::string_view> values;  // from 0 on
+  std::vector<std::string_view> values;  // numbered from 0 on
 };
 
 struct Message {
@@ -233,7 +234,7 @@ File file_of_health() {
              {"Watch", "HealthCheckRequest", "HealthCheckResponse", false, true}}}}};
 }
 
-// Both versions say the same.
+// The versions v1 and v1alpha differ only in their names.
 File file_of_reflection(std::string_view file, std::string_view package) {
   const auto asked = [](const Field& field) { return choice("message_request", field); };
   const auto answered = [](const Field& field) { return choice("message_response", field); };
@@ -266,7 +267,7 @@ File file_of_reflection(std::string_view file, std::string_view package) {
           true}}}}};
 }
 
-// Each behind those that it imports.
+// Each file comes after those that it imports.
 std::vector<File> all_files() {
   return {
       time_file(duration_file, "Duration"),
@@ -301,7 +302,7 @@ void put_text(std::string& to, uint32_t field, std::string_view value) {
   to += value;
 }
 
-// Of one file.
+// Writes the descriptor of one file.
 class FileDescriber {
  public:
   explicit FileDescriber(const table::File& from) : from_(from) { file_.name = from.name; }
@@ -327,7 +328,7 @@ class FileDescriber {
   }
 
  private:
-  // The full name of what is called so in there; it is a symbol.
+  // Returns the full name of `name` in `scope`, and adds it to the symbols.
   std::string symbol(const std::string& scope, std::string_view name) {
     std::string full = scope + ".";
     full += name;
@@ -376,7 +377,7 @@ class FileDescriber {
     return to;
   }
 
-  // Values are named within what the enumeration is named within.
+  // The names of an enumeration's values are in the enumeration's scope, not in the enumeration.
   std::string enumeration(const table::Enumeration& from, const std::string& scope) {
     symbol(scope, from.name);
     std::string to;

@@ -1,7 +1,7 @@
-// The protobuf files that describe what this server can be called for, as server reflection hands
-// them out (descriptor.proto's FileDescriptorProto): names, numbers and types of what Envoy's rate
-// limit service, gRPC's health service and reflection itself say, without comments, options and
-// messages that are none of theirs. Made once, at the first call; any thread.
+// The protobuf files of this server's services, in the form that server reflection sends
+// (FileDescriptorProto of descriptor.proto): the names, numbers and types of Envoy's rate limit
+// service, gRPC's health service and reflection itself, without comments, options and messages that
+// they do not use. Made once, at the first call; any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ struct ProtoFile {
   std::vector<size_t> imports;        // in proto_files, in front of this one
   std::vector<std::string> services;  // their full names
   std::vector<std::string> messages;  // likewise
-  // Full names of all that has one, sorted: services and methods, messages, their fields and
-  // choices, enumerations and their values.
+  // All full names, sorted: of services and methods, messages, their fields and choices,
+  // enumerations and their values.
   std::vector<std::string> symbols;
 };
 
-// A file is behind those that it imports.
+// Each file comes after those that it imports.
 std::span<const ProtoFile> proto_files();
 
-// In proto_files; nothing: there is none.
+// The index in proto_files; nothing: no file has that name or symbol.
 std::optional<size_t> proto_file_named(std::string_view name);
 std::optional<size_t> proto_file_of_symbol(std::string_view full_name);
 

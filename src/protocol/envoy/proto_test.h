@@ -1,5 +1,5 @@
-// Messages of Envoy's protocol as protoc's code has them (proto/envoy.proto), made at random and
-// made of ours: what tests hold reading and writing against.
+// Messages of Envoy's protocol in protoc's classes (proto/envoy.proto), made at random or converted
+// from sluice's own: tests compare reading and writing with them.
 #pragma once
 
 #include <envoy.pb.h>

@@ -1,5 +1,5 @@
-// The recordings of Envoy's rate limit service (tests/conformance/envoy.json), and what plays them
-// has in common: requests as bytes, answers as JSON, times filled in.
+// The recordings of Envoy's rate limit service (tests/conformance/envoy.json), and functions that
+// all their players use: requests as bytes, answers as JSON, times filled in.
 #pragma once
 
 #include <envoy.pb.h>

@@ -16,12 +16,12 @@ namespace {
 
 using ReflectionReader = wire::ProtobufReader<uint64_t, wire::ProtobufKeys::valid>;
 
-// Unknown groups within each other. Past it: malformed.
+// The most levels of nested unknown groups; a message with more is malformed.
 constexpr int unknown_groups_max = 100;
-// Of error_response.
+// The codes of error_response.
 constexpr uint64_t code_invalid_argument = 3, code_not_found = 5;
 
-// Fields of ServerReflectionRequest that ask something; of several the last one counts.
+// The fields of ServerReflectionRequest that ask for something; of several the last one counts.
 enum class Asked : uint32_t {
   nothing = 0,
   file_by_filename = 3,
@@ -34,7 +34,7 @@ enum class Asked : uint32_t {
 struct ReflectionRequest {
   std::string_view host;
   Asked asked = Asked::nothing;
-  std::string_view name;  // what is asked for; of an extension the type that it would extend
+  std::string_view name;  // the name asked for; for an extension the type that it extends
 };
 
 bool read_utf8_text(ReflectionReader& in, std::string_view& text, ReadProblem& problem) {
@@ -44,7 +44,7 @@ bool read_utf8_text(ReflectionReader& in, std::string_view& text, ReadProblem& p
   return false;
 }
 
-// An ExtensionRequest; its number is of no use, as there are no extensions.
+// Reads an ExtensionRequest. Its number is skipped, because no message here has extensions.
 bool read_extension(std::string_view message, std::string_view& type, ReadProblem& problem) {
   for (ReflectionReader in(message); !in.at_end();) {
     uint32_t key;
@@ -62,7 +62,7 @@ bool read_asked(ReflectionReader& in, Asked asked, ReflectionRequest& request,
     request.asked = asked;
     return read_utf8_text(in, request.name, problem);
   }
-  // Messages that are there twice are merged.
+  // An ExtensionRequest that occurs twice is merged.
   if (request.asked != asked) request.name = {};
   request.asked = asked;
   std::string_view extension;
@@ -107,7 +107,7 @@ void append_number(std::string& to, uint32_t field, uint64_t number) {
   wire::ProtobufWriter(to.data() + begin).number(field, number);
 }
 
-// What is answered: a field of ServerReflectionResponse.
+// The answer: a field of ServerReflectionResponse.
 struct ReflectionAnswer {
   uint32_t field;
   std::string message;
@@ -127,7 +127,7 @@ ReflectionAnswer not_found(std::string_view what, std::string_view name) {
   return error_answer(code_not_found, text);
 }
 
-// The file first.
+// The file, followed by all files that it imports.
 ReflectionAnswer file_answer(size_t file) {
   const std::span<const ProtoFile> all = proto_files();
   std::vector<size_t> told{file};

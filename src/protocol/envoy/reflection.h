@@ -10,9 +10,10 @@
 
 namespace sluice::envoy {
 
-// Appends the ServerReflectionResponse to a ServerReflectionRequest: a file comes with all that it
-// imports, whatever was sent before; what is not known, and a request that asks nothing, is an
-// error_response. On a problem (malformed or not_utf8) nothing is appended: the call ends with it.
+// Appends the ServerReflectionResponse to a ServerReflectionRequest. A file comes with all files
+// that it imports, even if they were sent before. The answer to an unknown name, and to a request
+// that asks for nothing, is an error_response. On a problem (malformed or not_utf8) nothing is
+// appended, and the call must end with the problem.
 ReadProblem answer_reflection(std::string_view request, base::Buffer& out);
 
 }  // namespace sluice::envoy

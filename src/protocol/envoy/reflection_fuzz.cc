@@ -1,5 +1,5 @@
-// Any bytes as what a client asks of reflection: the same answer again, which holds the request and
-// the answer as its fields, or none.
+// Answers any bytes as a reflection request, twice: the answers must be equal. An answer must have
+// the request and the response as its fields, or be empty.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

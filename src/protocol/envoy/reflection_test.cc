@@ -1,4 +1,4 @@
-// Reflection's answers, and the files that they hand out, as libprotobuf reads them.
+// Reflection's answers, and the files in them, as libprotobuf reads them.
 #include "protocol/envoy/reflection.h"
 
 #include <envoy.pb.h>
@@ -201,7 +201,7 @@ TEST(EnvoyReflectionFiles, SayOfEachMessageWhatItHasOnTheWire) {
             "envoy/extensions/common/ratelimit/v3/ratelimit.proto");
 }
 
-// But for options and comments, and what descriptor.proto lets out.
+// Without options and comments, and without what descriptor.proto leaves out.
 TEST(EnvoyReflectionFiles, OfProtobufItselfAreThoseOfLibprotobuf) {
   int compared = 0;
   for (const ProtoFile& file : proto_files()) {

@@ -1,4 +1,4 @@
-// What is wrong with a request of Envoy's that is a message all the same: what the service refuses
+// Finds errors in requests that are valid messages of Envoy's; the service refuses such requests
 // before it charges anything. Pure functions.
 #pragma once
 
@@ -17,11 +17,11 @@ struct RequestError {
   friend bool operator==(const RequestError&, const RequestError&) = default;
 };
 
-// What is wrong with overrides is not looked at, as they count only in a known domain.
+// Does not check overrides, because they matter only in a known domain.
 std::optional<RequestError> check_request(const RateLimitRequest& request);
 
-// Of a request whose domain is known: the first override whose unit is none, or whose window is 0
-// or too long.
+// For a request whose domain is known: reports the first override whose unit is unknown, or whose
+// window is 0 or too long.
 std::optional<RequestError> check_overrides(const RateLimitRequest& request);
 
 // The window of an override. Nothing: check_overrides refuses it.

@@ -22,8 +22,8 @@ DescriptorStatus status_of(const DescriptorResult& result) {
   return status;
 }
 
-// By the statuses: an enforced one over makes the request so, and all of the quotas together.
-// QUOTA_MODE makes every descriptor a quota, also one without a limit.
+// Is the request over its limits? It is if an enforced limit is exceeded, or if all quotas are.
+// With QUOTA_MODE every descriptor is a quota, also one without a limit.
 bool is_over(std::span<const DescriptorResult> results, std::span<const DescriptorStatus> statuses,
              bool all_quotas) {
   size_t quotas = 0, quotas_over = 0;
@@ -46,7 +46,7 @@ std::string entry_text(const Entry& entry) {
   return text;
 }
 
-// As protobuf's text format has it, with one blank between: `requests_per_unit:2 unit:HOUR`.
+// The limit in protobuf's text format, with single blanks: `requests_per_unit:2 unit:HOUR`.
 std::string override_text(const LimitOverride& limit) {
   std::string text;
   const auto begin = [&](std::string_view name) -> std::string& {

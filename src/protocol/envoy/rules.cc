@@ -21,15 +21,15 @@ namespace {
 
 using request::Entry;
 
-// Rules that stand behind those of the limits, in this order: one for overrides in each unit, one
-// for those in windows of several units, and what has no counter.
+// The rules that follow those of the limits, in this order: one for overrides in each unit, one for
+// overrides in windows of several units, and the rules without a counter.
 constexpr std::array override_units = {Unit::second, Unit::minute, Unit::hour, Unit::day,
                                        Unit::month,  Unit::year,   Unit::week};
 constexpr size_t other_override = override_units.size(), unknown_domain = other_override + 1,
                  known_domain = unknown_domain + 1, not_loaded = known_domain + 1,
                  fixed_rules = not_loaded + 1;
 
-// A request's entries in their own order again, without marks and the domain.
+// A request's entries in the order of the message, without marks and the domain.
 class InOrder {
  public:
   explicit InOrder(Entries descriptor) {
@@ -52,13 +52,13 @@ class InOrder {
   Entries entries() const { return {&entries_[0].entry, size_}; }
 
  private:
-  // Not filled before it is used, as most descriptors are short.
+  // Not initialized before it is used, because most descriptors are short.
   union Place {
     Place() {}
     Entry entry;
   };
   static_assert(sizeof(Place) == sizeof(Entry));
-  // A session's have a domain and a mark at most beside those of messages.h.
+  // A session adds a domain, and at most one mark, to the entries that messages.h allows.
   static constexpr size_t entries_max = base::bounds::descriptor_entries_max + 1;
   std::array<Place, entries_max> entries_;
   size_t size_ = 0;
@@ -138,8 +138,8 @@ struct LimitRules::Tree final : policy::Finder {
     return {static_cast<uint32_t>(rules->set_.limits().size() + place), "sluice_health", {}};
   }
 
-  // Of the first limit whose keys and values stand so in the key: a text that a value has in common
-  // with what stands between values may lead elsewhere.
+  // Returns the first limit whose keys and values fit the counter's key. It may be the wrong one if
+  // a value contains the same text as the part between two values.
   std::optional<Found> owner(const request::Space& space, std::string_view key,
                              base::Arena& keys) const override {
     const LimitSet& set = rules->set_;
@@ -154,7 +154,7 @@ struct LimitRules::Tree final : policy::Finder {
     return std::nullopt;
   }
 
-  // By the values that differ from request to request.
+  // The actor is the values that differ from request to request.
   static std::string_view actor_of(const LimitSet& set, Entries entries, const Walk& walk,
                                    base::Arena& keys) {
     std::array<uint8_t, levels_max> levels;
@@ -175,7 +175,7 @@ struct LimitRules::Tree final : policy::Finder {
     const base::Duration window = asked.limits.empty() ? base::Duration{} : asked.limits[0].window;
     size_t place = 0;
     while (place < other_override && length_of(override_units[place]) != window) ++place;
-    // Windows of several units share a space, so the key tells them apart.
+    // Windows of several units share a space, so the key must contain the window.
     std::string ending;
     if (place == other_override) ending = "_" + std::to_string(window.us / 1'000'000) + "s";
     return {static_cast<uint32_t>(set.limits().size() + place),
@@ -183,15 +183,15 @@ struct LimitRules::Tree final : policy::Finder {
             {}};
   }
 
-  // By a limit that another descriptor of the message has found; overrides replace nothing. What a
-  // message replaces is found out once.
+  // Does a limit that another descriptor of the message has found replace this one? Overrides
+  // replace nothing. The names that a message's limits replace are collected once.
   bool is_replaced(uint32_t limit, uint32_t domain, const policy::Asked& asked,
                    policy::MatchSteps& steps) const {
     const LimitSet& set = rules->set_;
     if (asked.siblings.empty() || !set.may_be_replaced(limit)) return false;
     struct Message {
       uint64_t id = 0, serial = 0;
-      std::vector<uint32_t> replaced;  // names, rising
+      std::vector<uint32_t> replaced;  // names, ascending
     };
     thread_local Message message;
     if (message.id != asked.message || message.serial != rules->serial_) {
@@ -222,7 +222,8 @@ struct LimitRules::Tree final : policy::Finder {
 
 namespace {
 
-// The counters of all limits of a window. A shared Redis has them under names of the original's.
+// The space for the counters of all limits with that window. In a shared Redis it has the names of
+// the original.
 request::SpaceRef space_of_window(base::Duration window, const RulesOptions& options,
                                   request::Spaces& spaces) {
   const std::string own = "envoy:" + std::to_string(window.us / 1'000'000) + ":";
@@ -241,8 +242,8 @@ policy::Rule rule_of(const Limit& limit, const LimitSet& set, const RulesOptions
   rule.pattern = rule.name;
   rule.file = set.file(limit.file);
   rule.line = limit.line;
-  // A quota does not refuse a request by itself, so it is not a reason to charge nothing of the
-  // rest.
+  // A quota does not refuse a request by itself, so it must not keep the other limits from being
+  // charged.
   rule.mode = limit.shadow_mode || limit.quota_mode ? policy::Mode::shadow : policy::Mode::enforce;
   rule.on_store_error = options.on_store_error;
   rule.limits = {numbers_of(limit)};

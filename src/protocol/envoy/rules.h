@@ -3,10 +3,9 @@
 // conditions. There are also rules for limits that come with requests, and rules without a counter
 // that tell a session something.
 //
-//   descriptor  The entries of the requests that a session makes: the message's in reverse order,
-//   then
-//               `domain`. For rules the last entry of a key counts, so native rules see the first
-//               one of the message, and `domain` is always the message's.
+//   descriptor  The entries of the requests that a session makes: those of the message in reverse
+//               order, then `domain`. For rules the last entry of a key counts, so native rules see
+//               the first one of the message, and `domain` is always the message's.
 //   counters    One space for each window, so limits with the same unit share the counter of a key,
 //               as in the original. Limits with an algorithm of sluice's own share one space.
 //   charges     Takes count (request::Verb::count), except for limits of sluice's own.
@@ -28,12 +27,12 @@ class RuleSet;
 
 namespace sluice::envoy {
 
-// Empty keys that are distinguished by their addresses, which no text of a client can have. One of
-// them may stand before the other entries of a descriptor.
+// Empty keys that are distinguished by their addresses, which no text of a client can have. A
+// descriptor may begin with one of them.
 inline constexpr char marks[2] = {};
 // The limit that comes with the request replaces the rules.
 inline constexpr std::string_view override_mark{&marks[0], 0};
-// The request only asks what is known of the domain.
+// The request only asks whether the domain is known.
 inline constexpr std::string_view probe_mark{&marks[1], 0};
 
 inline constexpr std::string_view domain_entry = "domain";

@@ -1,4 +1,4 @@
-// A connection's own matters: health and who watches it, reflection, other methods, ages and ends.
+// What belongs to a connection: health and its watches, reflection, other methods, age and end.
 #include <gtest/gtest.h>
 
 #include <string>

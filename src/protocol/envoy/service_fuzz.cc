@@ -1,6 +1,6 @@
-// Any bytes of a client, in one piece and in pieces, must bring the same answers of the service, by
-// HTTP/2 and by HTTP/1.1. The first byte says which of them, and how the rest is cut; the rest
-// stands behind HTTP/2's preface.
+// Any bytes of a client must get the same answers from the service in one piece and in pieces, over
+// HTTP/2 and HTTP/1.1. The first byte chooses the version and how the rest is cut; for HTTP/2 the
+// rest follows the preface.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +61,7 @@ Transcript run(std::string_view bytes, bool is_http2, const std::vector<size_t>&
   return {answers, peer.goaways.size(), connection.closed(), fault};
 }
 
-// A call that its client resets is answered if the reset comes later, so that is left out.
+// A call that its client resets may be answered before the reset, so such calls are not compared.
 void require_same(const Transcript& whole, const Transcript& cut) {
   const auto& [answers, goaways, closed, fault] = whole;
   const auto& [others, other_goaways, other_closed, other_fault] = cut;

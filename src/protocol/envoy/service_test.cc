@@ -1,5 +1,5 @@
-// What sluice does beside the original: limits of its own kinds, native rules, requests that settle
-// all or nothing.
+// What sluice adds to the original: its own kinds of limits, native rules, requests that settle all
+// or nothing.
 #include <gtest/gtest.h>
 
 #include <initializer_list>

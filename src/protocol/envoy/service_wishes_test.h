@@ -1,4 +1,4 @@
-// Messages of tests of the service, and what their answers say, in short.
+// Makes messages for tests of the service, and writes their answers as short texts.
 #pragma once
 
 #include <gtest/gtest.h>

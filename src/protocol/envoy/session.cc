@@ -10,7 +10,8 @@ namespace {
 
 const EnvoyOptions default_options;
 
-// How HTTP/2 begins and no request of HTTP/1.1 does, with a method that none has.
+// The start of an HTTP/2 connection. No request of HTTP/1.1 starts with it, because PRI is not a
+// method of HTTP/1.1.
 constexpr std::string_view http2_begin = "PRI ";
 
 }  // namespace

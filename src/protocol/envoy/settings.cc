@@ -134,7 +134,7 @@ class Reader {
   MetricsSettings& metrics_;
 };
 
-// What differs from the defaults.
+// The settings that differ from the defaults.
 std::string text_of(const EnvoyOptions& its, const MetricsSettings& metrics) {
   std::string text;
   const auto add = [&](std::string_view key, std::string value) {
@@ -197,7 +197,7 @@ void EnvoySettings::add_to(server::Options& to, protocol::Protocol self) const {
   to.session_options[static_cast<size_t>(self)] = std::move(its);
 }
 
-// A server tells one statsd, in the lines of one protocol.
+// A server sends to one statsd, and with the names of one protocol.
 void EnvoySettings::check(const config::Config& config, base::Diagnostics& diagnostics) const {
   if (!metrics.statsd) return;
   server::Options others;

@@ -1,5 +1,5 @@
-// Settings of Envoy's rate limit service, `envoy:` of a sluice.yaml. They hold for every `envoy`
-// listener; what the limits' files need stands with the policy. Main thread.
+// Settings of Envoy's rate limit service, `envoy:` of a sluice.yaml. They apply to every `envoy`
+// listener; the settings of the limits' files are part of the policy. Main thread.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Of the service's settings, those about its metrics and the debug port.
+// The service's settings about metrics and the debug port.
 #include "protocol/envoy/settings.h"
 
 #include <gtest/gtest.h>

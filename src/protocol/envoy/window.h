@@ -38,9 +38,9 @@ constexpr int64_t seconds_until_window_ends(int64_t unix_seconds, int64_t window
   return window_seconds - (into < 0 ? into + window_seconds : into);
 }
 
-// How a window that a rule gives as a length is written: in the largest of day, hour, minute and
-// second that it is a whole number of. 0 in place of 1, as `unit_multiplier` is then left out;
-// WireUnit::unknown: it is not a whole number of seconds, or of more units than 32 bits hold.
+// A window that a rule gives as a length, in the largest of day, hour, minute and second of which
+// it is a whole multiple. A multiplier of 1 is 0, because `unit_multiplier` is then left out.
+// WireUnit::unknown: the window is not in whole seconds, or the multiplier exceeds 32 bits.
 struct WindowInUnits {
   WireUnit unit = WireUnit::unknown;
   uint32_t multiplier = 0;
@@ -48,7 +48,7 @@ struct WindowInUnits {
 };
 WindowInUnits window_in_units(base::Duration window);
 
-// Rounded up; 0 of what has passed.
+// Whole seconds, rounded up; 0 for a negative length.
 int64_t seconds_rounded_up(base::Duration length);
 
 }  // namespace sluice::envoy

@@ -36,7 +36,7 @@ std::vector<std::string_view> all_words() {
   return all;
 }
 
-// What a reader may have meant by a key that is none.
+// The remedy for an unknown key: what its author may have meant.
 std::string remedy_for(std::string_view key) {
   if (key == "unit_multiplier") return "write `window: 5m` in place of the unit";
   if (key == "calendar" || key == "time_zone")
@@ -72,7 +72,7 @@ class WordCheck {
     return first;
   }
 
-  // The maps that it merges are checked where they are written, unless nothing else leads there.
+  // Merged maps are checked here, unless they were checked before at another place.
   bool is_merged(YamlNode key, YamlNode value, size_t depth) {
     if (!key.is_scalar() || !key.is_plain() || key.text() != "<<") return false;
     if (value.is_map() && is_first(value)) check_map(value, depth + 1);

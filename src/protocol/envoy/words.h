@@ -9,19 +9,19 @@
 
 namespace sluice::envoy {
 
-// Where a key stands.
+// The map that has a key.
 enum class Place : uint8_t { file, descriptor, rate_limit, replaces };
 
 std::string_view name_of(Place place);
-// The keys that mean something there.
+// The keys that have a meaning in that map.
 std::span<const std::string_view> words_of(Place place);
-// Is it one that sluice has added to the original's?
+// Has sluice added the key to those of the original?
 bool is_added_word(std::string_view key);
 
-// Tells each key that means nothing anywhere, and each value that no key may have: a list of
-// anything but maps, a number with a fraction. As in the original only the word counts here, and
-// not its place; what stands below `metadata` is free. Each node is looked at once, whatever names
-// it.
+// Reports each key that has a meaning in no map, and each value that no key may have: a list with
+// an item that is not a map, a number with a fraction. As in the original, only the key's text
+// counts here, and not its place; anything is allowed below `metadata`. Each node is checked once,
+// even if several aliases name it.
 void check_words(YamlNode root, const policy::YamlDocument& document, policy::YamlReader& told);
 
 }  // namespace sluice::envoy

@@ -1,4 +1,4 @@
-// The fields that answers tell limits by, as the settings have them.
+// The header fields about limits in answers, by settings.
 #include <gtest/gtest.h>
 
 #include <set>

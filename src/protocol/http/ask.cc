@@ -1,5 +1,6 @@
-// Every form is sent as the request that its words are (client_verb::command): with --json the
-// server's answer is shown whole, and `explain` is not a verb of the client library's.
+// Sends each verb as a request with a method, a path and a body (client_verb::command), not by the
+// client library's own verbs: --json shows the server's whole answer, and the library has no
+// `explain`.
 #include "cli/ask.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ constexpr const char* password_variable = "SLUICE_PASSWORD";
 constexpr int wait_seconds_max = 3600;
 constexpr std::string_view verbs[] = {"take", "peek", "put", "reset", "wait", "explain", "health"};
 
-// 36600 days, as long as a window may be.
+// 36600 days, the longest window that a limit may have.
 constexpr double seconds_max = 36'600.0 * 86'400;
 
 struct Asked {
@@ -55,7 +56,7 @@ struct Asked {
   std::vector<std::string> limits, entries;
 };
 
-// QUOTA/WINDOW[:ALGORITHM[:BURST]] as the body has it; nothing: it is none.
+// The JSON of the limit QUOTA/WINDOW[:ALGORITHM[:BURST]]; nothing: the text has no slash.
 std::optional<Json> limit_of(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == std::string::npos) return std::nullopt;
@@ -69,7 +70,7 @@ std::optional<Json> limit_of(const std::string& text) {
   return limit;
 }
 
-// The body of the request that the words ask for.
+// The body of the request that the arguments describe.
 base::Result<Json> body_of(const Asked& asked) {
   Json body = Json::object();
   std::vector<std::string> texts = asked.entries;
@@ -111,12 +112,12 @@ base::Result<Json> body_of(const Asked& asked) {
 
 std::string seconds_text(const Json& seconds) {
   if (!seconds.is_number()) return "never";
-  // A server may say anything.
+  // The server's number may be out of range.
   const double bounded = std::clamp(seconds.get<double>(), 0.0, seconds_max);
   return base::format_duration({static_cast<int64_t>(bounded * 1000 + 0.5) * 1000});
 }
 
-// A member that is one, else null.
+// The member with that name; JSON's null if there is none.
 const Json& member_of(const Json& answer, const char* name) {
   static const Json none;
   const auto at = answer.find(name);

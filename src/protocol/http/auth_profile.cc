@@ -8,7 +8,7 @@
 namespace sluice::http {
 namespace {
 
-// The number of a field's name; `none` where it has none.
+// The number of a field's name; `none` for an empty name.
 uint8_t number_of(FieldNames& names, const std::string& name) {
   return name.empty() ? FieldNames::none : names.add(name);
 }
@@ -17,7 +17,8 @@ uint64_t bit_of(uint8_t number) {
   return number == FieldNames::none ? 0 : uint64_t{1} << number;
 }
 
-// Which of its fields the profile reads, and for which entries.
+// Sets which fields of the proxy's requests are read, and for which entries. A field is not read if
+// the profile has an entry of its own for that key.
 void plan_fields(const AuthProfile& profile, AuthPlan& plan) {
   const auto gives = [&](std::string_view key) {
     return std::none_of(profile.entries.begin(), profile.entries.end(),
@@ -42,7 +43,8 @@ void plan_fields(const AuthProfile& profile, AuthPlan& plan) {
   if (!fields.ip_is_list && !fields.ip_is_forwarded) plan.single |= bit_of(plan.ip);
 }
 
-// What the proxy itself knows of the original request, as its configuration calls it.
+// What the proxy itself knows about the original request: the field for it, and the variables in
+// the configurations of nginx and HAProxy.
 struct ProxyVariable {
   std::string_view field, nginx, haproxy;
 };

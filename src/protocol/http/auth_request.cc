@@ -17,10 +17,10 @@ namespace {
 constexpr uint8_t no_field = FieldNames::none;
 constexpr std::string_view digest_mark = "sha256:";
 constexpr size_t digest_bytes = 16;
-constexpr size_t shown_value_bytes_max = 64;  // of what is wrong, in a message
+constexpr size_t shown_value_bytes_max = 64;  // of a wrong value, in a message
 
-// By character: itself in lower case where it is allowed, else a control character other than
-// itself.
+// By character: its lower case if the character is allowed, else a control character that differs
+// from it.
 using LowerTable = std::array<char, 256>;
 constexpr LowerTable lower_table(std::string_view allowed) {
   LowerTable table{};
@@ -37,16 +37,17 @@ constexpr bool is_allowed_by(const LowerTable& table, char c) {
   return lower_by(table, c) >= ' ';
 }
 
-// Of a host's name (RFC 3986, 3.2.2), but for the comma, which joins several.
+// The characters of a host's name (RFC 3986, 3.2.2), without the comma: a field with a comma has
+// several hosts.
 constexpr LowerTable host_chars = lower_table("0123456789-._~%!$&'()*+;=");
-// Of a scheme behind its first letter (RFC 3986, 3.1).
+// The characters of a scheme after its first letter (RFC 3986, 3.1).
 constexpr LowerTable scheme_chars = lower_table("0123456789+-.");
 
-// What each byte of a path is in its normal form.
+// How the normal form of a path writes a byte.
 enum class PathByte : uint8_t {
-  escaped,     // as %XX only
-  unreserved,  // as it stands only
-  reserved,    // as it stands, or as %XX, which is something else
+  escaped,     // always as %XX
+  unreserved,  // always as itself
+  reserved,    // as it was sent: itself and %XX have different meanings
 };
 constexpr std::array<PathByte, 256> path_bytes = [] {
   std::array<PathByte, 256> table{};
@@ -72,8 +73,8 @@ char* write_escaped(unsigned char byte, char* to) {
   return to;
 }
 
-// SHA-256, looked up once: EVP_Digest does so in each call, which costs more than the digest. (Its
-// state, a hundred bytes, OpenSSL 3.0 allocates again in each digest all the same.)
+// SHA-256, looked up once: EVP_Digest looks it up in each call, which costs more than the digest.
+// (OpenSSL 3.0 still allocates its state, a hundred bytes, for each digest.)
 class ValueDigest {
  public:
   ValueDigest() : context_(EVP_MD_CTX_new()), sha256_(EVP_MD_fetch(nullptr, "SHA256", nullptr)) {
@@ -86,7 +87,7 @@ class ValueDigest {
     EVP_MD_free(sha256_);
   }
 
-  // As an entry has it, in `texts`.
+  // The digest as an entry's value, allocated in `texts`.
   std::string_view operator()(std::string_view value, base::Arena& texts) {
     static constexpr char hex[] = "0123456789abcdef";
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -149,7 +150,7 @@ bool split_target(std::string_view target, TargetParts& to) {
 
 class AuthReader {
  public:
-  // Of values_ only what was seen is read.
+  // values_ is not initialized: only values of fields in there_ are read.
   // cppcheck-suppress uninitMemberVar
   AuthReader(const AuthQuestion& question, const AuthProfile& profile, const AuthOptions& options,
              const AuthPeer& peer, base::Arena& texts, std::vector<request::Entry>& entries)
@@ -161,7 +162,7 @@ class AuthReader {
         texts_(texts),
         entries_(entries) {}
 
-  // False: `refusal`.
+  // False: `refusal` says why.
   bool read() {
     if (!peer_.is_trusted && !profile_.untrusted_direct) return refuse_peer();
     if (!find_fields(peer_.is_trusted ? plan_.single : secret_bit()) || !is_secret_right())
@@ -176,7 +177,8 @@ class AuthReader {
   AuthRefusal refusal{400, {}};
 
  private:
-  // Without a constructor: only those that are there are ever set.
+  // Like std::string_view, but without a constructor, which would clear all of values_ for each
+  // request.
   struct Value {
     const char* data;
     size_t size;
@@ -214,10 +216,10 @@ class AuthReader {
   void read_cookies();
   void find_cookies(std::string_view line, std::span<Value> found, uint32_t& there) const;
 
-  // Empty: it is none.
+  // The host or scheme in lower case. Empty: the text is not valid.
   std::string_view host_of(std::string_view text);
   std::string_view scheme_of(std::string_view text);
-  // Empty: it has characters that are not in the table.
+  // Empty: the text has a character that the table does not allow.
   std::string_view in_lower_case(const LowerTable& table, std::string_view text);
   std::string_view text_of(const IpAddress& address);
   std::string_view joined(uint8_t number, std::string_view separator);
@@ -232,8 +234,8 @@ class AuthReader {
   base::Arena& texts_;
   std::vector<request::Entry>& entries_;
 
-  uint64_t there_ = 0, several_ = 0;     // by numbers of names
-  Value values_[FieldNames::names_max];  // the first of each
+  uint64_t there_ = 0, several_ = 0;     // bits by FieldNames: sent at all, sent more than once
+  Value values_[FieldNames::names_max];  // the first value of each field
   TargetParts target_{};
 };
 
@@ -337,7 +339,7 @@ bool AuthReader::read_method() {
 bool AuthReader::read_target() {
   if (!has(plan_.uri)) return refuse_missing(plan_.uri);
   std::string_view target = value_of(plan_.uri);
-  // A server cuts off a fragment, if one is sent.
+  // Servers drop a fragment if a client sends one.
   if (profile_.normalize_path) target = target.substr(0, target.find('#'));
   if (!split_target(target, target_))
     return refuse_value(plan_.uri, target, "a path or an absolute URI");
@@ -404,7 +406,7 @@ bool AuthReader::read_ip() {
                         : profile_.ip_depth > 0 ? "a list with an IP address at `ip_depth`"
                                                 : "a list that ends with an IP address");
   }
-  // Most are in their form already.
+  // Text that is all digits and dots is an IPv4 address in its normal form, so it is not copied.
   const auto is_of_v4 = [](char c) { return c == '.' || (c >= '0' && c <= '9'); };
   add("ip", std::all_of(text.begin(), text.end(), is_of_v4) ? text : text_of(*address));
   return true;
@@ -420,7 +422,7 @@ void AuthReader::read_headers() {
   }
 }
 
-// RFC 6265, 5.4, and RFC 9113, 8.2.3.
+// The cookies of all Cookie fields: HTTP/2 may split them over several (RFC 9113, 8.2.3).
 void AuthReader::read_cookies() {
   Value found[auth_cookies_max];
   uint32_t there = 0;
@@ -435,7 +437,7 @@ void AuthReader::read_cookies() {
       add(plan_.cookies[i].key, shortened({found[i].data, found[i].size}, false));
 }
 
-// The first one of each name, by the place of that.
+// Sets found[i], and bit i of `there`, to the first cookie named plan_.cookies[i].
 void AuthReader::find_cookies(std::string_view line, std::span<Value> found,
                               uint32_t& there) const {
   const auto without_blanks_around = [](std::string_view text) {
@@ -501,7 +503,7 @@ std::string_view AuthReader::text_of(const IpAddress& address) {
   return {to, write_address(address, profile_.ipv6_prefix, to)};
 }
 
-// All lines of a field, in their order.
+// The values of all lines of a field, in order.
 std::string_view AuthReader::joined(uint8_t number, std::string_view separator) {
   size_t size = 0;
   const auto each_line = [&](auto&& take) {
@@ -525,7 +527,8 @@ std::string_view AuthReader::shortened(std::string_view value, bool is_secret) {
   return digest(value, texts_);
 }
 
-// A segment in its normal form, at `to`; `at` is moved behind it.
+// Writes the normal form of the segment at `at` to `to`. Moves `at` behind the segment and returns
+// the end of what was written.
 char* write_segment(std::string_view path, size_t& at, char* to) {
   for (; at < path.size() && path[at] != '/'; ++at) {
     auto byte = static_cast<unsigned char>(path[at]);

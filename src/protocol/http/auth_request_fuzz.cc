@@ -1,6 +1,6 @@
-// A request to /auth by any fields: a refusal with its reason, or entries within their bounds that
-// live where they say. It must be the same again, and the same without the fields that the profile
-// does not read.
+// Reads a request to /auth with any fields. The result must be a refusal with a reason, or entries
+// within their bounds whose texts live as long as documented. It must be the same when it is read
+// again, and without the fields that the profile does not read.
 //
 // The input: a byte that chooses the profile, one that chooses the peer, then lines: method, path,
 // query, host, and `name:value` for each field.
@@ -34,7 +34,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-// Of each proxy one that wants little, and one that wants all.
+// For each proxy a profile that reads few fields, and one that reads all.
 struct Profiles {
   AuthOptions options;
   std::vector<AuthProfile> all;
@@ -73,7 +73,7 @@ struct Profiles {
   }
 };
 
-// An owned copy without a byte to spare, so that a view that is too long is found out.
+// A copy of exactly the text's size, so that a sanitizer finds a view that is too long.
 class Copy {
  public:
   explicit Copy(std::string_view text) : bytes_(new char[text.size()]), size_(text.size()) {
@@ -113,7 +113,7 @@ struct Input {
   }
 };
 
-// What has been read: entries, or the refusal as a single one.
+// The result: the entries, or the refusal as a single entry.
 Texts read(const AuthQuestion& question, const AuthProfile& profile, const AuthOptions& options,
            const AuthPeer& peer) {
   sluice::base::Arena texts;
@@ -143,7 +143,7 @@ void check_path(const std::string& path) {
   require(path.starts_with('/') && normalize_path(path, texts) == path, "a path in another form");
 }
 
-// Of a profile that wants all.
+// For a profile that reads all fields.
 void check(const Texts& all, bool is_trusted) {
   for (const auto& [key, value] : all) {
     if (key == "method") require(value.size() <= auth_method_bytes_max, "a method");

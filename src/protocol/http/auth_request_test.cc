@@ -19,7 +19,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 constexpr Proxy all_proxies[] = {Proxy::nginx, Proxy::haproxy, Proxy::traefik,
                                  Proxy::caddy, Proxy::apisix,  Proxy::ingress_nginx};
 
-// A profile, what asks by it, and the answer as a text: each entry as `key=value` in a line, or a
+// A profile, a request to it, and the result as a text: each entry as a line `key=value`, or the
 // refusal.
 struct Asking {
   AuthProfile profile;

@@ -41,7 +41,7 @@ bool is_profile_name(std::string_view name) {
          });
 }
 
-// May a field's value be that? Blanks around it would be lost.
+// Can a header field carry the text unchanged? Blanks at its ends would be lost.
 bool is_sendable_secret(std::string_view text) {
   return !text.empty() && text.size() <= auth_secret_bytes_max && text.front() != ' ' &&
          text.back() != ' ' &&
@@ -57,14 +57,14 @@ std::string names_of_proxies() {
   return config::one_of({proxy_names.begin(), proxy_names.end()});
 }
 
-// One profile. Values that depend on others are checked when all are there.
+// Reads one profile. Values that depend on others are checked after all have been read.
 class ProfileReader {
  public:
   ProfileReader(config::FileReader& reader, std::string_view name) : reader_(reader) {
     profile_.name = name;
   }
 
-  // Nothing: it has a mistake, which is reported.
+  // Nothing: the profile has an error, which was reported.
   std::optional<AuthProfile> read(const YamlNode& node) {
     const size_t problems = reader_.diagnostics().size();
     reader_.map(node, "profile `" + profile_.name + "`", keys());
@@ -149,7 +149,7 @@ class ProfileReader {
                  {"ip", field(from_.ip)}});
     from_.ip_is_list = from_.ip == "x-forwarded-for";
     from_.ip_is_forwarded = from_.ip == "forwarded";
-    // Of HTTP/2 it is not a field.
+    // HTTP/2 has no field Host; the session knows the host of either version's request.
     if (from_.host != "host") return;
     from_.host.clear();
     from_.host_may_be_own = true;
@@ -220,7 +220,7 @@ class ProfileReader {
     read_names(key, node, "cookies: [session]", auth_cookies_max, profile_.cookies,
                [&](const YamlNode& item) -> std::optional<std::string> {
                  auto name = reader_.text(key, item);
-                 // The same characters (RFC 6265, 4.1.1).
+                 // A cookie's name may have the characters of a field's name (RFC 6265, 4.1.1).
                  if (!name || is_short_name(*name)) return name;
                  complain(key, item, "`" + *name + "` is not the name of a cookie",
                           "write the characters in front of the `=`");
@@ -322,7 +322,7 @@ class ProfileReader {
     return name.size() <= auth_name_bytes_max && wire::is_http_field_name(name);
   }
 
-  // In lower case; nothing: it is not one that may be read, which is reported.
+  // The field's name in lower case; nothing: a profile may not read it, which was reported.
   std::optional<std::string> field_name(Key key, const YamlNode& node) {
     const auto text = reader_.text(key, node);
     if (!text) return std::nullopt;
@@ -395,7 +395,7 @@ void read_profiles(config::FileReader& reader, const std::string& key, const Yam
 
 // ---- As text ----
 
-// U+0085, U+2028 and U+2029 end a line, and so may not stand there.
+// In YAML, U+0085, U+2028 and U+2029 end a line, so they are written as escapes.
 std::string quoted_text(std::string_view text) {
   std::string quoted = config::in_quotes(text);
   static constexpr std::pair<std::string_view, std::string_view> breaks[] = {
@@ -412,7 +412,7 @@ std::string quoted_list(const std::vector<std::string>& items) {
   return "[" + text + "]";
 }
 
-// Keys and values of a map in flow form.
+// Writes the keys and values of a YAML map in flow form.
 class FlowMap {
  public:
   void add(std::string_view key, std::string_view value) {

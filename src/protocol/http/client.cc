@@ -13,7 +13,7 @@
 namespace sluice::http {
 namespace {
 
-// Name and password with the colon between them. Past it: as if they were wrong.
+// The most bytes of NAME:PASSWORD in Base64. Longer ones are treated as wrong.
 constexpr size_t credentials_bytes_max = 1024;
 
 std::optional<std::string> decode_base64(std::string_view text) {
@@ -30,7 +30,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
-// NAME:PASSWORD of the field; nothing: it has none.
+// NAME:PASSWORD from the field Authorization, Basic or Bearer; nothing: it has none.
 std::optional<std::string> credentials_of(std::string_view authorization) {
   const size_t blank = std::min(authorization.find(' '), authorization.size());
   const std::string_view scheme = authorization.substr(0, blank);

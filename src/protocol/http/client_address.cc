@@ -16,12 +16,13 @@ std::string_view without_entry_blanks(std::string_view text) {
   return text;
 }
 
-// A walk through entries from the right to the left.
+// Finds the client's address among entries that are given from the last (the nearest proxy's) to
+// the first.
 class ForwardedWalk {
  public:
   ForwardedWalk(const TrustedProxies& trusted, unsigned depth) : trusted_(trusted), depth_(depth) {}
 
-  // False: it has ended with that entry.
+  // Takes the next entry. False: no further entry is needed.
   bool pass(std::string_view entry) {
     ++entries_;
     if (depth_ > 0) {
@@ -42,12 +43,13 @@ class ForwardedWalk {
   std::optional<IpAddress> client_;
 };
 
-// The elements of a Forwarded from the left to the right.
+// The elements of the field Forwarded (RFC 7239), from the first to the last.
 class ForwardedElements {
  public:
   explicit ForwardedElements(std::string_view text) : text_(text) {}
 
-  // False: there is none any more. The node that `for` names, empty: it names none.
+  // Sets `node` to the next element's `for`; empty: it has none, or the element is malformed.
+  // False: there are no more elements.
   bool next(std::string_view& node) {
     while (!is_at_end()) {
       bool is_empty = true, is_sound = true, has_node = false;
@@ -71,19 +73,19 @@ class ForwardedElements {
  private:
   bool is_at_end() const { return at_ == text_.size(); }
 
-  // Up to a comma or semicolon that is not quoted. False: a quoted text has no end.
+  // Skips to a comma or semicolon that is not quoted. False: a quoted text has no end.
   bool skip_to_separator() {
     for (; !is_at_end() && text_[at_] != ',' && text_[at_] != ';'; ++at_)
       if (text_[at_] == '"' && !skip_quoted()) return false;
     return true;
   }
-  // From a quote to the one that ends it. False: there is none, and nothing is left.
+  // Skips from a quote to the closing one. False: it is missing, and the text is at its end.
   bool skip_quoted() {
     for (++at_; !is_at_end() && text_[at_] != '"'; ++at_)
       if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
     return !is_at_end();
   }
-  // `name=value`, up to a separator. False: it is none.
+  // Reads `name=value` up to a separator. False: it is malformed, or a second `for`.
   bool take_pair(std::string_view& node, bool& has_node) {
     const size_t begin = at_;
     while (!is_at_end() && std::string_view("=,;\"").find(text_[at_]) == std::string_view::npos)
@@ -97,7 +99,7 @@ class ForwardedElements {
     node = without_hidden_port(value);
     return !std::exchange(has_node, true);
   }
-  // Up to a separator, without the quotes around it. Empty: there is none, or more than one.
+  // Reads a value up to a separator, and removes its quotes. Empty: it is missing or malformed.
   std::string_view take_value() {
     const size_t begin = at_;
     const bool is_quoted = !is_at_end() && text_[at_] == '"';
@@ -163,7 +165,8 @@ std::optional<IpAddress> forwarded_client(std::string_view forwarded_for,
 
 std::optional<IpAddress> forwarded_element_client(std::string_view forwarded,
                                                   const TrustedProxies& trusted, unsigned depth) {
-  // Quoted texts may hold commas, so they are found from the left; the last ones are kept.
+  // Quoted texts may have commas, so the elements are read from the first one on, and the last ones
+  // are kept.
   std::array<std::string_view, forwarded_entries_max> last;
   size_t count = 0;
   ForwardedElements elements(forwarded);

@@ -47,7 +47,7 @@ class ClientCodec final : public calls::Codec {
                                   "client's address";
       const bool is_broken = result.error == client_errc::bad_reply;
       replies.answer_oldest(std::move(result));
-      // What follows would be taken for the answers to other requests.
+      // Ends the connection: later responses could be matched to the wrong requests.
       if (is_broken) return {done, client_errc::bad_reply, "a response does not fit its request"};
     }
   }
@@ -88,7 +88,7 @@ void append_authorization(const calls::Target& target, base::Buffer& out) {
   out.append("\r\n");
 }
 
-// `path`: with its query. Without a body a GET has no length, as others have.
+// `path` includes the query. A GET without a body has no Content-Length; other methods always have.
 void append_request(std::string_view method, std::string_view path, std::string_view body,
                     const calls::Target& target, base::Buffer& out) {
   out.append(method);
@@ -108,8 +108,8 @@ void append_request(std::string_view method, std::string_view path, std::string_
   out.append(body);
 }
 
-// A problem: the words of a command are not a request. The answer to HEAD has no body although it
-// says a length, and what follows CONNECT is not HTTP.
+// Checks METHOD PATH [BODY]. HEAD and CONNECT are refused, because their responses cannot be read:
+// that to HEAD announces a body that it does not have, and no HTTP follows CONNECT's.
 base::Done check_command(const std::vector<std::string_view>& words) {
   if (words.size() < 2 || words.size() > 3)
     return base::Problem{"a command must have a method, a path and perhaps a body"};

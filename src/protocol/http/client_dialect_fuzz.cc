@@ -1,5 +1,5 @@
-// Any bytes of a server give the client the same answers, or the same problem, in one piece and in
-// pieces. The first byte says how they are cut.
+// Any bytes of a server must give the client the same answers or the same problem in one piece and
+// in pieces. The first byte says how the rest is cut.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -75,7 +75,7 @@ std::string problem_of(const client_subject& subject) {
   return "";
 }
 
-// Its members, without braces.
+// Appends the subject's members, without braces.
 void append_subject(const client_subject& subject, std::string& out) {
   const char* between = "";
   if (!subject.entries.empty()) {

@@ -1,4 +1,4 @@
-// Who sends the requests of a connection: credentials, what is remembered of them, and how requests
+// The user of a connection's requests: credentials, which of them are remembered, and how requests
 // wait for a password that is being checked.
 #include "protocol/http/client.h"
 
@@ -135,7 +135,7 @@ TEST(HttpClient, IsCheckedAgainWhenTheUsersChange) {
   EXPECT_EQ(ask_late(world, connection, take).status, 200);
 }
 
-// What is being checked while the list changes is not taken for right under the new list.
+// If the users change while a password is checked, the result does not count under the new list.
 TEST(HttpClient, ThatIsCheckedWhileTheUsersChangeIsOfOneList) {
   World world({.users = users()});
   Connection connection(world);

@@ -55,7 +55,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   const config::ReadConfig read = [&](base::Diagnostics& to) {
     config::Config config;
     config.listen = {{{number_of(description), {"127.0.0.1", description.port}}}};
-    if (file) {  // which need not have a policy
+    if (file) {  // it need not have a policy
       if (const auto text = config::read_file(*file, to))
         config::read_config(*text, *file, config, to);
     }

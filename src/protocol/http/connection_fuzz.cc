@@ -1,6 +1,6 @@
-// Any bytes of a client, in one piece and in pieces, must bring the same requests and the same
-// answers, by HTTP/1.1 and by HTTP/2. The first two bytes say by which, what the server is like and
-// how the rest is cut; of HTTP/2 the rest stands behind the preface.
+// Any bytes of a client must give the same requests and answers in one piece and in pieces, over
+// HTTP/1.1 and HTTP/2. The first two bytes choose the version, the server's settings and how the
+// rest is cut; for HTTP/2 the rest follows the preface.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

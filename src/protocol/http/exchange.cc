@@ -17,11 +17,11 @@ namespace {
 using access::Right;
 using request::Verb;
 
-// What an exchange keeps when it is not in use.
+// The largest buffer that an exchange keeps for its next use.
 constexpr size_t kept_bytes_max = size_t{16} << 10;
 
-// An answer with a key may have so many bytes besides its takes, and so many for each of them and
-// for each of their limits that `detail` tells, without names.
+// An estimate of the bytes of an answer that is kept for an idempotency key: a base, and the same
+// amount for each take and for each of its limits that `detail` shows. Names are not counted.
 constexpr size_t answer_bytes_base = 1024, answer_bytes_of_take = 192;
 
 constexpr base::Duration wait_default = base::seconds(10);
@@ -91,7 +91,7 @@ Exchange::Begun Exchange::begin(const Question& question, const ConnectionContex
   return begin_api(question, around, note, requests);
 }
 
-// ---- Checks that go before the body, in their order ----
+// ---- Checks before the body is read, in their order ----
 
 Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionContext& around,
                                     uint32_t note, request::Requests& requests) {
@@ -144,7 +144,7 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
   }
 }
 
-// Nothing: the client may ask.
+// Nothing: the client has the right that the route needs.
 std::optional<Exchange::Begun> Exchange::know_client(const RequestFields& fields,
                                                      const ConnectionContext& around, uint32_t note,
                                                      request::Requests& requests) {
@@ -191,7 +191,8 @@ Exchange::Begun Exchange::begin_body(const Question& question, const RequestFiel
   return read_body(question.body, around, note, requests);
 }
 
-// A GET is repeated and prefetched at will, so it takes no key.
+// Browsers and proxies repeat and prefetch a GET as they like, so it must not have an idempotency
+// key.
 Exchange::Begun Exchange::begin_query(const Question& question, const RequestFields& fields,
                                       const ConnectionContext& around, uint32_t note,
                                       request::Requests& requests) {
@@ -220,7 +221,7 @@ Exchange::Begun Exchange::read_body(std::string_view body, const ConnectionConte
   return begun;
 }
 
-// Nothing: the key is new, or there is none.
+// Finds the request's idempotency key. Nothing: the key is new, and ticket_ names it.
 std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
                                                      const RequestFields& fields,
                                                      const ConnectionContext& around) {
@@ -265,14 +266,14 @@ std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
                 "the memory for idempotency keys is full; try again later, or without a key");
 }
 
-// ---- What is asked of the engine ----
+// ---- The requests to the engine ----
 
 Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t note,
                                    request::Requests& requests) {
   const TakeBody& body = around.worker.body;
   is_several_ = body.has_takes;
   detail_ = body.detail;
-  // What is given back to one counter stays given back, whatever becomes of the others.
+  // Puts into several counters are independent: if one fails, the others stay.
   each_ = body.each || route_->action == Action::batch || route_->action == Action::put;
   const auto is_inline = [](const TakeSubject& subject) { return subject.is_inline; };
   if (!around.options.inline_limits && std::ranges::any_of(body.subjects, is_inline))
@@ -318,9 +319,9 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
   return Begun::asked;
 }
 
-// A key's own counter is given back and reset, whatever rules a policy has for such takes. The
-// rules of the program are for its own requests: entries in their words must not reach their
-// counters.
+// A put or reset of a `key` changes that key's own counter (RuleScope::dialect), although native
+// rules of the policy may apply to its takes as well. `entries` meet native rules only: entries
+// with the names that the dialect uses must not reach the dialect's counters.
 void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
                            request::Request request, request::Requests& requests) {
   const bool is_about_counters = request.verb == Verb::put || request.verb == Verb::peek;
@@ -347,7 +348,8 @@ void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
   if (request.verb != Verb::peek) note_subject(body, subject);
 }
 
-// A view into the body lives as long as the requests; what was unescaped does not.
+// A view that is valid as long as the requests. A text in the body is; the reader's copy of a text
+// with escapes is not.
 std::string_view Exchange::hold(std::string_view text, request::Requests& requests) const {
   const bool lies_in_body =
       text.data() >= body_.data() && text.data() + text.size() <= body_.data() + body_.size();
@@ -388,7 +390,7 @@ Exchange::Begun Exchange::ask_wait(const TakeBody& body, const ConnectionContext
   }
   ++around.waiting;
   waits_ = true;
-  // A wait of 0 is a take: of the engine it would be one without end.
+  // To the engine a timeout of 0 means a wait without end, so such a wait becomes a take.
   const bool at_once = timeout.us == 0;
   ask_subject(body, body.subjects[0],
               {.verb = at_once ? Verb::take : Verb::wait,
@@ -409,7 +411,7 @@ void Exchange::end_wait(const ConnectionContext& around) {
   if (around.options.waits != nullptr) around.options.waits->end();
 }
 
-// A look at a counter that does not exist: the store must be able to say so.
+// A peek at a counter that does not exist: a store that can be reached answers it.
 Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests) {
   requests.open();
   requests.add(request::Entry{kind_entry, inline_kind});
@@ -431,7 +433,7 @@ void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
   if (ticket_ == 0) return;
   IdempotencyMemory& memory = *around.options.idempotency;
-  // It may have been charged, and that remains unknown.
+  // The request may have been charged, and its answer is lost: an empty answer says so.
   if (taken_ < expected_)
     memory.finish(ticket_, {}, around.peer.clock->monotonic());
   else

@@ -1,4 +1,4 @@
-// The answer that an exchange comes to.
+// Writes the answer of an exchange.
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -26,17 +26,19 @@ void append_generation(uint64_t generation, base::Buffer& out) {
   base::append_decimal(static_cast<int64_t>(generation), out);
 }
 
-// Answers that are not kept for their key: nothing was executed.
+// Is an answer with that status kept for its idempotency key? The others mean that nothing was
+// executed, so the client may try again with the same key.
 bool is_kept(uint16_t status) {
   return status != 400 && status != 401 && status != 403 && status != 413 && status != 503;
 }
 
-// How long a browser need not ask again whether it may ask.
+// How long a browser may reuse the answer to a preflight request (Access-Control-Max-Age).
 constexpr int64_t preflight_seconds = 600;
 
 constexpr char kept_separator = '\n';
 
-// What write_origin adds: of the page that asks, which may be another one the next time.
+// Is it a field of write_origin? Such fields are for the page that sent the request; the answer may
+// be replayed to another page.
 bool is_of_origin(std::string_view name) {
   return name == "Vary" || name.starts_with("Access-Control-");
 }
@@ -70,7 +72,8 @@ void Exchange::write(const ConnectionContext& around, Answer& answer) {
   if (ticket_ != 0) keep_answer(around, answer);
 }
 
-// What lets the page read the answer (https://fetch.spec.whatwg.org/#http-responses).
+// Adds the fields that let the page read the answer
+// (https://fetch.spec.whatwg.org/#http-responses).
 void Exchange::write_origin(Answer& answer) const {
   answer.add("Access-Control-Allow-Origin", origin_);
   answer.add("Vary", "Origin");
@@ -84,7 +87,7 @@ void Exchange::write_origin(Answer& answer) const {
   answer.add("Access-Control-Max-Age", preflight_seconds);
 }
 
-// A take may be a GET where that is switched on.
+// With `http.get_takes` a take may be a GET.
 std::string_view Exchange::allowed_methods() const {
   return takes_get_ && route_->action == Action::take ? std::string_view("GET, HEAD, POST, OPTIONS")
                                                       : route_->methods;
@@ -94,7 +97,8 @@ void Exchange::write_problem(const ConnectionContext& around, Answer& answer) co
   const ProblemKind& kind = *problem_.kind;
   const bool is_auth = route_ != nullptr && route_->action == Action::auth;
   answer.status = kind.status;
-  // A proxy that accepts 401 or 403 alone takes all else for a failure, and that is right here.
+  // Also for forward-auth, where some proxies know no refusals but 401 and 403. They treat any
+  // other status as a failure, and here it is one.
   if (kind.status == 401)
     answer.add("WWW-Authenticate", "Basic realm=\"sluice\", charset=\"UTF-8\"");
   if (kind.status == 405) answer.add("Allow", allowed_methods());
@@ -165,7 +169,7 @@ void Exchange::write_takes(Answer& answer) const {
   body.append('}');
 }
 
-// The names of the limits that refuse.
+// Appends the names of the limits that refused.
 void Exchange::append_violated(base::Buffer& out) const {
   out.append(", \"violated-policies\": [");
   bool is_first = true;
@@ -177,7 +181,8 @@ void Exchange::append_violated(base::Buffer& out) const {
   out.append(']');
 }
 
-// Has it one limit to tell, which does not refuse, and nothing else of it?
+// Do the answer's fields show a single limit that did not refuse, in plain styles and without a
+// partition key?
 bool Exchange::is_plain(const ConnectionContext& around) const {
   return told_.size() == 1 && has_shown_ && !denied_ && !around.options.partition_keys &&
          has_plain_styles(around.options.headers);
@@ -200,7 +205,7 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
     shown.decision = told.decision;
     if (around.options.partition_keys)
       shown.partition = std::string_view(told.partition.data(), told.partition.size());
-    // Of several the texts might take each other's places.
+    // With several limits, the next `find` could overwrite these texts.
     if (told_.size() > 1) continue;
     const auto texts = around.worker.policy_members.find(shown.name, shown.limit);
     shown.policy_member = texts.policy_member;
@@ -214,7 +219,8 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
                       around.options.headers, answer.fields);
 }
 
-// Clients that were refused together must not come again together.
+// Makes `length` longer at random, so that clients that were refused together do not come back
+// together.
 base::Duration Exchange::jittered(const ConnectionContext& around, base::Duration length) {
   const unsigned percent = around.options.retry_jitter_percent;
   if (percent == 0 || length == base::never || length.us <= 0) return length;
@@ -229,7 +235,7 @@ void Exchange::write_auth(const ConnectionContext& around, Answer& answer) const
   if (auth_remaining_ >= 0) answer.add("X-Sluice-Remaining", auth_remaining_);
   if (!auth_rule_.empty()) answer.add("X-Sluice-Rule", auth_rule_);
   if (!denied_) return;
-  // A challenge that no client answers by asking a person for a password.
+  // A 401 must have a challenge. No client answers this one by asking its user for a password.
   if (answer.status == 401) answer.add("WWW-Authenticate", "RateLimit");
   if (prefers_text(accept_)) {
     answer.content_type = text_type;
@@ -247,9 +253,10 @@ void Exchange::write_auth(const ConnectionContext& around, Answer& answer) const
   answer.body.append('}');
 }
 
-// ---- Answers that are kept for their key ----
+// ---- Answers that are kept for their idempotency key ----
 
-// Lines: the status, the type, a name and a value for each field; an empty one; the body.
+// A kept answer is lines (the status, the type, a name and a value for each field, an empty line),
+// then the body.
 void Exchange::keep_answer(const ConnectionContext& around, const Answer& answer) {
   IdempotencyMemory& memory = *around.options.idempotency;
   const IdempotencyMemory::Ticket ticket = std::exchange(ticket_, 0);

@@ -1,4 +1,4 @@
-// Forward-auth: the request of a proxy about a request of its client.
+// Forward-auth: a proxy asks whether it may forward a request of its client.
 #include <algorithm>
 #include <string>
 
@@ -19,7 +19,7 @@ void warn(const ConnectionContext& around, std::string_view profile, std::string
   around.peer.server->warn(line);
 }
 
-// The Accept of the client, whose refusal may be shown to it.
+// The client's Accept: the proxy may show a refusal to the client.
 std::string_view accept_of(std::span<const wire::HttpField> fields) {
   const auto found = std::ranges::find_if(fields, [](const wire::HttpField& field) {
     return wire::is_http_name(field.name, "accept");
@@ -67,8 +67,8 @@ Exchange::Begun Exchange::begin_auth(const Question& question, const ConnectionC
   return Begun::asked;
 }
 
-// Where no rule applies the request passes, unless `unmatched: deny` says otherwise: a proxy asks
-// about all of its requests, of which most need no limit.
+// A request to which no rule applies is allowed, except with `unmatched: deny`: a proxy asks about
+// all of its requests, and most of them need no limit.
 void Exchange::take_auth(const request::Verdict& verdict, const ConnectionContext& around) {
   if (!verdict.error.empty()) {
     if (profile_->on_store_error == request::OnError::error) {

@@ -1,4 +1,4 @@
-// What takes, peeks, puts and resets are answered, and what becomes of the counters.
+// The answers to takes, peeks, puts and resets, and the counters after them.
 #include "protocol/http/exchange.h"
 
 #include <gtest/gtest.h>

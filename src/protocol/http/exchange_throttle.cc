@@ -1,4 +1,4 @@
-// throttlecrab's POST /throttle. Its answers and errors are in its own form.
+// throttlecrab's POST /throttle, with answers and errors in throttlecrab's form.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -28,7 +28,8 @@ std::optional<int64_t> integer_of(const Json& body, const char* member) {
   return found->get<int64_t>();
 }
 
-// Members that it does not know are skipped, as there. What is wrong; empty: nothing.
+// Returns what is wrong with the body; empty: nothing. Unknown members are skipped, as throttlecrab
+// does.
 std::string read_throttle_body(std::string_view text, ThrottleBody& to) {
   const Json body =
       wire::is_bounded(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
@@ -80,7 +81,8 @@ Exchange::Begun Exchange::begin_throttle(const Question& question, const Request
   return Begun::asked;
 }
 
-// Seconds as the original has them; also of a limit that a rule or an override has put in place.
+// The answer has whole seconds, as throttlecrab's has, also if a rule or an override has replaced
+// the request's limit.
 void Exchange::take_throttle(const request::Verdict& verdict, const ConnectionContext& around) {
   if (fail_by(verdict, around)) return;
   if (verdict.tightest == nullptr) {

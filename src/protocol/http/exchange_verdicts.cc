@@ -1,4 +1,4 @@
-// What an exchange makes of the verdicts on what it asked.
+// Takes the engine's verdicts on the requests of an exchange, and collects the answer from them.
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -21,20 +21,21 @@ using limit::Decision;
 using request::Charge;
 using request::Verdict;
 
-// Limits that the answer's fields tell at most: the first that were met.
+// The most limits in the answer's header fields: the first ones that the request met.
 constexpr size_t told_max = 32;
 
 std::span<const Decision> decisions_of(const Verdict& verdict, const Charge& charge) {
   return {verdict.decisions + charge.decision_first, charge.limits.size()};
 }
 
-// Are its limits those that came with the request? A rule of the policy may have any name.
+// Did the charge's limits come with the request? Its rule's name does not say so, because a rule of
+// the policy may have any name.
 bool is_inline(const Charge& charge) {
   return charge.space->prefix == policy::inline_prefix;
 }
 
-// Is there a counter that such a look has seen? What a fixed bucket lacks never comes back by
-// itself, and one that is full is answered the same.
+// Did the peek find a counter? One of a fixed bucket is found by its missing units, as they never
+// return by themselves and reset_after says nothing; a full bucket looks like no counter.
 bool has_live_counter(const Verdict& verdict, const Charge& charge) {
   if (!charge.counted) return false;
   const auto decisions = decisions_of(verdict, charge);
@@ -48,7 +49,7 @@ bool has_live_counter(const Verdict& verdict, const Charge& charge) {
   return false;
 }
 
-// The names and four numbers.
+// The bytes of the members' names, a boolean and four numbers.
 constexpr size_t decision_bytes_max = 192;
 
 void append_decision(const Decision& decision, bool allowed, base::Buffer& out) {
@@ -110,7 +111,7 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
   return last;
 }
 
-// Has the verdict no decision to show? Then the problem is answered, in place of all else.
+// True: the verdict has no decision to show, and the problem was set as the whole answer.
 bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) {
   const bool is_unmatched = verdict.error.empty() ? !verdict.matched && !verdict.expired
                                                   : verdict.error == request::no_rule_applies;
@@ -121,7 +122,8 @@ bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) 
   }
   if (is_unmatched) return fail_unmatched(around);
   if (verdict.error.empty()) return false;
-  // What is not the store's trouble is the request's own, and stays so.
+  // A failure of the store, and a lack of room for inline limits, may pass: 503. Other errors are
+  // the request's, and a retry would not help: 400.
   const bool passes =
       verdict.cause != request::Error::none || verdict.error == request::too_many_inline_limits;
   if (passes) retry_after_ = base::seconds(1);
@@ -129,7 +131,8 @@ bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) 
   return true;
 }
 
-// No rule applies. A put and similar requests cannot be answered, whatever the configuration says.
+// For a request to which no rule applies. `http.unmatched` decides, except for put and explain,
+// which have nothing to answer then. True: the problem was set.
 bool Exchange::fail_unmatched(const ConnectionContext& around) {
   const bool takes = route_->action != Action::put && route_->action != Action::explain;
   if (takes && around.options.unmatched != Unmatched::error) {
@@ -184,8 +187,8 @@ void Exchange::append_take(const Verdict& verdict, bool allowed, base::Buffer& o
   if (detail_ || route_->action == Action::explain) append_limits(verdict, out);
 }
 
-// Of several takes: an item for each. One that could not be decided fails all, unless each is by
-// itself.
+// Appends the item of one of several takes. A take that could not be decided fails the whole
+// request, unless the takes are independent (each_).
 void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around) {
   const bool is_first = taken_ == 1;
   if (problem_.kind != nullptr && !each_) return;
@@ -215,7 +218,7 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
     base::append_decimal(verdict.tightest->limit, members_);
   } else {
     if (route_->action != Action::batch) report_limits(verdict, around);
-    // Of takes that settle together the verdict is that of all of them.
+    // Takes that settle together share verdict.allowed, so each shows its tightest limit's outcome.
     const bool allowed = each_ ? verdict.allowed : verdict.tightest->allowed;
     note_outcome(allowed, *verdict.tightest);
     append_take(verdict, allowed, members_);
@@ -223,7 +226,7 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
   members_.append('}');
 }
 
-// A peek, which sees what there was, then a put.
+// For a reset: the peek's verdict counts the counters, the put's has nothing to add.
 void Exchange::take_counters(const request::Request& request, const Verdict& verdict) {
   if (problem_.kind != nullptr) return;
   if (!verdict.error.empty()) {
@@ -244,13 +247,13 @@ std::string_view Exchange::rule_of(const Verdict& verdict) const {
   return name_of_inline(*subject, verdict);
 }
 
-// The subject of the verdict that is being taken; null: there are none (forward-auth).
+// The subject of the verdict that is being taken; null: the request has no subjects (forward-auth).
 const Exchange::Subject* Exchange::subject_of_verdict() const {
   return taken_ <= subjects_.size() && taken_ > 0 ? &subjects_[taken_ - 1] : nullptr;
 }
 
-// Which of the limits that came along is shown; one of a rule that the key met besides keeps its
-// name.
+// The name to show for the tightest limit: of a limit that came with the request its own name, of a
+// rule of the policy that the key met as well the rule's.
 std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict& verdict) const {
   if (!verdict.inline_limit) return verdict.rule;
   if (subject.name_count == 1) return limit_names_[subject.name_first];
@@ -263,7 +266,7 @@ std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict&
   return name_by_limit(subject, verdict);
 }
 
-// Of a verdict without charges: it came late.
+// For a late verdict, which has no charges: finds the name by comparing the limits.
 std::string_view Exchange::name_by_limit(const Subject& subject, const Verdict& verdict) const {
   for (size_t i = 0; verdict.limit != nullptr && i < subject.name_count; ++i)
     if (inline_limits_[subject.name_first + i] == *verdict.limit)
@@ -299,8 +302,8 @@ void Exchange::report_limits(const Verdict& verdict, const ConnectionContext& ar
   }
 }
 
-// Of the limits that were answered from `first` on: whose counter it is. Answers are seen by
-// others, so it is a hash, which does not reveal the actor.
+// Sets the partition key of the limits from told_[first] on: a hash of the counter's key with a
+// secret, because others than the actor may see the answer.
 void Exchange::report_partition(const Charge& charge, size_t first,
                                 const ConnectionContext& around) {
   const auto& secret = around.options.partition_secret;
@@ -315,8 +318,8 @@ void Exchange::report_partition(const Charge& charge, size_t first,
     std::copy_n(digest.begin(), told_[i].partition.size(), told_[i].partition.begin());
 }
 
-// The limit that was answered last is the tightest of its take; of several takes the tightest of
-// all.
+// Notes the limit that was reported last, the tightest of its take. Of several takes the answer
+// shows the tightest limit of all.
 void Exchange::note_shown(const Decision& decision) {
   if (last_told_ == told_.size()) return;
   if (last_told_ == shown_) {
@@ -334,8 +337,8 @@ void Exchange::note_shown(const Decision& decision) {
   shown_ = last_told_;
 }
 
-// `index`: of the limit among those of its rule. One that was answered for an earlier take is
-// answered once, as it stands behind the later.
+// `index` is the limit's position among those of its rule. A limit that an earlier take reported
+// appears once, with the decision of the later take; but a refusal stays.
 void Exchange::report_limit(std::string_view rule, size_t index, const limit::Limit& limit,
                             const Decision& decision) {
   const size_t first = names_.size();
@@ -359,8 +362,8 @@ void Exchange::report_limit(std::string_view rule, size_t index, const limit::Li
       {static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()), limit, decision});
 }
 
-// Each limit that the request met, with its counter where all of it is explained; of a wait that
-// was granted late the tightest alone.
+// Appends each limit that the request met, for `explain` with its counter's name. A wait that was
+// granted late has only the tightest limit.
 void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
   const Subject* const subject = subject_of_verdict();
   out.append(", \"limits\": [");

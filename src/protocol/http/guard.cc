@@ -7,7 +7,7 @@
 namespace sluice::http {
 namespace {
 
-// A host without the port behind it.
+// The host without its port.
 std::string_view without_port(std::string_view host) {
   const size_t colon = host.rfind(':');
   if (colon == host.npos || host.find(']', colon) != host.npos) return host;

@@ -8,7 +8,7 @@
 namespace sluice::http {
 namespace {
 
-// All but the fields, the date, the type and the body.
+// The most bytes of a head without its fields, date and type.
 constexpr size_t head_bytes_max = 256;
 
 size_t room_of(const Answer& answer, std::string_view date_line) {

@@ -13,7 +13,8 @@ using Found = wire::Http1Reader::Found;
 
 constexpr std::string_view go_ahead = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// What is announced may be longer, where nothing of it is awaited: the session looks.
+// The reader accepts any Content-Length. The session checks it itself, because some requests are
+// answered without their body.
 constexpr wire::Http1Reader::Bounds http1_bounds{.body_bytes = SIZE_MAX >> 1,
                                                  .chunked_body_bytes = body_bytes_max};
 
@@ -68,7 +69,7 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
         return {in.size(), true};
       }
       if (!reader_.head().awaits_go_ahead) continue;
-      // Behind the answers to what was sent before.
+      // The go-ahead must follow the answers to the earlier requests.
       if (first_ == open_.size()) {
         out.append(go_ahead);
         continue;
@@ -76,19 +77,20 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
       owes_go_ahead_ = true;
       return {consumed, false};
     }
-    // One that waits for its user is read again, or held by the reader if it has a copy.
+    // A request whose user is not known yet is read again later; if the reader has copied it, the
+    // reader holds it, and its bytes are consumed.
     if (!begin(rest, requests, false)) {
       is_held_ = !lies_in(reader_.head().method, rest);
       return {consumed + (is_held_ ? result.consumed : 0), false};
     }
     consumed += result.consumed;
-    if (holds_back()) break;  // also where the connection ends behind it
+    if (holds_back()) break;  // also if the connection ends after this request
     if (closing_) return {in.size(), true};
   }
   return {consumed, false};
 }
 
-// Its turn is behind those before it, and the connection's end behind that.
+// The refusal is sent after the answers to the earlier requests; then the connection ends.
 void Http1Session::refuse_body(request::Requests& requests) {
   auto exchange = worker_.take_exchange();
   Question question;
@@ -99,8 +101,8 @@ void Http1Session::refuse_body(request::Requests& requests) {
   open(std::move(exchange), requests);
 }
 
-// False: it is begun again once its user is known. `in`: what a view may be into that lives as long
-// as the requests do.
+// False: the request's user is not known yet, and it must be begun again. Views into `in` are valid
+// as long as the requests.
 bool Http1Session::begin(std::string_view in, request::Requests& requests, bool without_body) {
   const wire::Http1Head& head = reader_.head();
   std::string_view body = without_body ? std::string_view() : reader_.body();
@@ -124,7 +126,7 @@ bool Http1Session::begin(std::string_view in, request::Requests& requests, bool 
   return true;
 }
 
-// One that is ready asks nothing, and has its turn all the same.
+// A request that is ready needs no decision; its noop keeps the answers in order.
 void Http1Session::open(std::unique_ptr<Exchange> exchange, request::Requests& requests) {
   if (exchange->is_ready()) {
     requests.open();
@@ -181,7 +183,7 @@ void Http1Session::refuse(std::string_view why, base::Buffer& out) {
   write_problem(problems::reduced_capacity, why, out);
 }
 
-// A request that waits, or whose user is not known yet, is refused; nothing was charged.
+// Refuses a request that waits or whose user is not known yet: nothing was charged for it.
 void Http1Session::goodbye(base::Buffer& out) {
   if (!holds_back()) return;
   write_problem(problems::reduced_capacity, "the server stops; nothing was charged", out);

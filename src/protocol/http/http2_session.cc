@@ -11,10 +11,10 @@
 namespace sluice::http {
 namespace {
 
-// Names of an answer's fields, in lower case.
+// Room for the names of an answer's fields in lower case.
 constexpr size_t field_names_bytes = 1024;
 
-// A body as long as may be, with its head.
+// A connection may hold the largest body and the largest head.
 constexpr wire::Http2Session::Bounds http2_bounds{
     .connection_bytes = wire::http2_connection_bytes_max + wire::http2_header_list_bytes_max,
     .body_bytes = body_bytes_max};
@@ -43,7 +43,7 @@ request::Received Http2Session::receive(std::string_view in, bool, request::Requ
   begin_all(requests);
   size_t consumed = 0;
   const base::Time now = peer_.clock == nullptr ? base::Time{} : peer_.clock->monotonic();
-  // One may ask for as much as a batch has.
+  // Reads one request at a time, because it may fill the batch by itself.
   while (!client_.is_asking() && requests.size() < base::bounds::batch_requests_max) {
     const size_t read = http2_.receive(in.substr(consumed), now, 1);
     consumed += read;
@@ -59,7 +59,7 @@ request::Received Http2Session::receive(std::string_view in, bool, request::Requ
   return {closing ? in.size() : consumed, closing};
 }
 
-// In their order, up to one whose user is not known yet.
+// Begins the requests in order, up to one whose user is not known yet.
 void Http2Session::begin_all(request::Requests& requests) {
   size_t begun = 0;
   while (begun < unbegun_.size() && !client_.is_asking() && begin(unbegun_[begun], requests))
@@ -67,7 +67,7 @@ void Http2Session::begin_all(request::Requests& requests) {
   unbegun_.erase(unbegun_.begin(), unbegun_.begin() + static_cast<ptrdiff_t>(begun));
 }
 
-// False: it is begun again once its user is known.
+// False: the request's user is not known yet, and it must be begun again.
 bool Http2Session::begin(uint32_t number, request::Requests& requests) {
   const wire::Http2Request sent = http2_.request(number);
   if (sent.is_reset) {
@@ -185,7 +185,7 @@ void Http2Session::refuse(std::string_view, base::Buffer& out) {
   goodbye(out);
 }
 
-// Requests that wait, or whose user is not known yet, are refused: nothing was charged for them.
+// Refuses requests that wait or whose user is not known yet: nothing was charged for them.
 void Http2Session::goodbye(base::Buffer& out) {
   constexpr std::string_view why = "the server stops; nothing was charged";
   for (uint32_t number = 0; number < open_.size(); ++number) {

@@ -19,12 +19,12 @@ namespace {
 
 using KeptHash = std::array<uint64_t, 2>;
 
-// The hashes are keyed, so any bits of them spread as well as others.
+// The hashes are keyed, so their first 64 bits spread as well as any.
 struct FirstHashBits {
   size_t operator()(const KeptHash& hash) const { return hash[0]; }
 };
 
-// SipHash of OpenSSL, made once for each thread, as making it takes longer than hashing a request.
+// OpenSSL's SipHash. One for each thread, because its setup takes longer than hashing a request.
 class SipHash {
  public:
   SipHash() {
@@ -58,17 +58,17 @@ class SipHash {
 
 struct KeptUser;
 
-// One key. It has no answer while it has a ticket.
+// One key. Its ticket is not 0 as long as it has no answer.
 //
-//   under way   in `entries` and `begun`; its answer's room is reserved
-//   kept        in `entries` and in the lists of all and of its user, by the time of its end
+//   under way   in `entries` and `begun`; room for its answer is reserved
+//   kept        in `entries` and in the lists of all and of its user, ordered by expiry
 struct KeptEntry {
   KeptHash id{}, request{};
   KeptUser* user = nullptr;
   IdempotencyMemory::Ticket ticket = 0;
   base::Time expires{};
   std::string answer{};
-  // In two lists: of all, and of the user.
+  // Links of two lists, by KeptScope::link: of all entries, and of the user's.
   std::array<KeptEntry*, 2> before{}, behind{};
 
   size_t bytes() const {
@@ -76,10 +76,11 @@ struct KeptEntry {
   }
 };
 
-// What a scope, a user or all of them, has in use. `link` is the place of its links in entries.
+// The memory in use by a scope, which is one user or all of them, and its kept entries. `link` is
+// the index of its links in an entry.
 struct KeptScope {
   size_t link = 0, bytes_max = 0, bytes = 0;
-  KeptEntry *oldest = nullptr, *newest = nullptr;  // of those that are kept
+  KeptEntry *oldest = nullptr, *newest = nullptr;  // of the kept entries
 
   bool has_room() const {
     return bytes_max >= idempotent_begun_bytes && bytes <= bytes_max - idempotent_begun_bytes;
@@ -98,7 +99,7 @@ struct KeptScope {
     (behind != nullptr ? behind->before[link] : newest) = before;
   }
 
-  // Until a new key has room if nothing but time changes that.
+  // The time until expiry makes room for a new key.
   base::Duration until_room(base::Time now) const {
     constexpr base::Duration least = base::milliseconds(1), unknown = base::seconds(1);
     KeptScope then = *this;
@@ -116,17 +117,17 @@ struct KeptUser {
   KeptScope scope{};
 };
 
-// A table's entry costs its node, with what the hash table and the allocator add, and of `begun`
-// while it is under way; a user's record comes with its first entry.
+// An entry costs a node in `entries`, a node in `begun` while it is under way, and for a user's
+// first entry the user's record; each with the overhead of the hash table and the allocator.
 static_assert(sizeof(KeptEntry) + sizeof(KeptUser) + 3 * 2 * sizeof(KeptHash) + 3 * 16 <=
               idempotent_entry_bytes);
 
 }  // namespace
 
-// State is guarded by its mutex, but for what is constant.
+// The mutex guards all members that are not constant.
 struct IdempotencyMemory::State {
-  // Expired entries that one `begin` drops beside those whose room it needs, so that none holds the
-  // lock for long.
+  // The most expired entries that one `begin` drops besides those whose room it needs, so that it
+  // does not hold the lock for long.
   static constexpr size_t dropped_at_once = 64;
   static constexpr size_t reserved_max = size_t{1} << 20;
 
@@ -134,11 +135,11 @@ struct IdempotencyMemory::State {
       : ttl(bounds.ttl), user_bytes(bounds.bytes / std::max<size_t>(bounds.user_part, 1)) {
     SLUICE_CHECK(RAND_bytes(secret.data(), static_cast<int>(secret.size())) == 1);
     all.bytes_max = bounds.bytes;
-    // So that a table never grows while others wait for the lock.
+    // The table must not grow while other threads wait for the lock.
     entries.reserve(std::min(bounds.bytes / idempotent_entry_bytes, reserved_max));
   }
 
-  // The lengths come first, so that no two lists of so many texts are hashed as the same bytes.
+  // The lengths are hashed first, so that different lists of `count` texts are different bytes.
   template <size_t count>
   KeptHash hash(const std::array<std::string_view, count>& texts) const {
     thread_local SipHash siphash;
@@ -150,7 +151,7 @@ struct IdempotencyMemory::State {
     return siphash.end();
   }
 
-  // Both scopes of an entry count the same bytes.
+  // An entry's bytes count in both of its scopes.
   void charge(KeptUser& user, size_t bytes) {
     all.bytes += bytes;
     user.scope.bytes += bytes;
@@ -164,7 +165,7 @@ struct IdempotencyMemory::State {
     return bytes <= all.bytes_max - all.bytes && bytes <= user.scope.bytes_max - user.scope.bytes;
   }
 
-  // A user's record lives as long as it is held: by each of its entries, and by `begin`.
+  // A user's record exists as long as an entry of the user or a call of `begin` holds it.
   KeptUser& hold_user(const KeptHash& id, size_t bytes_max) {
     KeptUser& user = users[id];
     if (user.holders++ == 0) {
@@ -179,7 +180,7 @@ struct IdempotencyMemory::State {
     if (--user.holders == 0) users.erase(id);
   }
 
-  // Of an entry that is in no list.
+  // The entry must not be in a list.
   void drop(KeptEntry& entry) {
     const KeptHash id = entry.id;
     give_back(*entry.user, entry.bytes());
@@ -195,7 +196,7 @@ struct IdempotencyMemory::State {
   void drop_expired(base::Time now) {
     for (size_t i = 0; i < dropped_at_once && all.has_expired(now); ++i) expire(*all.oldest);
   }
-  // True: there is room. What has expired is dropped as far as that takes.
+  // Drops expired entries until there is room for a key. False: there is still no room.
   bool make_room(KeptScope& scope, base::Time now) {
     while (!scope.has_room() && scope.has_expired(now)) expire(*scope.oldest);
     return scope.has_room();
@@ -212,7 +213,7 @@ struct IdempotencyMemory::State {
     return {Found::begun, entry.ticket, {}};
   }
 
-  // `user` is held; it is released unless there is an entry.
+  // The caller holds `user`: the new entry takes over the hold; without room it is released.
   Result add_if_there_is_room(const KeptHash& id, const KeptHash& request, KeptUser& user,
                               base::Time now) {
     const bool user_fits = make_room(user.scope, now), all_fit = make_room(all, now);
@@ -224,7 +225,7 @@ struct IdempotencyMemory::State {
     return {Found::full, 0, wait};
   }
 
-  // What was begun under that ticket, which is used up; null: nothing.
+  // Removes the ticket and returns its entry; null: the ticket is unknown.
   KeptEntry* take_begun(Ticket ticket) {
     const auto at = begun.find(ticket);
     if (at == begun.end()) return nullptr;
@@ -291,7 +292,7 @@ void IdempotencyMemory::finish(Ticket ticket, std::string_view answer, base::Tim
   entry->ticket = 0;
   entry->answer = std::move(text);
   entry->expires = {now.us + state.ttl.us};
-  // Threads may read the clock in another order than they come here; lists are in order.
+  // Threads may get the lock in another order than they read the clock; the lists stay in order.
   if (state.all.newest != nullptr)
     entry->expires = std::max(entry->expires, state.all.newest->expires);
   state.all.push(*entry);

@@ -39,7 +39,7 @@ constexpr std::string_view name_of(Found found) {
   return names[static_cast<size_t>(found)];
 }
 
-// A memory that is asked at times that the test says, with what it holds told as text.
+// An IdempotencyMemory with a clock that the test sets, and its results as texts.
 struct Memory {
   IdempotencyMemory memory;
   base::Time now = at(base::seconds(1000));

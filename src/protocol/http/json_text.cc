@@ -9,7 +9,7 @@
 namespace sluice::http {
 namespace {
 
-// Bytes that stand in a string of JSON as they are.
+// The bytes that a JSON string has unescaped.
 constexpr std::array<bool, 256> plain_in_json = [] {
   std::array<bool, 256> table{};
   for (size_t i = 0x20; i < 0x7F; ++i) table[i] = i != '"' && i != '\\';

@@ -16,12 +16,12 @@ using limit::Algorithm;
 
 constexpr int64_t field_second_us = 1'000'000;
 
-// Whole seconds, rounded up. From 0 on.
+// Whole seconds, rounded up. `length` must not be negative.
 constexpr int64_t field_seconds(base::Duration length) {
   return length.us / field_second_us + (length.us % field_second_us > 0 ? 1 : 0);
 }
 
-// Windows that have an end at which all units are back.
+// Does the algorithm have windows at whose end all units return?
 constexpr bool has_window_with_end(Algorithm algorithm) {
   return algorithm == Algorithm::fixed_window || algorithm == Algorithm::aligned_window;
 }
@@ -30,23 +30,24 @@ constexpr bool tells_window(Algorithm algorithm) {
   return algorithm >= Algorithm::fixed_window && algorithm <= Algorithm::sliding_log;
 }
 
-// Q parts come back in a microsecond, W are a unit. What is missing is reset_after * Q parts, or up
-// to Q - 1 less; the next unit is there once so many units are missing as will be `short_of`.
+// Counted in parts, with Q the quota and W the window in microseconds: a unit has W parts, and Q
+// parts return in a microsecond. reset_after * Q parts are missing, or up to Q - 1 fewer. The next
+// unit is available when only `short_of` units are missing.
 base::Duration time_of_bucket(const limit::Limit& limit, const limit::Decision& decision) {
   const int64_t short_of = decision.limit - std::max<int64_t>(decision.remaining, 0) - 1;
   const int64_t spared_us = limit::mul_div_floor(short_of, limit.window.us, limit.quota);
-  // A store may tell less as remaining than there is, where others wait for units.
+  // A store may report fewer units than the bucket has, if other requests wait for them.
   if (spared_us < 0 || spared_us >= decision.reset_after.us) return decision.reset_after;
   return {decision.reset_after.us - spared_us};
 }
 
-// W is the window. The counter is fresh at the end of the window after the open one if that was
-// taken from, else at the end of the open one.
+// reset_after ends with the window after the open one if units were taken in the open one, else
+// with the open one.
 base::Duration time_of_sliding(const limit::Limit& limit, const limit::Decision& decision) {
   const int64_t window_us = limit.window.us, reset_us = decision.reset_after.us;
   if (reset_us <= window_us) return {reset_us};
   const int64_t used = decision.limit - decision.remaining;
-  const int64_t passing = std::min(used, decision.limit) - 1;  // used, so that more passes
+  const int64_t passing = std::min(used, decision.limit) - 1;  // units used when one more fits
   const int64_t fading_us = window_us - limit::mul_div_floor(passing, window_us, used);
   return {std::min(reset_us, reset_us - window_us + fading_us)};
 }
@@ -59,7 +60,7 @@ base::Duration time_by_counter(const limit::Limit& limit, const limit::Decision&
   return reset_after;
 }
 
-// Until the older styles' reset; base::never: it never is.
+// The time that the older styles' `reset` shows; base::never: it is left out.
 base::Duration time_to_reset(const limit::Limit& limit, const limit::Decision& decision) {
   if (has_window_with_end(limit.algorithm) || decision.remaining > 0) return decision.reset_after;
   return time_to_more(limit, decision);
@@ -70,7 +71,7 @@ void append_limit_parameter(std::string_view name, int64_t value, base::Buffer& 
   wire::append_sf_integer(value, out);
 }
 
-// `w` and `sluice-burst`.
+// Appends the parameters `w` and `sluice-burst`.
 void append_window(const limit::Limit& limit, base::Buffer& out) {
   if (tells_window(limit.algorithm))
     append_limit_parameter(";w=", field_seconds(limit.window), out);
@@ -84,7 +85,7 @@ void append_partition(const ShownLimit& shown, base::Buffer& out) {
   wire::append_sf_bytes(shown.partition, out);
 }
 
-// Calls `append` for each that has a member, with commas between.
+// Calls `append` for the first limit_members_max limits, with commas between them.
 template <class Append>
 void append_members(std::span<const ShownLimit> limits, base::Buffer& out, Append append) {
   limits = limits.first(std::min(limits.size(), limit_members_max));
@@ -94,7 +95,7 @@ void append_members(std::span<const ShownLimit> limits, base::Buffer& out, Appen
   }
 }
 
-// One response's fields.
+// Writes the fields of one response.
 class LimitFieldWriter {
  public:
   LimitFieldWriter(const LimitFields& what, const HeaderOptions& options, FieldList& out)
@@ -125,7 +126,7 @@ class LimitFieldWriter {
   }
 
  private:
-  // Calls `append` for the value; an empty name: the field is not sent.
+  // Adds a field, whose value `append` writes. With an empty name the field is not sent.
   template <class Append>
   void field(std::string_view name, Append append) {
     if (name.empty()) return;
@@ -149,7 +150,7 @@ class LimitFieldWriter {
     });
   }
 
-  // Of the shown limit it is asked for twice.
+  // Kept for the shown limit, whose time is needed twice.
   base::Duration time_to_more_of(const ShownLimit& one) {
     if (&one != shown_) return time_to_more(one.limit, one.decision);
     if (!to_more_) to_more_ = time_to_more(one.limit, one.decision);
@@ -219,7 +220,7 @@ class LimitFieldWriter {
   const LimitFields& what_;
   const HeaderOptions& options_;
   FieldList& out_;
-  const ShownLimit* shown_ = nullptr;  // null: it has no counter
+  const ShownLimit* shown_ = nullptr;  // null: no limit is shown
   std::optional<base::Duration> to_more_{};
 };
 
@@ -228,7 +229,8 @@ bool is_same_field_name(std::string_view a, std::string_view b) {
                     [](char x, char y) { return wire::http_lower(x) == wire::http_lower(y); });
 }
 
-// Those that an answer has for other reasons, or that say where it ends; in lower case.
+// Names, in lower case, that a limit's field must not have: answers have these fields for other
+// reasons, or they say where an answer ends.
 constexpr std::string_view taken_field_names[] = {"allow",
                                                   "cache-control",
                                                   "connection",
@@ -369,10 +371,11 @@ void append_retry_after(base::Duration retry_after, const HeaderOptions& options
 }
 
 base::Duration time_to_more(const limit::Limit& limit, const limit::Decision& decision) {
-  // Full, or a quota of 0.
+  // No unit is missing, or the quota is 0.
   if (decision.limit <= 0 || decision.remaining >= decision.limit) return base::never;
   const base::Duration wait = time_by_counter(limit, decision);
-  // A refusal in debt may be of less than a unit.
+  // retry_after is the time until the refused number of units fits, so one unit is there by then.
+  // Not with a debt: the refusal may have been of less than a unit.
   if (decision.allowed || decision.remaining < 0 || decision.retry_after <= base::Duration{})
     return wait;
   return std::min(wait, decision.retry_after);

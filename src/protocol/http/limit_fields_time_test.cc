@@ -1,5 +1,5 @@
-// The time until there is more (time_to_more), held against the algorithms themselves: how long the
-// next unit takes is what a refusal of it says.
+// Compares time_to_more with the algorithms themselves: it must be the time after which they grant
+// the next unit.
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@ namespace {
 
 using protocol::LoadOutcome;
 
-// By the first rule of tools/bench_common.py.
+// The body of a take to which the first rule of tools/bench_common.py applies.
 std::string take_body(std::string_view key) {
   return R"({"entries": {"method": "POST", "path": "/bench", "ip": ")" + std::string(key) +
          R"("}, "n": 1})";
@@ -24,7 +24,8 @@ LoadOutcome outcome_of_body(std::string_view body) {
   return body.find("\"allowed\": false") == body.npos ? LoadOutcome::error : LoadOutcome::denied;
 }
 
-// A response with a Content-Length; 0: its end has not come.
+// The size of the response at the start of `text`, whose body has a Content-Length; 0: it is not
+// complete yet.
 size_t response_bytes(std::string_view text, unsigned& status, std::string_view& body) {
   const size_t head = text.find("\r\n\r\n");
   if (head == text.npos) return 0;
@@ -61,7 +62,7 @@ class TakeClient final : public protocol::OrderedLoadClient {
   }
 };
 
-// As nginx asks with the fields of a browser.
+// Sends requests as nginx does in forward-auth, with the fields of a browser.
 class AuthClient final : public protocol::OrderedLoadClient {
  public:
   void append_request(std::string_view key, std::string& out) override {
@@ -111,7 +112,7 @@ std::unique_ptr<protocol::LoadClient> make() {
   return std::make_unique<Client>();
 }
 
-// Looks for the end of each head and skips the body, and for nothing else.
+// Counts requests: finds the end of each head and skips the body, and reads nothing else.
 protocol::LoadRequests count_requests(std::string_view text) {
   return protocol::count_frames(text, [](std::string_view rest) -> size_t {
     const size_t head = rest.find("\r\n\r\n");

@@ -15,7 +15,7 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-// What stands in front of the first `separator`, which is taken away with it.
+// Removes the part before the first `separator`, and the separator, from `text`. Returns the part.
 std::string_view take_part(std::string_view& text, char separator) {
   const size_t cut = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, cut);
@@ -23,7 +23,7 @@ std::string_view take_part(std::string_view& text, char separator) {
   return without_blanks(part);
 }
 
-// A weight in thousandths (RFC 9110, 12.4.2); of what is ill-formed 1000.
+// A weight in thousandths (RFC 9110, 12.4.2); 1000 if it is malformed.
 unsigned weight_of(std::string_view text) {
   if (text.empty() || (text.front() != '0' && text.front() != '1')) return 1000;
   unsigned weight = text.front() == '1' ? 1000 : 0, place = 100;
@@ -35,7 +35,7 @@ unsigned weight_of(std::string_view text) {
   return std::min(weight, 1000u);
 }
 
-// How much a list wants each of some types: the weight of the range that says it most exactly.
+// The weights that an Accept gives to types: that of the most specific range that covers the type.
 struct Wishes {
   unsigned problem = 0, json = 0, text = 0;
 };

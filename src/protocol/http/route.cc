@@ -17,7 +17,7 @@ constexpr Wanted wait_wanted{.takes_max = 0, .has_timeout = true};
 constexpr Wanted batch_wanted{.takes_max = batch_takes_max, .only_takes = true};
 constexpr Wanted explain_wanted{.takes_max = 0, .has_detail = false};
 
-// The ones that are asked most often first.
+// Searched in order, so the most frequent ones are first.
 constexpr Route routes[] = {
     {"/v1/take", Action::take, post, Right::take, take_wanted, true},
     {"/v1/batch", Action::batch, post, Right::take, batch_wanted, true},
@@ -34,11 +34,11 @@ constexpr Route routes[] = {
     {"/v1/acquire", Action::later, post, Right::take},
     {"/v1/renew", Action::later, post, Right::take},
     {"/v1/release", Action::later, post, Right::take},
-    {"*", Action::later, "GET, HEAD, POST, OPTIONS"},  // of OPTIONS alone (RFC 9110, 9.3.7)
+    {"*", Action::later, "GET, HEAD, POST, OPTIONS"},  // for OPTIONS only (RFC 9110, 9.3.7)
     {"/throttle", Action::throttle, post, Right::take},
     {"/health", Action::crab_health, get},
 };
-// Any method: the proxy may pass on that of the client.
+// Any method: a proxy may ask with the method of the client's request.
 constexpr Route auth_route{"/auth", Action::auth, {}};
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace {
 
 const HttpOptions default_http_options;
 
-// How HTTP/2 begins (RFC 9113, 3.4) and no request of HTTP/1.1 does: with a method that none has.
+// The start of an HTTP/2 connection (RFC 9113, 3.4). No request of HTTP/1.1 starts with it, because
+// PRI is not a method of HTTP/1.1.
 constexpr std::string_view http2_begin = "PRI ";
 
 }  // namespace

@@ -25,7 +25,7 @@ namespace {
 
 using policy::YamlNode;
 
-// What `on_store_error` of limits that come with a request may be.
+// The values of `on_store_error` for limits that come with a request.
 constexpr std::array<request::OnError, 3> inline_error_answers = {
     request::OnError::error, request::OnError::deny, request::OnError::allow};
 
@@ -59,7 +59,8 @@ void complain_choice(config::FileReader& reader, const std::string& key, const Y
                    "write one of these", reader.diagnostics());
 }
 
-// A length of time, or nothing, which is reported; `least`: besides 0 if `or_none`.
+// Reads a length of time from `least` to `most`, or 0 if `or_none`. Nothing: it is wrong, which was
+// reported.
 std::optional<base::Duration> read_length(config::FileReader& reader, const std::string& key,
                                           const YamlNode& value, base::Duration least,
                                           base::Duration most, bool or_none) {
@@ -75,7 +76,7 @@ std::optional<base::Duration> read_length(config::FileReader& reader, const std:
   return std::nullopt;
 }
 
-// A part of one, in percent: "0.1" is 10.
+// Reads a fraction as percent: "0.1" is 10.
 std::optional<unsigned> parse_part(std::string_view text) {
   if (text == "0") return 0u;
   if (!text.starts_with("0.") || text.size() < 3 || text.size() > 4) return std::nullopt;
@@ -151,7 +152,8 @@ void HttpSettings::read_field_names(config::FileReader& reader, const std::strin
   reader.map(value, key, styles);
 }
 
-// `{ x-ratelimit: { limit: X-Limit } }` of those names that are not as usual; empty: all are.
+// The names that differ from the defaults, as `{ x-ratelimit: { limit: "X-Limit" } }`; empty: none
+// does.
 std::string HttpSettings::field_names_text() const {
   std::string text;
   for (size_t i = 0; i < header_style_names.size(); ++i) {
@@ -193,7 +195,7 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
     };
   };
   std::optional<base::Diagnostic>
-      fields_at;  // of `headers` and `field_names`, whichever comes first
+      fields_at;  // the place of `headers` or `field_names`, whichever is first in the file
   reader.map(
       section, "http",
       {{"unmatched",
@@ -284,7 +286,7 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
         }},
        {"auth",
         [&](const std::string&, const YamlNode& value) { read_auth(reader, value, its.auth); }}});
-  // Styles that share a name may be distinguished by names of their own.
+  // Checked at the end: `field_names` may give other names to styles that share one by default.
   if (const std::string problem = problem_of(its.headers); fields_at && !problem.empty())
     config::complain(*fields_at, problem,
                      "take one of the two styles out, or give each field a name of its own",
@@ -298,7 +300,7 @@ std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
   for (const HeaderStyle style : its.headers.styles)
     styles +=
         (styles.empty() ? "" : ", ") + std::string(header_style_names[static_cast<size_t>(style)]);
-  // These as far as they are not as usual.
+  // Settings that are shown only if they differ from the defaults.
   std::string more;
   if (its.on_store_error != usual.on_store_error)
     more += ", on_store_error: " + std::string(request::name_of(its.on_store_error));
@@ -327,7 +329,7 @@ std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
 
 void HttpSettings::add_to(server::Options& options, protocol::Protocol self) const {
   auto its = std::make_shared<HttpOptions>(options_.value);
-  // This server's own, as are the next two.
+  // The secret, and the two objects below, belong to this server alone.
   SLUICE_CHECK(RAND_bytes(its->partition_secret.data(),
                           static_cast<int>(its->partition_secret.size())) == 1);
   its->waits = std::make_shared<WaitCount>();

@@ -16,10 +16,10 @@
 
 // Why not a library: this is the hot path, and the typical body of 75 bytes takes 1,500
 // instructions here, its grammar included, and copies nothing. RapidJSON's SAX reader takes 3,800
-// for its tokens alone (numbers as texts, UTF-8 validated; 4,800 by iteration, 2,700 in situ and
-// unvalidated), and pushes them, so that the grammar would be a machine of states. A reader that
-// asks for what may come next is the grammar itself, and that bounds the depth too: what the
-// grammar does not have is refused where it begins, and never skipped.
+// for the tokens alone (numbers as texts, UTF-8 validated; 4,800 by iteration, 2,700 in situ and
+// unvalidated), and it pushes the tokens, so the grammar would have to be a state machine. Here the
+// code follows the grammar: it asks for what may come next. That bounds the depth as well, because
+// a value that the grammar does not allow is refused at its first byte, and never skipped.
 namespace sluice::http {
 namespace {
 
@@ -27,14 +27,14 @@ using limit::Algorithm;
 
 constexpr size_t take_name_bytes_max = 64;    // of a limit
 constexpr size_t take_quoted_bytes_max = 64;  // of the input, in a problem and its pointer
-constexpr int64_t window_places = 6;          // digits behind the point: microseconds
+constexpr int64_t window_places = 6;          // decimal places of seconds: microseconds
 
-// As texts of problems have them.
+// The texts of problems contain these numbers.
 static_assert(base::bounds::quota_max == 9'007'199'254'740'991 &&
               base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000 &&
               limit::slots_max == 8 && takes_entries_max == 64 && take_name_bytes_max == 64);
 
-// In a set of members each has the bit of its place here.
+// A set of members is a bit mask, by these numbers.
 enum class BodyMember : uint32_t { entries, key, limits, takes, n, all, mode, detail, timeout };
 constexpr std::array<std::string_view, 9> body_members = {
     "entries", "key", "limits", "takes", "n", "all", "mode", "detail", "timeout"};
@@ -50,10 +50,10 @@ constexpr uint32_t set_of(Members... which) {
   return ((uint32_t{1} << static_cast<uint32_t>(which)) | ...);
 }
 
-// Of a subject whose `n` is not known yet: it was given none, nor `all`; `all` was false.
+// Marks of a subject without `n`, which gets the body's: it has no `all`; its `all` is false.
 constexpr int64_t n_of_body = -1, n_of_body_not_all = -2;
 
-// An object of body_members while it is read.
+// An object with members of body_members, while it is read.
 struct TakeDraft {
   uint32_t allowed, seen;  // sets of body_members
   bool all;
@@ -139,7 +139,7 @@ class TakeBodyParser {
     return (draft.seen & others) == 0 || fail_forms(draft);
   }
 
-  // Of a take, or of a body without `takes`.
+  // Finishes the subject of a take, or of a body without `takes`.
   bool finish_subject(TakeDraft& draft) {
     const uint32_t its = draft.seen & set_of(entries, key, limits);
     if (its == 0) return fail_forms(draft);
@@ -230,7 +230,7 @@ class TakeBodyParser {
     return subject.count > 0 || scanner_.fail({sentence});
   }
 
-  // All entries before it are compared, which is 2,016 times for the most that there can be.
+  // Compares the key with those of all entries before it: 2,016 comparisons for 64 entries.
   bool read_entry(size_t first, std::string_view its_key) {
     if (its_key.empty()) return scanner_.fail({"the key of an entry must not be empty"});
     if (body_.entries.size() - first == takes_entries_max)
@@ -301,7 +301,7 @@ class TakeBodyParser {
     return true;
   }
 
-  // As policies have it (policy/read/native_limit.h).
+  // Checks what policies check too (policy/read/native_limit.h).
   bool check_limit(limit::Limit& limit, uint32_t seen) {
     const bool is_bucket = limit.algorithm == Algorithm::token_bucket;
     const bool is_fixed = limit.algorithm == Algorithm::fixed_bucket;
@@ -340,7 +340,7 @@ class TakeBodyParser {
     return true;
   }
 
-  // A number, or a text as policies have it.
+  // Reads units: a number, or a text as in policies.
   bool read_units(LimitMember member, int64_t& to) {
     const std::string_view sentence =
         member == quota ? "`quota` must be a whole number from 1 to 9007199254740991, or such a "
@@ -359,7 +359,7 @@ class TakeBodyParser {
     return to > 0 || scanner_.fail({sentence});
   }
 
-  // A number of seconds, or a text as policies have it.
+  // Reads a window: a number of seconds, or a text as in policies.
   bool read_window(base::Duration& to) {
     constexpr std::string_view sentence =
         "`window` must be a length of time such as \"1m\", or a number of seconds";
@@ -402,7 +402,8 @@ class TakeBodyParser {
 
   // ---- Objects, lists and values ----
 
-  // At its brace. What goes wrong within a member is reported with the member's name.
+  // Reads an object from its opening brace on. Adds a member's name to the pointer of a problem in
+  // the member.
   template <class Read>
   bool read_object(Read read_member_named) {
     scanner_.take('{');
@@ -434,7 +435,8 @@ class TakeBodyParser {
     return scanner_.take(']') || scanner_.expected("`,` or `]`");
   }
 
-  // Adds it to those that were seen. size(): it is unknown or was seen before, which is reported.
+  // Finds the member's index and adds it to `seen`. known.size(): the member is unknown or not
+  // allowed, or it was seen before; that was reported.
   template <size_t count>
   size_t find_member(std::string_view its_name, const std::array<std::string_view, count>& known,
                      uint32_t allowed, uint32_t& seen) {
@@ -463,7 +465,8 @@ class TakeBodyParser {
     return true;
   }
 
-  // A number times 10^places, which is 0 to `most` then.
+  // Reads a number and multiplies it by 10^places. The product must be a whole number from 0 to
+  // `most`.
   bool read_scaled(std::string_view sentence, int64_t places, int64_t most, int64_t& to) {
     if (!scanner_.is_at_number()) return scanner_.refuse(sentence);
     std::string_view text;
@@ -473,7 +476,7 @@ class TakeBodyParser {
     return number || scanner_.fail({sentence});
   }
 
-  // ---- What is wrong ----
+  // ---- Problems ----
 
   bool fail_encoding() {
     size_t at = 0;
@@ -524,7 +527,8 @@ class TakeBodyParser {
     return within(its_name);
   }
 
-  // On the way out of a failure: puts a reference token (RFC 6901, 3) in front of the pointer.
+  // Puts a reference token (RFC 6901, 3) in front of the pointer, on the way out of a failure.
+  // Returns false.
   bool within(std::string_view token) {
     if (token.size() > take_quoted_bytes_max) return false;
     std::string escaped = "/";

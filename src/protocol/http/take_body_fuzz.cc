@@ -1,7 +1,7 @@
 // Any bytes must be read as the naive reader of take_body_model.h reads them, or be refused with a
-// sentence and a pointer; also by a reader that has read another body. What is read is written
-// again by the naive writer, in a way that the bytes choose, and must be the same; and no beginning
-// of it is a body. The first byte says what the path allows.
+// sentence and a pointer, also by a reader that has read another body. A body that was read is
+// written by the naive writer, in a form that the bytes choose, and must read as the same; no
+// proper prefix of it may be a body. The first byte says what the path allows.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -23,7 +23,7 @@ void require(bool holds, const std::string& what) {
   std::abort();
 }
 
-// As the paths have it (route.cc), and a little more.
+// What the paths allow (route.cc), and a few other combinations.
 Wanted wanted_by(uint8_t byte) {
   Wanted wanted;
   wanted.has_mode = (byte & 1) != 0;

@@ -16,7 +16,7 @@ constexpr bool is_json_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Four hexadecimal digits at `at`; above 0xFFFF: they are not there.
+// The value of the four hexadecimal digits at `at`; above 0xFFFF: there are no such digits.
 uint32_t read_code_unit(const char* at, const char* end) {
   constexpr uint32_t none = 0x10000;
   if (end - at < 4) return none;
@@ -38,7 +38,7 @@ char* write_utf8(uint32_t point, char* out) {
   return out;
 }
 
-// The text behind the `e` of a number.
+// Reads the exponent of a number, from the text after its `e`.
 int64_t read_exponent(std::string_view text) {
   constexpr int64_t enough = int64_t{1} << 50;  // more digits than there is memory for
   const bool is_negative = text.starts_with('-');
@@ -52,11 +52,11 @@ int64_t read_exponent(std::string_view text) {
 }  // namespace
 
 std::optional<int64_t> scale_number(std::string_view number, int64_t places, int64_t most) {
-  if (number.size() == 1 && places == 0 && most >= 9) return number.front() - '0';  // the usual one
+  if (number.size() == 1 && places == 0 && most >= 9) return number.front() - '0';  // usual case
   const bool is_negative = number.front() == '-';
-  uint64_t digits = 0;     // but for the zeros at their end
-  int64_t zeros = 0;       // which are these
-  int64_t power = places;  // of ten, that `digits` and `zeros` are times
+  uint64_t digits = 0;     // the digits read so far, without the zeros at their end
+  int64_t zeros = 0;       // the number of these zeros
+  int64_t power = places;  // the result is `digits`, then `zeros` zeros, times 10^power
   bool behind_point = false;
   size_t at = is_negative ? 1 : 0;
   for (; at < number.size() && (number[at] | 0x20) != 'e'; ++at) {
@@ -106,7 +106,7 @@ const char* skip_plain(const char* at, const char* end) {
     uint64_t word;
     std::memcpy(&word, at, sizeof word);
     const uint64_t quote = word ^ (ones * '"'), backslash = word ^ (ones * '\\');
-    // Bits above the lowest one may be wrong, by what was borrowed.
+    // Only the lowest bit that is set is certain: a borrow may set others above it.
     const uint64_t found = (((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) |
                             ((word - ones * ' ') & ~word)) &
                            high_bits;
@@ -121,7 +121,7 @@ bool TakeBodyScanner::read_number(std::string_view& to) {
   if (*at_ == '-') ++at_;
   const bool is_zero = at_ < end_ && *at_ == '0';
   bool sound = skip_digits();
-  if (is_zero) at_ = first + (*first == '-' ? 2 : 1);  // digits behind it are a fault
+  if (is_zero) at_ = first + (*first == '-' ? 2 : 1);  // no digit may follow a leading 0
   if (sound && at_ < end_ && *at_ == '.') {
     ++at_;
     sound = skip_digits();
@@ -193,7 +193,7 @@ bool TakeBodyScanner::read_escaped(const char* first, std::string_view& to) {
   return true;
 }
 
-// At its backslash, which never is the last byte before `last`.
+// Reads the escape at `at_`. Its backslash is never the last byte before `last`.
 bool TakeBodyScanner::unescape(const char* last, char*& out) {
   constexpr std::string_view names = "\"\\/bfnrt", values = "\"\\/\b\f\n\r\t";
   if (at_[1] == 'u') return unescape_unit(last, out);

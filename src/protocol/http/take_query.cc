@@ -13,12 +13,12 @@
 namespace sluice::http {
 namespace {
 
-// Past it: refused. As a head may have 64 KiB there may be more.
+// The most parameters of a query; more are refused. A head of 64 KiB has room for more.
 constexpr size_t query_pairs_max = 256;
 
 struct ReadQuery {
   base::Buffer entries;
-  // Of a limit that comes along, and of the take, as texts.
+  // The values of query_names, as texts: of the limit that comes with the request, and of the take.
   std::array<std::optional<std::string>, 6> values;
   bool always_ok = false;
 };
