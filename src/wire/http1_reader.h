@@ -114,11 +114,13 @@ class Http1Reader {
   size_t unfinished_bytes() const;
 
  private:
-  //   from          to      when
-  //   head          done    the head is complete, and there is no body, or all of it has arrived
-  //   head          body    the head is complete, and a part of a body with Content-Length is
-  //   missing head          chunks  the head is complete, and the body is chunked body, chunks done
-  //   the body is complete: the request is reported done          head    the next call of `next`
+  //   from    to      when
+  //   head    done    the head is complete, and there is no body, or all of it has arrived
+  //   head    body    the head is complete, and a part of a body with Content-Length is missing
+  //   head    chunks  the head is complete, and the body is chunked
+  //   body,   done    the body is complete: the request is reported
+  //   chunks
+  //   done    head    the next call of `next`
   //
   // After a problem `status_` is not 0, whatever the phase, and `next` consumes everything.
   enum class Phase : uint8_t {
