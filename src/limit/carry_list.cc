@@ -11,7 +11,7 @@ namespace sluice::limit {
 
 namespace {
 
-// A limit of the old list, in force or left out, whose state a limit of the new list may take.
+// A limit of the old list, in force or left out, whose state a new limit may take.
 struct Source : LeftOut {
   bool paired = false;  // a limit of its kind takes its state
   bool lent = false;    // a limit of another kind takes its state as well

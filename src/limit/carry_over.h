@@ -1,6 +1,6 @@
-// What becomes of one limit's state under another limit: a pure function over a limit's cells, any
-// thread; inline, because the store calls it under a stripe's lock. Which limit of a list goes on
-// with which is said by limit/carry_list.h.
+// What happens to one limit's state under another limit: a pure function over a limit's cells, any
+// thread; inline, because the store calls it under a stripe's lock. limit/carry_list.h decides
+// which limit of a list continues which.
 //
 //   token_bucket, fixed_bucket, also one after the other
 //                   CarryOver::used: the units that are missing still are, but no more than the new
@@ -103,7 +103,8 @@ inline void carry_over(std::span<const State> state, const Limit& from, const Li
     std::fill(next.begin(), next.end(), State{});
     return;
   }
-  // As the old limit sees it at `now`, then as the new one does: each cuts what it would not have.
+  // First read under the old limit at `now`, then under the new one: each drops what no longer
+  // counts.
   std::array<State, limit_cells_max> seen;
   decide(state.data(), from, 0, now, seen.data());
   keep_runs({seen.data(), state.size()}, next);

@@ -21,7 +21,7 @@
 
 namespace sluice::limit {
 
-// Cells of one limit at most.
+// The most cells of one limit.
 inline constexpr size_t limit_cells_max = sliding_log::times_max;
 
 // Always allowed, with all of the quota left, whatever the cost.
@@ -34,7 +34,7 @@ inline Decision refusal() {
   return {false, 0, 0, base::never, base::never};
 }
 
-// How many cells of a counter's state are the limit's.
+// The number of cells that the limit has in a counter's state.
 inline size_t cells(const Limit& limit) {
   switch (limit.algorithm) {
     case Algorithm::unlimited:
@@ -105,8 +105,8 @@ inline size_t cells(std::span<const Limit> limits) {
   return refusal();
 }
 
-// Takes the cost in any case, then compares; of the algorithms with a counter aligned_window alone
-// does. `state` and `next` as in decide().
+// Takes the cost in any case, then compares. Only aligned_window supports this among the algorithms
+// with a counter. `state` and `next` as in decide().
 inline Decision count(const State* state, const Limit& limit, int64_t cost, Time now, State* next) {
   if (!has_counter(limit.algorithm)) return decide(state, limit, cost, now, next);
   SLUICE_CHECK(limit.algorithm == Algorithm::aligned_window);
@@ -115,9 +115,9 @@ inline Decision count(const State* state, const Limit& limit, int64_t cost, Time
   return outcome.decision;
 }
 
-// The state: the decision of cost 0, but allowed even in debt, as it asks for nothing. Only
-// `deny` refuses a look. Nothing ever happens to an unlimited counter; one whose limit has a window
-// tells that it is as fresh, one without that there is no time at which it would be.
+// The state: the decision of cost 0, but allowed even in debt, because it takes nothing. Only
+// `deny` refuses a peek. Nothing changes an unlimited counter: with a window its reset_after is 0,
+// without one `never`.
 inline Decision peek(const State* state, const Limit& limit, Time now) {
   if (limit.algorithm == Algorithm::deny) return refusal();
   std::array<State, limit_cells_max> unused;
@@ -126,7 +126,7 @@ inline Decision peek(const State* state, const Limit& limit, Time now) {
   decision.retry_after = {};
   if (limit.algorithm == Algorithm::unlimited && limit.window == Duration{})
     decision.reset_after = base::never;
-  // Whatever numbers it is looked at by.
+  // Allowed whatever the numbers of the call are.
   if (gcra::is_gcra(limit.algorithm))
     decision.reset_after = {
         std::max<int64_t>(0, state->fresh_at_us - std::max<int64_t>(0, now.us))};

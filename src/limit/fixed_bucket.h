@@ -1,7 +1,7 @@
-// The bucket without refill: it holds up to `burst` units, is full at first, and what was taken
-// comes back only by being put back. For what is borrowed and returned, as places, connections or
-// jobs at a time. Pure functions over a State, so they have no owner and any thread may call
-// them; inline, because the store calls them under a stripe's lock.
+// The bucket without refill: it holds up to `burst` units, is full at first, and units come back
+// only when they are put back. It is for things that are borrowed and returned, such as seats,
+// connections or concurrent jobs. Pure functions over a State, so they have no owner and any thread
+// may call them; inline, because the store calls them under a stripe's lock.
 //
 // B = burst, and the quota is as much; M = the units that are missing. There is no window.
 //
@@ -47,7 +47,7 @@ inline State state_of(int64_t missing) {
   return missing > 0 ? State{INT64_MAX, missing} : State{};
 }
 
-// `next` of a refusal misses the same units; of a full bucket it is State{}.
+// `next` of a refusal has as many units missing as `state`; of a full bucket it is State{}.
 inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
   SLUICE_CHECK(cost >= 0 && limit.burst >= 1);
   const int64_t missed = missing(state, limit, now);

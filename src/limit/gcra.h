@@ -75,7 +75,7 @@
 
 namespace sluice::limit::gcra {
 
-// Why a call's numbers make no limit.
+// Why a call's numbers are not a valid limit.
 enum class Error : uint8_t {
   none,
   zero_rate,     // cell: count or period 0, or an emission below a nanosecond
@@ -86,19 +86,19 @@ enum class Error : uint8_t {
   out_of_range,  // a product leaves 63 bits
 };
 
-// What a call's numbers come to: a limit, where there is no error.
+// The result of a call's numbers: a limit, unless there is an error.
 struct Rate {
   Error error = Error::none;
   Limit limit{};
 };
 
-inline constexpr int64_t nanoseconds = 1'000'000'000;  // of a second
+inline constexpr int64_t nanoseconds = 1'000'000'000;  // in a second
 
 constexpr bool is_gcra(Algorithm algorithm) {
   return algorithm >= Algorithm::gcra_cell && algorithm <= Algorithm::gcra_redis;
 }
 
-// What stands for such a limit where no call has brought its numbers along, as in a rule's list.
+// The limit in a rule's list, where no call has given its numbers yet.
 constexpr Limit without_numbers(Algorithm algorithm) {
   return {algorithm, 1, {1}, 1};
 }
@@ -110,7 +110,7 @@ constexpr bool fits(Wide value) {
 // 2^63: the first double that does not fit.
 inline constexpr double past_int64 = 9223372036854775808.0;
 
-// `units`: how many emissions the tolerance is.
+// `units`: the tolerance as a multiple of the emission.
 inline Rate rate_of(Algorithm algorithm, int64_t emission, int64_t limit, int64_t units) {
   const Wide tolerance = Wide{emission} * units;
   if (!fits(tolerance)) return {Error::out_of_range};
@@ -161,13 +161,13 @@ constexpr Limit telling_full(Limit limit) {
   return limit;
 }
 
-// Is it such a one?
+// Was the limit made by telling_full?
 constexpr bool tells_full(const Limit& limit) {
   return limit.algorithm == Algorithm::gcra_crab && limit.burst < 0;
 }
 
-// What each of so many servers grants that do not know of one another: its part of the units, one
-// at least, which come back as much more slowly.
+// The part of a limit that each of `servers` grants if they do not know of one another: that part
+// of the units, at least one, which come back that much more slowly.
 inline Limit share_of(const Limit& limit, unsigned servers) {
   const auto cut = [](Wide n) {
     return static_cast<int64_t>(std::clamp<Wide>(n, INT64_MIN, INT64_MAX));
@@ -180,12 +180,12 @@ inline Limit share_of(const Limit& limit, unsigned servers) {
   return tells_full(limit) ? telling_full(share) : share;
 }
 
-// Of a limit's own unit of time in a microsecond.
+// The algorithm's units of time in a microsecond.
 constexpr int64_t per_microsecond(Algorithm algorithm) {
   return algorithm == Algorithm::gcra_redis ? 1 : 1000;
 }
 
-// `now` as such a limit counts it.
+// `now` in the algorithm's unit of time.
 inline Wide instant(Algorithm algorithm, Time now) {
   const int64_t us = std::max<int64_t>(now.us, 0);
   return algorithm == Algorithm::gcra_redis ? Wide{us / 1000 * 1000} : Wide{us} * 1000;
@@ -219,13 +219,13 @@ inline State state_of(const Limit& limit, int64_t tat) {
   return {rounded_up(limit.algorithm, fresh_from).us, tat};
 }
 
-// Nothing: the counter is as fresh.
+// The TAT of the state; nothing: the counter is fresh.
 inline std::optional<int64_t> tat_of(const State& state, Time now) {
   if (state == State{} || state.fresh_at_us <= std::max<int64_t>(now.us, 0)) return {};
   return state.units;
 }
 
-// Does the refusal stand for what cannot be counted?
+// Does the refusal mean that the numbers exceed 63 bits?
 inline bool is_out_of_range(const Decision& decision) {
   return !decision.allowed && decision.retry_after == Duration{};
 }
@@ -270,7 +270,7 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   return outcome;
 }
 
-// Gives units back, to as many as were used. Allowed whatever is left.
+// Gives units back, at most as many as were used. Always allowed.
 inline Outcome put(const State& state, const Limit& limit, int64_t units, Time now) {
   const Wide fresh = fresh_tat(limit, instant(limit.algorithm, now));
   const std::optional<int64_t> stored = tat_of(state, now);

@@ -69,7 +69,7 @@ namespace sluice::limit::kept_limits {
 inline constexpr int64_t limit_max = UINT32_MAX;
 inline constexpr int64_t debt_max = int64_t{1} << 62;
 
-// Cells of a counter with these windows.
+// The number of cells of a counter with these windows.
 constexpr size_t cells(uint32_t mask) {
   return 1 + 2 * static_cast<size_t>(std::popcount(mask));
 }
@@ -77,16 +77,16 @@ constexpr size_t cells(uint32_t mask) {
 struct Result {
   bool allowed = false;
   uint32_t mask = 0;  // the windows that were answered, one decision for each, rising
-  size_t cells = 0;   // of the counter
+  size_t cells = 0;   // the number of cells of the counter
 };
 
-// What is kept of one window.
+// The stored balance of one window.
 struct Balance {
   int64_t time_us, limit;
   int64_t units, parts;  // b = units + parts / W
 };
 
-// The balance when `now` is reached.
+// Advances the balance to `now`.
 inline void advance(Balance& b, int64_t window_us, Time now) {
   if (now.us > b.time_us && b.units < b.limit) {
     const auto window = static_cast<uint64_t>(window_us), limit = static_cast<uint64_t>(b.limit);
@@ -108,7 +108,7 @@ inline void advance(Balance& b, int64_t window_us, Time now) {
   b.time_us = now.us;
 }
 
-// What is kept is at most the limit and at least the most debt.
+// Takes the cost. The balance is kept between the most debt and the limit.
 inline void take_units(Balance& b, int64_t cost) {
   int64_t units;
   if (__builtin_sub_overflow(b.units, cost, &units)) units = cost < 0 ? b.limit : -debt_max;
@@ -138,7 +138,7 @@ inline Duration until(const Balance& b, int64_t units, int64_t window_us, Time n
   return us > most_us ? base::never : Duration{static_cast<int64_t>(us)};
 }
 
-// The windows of a stored counter; of the others nothing is set.
+// The balances of a stored counter. Entries of windows that it does not have are not set.
 struct Balances {
   uint32_t mask = 0;
   std::array<Balance, slots_max> of;
@@ -168,7 +168,7 @@ inline bool is_valid(std::span<const Duration> windows, std::span<const State> s
   return true;
 }
 
-// As they are at `now`.
+// The balances at `now`.
 inline Balances read(std::span<const Duration> windows, std::span<const State> state, Time now) {
   Balances all;
   if (state.empty()) return all;
@@ -243,7 +243,7 @@ inline Result take(std::span<const Duration> windows, std::span<const State> in,
   return result;
 }
 
-// Every balance is at its limit.
+// Sets every balance to its limit.
 inline void refill(std::span<State> state) {
   for (size_t i = 1; i + 1 < state.size(); i += 2) state[i + 1] = {state[i].units, 0};
 }

@@ -57,14 +57,14 @@ inline bool is_any_of_kind(std::span<const Limit> limits, const Limit& kind) {
                      [&kind](const Limit& limit) { return same_kind(limit, kind); });
 }
 
-// Is a limit with these cells as a fresh one? True of one without a counter.
+// Does a limit with these cells equal a fresh one? True for a limit without a counter.
 inline bool is_fresh(std::span<const State> state, Time now) {
   return state.empty() || state[0].units <= 0 || state[0].fresh_at_us <= now.us;
 }
 
 namespace left_out {
 
-// Stored: the places must not change.
+// The indexes are stored, so the order must not change.
 inline constexpr std::array algorithms = {Algorithm::fixed_window, Algorithm::aligned_window,
                                           Algorithm::token_bucket, Algorithm::sliding_window,
                                           Algorithm::sliding_log,  Algorithm::fixed_bucket};
@@ -72,14 +72,15 @@ inline constexpr uint64_t algorithm_bits = 7, second_bit = 8;
 inline constexpr int count_shift = 4, window_shift = 10;
 inline constexpr uint64_t count_bits = 63;
 
-// Most of them that a counter can have: a head and a cell each.
+// The most limits left out that a counter can have: a head and a cell each.
 inline constexpr size_t most = cells_max / 2;
 
 inline size_t head_cells(const Limit& limit) {
   return limit.algorithm == Algorithm::token_bucket && limit.burst != limit.quota ? 2 : 1;
 }
 
-// Behind `count` cells of `out`, which has cells_max; the new count. The same: it does not fit.
+// Appends after the first `count` cells of `out`, which has cells_max. Returns the new count; the
+// same count: it does not fit.
 inline size_t append(const LeftOut& one, State* out, size_t count) {
   const size_t head = head_cells(one.limit);
   size_t cells = one.state.size();
@@ -99,7 +100,7 @@ inline size_t append(const LeftOut& one, State* out, size_t count) {
   return count + cells;
 }
 
-// The first of what is left out, and what follows it. False: it is not one.
+// Reads the first limit left out, and removes it from `cells`. False: the cells are not valid.
 inline bool next(std::span<const State>& cells, LeftOut& one) {
   if (cells.empty()) return false;
   const uint64_t packed = static_cast<uint64_t>(cells[0].fresh_at_us) ^ uint64_t { 1 } << 63;
@@ -128,7 +129,7 @@ inline bool next(std::span<const State>& cells, LeftOut& one) {
   return true;
 }
 
-// Are these the cells of a counter under those limits, with what is left out?
+// Are these the cells of a counter under those limits, including valid limits left out?
 inline bool fits(std::span<const Limit> limits, std::span<const State> cells) {
   const size_t in_force = limit::cells(limits);
   if (cells.size() < in_force || cells.size() > cells_max) return false;
@@ -138,7 +139,7 @@ inline bool fits(std::span<const Limit> limits, std::span<const State> cells) {
   return true;
 }
 
-// Calls `visit(limit, state)` for each; `cells` are what `fits` found to be some.
+// Calls `visit(limit, state)` for each limit left out. `fits` must be true for the cells.
 template <class Visit>
 void each(std::span<State> cells, Visit&& visit) {
   std::span<const State> rest = cells;

@@ -53,7 +53,7 @@ constexpr int64_t units_max(const Limit& limit) {
   return bucket ? limit.burst : limit.quota;
 }
 
-// Has the algorithm a counter to look up, or does the limit alone decide?
+// Does the algorithm need a counter, or does the limit alone decide?
 constexpr bool has_counter(Algorithm algorithm) {
   return algorithm >= Algorithm::fixed_window;
 }
@@ -63,11 +63,11 @@ constexpr bool has_counter(Algorithm algorithm) {
 struct State {
   int64_t fresh_at_us = 0;  // of a limit's first cell: the time from which the limit equals a fresh
                             // one, and the store may forget it
-  int64_t units = 0;        // what it means is the algorithm's
+  int64_t units = 0;        // its meaning depends on the algorithm
   friend bool operator==(const State&, const State&) = default;
 };
 
-// Is there a counter behind any of them?
+// Does any of the limits have a counter?
 constexpr bool is_counted(std::span<const Limit> limits) {
   for (const Limit& limit : limits) {
     if (has_counter(limit.algorithm)) return true;
@@ -75,7 +75,7 @@ constexpr bool is_counted(std::span<const Limit> limits) {
   return false;
 }
 
-// What one limit answers.
+// The answer of one limit.
 struct Decision {
   bool allowed = false;
   int64_t limit = 0;      // the most that `remaining` can be: a bucket's burst, else the quota

@@ -57,7 +57,7 @@
 
 namespace sluice::limit::sliding_log {
 
-// Runs of one counter at most.
+// The most runs of one counter.
 inline constexpr size_t times_max = 32;
 
 constexpr size_t cells(const Limit& limit) {
@@ -160,7 +160,7 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
 inline Decision put(std::span<const State> state, const Limit& limit, int64_t units, Time now,
                     std::span<State> next) {
   SLUICE_CHECK(units >= 0 && state.size() == cells(limit) && next.size() == state.size());
-  size_t first = 0;  // that keeps units
+  size_t first = 0;  // the first run that keeps units
   const auto counts = [&] {
     return first < state.size() && !fresh(state.subspan(first), limit, now);
   };

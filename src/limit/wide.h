@@ -1,5 +1,5 @@
-// Products of two 64-bit numbers, where 64 bits do not hold them. Pure functions and types; the one
-// place that names the compiler's 128-bit integer.
+// Products of two 64-bit numbers that may exceed 64 bits. Pure functions and types. Only this file
+// names the compiler's 128-bit integer.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* no_http2 = "that is not a server of gRPC: it does not speak HTTP/2";
 constexpr const char* no_grpc = "that is not an answer of gRPC";
-// A header's name and value, of an answer. Past it: no answer of gRPC.
+// The most bytes of an answer's header, name and value. Beyond it the answer is not gRPC.
 constexpr size_t answer_header_bytes_max = size_t{64} << 10;
 
 int percent_digit(char c) {
@@ -164,13 +164,13 @@ void GrpcClientCall::write(base::Buffer& out) {
   ssize_t size = 0;
   while ((size = nghttp2_session_mem_send(session_, &bytes)) > 0)
     out.append(as_text(bytes, static_cast<size_t>(size)));
-  // What is against the rules of HTTP/2 ends the session once the GOAWAY is written.
+  // nghttp2 ends the session after it has written a GOAWAY for a breach of HTTP/2.
   if (!is_over_ && (size < 0 || nghttp2_session_want_read(session_) == 0)) fail(no_http2);
 }
 
 void GrpcClientCall::receive(std::string_view in) {
   if (is_over_) return;
-  // A server of HTTP/1 answers in words, which as a frame would be a long one.
+  // A server of HTTP/1 answers with text, which HTTP/2 would read as the start of a long frame.
   constexpr std::string_view http1 = "HTTP/";
   if (received_.size() < http1.size()) {
     received_ += in.substr(0, http1.size() - received_.size());

@@ -78,7 +78,7 @@ size_t GrpcServerSession::receive(std::string_view in, base::Time now, size_t ca
   return consumed;
 }
 
-// The headers that a call is read by; whatever else its client or a proxy adds is not held.
+// The headers that a call needs. Others are not stored.
 bool GrpcServerSession::is_of_grpc(std::string_view name) {
   switch (name.size()) {
     case 4:
@@ -92,7 +92,7 @@ bool GrpcServerSession::is_of_grpc(std::string_view name) {
   }
 }
 
-// Is it a call? If not it is answered.
+// Is the request a call? If not, it is answered here.
 bool GrpcServerSession::accept(uint32_t number) {
   const Http2Request request = http_.request(number);
   std::string_view type, encoding, timeout;
@@ -127,7 +127,7 @@ bool GrpcServerSession::accept(uint32_t number) {
   return false;
 }
 
-// How the call's messages are packed. False: it is not known, and answered.
+// Reads the compression of the call's messages. False: it is unknown, and the call was answered.
 bool GrpcServerSession::read_encoding(uint32_t number, std::string_view encoding) {
   if (encoding == "gzip") {
     http_.note(number) |= answer_gzip;
@@ -140,7 +140,7 @@ bool GrpcServerSession::read_encoding(uint32_t number, std::string_view encoding
   return true;
 }
 
-// Of a unary call. False: it is answered.
+// Takes the message of a unary call. False: it is malformed, and the call was answered.
 bool GrpcServerSession::take_message(uint32_t number, const Http2Request& request) {
   const auto fail = [&](const Problem& problem) {
     refuse(number, 200, problem.status, problem.text);
@@ -242,7 +242,7 @@ void GrpcServerSession::answer(uint32_t number, GrpcStatus status, std::string_v
                          .trailers = trailers});
 }
 
-// Puts the packed message in place of `message`. False: no memory.
+// Replaces `message` by its compressed form. False: no memory.
 bool GrpcServerSession::pack(std::string_view& message) {
   std::string& scratch = renewed(worker_.scratch);
   if (!worker_.gzip.compress(message, scratch)) return false;

@@ -3,9 +3,8 @@
 // The owner knows the methods, which of them stream, the meaning of messages, and deadlines.
 //
 //   calls    A unary call is reported with a number when it is complete and well-formed. Exactly
-//   one
-//            `answer` or `drop` must follow, even if the call was cancelled. Its views are valid
-//            until then.
+//            one `answer` or `drop` must follow, even if the call was cancelled. Its views are
+//            valid until then.
 //   streams  A call whose path the owner's `is_streamed` accepts is reported when its headers have
 //            arrived (`begun`), and again whenever `next` may have a message, or the client's end
 //            (`body`). `send` sends one message. Each side may continue when the other is silent or

@@ -46,7 +46,7 @@ Gzip::Result Gzip::decompress(std::string_view text, size_t bytes_max, std::stri
   const size_t begin = out.size();
   while (true) {
     const size_t filled = out.size() - begin;
-    // One byte more than there may be shows that there is more.
+    // Room for one byte more than the bound shows whether the output exceeds it.
     const size_t room = std::min(step_bytes, bytes_max + 1 - filled);
     out.resize(out.size() + room);
     in.next_out = reinterpret_cast<Bytef*>(out.data() + begin + filled);

@@ -49,7 +49,7 @@ bool Http1Chunks::refuse(unsigned status, std::string_view problem) {
   return false;
 }
 
-// Of all that is not data. False: refused, as with all of these.
+// Reads a byte that is not data. False: refused, as for the functions below.
 bool Http1Chunks::read(char c, const Bounds& bounds, size_t body_bytes) {
   switch (part_) {
     case Part::size_first:
@@ -122,7 +122,7 @@ bool Http1Chunks::end_extension(char c) {
   return true;
 }
 
-// `room`: for the data of the chunk.
+// `room`: the most bytes that the chunk's data may have.
 bool Http1Chunks::end_size(size_t room) {
   if (left_ > room) return refuse(413, "the body of the request is too long");
   part_ = left_ > 0 ? Part::data : Part::trailer_first;

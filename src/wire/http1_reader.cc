@@ -87,8 +87,8 @@ std::string_view without_white(std::string_view text) {
   return text;
 }
 
-// Is there a tab in the white space around a value? There is a colon in front of it, and a line end
-// behind it.
+// Is there a tab in the white space around a value? The loops end at the colon before it and at the
+// line end after it.
 bool has_tabs_around(std::string_view value) {
   const char* front = value.data() - 1;
   while (*front == ' ') --front;
@@ -214,7 +214,7 @@ Http1Reader::Result Http1Reader::read_head(std::string_view in) {
   return {skipped + result.consumed, result.found};
 }
 
-// Whole: a request begins.
+// Whole: the next bytes begin a request.
 Http1Reader::Step Http1Reader::skip_empty_lines(std::string_view& in) {
   while (in.starts_with('\r')) {
     if (in.size() == 1) return Step::incomplete;
@@ -292,8 +292,8 @@ inline bool Http1Reader::add_field(const HttpField& field, const char* head) {
   return bytes > 17 || (special >> bytes & 1) == 0 || read_special_field(field, head);
 }
 
-// Up to the empty line behind them, which is before `at` then. Goes on where the last call has
-// stopped, in the middle of a line maybe.
+// Reads the fields up to the empty line after them; `at` is then after that line. Continues where
+// the last call stopped, perhaps in the middle of a line.
 Http1Reader::Step Http1Reader::read_fields(std::string_view in) {
   size_t at = progress_.at, line = progress_.line_at, colon = progress_.colon_at;
   for (;;) {
@@ -323,13 +323,13 @@ Http1Reader::Step Http1Reader::read_fields(std::string_view in) {
   return Step::incomplete;
 }
 
-// A line has no name and colon: is it the empty one? `at`: where its name has ended.
+// Is a line without name and colon the empty line? `at`: the end of its name.
 bool Http1Reader::end_fields(std::string_view line, size_t at) {
   if (at == 0 && line[0] == '\r') return line[1] == '\n' || refuse(400, bare_cr);
   return refuse(400, is_white(line[at]) ? folded : not_a_field);
 }
 
-// The list that others have left, where it is larger.
+// Takes the shared spare list if it is larger, else allocates.
 void Http1Reader::make_room() {
   if (spare_ != nullptr && spare_->capacity() > fields_.capacity()) {
     spare_->assign(fields_.begin(), fields_.end());
@@ -340,13 +340,13 @@ void Http1Reader::make_room() {
   fields_.reserve(std::max({fields_kept, size_t{fields_hint_}, 2 * fields_.capacity()}));
 }
 
-// Leaves the list, which is empty, to others, in place of a smaller one.
+// Leaves the field list, which is empty, as the shared spare list if it is larger than that.
 void Http1Reader::put_fields_by() {
   if (spare_ != nullptr && spare_->capacity() < fields_.capacity()) fields_.swap(*spare_);
   if (fields_.capacity() > fields_kept) Http1FieldList().swap(fields_);
 }
 
-// Those that say where the request ends, whom it is for, and what becomes of the connection.
+// Reads the fields that determine the end of the request, its host and the life of the connection.
 bool Http1Reader::read_special_field(const HttpField& field, const char* head) {
   switch (field.name.size()) {
     case 4:
@@ -413,7 +413,7 @@ bool Http1Reader::read_connection(std::string_view value) {
   }
 }
 
-// The head is whole: do its parts agree?
+// Checks that the parts of the complete head agree.
 bool Http1Reader::check_head(std::string_view in) {
   if (!progress_.has_host && !progress_.is_http10 && use_ != Use::handshake)
     return refuse(400, "a request of HTTP/1.1 must have a field Host");
@@ -432,7 +432,7 @@ bool Http1Reader::check_head(std::string_view in) {
   return true;
 }
 
-// Has the head point to where it lies whole.
+// Sets head_ to views into the complete head.
 void Http1Reader::show_head(std::string_view in) {
   head_.method = in.substr(0, progress_.method_bytes);
   const size_t at = progress_.method_bytes + size_t{1};
@@ -455,7 +455,7 @@ void Http1Reader::show_head(std::string_view in) {
   head_.fields = fields_;
 }
 
-// The input may lie elsewhere when the next call comes.
+// Stores the fields as offsets, because the input may be at another address in the next call.
 void Http1Reader::set_fields_aside(const char* head) {
   has_copies_ = true;
   for (const HttpField& field : fields_)
@@ -500,7 +500,7 @@ Http1Reader::Result Http1Reader::begin_body(std::string_view in) {
   return {end, Found::head};
 }
 
-// Copies the head, as its bytes are consumed before its body is there.
+// Copies the head, because its bytes are consumed before the body has arrived.
 void Http1Reader::keep_head(std::string_view in) {
   const char* const from = in.data();
   own_head_ = in.substr(0, progress_.at);

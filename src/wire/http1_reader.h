@@ -10,10 +10,9 @@
 //   target    Origin form; absolute form with http or https, whose authority replaces Host and must
 //             be equal to it; or `*` for OPTIONS. Printable ASCII without `#` and `\`.
 //   body      With Content-Length, or `chunked` as the only coding; at most Bounds::body_bytes
-//   (413),
-//             and a chunked one at most Bounds::chunked_body_bytes as well. The lines and trailers
-//             of a chunked body have at most Bounds::chunk_bytes together (413); trailers are
-//             dropped.
+//             (413), and a chunked one at most Bounds::chunked_body_bytes as well. The lines and
+//             trailers of a chunked body have at most Bounds::chunk_bytes together (413); trailers
+//             are dropped.
 //   splits    The results do not depend on how the input is cut, except for `head`, which is
 //             reported only if the rest of the request has not arrived. A byte that breaks a head
 //             is found when it arrives.
@@ -115,11 +114,13 @@ class Http1Reader {
   size_t unfinished_bytes() const;
 
  private:
-  //   from          to      when
-  //   head          done    the head is complete, and there is no body, or all of it has arrived
-  //   head          body    the head is complete, and a part of a body with Content-Length is
-  //   missing head          chunks  the head is complete, and the body is chunked body, chunks done
-  //   the body is complete: the request is reported done          head    the next call of `next`
+  //   from    to      when
+  //   head    done    the head is complete, and there is no body, or all of it has arrived
+  //   head    body    the head is complete, and a part of a body with Content-Length is missing
+  //   head    chunks  the head is complete, and the body is chunked
+  //   body,   done    the body is complete: the request is reported
+  //   chunks
+  //   done    head    the next call of `next`
   //
   // After a problem `status_` is not 0, whatever the phase, and `next` consumes everything.
   enum class Phase : uint8_t {

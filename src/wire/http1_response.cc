@@ -48,7 +48,7 @@ Http1ResponseReader::Result Http1ResponseReader::next(std::string_view in) {
         return fail(Fault::head_size);
       if (end == in.npos) {
         searched_ = in.size() - std::min(in.size(), head_end.size() - 1);
-        // What cannot be a response is not waited for.
+        // Rejects at once what cannot become a response.
         constexpr std::string_view beginning = "HTTP/1.";
         const size_t known = std::min(in.size(), beginning.size());
         if (in.substr(0, known) != beginning.substr(0, known)) return fail();

@@ -17,7 +17,7 @@ std::string_view text_of(const uint8_t* bytes, size_t size) {
 
 // Names and values lie in the stream's answer, which lives until they are sent.
 nghttp2_nv entry(const char* name, size_t name_bytes, const char* value, size_t value_bytes) {
-  // nghttp2 reads them alone.
+  // nghttp2 only reads them.
   auto* const mutable_name = reinterpret_cast<uint8_t*>(const_cast<char*>(name));
   auto* const mutable_value = reinterpret_cast<uint8_t*>(const_cast<char*>(value));
   return {mutable_name, mutable_value, name_bytes, value_bytes,
@@ -29,7 +29,7 @@ char* write_number(char* to, size_t value, size_t bytes) {
   return to + bytes;
 }
 
-// Of a header block, not Huffman-coded (RFC 7541, 5.1 and 5.2).
+// Writes a text of a header block without Huffman coding (RFC 7541, 5.1 and 5.2).
 char* write_hpack_text(char* to, std::string_view text) {
   constexpr size_t prefix_max = 0x7F;
   size_t size = text.size();
@@ -139,7 +139,7 @@ int Http2Session::Callbacks::on_header(nghttp2_session*, const nghttp2_frame* fr
   auto& owner = *static_cast<Http2Session*>(self);
   Stream* const stream = stream_of(owner, frame->hd.stream_id);
   if (stream == nullptr) return 0;
-  // Trailers count too, and are not kept.
+  // Trailers count as well, although they are not stored.
   stream->list_bytes += static_cast<uint32_t>(name_bytes + value_bytes + 32);
   if (stream->list_bytes > http2_header_list_bytes_max) {
     if (stream->list_bytes <= 4 * http2_header_list_bytes_max) return 0;
@@ -205,7 +205,7 @@ int Http2Session::Callbacks::on_close(nghttp2_session*, int32_t id, uint32_t, vo
   return owner.fault_ == Http2Fault::none ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
-// A header block has been made, with what its client has to know of the table's size.
+// A header block was encoded. It contains any change of the table's size.
 int Http2Session::Callbacks::on_packed(nghttp2_session*, const nghttp2_frame* frame, void* self) {
   if (frame->hd.type == NGHTTP2_HEADERS)
     static_cast<Http2Session*>(self)->has_new_settings_ = false;
@@ -225,7 +225,7 @@ int Http2Session::Callbacks::on_sent(nghttp2_session* session, const nghttp2_fra
   Stream* const stream = stream_of(owner, frame->hd.stream_id);
   if (stream == nullptr) return 0;
   stream->is_sent = true;
-  // What more the client would send is of no use.
+  // Stops the client from sending the rest of its request.
   if (!stream->ended)
     nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
   return 0;
@@ -253,7 +253,7 @@ ssize_t Http2Session::Callbacks::read_pieces(nghttp2_session* session, int32_t i
   Stream& stream = *static_cast<Stream*>(source->ptr);
   if (stream.phase == Stream::Phase::answering)
     return read_body(session, id, to, bytes, flags, source, self);
-  // Only if there was no memory for its reset, which goes before.
+  // Reached only if there was no memory for the reset, which is otherwise sent first.
   if (stream.phase == Stream::Phase::ending) return NGHTTP2_ERR_DEFERRED;
   const size_t left = stream.body_end - stream.sent_end;
   if (left == 0) {
@@ -270,7 +270,7 @@ int Http2Session::Callbacks::send_data(nghttp2_session*, nghttp2_frame*, const u
   if (owner.out_->size() >= owner.out_max_) return NGHTTP2_ERR_WOULDBLOCK;
   Stream& stream = *static_cast<Stream*>(source->ptr);
   owner.is_begun_ = true;
-  // The last one is marked so here only if nghttp2 was not given trailers.
+  // nghttp2 marks the last frame as such only if it was not given the trailers.
   const bool last = (header[4] & NGHTTP2_FLAG_END_STREAM) != 0;
   const bool with_trailers = last && !stream.trailers().empty();
   if (bytes > 0 || !with_trailers) {
@@ -285,9 +285,9 @@ int Http2Session::Callbacks::send_data(nghttp2_session*, nghttp2_frame*, const u
   return 0;
 }
 
-// nghttp2 would take a second item of its queue, and a round through it, for what is one field of
-// one byte. What is written here does not touch the table of its encoder: literals without
-// indexing, not Huffman-coded (RFC 7541, 6.2.2).
+// Writes trailers directly: through nghttp2 they would cost another item of its queue, though there
+// is usually one field of one byte. The encoder's table is not affected, because the fields are
+// literals without indexing and Huffman coding (RFC 7541, 6.2.2).
 void Http2Session::Callbacks::append_trailers(base::Buffer& out, const Stream& stream) {
   const std::string_view packed = stream.trailers();
   char* const frame = out.prepare(http2_frame_header_bytes + packed.size());
@@ -378,9 +378,10 @@ void Http2Session::keep_header(Stream& stream, std::string_view name, std::strin
   }
 }
 
-// False: it does not fit.
+// False: the answer does not fit.
 bool Http2Session::answer(Stream& stream, const Http2Response& response) {
-  // What the request holds is free for the answer, which may be copied from there.
+  // The bytes of the request no longer count, so the answer may use their room. They stay in
+  // memory, because the answer may be copied from them.
   give_up(stream, stream.held);
   std::array<nghttp2_nv, http2_answer_headers_max + 1> entries;
   const bool has_body = !stream.is_head && (!response.body.empty() || !response.more_body.empty() ||

@@ -14,7 +14,7 @@ namespace sluice::wire {
 namespace {
 
 constexpr std::string_view preface = NGHTTP2_CLIENT_MAGIC;
-// What our PING carries whose answer says that the client has seen the first GOAWAY.
+// The payload of our PING; its acknowledgement shows that the client has seen the first GOAWAY.
 constexpr unsigned char shutdown_ping[8] = {'s', 'h', 'u', 't', 'd', 'o', 'w', 'n'};
 constexpr std::string_view not_http1 =
     "HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\ncontent-length: 60\r\n"
@@ -80,8 +80,8 @@ size_t Http2Session::read(std::string_view in, size_t events_max) {
   return size;
 }
 
-// How much of `in` may be read by nghttp2: up to a frame that is one too many of its kind, or to
-// one behind `events_max` frames that may each be an event.
+// How much of `in` nghttp2 may read: up to a frame that exceeds the rate of its kind, or up to the
+// frame after `events_max` frames that may each cause an event.
 size_t Http2Session::scan(std::string_view in, size_t events_max) {
   size_t at = 0, events = 0;
   if (preface_read_ < preface.size() && !read_preface(in, at)) return 0;
@@ -230,7 +230,8 @@ void Http2Session::on_body(Stream& stream, std::string_view bytes) {
   unconsumed_ += bytes.size();
 }
 
-// At the end of a frame, so that windows are opened at the same places however the input is cut.
+// Called at the end of a frame, so that windows are opened at the same places however the input is
+// cut.
 void Http2Session::on_data_frame(Stream& stream, bool last) {
   const uint32_t bytes = std::exchange(stream.frame_bytes, 0);
   if (stream.phase == Stream::Phase::streaming) {
@@ -296,7 +297,8 @@ char* Http2Session::grow(Text& text, size_t size) {
   return text.bytes;
 }
 
-// What takes much more memory than it has bytes. Without memory for that it stays.
+// Moves a text to less memory if it has much more than it needs. Without memory for the copy it
+// stays.
 void Http2Session::shrink(Text& text) {
   if (text.capacity <= 4 * size_t{text.size} + 2048) return;
   Text shorter;
@@ -446,7 +448,7 @@ void Http2Session::write(base::Buffer& out, size_t bytes_max) {
   if (fault_ != Http2Fault::none && !end_written_) write_end(out);
 }
 
-// By hand, as nghttp2's session must not be used behind an error of its own or of a callback.
+// Writes the GOAWAY itself, because nghttp2's session must not be used after an error.
 void Http2Session::write_end(base::Buffer& out) {
   end_written_ = true;
   if (fault_ == Http2Fault::not_http2 && speaks_http1_) {

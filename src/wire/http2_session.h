@@ -14,15 +14,13 @@
 //              pieces of the answer before it ends it with `respond`. HEAD requests do not stream.
 //   splits     Events and answers do not depend on how the input is cut.
 //   bytes      Texts of unfinished and unanswered requests, and of answers that were not sent,
-//   count
-//              against bytes_max of the session and of its pool. If headers do not fit, the stream
-//              is refused (REFUSED_STREAM). If a body does not fit, it is read to its end and
-//              dropped (Http2Request::is_whole is false). If an answer or a piece of one does not
-//              fit, the stream is reset. In addition a stream takes about 600 bytes, a session 38
-//              KB.
+//              count against bytes_max of the session and of its pool. If headers do not fit, the
+//              stream is refused (REFUSED_STREAM). If a body does not fit, it is read to its end
+//              and dropped (Http2Request::is_whole is false). If an answer or a piece of one does
+//              not fit, the stream is reset. In addition a stream takes about 600 bytes, a session
+//              38 KB.
 //   windows    A stream's window is opened again when its body arrives; the connection's when
-//   bodies
-//              leave the session because they were taken, answered or dropped.
+//              bodies leave the session because they were taken, answered or dropped.
 //   floods     http2_faults.h. A fault ends the session: GOAWAY, and all later input is ignored.
 //
 // nghttp2 1.52 checks (Http2Fault::protocol to settings_size): the order of pseudo headers, names

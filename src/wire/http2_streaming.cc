@@ -11,7 +11,7 @@
 namespace sluice::wire {
 namespace {
 
-// nghttp2 copies both, as the answer's text moves while it grows.
+// nghttp2 copies both, because the memory of the answer's text moves as it grows.
 nghttp2_nv copied_entry(std::string_view name, std::string_view value) {
   auto* const mutable_name = reinterpret_cast<uint8_t*>(const_cast<char*>(name.data()));
   auto* const mutable_value = reinterpret_cast<uint8_t*>(const_cast<char*>(value.data()));
@@ -37,7 +37,7 @@ void Http2Session::begin_streaming(Stream& stream, bool last) {
 
 void Http2Session::on_streamed_frame(Stream& stream, uint32_t bytes, bool last) {
   stream.ended = last;
-  // What is lost need not be sent whole.
+  // The window of a stream whose body is dropped is not opened again.
   if (!last && !stream.is_lost) nghttp2_session_consume_stream(session_, stream.id, bytes);
   if (last || bytes > 0) events_.push_back({Http2Event::Kind::body, stream.number});
 }
@@ -49,7 +49,7 @@ void Http2Session::take_body(uint32_t number, size_t bytes) {
   unconsumed_ += bytes;
   give_up(stream, bytes);
   const uint32_t left = stream.kept_body_bytes();
-  // Moved when that is the smaller part, so that each byte pays for one.
+  // Moves the rest only if it is the smaller part, so that the cost per byte is constant.
   if (stream.body_at - stream.headers_end < left) return;
   std::memmove(stream.request.bytes + stream.headers_end, stream.request.bytes + stream.body_at,
                left);
@@ -86,7 +86,7 @@ bool Http2Session::begin_answer(Stream& stream, std::span<const Http2Header> hea
   return nghttp2_submit_response(session_, stream.id, entries.data(), count, &pieces) == 0;
 }
 
-// False: it does not fit.
+// False: the piece does not fit.
 bool Http2Session::queue(Stream& stream, std::string_view body, std::string_view more_body) {
   Text& text = stream.answer;
   if (stream.sent_end > 0 && stream.sent_end >= text.size - stream.sent_end) {
@@ -103,9 +103,10 @@ bool Http2Session::queue(Stream& stream, std::string_view body, std::string_view
   return true;
 }
 
-// The last of an answer of which a piece was sent. False: it does not fit.
+// Adds the end of an answer that was begun with pieces. False: it does not fit.
 bool Http2Session::finish(Stream& stream, const Http2Response& response) {
-  // What the request holds is free for the answer, which may be copied from there.
+  // The bytes of the request no longer count, so the answer may use their room. They stay in
+  // memory, because the answer may be copied from them.
   give_up(stream, stream.held - stream.answer.size);
   size_t size = 0;
   for (const Http2Header& one : response.trailers)
@@ -121,7 +122,7 @@ bool Http2Session::finish(Stream& stream, const Http2Response& response) {
   return true;
 }
 
-// No piece is left: their memory goes, too.
+// All pieces were sent: frees their memory.
 void Http2Session::on_pieces_sent(Stream& stream) {
   allowances_.on_answers(stream.pieces);
   stream.pieces = 0;

@@ -163,7 +163,7 @@ HttpSession::Received HttpSession::receive(std::string_view in) {
 }
 
 HttpSession::Received HttpSession::refuse(size_t consumed) {
-  // One status for a head of any kind that is too long.
+  // A head that is too long always gets the same status.
   refusal_status_ = reader_.status() == 414 ? 431 : reader_.status();
   refusal_ = reader_.problem();
   if (refusal_status_ == 431)
@@ -183,7 +183,7 @@ void HttpSession::take_head() {
   request_.query = head.query;
   request_.host = head.host;
   request_.body_bytes = head.is_chunked ? chunked_bytes_max_ : head.body_bytes;
-  // Of several of one name the first counts.
+  // The first field with a name counts.
   const auto value_of = [&](std::string_view name) -> std::string_view {
     for (const HttpField& field : head.fields)
       if (is_http_name(field.name, name)) return field.value;

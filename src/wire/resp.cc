@@ -12,9 +12,9 @@ namespace {
 
 constexpr size_t npos = std::string_view::npos;
 constexpr size_t integer_bytes_max = 20;
-// A list of words that is kept from one command to the next.
+// The most words of a list whose memory is kept between commands.
 constexpr size_t words_kept = 32;
-// Redis' own bound of an array, whatever ours is.
+// Redis' own bound of an array, independent of RespBounds.
 constexpr int64_t array_words_max = 1 << 20;
 
 enum class Line : uint8_t { whole, incomplete, too_long };
@@ -36,11 +36,11 @@ Line find_line(std::string_view in, size_t from, size_t& scanned, std::string_vi
   return Line::whole;
 }
 
-// The number of the header at `from`, behind the character of its type, and where what follows it
-// begins: where it has at most six digits, none too many, and is there whole. Else 0 is returned
-// and the slow way is gone.
+// Reads the number of the header at `from`, after its type byte, and returns the offset after the
+// header. Handles complete headers of at most six digits without superfluous zeros; for others it
+// returns 0, and the caller uses the general way.
 inline size_t read_short_header(std::string_view in, size_t from, uint32_t& value) {
-  // One digit or two are what most have.
+  // Most headers have one or two digits.
   if (in.size() - from >= 5) [[likely]] {
     const char* const digits = in.data() + from + 1;
     const uint32_t first = static_cast<unsigned char>(digits[0]) - uint32_t{'0'};
@@ -69,7 +69,7 @@ inline size_t read_short_header(std::string_view in, size_t from, uint32_t& valu
   return static_cast<size_t>(at + 2 - in.data());
 }
 
-// Of a word that is an integer.
+// Is a word an integer?
 bool is_integer(std::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
   return !text.empty() &&
@@ -103,8 +103,8 @@ char unescaped(char c) {
   }
 }
 
-// Reads the inline word that begins `text`, and where it ends; writes it to `out` unless that is
-// null. Gives the bytes that it has, npos: its quotes are not balanced.
+// Reads the inline word at the front of `text`, and sets `end` to its end. Writes it to `out`
+// unless that is null. Returns its size; npos: its quotes are not balanced.
 size_t read_inline_word(std::string_view text, size_t& end, char* out) {
   size_t bytes = 0, at = 0;
   const auto put = [&](char c) {
@@ -197,7 +197,7 @@ RespCommandReader::Step RespCommandReader::read_array(std::string_view in, size_
     end = position_;
     if (step != Step::command) return step;
   }
-  // The last word that was read may not be there whole.
+  // The last word that was read may be incomplete.
   while (in.size() >= position_) {
     if (left_ == 0) {
       words_.clear();
@@ -430,8 +430,8 @@ void RespWriter::number(double value) {
 
 namespace {
 
-// Reads an item's line, and into `body` how many bytes of text follow it, npos: none do. Of `items`
-// how many items follow that belong to it.
+// Reads an item's line. `body`: the bytes of text that follow it, npos: none. `items`: the number
+// of items that follow and belong to it.
 bool read_item(std::string_view line, RespItem& item, size_t& body, size_t& items) {
   using Kind = RespItem::Kind;
   item = {};

@@ -38,16 +38,14 @@ struct RespBounds {
 // after a CR, and any two bytes for the line end after a word.
 //
 //   inline   A line that does not begin with `*`. Words are separated by blanks (space, tab, CR,
-//   VT,
-//            FF). In `"..."` the escapes are \n \r \t \b \a \xHH, and another character after a
+//            VT, FF). In `"..."` the escapes are \n \r \t \b \a \xHH, and another character after a
 //            backslash means itself; in `'...'` the escape is \'. A quote may open within a word;
 //            after the closing quote a blank or the end must follow. LF ends the line; a CR before
 //            it is dropped.
 //   bounds   RespBounds, and resp_line_bytes_max for every line. At most
 //            command_bytes + resp_line_bytes_max bytes are left unconsumed.
 //   work     A byte of a line is examined twice, once in the search for the line's end; the bytes
-//   of
-//            a word are not examined. For an incomplete command a call costs O(1).
+//            of a word are not examined. For an incomplete command a call costs O(1).
 class RespCommandReader {
  public:
   enum class Found : uint8_t {

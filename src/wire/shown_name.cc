@@ -27,7 +27,7 @@ bool is_digest(std::string_view text) {
 std::string_view shown_beginning(std::string_view text) {
   if (text.size() <= base::bounds::shown_name_bytes_max) return text;
   size_t end = base::bounds::shown_name_bytes_max;
-  // Where the character is not UTF-8 there is nothing to spare.
+  // If the bytes are not UTF-8, the text is cut at the bound.
   constexpr size_t behind_first_max = 3;
   for (size_t i = 0; i < behind_first_max && (text[end] & 0xc0) == 0x80; ++i) --end;
   if ((text[end] & 0xc0) == 0x80) end = base::bounds::shown_name_bytes_max;

@@ -25,13 +25,13 @@ constexpr bool is_sf_letter(char c) {
   return is_sf_lower(http_lower(c));
 }
 
-// Eight characters at a time: all are in a String as they are. (What is known of the bytes above
-// the lowest one that is not may be wrong, but not that there is one.)
+// Tests eight characters: may all stand in a String unescaped? (A carry may make the result wrong
+// for bytes above the lowest one that must be escaped, but not the result for all eight.)
 bool stand_as_they_are(const char* eight) {
   constexpr uint64_t ones = 0x0101010101010101, highest = ones << 7;
   uint64_t bytes;
   std::memcpy(&bytes, eight, sizeof bytes);
-  // Has it a byte of 0?
+  // Sets the highest bit of each byte that is 0.
   const auto zeros = [](uint64_t word) { return (word - ones) & ~word; };
   const uint64_t others = bytes | (bytes - ones * 0x20) | zeros(bytes ^ (ones * 0x7F)) |
                           zeros(bytes ^ (ones * '"')) | zeros(bytes ^ (ones * '\\'));
@@ -94,7 +94,7 @@ class SfReader {
     text_.remove_prefix(1);
     return c;
   }
-  // How many of them are at the front; they are taken.
+  // Takes the matching characters at the front and returns their number.
   template <class Predicate>
   size_t take_while(Predicate belongs) {
     const auto* const end = std::find_if_not(text_.begin(), text_.end(), belongs);

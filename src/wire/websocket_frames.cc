@@ -142,8 +142,8 @@ WebsocketEvent WebsocketReader::take_fragment(uint8_t opcode, bool final, size_t
   return {kind, 0, frame.size(), joined_.front()};
 }
 
-// Memory for a payload. All payloads of one input together are shorter than it, so what is made for
-// the first is enough for the others, and views stay.
+// Memory for a payload. The payloads of one input together are shorter than the input, so the
+// memory made for the first suffices for all, and views stay valid.
 char* WebsocketReader::room(size_t bytes, size_t bytes_to_come) {
   if (used_ == 0 && capacity_ < bytes_to_come) {
     capacity_ = std::max(bytes_to_come, memory_bytes_min);
@@ -155,7 +155,7 @@ char* WebsocketReader::room(size_t bytes, size_t bytes_to_come) {
   return at;
 }
 
-// Has wslay read one whole frame, its payload of `bytes` to `to`. False: it will not have it.
+// Lets wslay read one whole frame, with its payload of `bytes` to `to`. False: wslay rejects it.
 bool WebsocketReader::unmask(std::string_view frame, char* to, size_t bytes) {
   feed_ = frame;
   size_t got = 0;
@@ -219,7 +219,7 @@ void append_websocket_close(uint16_t code, std::string_view reason, base::Buffer
   payload[0] = static_cast<char>(code >> 8);
   payload[1] = static_cast<char>(code & 0xFF);
   size_t size = std::min(reason.size(), reason_bytes_max);
-  // A character is not cut in two.
+  // Does not cut a UTF-8 character.
   if (size < reason.size()) {
     while (size > 0 && (static_cast<unsigned char>(reason[size]) & 0xC0) == 0x80) --size;
   }

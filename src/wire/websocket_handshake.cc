@@ -24,7 +24,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Has a list the word? `word`: in lower case.
+// Does a list contain the word? `word`: in lower case.
 bool lists(std::string_view value, std::string_view word) {
   while (true) {
     const size_t comma = value.find(',');
@@ -110,7 +110,7 @@ WebsocketHandshake read_websocket_handshake(std::string_view in) {
     return refused(426, "The header Sec-WebSocket-Version must be: 13.");
   if (headers.keys != 1 || headers.key.empty())
     return refused(400, "One header Sec-WebSocket-Key is needed, and not empty.");
-  // It would be taken for frames.
+  // The body would be read as frames.
   if (head.has_body) return refused(400, "A request for WebSocket must have no body.");
   handshake.kind = WebsocketHandshake::Kind::upgrade;
   handshake.bytes = result.consumed;

@@ -23,7 +23,7 @@ constexpr const char* footer_of_ask_divvy =
     "\n"
     "  sluice ask divvy job=report user=7 >/dev/null && make-report\n";
 
-// -1: never.
+// Seconds until the counter is fresh again; -1: never.
 int64_t reset_seconds_of(const client_result& answer) {
   const auto reset = answer.reset_after.value_or(client_never);
   return reset == client_never ? -1 : reset / std::chrono::seconds(1);
@@ -31,7 +31,8 @@ int64_t reset_seconds_of(const client_result& answer) {
 
 std::string words_for(const client_result& answer, bool coloured) {
   const int64_t remaining = answer.remaining.value_or(0);
-  // Of a limit so large some would be taken.
+  // An unlimited rule answers quota_max. A real limit of that size would have less left after a
+  // take.
   if (answer.allowed && remaining == base::bounds::quota_max)
     return config::paint("allowed", config::green, coloured) + ": unlimited\n";
   const int64_t seconds = reset_seconds_of(answer);
@@ -41,7 +42,7 @@ std::string words_for(const client_result& answer, bool coloured) {
                          ? config::paint("allowed", config::green, coloured) + ": " +
                                std::to_string(remaining) + " left"
                          : config::paint("denied", config::red, coloured) + ": none left";
-  // The protocol has the same words for both.
+  // The protocol does not distinguish a rule that denies from a request that no rule matches.
   if (seconds < 0)
     return text + ", and waiting does not help: a rule denies for good, or no rule applies\n";
   return text + (answer.allowed ? ", all of them again " : ", try again ") + when + "\n";

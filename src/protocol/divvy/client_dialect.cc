@@ -12,7 +12,7 @@ namespace {
 using calls::CodecRead;
 
 constexpr size_t reply_line_bytes_max = 64 << 10;
-constexpr size_t shown_bytes_max = 200;  // of a line that is not a reply
+constexpr size_t shown_bytes_max = 200;  // of a line that is not a reply, in an error message
 
 client_result result_of_line(std::string_view line) {
   client_result result;
@@ -28,7 +28,7 @@ client_result result_of_line(std::string_view line) {
   }
   result.allowed = reply.allowed;
   result.remaining = reply.remaining;
-  // Past the longest time that can be counted it is as never.
+  // A time that microseconds in 64 bits cannot hold counts as never.
   const bool is_never = reply.reset_seconds < 0 || reply.reset_seconds > INT64_MAX / 1'000'000;
   result.reset_after =
       is_never ? client_never : std::chrono::microseconds(reply.reset_seconds * 1'000'000);
@@ -90,8 +90,8 @@ const calls::Dialect client_dialect = {
     .port = 8321,
     .timeout = base::seconds(1),
     .pending_max = 100,
-    // As the original client: five more tries, each a second after the last one failed; then one
-    // for each call that finds it so.
+    // As in Divvy's client: five more attempts, each one second after the last failure; then one
+    // attempt for each call that finds the connection closed.
     .reconnect = {.first = base::seconds(1),
                   .tries = 5,
                   .given_up = calls::Reconnect::GivenUp::until_the_next_call},

@@ -34,8 +34,8 @@ const std::string footer_of_divvy =
     "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
     "                 which the original has no variables for\n";
 
-// As the original's `debug` package reads DEBUG: names with `*` in them, apart by commas or blanks,
-// `-name` excludes.
+// Reads DEBUG as the `debug` package of Divvy does: names, which may contain `*`, separated by
+// commas or blanks; `-name` excludes a name.
 bool wants_debug(std::string_view names) {
   bool wanted = false;
   for (size_t at = 0; at < names.size();) {
@@ -85,7 +85,7 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
   if (is_set(redis_host) || is_set(redis_port) || is_cluster) {
     redis::Node node;
     if (is_set(redis_host)) node.host = *redis_host;
-    // As the original does: what is not a port is 6379.
+    // As in Divvy: a text that is not a port means the default port, 6379.
     if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
     config::Setting<redis::Options> setting;
     setting.value.nodes = {node};
@@ -108,7 +108,7 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
   settings_in(config).apply_environment(io, diagnostics);
 }
 
-// With a Redis the first is the original's to the letter.
+// If a Redis is configured, the first line is exactly that of Divvy.
 std::string first_lines(const std::vector<server::Bound>& bound, config::Config& config) {
   std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
   if (config.store.redis) {
@@ -173,7 +173,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
-  // Nothing but the policy's file can change.
+  // A reload only reads the policy's file: all other settings come from flags and the environment.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; },
       {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, io);

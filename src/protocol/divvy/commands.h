@@ -1,4 +1,4 @@
-// The commands of this protocol's own, as protocol/command.h wants them.
+// The commands that only this protocol has, in the form that protocol/command.h requires.
 #pragma once
 
 #include "protocol/command.h"

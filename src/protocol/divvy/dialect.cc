@@ -10,12 +10,12 @@ namespace {
 using limit::Algorithm;
 using limit::Limit;
 
-// A canary's pattern may be that of the rule behind it.
+// The suffix is needed because a canary may have the same pattern as the rule after it.
 std::string rule_name(const policy::Rule& rule) {
   return rule.pattern + (rule.mode == policy::Mode::shadow ? " (canary)" : "");
 }
 
-// By its label, or a canary by its pattern alone.
+// A rule is also known by its label, and a canary by its pattern without the suffix.
 bool is_also_called(const policy::Rule& rule, std::string_view name) {
   return rule.name == name || rule.pattern == name;
 }
@@ -30,7 +30,8 @@ std::optional<policy::LimitsProblem> check_override(std::span<const Limit> limit
       "whole seconds: its counters are Divvy's own"};
 }
 
-// Divvy's key holds the numbers, and what is stored under it is what is left of them.
+// Divvy's key contains the limit's numbers, so another limit needs another space; the value is the
+// number of units that remain.
 request::SpaceRef override_space(request::Spaces& spaces, std::string_view prefix,
                                  const Limit& limit, size_t most) {
   request::Space like;

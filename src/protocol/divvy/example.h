@@ -1,4 +1,4 @@
-// What the build puts into the program: the text of examples/example-config.ini.
+// The text of examples/example-config.ini, which the build compiles into the program.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
-// Divvy's INI dialect. It is what an INI parser of JavaScript made of a file, with three
-// differences that users had always expected: dots in section names are dots, sections keep the
-// file's order, and blanks or a comment may stand around a section header.
+// Divvy's INI dialect. It follows the JavaScript INI parser that Divvy uses, with three differences
+// that users have always expected: dots in section names are ordinary characters, sections keep the
+// order of the file, and blanks or a comment may stand around a section header.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -20,10 +20,10 @@ struct Line {
   size_t number;
 };
 
-// A value of the file; several where the key was written as a list (`x[] = 1`).
+// One value in the file; a field written as a list (`x[] = 1`) has several.
 struct Value {
   std::string text;
-  bool set = true;  // null and false are not
+  bool set = true;  // false for the words null and false
 };
 
 std::string scalar_text(const nlohmann::json& json, const std::string& otherwise) {
@@ -38,7 +38,7 @@ bool is_quoted(std::string_view text) {
   return !text.empty() && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
 }
 
-// A name or value without its quotes, escapes and comment.
+// Removes the quotes, escapes and comment from a name or value.
 Value unquoted(std::string_view raw) {
   const std::string_view text = policy::trim(raw);
   if (is_quoted(text)) {
@@ -56,7 +56,7 @@ Value unquoted(std::string_view raw) {
         std::string_view("\\;#").find(text[at + 1]) != std::string_view::npos) {
       out += text[++at];
     } else if (c == '\\' && at + 1 < text.size()) {
-      // Any other pair stays as it is, its second character uninspected.
+      // A backslash before any other character stays, and that character is then read as usual.
       out += c;
       out += text[++at];
     } else {
@@ -66,7 +66,7 @@ Value unquoted(std::string_view raw) {
   return {std::string(policy::trim(out))};
 }
 
-// What stands between the brackets of a section header; nothing: the line is none.
+// The text between the brackets of a section header; nothing: the line is not a header.
 std::optional<std::string_view> section_header(std::string_view line) {
   const std::string_view text = policy::trim(line);
   if (!text.starts_with('[')) return std::nullopt;
@@ -82,7 +82,8 @@ std::string without_escaped_dots(std::string text) {
   return text;
 }
 
-// "method=GET path=/x": words cut at their first two `=`; a word without one has an empty value.
+// Parses "method=GET path=/x". Each word ends at its second `=`, if it has one; a word without `=`
+// has an empty value.
 std::vector<std::pair<std::string, std::string>> operation_of(std::string_view name,
                                                               size_t& cut_words) {
   std::vector<std::pair<std::string, std::string>> operation;
@@ -132,7 +133,8 @@ std::vector<Line> lines_of(std::string_view text) {
   return lines;
 }
 
-// A line that begins as a header does and has no end of one, as a user would look for it.
+// The error for a line that begins like a section header but has no `]`; empty: the line is
+// another.
 std::string header_without_end(std::string_view line) {
   const std::string_view text = policy::trim(line);
   if (!text.starts_with('[') || text.find(']') != text.npos) return "";
@@ -169,7 +171,7 @@ class Reader {
   static constexpr std::array<std::string_view, 6> names = {
       "creditLimit", "resetSeconds", "actorField", "matchPolicy", "label", "comment"};
   struct Field {
-    std::vector<Value> values;  // none: the file does not set it
+    std::vector<Value> values;  // empty: the file does not set the field
     bool list = false;
     size_t line = 0;
   };
@@ -225,7 +227,7 @@ class Reader {
       return;
     }
     Field& field = section.fields[static_cast<size_t>(known - names.begin())];
-    // A list begins behind what was there, unless that says nothing.
+    // A list continues after an earlier plain value, unless that value is empty or null.
     const bool empty =
         !field.values.empty() && (!field.values[0].set || field.values[0].text.empty());
     if (list && !field.list && empty) field.values.clear();
@@ -288,7 +290,7 @@ class Reader {
     return rule;
   }
 
-  // Several values read as their texts with commas between.
+  // Joins several values with commas.
   static std::string text_of(const Field& field) {
     std::string text;
     for (const Value& value : field.values) {
@@ -316,7 +318,7 @@ class Reader {
   std::vector<Section> sections_;
   std::unordered_map<std::string, size_t> by_name_;
   size_t current_ = no_section;
-  size_t opened_line_ = 0;  // of the latest header
+  size_t opened_line_ = 0;  // the line of the latest header
 };
 
 }  // namespace

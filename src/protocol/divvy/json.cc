@@ -30,7 +30,7 @@ const char* kind_text(Kind kind) {
   return "";
 }
 
-// The text that a value of an operation is compared with.
+// The text with which a value of an operation is compared.
 std::string value_text(const policy::JsonNode& node) {
   return node.kind == Kind::text ? node.text : compact_json(node);
 }
@@ -161,7 +161,7 @@ class JsonReader {
     if (name == "operation") return;
     if (name == "creditLimit") {
       rule.credit_limit = number(value, name, subject);
-      // Nothing at all is a limit of none here.
+      // As in Divvy, null or a missing number counts as a limit of 0.
       if (is_unset(value)) {
         report_.warning(
             place(value.at), subject,
@@ -200,8 +200,8 @@ class JsonReader {
   RawNumber number(const policy::JsonNode& value, const std::string& name,
                    const std::string& subject) {
     if (value.kind == Kind::number) {
-      // Through its text, so that one routine knows the bounds; whole numbers have neither point
-      // nor exponent there.
+      // Goes through the number's text so that one function checks the bounds. The text of a whole
+      // number contains neither a point nor an exponent.
       return whole(policy::number_text(value.number), place(value.at), name, subject);
     }
     if (value.kind == Kind::text && !value.text.empty())
@@ -219,7 +219,7 @@ class JsonReader {
     const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
     if (!digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos) {
       RawNumber number = leading_integer(text, at, name, subject, report_);
-      // Names of counters have the number as it is written here, "007" included.
+      // Counter names contain the number as the file spells it, so "007" stays "007".
       if (number.kind == RawNumber::Kind::integer) number.spelling = text;
       return number;
     }

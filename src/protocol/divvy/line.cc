@@ -20,12 +20,12 @@ namespace {
 
 using base::bounds::descriptor_entries_max;
 
-// What a byte may mean to the end of an unquoted string.
+// What a byte can mean for the end of an unquoted string.
 enum Class : uint8_t {
-  text,    // nothing
+  text,    // cannot end the string
   blank,   // ASCII white space
   equals,  // =
-  lead,    // begins a white space character of several bytes, or some other character
+  lead,    // begins a character of several bytes, which may be white space
 };
 
 constexpr std::array<Class, 256> classes = [] {
@@ -49,7 +49,7 @@ std::string_view character_at(const char* at, const char* end) {
   return base::utf8::is_wide_blank(character) ? character.size() : 0;
 }
 
-// Bytes of the white space character at `at`; 0: there is none.
+// The size in bytes of the white space character at `at`; 0: another character is there.
 size_t blank_size(const char* at, const char* end) {
   if (at == end) return 0;
   const Class kind = class_of(*at);
@@ -59,7 +59,7 @@ size_t blank_size(const char* at, const char* end) {
 }
 
 inline const char* skip_blanks(const char* at, const char* end) {
-  // Nearly always one blank.
+  // Usually there is exactly one blank.
   if (at < end && class_of(*at) == blank) ++at;
   if (at < end && class_of(*at) == text) [[likely]]
     return at;
@@ -91,8 +91,9 @@ uint64_t word_at(const char* at) {
   return word;
 }
 
-// One bit for each byte of a word, the first byte's lowest: those up to 0x20, `=`, and those beyond
-// ASCII. Sums of seven-bit values never carry into the next byte, so that every bit is exact.
+// One bit for each byte of a word, bit 0 for its first byte: set for bytes up to 0x20, for `=`, and
+// for bytes above 0x7F. Sums of seven-bit values never carry into the next byte, so each bit is
+// exact.
 uint64_t stops_in(uint64_t word) {
   const uint64_t low = word & each(0x7F);
   const uint64_t above_blank = low + each(0x7F - 0x20);
@@ -101,8 +102,8 @@ uint64_t stops_in(uint64_t word) {
   return ((stops >> 7) * 0x0102'0408'1020'4080) >> 56;  // gathers the eight bits
 }
 
-// Where an unquoted string may end: the stops of a line, found 64 bytes at a time, so that short
-// strings cost a few instructions each.
+// Finds the bytes at which an unquoted string may end (the stops of a line), 64 bytes at a time, so
+// that a short string costs only a few instructions.
 class Stops {
  public:
   explicit Stops(std::string_view line)
@@ -110,7 +111,8 @@ class Stops {
     load();
   }
 
-  // The first stop in [at, end of line), or that end. `at` never goes back.
+  // The first stop in [at, end of line), or the end of the line. `at` must not decrease from call
+  // to call.
   const char* from(const char* at) {
     const auto offset = static_cast<size_t>(at - block_);
     if (offset < block_bytes) [[likely]] {
@@ -128,7 +130,7 @@ class Stops {
     return static_cast<size_t>(end_ - block_) > block_bytes ? block_ + block_bytes : end_;
   }
 
-  // As `from`, where the block has no stop at or behind `at`.
+  // `from`, if the current block has no stop at or after `at`.
   [[gnu::noinline]] const char* beyond_block(const char* at) {
     at = std::max(at, next_block());
     do {
@@ -146,8 +148,8 @@ class Stops {
     size_t i = 0;
     for (; i + 8 <= size; i += 8) bits_ |= stops_in(word_at(block_ + i)) << i;
     if (i == size) return;
-    // The last bytes of the line, by a word that ends with it, where the line is long enough to
-    // have one.
+    // The last bytes of the line are read with a word that ends where the line ends, if the line is
+    // at least one word long.
     const size_t tail = size - i;
     uint64_t word = 0;
     if (end_ - begin_ >= 8) {
@@ -161,11 +163,11 @@ class Stops {
 
   const char* begin_;
   const char* end_;
-  const char* block_;  // bits_ are of [block_, block_ + 64)
+  const char* block_;  // bits_ describes [block_, block_ + 64)
   uint64_t bits_ = 0;
 };
 
-// As unquoted_end, where the first stop is not simply an end.
+// unquoted_end, if the first stop is not a definite end of the string.
 [[gnu::noinline]] const char* unquoted_end_from(Stops& stops, const char* stop, const char* end) {
   while (stop < end) {
     const Class kind = class_of(*stop);
@@ -187,7 +189,7 @@ inline const char* unquoted_end(Stops& stops, const char* at, const char* end) {
   return unquoted_end_from(stops, stop, end);
 }
 
-// Reads the string at `at` and moves behind it. False: its closing quote is missing.
+// Reads the string at `at` and moves `at` past it. False: its closing quote is missing.
 inline bool take_string(Stops& stops, const char*& at, const char* end, std::string_view& out) {
   const char* begin = at;
   if (at < end && *at == '"') {
@@ -213,8 +215,8 @@ bool is_hit(std::string_view word) {
          upper(word[2]) == 'T';
 }
 
-// `Expected '=', found 'C'`. C is one UTF-16 unit, as Divvy's clients know it: of a character that
-// takes two, half a pair, which goes out as U+FFFD.
+// `Expected '=', found 'C'`. Divvy's clients expect C to be one UTF-16 unit. For a character of two
+// units that is half a surrogate pair, which is sent as U+FFFD.
 std::string expected(std::string_view what, const char* at, const char* end) {
   std::string_view found = character_at(at, end);
   if (found.size() == 4) found = base::utf8::replacement;
@@ -224,8 +226,8 @@ std::string expected(std::string_view what, const char* at, const char* end) {
 
 constexpr std::string_view unclosed = "Unexpected end of quoted string.";
 
-// Adds the entries of [at, end), which neither begins nor ends with white space, to the open
-// request. False: it cannot, and `reason` says why.
+// Adds the entries of [at, end), which has no white space at its ends, to the open request. False:
+// the text is malformed, and `reason` says why.
 bool take_entries(Stops& stops, const char* at, const char* end, request::Requests& requests,
                   std::string& reason) {
   while (at < end) {
@@ -248,8 +250,8 @@ bool take_entries(Stops& stops, const char* at, const char* end, request::Reques
   return true;
 }
 
-// What of a request could be meant otherwise, in words for its client; "": nothing. Quoted strings
-// hold no quotes, so one that holds any stood in none.
+// Why the request is ambiguous, in words for the client; empty: it is not. A quoted string cannot
+// contain quotes, so a string with a quote in it was unquoted.
 std::string doubtful(std::span<const request::Entry> entries) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto& [key, value] = entries[i];
@@ -307,7 +309,8 @@ bool parse_divvy_line(std::string_view line, request::Requests& requests, std::s
 base::Done append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out) {
   const auto is_before = [](const DivvyEntry& a, const DivvyEntry& b) { return a.first < b.first; };
   constexpr size_t few = 16;
-  // Of equal keys the last one counts, so they keep their order. The library's sort allocates.
+  // The sort must be stable: of equal keys the last one counts. std::stable_sort allocates, so a
+  // few entries are sorted without it.
   if (descriptor.size() > few) {
     std::stable_sort(descriptor.begin(), descriptor.end(), is_before);
   } else {
@@ -356,7 +359,7 @@ bool read_divvy_reply(std::string_view line, DivvyReply& reply) {
   };
   const auto take_number = [&](int64_t& n) {
     const auto [at, bad] = std::from_chars(line.data(), line.data() + line.size(), n);
-    // The original tells numbers that its own could not count, beyond 64 bits.
+    // Divvy's numbers have no bounds, so a number beyond 64 bits is read as the nearest one.
     if (bad == std::errc::result_out_of_range)
       n = line.starts_with('-') ? INT64_MIN : INT64_MAX;
     else if (bad != std::errc{})

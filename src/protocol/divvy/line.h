@@ -17,29 +17,29 @@
 namespace sluice::divvy {
 
 // Reads `line`, which must be well-formed UTF-8 without its line end, and adds one request to
-// `requests`. Its entries are views into `line`, in the order of the line, with repeated keys.
-// False: the line has an error; `requests` is unchanged, and `error` is the ERR line that answers
-// it, without LF. `strict`: two equal keys, and a quote within a string without quotes, are errors
-// as well. `error` is not part of a base::Result because each request is read here, and the text's
-// memory is used again.
+// `requests`. Its entries are views into `line`, in the order of the line; repeated keys are kept.
+// False: the line has an error; `requests` is unchanged, and `error` is the ERR line to send,
+// without LF. `strict`: two equal keys, and a quote inside an unquoted string, are errors as well.
+// `error` is an output parameter instead of a base::Result so that its memory is reused: every
+// request is read here.
 bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error,
                       bool strict = false);
 
 using DivvyEntry = std::pair<std::string_view, std::string_view>;
 
-// Appends the line for a request, LF included, as the original client writes it: sorted by key,
-// everything in quotes. Sorts `descriptor` itself. A problem: the protocol cannot express the
-// request, and nothing is appended.
+// Appends the line of a request, with LF, as Divvy's client writes it: sorted by key, with all
+// strings quoted. Sorts `descriptor` in place. A problem: the protocol cannot express the request,
+// and nothing is appended.
 base::Done append_divvy_request(std::span<DivvyEntry> descriptor, base::Buffer& out);
 
-// The same line.
+// Returns the same line as a string.
 base::Result<std::string> divvy_request(
     std::span<const std::pair<std::string, std::string>> descriptor);
 
 struct DivvyReply {
   bool allowed = false;
   int64_t remaining = 0;
-  int64_t reset_seconds = 0;  // until the counter is fresh; negative: it never is
+  int64_t reset_seconds = 0;  // until the counter is fresh; negative: never
 };
 
 // Appends `OK true 2 3600` and LF. Inlined: each reply goes through it.
@@ -47,7 +47,7 @@ inline void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
   constexpr size_t reply_bytes_max = sizeof "OK false -9223372036854775808 -9223372036854775808\n";
   char* const begin = out.prepare(reply_bytes_max);
   char* const limit = begin + reply_bytes_max;
-  // Both texts have the same size, so there is no branch that traffic makes hard to predict.
+  // Both texts have the same size, so no branch depends on the decision.
   static constexpr char heads[2][16] = {"OK false ", "OK true "};
   std::memcpy(begin, heads[reply.allowed], sizeof heads[0]);
   char* at = begin + (reply.allowed ? 8 : 9);
@@ -58,8 +58,8 @@ inline void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
   out.commit(static_cast<size_t>(at - begin));
 }
 
-// Reads a reply without its line end. A number beyond 64 bits becomes the nearest. False: the line
-// is something else, perhaps an ERR line.
+// Reads a reply without its line end. A number beyond 64 bits is read as the nearest one. False:
+// the line is not a reply; it may be an ERR line.
 bool read_divvy_reply(std::string_view line, DivvyReply& reply);
 
 // Appends `ERR Internal Error: <text>` and LF: the answer of a server that cannot decide.

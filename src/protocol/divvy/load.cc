@@ -11,7 +11,8 @@ using protocol::LoadOutcome;
 
 class Client final : public protocol::OrderedLoadClient {
  public:
-  // Without quotes, unlike divvy_request: so figures stay comparable with earlier ones.
+  // Strings are not quoted, unlike in divvy_request, so that results remain comparable with earlier
+  // measurements.
   void append_request(std::string_view key, std::string& out) override {
     out += "HIT method=GET path=/bench ip=";
     out += key;
@@ -36,7 +37,7 @@ const protocol::Load load = {
     .make_client = []() -> std::unique_ptr<protocol::LoadClient> {
       return std::make_unique<Client>();
     },
-    // Lines that are cut in two need no memory: only their ends count.
+    // A line that was cut in two needs no state, because only line ends are counted.
     .count_requests = [](std::string_view text) -> protocol::LoadRequests {
       return {static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), text.size()};
     },

@@ -18,14 +18,14 @@ using protocol::Protocol;
 constexpr std::array<uint64_t, 6> bounds_ms{1, 2, 5, 10, 100, 500};
 constexpr std::array<std::string_view, 3> error_codes{"unknown-command", "unknown", "internal"};
 
-// Divvy counts nothing of a request that failed.
+// As in Divvy, requests that failed are not counted.
 constexpr size_t statuses = 4;
 constexpr std::array<const char*, statuses> status_names{"accepted", "rejected", "canary-accepted",
                                                          "canary-rejected"};
 
 struct Sample {
   uint64_t count = 0;
-  uint64_t first = UINT64_MAX;  // when it was first counted: samples stand in that order
+  uint64_t first = UINT64_MAX;  // when it was first counted; samples are sorted by it
 
   void add(uint64_t n, uint64_t at) {
     if (n == 0) return;
@@ -52,7 +52,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// Thousandths as JavaScript prints the quotient.
+// n / 1000, formatted as JavaScript prints it.
 std::string in_thousandths(uint64_t n) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, static_cast<double>(n) / 1000).ptr;
@@ -121,7 +121,7 @@ std::string page_of(const admin::ServerStats& server_stats, Protocol protocol) {
   return out;
 }
 
-// Divvy's metrics port: one page. Any method, as there.
+// Divvy's metrics port: one page, which is served for any method, as in Divvy.
 std::unique_ptr<admin::HttpHandler> make_page(const protocol::MetricsDeps& deps, std::string path) {
   return std::make_unique<admin::MetricsPage>(
       std::move(path), "text/plain; version=0.0.4",
@@ -130,10 +130,10 @@ std::unique_ptr<admin::HttpHandler> make_page(const protocol::MetricsDeps& deps,
       });
 }
 
-// What has happened since the last time. One thread.
+// Sends the events since the previous call. Used by one thread.
 class StatsdFeed {
  public:
-  // `prefix`: nothing, or ends with a dot.
+  // `prefix`: empty, or ends with a dot.
   StatsdFeed(const admin::ServerStats& server_stats, Protocol protocol, std::string prefix)
       : server_stats_(server_stats), protocol_(protocol), prefix_(std::move(prefix)) {}
 
@@ -144,7 +144,7 @@ class StatsdFeed {
       stats->events()->drain([&](const WorkerStats::Event& event) { tell(event, put); });
       lost += stats->events()->lost();
     }
-    // Who came or went may be among what was lost.
+    // Lost events may include connects and disconnects, so the number is read again.
     if (lost == lost_seen_) return;
     lost_seen_ = lost;
     connections_ = static_cast<int64_t>(server_stats_.connections(protocol_));

@@ -1,5 +1,5 @@
-// Divvy's own metrics, for its users: its page and its lines for statsd, byte for byte in Divvy's
-// form. Constant.
+// Divvy's own metrics, for users who come from Divvy: its page and its statsd lines, byte for byte
+// in Divvy's format. Constant.
 #pragma once
 
 #include "protocol/metrics.h"

@@ -17,8 +17,8 @@ using protocol::PolicyFiles;
 
 class DivvyTexts final : public protocol::PolicyTexts {
  public:
-  // `name` stands for the file in messages. Without a format it is reported with the rules; without
-  // a text there are none.
+  // `name` names the file in messages. A missing format is reported when the rules are read.
+  // Without a text the object has no rules.
   DivvyTexts(std::string name, std::optional<DivvyFormat> format, DivvyMatching matching,
              request::OnError on_store_error = request::OnError::error)
       : name_(std::move(name)),

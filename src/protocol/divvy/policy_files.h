@@ -12,7 +12,7 @@ namespace sluice::divvy {
 
 extern const protocol::PolicyFormat policy_format;
 
-// One file. Its name determines its format, unless the kind is given.
+// One file. The format follows from its name unless it is given.
 class DivvyFiles final : public protocol::PolicyFiles {
  public:
   explicit DivvyFiles(base::Setting<std::string> where, std::optional<DivvyFormat> format = {})

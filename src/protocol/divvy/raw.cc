@@ -71,7 +71,7 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
   if (negative) number.value = -number.value;
   number.kind = RawNumber::Kind::integer;
   const std::string_view left_out = trimmed.substr(at);
-  // Of a length of time the digits alone would be another one.
+  // For a duration such as `5m` the leading digits alone would mean another length.
   std::optional<base::Duration> length;
   if (left_out != "s") length = base::parse_duration(trimmed);
   if (field == "resetSeconds" && length) {

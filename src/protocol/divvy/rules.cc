@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t reset_seconds_max = base::bounds::window_us_max / 1'000'000;
 constexpr size_t label_bytes_max = 255;
 
-// The part of a counter's name that the operation gives, in Divvy's order.
+// The part of a counter's name that comes from the operation, with keys in Divvy's order.
 std::string space_prefix(const RawRule& raw) {
   auto pairs = raw.operation;
   std::sort(pairs.begin(), pairs.end(),
@@ -35,7 +35,7 @@ bool sound_label(std::string_view label) {
          });
 }
 
-// What is said of a file's rules outside of it.
+// The settings of a file's rules that the file does not contain.
 struct SaidOfAll {
   DivvyMatching matching;
   request::OnError on_store_error;
@@ -113,8 +113,7 @@ class Validation {
     }
   }
 
-  // A rule whose own operation, sent as a request, would be decided by an earlier rule could never
-  // decide anything.
+  // A rule is unreachable if a request with exactly its operation is decided by an earlier rule.
   void check_reachable(const RawRule& raw, const policy::Rule& rule) {
     descriptor_.clear();
     for (const auto& [key, value] : raw.operation) descriptor_.push_back({key, value});
@@ -211,7 +210,7 @@ class Validation {
     const std::string& policy = raw.match_policy.value;
     if (policy == "canary") {
       rule.counted_as_shadow = true;
-      // Nothing comes behind the default rule, so it decides whatever its policy.
+      // No rule follows the default rule, so it decides even as a canary.
       const bool decides = last && raw.operation.empty();
       rule.mode = decides ? policy::Mode::enforce : policy::Mode::shadow;
       if (decides) {
@@ -250,7 +249,7 @@ class Validation {
   request::Spaces& spaces_;
   policy::RuleSet& rules_;
   Report& report_;
-  std::unordered_map<std::string, size_t> labels_;  // with the line of their rule
+  std::unordered_map<std::string, size_t> labels_;  // the line of the rule that has the label
   std::vector<request::Entry> descriptor_;
 };
 
@@ -264,7 +263,7 @@ size_t line_of(std::string_view text, size_t at) {
 std::optional<DivvyFormat> divvy_format(std::string_view file_name) {
   const size_t name = file_name.find_last_of('/') + 1;
   const size_t dot = file_name.find_last_of('.');
-  // A name that is all extension (".ini") has none.
+  // A name such as ".ini" has no extension.
   if (dot == std::string_view::npos || dot <= name) return std::nullopt;
   const std::string_view extension = file_name.substr(dot);
   if (extension == ".ini") return DivvyFormat::ini;
@@ -309,8 +308,8 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
                  "add at least a `[default]` rule (INI) or `default` (JSON)");
   }
   Validation({matching, on_store_error}, spaces, rules, report).add_all(raws);
-  // The reader's and the validation's findings in the order of the file; what is about the whole of
-  // it last.
+  // Sorts the findings of the reader and the validation by line; findings about the whole file,
+  // which have no line, come last.
   std::stable_sort(
       diagnostics.begin() + static_cast<ptrdiff_t>(before), diagnostics.end(),
       [](const base::Diagnostic& a, const base::Diagnostic& b) { return a.line - 1 < b.line - 1; });

@@ -13,9 +13,10 @@ namespace {
 using base::bounds::batch_requests_max;
 using base::bounds::line_bytes_max;
 
-// Rounded to the nearest second, as Redis' TTL command does, whose figure Divvy shows; -1: never.
-// At a refusal at least 1, as a client may ask again after so long; and rounded up where the
-// counter is none of Divvy's, or the client would come too early.
+// Seconds as Divvy shows them: the result of Redis' TTL command, which rounds to the nearest
+// second; -1: never. A refusal shows at least 1, because the client may use it as its wait. If the
+// counter is not in Divvy's format, a refusal is rounded up so that the client does not return too
+// early.
 int64_t shown_seconds(const request::Verdict& verdict) {
   const base::Duration after = verdict.more_after;
   if (after == base::never) return -1;
@@ -66,7 +67,7 @@ request::Received DivvySession::receive(std::string_view in, bool end, request::
   return {consumed, false};
 }
 
-// `line`, or its copy in scratch with U+FFFD for what is not UTF-8.
+// `line`, or a copy of it in scratch_ with U+FFFD in place of bytes that are not UTF-8.
 std::string_view DivvySession::well_formed(std::string_view line) {
   if (base::utf8::is_valid(line)) [[likely]]
     return line;

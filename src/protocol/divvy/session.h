@@ -19,7 +19,7 @@ namespace sluice::divvy {
 
 class DivvySession final : public request::Session {
  public:
-  // `strict`: a request with two equal keys, or with a quote within a string without quotes, is an
+  // `strict`: a request with two equal keys, or with a quote inside an unquoted string, is an
   // error.
   explicit DivvySession(bool strict = false) : strict_(strict) {}
 

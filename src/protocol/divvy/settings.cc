@@ -50,7 +50,8 @@ Statsd read_statsd(config::FileReader& reader, const YamlNode& node) {
   return statsd;
 }
 
-// Who comes from `sluice divvy` has it set, and would count in this process alone.
+// Users who come from `sluice divvy` may have REDIS_HOST set, and would not notice that counters
+// are then in this process alone.
 void warn_of_redis_host(const config::Config& config, const config::CommandIo& io,
                         base::Diagnostics& diagnostics) {
   if (config.store.redis) return;

@@ -33,14 +33,15 @@ constexpr const char* footer_of_ask_droplet =
 constexpr std::array<const char*, droplet_periods.size()> period_words{"second", "minute", "hour",
                                                                        "day",    "week",   "month"};
 
-// What is left of a period's limit; nothing: it has none.
+// The units left of a period's limit; nothing: the bucket has no limit for that period.
 std::optional<int64_t> left_of(const client_result& answer, size_t period) {
   for (const client_level& level : answer.levels)
     if (level.name == droplet_periods[period]) return level.remaining;
   return std::nullopt;
 }
 
-// "9 left per second, 99 per minute"; of a refusal only what refuses: "3 too many per month".
+// "9 left per second, 99 per minute"; after a refusal only the limits that refuse, as in "3 too
+// many per month".
 std::string words_for(const client_result& answer, bool denied) {
   std::string text;
   for (size_t i = 0; i < droplet_periods.size(); ++i) {
@@ -61,7 +62,7 @@ nlohmann::ordered_json json_of_left(const client_result& answer) {
   return left;
 }
 
-// An int32 with a sign.
+// Parses an int32, which may be negative.
 std::optional<int32_t> parse_signed(std::string_view text) {
   const bool negative = text.starts_with('-');
   const auto n = base::parse_count(text.substr(negative ? 1 : 0));
@@ -129,7 +130,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
       return arguments.misused("--" + std::string(droplet_periods[i]) +
                                    " must be 0 to 4294967295, not `" + *limits[i] + "`",
                                io);
-    // 0: the protocol has no such limit, and the bucket keeps its own.
+    // In the protocol 0 means that there is no limit in the request; the bucket keeps its own.
     if (*n > 0)
       request.subject.limits.push_back(
           {static_cast<int64_t>(*n), std::chrono::microseconds(droplet_windows[i].us)});

@@ -59,7 +59,7 @@ class ClientCodec final : public calls::Codec {
     mask_seed_ = device();
     base::Buffer head;
     wire::append_websocket_upgrade(name_, new_key(device), head);
-    // What our own server would answer.
+    // The value that a server must answer, computed by the server's own code.
     wanted_ = wire::read_websocket_handshake(head.view()).accept;
     out.append(head.view());
   }
@@ -203,7 +203,7 @@ const calls::Dialect client_dialect = {
     .port = 3000,
     .timeout = base::seconds(5),
     .connects_at_once = true,
-    // As the original client: 500 ms that grow before they are first used.
+    // As in droplet's client: the delay of 500 ms grows before its first use.
     .reconnect = {.first = base::milliseconds(500),
                   .longest = base::seconds(3'600),
                   .growth = calls::Reconnect::Growth::exponential,

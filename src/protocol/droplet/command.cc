@@ -66,7 +66,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
-  // No file can change.
+  // A reload changes nothing, because there is no file to read.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; }, {}, io);
 }

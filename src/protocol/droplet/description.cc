@@ -28,8 +28,8 @@ constinit const protocol::Description description = {
     .port = 3000,
     .make_session =
         [](const request::Peer&) { return std::unique_ptr<request::Session>(new DropletSession); },
-    // Droplet's client answers a Close with its own, which takes a round trip and its event loop's
-    // turn.
+    // The connection stays open for a while after a Close, because droplet's client answers it with
+    // its own Close, which takes a round trip and a turn of the client's event loop.
     .linger = std::chrono::milliseconds(1000),
     .dialect = &dialect,
     .ask = &ask_words,

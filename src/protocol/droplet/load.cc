@@ -27,7 +27,8 @@ class Client final : public protocol::OrderedLoadClient {
   std::string_view welcome() const override { return {accept_.data(), accept_.size()}; }
 
   void append_request(std::string_view key, std::string& out) override {
-    // They need only differ, so that the server has something to undo.
+    // The masks need not be unpredictable. They only have to vary, so that the server has to
+    // unmask.
     wire::WebsocketMask mask{};
     for (char& byte : mask) byte = static_cast<char>(masks_() >> 8);
     constexpr uint32_t per_second = 1'000, per_minute = 60'000;
@@ -49,7 +50,7 @@ class Client final : public protocol::OrderedLoadClient {
     const auto size = static_cast<size_t>(header.payload_bytes);
     if (text.size() < header.bytes + size) return 0;
     DropletResponse response;
-    // A refusal that names no period is what droplet's clients see of a server without memory.
+    // A refusal without a balance is how droplet's protocol expresses that the server failed.
     const bool is_response = header.final && header.opcode == wire::websocket_binary &&
                              read_droplet_response(text.substr(header.bytes, size), response) &&
                              response.left[0];

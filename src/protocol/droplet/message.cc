@@ -14,7 +14,7 @@ namespace {
 using wire::bytes;
 using wire::varint;
 
-// As the original does: of each number the low 32 bits count, also of a tag's and a length's.
+// As in droplet, only the low 32 bits of a number count, also of a key or a length.
 using Reader = wire::ProtobufReader<uint32_t>;
 
 enum RequestField : uint32_t {
@@ -27,10 +27,10 @@ enum RequestField : uint32_t {
 };
 enum ResponseField : uint32_t { accept_field = 1, left_field };
 
-// Unknown groups within each other. Past it: not a request.
+// The most unknown groups nested within each other. Beyond it the bytes are not a request.
 constexpr int groups_deep_max = 100;
 
-// Negative ones are sign-extended, and so ten bytes.
+// Negative values are sign-extended, so they take ten bytes.
 uint64_t extended(int64_t value) {
   return static_cast<uint64_t>(value);
 }

@@ -31,7 +31,7 @@ struct DropletRequest {
   std::string_view bucket{}, id{};
   int32_t count = 1;
   bool reset = false;
-  std::array<uint32_t, droplet_windows.size()> limits{};  // 0: none
+  std::array<uint32_t, droplet_windows.size()> limits{};  // 0: no limit
   uint32_t type = 0;                                      // 0: a take; otherwise a query
 };
 

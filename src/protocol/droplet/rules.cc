@@ -17,7 +17,7 @@ void add_droplet_rule(request::Spaces& spaces, policy::RuleSet& rules) {
   rule.pattern = "default";
   rule.file = "droplet";
   rule.actor = {"bucket"};
-  rule.on_store_error = request::OnError::local;  // its clients know no error
+  rule.on_store_error = request::OnError::local;  // the protocol cannot express an error
   rule.intern(spaces, spaces.hold("droplet:", "", like));
   rules.add(dialect, std::move(rule));
 }

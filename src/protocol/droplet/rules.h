@@ -7,7 +7,7 @@
 
 namespace sluice::droplet {
 
-// Adds that rule to the dialect's.
+// Adds that rule to the rules of the dialect.
 void add_droplet_rule(request::Spaces& spaces, policy::RuleSet& rules);
 
 }  // namespace sluice::droplet

@@ -16,10 +16,10 @@ using base::bounds::batch_requests_max;
 
 constexpr uint16_t normal_closure = 1000, going_away = 1001, try_again_later = 1013;
 
-// What a response shows: a balance for each period of the mask.
+// The balances in a response, one for each period of the mask.
 class Balances {
  public:
-  // The limits that came with the requests, and those that rules have by themselves.
+  // Includes the limits that came with requests, and those of other rules that apply.
   Balances(const request::Request& request, const request::Verdict& verdict)
       : mask_(verdict.slot_mask) {
     for (size_t i = 0, slot = 0; i < all_.size(); ++i)
@@ -31,7 +31,7 @@ class Balances {
     }
   }
   uint32_t mask() const { return mask_; }
-  // For each bit of the mask, in rising order.
+  // One for each bit of the mask, in ascending order.
   std::span<const limit::Decision> list() {
     size_t count = 0;
     for (size_t i = 0; i < all_.size(); ++i)
@@ -40,10 +40,11 @@ class Balances {
   }
 
  private:
-  // Shown under the shortest period that is not shorter than the limit's window, the longest of
-  // them where no time brings units back; of several limits the least. A refusal shows what would
-  // be left, so one that refuses is below 0, which tells it from a request that failed.
-  // The decisions of a refused request tell the state.
+  // A limit of a rule is shown under the shortest period that is not shorter than its window, or
+  // under the longest period if time alone brings no units back. Of several limits under one period
+  // the smallest balance is shown. A refusal shows what would be left, so a limit that refuses is
+  // below 0; that distinguishes it from a request that failed. The decisions of a refused request
+  // do not include its cost.
   void take(const limit::Limit& limit, const limit::Decision& d, bool refused, int64_t cost) {
     if (limit.algorithm == limit::Algorithm::unlimited) return;
     const auto fits = [&](base::Duration window) { return limit.window <= window; };
@@ -80,7 +81,7 @@ request::Received DropletSession::receive(std::string_view in, bool, request::Re
     consumed = head.consumed;
   }
   frames_->renew();
-  size_t taken = 0;  // requests and pongs
+  size_t taken = 0;  // requests and pongs that were read
   while (taken < batch_requests_max) {
     const wire::WebsocketEvent event = frames_->next(in.substr(consumed));
     consumed += event.consumed;
@@ -104,8 +105,8 @@ request::Received DropletSession::receive(std::string_view in, bool, request::Re
           wire::append_websocket_frame(wire::websocket_pong, event.payload, out);
           break;
         }
-        // Pongs stand among the replies where the pings stood among the messages, however these
-        // arrive: this one leaves behind the last reply owed, and nothing is taken before that.
+        // A pong must come after the replies to the messages before its ping, however these arrive.
+        // It is sent after the last outstanding reply, and nothing is read until then.
         pong_ = event.payload;
         pongs_ = true;
         return {consumed, false};

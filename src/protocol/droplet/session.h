@@ -22,9 +22,9 @@ namespace sluice::droplet {
 
 class DropletSession final : public request::Session {
  public:
-  // A message becomes a take, or a peek without cost and limits. The request has one entry,
-  // `bucket`, and its tag is the message's id, cut to the bound of a tag. Incomplete frames are not
-  // consumed. After the close was announced everything is consumed and ignored.
+  // A message becomes a take, or for a query a peek without cost and limits. The request has one
+  // entry, `bucket`; its tag is the message's id, cut to the maximum size of a tag. Incomplete
+  // frames are not consumed. After the close was announced everything is consumed and ignored.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
 

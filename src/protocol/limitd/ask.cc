@@ -35,8 +35,8 @@ constexpr std::string_view methods_known = "take, wait, put, reset, get, status 
 
 struct Question {
   client_verb verb = client_verb::take;
-  std::string type, key;           // of a list: what keys begin with
-  std::optional<int32_t> count{};  // none: one, and of a put all
+  std::string type, key;           // for a list: the prefix of the keys
+  std::optional<int32_t> count{};  // empty: 1; for a put: all
 };
 
 std::optional<client_verb> verb_named(std::string_view name) {
@@ -49,13 +49,13 @@ std::optional<client_verb> verb_named(std::string_view name) {
   return std::nullopt;
 }
 
-// The protocol knows whole seconds and no more.
+// The state of a bucket. The protocol has a resolution of one second.
 struct Level {
   int64_t remaining = 0, limit = 0;
-  int64_t reset = 0;  // UNIX seconds when it is full again; 0: by a put only, or it is
+  int64_t reset = 0;  // Unix seconds at which it is full again; 0: full, or only a put fills it
 };
 
-// Of an answer or of a counter of a list.
+// `told`: an answer, or one counter of a list.
 template <class T>
 Level level_of(const T& told) {
   return {told.remaining.value_or(0), told.limit.value_or(0), told.reset_at.value_or(0)};
@@ -76,7 +76,7 @@ bool decides(client_verb verb) {
   return verb == client_verb::take || verb == client_verb::wait;
 }
 
-// It was refused, and will be however long one waits.
+// Was it refused for good, because it asks for more units than the bucket holds?
 bool is_never(const Question& question, const client_result& answer) {
   return decides(question.verb) && !answer.allowed &&
          question.count.value_or(1) > level_of(answer).limit;
@@ -124,7 +124,7 @@ nlohmann::ordered_json json_of(const Question& question, const client_result& an
   return json;
 }
 
-// What the words behind `limitd` ask.
+// Parses the words after `limitd`.
 base::Result<Question> read_question(const cli::Words& words) {
   const auto verb = words.empty() ? std::nullopt : verb_named(words[0]);
   if (!verb)
@@ -149,8 +149,9 @@ base::Result<Question> read_question(const cli::Words& words) {
   return question;
 }
 
-// More units than the bucket holds are never there: a wait for them would end with the deadline
-// only. `get` tells what it holds; whether it is unlimited only a take tells.
+// A wait for more units than the bucket holds would only end with the deadline, so such a wait
+// becomes a take. `get` shows how many units the bucket holds, but only a take shows whether it is
+// unlimited.
 client_result ask_server(cli::AskedServer& server, const Question& question) {
   client_request request;
   request.verb = question.verb;
@@ -174,7 +175,7 @@ client_result ask_server(cli::AskedServer& server, const Question& question) {
 
 constexpr std::chrono::milliseconds types_timeout{500};
 
-// The names of the types that a server on this machine has; empty: its admin port does not say.
+// The names of the bucket types of a server on this machine; empty: its admin port does not answer.
 std::string known_types(const std::string& host, const config::CommandIo& io) {
   if (!config::is_loopback(host) || !io.environment) return "";
   const std::string admin = cli::admin_server_of(io).address;

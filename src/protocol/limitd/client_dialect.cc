@@ -89,7 +89,7 @@ class ClientCodec final : public calls::Codec {
       uint64_t id = 0;
       const std::string_view text = reply_.id.bytes;
       const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), id);
-      // The original server sends most replies twice.
+      // Replies with other ids are skipped, because the original server sends most replies twice.
       if (reply_.id.numeric || bad != std::errc() || end != text.data() + text.size()) continue;
       if (const calls::Expected* expected = replies.find(id))
         replies.answer(id, result_of(reply_, expected->verb));

@@ -53,8 +53,8 @@ bool is_address(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
 }
 
-// What of the environment is meant for us. Every container has a HOSTNAME, which is its name and no
-// place to listen on.
+// The environment variables to apply. A container's HOSTNAME is its name and not an address to
+// listen on, so it is left out.
 Texts environment_of(const config::CommandIo& io, base::Diagnostics& diagnostics) {
   Texts all;
   if (io.variables) all = io.variables();
@@ -73,7 +73,7 @@ std::string place_of(const LimitdConfig::Setting<T>& setting) {
   return setting.line == 0 ? setting.file : setting.file + ":" + std::to_string(setting.line);
 }
 
-// A flag counts. In limitd it does not when anything else speaks of the same.
+// Warns that a flag takes effect. In limitd the other sources of the same setting override it.
 template <class T>
 void warn_overridden(const char* flag, const std::string& value,
                      const std::optional<LimitdConfig::Setting<T>>& other,
@@ -85,7 +85,7 @@ void warn_overridden(const char* flag, const std::string& value,
       diagnostics);
 }
 
-// The environment counts. That is as in limitd, and flags come on top.
+// The environment overrides the file, as in limitd; flags override both.
 void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::Config& config,
                     base::Diagnostics& diagnostics) {
   auto& listener = config.listen.front();
@@ -113,7 +113,7 @@ void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::
                     said.hostname ? said.hostname->value : "", diagnostics);
     address.host = *flags.hostname;
   }
-  // As the original: what was answered was written, if not synced.
+  // As in limitd: every answered change has been written, but not synced.
   if (said.db && !said.db->value.path.empty()) {
     config.store.path = {said.db->value.path, place_of(*said.db)};
     config.store.durability = {config::Durability::always, place_of(*said.db)};
@@ -160,7 +160,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   bool print_version = false;
   add_limitd_flags(arguments.app(), flags, print_version);
   cli::add_server_flags(arguments.app(), server_flags);
-  // As there, whatever is wrong ends with 1.
+  // As in limitd, every error ends with exit status 1.
   if (const auto status = arguments.parse(words, io))
     return *status == config::exit_ok ? config::exit_ok : config::exit_failure;
   if (print_version) {
@@ -188,7 +188,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
       read_limitd_texts(file, *source, Unusable::main_file, told_with_the_rules);
   const auto said = limitd_settings(texts, *source, told_with_the_rules);
   if (base::has_errors(told_with_the_rules)) {
-    // What a file that is not there lacks is of no interest.
+    // If the file is missing, findings about its contents are of no use.
     if (config::is_missing(file)) told_with_the_rules.resize(1);
     tell(diagnostics, io);
     tell(told_with_the_rules, io);
@@ -206,7 +206,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::apply_flags(server_flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
-  // Nothing but the bucket types can change.
+  // A reload can only change the bucket types.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; }, {}, io);
 }

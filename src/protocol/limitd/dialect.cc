@@ -6,7 +6,7 @@ namespace sluice::limitd {
 
 namespace {
 
-// An override of a type's, in limitd's own file, has no name, but the same first condition.
+// The rule of an override in limitd's own file has no name; its first condition names the type.
 std::string rule_name(const policy::Rule& rule) {
   if (rule.conditions.empty()) return policy::name_or_pattern(rule);
   return std::string(rule.conditions.front().pattern.text());

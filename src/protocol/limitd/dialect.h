@@ -1,4 +1,5 @@
-// What makes limitd's rules differ from others, as policy/dialect.h wants it. Constant; any thread.
+// The ways in which limitd's rules differ from others, in the form that policy/dialect.h requires.
+// Constant; any thread.
 #pragma once
 
 #include "policy/dialect.h"

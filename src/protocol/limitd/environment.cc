@@ -21,7 +21,7 @@ using policy::in_ticks;
 constexpr std::array<std::string_view, 11> type_words = {
     "NAME",    "SIZE",         "PER_SECOND", "PER_MINUTE", "PER_HOUR", "PER_DAY",
     "PURPOSE", "PER_INTERVAL", "INTERVAL",   "UNLIMITED",  "MATCH"};
-// NODE_ENV is anybody's, and so not worth a word.
+// NODE_ENV is not in the list, because other programs set it, and a warning would be noise.
 constexpr std::array<std::string_view, 8> without_effect = {"BUCKETS",
                                                             "CONFIGURATOR",
                                                             "LOG_TO_KINESIS",

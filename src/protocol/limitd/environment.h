@@ -41,8 +41,8 @@ class LimitdEnvironment {
 
   base::Diagnostics& diagnostics_;
   std::vector<NamedText> settings_;
-  std::map<std::string_view, std::vector<Variable>> types_;  // by n
-  std::map<std::string, std::string_view> named_;            // a type's name by its variable
+  std::map<std::string_view, std::vector<Variable>> types_;  // by <n>
+  std::map<std::string, std::string_view> named_;            // type names, by their variables
 };
 
 }  // namespace sluice::limitd

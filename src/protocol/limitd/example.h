@@ -1,4 +1,4 @@
-// What the build puts into the program: the text of examples/limitd.yaml.
+// The text of examples/limitd.yaml, which the build compiles into the program.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// limitd keeps its buckets in LevelDB: key U+00FF type U+00FF key, value a JSON object. Opening
-// such a database writes to it, so a copy is opened.
+// limitd stores its buckets in LevelDB: the key is U+00FF type U+00FF key, the value a JSON object.
+// Opening a LevelDB writes to it, so a copy is opened.
 #include "protocol/limitd/import.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view mark = "\xc3\xbf";  // U+00FF
 
-// Has a running limitd the database? LevelDB locks this file.
+// The process id of a limitd that has the database open, from LevelDB's lock; 0: no process does.
 int holder_of(const std::string& dir) {
   const int fd = ::open((dir + "/LOCK").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -41,7 +41,7 @@ int holder_of(const std::string& dir) {
   return told && lock.l_type != F_UNLCK ? lock.l_pid : 0;
 }
 
-// The files of a LevelDB, and nothing else that lies there.
+// Is it a file of a LevelDB? Other files in the directory are not copied.
 bool is_leveldbs(const std::string& name) {
   return name == "CURRENT" || name.starts_with("MANIFEST-") || name.ends_with(".ldb") ||
          name.ends_with(".sst") || name.ends_with(".log");
@@ -78,7 +78,7 @@ bool parse_bucket(std::string_view key, std::string_view value, StoredBucket& bu
   if (drip != json.end() && drip->is_number()) {
     const double ms = drip->get<double>();
     if (!(ms >= 0 && ms < 9e15)) return false;
-    // Of a fraction of a millisecond nothing is known.
+    // Fractions of a millisecond are dropped.
     bucket.last_drip_us = static_cast<int64_t>(ms) * 1000;
   }
   return std::isfinite(bucket.content);
@@ -87,7 +87,8 @@ bool parse_bucket(std::string_view key, std::string_view value, StoredBucket& bu
 }  // namespace
 
 bool has_database(const std::string& dir) {
-  // RocksDB's files are named alike, but ours are never in DIR itself, and its tables end in .sst.
+  // RocksDB's files have similar names, but our store never puts its files into DIR itself, and
+  // RocksDB has OPTIONS files, which LevelDB does not have.
   std::error_code error;
   if (!fs::exists(dir + "/CURRENT", error)) return false;
   for (fs::directory_iterator at(dir, error), end; !error && at != end; at.increment(error))
@@ -100,7 +101,7 @@ limit::State state_of(const StoredBucket& bucket, const limit::Limit& limit, bas
   const double content = std::clamp(bucket.content, 0.0, most);
   const double whole = std::floor(content);
   base::Time then{std::min(bucket.last_drip_us.value_or(now.us), now.us)};
-  // A part of a unit that is back already is time that has passed already.
+  // A fraction of a unit is converted to the time in which it came back.
   if (limit.algorithm == limit::Algorithm::token_bucket)
     then.us -= static_cast<int64_t>((content - whole) * static_cast<double>(limit.window.us) /
                                     static_cast<double>(limit.quota));
@@ -113,7 +114,7 @@ limit::State state_of(const StoredBucket& bucket, const limit::Limit& limit, bas
 
 namespace {
 
-// Removed when the import ends, however it does.
+// The copy of the database, which is removed when the import ends in any way.
 struct Copy {
   ~Copy() {
     std::error_code ignored;
@@ -155,7 +156,7 @@ base::Result<ImportReport> import_into(const std::string& dir, base::Time now,
     const std::string_view key(at->key().data(), at->key().size());
     const std::string_view value(at->value().data(), at->value().size());
     if (!parse_bucket(key, value, bucket)) {
-      // Times to live lie beside the buckets, as if of this type. Nothing in them is needed.
+      // limitd stores times to live next to the buckets, under the type `ttl`. They are not needed.
       if (!key.starts_with("\xc3\xbf"
                            "ttl"
                            "\xc3\xbf"))

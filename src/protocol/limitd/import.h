@@ -25,10 +25,10 @@ bool has_database(const std::string& dir);
 struct StoredBucket {
   std::string_view type, key;
   double content = 0;                   // the units in the bucket
-  std::optional<int64_t> last_drip_us;  // at that time; may be missing if it does not refill
+  std::optional<int64_t> last_drip_us;  // the time of `content`; may be missing without refill
 };
-// The counter for such a bucket; empty: the type is not configured any more. The views are valid
-// until the next call.
+// The counter for such a bucket; empty: its type is no longer configured. The views are valid until
+// the next call.
 struct BucketCounter {
   const request::Space* space = nullptr;
   uint32_t limits_id = 0;
@@ -41,8 +41,8 @@ using ToCounter =
 limit::State state_of(const StoredBucket& bucket, const limit::Limit& limit, base::Time now);
 struct ImportReport {
   uint64_t imported = 0;
-  uint64_t full = 0;        // equal to a fresh counter, so not stored
-  uint64_t there = 0;       // the store has the counter already, and keeps its state
+  uint64_t full = 0;        // counters that equal a fresh one, so they are not stored
+  uint64_t there = 0;       // the store has the counter already; its state is kept
   uint64_t untyped = 0;     // of types that are not configured
   uint64_t unreadable = 0;  // not a bucket of limitd
 };

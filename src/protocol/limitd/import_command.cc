@@ -1,4 +1,4 @@
-// limitd's buckets as `sluice store import-limitd` brings them over.
+// The command `sluice store import-limitd`, which imports limitd's buckets.
 #include "base/clock.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -58,8 +58,7 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
   return config::exit_ok;
 }
 
-// Buckets of limitd's own that have not been brought over: not every drop-in is meant to begin
-// again.
+// Warns of a limitd database that has not been imported, because its buckets would start full.
 void warn_of_database(const std::string& dir, const std::string& origin,
                       base::Diagnostics& diagnostics) {
   if (!has_database(dir) || disk::look(dir).condition != disk::Condition::absent) return;

@@ -40,7 +40,7 @@ int fail(const std::string& text, config::CommandIo& io) {
   return config::exit_failure;
 }
 
-// A table with a frame, a column for each number.
+// A framed table with a column for each number.
 std::string to_table(const std::vector<client_level>& levels) {
   std::vector<std::array<std::string, 4>> rows{{"instance", "remaining", "reset", "limit"}};
   for (const client_level& one : levels)
@@ -106,7 +106,7 @@ int tell(client_verb verb, const client_result& answer, bool json, config::Comma
       break;
     default:
       if (!answer.allowed) return fail("Non conformant! - Current: " + remaining, io);
-      // Of a wait it says nothing.
+      // limitdctl prints nothing after a successful wait.
       if (verb == client_verb::take) io.out << "Conformant - Remaining: " << remaining << '\n';
   }
   io.out.flush();

@@ -9,7 +9,7 @@ namespace {
 using namespace std::string_view_literals;
 using protocol::LoadOutcome;
 
-// The same in every request.
+// The same id in every request.
 constexpr LimitdId request_id{"1"};
 constexpr size_t reply_bytes_max = 127, request_bytes_max = size_t{1} << 20;
 
@@ -28,7 +28,7 @@ class Client final : public protocol::OrderedLoadClient {
     switch (find_limitd_frame(text, reply_bytes_max, body, used)) {
       case LimitdFrame::unfinished:
         return 0;
-      case LimitdFrame::bad:  // what follows has no known beginning, and is an error too
+      case LimitdFrame::bad:  // the next frame cannot be found
         outcome = LoadOutcome::error;
         return text.size();
       case LimitdFrame::whole:

@@ -23,7 +23,7 @@ enum RequestField : uint32_t {
   silent_field,
   id2_field = 20
 };
-// Of replies; those of the other kinds follow in their order.
+// The field of the body of an error reply; the fields of the other kinds follow in their order.
 constexpr uint32_t error_field = 100;
 
 constexpr uint32_t field_of(LimitdReply::Kind kind) {
@@ -32,7 +32,7 @@ constexpr uint32_t field_of(LimitdReply::Kind kind) {
 
 // ---- Reading ----
 
-// Protobuf knows 32 bits of a field's number and wire type; what has more is not a key.
+// In protobuf a field's number and wire type together have 32 bits; a longer number is not a key.
 bool read_key(Reader& in, uint32_t& key) {
   uint64_t wide;
   if (!in.read_number(wide) || wide > UINT32_MAX) return false;
@@ -58,7 +58,7 @@ bool read_bool(Reader& in, bool& value) {
   return true;
 }
 
-// The field of an id, if it is one. `good`: it could be read.
+// Reads the field if it is an id. `good`: its value could be read.
 bool is_id(Reader& in, uint32_t key, LimitdId& id, bool& good) {
   const bool numeric = key == protobuf_key(id2_field, varint);
   if (!numeric && key != protobuf_key(id_field, bytes)) return false;
@@ -67,8 +67,8 @@ bool is_id(Reader& in, uint32_t key, LimitdId& id, bool& good) {
   return true;
 }
 
-// Reads remaining, reset and limit, the first of which is the field `first`; `other(in, key)` all
-// else.
+// Reads remaining, reset and limit, whose fields have consecutive numbers from `first` on. Calls
+// `other(in, key)` for every other field.
 template <class Other>
 bool read_level(std::string_view body, uint32_t first, LimitdLevel& level, Other&& other) {
   for (Reader in(body); !in.at_end();) {
@@ -124,12 +124,13 @@ bool read_body(std::string_view body, LimitdReply& reply) {
 
 // ---- Writing ----
 
-// An int32 field: negative ones are sign-extended, and so ten bytes.
+// An int32 field's value. Negative values are sign-extended, so they take ten bytes.
 uint64_t narrow(int64_t value) {
   return static_cast<uint64_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX));
 }
 
-// remaining, reset and limit, which stand behind each other in every body, with keys of one byte.
+// remaining, reset and limit, which have consecutive numbers in every body. Their keys take one
+// byte each.
 size_t bytes_of(const LimitdLevel& level) {
   return 3 + wire::varint_bytes(narrow(level.remaining)) + wire::varint_bytes(level.reset) +
          wire::varint_bytes(narrow(level.limit));
@@ -140,7 +141,7 @@ void write(uint32_t first, const LimitdLevel& level, wire::ProtobufWriter& to) {
   to.number(first + 2, narrow(level.limit));
 }
 
-// Appends a frame that begins with an id and has so many bytes behind it, which `write(to)` writes.
+// Appends a frame with an id and `rest_bytes` more bytes, which `write(to)` writes.
 template <class Write>
 void append_frame(const LimitdId& id, size_t rest_bytes, base::Buffer& out, Write&& write) {
   uint64_t number = 0;
@@ -158,7 +159,7 @@ void append_frame(const LimitdId& id, size_t rest_bytes, base::Buffer& out, Writ
   out.commit(static_cast<size_t>(to.end() - begin));
 }
 
-// A frame with room for its only body.
+// Appends a frame with one body of the given kind; `write(to)` writes its contents.
 template <class Write>
 void append_reply(const LimitdId& id, LimitdReply::Kind kind, size_t body_bytes, base::Buffer& out,
                   Write&& write) {
@@ -219,7 +220,7 @@ bool read_limitd_request(std::string_view body, LimitdRequest& request) {
     }
     if (!good) return false;
   }
-  // Encoders of the proto3 generation leave TAKE out, as it is 0.
+  // Proto3 encoders leave out a method TAKE, because its value is 0.
   if (!has_method && request.type.empty()) return false;
   if (method > static_cast<uint64_t>(LimitdMethod::get)) return false;
   request.method = static_cast<LimitdMethod>(method);

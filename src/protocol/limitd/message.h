@@ -19,7 +19,7 @@ namespace sluice::limitd {
 enum class LimitdFrame : uint8_t { whole, unfinished, bad };
 
 // Finds the body of the frame at the front of `in`, and the frame's size in bytes; 0: not known
-// yet. `bad`: the body is longer than `body_bytes_max`, or the length does not end.
+// yet. `bad`: the body is longer than `body_bytes_max`, or its length is not a valid varint.
 inline LimitdFrame find_limitd_frame(std::string_view in, size_t body_bytes_max,
                                      std::string_view& body, size_t& bytes) {
   constexpr size_t prefix_bytes_max = 5;
@@ -41,7 +41,7 @@ inline LimitdFrame find_limitd_frame(std::string_view in, size_t body_bytes_max,
 
 // ---- Requests ----
 
-// With the numbers of the protocol.
+// The values are those of the protocol.
 enum class LimitdMethod : uint8_t { take, wait, put, status, ping, get };
 
 // The id that matches a reply to its request; echoed byte for byte.
@@ -75,7 +75,7 @@ struct LimitdLevel {
 };
 
 struct LimitdReply {
-  enum class Kind : uint8_t { error, take, put, status, pong, get };  // as the wire orders them
+  enum class Kind : uint8_t { error, take, put, status, pong, get };  // in the order of the fields
   struct Item {
     std::string_view key;
     LimitdLevel level;
@@ -90,7 +90,7 @@ struct LimitdReply {
 // False: the body is not a reply, and `reply` must not be used.
 bool read_limitd_reply(std::string_view body, LimitdReply& reply);
 
-// The Unix second in which `after` from `now` will have passed; 0: never.
+// The Unix time, in seconds, at which `after` has passed since `now`; 0: never.
 uint64_t limitd_reset(base::Duration after, base::Time now);
 
 void append_limitd_unknown_type(const LimitdId& id, base::Buffer& out);

@@ -14,7 +14,7 @@ std::shared_ptr<const LimitdSource> source_for(LimitdSource::Use use) {
   return std::make_shared<const LimitdSource>(LimitdSource{.use = use});
 }
 
-// What was read, with all that its rules depend on.
+// The texts that were read, with everything on which their rules depend.
 class ReadTexts final : public protocol::PolicyTexts {
  public:
   ReadTexts(LimitdTexts texts, std::shared_ptr<const LimitdSource> source, Unusable configured)
@@ -40,8 +40,8 @@ class ReadTexts final : public protocol::PolicyTexts {
 constexpr protocol::PolicyKind kinds[] = {{"limitd"}};
 constexpr std::string_view doubtful_endings[] = {".yaml", ".yml", ".config"};
 
-// A type's key is in every request, so it may as well be matched; what an override has that a
-// native rule has not is its end.
+// Converts limitd's rules to native ones. A rule of a type gets a condition for `key`, which every
+// request has. The end of an override is reported, because native rules cannot express it.
 std::vector<policy::Rule> to_native(std::span<const policy::Rule> rules, base::Time now,
                                     base::Diagnostics& diagnostics) {
   std::vector<policy::Rule> lasting;

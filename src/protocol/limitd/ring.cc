@@ -26,7 +26,7 @@ uint32_t point_of(const Digest& digest, size_t at) {
          uint32_t{digest[at + 1]} << 8 | digest[at];
 }
 
-// By the same arithmetic of doubles as the original, which may come to one less than 40.
+// Uses the same floating-point arithmetic as limitd-client, whose result may be 39.
 int digests_of_a_host(size_t hosts) {
   const double share = 1.0 / static_cast<double>(hosts);
   return static_cast<int>(std::floor(share * 40.0 * static_cast<double>(hosts)));

@@ -17,7 +17,7 @@ class Ring {
   // no MD5.
   explicit Ring(std::span<const std::string> hosts);
 
-  // The index of the key's host in `hosts`.
+  // The index in `hosts` of the host for the key.
   size_t host_of(std::string_view key) const;
 
  private:

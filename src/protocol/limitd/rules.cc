@@ -52,7 +52,7 @@ class Reading {
     LimitdEnvironment variables(environment, diagnostics_);
     variables.settings(config_, flags_);
     std::vector<LimitdType> types = variables.types();
-    // What a broken file does not say may be there.
+    // If a file could not be read, `db` may be in it, so it is not reported as missing.
     if (!config_.db && !db_is_wrong_ && !broken_) {
       const std::string_view file = files.empty() ? std::string_view() : files.front().name;
       error(file, "db", "missing database path",
@@ -139,7 +139,7 @@ class Reading {
     }
   }
 
-  // What a later file says replaces what an earlier one did.
+  // A later file overrides an earlier one.
   static void replace(std::vector<Top>& all, std::unordered_map<std::string_view, size_t>& by_name,
                       const Top& top) {
     const auto [at, fresh] = by_name.try_emplace(top.key.text(), all.size());
@@ -309,7 +309,7 @@ class Reading {
   std::vector<Bucket> buckets_;
   std::unordered_map<std::string_view, size_t> top_by_name_, bucket_by_name_;
   bool has_buckets_ = false, buckets_are_wrong_ = false, db_is_wrong_ = false;
-  bool broken_ = false;  // a file says nothing that can be read
+  bool broken_ = false;  // a file could not be read at all
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ struct LimitdConfig {
 
   std::optional<Setting<uint16_t>> port;
   std::optional<Setting<std::string>>
-      hostname;  // as it is: of the environment it may be no address
+      hostname;  // as it was given; from the environment it may not be an address
   std::optional<Setting<Database>> db;
   std::optional<Setting<std::string>> log_level;  // one of log_levels
   std::optional<Setting<std::string>> log_file;

@@ -19,9 +19,9 @@ static_assert(base::bounds::tag_bytes_max >= frame_bytes_max, "an id is part of 
 // A request's note: its method in the low bits, then these.
 constexpr uint32_t method_mask = 7, silent_bit = 8, numeric_bit = 16;
 
-// Of every method's name and the space behind it: what tells HTTP from a message before the frame
-// that its first letter announces has arrived, if it ever does. As frames, none of them is one of
-// ours: they would open with a field that no client has.
+// The bytes that identify the start of an HTTP request. Without this check the first letter would
+// be read as the length of a frame that may never be complete. No client of ours sends a frame that
+// begins with these bytes, because its first field would be unknown.
 constexpr size_t http_bytes = 4;
 bool is_http(std::string_view front) {
   static constexpr std::string_view openings[] = {"GET ", "HEAD", "POST", "PUT ", "DELE",

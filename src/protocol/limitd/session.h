@@ -15,8 +15,8 @@ namespace sluice::limitd {
 
 class LimitdSession final : public request::Session {
  public:
-  // After bytes that are not a request everything is consumed and ignored, in this call and in all
-  // later ones. A connection that begins with an HTTP request is treated in the same way.
+  // After bytes that are not a request, this and all later calls consume and ignore everything. A
+  // connection that begins with an HTTP request is treated in the same way.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
 

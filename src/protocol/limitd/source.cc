@@ -41,7 +41,7 @@ std::optional<std::string> take(const std::string& path, LimitdTexts& read,
 
 LimitdConfig flags_of(const LimitdSource& source) {
   LimitdConfig config = source.flags;
-  // Of a sluice.yaml it is the store that says where counters live.
+  // With a sluice.yaml, `store` decides where counters are kept, so `db` is not required.
   if (source.use != LimitdSource::Use::whole) config.db = {{"", true}, "", 0};
   return config;
 }
@@ -79,7 +79,7 @@ void warn_unserved(const std::optional<LimitdConfig::Setting<T>>& setting, const
 
 void warn_unserved(const LimitdConfig& config, const LimitdSource& source,
                    base::Diagnostics& diagnostics) {
-  // Who serves the example has written none of it.
+  // The built-in example has no settings that the user wrote.
   if (source.use != LimitdSource::Use::policy) return;
   if (config.db && !config.db->value.path.empty())
     warn(config.db->file, config.db->line, "db", "has no effect in a policy of a sluice.yaml",
@@ -129,13 +129,13 @@ LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& sourc
 
 void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable configured,
                 request::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
-  if (!texts.complete) return;  // what is missing is reported
+  if (!texts.complete) return;  // missing texts have been reported
   if (texts.configured_path.empty()) {
     warn_unserved(read_main(texts, source, spaces, rules, diagnostics), source, diagnostics);
     return;
   }
   if (texts.configured) {
-    // Of the main file only the settings count.
+    // The types come from the configurator's file; only the settings of the main file count.
     request::Spaces unused_spaces;
     policy::RuleSet unused;
     warn_unserved(read_main(texts, source, unused_spaces, unused, diagnostics), source,

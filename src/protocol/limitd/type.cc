@@ -218,7 +218,7 @@ class TypeReader {
     if (!out.expression) warn_of_name(key);
   }
 
-  // JavaScript has no other keys than texts: a number becomes its shortest spelling.
+  // All keys of a JavaScript object are texts: a number becomes its shortest spelling.
   void warn_of_name(policy::YamlNode key) {
     const LimitdValue value = limitd_value(key);
     const bool other = value.kind == Kind::time ||
@@ -269,7 +269,7 @@ void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::R
   const auto add = [&](policy::Rule rule, const LimitdNumbers& numbers) {
     rule.file = type.file;
     rule.actor = {"key"};
-    rule.on_store_error = request::OnError::local;  // its protocol has no words for one
+    rule.on_store_error = request::OnError::local;  // the protocol cannot express an error
     rule.limits = {limit_of(numbers)};
     rule.intern(spaces, space);
     rules.add(dialect, std::move(rule));

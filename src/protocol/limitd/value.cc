@@ -22,7 +22,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// 10, 1_000, -3, 0x1f, 0b11, 017 (octal), 10.0, 1e3. What is too large is 2^53.
+// Reads 10, 1_000, -3, 0x1f, 0b11, 017 (octal), 10.0, 1e3. A larger number becomes 2^53.
 LimitdValue number(std::string_view text) {
   std::string digits;
   for (const char c : text)
@@ -77,7 +77,7 @@ LimitdValue plain(std::string_view text) {
   return as_number.kind == Kind::text ? time_of(text) : as_number;
 }
 
-// Digits at the front of `text`, at least `least` and at most `most` of them, taken off.
+// Removes digits from the front of `text`: at least `least` and at most `most` of them.
 std::optional<int> digits(std::string_view& text, size_t least, size_t most) {
   size_t size = 0;
   int value = 0;

@@ -20,7 +20,7 @@ struct LimitdValue {
   bool boolean = false;
   int64_t integer = 0;    // also set for a number that is whole
   base::Time time{};      // of a valid time
-  std::string_view text;  // as it is written
+  std::string_view text;  // as written
 };
 
 // The value of a scalar or a null node; unknown for a list, a map or an unsupported tag.

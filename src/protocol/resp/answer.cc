@@ -19,7 +19,7 @@ using Kind = RespValue::Kind;
 using nlohmann::ordered_json;
 
 struct KnownCommand {
-  std::string_view word;  // what stands for it; or empty
+  std::string_view word;  // its short form; empty: none
   std::string_view name;
   ReplyForm form;
 };
@@ -38,13 +38,14 @@ constexpr KnownCommand known_commands[] = {
     {"", "THROTTLE", ReplyForm::throttle},
 };
 
-// Of a length in so many microseconds each; below 0: never.
+// `count` units of `unit_us` microseconds; a negative count means never.
 base::Duration length_of(int64_t count, int64_t unit_us) {
   if (count < 0 || count > INT64_MAX / unit_us) return base::never;
   return {count * unit_us};
 }
 
-// The value of a key in a map, or in the flat list that RESP2 has for one; null: there is none.
+// The value of a key in a map, or in the flat list that RESP2 uses for a map; null: the key is
+// missing.
 const RespValue* value_of(const RespValue& map, std::string_view key) {
   if (map.kind != Kind::map && map.kind != Kind::list) return nullptr;
   for (size_t i = 0; i + 1 < map.items.size(); i += 2)
@@ -81,7 +82,8 @@ std::string refusal_words(int64_t remaining, int64_t limit, base::Duration retry
 }
 
 std::string decision_words(const AskedDecision& d) {
-  // Of a limit so large some would be taken.
+  // An unlimited rule answers quota_max. A real limit of that size would have less left after a
+  // take.
   if (d.allowed && d.remaining == base::bounds::quota_max) return "unlimited";
   return d.allowed ? level_words(d.remaining, d.limit, d.reset_after)
                    : refusal_words(d.remaining, d.limit, d.retry_after);
@@ -92,7 +94,7 @@ std::string verdict_words(bool allowed, bool coloured) {
                  : config::paint("denied", config::red, coloured);
 }
 
-// A length in whole units as JSON has it; -1: never.
+// The duration in whole units, as JSON shows it; -1: never.
 int64_t counted_in(base::Duration length, int64_t unit_us) {
   return length == base::never ? -1 : length.us / unit_us;
 }
@@ -137,7 +139,7 @@ std::optional<AskedAnswer> answer_of_reset(const RespValue& reply, bool json) {
   return AskedAnswer{base::counted(static_cast<uint64_t>(reply.number), "counter") + " reset\n"};
 }
 
-// A limit of an explanation, in words, and as it was received.
+// One limit of an explanation: its description in words, and the item as it was received.
 struct ExplainedLimit {
   std::string words;
   ordered_json json;
@@ -228,8 +230,8 @@ std::optional<AskedDecision> read_decision(ReplyForm form, const RespValue& repl
   d.limit = five[1];
   d.remaining = five[2];
   const int64_t unit_us = form == ReplyForm::take ? 1'000 : 1'000'000;
-  // THROTTLE tells another time where others tell when the counter is fresh, and the wait behind
-  // it.
+  // In THROTTLE's reply the wait comes last, and the number before it is not the time until the
+  // counter is fresh.
   const bool swapped = form == ReplyForm::throttle;
   if (!d.allowed) d.retry_after = length_of(five[swapped ? 4 : 3], unit_us);
   if (!swapped) d.reset_after = length_of(five[4], unit_us);

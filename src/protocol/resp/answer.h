@@ -1,4 +1,4 @@
-// Reads the replies to SLUICE.*, CL.THROTTLE, THROTTLE and GCRA, and makes texts of them, for
+// Reads the replies to SLUICE.*, CL.THROTTLE, THROTTLE and GCRA, and converts them to text for
 // `sluice ask`. Pure functions, any thread.
 #pragma once
 
@@ -23,10 +23,10 @@ enum class ReplyForm : uint8_t {
   cell,      // CL.THROTTLE, GCRA
   throttle,  // THROTTLE
   verdict,   // SLUICE.WAIT, SLUICE.MTAKE: the first number: were units taken?
-  other      // any other command's
+  other      // the reply of any other command
 };
 
-// The command that is sent for the words of `sluice ask`.
+// The command that `sluice ask` sends for its words.
 struct AskedCommand {
   std::string_view name;  // the command, in place of the first word
   ReplyForm form = ReplyForm::other;
@@ -40,9 +40,9 @@ AskedCommand asked_command(std::span<const std::string> words);
 struct AskedDecision {
   bool allowed = false;
   int64_t limit = 0, remaining = 0;
-  base::Duration retry_after{};                 // 0 if it is allowed; may be base::never
+  base::Duration retry_after{};                 // 0 if allowed; may be base::never
   std::optional<base::Duration> reset_after{};  // empty: the reply does not have it
-  std::string rule{};                           // of WITHNAME
+  std::string rule{};                           // with WITHNAME
 };
 // For the forms `take`, `cell` and `throttle`; empty: the reply does not have that form.
 std::optional<AskedDecision> read_decision(ReplyForm form, const RespValue& reply);

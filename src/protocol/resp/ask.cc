@@ -1,5 +1,5 @@
-// Every form is sent as the command that its words are (client_verb::command): the server reads the
-// words, not this program, so that a server's new options can be asked with an older program.
+// The words are sent as a command without parsing them (client_verb::command). The server parses
+// them, so an older program can send the new options of a newer server.
 #include "cli/ask.h"
 
 #include <span>
@@ -51,7 +51,7 @@ constexpr const char* footer_of_ask_resp =
 
 constexpr const char* password_variable = "REDISCLI_AUTH";
 
-// One command, one reply.
+// Sends one command and waits for its reply.
 base::Result<RespValue> ask_server(const cli::AskTarget& target, const cli::AskedUser& user,
                                    std::span<const std::string_view> words) {
   client_request request;
@@ -64,7 +64,7 @@ base::Result<RespValue> ask_server(const cli::AskTarget& target, const cli::Aske
   return *std::move(reply);
 }
 
-// The reply to a command that this program knows nothing of.
+// Prints the reply to a command whose reply format is not known here.
 int print_reply(const RespValue& reply, std::span<const std::string_view> words, bool json,
                 config::CommandIo& io) {
   io.out << (json ? cli::to_text(json_of(reply)) : as_redis_cli(reply, words)) << std::flush;

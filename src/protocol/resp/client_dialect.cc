@@ -42,7 +42,8 @@ void set_five(const int64_t (&five)[5], To& to) {
   to.reset_after = length_of(five[4]);
 }
 
-// A take or peek, with the rule's name; a wait, with how long it took.
+// Reads the decision of a take or peek, with the rule's name, or of a wait, with the time it
+// waited.
 bool read_decision(const RespItem& head, wire::RespItems& items, client_verb verb,
                    client_result& result) {
   if (head.kind == Kind::null) {
@@ -100,7 +101,7 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return false;
 }
 
-// Is it an error of a server that is there, and cannot do it now?
+// Does the error say that the server may succeed later?
 bool is_passing(std::string_view error) {
   return starts_with_any(error, {"TRYAGAIN", "OOM", "BUSY", "LOADING", "ERR too many connections",
                                  "ERR max number of clients"});
@@ -163,8 +164,8 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
   return failed(client_errc::bad_reply, "the reply is to another kind of command");
 }
 
-// Of a reply to AUTH that is not OK. What may pass by itself is tried again, as a server that is at
-// its bound of connections.
+// The result for a reply to AUTH other than OK. Errors that may pass, such as those of a server at
+// its bound of connections, lead to another attempt.
 calls::CodecRead refusal_in(std::string_view reply, size_t consumed) {
   const std::string line(reply.substr(1, reply.find('\r') - 1));
   if (!reply.starts_with('-') || !is_wrong_login(line))
@@ -215,10 +216,11 @@ class ClientCodec final : public calls::Codec {
       client_result result = result_of(reply, *expected);
       const bool is_broken = result.error == client_errc::bad_reply;
       replies.answer_oldest(std::move(result));
-      // The server has forgotten the login, as where the user was removed and is there again.
+      // The server has forgotten the login, for example because the user was removed and added
+      // again.
       if (has_user() && reply.starts_with("-NOAUTH"))
         return {done, client_errc::disconnected, "the server has ended the login"};
-      // What follows would be taken for the answers to other commands.
+      // The replies that follow would be matched to the wrong commands.
       if (is_broken) return {done, client_errc::bad_reply, "a reply does not fit its command"};
     }
   }
@@ -233,8 +235,8 @@ class ClientCodec final : public calls::Codec {
 
 // ---- Requests ----
 
-// Words of a command that are not the caller's: `texts` never grows past what is reserved, as
-// `words` point into it.
+// The words of a command, including those that are composed here. `words` points into `text`, so
+// `text` must not grow beyond the memory that was reserved.
 class CommandWords {
  public:
   CommandWords(std::vector<std::string_view>& words, std::string& text, size_t bytes)
@@ -254,7 +256,7 @@ class CommandWords {
     const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     add_joined({digits, static_cast<size_t>(end - digits)}, "", "");
   }
-  // In seconds.
+  // Adds a duration, in seconds.
   void add(std::chrono::microseconds length) {
     char digits[calls::seconds_text_bytes_max];
     const char* const end = calls::write_seconds(length, digits);
@@ -291,7 +293,7 @@ size_t bytes_of(const client_subject& subject) {
   return bytes;
 }
 
-// "", or why the subject cannot be said.
+// Why the protocol cannot express the subject; empty: it can.
 std::string problem_of(const client_subject& subject) {
   if (!subject.type.empty()) return "a type belongs to limitd's protocol";
   if (subject.entries.empty() && subject.limits.empty())

@@ -1,6 +1,6 @@
-// The connections of this protocol: their data for CLIENT LIST, which of them wait, and the places
-// of their SCANs. One for the server, shared by its sessions; any thread. A session updates its
-// data when they change, not with each command.
+// The connections of this protocol: their data for CLIENT LIST, which of them wait, and the
+// positions of their SCANs. The server has one such object, which its sessions share; any thread. A
+// session updates its data when they change, not with each command.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ std::string client_line(int64_t id, const ClientFacts& facts, base::Time now);
 
 class Clients {
  public:
-  // How another client has ended a wait.
+  // How another client ended a wait.
   enum class Ended : uint8_t { no, timeout, error };
 
   // Adds a connection, and returns its number; numbers are unique and ascend.
@@ -38,8 +38,8 @@ class Clients {
   // All lines, in the order of the numbers.
   std::string lines(base::Time now) const;
 
-  // The place where a SCAN continues, by the cursor that its client sends on any connection. The
-  // last scans_max places are kept.
+  // The position at which a SCAN continues, found by its cursor, which the client may send on any
+  // connection. The last scans_max positions are kept.
   struct Place {
     std::string from, after;
   };
@@ -53,7 +53,8 @@ class Clients {
   Ended end_wait(int64_t id);
   // Has another client ended the wait of this one?
   bool is_ended(int64_t id) const;
-  // Ends the wait of a client, if it has that user or `any` is true. False: there is no such wait.
+  // Ends the wait of a client if it belongs to that user or `any` is true. False: there was no such
+  // wait.
   bool unblock(int64_t id, Ended how, std::string_view user, bool any);
 
  private:

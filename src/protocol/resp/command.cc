@@ -52,7 +52,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   const config::ReadConfig read = [&](base::Diagnostics& to) {
     config::Config config;
     config.listen = {{{number_of(description), {"127.0.0.1", description.port}}}};
-    if (file) {  // which need not have a policy
+    if (file) {  // the file need not contain a policy
       if (const auto text = config::read_file(*file, to))
         config::read_config(*text, *file, config, to);
     }

@@ -111,7 +111,7 @@ constexpr CommandEntry entries[] = {
      "key:key"},
 };
 
-// Calls `each` with the words of a list.
+// Calls `each` with every word of a list.
 template <class Each>
 void for_each_word(std::string_view list, Each each) {
   while (!list.empty()) {
@@ -129,8 +129,8 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
-// Every command is looked up, so by its name's first and last eight bytes, or four or two each,
-// which overlap or are the same.
+// A name for lookup: its size, and its first and last 8 bytes (4 or 2 bytes of shorter names),
+// which may overlap. Each command is looked up, so this avoids comparing strings.
 struct NameKey {
   uint64_t first = 0, last = 0;
   size_t size = 0;
@@ -151,7 +151,7 @@ constexpr uint64_t number_of(const char* at) {
   return read;
 }
 
-// The whole of a name of two to sixteen bytes.
+// Determines a name of 2 to 16 bytes completely.
 constexpr NameKey key_of(std::string_view name) {
   const auto key = [&](auto read, size_t bytes) {
     return NameKey{read(name.data()), read(name.data() + name.size() - bytes), name.size()};
@@ -169,12 +169,13 @@ constexpr size_t slot_of(const NameKey& key) {
   return (all * 0x9e3779b97f4a7c15) >> 56;
 }
 
-// An entry's key, and which bits of a name's count in comparing them: all but the case of letters.
+// An entry's key, and the bits to ignore in a comparison because they only tell the case of a
+// letter.
 struct KeyedEntry {
   NameKey key, mask;
 };
 
-// The bits by which small letters differ from large ones, where `number` has letters.
+// The bits that tell the case of the letters in `number`, which are lower case.
 constexpr uint64_t case_bits(uint64_t number) {
   uint64_t bits = 0;
   for (int shift = 0; shift < 64; shift += 8) {
@@ -197,7 +198,7 @@ constexpr KeyedEntries make_keyed_entries() {
 }
 constexpr KeyedEntries keyed_entries = make_keyed_entries();
 
-// Places of entries, from 1, where their names' hash says or behind; 0: none.
+// A hash table: indexes of entries, counted from 1, with linear probing; 0: the slot is empty.
 using Slots = std::array<uint8_t, slot_count>;
 
 constexpr Slots make_slots() {

@@ -14,10 +14,10 @@
 namespace sluice::resp {
 
 inline constexpr std::string_view ok = "+OK\r\n";
-// The most bytes that an error quotes of an unknown command, and of all its arguments.
+// The most bytes of an unknown command, and of all its arguments, that an error quotes.
 inline constexpr size_t shown_bytes_max = 128;
 
-// Lists are words separated by blanks. Arguments are NAME:TYPE, followed by `?` if it is optional.
+// Lists are words separated by blanks. An argument is NAME:TYPE, followed by `?` if it is optional.
 struct CommandEntry {
   std::string_view name;  // lower case
   int arity;              // the number of words with the name; negative: at least so many
@@ -26,17 +26,17 @@ struct CommandEntry {
   std::string_view categories;
   std::string_view group, since, summary, arguments;
   std::optional<access::Right> right = std::nullopt;    // the right that a user needs
-  limit::Algorithm throttles = limit::Algorithm::deny;  // of a command that throttles
+  limit::Algorithm throttles = limit::Algorithm::deny;  // of a throttling command; deny: of others
 
   // Is it allowed before the client has authenticated?
   bool is_open() const { return flags.ends_with("no_auth"); }
 };
 
 std::span<const CommandEntry> command_entries();
-// `name` in any case; null: there is no such command.
+// The entry with that name, ignoring case; null: there is no such command.
 const CommandEntry* find_command(std::string_view name);
 
-// Is `word` equal to `upper` in any case?
+// Is `word` equal to `upper`, ignoring case?
 bool is_word(std::string_view word, std::string_view upper);
 
 // Append an entry of COMMAND; the pair of COMMAND DOCS, which begins with the name.

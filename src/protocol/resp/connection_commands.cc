@@ -1,4 +1,4 @@
-// What clients send when they connect, and about the connection.
+// The commands that clients send when they connect, and commands about the connection.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -28,10 +28,11 @@ std::string lower(std::string_view text) {
   return all;
 }
 
-// Of what a connection calls itself and its library: all connections' are kept for CLIENT LIST.
+// The largest name of a connection or library. It is bounded because CLIENT LIST keeps the names of
+// all connections.
 constexpr size_t name_bytes_max = 256;
 
-// What is wrong with a `what` of that name; empty: nothing.
+// The error if `name` is not valid for `what`; empty: it is valid.
 std::string problem_of_name(std::string_view what, std::string_view name) {
   if (name.size() > name_bytes_max)
     return "ERR " + std::string(what) + " must have 256 bytes at most.";
@@ -39,7 +40,8 @@ std::string problem_of_name(std::string_view what, std::string_view name) {
   return "ERR " + std::string(what) + " cannot contain spaces, newlines or special characters.";
 }
 
-// The slot of a Redis cluster: CRC16 (XMODEM) of what stands in the first pair of braces, or all.
+// The slot of a key in a Redis cluster: CRC16 (XMODEM) of the text in the first pair of braces, or
+// of the whole key.
 int64_t slot_of(std::string_view key) {
   if (const size_t open = key.find('{'); open != key.npos) {
     const size_t close = key.find('}', open);
@@ -134,7 +136,7 @@ void RespSession::auth(Words words) {
   answer(user == access::default_user ? ok : wrong_password);
 }
 
-// Its reply comes when the password has been checked; what is behind it waits until then.
+// The reply is sent after the password has been checked; later commands wait until then.
 void RespSession::log_in(std::unique_ptr<Login> login, std::string_view password) {
   if (executing_) return answer("-ERR a client cannot authenticate between MULTI and EXEC\r\n");
   login->silent = silent_;
@@ -200,10 +202,10 @@ void RespSession::client(Words words) {
   if (sub->name == "ID") return answer_with([&](wire::RespWriter& out) { out.integer(id_); });
   if (sub->name == "TRACKING") return answer("-ERR client tracking is not supported\r\n");
   if (sub->name == "INFO" || sub->name == "LIST") {
-    // Of others only those who run the server may know.
+    // Only users with the right `admin` may see other connections.
     const bool all = sub->name == "LIST" && identity_.may(access::Right::admin);
     commit(all ? all_lines : own_line, {});
-    ends_batch_ = !silent_;  // the line is written with the reply: no later command may change it
+    ends_batch_ = !silent_;  // the line is made with the reply: no later command may change it
     return;
   }
   if (sub->name == "UNBLOCK") return unblock(words);
@@ -232,7 +234,8 @@ void RespSession::set_library(std::string_view which, std::string_view value) {
   answer(ok);
 }
 
-// A client may end the waits of its own user's connections; who may `admin`, those of all.
+// A client may end waits of connections of its own user; with the right `admin`, those of all
+// users.
 void RespSession::unblock(Words words) {
   int64_t id;
   if (!wire::read_resp_number(words[2], id)) return answer_error(no_integer);
@@ -252,7 +255,7 @@ void RespSession::publish() {
   clients_.set(id_, facts_);
 }
 
-// `sections`: those that are needed, by name; none: all.
+// `sections`: the names of the sections to send; empty: all.
 void RespSession::info(Words sections) {
   const request::ServerFigures figures =
       peer_.server == nullptr ? request::ServerFigures() : peer_.server->figures();
@@ -310,7 +313,7 @@ void RespSession::client_reply(std::string_view word) {
   }
 }
 
-// Of the commands that the configuration has left in.
+// COMMAND lists only commands that the configuration has not turned off.
 void RespSession::command(Words words) {
   std::vector<const CommandEntry*> all;
   for (const CommandEntry& entry : command_entries())

@@ -32,7 +32,8 @@ constexpr Served served[] = {{Algorithm::gcra_cell, "cl.throttle", "cell:"},
                              {Algorithm::gcra_crab, "throttle", "crab:"},
                              {Algorithm::gcra_redis, "gcra", "gcra:"}};
 
-// As redis-cell has it: a key is stored as it is, whatever else Redis holds. That is one database.
+// Stores keys as redis-cell does: without a prefix, although Redis may contain other keys.
+// redis-cell knows only one database, so the rule applies to database 0.
 void share_with_cell(request::Spaces& spaces, policy::Rule& rule) {
   request::Space like;
   like.encoding = request::KeyEncoding::tat_text;

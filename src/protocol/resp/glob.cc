@@ -6,8 +6,8 @@
 namespace sluice::resp {
 namespace {
 
-// One element of a pattern that stands for one character, at `at`: `fits` it, and where the next
-// element begins.
+// The element of a pattern that begins at an index: `fits`: it matches the character; `next`: the
+// index of the element after it.
 struct Element {
   bool fits;
   size_t next;
@@ -45,7 +45,7 @@ Element read_element(std::string_view pattern, size_t at, char c) {
 
 bool fits_glob(std::string_view text, std::string_view pattern) {
   size_t t = 0, p = 0;
-  size_t star = pattern.npos, behind_star = 0;  // the last star, and where its text ends
+  size_t star = pattern.npos, behind_star = 0;  // after the last star; the end of its text
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = ++p;
@@ -61,7 +61,7 @@ bool fits_glob(std::string_view text, std::string_view pattern) {
       }
     }
     if (star == pattern.npos) return false;
-    p = star;  // the star takes one character more
+    p = star;  // lets the star match one more character
     t = ++behind_star;
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;

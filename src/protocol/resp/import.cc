@@ -22,8 +22,8 @@
 namespace sluice::resp {
 namespace {
 
-constexpr std::string_view keys_of_a_page = "1000";  // about
-// What is asked of Redis in one go at most.
+constexpr std::string_view keys_of_a_page = "1000";  // SCAN's COUNT; Redis may return more or fewer
+// The most keys and bytes that one exchange with Redis asks for.
 constexpr size_t asked_keys_max = 1000, asked_bytes_max = size_t{1} << 20;
 constexpr size_t first_names = 3;
 constexpr size_t key_bytes_max = wire::RespBounds().word_bytes;
@@ -57,16 +57,16 @@ class CellReader {
     return {"Redis at " + config::format_address(source_.host, source_.port) + ": " + why};
   }
 
-  // To the commands that the next exchange sends. The words live until then.
+  // Adds a command to the next exchange. The words must live until then.
   void add(std::initializer_list<std::string_view> words) {
     client_request& command = commands_.emplace_back();
     command.verb = client_verb::command;
     command.words = words;
   }
 
-  // The replies to what was added. An error is a failure, but for a key that has another type by
-  // now. So is a connection that ended between two exchanges: the next one would read another
-  // database.
+  // Sends the added commands and receives their replies. An error ends the pass, except if a key
+  // has another type by now. A connection that was lost between two exchanges ends it as well,
+  // because a new connection would be in another database.
   base::Done exchange() {
     const std::vector<client_request> commands = std::exchange(commands_, {});
     if (redis_.was_lost()) return fail("the connection was lost");
@@ -101,7 +101,7 @@ class CellReader {
     return {};
   }
 
-  // In parts of a bounded size.
+  // Reads the page in parts of bounded size.
   base::Done read_page(Names page) {
     while (!page.empty()) {
       size_t count = 0;
@@ -128,7 +128,7 @@ class CellReader {
     return done;
   }
 
-  // Leaves those that are strings.
+  // Keeps only the keys that are strings.
   base::Done find_strings(std::vector<std::string_view>& keys) {
     for (const std::string_view key : keys) add({"TYPE", key});
     if (base::Done done = exchange(); !done) return done;
@@ -145,7 +145,7 @@ class CellReader {
   }
 
   base::Done read_strings(std::span<const std::string_view> keys) {
-    // A byte more than the longest number.
+    // One byte more than the longest number, so that a longer value is recognized.
     for (const std::string_view key : keys) {
       add({"PTTL", key});
       add({"GETRANGE", key, "0", "20"});
@@ -170,7 +170,7 @@ class CellReader {
     return {};
   }
 
-  // Has Redis listed it before?
+  // Was the key listed before?
   bool is_again(std::string_view key) {
     const bool again = !seen_.insert(base::digest(key)).second;
     if (!again) ++report_.keys;

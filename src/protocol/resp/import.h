@@ -30,14 +30,14 @@ inline constexpr base::Duration cell_life_tolerance = base::seconds(5);
 // Why a key is skipped.
 enum class CellSkip : uint8_t {
   other_type,  // not a string
-  no_number,   // not 18 to 20 digits, or above 2^63-1
-  no_life,     // without a time to live
-  other_life,  // with a time to live that does not fit the number
-  expired,     // fresh by now, or deleted since it was listed
-  long_key     // longer than a key may be in a command here
+  no_number,   // not 18 to 20 digits, or above 2^63 - 1
+  no_life,     // no time to live
+  other_life,  // a time to live that does not match the number
+  expired,     // fresh by now, or deleted after it was listed
+  long_key     // longer than a command's key may be here
 };
 inline constexpr size_t cell_skips = 6;
-// The name for scripts: "other_type".
+// The name in output for scripts, such as "other_type".
 std::string_view name_of(CellSkip why);
 
 // The TAT of a key, or why it is skipped. `life_ms`: the answer of PTTL at some time between
@@ -66,14 +66,14 @@ struct CellReport {
     uint64_t keys = 0;
     std::vector<std::string> first;  // the names of the first few
   };
-  uint64_t keys = 0;   // that were found, each counted once
+  uint64_t keys = 0;   // keys found, each counted once
   uint64_t cells = 0;  // keys of redis-cell, passed to `visit`
   std::array<Skipped, cell_skips> skipped;
 };
 
-// Calls `visit` for redis-cell's keys, in any order. A key that Redis lists twice, which it may do,
-// may be visited twice, and is counted once. A problem of `visit` ends the pass and is returned. It
-// needs about 40 bytes of memory for each key that is found.
+// Calls `visit` for each of redis-cell's keys, in any order. Redis may list a key twice; such a key
+// is counted once, but may be visited twice. A problem of `visit` ends the pass and is returned.
+// The pass needs about 40 bytes of memory per key.
 using VisitCell = std::function<base::Done(std::string_view key, int64_t tat, bool again)>;
 base::Result<CellReport> read_cells(const CellSource& source, const VisitCell& visit);
 

@@ -1,5 +1,5 @@
-// DEL, UNLINK, EXISTS, TTL, PTTL, TYPE, SCAN and KEYS: the keys that have counters, as clients
-// named them in commands that throttle and with inline limits.
+// DEL, UNLINK, EXISTS, TTL, PTTL, TYPE, SCAN and KEYS. Their keys are those that clients named in
+// throttling commands and in commands with inline limits, as far as they have counters.
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -22,21 +22,22 @@ namespace {
 
 using request::Verb;
 
-// Algorithms whose counters have the names that clients gave them, database by database.
+// Algorithms whose counters are named by the database and the client's key.
 constexpr limit::Algorithm keyed[] = {limit::Algorithm::gcra_cell, limit::Algorithm::gcra_crab,
                                       limit::Algorithm::gcra_redis};
 
-// Of one command, so that it holds a worker for some milliseconds at most: a key takes up to 38
-// requests, for each algorithm and each list of them a look and, to delete it, a put.
+// The most keys of one command, so that it occupies a worker for a few milliseconds at most. A key
+// takes up to 38 requests: for each algorithm and each list of inline limits a peek and, for DEL, a
+// put.
 constexpr size_t keys_per_command_max = 128;
 static_assert(2 * (std::size(keyed) + base::bounds::inline_lists_max) == 38);
 
 constexpr int64_t scan_count_default = 10, scan_count_max = 1000;
-// Names that KEYS looks at; where there are more it is an error.
+// The most names that KEYS reads. If there are more it is an error.
 constexpr int64_t keys_max = 100'000;
 
-// The key that a counter's stored name is of, in that database; nothing: of another one. The names
-// of inline counters have none.
+// The client's key of a stored counter name; nothing: it belongs to another database. Names of
+// inline counters contain no database.
 std::optional<std::string> key_of(std::string_view name, std::string_view database) {
   if (name.starts_with(policy::inline_prefix)) {
     name.remove_prefix(policy::inline_prefix.size());
@@ -47,7 +48,7 @@ std::optional<std::string> key_of(std::string_view name, std::string_view databa
   if (colon == name.npos || !name.substr(colon + 1).starts_with(head)) return std::nullopt;
   std::string key;
   const std::string_view text = name.substr(colon + 1 + head.size());
-  for (size_t i = 0; i < text.size(); ++i) {  // policy/key_text.h
+  for (size_t i = 0; i < text.size(); ++i) {  // undoes the escaping of policy/key_text.h
     if (text[i] == '\\' && i + 1 < text.size()) ++i;
     key += text[i];
   }
@@ -69,7 +70,7 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
   if (options_.inline_limits && peer_.server != nullptr) lists = peer_.server->inline_lists();
   const auto ask_for = [&](std::string_view key, size_t which, Verb verb, bool last) {
     requests_->open();
-    // The counters of the key, whatever rules a policy has for such commands.
+    // Applies to the counters of the key itself, whatever rules the policy has for such commands.
     request::Request request{.verb = verb,
                              .all = verb == Verb::put,
                              .scope = request::RuleScope::dialect,
@@ -159,7 +160,7 @@ void RespSession::reply_scan(const request::Request& request, const request::Ver
     auto key = key_of(listed.key, database_text(facts_.database));
     if (key && scan->fits_type && fits_glob(*key, scan->pattern)) keys.push_back(*std::move(key));
   }
-  // Several commands may have a counter of one key.
+  // A key may have counters of several commands, so it may be listed more than once.
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   if (!all) {

@@ -25,8 +25,8 @@ inline constexpr std::array<std::string_view, 4> family_names = {"cell", "thrott
 enum class Unmatched : uint8_t { error, allow, deny };
 inline constexpr std::array<std::string_view, 3> unmatched_names = {"error", "allow", "deny"};
 
-// The names of the answers of the commands that throttle, and of commands with limits of their own,
-// if the store cannot decide.
+// The names of the answers to throttling commands, and to commands with inline limits, if the store
+// cannot decide.
 inline constexpr std::array<std::string_view, 3> store_error_names = {"error", "allow", "deny"};
 inline constexpr std::array<request::OnError, 3> store_error_answers = {
     request::OnError::error, request::OnError::allow, request::OnError::deny};
@@ -36,7 +36,7 @@ struct RespOptions final : request::SessionOptions {
   bool inline_limits = true;  // SLUICE commands may bring limits (KEY ... LIMIT ...)
   Unmatched unmatched = Unmatched::error;
   size_t waiting_max = 10'000;                                // the most clients that wait
-  request::OnError on_store_error = request::OnError::error;  // of store_error_answers
+  request::OnError on_store_error = request::OnError::error;  // one of store_error_answers
   bool throttle_true_reset = false;  // THROTTLE's reset_after is the time until the bucket is full
   bool cell_shared = false;          // counters of CL.THROTTLE in Redis have redis-cell's form
   base::Duration idle_timeout{};     // 0: none

@@ -15,7 +15,7 @@ namespace {
 using Kind = RespValue::Kind;
 using nlohmann::ordered_json;
 
-// In quotes, with everything escaped that is not printable ASCII.
+// Appends the text in quotes, with everything escaped except printable ASCII.
 void append_quoted(std::string_view text, std::string& out) {
   out += '"';
   for (const char c : text) {
@@ -57,7 +57,7 @@ void append_real(double value, std::string& out) {
   out.append(text, std::to_chars(std::begin(text), std::end(text), value).ptr);
 }
 
-// `indent`: what stands in front of every line of this reply but the first.
+// `indent`: the text before every line of this reply except the first.
 void append_reply(const RespValue& reply, const std::string& indent, std::string& out);
 
 void append_items(const RespValue& reply, const std::string& indent, std::string& out) {
@@ -75,7 +75,7 @@ void append_items(const RespValue& reply, const std::string& indent, std::string
     out += std::string(digits - number.size(), ' ') + number + (is_map ? "# " : ") ");
     append_reply(reply.items[i * step], inner, out);
     if (!is_map) continue;
-    out.pop_back();  // the line end behind the key
+    out.pop_back();  // the line end after the key
     out += " => ";
     append_reply(reply.items[i * step + 1], inner, out);
   }
@@ -115,7 +115,7 @@ void append_reply(const RespValue& reply, const std::string& indent, std::string
   out += '\n';
 }
 
-// Is the reply a text of lines?
+// Is the reply to this command a text of several lines?
 bool is_text_of_lines(std::span<const std::string_view> command) {
   if (command.empty()) return false;
   const auto is = [&](std::string_view name, std::initializer_list<std::string_view> subs) {
@@ -169,7 +169,7 @@ ordered_json json_of(const RespValue& reply) {
       return list;
     }
     case Kind::map: {
-      // Keys that are not texts stand as JSON writes them.
+      // Keys that are not texts are written as their JSON text.
       ordered_json map = ordered_json::object();
       for (size_t i = 0; i + 1 < reply.items.size(); i += 2) {
         const RespValue& key = reply.items[i];

@@ -11,14 +11,14 @@
 
 namespace sluice::resp {
 
-// A reply with all that it holds.
+// A reply with all its items.
 struct RespValue {
   using Kind = wire::RespItem::Kind;
   Kind kind = Kind::null;
   std::string text{};            // as RespItem's
   int64_t number = 0;            // as RespItem's
   double real = 0;               // as RespItem's
-  std::vector<RespValue> items;  // of a list; of a map keys and values by turns
+  std::vector<RespValue> items;  // of a list; of a map: alternating keys and values
 
   bool is_error() const { return kind == Kind::error; }
   bool is_integer() const { return kind == Kind::integer; }
@@ -26,7 +26,7 @@ struct RespValue {
   bool is_list() const { return kind == Kind::list; }
 };
 
-// `bytes`: one reply, as RespReplyReader finds it; attributes are left out. Nothing: its lists are
+// `bytes`: one reply, as RespReplyReader finds it. Attributes are dropped. Nothing: its lists are
 // nested more than resp_depth_max deep.
 inline constexpr unsigned resp_depth_max = 32;
 inline constexpr const char* resp_too_deep = "a reply is nested too deeply";

@@ -14,8 +14,8 @@ namespace {
 
 using base::bounds::batch_requests_max;
 
-// The first word of the error that clients receive where the store cannot decide: they may try
-// again, unless it is a matter of room or of what is stored.
+// The first word of the error if the store cannot decide. It tells clients that they may try again,
+// unless memory is lacking or the stored value has another type.
 std::string_view first_word(request::Error cause) {
   switch (cause) {
     case request::Error::none:
@@ -35,11 +35,11 @@ std::string_view first_word(request::Error cause) {
 
 const RespOptions default_options;
 
-// Answers that are held before they are sent; one may be longer.
+// The most bytes of answers in a batch before it is sent; the last answer may exceed it.
 constexpr size_t batch_bytes_max = size_t{64} << 10;
 
-// Replies are written by the version of the time when they are: what was asked in front of these is
-// a batch of its own.
+// Replies are written in the version that is set when they are written. So requests before such a
+// command belong to an earlier batch.
 bool changes_version(std::string_view name) {
   return name.size() == 5 && (is_word(name, "HELLO") || is_word(name, "RESET"));
 }
@@ -99,8 +99,8 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
       } else {
         executed_.reset();
       }
-      // EXEC is read again until all of its commands are executed, which takes several batches, and
-      // their replies are written: then nothing points into the transaction.
+      // The transaction is freed only after its last batch was decided and the replies were
+      // written, because requests contain views into it. Until then EXEC is read again.
       if (executed_ != nullptr && executed_->is_done() && requests.size() == 0) executed_.reset();
       if (executed_ != nullptr) break;
     }
@@ -272,7 +272,7 @@ void RespSession::ask(Words words) {
   run(*entry, words);
 }
 
-// What is not is answered with why.
+// If it is not, answers with the error.
 bool RespSession::is_permitted(const CommandEntry& entry) {
   if (!identity_.is_known() && !entry.is_open()) [[unlikely]] {
     answer("-NOAUTH Authentication required.\r\n");
@@ -289,7 +289,7 @@ void RespSession::refuse_right(std::string_view command) {
                std::string(command) + "' command");
 }
 
-// Has the configuration left it in?
+// Is the command turned on by the configuration?
 bool RespSession::is_answered(const CommandEntry& entry) const {
   const auto answers = [&](CommandFamily family) {
     return options_.answers[static_cast<size_t>(family)];
@@ -306,7 +306,7 @@ bool RespSession::is_answered(const CommandEntry& entry) const {
   }
 }
 
-// The command has as many words as it may have.
+// The number of words must have been checked.
 void RespSession::run(const CommandEntry& entry, Words words) {
   if (entry.throttles != limit::Algorithm::deny) return throttle(entry.throttles, words);
   const std::string_view name = entry.name;
@@ -335,8 +335,8 @@ void RespSession::run(const CommandEntry& entry, Words words) {
 
 // ---- Transactions ----
 
-// MULTI, EXEC, DISCARD, WATCH and UNWATCH. What is watched is nothing: there is no key that another
-// client could change in between and that these commands would read.
+// MULTI, EXEC, DISCARD, WATCH and UNWATCH. WATCH has no effect, because these commands read no key
+// that another client could change in between.
 void RespSession::transact(const CommandEntry& entry, Words words) {
   if (entry.name == "multi") {
     if (open_ != nullptr) return answer("-ERR MULTI calls can not be nested\r\n");
@@ -360,8 +360,8 @@ void RespSession::queue(Words words) {
   answer("-ERR too many commands, or bytes of them, between MULTI and EXEC\r\n");
 }
 
-// One after the other, as they were queued, and as many in a batch as are asked outside of
-// transactions. Other clients' requests may be decided in between; a denied command undoes none.
+// Executes the commands in the order in which they were queued, in batches of the usual size.
+// Requests of other clients may be decided in between; a denied command does not undo the others.
 void RespSession::execute() {
   if (open_ == nullptr) return answer("-ERR EXEC without MULTI\r\n");
   std::unique_ptr<Transaction> transaction = std::move(open_);
@@ -378,7 +378,7 @@ void RespSession::execute_some() {
     const Words words = executed_->next();
     if (changes_version(words[0]) && requests_->size() > 0) break;
     const CommandEntry& entry = *find_command(words[0]);
-    if (!is_permitted(entry)) continue;  // its user may have other rights since
+    if (!is_permitted(entry)) continue;  // the user's rights may have changed since it was queued
     if (entry.group == "transactions")
       answer(ok);  // unwatch
     else
@@ -390,7 +390,7 @@ void RespSession::execute_some() {
 void RespSession::throttle(limit::Algorithm algorithm, Words words) {
   if (!read_throttle(algorithm, words, throttle_)) return answer_error(throttle_.error);
   if (throttle_.cost < 0 && !identity_.may(access::Right::put)) [[unlikely]]
-    return refuse_right(command_of(algorithm));  // it gives back
+    return refuse_right(command_of(algorithm));  // a negative quantity gives units back
   if (algorithm == limit::Algorithm::gcra_cell && options_.cell_shared && facts_.database != 0)
     return answer_error(
         "ERR the keys that CL.THROTTLE shares with redis-cell (resp.cell_shared) are those of "

@@ -1,7 +1,7 @@
-// The session of the Redis protocol: the commands that clients send when they connect and about the
-// connection, and the commands that throttle. One for each connection, owned by it and used by its
-// thread. A command that needs no store becomes a request with the verb `noop`, so that replies
-// have the order of commands.
+// The session of the Redis protocol: the commands that clients send when they connect, commands
+// about the connection, and the commands that throttle. One for each connection, owned by it and
+// used by its thread. A command that needs no store becomes a request with the verb `noop`, so that
+// replies keep the order of the commands.
 //
 // Views in `requests` point into `in`, into texts that `requests` holds, or to literals.
 #pragma once
@@ -36,8 +36,7 @@ class RespSession final : public request::Session {
   explicit RespSession(const request::Peer& peer = {});
   ~RespSession() override;
 
-  // Commands after a breach of the protocol, or after QUIT, are ignored, in all later calls as
-  // well.
+  // Commands after a breach of the protocol, or after QUIT, are ignored, also in all later calls.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
   // Always returns true.
@@ -90,7 +89,7 @@ class RespSession final : public request::Session {
   // The state from AUTH, or HELLO with AUTH, to its reply.
   struct Login {
     std::string user;
-    std::optional<wire::RespVersion> version{};  // that HELLO asked for
+    std::optional<wire::RespVersion> version{};  // the version that HELLO asked for
     std::optional<std::string> name{};
     bool silent = false;
   };
@@ -141,7 +140,7 @@ class RespSession final : public request::Session {
   void set_name(std::string_view name);
   void set_library(std::string_view which, std::string_view value);
   void unblock(Words words);
-  // Updates the list of clients.
+  // Writes facts_ to the list of clients.
   void publish();
   void info(Words sections);
   void command(Words words);

@@ -22,7 +22,7 @@ std::string choices(const std::array<std::string_view, N>& names) {
   return text;
 }
 
-// Its place among the names; their number: it is none of them, which is reported.
+// The index of `text` in `names`. If it is missing, that is reported and the result is N.
 template <size_t N>
 size_t choice(const std::array<std::string_view, N>& names, std::string_view text,
               const base::Diagnostic& place, base::Diagnostics& diagnostics) {
@@ -33,7 +33,7 @@ size_t choice(const std::array<std::string_view, N>& names, std::string_view tex
   return static_cast<size_t>(at - names.begin());
 }
 
-// What is answered where the store cannot decide.
+// The name of the answer for requests that the store cannot decide.
 std::string_view name_of_answer(request::OnError answer) {
   const auto at = std::find(store_error_answers.begin(), store_error_answers.end(), answer);
   return store_error_names[static_cast<size_t>(at - store_error_answers.begin())];
@@ -136,7 +136,7 @@ std::vector<std::pair<std::string, std::string>> RespSettings::lines() const {
   std::string dialects;
   for (size_t i = 0; i < family_names.size(); ++i)
     if (its.answers[i]) dialects += (dialects.empty() ? "" : ", ") + std::string(family_names[i]);
-  // These as far as they are not as usual.
+  // Further settings that differ from their defaults.
   std::string more;
   if (its.on_store_error != request::OnError::error)
     more += ", on_store_error: " + std::string(name_of_answer(its.on_store_error));
@@ -154,7 +154,7 @@ std::vector<std::pair<std::string, std::string>> RespSettings::lines() const {
 
 void RespSettings::add_to(server::Options& options, protocol::Protocol self) const {
   auto its = std::make_shared<RespOptions>(options_.value);
-  its->clients = std::make_shared<Clients>();  // this server's own
+  its->clients = std::make_shared<Clients>();  // belongs to this server alone
   options.session_options[static_cast<size_t>(self)] = std::move(its);
   for (server::ListenerOptions& listener : options.listeners)
     if (listener.service.serves(self)) listener.timeouts.idle = options_.value.idle_timeout;

@@ -1,5 +1,5 @@
 // The settings of the Redis protocol, `resp:` of a sluice.yaml: which commands are answered, and
-// how large they may be. They hold for every `resp` listener. Main thread.
+// the bounds of their size. They apply to every `resp` listener. Main thread.
 #pragma once
 
 #include <array>

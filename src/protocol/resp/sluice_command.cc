@@ -19,18 +19,17 @@ using limit::Algorithm;
 using Words = std::span<const std::string_view>;
 
 static_assert(base::bounds::together_max >= sluice_subjects_max);
-// As texts of errors have them.
+// Texts of errors contain these numbers.
 static_assert(sluice_subjects_max == 64 && sluice_entries_max == 64 && limit::slots_max == 8 &&
               base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000);
 
 constexpr size_t quoted_bytes_max = 128;
 // The longest text of a float, as in Redis.
 constexpr size_t float_bytes_max = 5 * 1024 - 1;
-// So that a time and a timeout have a sum.
+// Keeps the sum of a time and a timeout within 64 bits.
 constexpr long double timeout_us_end = 4611686018427387904.0L;  // 2^62
 
-// Words that end a list of entries, of whatever command they are. In sets of them the first is bit
-// 0, and so on.
+// Words that end a list of entries in any command. In bit sets the first word is bit 0, and so on.
 constexpr std::string_view grammar_words[] = {"N",     "ALL",       "NOW",   "EACH", "WITHNAME",
                                               "LIMIT", "ALGORITHM", "BURST", "KEY",  "ENTRIES"};
 constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8, name_option = 16;
@@ -38,7 +37,7 @@ constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8
 struct SluiceForm {
   std::string_view name;
   SluiceVerb verb;
-  size_t words_min;  // 1: and no more
+  size_t words_min;  // 1: exactly one word
   uint32_t options;  // a set of grammar_words
 };
 
@@ -65,14 +64,14 @@ constexpr AlgorithmWord algorithm_words[] = {
     {"SLIDING_LOG", Algorithm::sliding_log},       {"FIXED_BUCKET", Algorithm::fixed_bucket},
 };
 
-// The bit of the word; 0: it is none of them.
+// The bit of the word; 0: it is not one of grammar_words.
 uint32_t grammar_bit(std::string_view word) {
   for (size_t i = 0; i < std::size(grammar_words); ++i)
     if (is_word(word, grammar_words[i])) return uint32_t{1} << i;
   return 0;
 }
 
-// Seconds with a fraction, if that is a whole number of microseconds.
+// Reads seconds with a fraction. Nothing: not a whole number of microseconds.
 std::optional<base::Duration> parse_seconds(std::string_view text) {
   size_t point = text.find('.');
   if (point == text.npos)
@@ -82,7 +81,7 @@ std::optional<base::Duration> parse_seconds(std::string_view text) {
   if (point == 0) return std::nullopt;
   int64_t us = 0;
   constexpr size_t places = 6;
-  // The digits up to the sixth place behind the point, as one number; those that are missing are 0.
+  // Reads the digits up to the sixth place after the point as one number. Missing digits are 0.
   for (size_t i = 0; i < std::max(text.size(), point + 1 + places); ++i) {
     if (i == point) continue;
     const char c = i < text.size() ? text[i] : '0';
@@ -96,8 +95,8 @@ std::optional<base::Duration> parse_seconds(std::string_view text) {
   return base::Duration{us};
 }
 
-// What Redis takes for a float: what the C library does, but for blanks in front, NaN, and what is
-// too large or too small for one.
+// Reads what Redis accepts as a float: a number of the C library, but without leading blanks, NaN,
+// overflow and underflow.
 std::optional<long double> parse_float(std::string_view word) {
   char text[float_bytes_max + 1];
   if (word.empty() || word.size() > float_bytes_max || word[0] == ' ' ||
@@ -204,7 +203,7 @@ class SluiceCommandReader {
     return true;
   }
 
-  // Behind LIMIT.
+  // Reads the words after LIMIT.
   bool read_limit() {
     if (words_.size() - at_ < 2) return syntax_error();
     limit::Limit limit{.algorithm = Algorithm::token_bucket};
@@ -264,7 +263,7 @@ class SluiceCommandReader {
       const uint32_t option = grammar_bit(words_[at_++]) & allowed;
       if (option == 0) return syntax_error();
       allowed &= ~option;
-      // The one excludes the other.
+      // N and ALL exclude each other.
       if (option == n_option || option == all_option) allowed &= ~(n_option | all_option);
       if (option == all_option) command_.all = true;
       if (option == each_option) command_.each = true;
@@ -325,7 +324,7 @@ class SluiceCommandReader {
 
   bool is_done() const { return at_ == words_.size(); }
 
-  // Takes the next word if it is this one.
+  // Takes the next word if it equals `upper`, ignoring case.
   bool take_word(std::string_view upper) {
     if (is_done() || !is_word(words_[at_], upper)) return false;
     ++at_;

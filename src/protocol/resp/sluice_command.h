@@ -21,8 +21,7 @@
 //   window    As in policies (250ms, 60s, 1h), or seconds with up to 6 digits after the point (and
 //             zeros after these); 1 us to base::bounds::window_us_max. For fixed_bucket it is 0.
 //   limits    1 to limit::slots_max, with at most limit::cells_max cells together. BURST is only
-//   for
-//             token_bucket, which is the default.
+//             for token_bucket, which is the default.
 //   timeout   A float, as in BLPOP, to the nearest microsecond; above 0 it is at least 1 us.
 //   NOW       Milliseconds since the Unix epoch, 0 or more.
 #pragma once

@@ -1,4 +1,4 @@
-// SLUICE.*, and replies that are gathered from several verdicts.
+// SLUICE.*, and replies that combine several verdicts.
 #include <algorithm>
 
 #include "base/buffer.h"
@@ -68,9 +68,9 @@ void RespSession::sluice(Words words) {
   }
 }
 
-// A key's own counter is given back and reset, whatever rules a policy has for such takes. The
-// rules of the program are for its own requests: what a subject of entries says in their words must
-// not reach their counters.
+// PUT and RESET of a key with inline limits affect its own counters only, whatever rules the policy
+// has for such takes (RuleScope::dialect). A subject of entries could imitate the descriptors of
+// the program's own rules, and must not reach their counters, so it uses RuleScope::native.
 void RespSession::commit_subject(const SluiceSubject& subject, request::Request request) {
   const bool is_about_counters = request.verb == Verb::put || request.verb == Verb::peek;
   request.scope = !subject.is_inline  ? request::RuleScope::native
@@ -91,7 +91,7 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
   requests_->commit(request);
 }
 
-// Within EXEC it does not wait.
+// In EXEC the command does not wait.
 void RespSession::wait() {
   if (!executing_ && !clients_.begin_wait(id_, options_.waiting_max))
     return answer("-BUSY too many clients wait, try again later\r\n");
@@ -102,7 +102,7 @@ void RespSession::wait() {
   waiting_ = !executing_;
 }
 
-// One reply to all of them: its parts are gathered, and leave with the last one's.
+// Sends one reply for all subjects. The parts are gathered, and written with the last one.
 void RespSession::take_several() {
   const size_t last = sluice_.subjects.size() - 1;
   for (size_t i = 0; i <= last; ++i)
@@ -113,14 +113,14 @@ void RespSession::take_several() {
 
 // ---- Replies ----
 
-// Adds the verdict to what is gathered, and writes the reply where it is the last of it.
+// Adds the verdict to the gathered reply, and writes that if the verdict is its last.
 void RespSession::reply_gathered(const request::Request& request, const request::Verdict& verdict,
                                  wire::RespWriter& out) {
   if (!verdict.error.empty() && gathered_.error.empty()) gathered_.error = error_of(verdict);
   const uint32_t kind = request.note & ~gathered;
   if (verdict.error.empty() && verdict.matched) {
     ++gathered_.matched;
-    // What a put left is not there any more; a peek in front of it has seen it.
+    // The counters are counted by the peek before a put, because afterwards they may be gone.
     if (request.verb == Verb::peek) {
       gathered_.counters += live_counters(verdict);
       gathered_.life = std::max(gathered_.life, lives_for(verdict));
@@ -140,7 +140,7 @@ void RespSession::reply_gathered(const request::Request& request, const request:
   }
   if ((request.note & gathered) != 0) return;
   write_gathered(kind, out);
-  // The memory of its parts is kept.
+  // Keeps the memory of the parts for later replies.
   gathered_.parts.clear();
   gathered_.error.clear();
   gathered_.part_count = gathered_.counters = gathered_.matched = 0;
@@ -172,7 +172,8 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
   }
 }
 
-// No rule applies. What needs a rule to be answered is an error whatever the configuration says.
+// Replies if no rule applies. Commands other than takes need a rule, so they are answered with an
+// error whatever `unmatched` says.
 void RespSession::reply_unmatched(const request::Request& request, wire::RespWriter& out) const {
   const bool named = request.note == five_and_name;
   const bool takes = named || request.note == five || request.note == waited;

@@ -4,7 +4,7 @@
 namespace sluice::resp {
 namespace {
 
-// As Redis writes its helps: what to type, and below it what that does.
+// In the form of Redis' help texts: a command, and below it what it does.
 constexpr std::string_view sluice_help[] = {
     "SLUICE.<command> [<arg> ...]. Commands are:",
     "SLUICE.TAKE <subject> [N <n>] [WITHNAME]",

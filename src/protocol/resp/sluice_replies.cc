@@ -15,14 +15,14 @@ std::span<const Decision> decisions_of(const request::Verdict& verdict, const Ch
   return {verdict.decisions + charge.decision_first, charge.limits.size()};
 }
 
-// Is there a counter that such a look has seen? What a fixed bucket lacks never comes back by
-// itself, and one that is full is answered the same.
+// Does the peek show a counter that is not fresh? Time alone never fills a fixed bucket, and its
+// reset_after is `never` even if it is full, so it is judged by its units.
 bool is_live(const limit::Limit& limit, const Decision& look) {
   if (limit.algorithm == limit::Algorithm::fixed_bucket) return look.remaining < look.limit;
   return limit::has_counter(limit.algorithm) && look.reset_after.us > 0;
 }
 
-// Calls `visit(decision)` for the limits of a charge behind which there is a counter.
+// Calls `visit(decision)` for each limit of a charge whose counter is not fresh.
 template <class Visit>
 void each_live(const request::Verdict& verdict, const Charge& charge, Visit visit) {
   if (!charge.counted) return;

@@ -73,7 +73,7 @@ bool read_crab(Words words, Throttle& throttle) {
                             : "ERR Rate limit check failed: invalid rate limit parameters");
 }
 
-// A double as Redis reads it: no blanks, all of the word.
+// Reads a double as Redis does: without blanks, and the whole word.
 bool read_double(std::string_view text, double& value) {
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.empty() || text.front() == '+') return false;
@@ -116,7 +116,7 @@ bool read_gcra(Words words, Throttle& throttle) {
 }  // namespace
 
 bool read_integer(std::string_view text, int64_t& value) {
-  // Most have few digits and nothing else.
+  // Fast path: a few digits without a sign.
   constexpr size_t digits_max = 18;
   if (text.size() - 1 < digits_max) [[likely]] {
     int64_t number = 0;
@@ -152,8 +152,8 @@ void append_throttle_reply(Algorithm algorithm, const limit::Decision& decision,
                            wire::RespWriter& out) {
   if (limit::gcra::is_out_of_range(decision))
     return out.error("ERR the quantity is out of range with these numbers");
-  // What never comes is -1: as these commands have it, and for rules and overrides of other
-  // algorithms.
+  // -1 means never, as in the original commands. Rules and overrides with other algorithms are
+  // answered in the same way.
   const auto seconds = [](base::Duration length) {
     return length == base::never ? -1 : seconds_up(length);
   };

@@ -1,6 +1,6 @@
 // CL.THROTTLE of redis-cell, THROTTLE of throttlecrab and GCRA of Redis: reads their arguments as a
-// limit and a cost, and writes a decision as their reply. docs/resp.md says what differs from the
-// originals, and why. Pure functions, any thread.
+// limit and a cost, and writes a decision as their reply. docs/resp.md documents the differences
+// from the originals and the reasons. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct Throttle {
 bool read_throttle(limit::Algorithm algorithm, std::span<const std::string_view> words,
                    Throttle& throttle);
 
-// Appends five integers, times in seconds, rounded up; an error if a number exceeds an int64_t.
+// Appends five integers, with times in seconds, rounded up; an error if a number exceeds an
+// int64_t.
 void append_throttle_reply(limit::Algorithm algorithm, const limit::Decision& decision,
                            wire::RespWriter& out);
 
-// Reads an integer of 64 bits in decimal, perhaps with a sign and leading zeros. False: it is not
-// one.
+// Reads a 64-bit integer in decimal, which may have a sign and leading zeros. False: it is not one.
 bool read_integer(std::string_view text, int64_t& value);
 
 }  // namespace sluice::resp

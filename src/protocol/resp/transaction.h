@@ -29,7 +29,7 @@ class Transaction {
 
   // Were all of its commands executed?
   bool is_done() const { return done_ == counts_.size(); }
-  // The words of the next command. The list is valid until the next call, the words as long as the
+  // The words of the next command. The list is valid until the next call, the words as long as this
   // object.
   std::span<const std::string_view> next();
   // Removes the next command, which was executed.
