@@ -22,9 +22,16 @@ option(SLUICE_MOLD "link with mold where it is installed" ON)
 if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(SLUICE_CCACHE_PROGRAM ccache)
   if(SLUICE_CCACHE_PROGRAM)
+    # CMake passes clang the absolute paths of its precompiled headers, each word behind -Xclang. Those words are left out of the
+    # hash, in which the headers' contents are. A flag added behind -Xclang must change this namespace.
+    set(clang_cache "")
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      set(clang_cache CCACHE_IGNOREOPTIONS=-Xclang CCACHE_NAMESPACE=relocatable-pch)
+    endif()
     # A precompiled header is hashed by its content, and is always newer than the compilation that uses it began.
     set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${SLUICE_CCACHE_PROGRAM})
+        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${clang_cache}
+        ${SLUICE_CCACHE_PROGRAM})
   endif()
 endif()
 
@@ -41,8 +48,12 @@ if(SLUICE_PRECOMPILED)
   foreach(warning restrict array-bounds stringop-overflow stringop-overread)
     add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-${warning}>)
   endforeach()
-  # Both let ccache see what a precompiled header depends on.
-  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  # ccache sees what g++'s precompiled header depends on.
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  # Clang's has no time and no path of the checkout: paths in it are relative to -isysroot, which changes no search for headers.
+  # When clang only preprocesses, it includes the source of the precompiled header by that relative path, hence -idirafter.
+  add_compile_options("$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp -Xclang -relocatable-pch -Xclang -isysroot\
+ -Xclang ${CMAKE_SOURCE_DIR} -idirafter ${CMAKE_SOURCE_DIR}>")
   # hiredis.pc defines this, and a precompiled header is only of use where the same is defined.
   add_compile_definitions(_FILE_OFFSET_BITS=64)
 endif()
