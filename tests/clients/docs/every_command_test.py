@@ -58,7 +58,8 @@ TYPED = {
     ("docs/http.md", ""): Test("tests/e2e/http_docs_test.cc", "docs/http.md"),
     ("docs/limiter.md", ""): Test("tests/clients/limiter/library_test.py", "test_commands_of_the_page_work_as_written"),
     ("docs/operating.md", "Reach the admin port"): Test(f"{DOCS}/operating_test.py", "## Reach the admin port"),
-    ("docs/operating.md", "Find the limited clients and the reasons"): Test(f"{DOCS}/operating_test.py", "## Find the limited clients and the reasons"),
+    ("docs/operating.md", "Find the limited clients and the reasons"): Test(
+        f"{DOCS}/operating_test.py", "## Find the limited clients and the reasons"),
     ("docs/operating.md", "Give one customer more until Friday"): Test("tests/e2e/operators_test.cc", "TheManualsExampleWorksOnAnyDay"),
     ("docs/operating.md", "Is my config live?"): Test(f"{DOCS}/operating_test.py", "## Is my config live?"),
     ("docs/operating.md", "Logs"): Test(f"{DOCS}/operating_test.py", "## Logs"),
