@@ -373,7 +373,7 @@ TEST_F(TerminalCommands, TheReadmeShowsWhatIsSaid) {
     EXPECT_EQ(settled(finished.out, admin), settled(shown, admin)) << command;
     ++commands;
   };
-  while (std::getline(readme, line) && line != "## See who is limited") continue;
+  while (std::getline(readme, line) && line != "## See which clients are limited") continue;
   while (std::getline(readme, line) && line != "```console") continue;
   while (std::getline(readme, line) && line != "```") {
     if (!line.starts_with("$ ")) {

@@ -11,7 +11,7 @@ import unittest
 from manual import ROOT, Manual, lines_of
 
 PAGE = "docs/operating.md"
-SECTIONS = ("## Reach the admin port", "## Who is limited, and why?", "## Is my config live?", "## Logs")
+SECTIONS = ("## Reach the admin port", "## Find the limited clients and the reasons", "## Is my config live?", "## Logs")
 TOKEN = "0123456789abcdef"
 
 
@@ -56,7 +56,7 @@ class OperatingTest(unittest.TestCase):
                 manual.compare("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7",
                                f"allowed: {left} left, all of them again in 1h")
             self.assertEqual(manual.run("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7")[0], 1)  # for the list
-            done = self.follow(manual, "## Who is limited, and why?")
+            done = self.follow(manual, "## Find the limited clients and the reasons")
             self.assertEqual(len(done), 8)
             self.assertIn('"actor": "10.0.0.7"', done[1][1])
             explained = next((command, printed) for command, printed in done if "/v1/explain" in command)

@@ -9,7 +9,7 @@ from manual import ROOT, Manual
 
 class ProxiesTest(unittest.TestCase):
     def test_keeping_counters(self) -> None:
-        with Manual(self, "docs/proxies.md", "## Keep counters, and see who is limited") as manual:
+        with Manual(self, "docs/proxies.md", "## Keep counters, and see which clients are limited") as manual:
             name = "examples/nginx/sluice.yaml"
             manual.files[name] = (ROOT / name).read_text(encoding="utf-8")
             manual.follow()
