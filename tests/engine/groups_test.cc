@@ -254,8 +254,7 @@ class Order {
   std::map<std::pair<const Rule*, std::string>, std::vector<Seen>> counters_;
 };
 
-using Units =
-    std::map<std::pair<const Rule*, std::string>, int64_t>;  // units taken of each counter
+using Units = std::map<std::pair<const Rule*, std::string>, int64_t>;  // taken of each counter
 
 // Decides the group again by plain arithmetic, and compares.
 void replay(const Told& told, Units& taken) {

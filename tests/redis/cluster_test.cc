@@ -139,8 +139,7 @@ TEST(Cluster, WhileASlotMovesEachKeyIsWhereItIs) {
   };
   EXPECT_EQ(both().error, Error::store);
   cluster.move_keys(slot, from, to);
-  EXPECT_EQ(world.take_of({name, name}),
-            0u);  // the key is at the other node, where the store asks for it
+  EXPECT_EQ(world.take_of({name, name}), 0u);  // the store asks the other node for it
   EXPECT_EQ(keys_of(cluster.node(from)).count(stored_name(name)), 0u);
   EXPECT_GT(world.metric("sluice_redis_redirects_total{kind=\"ask\"}"), 0);
   cluster.end_move(slot, from, to);

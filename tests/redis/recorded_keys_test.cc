@@ -155,8 +155,7 @@ Replies ask_all(Program& program, const std::string& actor, int64_t count) {
   const auto entries = [&](const std::string& named) {
     return R"({"entries":{)" + named + R"(},"n":)" + n + "}";
   };
-  const std::string odd =
-      actor + R"(:{\"})";  // characters with a meaning in JSON, keys or patterns
+  const std::string odd = actor + R"(:{\"})";  // characters that mean something in keys or JSON
   return {
       {"divvy", program.hit("")},
       {"divvy's actor", program.hit("method=GET ip=" + actor)},

@@ -99,7 +99,7 @@ Group refused(ScriptedWorld& world) {
   EXPECT_FALSE(group.allowed);
   return group;
 }
-bool has_no_call(ScriptedWorld& world) {  // when the calls behind it are answered, so is it
+bool has_no_call(ScriptedWorld& world) {  // when later calls are answered, earlier ones are too
   return world.used(world.first) >= 0 && world.used(world.second) >= 0;
 }
 
@@ -289,7 +289,7 @@ TEST(SlotsFailures, ASlotWithoutEnoughTimeIsNotAsked) {
   EXPECT_EQ(world.left_taken(), 0);
 }
 
-// Each of them waits for replicas that there are not.
+// Each slot waits for replicas, of which there are none.
 TEST(SlotsFailures, ManySlotsMayEachWaitForReplicas) {
   tests::ScriptedCluster cluster(2);
   Options options = options_of(cluster);

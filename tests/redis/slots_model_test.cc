@@ -102,7 +102,7 @@ class Crossing {
  public:
   static constexpr int64_t least = 60;
   struct Chances {
-    unsigned loses = 0, ends = 0;  // of so many turns one; 0: none
+    unsigned loses = 0, ends = 0;  // one of so many turns; 0: none
   };
 
   Crossing(tests::RedisCluster& cluster, unsigned seed, Chances chances)

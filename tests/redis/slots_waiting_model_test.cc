@@ -167,7 +167,7 @@ class Server {
 
 class Crossing {
  public:
-  // Of so many turns, or calls, one; 0: none.
+  // One of so many turns, or calls, is affected. 0: none is.
   struct Chances {
     unsigned moves = 0, fails = 0, loses = 0, ends = 0;
   };
