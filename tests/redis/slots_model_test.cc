@@ -230,7 +230,7 @@ class Crossing {
   const std::vector<std::string> actors_ = names(actors_count);
   std::vector<Server> servers_;
   std::array<int64_t, actors_count> granted_{};
-  int64_t said_left_ = 0, ended_ = 0;  // units that the metric says, and of servers that ended
+  int64_t said_left_ = 0, ended_ = 0;  // units left taken: by the metric, and of ended servers
   int begun_ = 0, refused_ = 0, errors_ = 0, ends_ = 0;
 };
 
