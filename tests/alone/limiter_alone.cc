@@ -1,5 +1,5 @@
-// The limiter in a program that links nothing else of sluice's: once warm, no decision allocates.
-// Ends with 0 if none did.
+// The limiter in a program that links no other part of sluice. After a first run has created
+// counters and buffers, no decision may allocate. Exits with 0 if none did.
 #include <sluice/limiter.h>
 
 #include <array>

@@ -1,7 +1,8 @@
-// A defect of the library must not end the process that uses it: a check that fails below the
-// limiter, also under a lock of its table, comes out as errc::internal, and the limiter goes on.
-// The linker puts the functions of this file (--wrap) before the library's own. Ends with 0 if all
-// is as it must be, else with the line of what is not.
+// A defect of the library must not end the process that uses it. If a check fails inside a call of
+// the limiter, even while a lock of its table is held, the call must return errc::internal, and the
+// limiter must continue to work. The linker (--wrap) calls the functions of this file in place of
+// the library's. Exits with 0 if all of that holds; otherwise prints the line that does not hold,
+// and exits with 1.
 #include <sluice/limiter.h>
 #include <sluice/sluice.h>
 
@@ -40,7 +41,8 @@ void expect(bool holds, int line) {
 
 }  // namespace
 
-// The library's functions by their names for the linker, as seen past (real) and before (wrap) it.
+// The linker's names of the functions: the library calls `__wrap_...`, which is here, and
+// `__real_...` is the library's own function.
 namespace sluice::store {
 extern "C" {
 // Called with a stripe locked.
@@ -104,7 +106,8 @@ void decisions() {
     limiter->take_many({both, 2}, each, start);
     return each[1];
   });
-  // No lock is left taken, and what was there goes on: of two units the one that is left.
+  // No lock is still held, and counters work: `new` has both units, `old` at most the one that was
+  // left.
   EXPECT(limiter->take(*by, "new", 2, start).allowed);
   EXPECT(limiter->take({{"ip", "new"}}, 2, start).allowed);
   EXPECT(limiter->peek(*by, "old", start).remaining <= 1);
@@ -132,7 +135,7 @@ void in_c() {
   sluice_destroy(limiter);
 }
 
-// The thread that sweeps meets the defect, more than once, and goes on behind it.
+// The sweeping thread meets the defect more than once, and continues afterwards.
 void in_the_thread_that_sweeps() {
   sluice::options how;
   how.sweep_thread = true;

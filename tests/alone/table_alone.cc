@@ -1,5 +1,6 @@
-// The table in memory in a program that links nothing else of sluice's: no RocksDB, LevelDB,
-// spdlog, protobuf or Boost. Takes three units of two, and ends with 0 if the third is refused.
+// The table in memory in a program that links no other part of sluice, and so no RocksDB, LevelDB,
+// spdlog, protobuf or Boost. Takes three times from a limit of two units. Exits with 0 if only the
+// third take is refused.
 #include <array>
 #include <span>
 

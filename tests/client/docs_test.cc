@@ -1,5 +1,5 @@
-// docs/client.md as a reader follows it: its server is started, its programs are compiled against
-// the library that was built, and run, and they print what the page shows.
+// Does what a reader of docs/client.md does: starts its server, compiles its programs with the
+// library that was built, and runs them. They must print what the page shows.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -27,8 +27,8 @@ struct Page {
   std::vector<std::pair<std::string, std::string>> sessions;  // a command, what it prints
 };
 
-// A file stands behind a line that ends with its name in backquotes and a colon, indented or as a
-// block of code.
+// A file follows a line that ends with its name in backquotes and a colon. Its text is indented or
+// a block of code.
 Page read_page() {
   Page page;
   std::ifstream in(source_path("docs/client.md"));
@@ -68,7 +68,7 @@ TEST(ClientDocs, EveryProgramPrintsWhatThePageShows) {
   ASSERT_EQ(page.files.count("sluice.yaml") + page.files.count("limitd.yaml"), 2u);
   ASSERT_EQ(page.sessions.size(), 8u);
   const Folder folder;
-  // Free ports in place of those of the page.
+  // Free ports in place of the page's.
   std::map<std::string, std::string> ports;
   std::string config = page.files["sluice.yaml"];
   const std::regex listens("protocol: ([a-z]+), address: \"127.0.0.1:([0-9]+)\"");

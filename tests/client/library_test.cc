@@ -1,5 +1,5 @@
-// The client over sockets, against servers that are slow, silent, cut off in mid-answer, that
-// answer twice or with garbage.
+// The client library over sockets, against servers (`Peer`) that are slow or silent, that end in
+// the middle of a reply, or reply twice or with garbage. Also: addresses, and the mock client.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sluice/client.h>
@@ -102,7 +102,8 @@ TEST(ClientLibrary, AnUnaskedAnswerEndsTheConnection) {
   while (lost == 0) one.poll(100ms);
 }
 
-// Requests that expect no answer have a bound as well, if the server does not read them.
+// Requests that expect no answer count for `pending_max` as well, while the server does not read
+// them.
 TEST(ClientLibrary, WhatAServerDoesNotReadWaitsAndFailsPastTheBound) {
   std::promise<void> go;
   std::atomic<size_t> read = 0;
@@ -129,7 +130,7 @@ TEST(ClientLibrary, WhatAServerDoesNotReadWaitsAndFailsPastTheBound) {
     else
       ++(result.error == client_errc::backlog ? backlog : other);
   };
-  // More than sockets keep.
+  // More bytes than the buffers of the sockets hold.
   for (int i = 0; i < 10'000 && backlog == 0; ++i) {
     one.submit(put, count);
     one.poll(0ms);
@@ -172,7 +173,7 @@ TEST(ClientLibrary, WhereNothingListensTheCallersChoiceHolds) {
   EXPECT_FALSE(client(address, options).call(keyed("k"), patient).is_allowed());
 }
 
-// Grants a share of three units, whatever is asked.
+// Allows three requests for the key `k`, and no other.
 class Share final : public client_stand_in {
  public:
   client_result decide(const client_request& request, client_errc error) override {
@@ -197,7 +198,7 @@ TEST(ClientLibrary, AStandInDecidesWhereTheServerDoesNot) {
   options.on_call = [&](const client_call_report& report) { reports.push_back(report); };
   client one(peer.address("resp"), options);
   for (int i = 0; i < 4; ++i) {
-    // The stand-in is asked when the caller's strings have gone.
+    // The caller's string no longer exists when the stand-in is called.
     auto future = one.ask(keyed(std::string("k")));
     while (future.wait_for(0s) != std::future_status::ready) one.poll(100ms);
     const client_result result = future.get();
@@ -248,7 +249,7 @@ TEST(ClientLibrary, APollAfterTheCloseReturnsAtOnce) {
   EXPECT_EQ(one.poll(-1ms), 0u);
 }
 
-// The close may come before the thread has begun to wait.
+// The client may be closed before its thread has begun to wait.
 TEST(ClientLibrary, ItsThreadEndsWheneverItIsClosed) {
   client_options options;
   options.own_thread = true;
@@ -258,11 +259,11 @@ TEST(ClientLibrary, ItsThreadEndsWheneverItIsClosed) {
 TEST(ClientLibrary, CallsAfterTheEndOfItsThreadEndAtOnce) {
   client_options options;
   options.own_thread = true;
-  // Silent, so that no call ends before the client does.
+  // The server is silent, so that no call ends before the client is closed.
   const Peer peer([](int fd, int) { Peer::be_silent(fd); });
   client one(peer.address("resp"), options);
   std::atomic<int> ended = 0;
-  // One of a handler of a call that ends with the client, too.
+  // Also a call made by the handler of a call that the close ends.
   one.submit(
       keyed("k"),
       [&](client_result&&) {
@@ -279,7 +280,7 @@ TEST(ClientLibrary, CallsAfterTheEndOfItsThreadEndAtOnce) {
   EXPECT_EQ(later.get().error, client_errc::closed);
 }
 
-// A caller may hold a lock that a handler waits for.
+// The caller may hold a lock that a handler waits for.
 TEST(ClientLibrary, ACallWhileItClosesDoesNotWaitForHandlers) {
   const Peer peer([](int fd, int) { Peer::be_silent(fd); });
   client_options options;
@@ -342,7 +343,7 @@ TEST(ClientLibrary, AForeignLoopIsToldByTheDescriptor) {
   };
   one.submit(hit(), count, patient);
   run(1);
-  // From another thread, while the loop sleeps.
+  // A call of another thread, while the loop sleeps.
   std::thread other([&] {
     std::this_thread::sleep_for(20ms);
     one.submit(hit(), count, patient);
@@ -363,7 +364,7 @@ TEST(ClientLibrary, AForeignLoopIsToldOfDeadlines) {
   }
 }
 
-// A coroutine that runs at once and keeps nothing.
+// A coroutine that starts at once and returns nothing to wait for.
 struct Detached {
   struct promise_type {
     Detached get_return_object() { return {}; }

@@ -1,4 +1,5 @@
-// A limiter of the program's own decides while no server does.
+// `limiter_stand_in`: the program's own limiter decides while no server answers. It is called by a
+// client whose server is silent, and directly.
 #include <gtest/gtest.h>
 #include <sluice/limiter_stand_in.h>
 
@@ -110,7 +111,7 @@ TEST(LimiterStandIn, TakesSeveralTogetherOrEachByItself) {
   EXPECT_TRUE(decide(stand_in, request).is_allowed());
   request.several = {keyed("a", 1), keyed("c", 1)};
   EXPECT_FALSE(decide(stand_in, request).is_allowed());
-  request.each = true;  // of the refusal above nothing was taken
+  request.each = true;  // the refusal above took nothing
   const client_result each = decide(stand_in, request);
   EXPECT_FALSE(each.is_allowed());
   ASSERT_EQ(each.levels.size(), 2u);

@@ -1,4 +1,5 @@
-// Many calls, many threads, and a server that comes and goes.
+// The client library with many calls under way, with many threads, and with servers that end
+// connections.
 #include <gtest/gtest.h>
 #include <sluice/client.h>
 
@@ -24,13 +25,14 @@ client_request numbered(std::string& text, int number) {
   return request;
 }
 
-// Answers each line by the number in it: `HIT "n"="17"` by 17.
+// The reply to a line has the number in it as the remaining units: for `HIT "n"="17"` these are 17.
 std::string answer_to(const std::string& line) {
   const size_t begin = line.rfind("=\"") + 2;
   return "OK true " + line.substr(begin, line.rfind('"') - begin) + " 60\n";
 }
 
-// Reads much at a time, so that 100,000 lines take no time.
+// Answers all lines, reading up to 64 KiB at a time, so that 100,000 lines are answered quickly.
+// Ends after `bytes_max` bytes, perhaps in the middle of a reply.
 void answer_all(int fd, size_t bytes_max = SIZE_MAX) {
   std::string in, out;
   char bytes[64 << 10];
@@ -54,7 +56,7 @@ void answer_all(int fd, size_t bytes_max = SIZE_MAX) {
 
 TEST(ManyCalls, AHundredThousandUnderWay) {
   constexpr int count = 100'000;
-  // Nothing is answered before all are under way.
+  // The server answers nothing before all calls are under way.
   std::atomic<bool> go = false;
   const Peer peer([&](int fd, int) {
     while (!go) std::this_thread::yield();
@@ -79,8 +81,8 @@ TEST(ManyCalls, AHundredThousandUnderWay) {
   EXPECT_EQ(one.pending(), 0u);
 }
 
-// Connections end after a few answers, in the middle of one. Each call ends once, with its own
-// answer or as disconnected.
+// Connections end after a few replies, in the middle of one. Each call must end once, with its own
+// reply or as disconnected.
 TEST(ManyCalls, AStormOfDisconnectsAssignsNothingWrongly) {
   const Peer peer([](int fd, int number) { answer_all(fd, 50 + static_cast<size_t>(number) * 7); });
   client_options options;
@@ -135,7 +137,7 @@ TEST(ManyCalls, ManyClientsComeBackToAServerThatWasAway) {
   }
 }
 
-// One thread waits for long, and polls for all others meanwhile.
+// One thread waits a long time for its call, and polls for all others meanwhile.
 TEST(ManyCalls, ThreadsThatPollForEachOtherDoNotStarve) {
   constexpr int threads = 64, calls = 20;
   ServerOfAll server;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the client library from a build into a folder of its own, and builds and runs a program against what is there: by
-# CMake's package and by pkg-config, shared and static. Nothing of the checkout is used but the build.
+# Installs the client library from a build into a folder of its own, and builds and runs a program against the installed
+# files: with CMake's package (shared and static) and with pkg-config (shared). Of the checkout it uses only the build.
 #
 #   tests/client/package.sh BUILD
 set -euo pipefail
@@ -55,7 +55,7 @@ export PKG_CONFIG_PATH
 read -ra flags <<< "$(pkg-config --cflags --libs sluice-client)"
 c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror main.cc "${flags[@]}" -o by_pkg_config
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir sluice-client) ./by_pkg_config
-# Only sluice's own names leave the shared library, and none of its rooms below.
+# The shared library exports the names of its interface, and none of the rooms below.
 library=$(find "$folder/prefix" -name 'libsluice-client.so')
 if nm -D --defined-only -C "$library" | grep -vE ' (vtable for |typeinfo for |typeinfo name for )?sluice::client(_interface|_stand_in)?(::|$)' ||
   nm -D --defined-only -C "$library" | grep -E 'sluice::(calls|base|wire)|boost|google'; then

@@ -1,5 +1,5 @@
-// What the client library is tested against: the real server on a port for each protocol, and
-// servers that misbehave as a test says. Owned by the test.
+// The servers that the client library is tested against: the real one, with a port for each
+// protocol, and ones that misbehave as a test says. The test owns them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 
 namespace sluice::tests {
 
-// Serves every protocol by rules, limitd's by bucket types.
+// The real server with five protocols. limitd has bucket types, the others a rule.
 class ServerOfAll {
  public:
   ServerOfAll() {
@@ -68,8 +68,8 @@ rules:
   std::map<std::string, uint16_t> ports_;
 };
 
-// Takes connections, each on a thread of its own that runs `serve(socket, number)`; the number
-// counts connections from 0. The socket is closed when it returns.
+// Accepts connections. Each has a thread that runs `serve(socket, number)`, where `number` counts
+// the connections from 0, and closes the socket when `serve` returns.
 class Peer {
  public:
   using Serve = std::function<void(int fd, int number)>;
@@ -104,7 +104,7 @@ class Peer {
     }
     return true;
   }
-  // Up to and with the next LF; empty: the connection ended.
+  // Reads up to the next LF, which is included. Empty if the connection ended.
   static std::string line(int fd) {
     std::string line;
     for (char c = 0; c != '\n';) {
@@ -113,7 +113,7 @@ class Peer {
     }
     return line;
   }
-  // Reads, and says nothing, until the client has gone.
+  // Reads and sends nothing until the client disconnects.
   static void be_silent(int fd) {
     char bytes[4096];
     while (::recv(fd, bytes, sizeof bytes, 0) > 0) {

@@ -1,4 +1,4 @@
-// The client against the real server, over every protocol.
+// The client library against the real server, over divvy, limitd, droplet, RESP and HTTP.
 #include <gtest/gtest.h>
 #include <sluice/client.h>
 
@@ -87,7 +87,7 @@ TEST_F(ClientOfServers, Limitd) {
   EXPECT_EQ(ask(client_verb::take, bucket("fixed", "k")).remaining, 2);
 }
 
-// A wait is answered when a put frees its units, and holds up nothing meanwhile.
+// A wait is answered when a put frees its units. Other calls of the client are answered meanwhile.
 TEST_F(ClientOfServers, LimitdsWaitIsReleasedByAPut) {
   client one(server_.address("limitd"));
   one.call(about(client_verb::take, bucket("fixed", "w"), 3), patient);
@@ -131,7 +131,7 @@ TEST_F(ClientOfServers, LimitdsSecondHostAnswersWhenTheFirstIsGone) {
   EXPECT_EQ(one.call(about(client_verb::take, bucket("fixed", "f"), 2), patient).remaining, 1);
   first.reset();
   client_result result;
-  // The end of the first is seen when the socket tells it.
+  // The client learns of the first server's end when the socket reports it.
   do result = one.call(about(client_verb::take, bucket("fixed", "f"), 1), patient);
   while (result.error == client_errc::disconnected);
   EXPECT_EQ(result.remaining, 2);
@@ -240,7 +240,7 @@ TEST_P(ClientOfVerbs, AWaitHoldsUpNothingAndAPutEndsIt) {
   auto waiting = one.ask(wait, patient);
   EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
   EXPECT_NE(waiting.wait_for(0s), std::future_status::ready);
-  // The put comes after the wait has been parked, or before it: either way it is granted.
+  // The put may arrive before the wait is parked or after that: in both cases the wait is granted.
   one.call(about(client_verb::put, subject, 1), patient);
   while (waiting.wait_for(0s) != std::future_status::ready) one.poll(100ms);
   const client_result result = waiting.get();
@@ -269,7 +269,7 @@ TEST_P(ClientOfVerbs, AWaitEndsWithItsTimeOrByBeingCancelled) {
   one.call(about(client_verb::ping, {}), patient);
   EXPECT_TRUE(one.cancel(id));
   while (!ended) one.poll(100ms);
-  // The server forgets it: what is put back later is there for others.
+  // The server forgets the cancelled wait, so units that are put back later go to other requests.
   client_result got;
   do {
     one.call(about(client_verb::put, subject, 1), patient);

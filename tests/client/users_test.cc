@@ -1,4 +1,4 @@
-// The client library at a server with users, over the protocols that have them.
+// The client library against a real server with users, over the protocols that have them.
 #include <gtest/gtest.h>
 #include <sluice/client.h>
 
@@ -28,7 +28,7 @@ client_request keyed(client_verb verb, std::string_view key = "k") {
   return request;
 }
 
-// `app` may take, `default` may look; their passwords hold what an address must encode.
+// `app` may take, `default` may look. Their passwords have characters that an address must encode.
 class ClientUsers : public testing::TestWithParam<const char*> {
  protected:
   ClientUsers() {
@@ -52,7 +52,7 @@ users:
     EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
   }
 
-  // `user`: as an address has it, "NAME:PASSWORD@".
+  // `user` is the part of an address before the host, "NAME:PASSWORD@", or empty.
   std::string address(const std::string& user) const {
     return std::string(GetParam()) + "://" + user +
            "127.0.0.1:" + std::to_string(ports_.at(GetParam()));
@@ -95,7 +95,7 @@ TEST_P(ClientUsers, AWrongPasswordIsToldAtOnce) {
       EXPECT_FALSE(result.allowed);
       EXPECT_TRUE(result.text.starts_with(not_accepted)) << result.text;
       EXPECT_NE(result.text.find(what_to_do), std::string::npos) << result.text;
-      // Long enough for a client that tries again by itself.
+      // Long enough for a second attempt, if the client made one without a call.
       one.poll(150ms);
     }
     const bool has_login = GetParam() == std::string("resp");

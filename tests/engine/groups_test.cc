@@ -1,7 +1,7 @@
-// Rules of several limits, and rules that continue, asked by several threads at once: what they
-// were answered has to be what one thread would have been answered in some order. The order is
-// found from the answers and gone through with plain numbers, so a total that is off by one, a
-// refusal that took something, or a group that was taken in part cannot hide.
+// Rules with several limits, and rules that continue, used by several threads at once. The answers
+// must be those that one thread would have got in some order. The test finds that order from the
+// answers and replays it with plain numbers. So it finds a total that is off by one, a refusal that
+// took something, and a group of which only a part was taken.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ using tests::Dice;
 constexpr limit::Time now{1'700'000'000'000'000};
 constexpr size_t threads = 4, requests_per_thread = 3000;
 
-// A policy whose windows outlast the test, in which no time passes: a limit of any algorithm then
-// is so many units, and no more.
+// The windows outlast the test, in which no time passes. So a limit of any algorithm is only a
+// number of units.
 std::string random_policy(Dice& dice) {
   const std::vector<std::string> algorithms = {"fixed_window", "aligned_window", "token_bucket",
                                                "sliding_window", "sliding_log"};
@@ -78,7 +78,7 @@ std::string random_policy(Dice& dice) {
   return text;
 }
 
-// What one group was asked and told.
+// A group with its decisions. `Asked` below is a request with the rules that it was charged by.
 struct Told {
   struct Part {
     const Rule* rule;
@@ -139,7 +139,8 @@ void ask(const policy::RuleSet& rules, store::EmbeddedStore& store, uint32_t see
   }
 }
 
-// The rules that a request meets, by going through them all: shadows first, as they are charged.
+// The rules that apply to a request, found by trying every rule. Shadow rules come first, the order
+// in which a plan charges them.
 std::vector<const Rule*> met_by(std::span<const Rule> rules, const Asked& asked) {
   std::vector<const Rule*> shadows, enforced;
   for (const Rule& rule : rules) {
@@ -162,8 +163,8 @@ int64_t capacity(const limit::Limit& limit) {
   return limit.algorithm == Algorithm::token_bucket ? limit.burst : limit.quota;
 }
 
-// Groups in an order in which one thread could have asked them, by what their counters told: units
-// only go down, so of a counter's groups the one with more units left came first.
+// Finds an order in which one thread could have sent the groups. Units only become fewer, so of two
+// groups at one counter the one that found more units came first.
 class Order {
  public:
   explicit Order(const std::vector<History>& histories) {
@@ -179,7 +180,7 @@ class Order {
     for (auto& [counter, seen] : counters_) chain(seen);
   }
 
-  // Nothing: there is no such order.
+  // Nothing if there is no such order.
   std::optional<std::vector<const Told*>> find() {
     std::vector<size_t> ready;
     for (size_t i = 0; i < groups_.size(); ++i)
@@ -197,7 +198,7 @@ class Order {
   }
 
  private:
-  // A group at a counter: units that were there when it was asked, and whether it took.
+  // A group at a counter: the units that it found, and whether it took some.
   struct Seen {
     int64_t units;
     bool took;
@@ -221,13 +222,14 @@ class Order {
         const bool took = groups_[i]->allowed;
         counters_[{part.rule, part.key}].push_back(
             {took ? remaining + groups_[i]->cost : remaining, took, i});
-        break;  // slots of one counter go down together
+        break;  // all slots of a counter lose the same units
       }
     }
   }
 
-  // Those with the same answer are refusals, and then at most one that took. All refusals of one
-  // level come behind the group that took down to it, in front of the one that takes from it.
+  // Of the groups that found the same units all were refused, except at most one, which took. So
+  // the refused ones are placed after the group that left these units, and before the one that took
+  // from them.
   void chain(std::vector<Seen>& seen) {
     std::sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) {
       return a.units != b.units ? a.units > b.units : a.took < b.took;
@@ -248,13 +250,13 @@ class Order {
 
   std::vector<const Told*> groups_;
   std::vector<std::vector<size_t>> edges_;
-  std::vector<size_t> before_;  // edges to it that are left
+  std::vector<size_t> before_;  // for each group: edges to it from groups not yet in the order
   std::map<std::pair<const Rule*, std::string>, std::vector<Seen>> counters_;
 };
 
-using Units = std::map<std::pair<const Rule*, std::string>, int64_t>;  // taken
+using Units = std::map<std::pair<const Rule*, std::string>, int64_t>;  // taken of each counter
 
-// One thread's plain arithmetic: would it have told the same?
+// Decides the group again by plain arithmetic, and compares.
 void replay(const Told& told, Units& taken) {
   bool allowed = true;
   for (const auto& part : told.parts) {
@@ -275,7 +277,7 @@ void replay(const Told& told, Units& taken) {
   for (const auto& part : told.parts) taken[{part.rule, part.key}] += told.cost;
 }
 
-// Groups of several charges or limits, by what became of them.
+// How many groups with several charges or limits were taken and refused.
 struct Seen {
   size_t taken = 0, refused = 0;
 };
@@ -285,7 +287,8 @@ void run(uint32_t seed, Seen& seen) {
   request::Spaces spaces;
   policy::RuleSet rules;
   base::Diagnostics diagnostics;
-  // Some lists of limits need more memory than a counter may have; those are not a policy.
+  // A random list of limits may need more memory than a counter may have, which is an error: then
+  // another policy is tried.
   std::string text;
   do {
     diagnostics.clear();
@@ -317,7 +320,7 @@ void run(uint32_t seed, Seen& seen) {
       ++(told->allowed ? seen.taken : seen.refused);
   }
 
-  // What is left in the store is what the answers said.
+  // The store holds what the answers said.
   for (const auto& [counter, units] : taken) {
     const auto& [rule, key] = counter;
     request::Group group{.charge_first = 0, .charge_count = 1};

@@ -1,5 +1,5 @@
-// One question asked of the embedded table and of the scripts in a real Redis: both have to give
-// the same answer. For tests of one thread.
+// Settles the same group in the table in memory and by the scripts in a real Redis: both must
+// answer the same. For one thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ inline std::string text_of(const Decision& d) {
          std::to_string(d.retry_after.us);
 }
 
-// The list by whose number a counter is kept: numbers that come along are not a part of it.
+// The limits whose number a counter has. Numbers that come with each request are not part of them.
 inline std::vector<Limit> without_numbers(std::vector<Limit> limits) {
   for (Limit& limit : limits)
     if (limit::gcra::is_gcra(limit.algorithm))
@@ -45,7 +45,7 @@ inline std::vector<Limit> without_numbers(std::vector<Limit> limits) {
   return limits;
 }
 
-// What is asked of both.
+// The charges of one group, and the decisions of the table.
 struct Question {
   std::deque<std::string> keys;
   std::deque<std::vector<Limit>> limits;
@@ -77,12 +77,12 @@ class Both {
 
   request::Spaces spaces;
   store::EmbeddedStore table{0, base::Hash(1), spaces};
-  bool sweeps = true;    // what is as fresh is forgotten at once
-  int64_t near = 0;      // times may differ by that
-  bool sparing = false;  // the groups are
+  bool sweeps = true;    // the table forgets counters that equal fresh ones at once
+  int64_t near = 0;      // times of both may differ by less, in us
+  bool sparing = false;  // see request::Group
   size_t light = 0, full = 0, wide = 0, again = 0, plain = 0;
 
-  // Empty: they agree.
+  // Empty if both agree, else what differs.
   std::string ask(Question& q, base::Time now, Weight least, std::vector<int64_t> ahead = {}) {
     Group group{.charge_count = static_cast<uint32_t>(q.charges.size()), .sparing = sparing};
     std::vector<Charge> theirs = q.charges;

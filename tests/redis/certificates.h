@@ -1,4 +1,4 @@
-// Certificates made by the test: an authority, and what it signs. Trouble is thrown.
+// A certificate authority and the certificates that it signs, made by the test. Throws on an error.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ class Authority {
   struct Files {
     std::string certificate, key;
   };
-  // For a server; `name` as in a certificate: `IP:127.0.0.1`, `DNS:localhost`.
+  // Makes a key and a certificate for a server. `name` is as in a certificate: `IP:127.0.0.1`,
+  // `DNS:localhost`.
   Files sign(const std::string& name) const;
 
  private:

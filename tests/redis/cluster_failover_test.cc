@@ -1,5 +1,5 @@
-// What a store over a real Redis Cluster does while primaries die, stop, restart or are promoted;
-// every grant is in a ledger, which the counters are compared with afterwards.
+// What a store over a real Redis Cluster does while primaries die, stop, restart or are promoted. A
+// ledger has every grant, and is compared with the counters afterwards.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -23,8 +23,8 @@ int64_t ms_since(Clock::time_point began) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began).count();
 }
 
-// Takes of all of them again and again, until no group has had an error for two rounds. How long
-// requests failed, in ms.
+// Takes one unit of each actor again and again, until two rounds had no error. Returns for how long
+// takes failed, in ms.
 int64_t take_until_well(ClusterWorld& world, const std::vector<std::string>& all) {
   const auto began = Clock::now();
   const auto deadline = tests::soon();
@@ -45,7 +45,7 @@ struct Ledger {
   int64_t granted = 0, used = 0, unknown = 0, forgotten = 0;
 };
 
-// No counter has more than was granted, and what was answered with an error once each.
+// No counter may lack more than what was granted plus, once each, what was answered with an error.
 Ledger compare(ClusterWorld& world) {
   Ledger sum;
   for (const auto& [name, units] : world.granted) {
@@ -77,7 +77,7 @@ TEST(ClusterFailover, APrimaryThatIsKilledIsReplacedByItsReplica) {
   const Ledger ledger = compare(world);
   tell("kill of a primary", ledger, failed_ms);
   EXPECT_GT(ledger.unknown, 0);
-  // It comes back as a replica, and is not written.
+  // The old primary comes back as a replica. The store does not write to it.
   cluster.start(0);
   cluster.await_ok();
   EXPECT_EQ(world.take_of(all), 0u);
@@ -90,7 +90,7 @@ TEST(ClusterFailover, APrimaryThatStandsStillHoldsNobodyElse) {
   const auto all = names(60);
   EXPECT_EQ(world.take_of(all), 0u);
   cluster.node(1).signal(SIGSTOP);
-  // Others decide while it says nothing.
+  // The other primaries decide while this one is silent.
   size_t errors = 0;
   const auto began = Clock::now();
   while (errors == 0 && ms_since(began) < 20'000) errors = world.take_of(all);

@@ -1,7 +1,7 @@
 // What a store over a real Redis Cluster does while a primary is cut off from the others, while
-// every node restarts in turn, while a node comes and goes, and while a primary stands still; every
-// grant is in a ledger, which the counters are compared with afterwards. One partition is part of
-// `make test`; the others take minutes together, and are a matter of `make test-all`
+// every node restarts in turn, while a node is added and removed, and while a primary stands still.
+// A ledger has every grant, and is compared with the counters afterwards. `make test` runs one
+// partition; the others take minutes together, so only `make test-all` runs them
 // (SLUICE_SCENARIOS).
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ Options options_for(const tests::RedisCluster& cluster) {
   return options;
 }
 
-// Takes of all actors without a pause, and remembers when requests failed.
+// Takes units of all actors without a pause, and remembers when takes failed.
 class Load {
  public:
   explicit Load(ClusterWorld& world, size_t actors) : world_(world), all_(names(actors)) {}
@@ -57,7 +57,7 @@ class Load {
   void rounds(int count) {
     for (int i = 0; i < count; ++i) round();
   }
-  // Until two rounds had no error.
+  // Runs until two rounds in a row had no error.
   bool until_well() {
     size_t before = errors_ + 1;
     int well = 0;
@@ -68,14 +68,15 @@ class Load {
     });
   }
   size_t errors() const { return errors_; }
-  // From the first request that failed to the last one.
+  // The time from the first take that failed to the last one.
   int64_t failed_ms() const {
     using std::chrono::duration_cast;
     return failing_ ? duration_cast<std::chrono::milliseconds>(last_error_ - first_error_).count()
                     : 0;
   }
-  // The ledger beside the counters: no counter has more than was granted and, once each, what was
-  // answered with an error. Returns how many grants no counter has any more.
+  // Compares the ledger with the counters: no counter may lack more than what was granted plus,
+  // once each, what was answered with an error. Returns how many granted units are missing in the
+  // counters.
   int64_t compare(const char* what) {
     int64_t granted = 0, used = 0, forgotten = 0, unknown = 0;
     for (const std::string& name : all_) {
@@ -115,14 +116,15 @@ bool says(tests::RedisServer& node, const std::string& section, const std::strin
   return text.find(words) != std::string::npos;
 }
 
-// SET of a node, as INFO commandstats counts it.
+// How often a node has executed SET, by INFO commandstats.
 std::string sets_at(tests::RedisServer& node) {
   const std::string text = node.client()({"INFO", "commandstats"}).text;
   const size_t at = text.find("cmdstat_set:calls=");
   return at == std::string::npos ? "" : text.substr(at, text.find(',', at) - at);
 }
 
-// A cluster whose first primary is with the store on one side; all others are on the other one.
+// A cluster whose first primary and the other nodes do not hear each other. The store reaches all
+// of them.
 class CutOff {
  public:
   explicit CutOff(std::vector<std::string> settings)
@@ -136,11 +138,11 @@ class CutOff {
     load.rounds(20);
     EXPECT_EQ(load.errors(), 0u);
     cluster.cut_off(0, 3);
-    // It goes on until it finds itself alone, and then takes nothing.
+    // The primary continues until it finds itself alone, and then takes no writes.
     EXPECT_TRUE(load.until([&] { return says(cluster.node(0), "cluster", "cluster_state:fail"); }));
     EXPECT_TRUE(load.until([&] { return says(cluster.node(3), "replication", "role:master"); }));
   }
-  // Together again. Returns what was forgotten.
+  // Ends the partition. Returns how many granted units are forgotten.
   int64_t heal(const char* what) {
     cluster.heal();
     EXPECT_TRUE(load.until([&] { return says(cluster.node(0), "replication", "role:slave"); }));
@@ -156,12 +158,12 @@ class CutOff {
 
 TEST(ClusterPartition, APrimaryThatIsCutOffGrantsNothingOnceItIsAlone) {
   CutOff apart({});
-  // The slots are those of its replica; the old primary has nothing more from the store.
+  // Its replica has the slots now, so the store sends nothing to the old primary.
   EXPECT_TRUE(apart.load.until_well());
   const std::string then = sets_at(apart.cluster.node(0));
   apart.load.rounds(20);
   EXPECT_EQ(sets_at(apart.cluster.node(0)), then);
-  // What the old primary granted until it was alone is forgotten, and is what the ledger lacks.
+  // The units that the old primary granted until it was alone are forgotten.
   EXPECT_GT(apart.heal("a primary cut off"), 0);
 }
 
@@ -183,7 +185,7 @@ TEST(ClusterScenario, EveryNodeRestartsOneAfterTheOther) {
   for (size_t i = 0; i < cluster.size(); ++i) {
     const bool was_primary = says(cluster.node(i), "replication", "role:master");
     cluster.stop(i);
-    // A primary is started again when its replica has taken over: it comes back empty.
+    // A primary is started again when its replica has taken over, because it comes back empty.
     if (was_primary) {
       const size_t replica = i < 3 ? i + 3 : i - 3;
       EXPECT_TRUE(

@@ -1,5 +1,4 @@
-// The whole server over a real Redis Cluster: every protocol, lists, counters, overrides and
-// waiting.
+// The real server over a real Redis Cluster: divvy, limitd, lists, counters, overrides and waiting.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -19,7 +18,7 @@ const std::string api =
     "rules:\n  - name: api\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
     "      - { quota: 3, window: 1h }\n";
 
-// It connects when something is asked for, and then has time enough for a slow machine.
+// The server connects at the first request, which then has time enough for a slow machine.
 RedisWorld::Options clustered() {
   return {.rules = api, .redis = ", cluster: true, deadline_ms: 20000", .connects = false};
 }
@@ -31,12 +30,12 @@ std::set<std::string> keys_of(RedisCluster& cluster) {
   return keys;
 }
 
-// Of several slots there are keys, some of which have a tag and some of which have not.
+// The keys are in several slots. Those of sluice's own counters have a tag, Divvy's have none.
 TEST(ClusterServer, EveryProtocolIsServed) {
   RedisCluster cluster;
   const RedisWorld::Options options = clustered();
   RedisWorld one({cluster.node(0).address()}, options), two(cluster.addresses(), options);
-  // What Divvy shares is where it is.
+  // Divvy's key is at the owner of its slot, with its usual name.
   EXPECT_EQ(one.await_hit("method=GET", "OK true 999"), "");
   EXPECT_EQ(two.await_hit("method=GET", "OK true 998"), "");
   EXPECT_EQ(cluster.at_owner({"GET", "divvy:::1000:600"}, "divvy:::1000:600").text, "998");
@@ -47,13 +46,13 @@ TEST(ClusterServer, EveryProtocolIsServed) {
     EXPECT_EQ(two.limitd().take("fixed", key, 1).remaining, 0);
     EXPECT_FALSE(limitd.take("fixed", key).conformant);
   }
-  // A list is of all nodes.
+  // A list has the counters of all nodes.
   EXPECT_EQ(limitd.ask({LimitdMethod::status, "fixed", "k"}).items.size(), 12u);
   size_t tagged = 0;
   for (const std::string& key : keys_of(cluster))
     if (!key.starts_with("divvy:")) tagged += key.starts_with("sluice:{") ? 1u : 1'000u;
   EXPECT_EQ(tagged, 12u);
-  // Who waits has what is put back at another server.
+  // A request that waits gets units that are put back at another server.
   LimitdClient waits = one.limitd();
   const std::string id = waits.send({LimitdMethod::wait, "fixed", "k1", 2});
   two.limitd().ask({LimitdMethod::put, "fixed", "k1", 2});
@@ -66,7 +65,7 @@ TEST(ClusterServer, CountersAndOverridesAreThoseOfAllNodes) {
   RedisCluster cluster;
   const RedisWorld::Options options = clustered();
   RedisWorld one({cluster.node(0).address()}, options), two(cluster.addresses(), options);
-  std::set<std::string> expected = {""};  // of Divvy's rule
+  std::set<std::string> expected = {""};  // the actor of Divvy's rule
   for (RedisWorld* world : {&one, &two}) EXPECT_EQ(world->await_hit("k=v", "OK true"), "");
   for (int i = 0; i < 20; ++i) {
     // An actor may have any byte.
@@ -91,7 +90,7 @@ TEST(ClusterServer, CountersAndOverridesAreThoseOfAllNodes) {
   EXPECT_EQ(two.await_hit("r=a1{}", "OK true 4"), "");
   const std::string id = Json::parse(set.body).at("id");
   EXPECT_EQ(cluster.at_owner({"HEXISTS", "sluice:{kept}", id}, "sluice:{kept}").number, 1);
-  // Their slot moves; they can be set again at once.
+  // The slot of the overrides moves: they can still be set at once.
   const uint16_t slot = cluster.slot_of("sluice:{kept}");
   const size_t from = cluster.owner_of(slot);
   cluster.move_slot(slot, from, (from + 1) % 3);
@@ -101,8 +100,9 @@ TEST(ClusterServer, CountersAndOverridesAreThoseOfAllNodes) {
   EXPECT_EQ(one.await_hit("r=a2{}", "OK true 5"), "");
 }
 
-// A key's bucket of three, and one of four for all keys, which are in different slots. Another
-// server puts units back; then an override and a reload reach a request that waits.
+// A bucket of three units for each key, and one of four units for all keys, in different slots. A
+// request that waits is granted when another server puts units back, by an override, and by a
+// reload.
 TEST(ClusterServer, ARequestWaitsForCountersOfSeveralSlots) {
   RedisCluster cluster;
   const auto rules = [](int of_all) {

@@ -42,7 +42,7 @@ std::set<std::string> keys_of(tests::RedisServer& node) {
 
 TEST(Cluster, EachPrimaryDecidesForItsSlots) {
   tests::RedisCluster& cluster = three();
-  // Of the nodes one is known.
+  // Only one node is configured.
   Options options = ClusterWorld::options_for(cluster);
   options.nodes.resize(1);
   ClusterWorld world(options);
@@ -130,16 +130,16 @@ TEST(Cluster, WhileASlotMovesEachKeyIsWhereItIs) {
   const size_t from = cluster.owner_of(slot), to = (from + 1) % 3;
   EXPECT_EQ(world.take_of({name}), 0u);
   cluster.begin_move(slot, from, to);
-  EXPECT_EQ(world.take_of({name, name}), 0u);  // it is there still
+  EXPECT_EQ(world.take_of({name, name}), 0u);  // the key is still there
   EXPECT_EQ(keys_of(cluster.node(from)).count(stored_name(name)), 1u);
-  // Of two counters one is not there: neither node can settle them.
+  // One of two counters is not there: neither node can settle them.
   const auto both = [&] {
     return world.settle(
         {world.charge(name), world.charge(name, three_an_hour, Verb::take, 1, "native:other:")});
   };
   EXPECT_EQ(both().error, Error::store);
   cluster.move_keys(slot, from, to);
-  EXPECT_EQ(world.take_of({name, name}), 0u);  // it is asked for at the other node
+  EXPECT_EQ(world.take_of({name, name}), 0u);  // the store asks the other node for it
   EXPECT_EQ(keys_of(cluster.node(from)).count(stored_name(name)), 0u);
   EXPECT_GT(world.metric("sluice_redis_redirects_total{kind=\"ask\"}"), 0);
   cluster.end_move(slot, from, to);
@@ -163,7 +163,7 @@ TEST(Cluster, CountersOfWindowsHaveAnEndWhereverTheirSlotGoes) {
   const uint16_t slot = slot_of(name);
   for (int i = 1; i <= 6; ++i) {
     const size_t from = cluster.owner_of(slot), to = (from + 1) % 3;
-    // Asked for at the node that it is on its way to, or found to have moved.
+    // The key is at the node to which its slot moves, or has moved.
     cluster.begin_move(slot, from, to);
     cluster.move_keys(slot, from, to);
     if (i % 2 == 0) cluster.end_move(slot, from, to);

@@ -1,5 +1,5 @@
-// A user that may do what docs/redis.md says that it needs, and no more, at every node of a Redis
-// Cluster and behind sentinels; and a cluster that speaks TLS.
+// A Redis user with the rights that docs/redis.md names, and no others, is enough at every node of
+// a Redis Cluster and behind sentinels. And: a cluster that speaks TLS.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// A server's store over a test's own Redis Cluster or behind its sentinels, with a ledger of what
-// it granted. For one thread.
+// A server's store over a Redis Cluster of the test, or over a Redis behind sentinels, with a
+// ledger of what was granted. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -50,15 +50,15 @@ class ClusterWorld : public StoreWorld {
     return charge;
   }
 
-  // What became of one group, without asking for it again.
+  // Settles one group once, whatever its result is.
   request::Group settle(std::vector<request::Charge> charges) {
     std::vector<request::Group> groups = {{.charge_count = static_cast<uint32_t>(charges.size())}};
     decisions.clear();
     EXPECT_TRUE(StoreWorld::ask(groups, charges, decisions, clock.now()));
     return groups[0];
   }
-  // Takes one unit of each of these in one batch. The ledger has what was granted; returns how many
-  // had an error.
+  // Takes one unit of each actor in one batch, and notes in the ledger what was granted. Returns
+  // how many takes had an error.
   size_t take_of(const std::vector<std::string>& names) {
     std::vector<request::Group> groups;
     std::vector<request::Charge> charges;
@@ -78,7 +78,7 @@ class ClusterWorld : public StoreWorld {
     forget_names();
     return errors;
   }
-  // Units that its counter lacks; -1: it cannot be asked.
+  // The units that the actor's counter lacks. -1 if there was no answer in time.
   int64_t used(const std::string& name) {
     const auto deadline = tests::soon();
     while (std::chrono::steady_clock::now() < deadline) {
@@ -88,7 +88,7 @@ class ClusterWorld : public StoreWorld {
     }
     return -1;
   }
-  // Of all, what differs between the ledger and the counters; empty: nothing.
+  // Where ledger and counters differ. Empty if they are equal.
   std::string compare() {
     std::string wrong;
     for (const auto& [name, units] : granted)
@@ -109,6 +109,7 @@ class ClusterWorld : public StoreWorld {
   }
 
   std::vector<limit::Decision> decisions;
+  // The ledger, by actor: units granted, and takes that had an error.
   std::map<std::string, int64_t> granted, unknown;
 
  private:

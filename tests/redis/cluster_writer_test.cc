@@ -1,4 +1,5 @@
-// What an import writes while nodes name each other for its slots. The nodes are scripted.
+// What an import into a cluster writes (ClusterWriter) while nodes refer it to each other. The
+// nodes are scripted.
 #include "redis/cluster_writer.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ TEST(ImportWriter, NodesThatNameEachOtherForEverAreGivenUp) {
   const base::Done done = w.write();
   ASSERT_FALSE(done);
   EXPECT_TRUE(done.problem().text.starts_with("MOVED ")) << done.problem().text;
-  EXPECT_LT(w.cluster.take_calls().size(), 50u);  // with pauses
+  EXPECT_LT(w.cluster.take_calls().size(), 50u);  // because the writer pauses between them
   w.cluster.decide({});
   EXPECT_TRUE(w.write());
   EXPECT_EQ(w.counts.made, 1u);

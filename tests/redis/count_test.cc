@@ -1,6 +1,6 @@
 // Charges that count past their limits, in a real Redis against the table in memory: counters of
-// this server's own and ones that other programs share, in groups that spare what fits, several
-// times on one counter, under limits that change.
+// sluice's own and ones that are shared with other programs, in groups that spare counters or not,
+// several charges of one counter, limits that change.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,8 +48,8 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale, bool shared_to
         const bool again = names.contains(space.prefix + key);
         const bool counts = again || dice(4) > 0;
         if (again && !both.sparing) continue;
-        // Charges of one counter have limits of one window. What only takes is of its own, so that
-        // all that comes twice counts.
+        // The charges of one counter have the same window. A charge that takes has a key of its
+        // own, so that all charges that share a counter count.
         const std::string name = counts ? key : key + "t";
         if (!counts && names.contains(space.prefix + name)) continue;
         std::vector<Limit> limits = {{Algorithm::aligned_window,
@@ -63,7 +63,8 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale, bool shared_to
         int64_t cost = scale * dice(int64_t{4});
         if (dice(60) == 0) cost = INT64_MAX - dice(int64_t{2});
         if (!counts) cost = std::min<int64_t>(cost, scale * 3);
-        // Where a shared counter ends, one of ours has ended long before.
+        // A shared counter has room for larger numbers than one of sluice's own, so costs stay
+        // small.
         if (&space != spaces[0]) cost = std::min<int64_t>(cost, scale * 3);
         told += " " + space.prefix + name + (counts ? " counts " : " takes ") +
                 std::to_string(cost) + " of " + std::to_string(limits[0].quota) + "/" +

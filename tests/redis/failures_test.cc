@@ -1,4 +1,5 @@
-// What clients see when Redis is slow, gone or lying, and that sluice comes back by itself.
+// What clients of the real server see while Redis is slow, gone, refuses, or has values that are
+// not sluice's, and that the server recovers by itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ TEST(RedisFails, FlushedScriptsAreSentAgain) {
   EXPECT_EQ(f.world.hit(), "OK true 998 600");
 }
 
-// Also in the middle of many, and none is charged twice.
+// Redis forgets scripts while many requests are pipelined: none fails, and none is charged twice.
 TEST(RedisFails, FlushedScriptsAreSentAgainInAPipeline) {
   RedisServer redis;
   RedisWorld world(redis.port(), "", ", deadline_ms: 10000");
@@ -124,7 +125,7 @@ TEST(RedisFails, APasswordAUserAndADatabaseAreUsed) {
   EXPECT_EQ(client({"DBSIZE"}).number, 0);
   client({"SELECT", "3"});
   EXPECT_EQ(client({"EXISTS", "divvy:::1000:600"}).number, 1);
-  // Each connection again.
+  // Each new connection logs in and selects the database again.
   client({"CLIENT", "KILL", "USER", "limiter"});
   EXPECT_EQ(world.await_metric("sluice_redis_connects_total", "4"), "");
   EXPECT_EQ(world.await_hit("", "OK true"), "");
@@ -132,7 +133,7 @@ TEST(RedisFails, APasswordAUserAndADatabaseAreUsed) {
   EXPECT_EQ(client({"DBSIZE"}).number, 0);
 }
 
-// What docs/redis.md says that a user needs is enough, and what is missing is reported.
+// The rights that docs/redis.md names are enough for a user, and a missing one is reported.
 TEST(RedisFails, AUserWhoMayTooLittleIsRefused) {
   RedisServer redis;
   auto client = redis.client();
@@ -166,7 +167,7 @@ TEST(RedisFails, AUserWhoMayTooLittleIsRefused) {
   EXPECT_EQ(world.hit("r=x").substr(0, 9), "OK true 7");
 }
 
-// By its number, also where the machine has no other address of IPv6.
+// The address is given as a number, and works even if the machine has no other address of IPv6.
 TEST(RedisFails, NotAtAnAddressOfIpv6) {
   RedisServer redis({"--bind", "127.0.0.1", "::1"});
   RedisWorld world({"[::1]:" + std::to_string(redis.port())}, {});
@@ -175,7 +176,7 @@ TEST(RedisFails, NotAtAnAddressOfIpv6) {
   EXPECT_TRUE(world.process().says("redis [::1]:" + std::to_string(redis.port()) + ": "));
 }
 
-// A session that ends at an error leaves no answers to the next one's requests.
+// Answers to a session that has ended at an error must not go to requests of the next one.
 TEST(RedisFails, AnEndedSessionLeavesNothingToTheNext) {
   RedisServer redis;
   RedisWorld world(redis.port(),
@@ -183,7 +184,7 @@ TEST(RedisFails, AnEndedSessionLeavesNothingToTheNext) {
   EXPECT_EQ(world.hit(), "OK true 999 600");
   redis.stop();
   EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"down\"}", "2"), "");
-  for (int i = 0; i < 60; ++i) {  // whichever worker has the next
+  for (int i = 0; i < 60; ++i) {  // so that both workers get some
     TcpClient client = connected(world.divvy_port());
     ASSERT_TRUE(client.send("HIT\nHIT never=x\n"));
     const auto reply = client.read_line();
@@ -201,7 +202,7 @@ TEST(RedisFails, AForeignValueHarmsItsOwnCounterOnly) {
   const std::string reply = f.world.hit();
   EXPECT_TRUE(reply.starts_with(std::string(error) + "what Redis has under")) << reply;
   EXPECT_EQ(f.ask({"GET", divvy}).text, "x");
-  // Its name is Divvy's, whatever the prefix.
+  // The key's name is Divvy's, so the message does not advise another prefix.
   EXPECT_EQ(reply.find("key_prefix"), std::string::npos) << reply;
   EXPECT_TRUE(f.world.process().says("key " + divvy + "; delete it\n"));
   f.ask({"DEL", divvy});
@@ -210,8 +211,8 @@ TEST(RedisFails, AForeignValueHarmsItsOwnCounterOnly) {
   f.ask({"DEL", divvy});
   EXPECT_EQ(f.world.hit(), "OK true 999 600");
   EXPECT_EQ(f.world.metric(foreign), "2");
-  // limitd's rules have this server decide.
-  std::this_thread::sleep_for(Milliseconds(1100));  // the log tells one in a second
+  // limitd's rules use this server's own table then.
+  std::this_thread::sleep_for(Milliseconds(1100));  // the log has one such line a second
   f.ask({"LPUSH", own, "x"});
   EXPECT_EQ(f.world.limitd().take("fixed", "k", 2).remaining, 1);
   EXPECT_EQ(f.world.limitd().take("fixed", "other", 3).remaining, 0);
@@ -222,8 +223,8 @@ TEST(RedisFails, AForeignValueHarmsItsOwnCounterOnly) {
   EXPECT_EQ(f.ask({"TYPE", own}).text, "list");
 }
 
-// A pause: every request is answered within its deadline and a little, none is charged twice, and
-// afterwards all is well.
+// Redis pauses: each request is answered soon after its deadline, none is charged twice, and
+// afterwards Redis decides again.
 void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
   EXPECT_EQ(f.world.hit(), "OK true 999 600");
   pause(true);
@@ -241,7 +242,7 @@ void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
   EXPECT_LT(slowest_ms, promised(Milliseconds(300)).count());
   EXPECT_GT(asked, 20);
   pause(false);
-  // On a machine that is busy it may be asked and be late again.
+  // On a busy machine Redis may be late again.
   int late = 0;
   std::string reply;
   for (const auto end = soon(); !(reply = f.world.hit()).starts_with("OK true");) {
@@ -251,7 +252,7 @@ void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
   }
   const int64_t left = std::stoll(f.ask({"GET", "divvy:::1000:600"}).text);
   EXPECT_LE(left, 998);
-  // Each worker asked once; while that was overdue, it asked nothing.
+  // Each worker sent one call. While that was overdue, it sent no other.
   EXPECT_GE(left, 998 - 2 - late);
   std::printf("%d asked in the pause, slowest answer %d ms, %ld charged all the same\n", asked,
               slowest_ms, static_cast<long>(998 - left));
@@ -287,12 +288,12 @@ TEST(RedisFails, RulesSayWhatIsAnsweredThen) {
   EXPECT_EQ(world.hit("r=allow"), "OK true 8 3600");
   EXPECT_EQ(world.hit("r=allow"), "OK true 8 3600");
   EXPECT_EQ(world.hit("r=deny"), "OK false 0 1");
-  // A third of nine.
+  // This server's share: a third of nine.
   EXPECT_EQ(world.hit("r=local"), "OK true 2 3600");
   EXPECT_EQ(world.hit("r=local"), "OK true 1 3600");
   EXPECT_EQ(world.hit("r=local"), "OK true 0 3600");
   EXPECT_EQ(world.hit("r=local"), "OK false 0 3600");
-  // limitd's and droplet's clients know no error.
+  // limitd's protocol cannot express an error, so by default this server's own table decides.
   EXPECT_TRUE(world.limitd().take("fixed", "a").conformant);
   EXPECT_FALSE(world.limitd().take("fixed", "a").conformant);
   redis.start();

@@ -1,5 +1,6 @@
 // Limits whose numbers come with each request (limit/gcra.h), in the scripts of a real Redis and in
-// the table in memory: the same sequences, the same decisions, and the same states after each.
+// the table in memory: the same sequences must get the same decisions, and leave the same states
+// after each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ using States = std::vector<State>;
 constexpr int64_t second = 1'000'000, start_us = 1'800'000'000 * second;
 constexpr Algorithm kinds[] = {Algorithm::gcra_cell, Algorithm::gcra_crab, Algorithm::gcra_redis};
 
-// Of any magnitude, also of the largest numbers there are.
+// Numbers of any magnitude, up to the largest ones.
 int64_t any_size(Dice& dice) {
   switch (dice(4)) {
     case 0:
@@ -51,12 +52,12 @@ Limit any_limit(Dice& dice, Algorithm algorithm, bool wild) {
   const int64_t emission = wild ? any_size(dice) : 1 + dice(int64_t{1} << (4 + dice(28)));
   const int64_t few = dice(3) == 0 ? -dice(int64_t{6}) : 1 + dice(int64_t{8});
   int64_t quota = wild && dice(2) == 0 ? any_size(dice) : few;
-  // Both fit: the whole bucket, and the tolerance.
+  // Both must fit: the whole bucket, and the tolerance.
   const auto fits = [&](int64_t units) { return limit::gcra::fits(Wide{emission} * units); };
   if (!fits(quota) || !fits(quota - 1)) quota = 1 + dice(INT64_MAX / emission);
   if (crab) quota = std::max<int64_t>(quota, 1);  // as limit::gcra::crab_rate makes them
   const Limit limit{algorithm, quota, {emission}, emission * (crab ? quota - 1 : quota)};
-  // Some tell when they are full.
+  // Some report when they are full.
   return crab && emission % 3 == 0 ? limit::gcra::telling_full(limit) : limit;
 }
 
@@ -79,7 +80,7 @@ std::string key_of(const Charge& charge) {
   return "p:" + charge.space->prefix + std::string(charge.key) + charge.space->suffix;
 }
 
-// A value as it stands in Redis; nothing: it has another form, or another name.
+// Reads a value of Redis. Nothing if it has another form or another name.
 std::optional<States> read_value(std::string_view value, std::string_view name) {
   if (!value.starts_with(name) || !value.substr(name.size()).starts_with(' ')) return {};
   value.remove_prefix(name.size() + 1);
@@ -121,7 +122,7 @@ class Game {
  public:
   Game() { both.table.keep_changes(); }
 
-  // Asks both. Empty: decisions, states and the keys' lives are what they should be.
+  // Settles the group in both. Empty if decisions, states and the lives of the keys are right.
   std::string ask(Question& q, base::Time now) {
     const bool leaves_all = only_looks(q);
     const int64_t writes_before = writes();
@@ -169,7 +170,7 @@ class Game {
            });
   }
 
-  // Changes of the data that Redis counts.
+  // How many changes of its data Redis has counted.
   int64_t writes() {
     constexpr std::string_view name = "rdb_changes_since_last_save:";
     const std::string info = both.client()({"INFO", "persistence"}).text;
@@ -177,8 +178,8 @@ class Game {
   }
   std::string value_of(const Charge& c) { return both.client()({"GET", key_of(c)}).text; }
 
-  // A state that is over is none where what is over is forgotten, and of a limit that forgets it by
-  // itself; all of them none: there is no counter.
+  // The states that still count. A state whose time has passed counts only if nothing is swept and
+  // its limit does not forget it by itself. Empty if no state counts: there is no counter.
   States live(States states, const Charge& c, base::Time now) const {
     bool any = false;
     for (size_t i = 0; i < states.size(); ++i) {
@@ -222,8 +223,8 @@ class Game {
     return "";
   }
 
-  // Until the last of its states is over, and by these scripts for `spare_ms` more, as the time
-  // that they receive is not Redis'.
+  // A key must live until the time of its last state has passed. These scripts add `spare_ms`,
+  // because the time that they receive is not Redis' own.
   static std::string wrong_ttl(const States& states, base::Time now, int64_t ttl_ms) {
     constexpr int64_t spare_ms = 100'000'000, slow_ms = 20'000;
     int64_t wanted_ms = 0;
@@ -232,7 +233,7 @@ class Game {
       if (left_us > 0) wanted_ms = std::max(wanted_ms, left_us / 1000 + (left_us % 1000 > 0));
     }
     wanted_ms += spare_ms;
-    // Past 2^53 ms, which are 285,000 years, it is rounded.
+    // Above 2^53 ms, which are 285,000 years, it is rounded.
     const int64_t rounding_ms = wanted_ms >> 53 != 0 ? 4 : 0;
     if (ttl_ms <= wanted_ms + rounding_ms && ttl_ms >= wanted_ms - slow_ms) return "";
     return "it is kept for " + std::to_string(ttl_ms) + " ms, not " + std::to_string(wanted_ms);
@@ -249,7 +250,7 @@ class Game {
     seen.in_groups += !refused && q.charges.size() > 1;
   }
 
-  std::map<std::string, States> table_;  // what the counters have in the table, by their names
+  std::map<std::string, States> table_;  // the states of counters in the table, by their names
 };
 
 struct Play {
@@ -277,7 +278,8 @@ Seen play(Algorithm kind, const Play& play) {
                        {1 + dice(int64_t{10'000'000})},
                        1 + dice(int64_t{9})};
     const std::string key = std::to_string(round);
-    // Forgotten is forgotten, also if the clock then steps back: not both in one game.
+    // What a sweep has forgotten stays forgotten if the clock then steps back, but Redis still has
+    // it. So a round has either sweeps or steps back.
     both.sweeps = dice(2) == 0;
     const bool early = play.wild && !play.with_others && dice(4) == 0;
     int64_t now = early ? dice(3 * second) : start_us + dice(second);
@@ -286,7 +288,7 @@ Seen play(Algorithm kind, const Play& play) {
       switch (dice(5)) {
         case 0:
         case 1:
-          break;  // it stands still
+          break;  // the time stands still
         case 2:
           now += dice(int64_t{3'000});
           break;
@@ -313,7 +315,7 @@ Seen play(Algorithm kind, const Play& play) {
       q.add(own, key, limits, both.spaces, verb, cost);
       if (play.with_others && dice(2) == 0)
         q.add(other, key, {any_limit(dice, others, play.wild)}, both.spaces, verb, cost);
-      // As rules that go on: a cost below 0 gives them nothing back.
+      // As with a rule that continues: a cost below 0 gives it nothing back.
       if (play.with_others && dice(3) > 0)
         q.add(native, key, {bucket}, both.spaces, verb, std::max<int64_t>(cost, 0));
       if (play.with_others && dice(2) == 0) std::reverse(q.charges.begin(), q.charges.end());
@@ -339,7 +341,7 @@ Seen play(Algorithm kind, const Play& play) {
       }
     }
   }
-  EXPECT_EQ(both.light + both.full, 0u);  // no double holds them
+  EXPECT_EQ(both.light + both.full, 0u);  // their numbers do not fit into doubles
   return game.seen;
 }
 
@@ -349,7 +351,7 @@ TEST(ScriptsGcra, AnswerAsTheTableDoes) {
     EXPECT_GT(seen.granted, 100u) << name_of(kind);
     EXPECT_GT(seen.refused, 100u);
     EXPECT_GT(seen.given_back, 10u);
-    // THROTTLE has none.
+    // THROTTLE has no negative limits.
     if (kind != Algorithm::gcra_crab) {
       EXPECT_GT(seen.negative_limits, 30u);
     }
@@ -378,7 +380,8 @@ TEST(ScriptsGcra, GroupsSettleAllOrNothing) {
   }
 }
 
-// No request waits for such a counter. If one did, what it waits for would be left to it.
+// No protocol has requests that wait for such a counter. If one had, the units that they wait for
+// would be kept for them.
 TEST(ScriptsGcra, LeaveWhatIsAheadToThoseThatWait) {
   Both both;
   Dice dice(5);
@@ -402,7 +405,7 @@ TEST(ScriptsGcra, LeaveWhatIsAheadToThoseThatWait) {
     };
     for (int i = 0; i < 3; ++i) ASSERT_EQ(ask(Verb::take, dice(int64_t{4}), {}), "");
     Question waits;
-    // A request for more than there can ever be blocks no other.
+    // A request for more units than there can ever be would block no other.
     const Limit own = limit();
     waits.add(space, key, {own}, both.spaces, Verb::take, 1 + dice(own.quota));
     Group group{.charge_count = 1, .may_wait = true, .ticket = {round, 0}};

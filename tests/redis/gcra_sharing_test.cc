@@ -1,5 +1,6 @@
-// Counters whose numbers come with each request, in a real Redis by its own time: several stores
-// and servers that share one, beside other rules, and what becomes of its key.
+// Counters whose numbers come with each request (limit/gcra.h), in a real Redis and by its own
+// time: stores and real servers share them, they settle together with other rules, and their keys
+// expire.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -28,7 +29,7 @@ using request::Verb;
 
 constexpr Algorithm kinds[] = {Algorithm::gcra_cell, Algorithm::gcra_crab, Algorithm::gcra_redis};
 
-// `quota` units, one of which comes back in that time.
+// `quota` units, one of which comes back in each `emission`.
 Limit limit_of(Algorithm algorithm, int64_t quota, base::Duration emission) {
   const int64_t units = algorithm == Algorithm::gcra_crab ? quota - 1 : quota;
   const int64_t e = emission.us * limit::gcra::per_microsecond(algorithm);
@@ -58,7 +59,7 @@ class Server : public StoreWorld {
     return charge;
   }
 
-  // Of one charge.
+  // Settles one charge.
   Decision ask(const Limit& limit, int64_t cost, Verb verb = Verb::take, bool all = false,
                bool reset_first = false) {
     std::vector<Decision> decisions;
@@ -131,14 +132,14 @@ TEST(RedisGcra, SettlesBesideOtherRules) {
     EXPECT_EQ(decisions[0].remaining, 3);
     EXPECT_EQ(decisions[1].remaining, 1);
     EXPECT_EQ(decisions[2].remaining, 3);
-    // Each of the two refuses once: nothing is taken of the other.
+    // Each of the two refuses once: nothing is taken from the other.
     EXPECT_FALSE(
         server.ask({server.charge(three, 2), server.charge(bucket, 2)}, decisions).allowed);
     EXPECT_EQ(decisions[0].remaining, 1);
     EXPECT_EQ(decisions[1].remaining, 3);
     EXPECT_FALSE(
         server.ask({server.charge(three, 1), server.charge(bucket, 4)}, decisions).allowed);
-    // Units are given back in a group as they are alone; and not where another rule refuses.
+    // A group gives units back as a single charge does, but not if another rule refuses.
     EXPECT_FALSE(
         server.ask({server.charge(three, -1), server.charge(bucket, 4)}, decisions).allowed);
     EXPECT_FALSE(server.ask({server.charge(three, 1), server.charge(deny, 1)}, decisions).allowed);
@@ -157,18 +158,19 @@ TEST(RedisGcra, AKeyEndsWithItsCounter) {
     auto client = redis.client();
     const Limit quick = limit_of(kind, 3, base::milliseconds(20));
     ASSERT_EQ(server.left(quick), 3);
-    EXPECT_EQ(client({"DBSIZE"}).number, 0);  // a look makes none
+    EXPECT_EQ(client({"DBSIZE"}).number, 0);  // a look makes no key
     EXPECT_EQ(server.ask(quick, 1).remaining, 2);
-    // Until it is as a fresh one, and a second more; of `gcra_redis` a whole ms later.
+    // The key lives until its counter equals a fresh one, and a second longer; with `gcra_redis`
+    // another ms.
     const int64_t ttl_ms = client({"PTTL", "sluice:gcra:k"}).number;
     EXPECT_TRUE(ttl_ms == -2 || (ttl_ms > 0 && ttl_ms <= 1'021)) << ttl_ms;
     const auto deadline = tests::soon();
     while (client({"EXISTS", "sluice:gcra:k"}).number == 1) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << name_of(kind);
-      server.left(quick);  // which leaves its time to it
+      server.left(quick);  // a look does not extend its life
     }
     EXPECT_EQ(server.ask(quick, 3).remaining, 0);
-    // The longest there is.
+    // The longest emission.
     const Limit slow = limit_of(kind, 2, {INT64_MAX / 8'000});
     EXPECT_TRUE(server.ask(slow, 1, Verb::take, false, true).allowed);
     EXPECT_GT(client({"PTTL", "sluice:gcra:k"}).number, INT64_MAX / 8'000'000 - 60'000);
@@ -177,7 +179,7 @@ TEST(RedisGcra, AKeyEndsWithItsCounter) {
   }
 }
 
-// While Redis is gone, where rules want that.
+// While Redis is gone, for rules with `on_store_error: local`.
 TEST(RedisGcra, AServersOwnTableGrantsItsShareOfTheNumbers) {
   for (const Algorithm kind : kinds) {
     tests::RedisServer redis;
@@ -194,7 +196,7 @@ TEST(RedisGcra, AServersOwnTableGrantsItsShareOfTheNumbers) {
               " of " + std::to_string(decisions[0].limit) + ", ";
     }
     EXPECT_EQ(told, "yes 2 of 3, yes 0 of 2, no 0 of 2, yes 0 of 3, ") << name_of(kind);
-    // A unit comes back in twice the time.
+    // With half of the limit, a unit takes twice the time to come back.
     const Decision& last = decisions[0];
     const base::Duration full = last.reset_after;
     EXPECT_GT(full, base::seconds(kind == Algorithm::gcra_crab ? 7'900 : 5'900));
@@ -223,7 +225,7 @@ TEST(RedisGcra, TwoServersGrantAsManyAsOne) {
     threads.emplace_back([&, port] {
       tests::RedisClient client(port);
       for (int i = 0; i < 60; ++i) {
-        // 50 and then one in ten minutes.
+        // 50 units at once, and then one in ten minutes.
         const auto reply = client({"CL.THROTTLE", "k", "49", "1", "600"});
         if (reply.list.size() != 5) continue;
         ++answered;
@@ -242,7 +244,7 @@ TEST(RedisGcra, TwoServersGrantAsManyAsOne) {
   const int64_t ttl_ms = client({"PTTL", keys.list[0].text}).number;
   EXPECT_GT(ttl_ms, 0);
   EXPECT_LE(ttl_ms, 50 * 600'000 + 1'000);
-  // Other numbers, the same counter: it owes more than a burst of 10 has.
+  // Other numbers use the same counter, which owes more than a burst of 10 allows.
   EXPECT_EQ(tests::RedisClient(ports[0])({"CL.THROTTLE", "k", "9", "1", "600"}).list[0].number, 1);
   EXPECT_EQ(tests::RedisClient(ports[1])({"CL.THROTTLE", "k", "9", "1", "600"}).list[0].number, 1);
 }

@@ -1,5 +1,5 @@
-// `sluice store import-redis` from a test's own Redis into its own Redis Cluster, and servers on
-// both. One thread, which outlives it.
+// `sluice store import-redis` from a Redis of the test into a Redis Cluster of the test, and
+// servers on both. Used by one thread, which ends later.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline const std::string imported_rules =
     "      - { quota: 20, window: 1h }\n"
     "      - { algorithm: token_bucket, quota: 1000, window: 24h, burst: 50 }\n";
 
-// The name in a cluster of a key of that actor.
+// The name that the actor's key has in a cluster.
 inline std::string clustered(const std::string& name, const std::string& actor) {
   std::string key = "sluice:";
   redis::append_tag(key, actor);

@@ -1,5 +1,6 @@
-// A server whose counters are in a real Redis forgets what nothing names any more, beside one that
-// never forgets, in the same Redis.
+// A server whose counters are in a real Redis forgets the spaces and limits that nothing names any
+// more. It must answer as another server does that never forgets, with keys of its own in the same
+// Redis.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -25,7 +26,7 @@ using engine::tests::Side;
 using engine::tests::Trial;
 using engine::tests::World;
 
-// A store of its own in that Redis. Time stands still for it, so no answer is late.
+// A store with keys of its own in that Redis. Its time stands still, so no answer is late.
 World::Make store_in(const RedisServer& redis, const std::string& key_prefix) {
   return [&redis, key_prefix](request::Spaces& spaces) {
     redis::Options options;
@@ -59,7 +60,7 @@ class RedisTrial final : public Trial {
     }
   }
 
-  // Until all workers are connected, or none is.
+  // Waits until all workers are connected, or none is.
   bool come_to(bool connected) {
     const auto deadline = soon();
     for (Side* side : sides)
@@ -75,9 +76,9 @@ class RedisTrial final : public Trial {
     both([this](Side& side) { settle(side); });
   }
 
-  // Until nothing is under way any more. Each worker is answered what it asks last, and no other
-  // is answered meanwhile, several times: what one is answered may have another one ask for what
-  // waits, which may have to be asked again with another script.
+  // Waits until nothing is under way. An answer to one worker may make another worker ask for a
+  // waiting request, and that call may have to be repeated with another script. So the side is
+  // quiet only when four probes of all its workers in a row have changed nothing.
   void settle(Side& side) override {
     for (int quiet = 0; quiet < 4 && !testing::Test::HasFailure();) {
       const auto before = state_of(side);
@@ -87,7 +88,8 @@ class RedisTrial final : public Trial {
   }
 
  private:
-  // A worker's connection, and a client that asks by it when all that was sent is answered.
+  // A worker's connection, and a client whose request is answered after all that the worker sent
+  // before.
   struct Line {
     Line(Side& its_side, Seat& its_seat) : side(its_side), seat(its_seat) {}
     Side& side;
@@ -118,7 +120,7 @@ class RedisTrial final : public Trial {
     }
     side.settle();
   }
-  // All that its workers have sent is answered.
+  // Returns when all is answered that the workers of this side have sent.
   void probe(Side& side) {
     const auto deadline = soon();
     size_t left = 0;

@@ -1,4 +1,5 @@
-// Counters are looked through in parts, where Redis has more keys than one search looks at.
+// Pages of the counters in a real Redis that has more keys than one search looks at. Then the
+// search is made in parts.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What is kept in Redis: all or nothing, and known to every server that uses it soon.
+// Metadata in a real Redis: changes are written all or nothing, and soon known to every server that
+// uses the Redis.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -22,10 +23,10 @@ using Change = store::MetadataStore::Change;
 using Written = store::MetadataStore::Written;
 using std::chrono::steady_clock;
 
-// A store of Redis without a server, and what its metadata store told.
+// A store over Redis without a server. It has what its metadata store has read and reported.
 class Keeping {
  public:
-  // What it writes at a time takes long on a busy machine.
+  // The patience is long, because a write of many changes takes long on a busy machine.
   explicit Keeping(const std::vector<uint16_t>& ports,
                    base::Duration patience = base::seconds(60)) {
     redis::Options options;
@@ -60,7 +61,7 @@ class Keeping {
     watcher_->owner = this;
     metadata().watch(watcher_);
   }
-  // Held while a change is written and taken in.
+  // Locked while a change is written and applied.
   std::mutex& order() { return watcher_->order; }
   void begin() {
     EXPECT_TRUE(read()) << problem;
@@ -83,7 +84,8 @@ class Keeping {
     const auto at = all_.find(name);
     return at == all_.end() ? "" : at->second;
   }
-  // Until it holds that. How long it took; negative: it never did.
+  // Waits until it has these texts and no others. Returns how long that took, a negative number if
+  // it was not in time.
   std::chrono::milliseconds await(const Map& wanted, Deadline deadline = soon()) {
     const auto began = steady_clock::now();
     while (all() != wanted) {
@@ -116,7 +118,7 @@ class Keeping {
   std::mutex mutex_;
   Map all_;
   size_t told_ = 0;
-  std::unique_ptr<redis::RedisStore> store_;  // first to go, with its thread
+  std::unique_ptr<redis::RedisStore> store_;  // destroyed first: its thread uses the others
 };
 
 Map kept_in(const RedisServer& redis) {
@@ -157,7 +159,7 @@ TEST(RedisMetadataStore, KeepsWhatWasWrittenLast) {
   Keeping other({redis.port()});
   EXPECT_TRUE(other.read());
   EXPECT_EQ(other.all(), model);
-  // They stay for good.
+  // They never expire.
   EXPECT_EQ(redis.client()({"PTTL", "sluice:kept"}).number, -1);
 }
 
@@ -186,14 +188,14 @@ TEST(RedisMetadataStore, AChangeIsKnownElsewhereWithinATenthOfASecond) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(i));
   }
-  // Where others have the processors a thread may be late now and then.
+  // A thread may be late now and then, if other processes have the processors.
   std::sort(times.begin(), times.end());
   EXPECT_LT(times[times.size() * 9 / 10], promised(std::chrono::milliseconds(100)));
-  // Once each.
+  // Each change was reported once.
   EXPECT_EQ(one.told(), changed);
 }
 
-// The last write wins, everywhere.
+// The last write wins, at every server.
 TEST(RedisMetadataStore, ServersThatWriteAtOnceAgreeInTheEnd) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
@@ -213,11 +215,12 @@ TEST(RedisMetadataStore, ServersThatWriteAtOnceAgreeInTheEnd) {
   EXPECT_GE(two.await(model).count(), 0);
 }
 
-// What this server has written and taken in is not undone by what was fetched before.
+// A change that this server has written and applied is not undone by an older one that it had
+// fetched before.
 TEST(RedisMetadataStore, TellsNothingWhileSomebodyWrites) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()}), third({redis.port()});
-  // With something to be behind of, or all would be read.
+  // An earlier change: without one the servers would read all texts, not the changes.
   ASSERT_TRUE(third.set("z", "0"));
   two.begin();
   one.begin();
@@ -231,7 +234,7 @@ TEST(RedisMetadataStore, TellsNothingWhileSomebodyWrites) {
     EXPECT_EQ(one.told(), 0u);
   }
   EXPECT_GE(one.await({{"a", "newer"}, {"z", "0"}}).count(), 0);
-  EXPECT_EQ(one.told(), 2u);  // of both changes, and both times with the newer text
+  EXPECT_EQ(one.told(), 2u);  // once for each change, both times with the newer text
 }
 
 TEST(RedisMetadataStore, AConditionLeavesAloneWhatIsOther) {
@@ -254,7 +257,7 @@ TEST(RedisMetadataStore, AConditionLeavesAloneWhatIsOther) {
   EXPECT_EQ(two.told(), told + 2);
 }
 
-// More has changed than is listed, and a step of many.
+// More was changed than the list of changes has room for, and by writes of many changes.
 TEST(RedisMetadataStore, AServerThatIsFarBehindReadsAll) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
@@ -279,14 +282,14 @@ TEST(RedisMetadataStore, AServerThatIsFarBehindReadsAll) {
   two.watch();
   EXPECT_GE(two.await(model).count(), 0);
   EXPECT_GE(two.told(), model.size());
-  // From here on only what changes.
+  // From here on only changes are reported.
   const size_t told = two.told();
   write(5, 3000, true);
   EXPECT_GE(two.await(model).count(), 0);
   EXPECT_EQ(two.told(), told + 3000);
 }
 
-// Even what this server wrote just before.
+// The loss is reported even of a text that this server had just written.
 TEST(RedisMetadataStore, WhatIsLostBeforeItWasLookedAtIsTold) {
   RedisServer redis;
   Keeping one({redis.port()});
@@ -310,7 +313,8 @@ TEST(RedisMetadataStore, WhatRedisLosesIsLost) {
   EXPECT_GE(two.await({{"a", "1"}, {"b", "2"}, {"c", "3"}}).count(), 0);
   redis.client()({"FLUSHALL"});
   EXPECT_GE(two.await({}).count(), 0);
-  // It keeps nothing on disk; and its number of changes comes to be what it was.
+  // This Redis is empty after a restart, as it keeps nothing on disk. Its number of changes then
+  // becomes what it was before.
   ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}, {"c", "3"}}));
   EXPECT_GE(two.await({{"a", "1"}, {"b", "2"}, {"c", "3"}}).count(), 0);
   redis.stop();
@@ -383,7 +387,7 @@ TEST(RedisMetadataStore, AllOrNothing) {
   client({"CONFIG", "SET", "maxmemory", "0"});
   EXPECT_EQ(kept_in(redis), (Map{{"a", "1"}, {"b", "2"}}));
 
-  // Something else under one of its keys.
+  // A value of another type under one of its keys.
   for (const char* key : {"sluice:kept:changes", "sluice:kept:version", "sluice:kept"}) {
     client({"FLUSHALL"});
     ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}}));

@@ -1,4 +1,5 @@
-// What /metrics says of Redis: that it is there, gone, silent, or sends the server away.
+// What /metrics of the real server says about Redis: it is connected, gone, silent, or refuses the
+// server.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -53,7 +54,8 @@ TEST(RedisMetrics, ASilentOneIsToldFromOneThatIsGone) {
   RedisWorld world(redis.port());
   EXPECT_EQ(world.await_metric(connections + "\"up\"}", "2"), "");
   redis.signal(SIGSTOP);
-  // The worker that asked knows at its deadline, and for a second waits on.
+  // The worker that sent the call knows at its deadline. It keeps the connection for another
+  // second.
   EXPECT_EQ(world.hit().substr(0, 3), "ERR");
   EXPECT_EQ(world.metric(connections + "\"silent\"}"), "1");
   EXPECT_EQ(world.metric(connections + "\"up\"}"), "1");

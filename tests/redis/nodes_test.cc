@@ -1,4 +1,5 @@
-// Several nodes of one set of data: whichever takes writes is used.
+// The real server with two Redis nodes, a primary and its replica: it uses the one that takes
+// writes.
 #include <gtest/gtest.h>
 
 #include "tests/redis/world.h"
@@ -29,13 +30,13 @@ TEST(RedisNodes, AReplicaThatIsPromotedTakesOver) {
   for (const auto end = soon(); std::chrono::steady_clock::now() < end;)
     if (replica({"GET", "divvy:::1000:600"}).text == "999") break;
   pair.first.stop();
-  // Until it is promoted, it takes no writes.
+  // The replica takes no writes until it is promoted.
   EXPECT_EQ(world.await_hit("", "ERR Internal Error: Redis takes no writes"), "");
   replica({"REPLICAOF", "NO", "ONE"});
   EXPECT_EQ(world.await_hit("", "OK true 998"), "");
   EXPECT_EQ(replica({"GET", "divvy:::1000:600"}).text, "998");
   EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"up\"}", "2"), "");
-  // The old one is empty when it is back, and it is not asked while the new one answers.
+  // The old primary is empty when it is back. The server must not use it while the new one answers.
   pair.first.start();
   for (int i = 1; i <= 20; ++i)
     EXPECT_EQ(world.hit().substr(0, 11), "OK true " + std::to_string(998 - i));

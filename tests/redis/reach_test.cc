@@ -1,5 +1,5 @@
-// How a Redis is reached that wants a user, a password or TLS, and what a server says of one that
-// it cannot use.
+// How the real program reaches a Redis that requires a user, a password or TLS, and what it says
+// about a Redis that it cannot use.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A Redis with a user of its own, and one by whom nothing is allowed.
+// A Redis with a user `app`. Its default user is off.
 struct Guarded {
   explicit Guarded(std::vector<std::string> more = {})
       : redis([&] {
@@ -32,7 +32,7 @@ std::string hits(const std::string& folder, const std::map<std::string, std::str
   flags.insert(flags.begin(), {"divvy", folder + "/rules.ini"});
   const DivvyServer server(Process::Options{.arguments = flags, .environment = all});
   std::string reply;
-  // Its first connection may be on its way.
+  // The server may not be connected yet.
   for (const Deadline deadline = soon(); std::chrono::steady_clock::now() < deadline;) {
     reply = server.client().ask("HIT k=v");
     if (reply.starts_with("OK")) break;
@@ -178,7 +178,7 @@ TEST(Degraded, ARedisThatIsGoneAndBackIsTold) {
   EXPECT_EQ(await_status("ready")["status"], "ready");
 }
 
-// One node of a Cluster that has all its slots: what is asked of two keys is refused.
+// A node of a Redis Cluster, without slots, that is configured as a single Redis.
 TEST(Degraded, ARedisClusterIsTold) {
   const Folder folder;
   RedisServer redis(

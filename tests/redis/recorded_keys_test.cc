@@ -1,7 +1,7 @@
 // Keys of every protocol, overrides and lists as the release before Redis Cluster wrote them
-// (tests/redis/recorded): this release continues each counter where that one left it, and makes the
-// same keys. The file is data: SLUICE_RECORD_KEYS=FILE, and this test built in a checkout of the
-// earlier release, write it.
+// (tests/redis/recorded). This release must continue each counter where that one left it, and make
+// the same keys. This test writes the file, if it is built in a checkout of the earlier release and
+// run with SLUICE_RECORD_KEYS=FILE.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -31,10 +31,10 @@ using nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
 constexpr int64_t year_s = 365 * 86'400;
-// Between the answers that were recorded and these, on a busy machine.
+// How far times may be from the recorded ones, on a busy machine.
 constexpr int64_t slack_us = 180'000'000;
 
-// Windows are long: nothing comes back within the test.
+// The windows are long, so that no units come back during the test.
 const std::string native_rules = R"(rules:
   - name: api
     match: { r: "*" }
@@ -103,7 +103,7 @@ class Program {
     for (const auto& [period, left] : reply.left) text += " " + period + "=" + std::to_string(left);
     return text;
   }
-  // The first three numbers are not times.
+  // The reply's text, or its first three numbers: the others are times.
   std::string command(const Words& words) {
     const RespValue reply = RespClient(ports_["resp"])(words);
     std::string text = reply.text;
@@ -148,13 +148,14 @@ class Program {
 
 using Replies = std::vector<std::pair<std::string, std::string>>;
 
-// The same of every protocol at each call; `actor` makes counters of its own.
+// Sends the same requests of every protocol at each call. Most are of counters that only `actor`
+// has.
 Replies ask_all(Program& program, const std::string& actor, int64_t count) {
   const std::string n = std::to_string(count);
   const auto entries = [&](const std::string& named) {
     return R"({"entries":{)" + named + R"(},"n":)" + n + "}";
   };
-  const std::string odd = actor + R"(:{\"})";  // characters that mean something elsewhere
+  const std::string odd = actor + R"(:{\"})";  // characters that mean something in keys or JSON
   return {
       {"divvy", program.hit("")},
       {"divvy's actor", program.hit("method=GET ip=" + actor)},
@@ -183,7 +184,7 @@ std::string name_of(const ordered_json& listed) {
   return text;
 }
 
-// Actors of a list, and what they have left.
+// The listed counters: rule, actor and remaining units of each, sorted.
 std::string counters(Program& program) {
   const auto json =
       ordered_json::parse(program.admin("GET", "/v1/counters?limit=100").substr(4), nullptr, false);
@@ -224,8 +225,8 @@ int64_t now_us() {
       .count();
 }
 
-// Moments as distances from another one, at which the counters were read: `@usN@`, `@nsN@`; and the
-// second in which a window of Envoy's began, `@year@`.
+// Writes times as distances from `from_us`, the time when the counters were read: `@usN@` or
+// `@nsN@`; and the second in which Envoy's window of a year began as `@year@`.
 std::string without_moments(const std::string& text, int64_t from_us) {
   static const std::regex digits("[0-9]+");
   std::string out;
@@ -298,13 +299,14 @@ void write_all(RedisClient client, const ordered_json& keys, int64_t from_us) {
   }
 }
 
-// Of limits that come along, parts of a unit come back all the time.
+// Leaves out the parts of a unit of limits that come with a request, because these come back all
+// the time.
 std::string without_parts(const std::string& text) {
   static const std::regex parts("(@us-?[0-9]+@ [0-9]+ [0-9]+) [0-9]+");
   return text.starts_with("s1;k ") ? std::regex_replace(text, parts, "$1") : text;
 }
 
-// Two texts are the same but for moments, which are near each other.
+// Do two texts differ only in times, and these by no more than the slack?
 bool are_alike(const std::string& one, const std::string& other_one) {
   const std::string a = without_parts(one), b = without_parts(other_one);
   static const std::regex moment("@(us|ns)(-?[0-9]+)@");
@@ -317,7 +319,8 @@ bool are_alike(const std::string& one, const std::string& other_one) {
   return true;
 }
 
-// Overrides have random ids; they are compared by what the servers say of them.
+// What differs. Of overrides, which have random ids, only the number is compared here: go_on()
+// compares what the servers say about them.
 std::string compare(const ordered_json& got, const ordered_json& recorded) {
   std::string wrong;
   for (const auto& [key, its] : got.items())
@@ -338,7 +341,7 @@ std::string compare(const ordered_json& got, const ordered_json& recorded) {
   return wrong;
 }
 
-// Counters of two actors, and overrides; then the replies to what follows on them.
+// Makes counters of two actors, and overrides. go_on() uses them, and returns the replies.
 void begin(Program& program) {
   ask_all(program, "a", 2);
   EXPECT_EQ(set_override(program, "api", "a", R"({"quota":40,"window":"24h"})"), "201");

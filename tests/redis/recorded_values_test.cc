@@ -1,7 +1,7 @@
-// Values of counters as the release before Redis Cluster wrote them (tests/redis/recorded): from
-// each of them this release decides the same and writes the same bytes, so servers of both share
-// one Redis. The file is data: SLUICE_RECORD=FILE, and this test built in a checkout of the earlier
-// release, write it.
+// Values of counters as the release before Redis Cluster wrote them (tests/redis/recorded). From
+// each of them this release must decide the same and write the same bytes, so that servers of both
+// releases can share one Redis. This test writes the file, if it is built in a checkout of the
+// earlier release and run with SLUICE_RECORD=FILE.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -30,7 +30,7 @@ using tests::Dice;
 constexpr int64_t start_us = 1'800'000'000'000'000, second_us = 1'000'000;
 constexpr base::Duration minute{60 * second_us}, day{86'400 * second_us};
 constexpr int steps = 14;
-// A busy machine: between the answer and the look at the TTL.
+// How much time may pass between the answer and the reading of the TTL, on a busy machine.
 constexpr int64_t ttl_slack_ms = 60'000;
 
 const std::map<std::string, Verb> verbs = {{"take", Verb::take},
@@ -39,15 +39,15 @@ const std::map<std::string, Verb> verbs = {{"take", Verb::take},
                                            {"try", Verb::would_take},
                                            {"count", Verb::count}};
 
-// Counters of one kind. `other` stands for an override, or for numbers of another request.
+// Counters of one kind. `other` are the limits of an override, or the numbers of another request.
 struct Kind {
   std::string name;
   std::vector<Limit> limits, other = {};
   KeyEncoding encoding = KeyEncoding::own;
   std::vector<std::string> asked = {"take", "take", "take", "take", "peek", "put", "try"};
-  std::vector<base::Duration> windows = {};  // droplet's: limits are these by chance
-  int64_t costs = 4;                         // less than that
-  bool stands = false;                       // Redis' own time counts, so no time passes
+  std::vector<base::Duration> windows = {};  // droplet's: each has a limit by chance
+  int64_t costs = 4;                         // costs are below this
+  bool stands = false;                       // keys expire by Redis' own time, so no time passes
 };
 
 Limit gcra(Algorithm algorithm, int64_t quota, int64_t emission_s) {
@@ -123,7 +123,7 @@ std::vector<Limit> limits_of(const ordered_json& json) {
   return limits;
 }
 
-// What one kind is asked, with seeded numbers.
+// The requests to counters of one kind, with seeded numbers.
 ordered_json draw(const Kind& kind, uint32_t seed) {
   Dice dice(seed);
   ordered_json all = ordered_json::array();
@@ -149,7 +149,7 @@ ordered_json draw(const Kind& kind, uint32_t seed) {
   return all;
 }
 
-// What becomes of one step after what the one before it left in Redis, which is put there as it is.
+// Settles one step. Before that it writes to Redis what the step before left there.
 class Replay {
  public:
   explicit Replay(const Kind& kind) : kind_(kind) {
@@ -217,7 +217,7 @@ TEST(RecordedValues, AreWrittenByTheReleaseThatRecords) {
   out << "}\n";
 }
 
-// How long a key lives is measured by Redis' own clock, which goes on between the two looks.
+// What differs. TTLs may be shorter, because Redis' own clock goes on until they are read.
 std::string compare(const ordered_json& got, const ordered_json& recorded) {
   if (got.size() != recorded.size()) return "other keys: " + got.dump();
   for (const auto& [key, value] : recorded.items()) {

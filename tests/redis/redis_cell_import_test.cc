@@ -1,6 +1,6 @@
-// `sluice store import-redis-cell` from a real Redis, and the real server on what it wrote. The
-// keys are written as redis-cell writes them: the theoretical arrival time in nanoseconds, and a
-// life until then.
+// `sluice store import-redis-cell` from a real Redis, and the real server on the folder that it
+// wrote. The keys are written as redis-cell writes them: the theoretical arrival time in
+// nanoseconds, with a life until then.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-// A unit in so many seconds: CL.THROTTLE k 4 1 100000.
+// One unit comes back in so many seconds: CL.THROTTLE k 4 1 100000.
 constexpr int64_t unit_seconds = 100'000;
 
 std::string tat_in(int64_t seconds) {
@@ -56,7 +56,8 @@ class RedisCellImport : public testing::Test {
     return json::parse(finished.out, nullptr, false);
   }
   std::string dir() const { return folder_.path() + "/data"; }
-  // The commands that Redis was ever asked, but for those of this test.
+  // The names of the commands that Redis has executed since CONFIG RESETSTAT. This test's own are
+  // among them.
   std::string commands_of_the_tool() {
     std::string names;
     std::istringstream lines(ask({"INFO", "commandstats"}).text);
@@ -71,14 +72,14 @@ class RedisCellImport : public testing::Test {
   std::map<std::string, std::string> environment_;
 };
 
-// A sluice on that folder; its CL.THROTTLE of a key with 5 units.
+// The real server on that folder. Its keys have 5 units.
 class CellServer {
  public:
   explicit CellServer(const std::string& dir)
       : process_({.arguments = {"serve", "--listen", "resp=127.0.0.1:0", "--data", dir,
                                 "--log-level", "warn"}}),
         client_(await_listening(process_, "resp")) {}
-  // limited, limit, remaining.
+  // The reply's first three numbers: limited, limit, remaining.
   std::vector<int64_t> throttle(const std::string& key, const std::string& quantity = "0") {
     const RedisReply reply =
         client_({"CL.THROTTLE", key, "4", "1", std::to_string(unit_seconds), quantity});
@@ -95,7 +96,7 @@ class CellServer {
 
 using Three = std::vector<int64_t>;
 
-// Without a password the import would be the default user.
+// Without a password the import would log in as the default user.
 TEST_F(RedisCellImport, AUserWithoutAPasswordIsRefused) {
   use("user:1", 1);
   const auto finished = import({"--redis-user", "bob"});
@@ -111,8 +112,8 @@ TEST_F(RedisCellImport, BringsOverWhatIsUsedAndNothingElse) {
   use("user:full", 5);
   use("debt", 9);
   use(std::string("odd|key\\ \xff\0", 11), 2);
-  ask({"SET", "plain", tat_in(1000)});                   // lives for ever
-  ask({"SET", "other", tat_in(1000), "PX", "9000000"});  // not as long as it says
+  ask({"SET", "plain", tat_in(1000)});                   // never expires
+  ask({"SET", "other", tat_in(1000), "PX", "9000000"});  // its life does not fit its time
   ask({"SET", "text", "hello"});
   ask({"SET", "short", "1234567890", "PX", "100000000"});
   ask({"SET", "long", std::string(100'000, '1'), "PX", "100000000"});
@@ -149,7 +150,7 @@ TEST_F(RedisCellImport, BringsOverWhatIsUsedAndNothingElse) {
   EXPECT_EQ(server.throttle(std::string("odd|key\\ \xff\0", 11), "2"), (Three{0, 5, 1}));
   for (const char* key : {"plain", "other", "text", "short", "long", "list"})
     EXPECT_EQ(server.throttle(key), (Three{0, 5, 5})) << key;
-  // Until nothing is used any more; the start of the two programs took a while.
+  // The time until no unit is used any more; the two programs took a while to start.
   const int64_t left = server({"TTL", "debt"}).number;
   EXPECT_LE(left, 9 * unit_seconds);
   EXPECT_GT(left, 8 * unit_seconds);
@@ -243,7 +244,7 @@ TEST_F(RedisCellImport, SaysWhatIsWrongWithRedis) {
       << refused.err;
   environment_["REDISCLI_AUTH"] = "open sesame";
   EXPECT_EQ(import_json()["imported"], 1);
-  // One who may read these keys, and nothing else.
+  // A user that may read these keys, and nothing else.
   ask({"ACL", "SETUSER", "reader", "on", ">open sesame", "~*", "-@all", "+scan", "+type",
        "+getrange", "+pttl"});
   EXPECT_EQ(import_json({"--redis-user", "reader"})["there"], 1);

@@ -1,5 +1,5 @@
 // `sluice store import-redis` while everything happens at once: it is killed, slots of the cluster
-// move, keys end, and servers count in both stores. One exact ledger.
+// move, keys expire, and servers count in both stores. Compared with an exact ledger.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@
 namespace sluice::tests::redis_import_crossing_test {
 namespace {
 
-// Counters of `s` end while they are copied.
+// Counters of `s` expire while they are copied.
 const std::string short_rule =
     "  - name: short\n    match: { s: \"*\" }\n    actor: s\n    limits:\n"
     "      - { quota: 100, window: 2s }\n";
@@ -34,7 +34,7 @@ class Mover {
             const uint16_t slot = slots[i % slots.size()];
             const size_t from = cluster.owner_of(slot), to = (from + 1) % 3;
             cluster.begin_move(slot, from, to);
-            std::this_thread::sleep_for(Milliseconds(10));  // for the import to meet it so
+            std::this_thread::sleep_for(Milliseconds(10));  // so that the import meets it moving
             cluster.move_keys(slot, from, to);
             cluster.end_move(slot, from, to);
             ++moved;
@@ -58,13 +58,13 @@ class RedisImportCrossing : public ImportWorld {
  protected:
   RedisImportCrossing() { rules += short_rule; }
 
-  // One unit at that server; the ledger has it.
+  // Takes one unit at that server, and notes a grant in the ledger.
   static void hit(RedisWorld& server, const std::string& pair, std::map<std::string, int>& ledger) {
     const std::string reply = server.hit(pair);
     ASSERT_TRUE(reply.starts_with("OK ")) << reply;
     if (reply.starts_with("OK true")) ++ledger[pair];
   }
-  // A pass that is killed after that time, or ends before.
+  // A pass, which is killed if it has not ended after `time`.
   void pass(const RedisWorld& rules_of, Milliseconds time) {
     const auto start = std::chrono::steady_clock::now();
     Process process({.arguments = {"store", "import-redis", "--from", single.address(),
@@ -81,7 +81,7 @@ class RedisImportCrossing : public ImportWorld {
     process.signal(SIGKILL);
     process.wait();
   }
-  // The value and the end of a counter in both.
+  // A counter's value and expiry must be the same in both.
   void expect_copied(const std::string& actor) {
     const auto keys = client({"KEYS", "sluice:native:api:" + actor + ":*"}).list;
     ASSERT_EQ(keys.size(), 1u) << actor;
@@ -91,7 +91,7 @@ class RedisImportCrossing : public ImportWorld {
                 static_cast<double>(client({"PEXPIRETIME", key}).number), 2)
         << actor;
   }
-  // Of keys in the cluster, those of that text; one without a TTL fails the test.
+  // The number of keys in the cluster that contain `part`. A key without a TTL fails the test.
   size_t count(const std::string& part) {
     size_t found = 0;
     for (size_t i = 0; i < 3; ++i) {
@@ -137,7 +137,7 @@ TEST_F(RedisImportCrossing, NoUnitIsLostOrCountedTwice) {
   const nlohmann::json again = import_json(*before);
   EXPECT_EQ(again["imported"], 0) << again;
   EXPECT_EQ(again["replaced"], 0) << again;
-  // Their windows are over, also of those that were copied in their last moment.
+  // The short windows end, also those of counters that were copied just before.
   EXPECT_TRUE(comes([&] { return count(":short:") == 0; }));
   for (const auto& [pair, units] : old_units)
     if (pair.starts_with("r=")) expect_copied(pair.substr(2));

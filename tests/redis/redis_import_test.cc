@@ -1,4 +1,5 @@
-// `sluice store import-redis` from a real Redis into a real Redis Cluster, and servers on both.
+// `sluice store import-redis` from a real Redis into a real Redis Cluster, and real servers on
+// both.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -75,7 +76,7 @@ TEST_F(RedisImport, ValuesAndEndsAreTheSame) {
   EXPECT_EQ(keys_in_cluster(), found.size());
 }
 
-// As after a pass that was interrupted, and while servers still count on either side.
+// As after an interrupted pass, and while servers still count on both sides.
 TEST_F(RedisImport, AnotherPassLosesNoChargeAndRepeatsNone) {
   auto before = old_server();
   for (int i = 0; i < 40; ++i) before->hit("r=n" + std::to_string(i));
@@ -84,7 +85,7 @@ TEST_F(RedisImport, AnotherPassLosesNoChargeAndRepeatsNone) {
   EXPECT_EQ(again["imported"], 0);
   EXPECT_EQ(again["replaced"], 0);
   EXPECT_EQ(again["kept"], 40);
-  // Counted on at the old one, and at the new one.
+  // Servers continue to count: `n1` at the old Redis, `n2` at the cluster.
   for (int n = 0; n < 2; ++n) before->hit("r=n1");
   auto after = new_server();
   EXPECT_EQ(after->await_hit("r=n2", "OK true 18"), "");
@@ -98,7 +99,7 @@ TEST_F(RedisImport, AnotherPassLosesNoChargeAndRepeatsNone) {
   EXPECT_EQ(after->hit("r=n1").substr(0, 10), "OK true 16");
   EXPECT_EQ(after->hit("r=n2").substr(0, 10), "OK true 16");
   EXPECT_EQ(after->hit("r=n3").substr(0, 10), "OK true 18");
-  // With less used, where it overwrites.
+  // With --overwrite a counter that has fewer used units replaces one that has more.
   again = import_json(*before, {"--overwrite"});
   EXPECT_EQ(after->hit("r=n2").substr(0, 10), "OK true 18") << again;
 }
@@ -124,7 +125,7 @@ TEST_F(RedisImport, WhatIsForeignIsLeftAlone) {
   EXPECT_EQ(told["foreign"]["with_prefix"], 2) << told;
   EXPECT_EQ(keys_in_cluster(), 1u);
   EXPECT_EQ(client({"DBSIZE"}).number, 6);
-  // Under the counter's name in the cluster there is something else: nothing is overwritten.
+  // A value of another type has the counter's name in the cluster. It is not overwritten.
   const std::string key = client({"KEYS", "sluice:native:api:x:*"}).list.at(0).text;
   at({"DEL", clustered(key, "x")});
   at({"RPUSH", clustered(key, "x"), "1"});
@@ -159,7 +160,7 @@ TEST_F(RedisImport, AWrongPrefixOrAClusterIsSaid) {
   EXPECT_NE(nowhere.err.find("cannot connect"), std::string::npos) << nowhere.err;
 }
 
-// Killed in the middle, again and again.
+// A pass that is killed in the middle leaves the rest to the next one.
 TEST_F(RedisImport, AKillInTheMiddleLeavesNothingOut) {
   auto before = old_server();
   constexpr int count = 20'000;
@@ -197,7 +198,8 @@ TEST_F(RedisImport, AKillInTheMiddleLeavesNothingOut) {
   }
 }
 
-// A single Redis by TLS, and at both ends a user with no more rights than docs/redis.md says.
+// The single Redis speaks TLS, and at both ends the user has only the rights that docs/redis.md
+// names.
 TEST_F(RedisImport, ByTlsAndAsAUserWithFewRights) {
   const Folder folder;
   const Authority authority(folder, "authority");
@@ -235,7 +237,7 @@ TEST_F(RedisImport, ByTlsAndAsAUserWithFewRights) {
   EXPECT_TRUE(secured.client()({"ACL", "LOG"}).list.empty());
 }
 
-// A slot on its way to another primary: a key that is not there any more is at the other one.
+// While a slot moves to another primary, a key that is no longer at the old one is at the new one.
 TEST_F(RedisImport, SlotsMayMove) {
   auto before = old_server();
   before->hit("r=x");

@@ -1,5 +1,5 @@
 // `sluice resp --config` with its counters in a real Redis: the commands that throttle against the
-// naive model, counters that redis-cell shares, and what is answered without Redis.
+// naive model, counters that are shared with redis-cell, and what is answered without Redis.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Server {
                                                                 " } }\n" + resp)},
                  .environment = {{"SLUICE_LOG_LEVEL", "info"}}}) {}
 
-  // Once Redis has answered it.
+  // Waits until the server is connected to Redis.
   Server& connected() {
     server_.process().says(": connected");
     return *this;
@@ -70,8 +70,8 @@ Words words_of(const Call& call, const std::string& key) {
   return words;
 }
 
-// Emissions are multiples of a thousand seconds, so for some minutes nothing of a reply but its
-// times changes, and these fall: the model's clock stands still.
+// A unit comes back in a multiple of 1,000 seconds. So during the test only the times in a reply
+// change, and become smaller; the model's clock stands still.
 constexpr int64_t step_seconds = 1000, slow_seconds = 500;
 
 Call any_call(std::mt19937_64& random, Algorithm kind) {
@@ -93,7 +93,7 @@ Call any_call(std::mt19937_64& random, Algorithm kind) {
   return call;
 }
 
-// Empty: the reply is what the model says, or as much later as can be.
+// Empty if the reply equals the model's. Its times may be smaller by up to `slow_seconds`.
 std::string compare(const RespValue& reply, const std::optional<Five>& expected) {
   if (!expected) return reply.type == RespValue::Type::error ? "" : "no error: " + to_text(reply);
   if (reply.type != RespValue::Type::list || reply.list.size() != 5) return to_text(reply);
@@ -132,7 +132,7 @@ TEST(RespOnRedis, AnswersAsTheModelDoes) {
     EXPECT_GT(denied, 50u);
     EXPECT_GT(errors, 5u);
   }
-  // The counters are in Redis, and are seen by their keys.
+  // The counters are in Redis, and commands find them by their keys.
   EXPECT_GT(redis.client()({"DBSIZE"}).number, 6);
   EXPECT_EQ(client({"CL.THROTTLE", "mine", "1", "1", "1000"}).list[0].number, 0);
   EXPECT_EQ(other({"EXISTS", "mine"}).number, 1);
@@ -141,8 +141,8 @@ TEST(RespOnRedis, AnswersAsTheModelDoes) {
   EXPECT_EQ(redis.client()({"EXISTS", "sluice:cell:0|mine"}).number, 0);
 }
 
-// redis-cell 4d42338 as its source has it, over a client of Redis: for one client at a time, and
-// for what keeps to seconds.
+// Does what redis-cell 4d42338 does by its source, over a client of Redis. Only for one client at a
+// time, and for numbers that are whole seconds.
 RespValue module(RedisClient& redis, const std::string& key, const Call& call) {
   const auto stored = redis({"GET", key});
   const int64_t now = wall_ns(), emission = call.period * 1'000'000'000 / call.count;
@@ -179,13 +179,13 @@ TEST(RespOnRedis, CountsTogetherWithRedisCell) {
     Call call = any_call(random, Algorithm::gcra_cell);
     if (call.count == 0 || call.quantity == INT64_MAX) continue;
     const auto expected = keys[key].ask(call, now_us);
-    // Of what the module cannot do: it fails where units are given back to a fresh key.
+    // The module fails if units are given back to a fresh key, so it is not asked for that.
     const bool may_be_module = call.quantity >= 0 && random() % 2 == 0;
     by_module += may_be_module;
     refused += (*expected)[0] == 1;
     const RespValue reply = may_be_module ? module(beside, key, call) : client(words_of(call, key));
     ASSERT_EQ(compare(reply, expected), "") << (may_be_module ? "module " : "sluice ") << i;
-    // The value is the TAT, and its life the time until it.
+    // The value is the theoretical arrival time (TAT) in nanoseconds, and the key lives until then.
     const auto value = beside({"GET", key});
     if (value.type == RedisReply::Type::nil) {
       ++gone;
@@ -215,7 +215,7 @@ TEST(RespOnRedis, ASharedKeyIsAsRedisCellHasIt) {
   EXPECT_EQ(to_text(client({"CL.THROTTLE", key, "4", "1", "1000"})), "[0, 5, 4, -1, 1000]");
   const int64_t after = wall_ns();
   EXPECT_EQ(beside({"TYPE", key}).text, "string");
-  // Redis' clock and this one's are the same; it counts microseconds.
+  // Redis uses the clock of this machine, in microseconds.
   const int64_t tat = std::stoll(beside({"GET", key}).text);
   EXPECT_GE(tat, before - 1000 + 1'000'000'000'000);
   EXPECT_LE(tat, after + 1'000'000'000'000);
@@ -229,14 +229,14 @@ TEST(RespOnRedis, ASharedKeyIsAsRedisCellHasIt) {
   EXPECT_EQ(client({"EXISTS", key}).number, 1);
   EXPECT_EQ(client({"DEL", key}).number, 1);
   EXPECT_EQ(beside({"EXISTS", key}).number, 0);
-  // What lies in the past is as nothing.
+  // A time in the past counts as no counter.
   for (const char* old : {"5", "0", "-7", "-9223372036854775808", "1000000000000000000"}) {
     beside({"SET", "old", old});
     EXPECT_EQ(to_text(client({"CL.THROTTLE", "old", "4", "1", "1000", "0"})), "[0, 5, 5, -1, 0]");
     EXPECT_EQ(beside({"GET", "old"}).text, old);
     EXPECT_EQ(to_text(client({"CL.THROTTLE", "old", "4", "1", "1000"})), "[0, 5, 4, -1, 1000]");
   }
-  // The largest there is owes for ever.
+  // With the largest time every take is refused.
   beside({"SET", "old", "9223372036854775807"});
   EXPECT_EQ(client({"CL.THROTTLE", "old", "4", "1", "1000"}).list[0].number, 1);
 }
@@ -267,7 +267,8 @@ TEST(RespOnRedis, WhatIsNoCountersValueIsAnErrorAndStays) {
   EXPECT_EQ(client({"THROTTLE", "k", "4", "1", "1000"}).list[0].number, 1);
 }
 
-// A number that does not lie ahead counts as nothing, and may be another program's.
+// A number that is not a time in the future counts as no counter. It may be another program's, so
+// it stays.
 TEST(RespOnRedis, ANumberThatIsNoCounterStays) {
   const RedisServer redis;
   Server server(redis.address(), "resp: { cell_shared: true }\n");
@@ -283,7 +284,7 @@ TEST(RespOnRedis, ANumberThatIsNoCounterStays) {
               "[0, 5, 5, -1, 0]");
     EXPECT_EQ(beside({"GET", "foreign"}).text, number);
   }
-  // One that does is a counter.
+  // A time in the future is a counter.
   client({"CL.THROTTLE", "foreign", "4", "1", "1000"});
   EXPECT_EQ(client({"CL.THROTTLE", "foreign", "4", "1", "1000", "-1"}).list[4].number, 0);
   EXPECT_EQ(beside({"EXISTS", "foreign"}).number, 0);
@@ -292,7 +293,7 @@ TEST(RespOnRedis, ANumberThatIsNoCounterStays) {
   EXPECT_EQ(beside({"EXISTS", "foreign"}).number, 0);
 }
 
-// Each group of commands without a Redis, as `on_store_error` has it.
+// A command of each kind while Redis cannot be reached: it is answered as `on_store_error` says.
 TEST(RespOnRedis, WithoutRedisTheSettingDecides) {
   const std::string nowhere = "127.0.0.1:" + std::to_string(free_port());
   const std::vector<Words> asked = {{"CL.THROTTLE", "k", "4", "1", "60", "2"},
@@ -313,7 +314,7 @@ TEST(RespOnRedis, WithoutRedisTheSettingDecides) {
                       word + " }]\n");
     RespClient client = server.client();
     for (size_t i = 0; i < asked.size(); ++i) {
-      // Nothing is charged: it is answered so as often as it is asked.
+      // Nothing is charged, so a command that is repeated gets the same answer.
       for (int again = 0; again < 3; ++again) {
         const RespValue reply = client(asked[i]);
         if (replies.empty())
@@ -322,7 +323,7 @@ TEST(RespOnRedis, WithoutRedisTheSettingDecides) {
           EXPECT_EQ(to_text(reply), replies[i]) << word;
       }
     }
-    // What asks about a counter itself has no other answer.
+    // Commands about a counter itself are answered with an error, whatever the setting is.
     for (const char* command : {"TTL", "EXISTS", "DEL", "TYPE"})
       EXPECT_EQ(client({command, "k"}).text.substr(0, 9), "TRYAGAIN ") << word;
     for (const char* command : {"SLUICE.PUT", "SLUICE.RESET"}) {

@@ -64,7 +64,8 @@ bool send_text(int socket, const std::string& text) {
   return true;
 }
 
-// The next number behind a type's letter, from `at` on. Nothing: its line is not complete.
+// The number after the type's letter at `at`, which is moved past the line. Nothing if the line is
+// not complete.
 std::optional<size_t> number_at(const std::string& bytes, size_t& at) {
   const size_t end = bytes.find("\r\n", at);
   if (end == std::string::npos) return std::nullopt;
@@ -73,7 +74,7 @@ std::optional<size_t> number_at(const std::string& bytes, size_t& at) {
   return number;
 }
 
-// The words of the first command; its bytes are `size`. Empty: it is not complete.
+// The words of the first command, which has `size` bytes. Empty if it is not complete.
 std::vector<std::string> command_of(const std::string& bytes, size_t& size) {
   size_t at = 0;
   const auto count = number_at(bytes, at);
@@ -94,7 +95,7 @@ ScriptedCluster::Call call_of(size_t node, const std::vector<std::string>& words
   call.slot = redis::slot_of(words.at(3));
   call.undo = words[1].find("undo_own") != std::string::npos;
   call.asked = asked;
-  // Behind the keys are the mode and the first charge's verb (src/redis/lua_settle.cc).
+  // The keys are followed by the mode and the first charge's verb (src/redis/lua_settle.cc).
   const size_t mode = 3 + std::stoul(words[2]);
   call.takes = !call.undo && words.size() > mode + 1 && words[mode].starts_with('0') &&
                words[mode + 1] == "t";
@@ -191,7 +192,7 @@ void ScriptedCluster::accept_of(size_t node, int listener) {
     if (ends_ || !nodes_[node].open) ::close(socket);
     if (ends_) return;
     if (!nodes_[node].open) continue;
-    // Those that have ended go, as a test may lose many.
+    // Removes connections that have ended, because a test may lose many.
     std::erase_if(connections_, [](Connection& connection) {
       if (!connection.ends) return false;
       connection.thread.join();
@@ -226,7 +227,7 @@ void ScriptedCluster::serve(Connection& connection) {
   connection.ends = true;  // the last thing that this thread does
 }
 
-// False: the connection ends.
+// Answers a command. False if the connection must end.
 bool ScriptedCluster::answer(Connection& connection, RedisClient& redis, const std::string& bytes,
                              const std::vector<std::string>& words, bool& asking) {
   if (words[0] == "ASKING") {

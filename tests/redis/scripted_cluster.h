@@ -1,8 +1,8 @@
-// Nodes that act as a Redis Cluster in front of one real redis-server, in which all counters are:
-// so a test has a node refuse a script, name another node, hold its answer back or lose it, and
-// then reads what was really executed. The nodes answer CLUSTER INFO and CLUSTER SLOTS, and MOVED
-// and ASK for slots that are elsewhere, as Redis does. Each connection has a thread. Trouble of the
-// harness is thrown.
+// Nodes that act as a Redis Cluster. One real redis-server behind them has all counters. So a test
+// can make a node refuse a script, name another node, hold its answer back or lose it, and then
+// read what was really executed. As Redis does, the nodes answer CLUSTER INFO and CLUSTER SLOTS,
+// and MOVED and ASK for slots that are elsewhere. Each connection has a thread. Errors of the nodes
+// themselves are thrown.
 #pragma once
 
 #include <condition_variable>
@@ -20,16 +20,17 @@ namespace sluice::tests {
 
 class ScriptedCluster {
  public:
-  // A script that a node was sent.
+  // A call of a script that a node has received.
   struct Call {
     size_t node = 0;
     uint16_t slot = 0;   // of its first key
     bool takes = false;  // its first charge takes, if all charges allow it
-    bool undo = false;   // it takes back
-    bool asked = false;  // behind ASKING
+    bool undo = false;   // it takes units back
+    bool asked = false;  // it follows ASKING
   };
-  // What becomes of it. `error`: it is not executed, and answered so. The connection ends before or
-  // after it is executed, without an answer. `held`: like `executed`, once `release` was called.
+  // What happens to a call. `error`: it is not executed, and this error is the answer.
+  // `lost_before`, `lost_after`: the connection ends without an answer before or after the call is
+  // executed. `held`: it is executed once `release` was called.
   enum class Fate { executed, error, lost_before, lost_after, held };
   struct Act {
     Fate fate = Fate::executed;
@@ -45,19 +46,21 @@ class ScriptedCluster {
   uint16_t port(size_t node) const { return nodes_[node].port; }
   size_t size() const { return nodes_.size(); }
   size_t owner_of(uint16_t slot);
-  // The slot is at that node from now on; the others answer MOVED.
+  // Gives the slot to that node; the others answer MOVED.
   void move(uint16_t slot, size_t to);
-  // Its owner answers ASK, and that node executes a command that follows ASKING; to the owner: it
-  // stays there.
+  // Begins to move the slot: its owner answers ASK, and node `to` executes a command that follows
+  // ASKING. With its owner or `size()` for `to` the slot stays at its owner.
   void migrate(uint16_t slot, size_t to);
-  // Decides what becomes of each script, in threads of the nodes, one call at a time, without a
-  // call of this object. Empty: all are executed.
+  // Sets the function that decides what happens to each call of a script. It runs in threads of the
+  // nodes, for one call at a time, and must not call this object. Empty: all calls are executed.
   void decide(Decide decide);
+  // Lets the nodes execute the calls that are held.
   void release();
-  // That node's connections end, and it lets none in until it is `open` again.
+  // Closes a node: its connections end, and it accepts none until it is open again.
   void set_open(size_t node, bool open);
-  // The scripts that came since the last time, in order.
+  // The calls of scripts since the last time, in order.
   std::vector<Call> take_calls();
+  // How many calls are held.
   size_t held();
   RedisServer& redis() { return redis_; }
 

@@ -47,18 +47,18 @@ class ScriptedWorld : public ClusterWorld {
     }
     first_slot = slot_of_actor(first);
     second_slot = slot_of_actor(second);
-    for (const std::string& name : {first, second}) used(name);  // its node is connected
+    for (const std::string& name : {first, second}) used(name);  // connects to its node
     cluster.take_calls();
   }
 
-  // The charges of both actors, of a limit each.
+  // One charge of each actor, with one limit.
   std::vector<request::Charge> both(int64_t cost, const limit::Limit& of_first = many_an_hour,
                                     const limit::Limit& of_second = many_an_hour) {
     return {charge(first, of_first, request::Verb::take, cost),
             charge(second, of_second, request::Verb::take, cost)};
   }
-  // The fate of takes in that slot, or of what takes back there, so many times; anything else is
-  // executed.
+  // What happens to the next `times` takes in that slot or, with `undo`, to the next calls that
+  // take back there. All other calls are executed.
   void decide(uint16_t slot, bool undo, const Act& act, int times = 1) {
     cluster.decide([=, left = times](const Call& call) mutable {
       if (call.slot != slot || !(undo ? call.undo : call.takes) || left == 0) return Act{};
@@ -88,7 +88,7 @@ class ScriptedWorld : public ClusterWorld {
   uint16_t first_slot = 0, second_slot = 0;
 };
 
-// Of these, how many take back.
+// How many of these calls take back.
 inline size_t undos_of(const std::vector<tests::ScriptedCluster::Call>& calls) {
   size_t count = 0;
   for (const auto& call : calls) count += call.undo ? 1u : 0u;

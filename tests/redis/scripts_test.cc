@@ -1,5 +1,5 @@
-// The scripts in a real Redis against src/limit by way of the embedded table: the same sequences,
-// the same decisions, in both arithmetics.
+// The scripts in a real Redis against the table in memory, and so against src/limit: the same
+// sequences must get the same decisions, whether a script calculates with doubles or with limbs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,8 +54,8 @@ Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
   }
 }
 
-// What was just granted is kept until it is as fresh, to the millisecond; and by these scripts for
-// `spare_ms` more, which is long, as the time that they receive is not Redis'.
+// A key of a granted group must live until its counter equals a fresh one, to the millisecond.
+// These scripts add `spare_ms`, a long time, because the time that they receive is not Redis' own.
 std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
   constexpr int64_t spare_ms = 100'000'000, century_ms = 3'162'240'000'000, slow_ms = 20'000;
   for (const Decision& d : q.decisions)
@@ -73,9 +73,9 @@ std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
     if (wanted_ms == 0) continue;
     const std::string key = "p:" + c.space->prefix + std::string(c.key) + c.space->suffix;
     const int64_t ttl_ms = client({"PTTL", key}).number;
-    // Past 2^53 ms it is rounded; those are 285,000 years.
+    // Above 2^53 ms, which are 285,000 years, it is rounded.
     const int64_t most_ms = wanted_ms + (wanted_ms >> 53 != 0 ? 1 : 0);
-    // What is left out may need longer.
+    // Limits that are left out may need a longer life.
     const bool leaves_out = client({"GET", key}).text.find('|') != std::string::npos;
     if ((ttl_ms > most_ms && !leaves_out) || ttl_ms < wanted_ms - slow_ms)
       return key + " is kept for " + std::to_string(ttl_ms) + " ms, not " +
@@ -84,7 +84,8 @@ std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
   return "";
 }
 
-// Few keys, few limits, so that counters meet one another's past.
+// Few keys and few lists of limits, so that requests often find a counter in use, also under other
+// limits.
 void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with_groups) {
   Both both;
   Dice dice(seed);
@@ -100,7 +101,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
       std::vector<Limit> list;
       const int count = 1 + (with_groups ? dice(3) : 0);
       for (int j = 0; j < count; ++j) list.push_back(random_limit(dice, sizes, j > 0));
-      // What changes is mostly a number.
+      // Mostly only numbers change.
       if (i > 0 && dice(2) == 0) {
         list = lists.front();
         for (Limit& l : list) {
@@ -110,13 +111,14 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
           if (l.window.us > 1 && dice(2) == 0) l.window.us = 1 + dice(sizes.window);
         }
       }
-      // Or their order, or how many there are.
+      // Or the order or the number of limits changes.
       if (i > 0 && dice(3) == 0) std::reverse(list.begin(), list.end());
       if (i > 0 && list.size() > 1 && dice(4) == 0) list.pop_back();
       if (limit::cells(list) > limit::cells_max) list.resize(1);
       lists.push_back(list);
     }
-    // Forgotten is forgotten, also if the clock then steps back: not both in one game.
+    // What a sweep has forgotten stays forgotten if the clock then steps back, but Redis still has
+    // it. So a round has either sweeps or steps back.
     both.sweeps = dice(3) > 0;
     if (!both.sweeps) lists[1] = lists[2] = lists[0];
     int64_t now = start_us + dice(sizes.window);
@@ -131,7 +133,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
                                        : Verb::take;
       const int charges = with_groups ? 1 + dice(3) : 1;
       const int first = dice(3);
-      // Mostly the first list: the same limits again.
+      // Mostly the first list, so that limits often stay the same.
       for (int k = 0; k < charges; ++k) {
         const auto& list = lists[dice(3) == 0 ? static_cast<size_t>(dice(3)) : 0];
         int64_t cost = dice(4) == 0 ? dice(sizes.quota + 2) : dice(sizes.quota / 8 + 3);
@@ -165,12 +167,11 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
 }
 
 constexpr Sizes tiny{6, 12, 9}, usual{1'000, 3'600'000'000, 100'000'000},
-    // A million a day and more: products beyond 2^53.
+    // A million units a day and more: products above 2^53.
     large{2'000'000'000'000, 86'400'000'000, 20'000'000'000},
-    // Products to either side of 2^51, 2^52 and 2^53, where one arithmetic takes over from the
-    // other, or gives up.
+    // Products on both sides of 2^51, 2^52 and 2^53, where a script switches to another arithmetic.
     edge{3'000'000, 3'000'000'000, 300'000'000},
-    // Buckets that are full again at the end of time, or hold less for it.
+    // Buckets that are full again only at the end of time, or hold less because of it.
     endless{3, 3'000'000'000'000'000, 50'000'000'000'000, 9'007'199'254'740'990};
 
 TEST(Scripts, AnswerAsTheTableDoesInTheLight) {
@@ -203,8 +204,8 @@ TEST(Scripts, GroupsSettleAllOrNothing) {
   play(large, Weight::light, 12, 50, true);
 }
 
-// Overrides of some kinds of limits come and go: as the table, and no more than the largest limit
-// of each kind alone would have granted.
+// Overrides with other kinds of limits come and go. The scripts must decide as the table does, and
+// grant no more than the largest limit of each kind alone would.
 TEST(Scripts, LimitsThatAreLeftOutGiveNothingAnew) {
   constexpr int64_t second = 1'000'000;
   Both both;
@@ -244,8 +245,8 @@ TEST(Scripts, LimitsThatAreLeftOutGiveNothingAnew) {
   EXPECT_GT(left, 1'000u);
 }
 
-// The bytes that earlier versions wrote, and write: what nothing is left out of is the same, so
-// servers of both versions share it.
+// Values of which no limit is left out have the same bytes as in earlier versions, so that servers
+// of both versions can share them.
 TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
   constexpr int64_t second = 1'000'000, hour = 3'600 * second;
   constexpr std::string_view recorded =
@@ -264,13 +265,13 @@ TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
     const auto value = [&] { return both.client()({"GET", "p:u/k/x"}).text; };
     ask({fast, slow}, 50, 0);
     EXPECT_EQ(value(), recorded);
-    // An earlier version's value, as it stands there.
+    // A value as an earlier version writes it.
     both.client()({"SET", "p:u/k/x", std::string(recorded), "PX", "100000000"});
     EXPECT_EQ(ask({slow, fast}, 50, 2 * second)[0].remaining, 0);
     EXPECT_EQ(value(),
               "s1;f100,3600000000,0;f50,1000000,0 1800003600000000 100;1800000003000000 50");
     EXPECT_EQ(ask({more}, 50, 2 * second)[0].remaining, 0);
-    // An earlier version takes these limits by their places, and has no place for the second.
+    // An earlier version reads these limits by their places; the second one has no place there.
     EXPECT_EQ(value(),
               "s1;f150,3600000000,0|;f50,1000000,0 1800003600000000 150;1800000003000000 50");
     EXPECT_EQ(ask({more}, 1, 2 * second)[0].remaining, 0);
@@ -279,7 +280,7 @@ TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
               "s1;f50,1000000,0;f100,3600000000,0 1800000003000000 50;1800003600000000 150");
     EXPECT_EQ(ask({fast, slow}, 1, hour)[1].remaining, 99);
     EXPECT_EQ(value(), "s1;f50,1000000,0;f100,3600000000,0 1800003601000000 1;1800007200000000 1");
-    // What no version wrote.
+    // Values that no version writes.
     for (const std::string wrong : {"s1;f50,1000000,0|;f100,3600000000,0 1800000001000000 50",
                                     "s1;f50,1000000,0|;f100,3600000000,0 -;-;-",
                                     "s1;|;f50,1000000,0 -;-", "s1;f50,1000000,0| "}) {
@@ -294,7 +295,7 @@ TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
   }
 }
 
-// Droplet's: limits that come along and stay.
+// Droplet's limits, which come with a request and stay in the counter.
 void play_kept(int64_t limits, int64_t costs, Weight least, uint32_t seed, int rounds) {
   Both both;
   Dice dice(seed);
@@ -345,7 +346,8 @@ TEST(Scripts, KeepLimits) {
   play_kept(100, int64_t{1} << 60, Weight::light, 23, 60);
 }
 
-// Divvy's form lives by Redis' own time, so all of it happens in one moment of a long window.
+// Counters in Divvy's form expire by Redis' own time, so a round happens at one time of a long
+// window.
 TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
   constexpr int64_t second = 1'000'000, window = 1'000 * second;
   Dice dice(40);
@@ -391,7 +393,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
   EXPECT_GT(probed, 500u);
 }
 
-// Units that a request waits for are not there for any behind it.
+// Units that a waiting request claims are not available to requests after it.
 void play_ahead(const Sizes& sizes, uint32_t seed) {
   Both both;
   Dice dice(seed);
@@ -416,7 +418,7 @@ void play_ahead(const Sizes& sizes, uint32_t seed) {
     Group group{.charge_count = 1, .may_wait = true, .ticket = {static_cast<uint32_t>(round), 0}};
     both.table.apply({{&group, 1}, waits.charges, waits.decisions}, {now}, &counting.completions);
     if (!group.parked) {
-      // It has taken: so does the script.
+      // Only the table has taken these units. The next round has another key.
       continue;
     }
     ++parked;
@@ -428,7 +430,7 @@ void play_ahead(const Sizes& sizes, uint32_t seed) {
   EXPECT_GT(parked, 50u);
 }
 
-// Buckets of limitd's, as the scripts keep them.
+// limitd's buckets, settled by the table and by the scripts.
 struct Buckets {
   explicit Buckets(Weight least_weight) : least(least_weight) {
     request::Space like;
@@ -476,7 +478,7 @@ TEST(Scripts, KeepAFullBucketWhereLimitdStoresIt) {
 
 TEST(Scripts, LeaveWhatIsAheadToThoseThatWait) {
   play_ahead({20, 100, 30}, 30);
-  // Their sum is past what a double tells apart.
+  // A double cannot represent the sum of these units exactly.
   play_ahead({9'007'199'254'740'990, 100, 30}, 31);
 }
 

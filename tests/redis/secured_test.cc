@@ -1,5 +1,5 @@
-// Users, passwords and TLS to Redis behind sentinels and in a Redis Cluster, by the real program:
-// what is right, and what is said and answered where one of them is wrong.
+// The real program with users, passwords and TLS, to Redis behind sentinels and in a Redis Cluster:
+// that it works, and what is logged and answered if one of them is wrong.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -25,7 +25,7 @@ std::string listed(const Words& words) {
   return "[" + text + "]";
 }
 
-// One that is right in all of it; a test changes some of it.
+// All of it is right; a test changes some of it.
 struct Access {
   std::string user = "limiter", password = "pass", sentinel_user = "watcher",
               sentinel_password = "word", on_store_error = "error";
@@ -66,7 +66,7 @@ class Server {
         }()) {}
 
   std::string hit() { return server_.client().ask("HIT k=v"); }
-  // Empty: a reply began so in time.
+  // Empty if a reply began with `head` in time, else the last reply.
   std::string await_hit(const std::string& head) {
     std::string reply;
     return comes([&] { return (reply = hit()).starts_with(head); }) ? "" : reply;
@@ -78,7 +78,7 @@ class Server {
   DivvyServer server_;
 };
 
-// With TLS between all of them, a user at the sentinels and another at Redis.
+// TLS between all of them, one user at the sentinels and another at Redis.
 class Sentinels : public Certified {
  public:
   Sentinels()
@@ -120,7 +120,7 @@ class Cluster : public Certified {
   Words addresses;
 };
 
-// Of each way to answer where the store cannot decide.
+// Each setting of on_store_error answers while the store cannot decide.
 template <class World>
 void expect_answered_without(World& world, Access wrong) {
   for (const auto& [how, reply] :

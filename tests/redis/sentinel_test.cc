@@ -1,4 +1,4 @@
-// A store that finds its primary by real sentinels.
+// A store that finds its primary by asking real sentinels.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ Options options_for(tests::RedisSentinels& all) {
   return options;
 }
 
-// Keys are those of a single Redis. Asks until something is decided.
+// Takes one unit of each actor until no take has an error. Keys have the names of a single Redis.
 void await_decision(ClusterWorld& world, const std::vector<std::string>& all) {
   const auto deadline = tests::soon();
   while (world.take_of(all) > 0 && std::chrono::steady_clock::now() < deadline) world.turn();
@@ -43,7 +43,8 @@ TEST(Sentinel, APromotionIsFollowedAndTheOldPrimaryIsLeft) {
   const auto before = world.granted;
   const size_t now = all.fail_over();
   EXPECT_NE(now, 0u);
-  // Until the store has heard of it, it may go on at the old one, as long as that is not demoted.
+  // Until the store learns of the promotion it may still use the old primary, as long as that is
+  // not demoted.
   auto promoted = all.node(now).client();
   const auto value = [&] { return promoted({"GET", "sluice:native:rule:actor0"}).text; };
   const std::string old_value = value();
@@ -69,7 +70,7 @@ TEST(Sentinel, APromotionIsFollowedAndTheOldPrimaryIsLeft) {
     // A take that had an error may have been charged, once.
     EXPECT_LE(world.used(name), world.granted[name] + world.unknown[name]);
   }
-  // Of the old one nothing was asked any more.
+  // The old primary was not asked any more.
   EXPECT_EQ(at_old(), old_then);
   EXPECT_EQ(world.metric("sluice_redis_primaries"), 1);
 }

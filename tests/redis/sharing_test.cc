@@ -1,4 +1,4 @@
-// Several servers, and a Divvy, on the counters of one Redis.
+// Several real servers, and a stand-in for Divvy, use the counters of one Redis.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What Divvy's documentation says that it does to a counter: a credit of a window, or none.
+// Does to a counter what Divvy's documentation says that Divvy does.
 class StandIn {
  public:
   explicit StandIn(uint16_t port) : client_(port) {}
@@ -103,7 +103,7 @@ TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
     RedisWorld& to = i % 2 == 0 ? two : *one;
     set(from, actor, 100 + i);
     const auto began = std::chrono::steady_clock::now();
-    // Nothing is taken of it until it is in force.
+    // Until the override is in force, at most the rule's 3 units are taken.
     const auto quota = [&] {
       const std::string reply = to.hit("r=" + actor);
       return std::atoi(reply.substr(8).c_str());
@@ -116,7 +116,7 @@ TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
   std::sort(times.begin(), times.end());
   EXPECT_LT(times[times.size() * 8 / 10], promised(Milliseconds(100)));
 
-  // One that starts later has them, and so has one whose Redis was away.
+  // A server that starts later has them.
   one = std::make_unique<RedisWorld>(redis.port(), rules);
   EXPECT_GT(std::atoi(one->hit("r=a3").substr(8).c_str()), 50);
   EXPECT_EQ(Json::parse(http_get(one->admin_port(), "/v1/overrides").body).at("total"), 10);
@@ -124,8 +124,9 @@ TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
   for (RedisWorld* world : {one.get(), &two}) EXPECT_EQ(world->await_hit("r=a3", "OK false 0"), "");
 }
 
-// One that replaces a single limit is kept as the whole list, which a server of the version before
-// takes for what it is; and what such a server kept replaces all limits here as it does there.
+// An override that replaces a single limit is stored as the whole list of limits, so that a server
+// of the version before reads it correctly. An override that such a server stored replaces all
+// limits here, as it does there.
 TEST(RedisSharing, ServersOfBothVersionsAgreeOnWhatAnOverrideReplaces) {
   RedisServer redis;
   const std::string rules =
@@ -178,14 +179,14 @@ TEST(RedisSharing, WhoWaitsHasWhatIsPutBackAtAnotherServer) {
   EXPECT_TRUE(reply->conformant);
   EXPECT_TRUE(reply->delayed);
   EXPECT_LT(std::chrono::steady_clock::now() - began, promised(Milliseconds(400)));
-  // By its own server it has them at once, and first come is first served.
+  // Units that are put back at its own server are granted at once, in the order of arrival.
   const std::string first = waits.send({LimitdMethod::wait, "fixed", "k", 3});
   LimitdClient late = one.limitd();
   std::this_thread::sleep_for(Milliseconds(50));
   const std::string second = late.send({LimitdMethod::wait, "fixed", "k", 1});
   one.limitd().ask({LimitdMethod::put, "fixed", "k", 1});
   std::this_thread::sleep_for(Milliseconds(300));
-  EXPECT_FALSE(one.limitd().take("fixed", "k").conformant);  // it is the first one's
+  EXPECT_FALSE(one.limitd().take("fixed", "k").conformant);  // it is kept for the first request
   one.limitd().ask({LimitdMethod::put, "fixed", "k", 2});
   EXPECT_TRUE(waits.await(first)->conformant);
   one.limitd().ask({LimitdMethod::put, "fixed", "k", 1});
@@ -204,7 +205,7 @@ TEST(RedisSharing, WhoWaitsForTimeHasIt) {
   EXPECT_LT(took, promised(Milliseconds(600)));
 }
 
-// Who goes away takes nothing.
+// A request whose client disconnects takes nothing.
 TEST(RedisSharing, WhoGoesTakesNothing) {
   RedisServer redis;
   RedisWorld one(redis.port());

@@ -1,5 +1,5 @@
-// Groups whose counters are in several slots of a real Redis Cluster: what is granted, and what is
-// left in the counters when a slot refuses, fails or does not answer.
+// Groups whose counters are in several slots of a real Redis Cluster or of scripted nodes: what is
+// granted, and what remains in the counters when a slot refuses, fails or does not answer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -67,7 +67,7 @@ int64_t left_in(ClusterWorld& world, const std::string& key, const Limit& limit)
   return world.decisions[0].remaining;
 }
 
-// Takes two units of each until one refuses: that one has three.
+// Takes two units of each counter, until the second take is refused: `narrow` has three.
 void expect_taken_back(ClusterWorld& world, const std::string& roomy, const std::string& narrow,
                        Algorithm algorithm) {
   const Limit wide = limit_of(algorithm, large), small = limit_of(algorithm, 3);
@@ -111,7 +111,7 @@ TEST(AcrossSlots, ARefusalTakesBackWhatEarlierSlotsTook) {
   EXPECT_GT(world.metric("sluice_redis_across_slots_total"), 0);
 }
 
-// A counter that was fresh before is as if it had never been taken from.
+// A counter that was fresh before the refused group is fresh afterwards, so its key is gone.
 TEST(AcrossSlots, WhatWasFreshIsFreshAgain) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(settling(cluster));
@@ -136,7 +136,7 @@ TEST(AcrossSlots, CountersThatOthersShareAreTakenBackAsWell) {
   const Limit minute{Algorithm::fixed_window, 5, base::seconds(86'400), 0};
   const Limit counted{Algorithm::aligned_window, 5, base::seconds(86'400), 0};
   const Limit none = limit_of(Algorithm::fixed_window, 1);
-  // Of so many keys some are settled before the one that refuses, and some behind it.
+  // Of 12 keys some are settled before the one that refuses, and some would be after it.
   for (int i = 0; i < 12; ++i) {
     const std::string key = "k" + std::to_string(i);
     const auto divvy = [&](Verb verb, int64_t cost) {
@@ -204,7 +204,7 @@ TEST(AcrossSlots, AnAnswerThatIsLateIsNotTakenBack) {
   EXPECT_TRUE(left == 0 || left == 3) << left;
 }
 
-// Where the second slot's node refuses the command nothing was done there.
+// The second slot's node refuses the command, so nothing was done there.
 TEST(AcrossSlots, AFailureTakesBackWhatEarlierSlotsTook) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(settling(cluster));
@@ -227,7 +227,8 @@ TEST(AcrossSlots, WithoutTheOptionTheyFail) {
   EXPECT_EQ(world.metric("sluice_redis_apart_total"), 1);
 }
 
-// What a slot would take is not missing from what remains there when a later slot refuses.
+// A probe of a group that a later slot refuses reports what the counters have: it subtracts
+// nothing.
 TEST(AcrossSlots, ProbesOfARefusedGroupSayWhatIsThere) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
@@ -242,7 +243,7 @@ TEST(AcrossSlots, ProbesOfARefusedGroupSayWhatIsThere) {
   EXPECT_EQ(undos_of(cluster.take_calls()), 0u);
 }
 
-// Charges that count are counted though their group is refused, those that take are taken back. The
+// Charges that count stay although their group is refused. Charges that take are taken back. The
 // table in memory is the model.
 TEST(AcrossSlots, ChargesThatCountStayInARefusedGroup) {
   tests::ScriptedCluster cluster(3);
@@ -344,7 +345,8 @@ TEST(AcrossSlots, WhatALogHasMergedIsTakenBack) {
   }
 }
 
-// Its end says whether it is still the window that was taken from.
+// The key's expiry says whether the counter is still that of the window from which units were
+// taken. Without an expiry nothing is taken back.
 TEST(AcrossSlots, ACounterThatHasLostItsEndIsNotTakenBack) {
   tests::RedisServer redis;
   tests::RedisClient client = redis.client();
@@ -377,8 +379,8 @@ TEST(AcrossSlots, ACounterThatHasLostItsEndIsNotTakenBack) {
   EXPECT_EQ(client({"GET", key}).text, "3");
 }
 
-// Servers whose requests meet at the same counters: each counter ends with what was granted, and
-// none grants more than its limit.
+// Several servers whose requests meet at the same counters. In the end each counter lacks exactly
+// the granted units, and no more were granted than its limit.
 TEST(AcrossSlots, SeveralServersNeverGrantMoreThanEachLimit) {
   tests::RedisCluster& cluster = three_primaries();
   constexpr unsigned servers = 3;

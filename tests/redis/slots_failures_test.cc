@@ -1,6 +1,6 @@
-// Groups over several slots while a node refuses, names another node, is silent or goes away: on
-// the way through the slots, and on the way of what is taken back. The nodes are scripted; the
-// counters are in a real Redis.
+// Groups over several slots while a node refuses, names another node, is silent or goes away: while
+// units are taken slot by slot, and while they are taken back. The nodes are scripted; the counters
+// are in a real Redis.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Fate = tests::ScriptedCluster::Fate;
 
 const Limit two_a_day{Algorithm::fixed_window, 2, base::seconds(86'400), 0};
 
-// Nothing was executed where a node answers so.
+// A node that answers so has executed nothing.
 TEST(SlotsFailures, ASlotThatRefusesTheCommandHasTheOthersTakenBack) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
@@ -99,11 +99,11 @@ Group refused(ScriptedWorld& world) {
   EXPECT_FALSE(group.allowed);
   return group;
 }
-bool has_no_call(ScriptedWorld& world) {  // when the calls behind it are answered, so is it
+bool has_no_call(ScriptedWorld& world) {  // when later calls are answered, earlier ones are too
   return world.used(world.first) >= 0 && world.used(world.second) >= 0;
 }
 
-// So many parts are taken back.
+// Waits until that many parts have been taken back, and no more.
 void expect_undos(ScriptedWorld& world, size_t parts) {
   size_t undos = 0;
   EXPECT_TRUE(world.await([&] {
@@ -289,7 +289,7 @@ TEST(SlotsFailures, ASlotWithoutEnoughTimeIsNotAsked) {
   EXPECT_EQ(world.left_taken(), 0);
 }
 
-// Each of them waits for replicas that there are not.
+// Each slot waits for replicas, of which there are none.
 TEST(SlotsFailures, ManySlotsMayEachWaitForReplicas) {
   tests::ScriptedCluster cluster(2);
   Options options = options_of(cluster);

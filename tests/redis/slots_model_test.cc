@@ -102,7 +102,7 @@ class Crossing {
  public:
   static constexpr int64_t least = 60;
   struct Chances {
-    unsigned loses = 0, ends = 0;  // of so many turns one; 0: none
+    unsigned loses = 0, ends = 0;  // one of so many turns; 0: none
   };
 
   Crossing(tests::RedisCluster& cluster, unsigned seed, Chances chances)
@@ -230,7 +230,7 @@ class Crossing {
   const std::vector<std::string> actors_ = names(actors_count);
   std::vector<Server> servers_;
   std::array<int64_t, actors_count> granted_{};
-  int64_t said_left_ = 0, ended_ = 0;  // units that the metric says, and of servers that ended
+  int64_t said_left_ = 0, ended_ = 0;  // units left taken: by the metric, and of ended servers
   int begun_ = 0, refused_ = 0, errors_ = 0, ends_ = 0;
 };
 

@@ -167,7 +167,7 @@ class Server {
 
 class Crossing {
  public:
-  // Of so many turns, or calls, one; 0: none.
+  // One of so many turns, or calls, is affected. 0: none is.
   struct Chances {
     unsigned moves = 0, fails = 0, loses = 0, ends = 0;
   };
@@ -296,7 +296,7 @@ class Crossing {
     said_left_ += server.world->left_taken();
     unsure_ += server.unsure;
     for (size_t k = 0; k < actors_count; ++k) ended_granted_[k] += server.granted[k];
-    // What is under way: of a batch, of each request that waits, and on its way back.
+    // The most that may be under way: for the batch, for each waiting request, and on its way back.
     ended_ += most_of_a_request * static_cast<int64_t>(server.waiting() + 3);
     unsure_ += server.is_asking() ? most_of_a_request : 0;
     server = Server(cluster_, actors_);
@@ -377,7 +377,7 @@ TEST(SlotsWaitingModel, OneQueueIsServedInItsOrder) {
     if (server.waiting() > 1 && dice() % 3 == 0) server.cancel(dice() % server.waiting());
     const auto units = static_cast<int64_t>(1 + dice() % 2);
     if (dice() % 2 == 0 || server.granted[0] < units) continue;
-    // First what made it short, then what was granted.
+    // Puts back to the counter that is short alone, or, of what was granted, to all three.
     const bool of_all = server.granted[2] >= units && dice() % 2 == 0;
     if (!of_all && server.granted[0] - server.granted[2] < units) continue;
     server.begin(Verb::put, {of_all ? chosen : std::vector<size_t>{0}, units}, false);

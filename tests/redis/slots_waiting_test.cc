@@ -54,7 +54,7 @@ class Waiting : public testing::Test {
     arrival_ = groups[0].arrival;
     return groups[0].ticket;
   }
-  // The last one that was parked has these charges from now on.
+  // Gives the request that was parked last these charges.
   bool replace(std::vector<request::Charge> charges) {
     std::vector<Group> groups = {{.charge_count = static_cast<uint32_t>(charges.size()),
                                   .may_wait = true,
@@ -213,7 +213,7 @@ TEST_F(Waiting, ARequestThatIsReplacedBetweenSlotsIsGrantedOnce) {
     EXPECT_EQ(next().error, Error::none);  // of seven three were left
     EXPECT_EQ(left(world.first, bucket_of(7)), 0);
     EXPECT_EQ(left(world.second, bucket_of(7)), 0);
-    // As it was.
+    // Back to empty buckets of six.
     for (const std::string& actor : {world.first, world.second}) {
       auto reset = world.charge(actor, bucket_of(6), Verb::put, 0);
       reset.all = true;

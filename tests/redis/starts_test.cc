@@ -1,5 +1,6 @@
-// Each way to name a Redis Cluster, sentinels or a second Redis starts the program on it: flags,
-// variables, those of Divvy and of Envoy's service, and sluice.yaml.
+// The real program starts on a Redis Cluster, behind sentinels and with a second Redis, however
+// they are named: by flags, by variables of sluice, of Divvy and of Envoy's service, and in
+// sluice.yaml.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -35,7 +36,7 @@ struct Rules {
   std::string path;
 };
 
-// The reply, without its seconds, when there is a decision.
+// The reply to HIT once the server decides, without its seconds.
 std::string decision(const DivvyServer& server) {
   std::string reply;
   comes([&] { return (reply = server.client().ask("HIT a=b")).starts_with("OK"); });
@@ -65,7 +66,7 @@ TEST(Starts, OnAClusterByFlagVariableAndFile) {
                          "store: { redis: { cluster: true, nodes: [\"" +
                              one + "\"] } }\npolicy: [{ divvy: rules.ini }]\n");
   EXPECT_EQ(hit({"serve", "--config", file}, {}), "OK true 995");
-  // A flag goes before the file: of this one no process listens.
+  // A flag overrides the file, which names a port at which no process listens.
   const std::string other = rules.folder.write(
       "other.yaml",
       "listen: [{ protocol: divvy, address: \"127.0.0.1:0\" }]\n"
@@ -130,7 +131,7 @@ class Envoy {
     await_listening(*process_, "envoy");
     port_ = await_listening(*process_, "envoy");
   }
-  // What is left of that limit; -1: there is no decision.
+  // Takes one unit. Returns what remains of the limit, -1 if there was no decision in time.
   int ask(const std::string& key) const {
     const nlohmann::json entry{{"key", key}, {"value", "v"}};
     const nlohmann::json one{{"entries", nlohmann::json::array({entry})}};
@@ -151,7 +152,7 @@ class Envoy {
   uint16_t port_ = 0;
 };
 
-// How many counters of that limit are there.
+// The number of counters of that limit.
 size_t counters(RedisServer& node, const std::string& key) {
   return node.client()({"KEYS", "shop_" + key + "_*"}).list.size();
 }
@@ -182,7 +183,8 @@ TEST(EnvoyStarts, OnOneRedisWithAPassword) {
   EXPECT_NE(second.client()({"CLIENT", "LIST"}).text.find("user=app"), std::string::npos);
 }
 
-// The first by sentinels and the second in a cluster, and the other way round.
+// The first Redis is behind sentinels and the second is a cluster; then the first is a cluster and
+// the second is behind sentinels.
 TEST(EnvoyStarts, BehindSentinelsAndInACluster) {
   RedisSentinels all;
   for (size_t i = 0; i < 3; ++i)

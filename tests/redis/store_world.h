@@ -1,4 +1,4 @@
-// A server's store whose counters are in a test's own Redis, and one worker of it, whose turns the
+// A server's store whose counters are in a Redis of the test, and one worker of it, whose turns the
 // test takes. For one thread.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace sluice::redis {
 
 class StoreWorld {
  public:
-  // At that Redis, with time enough for a slow machine.
+  // Uses that Redis, and waits long enough for a slow machine.
   static Options options_for(const tests::RedisServer& redis) {
     Options options;
     options.nodes = {{"127.0.0.1", redis.port()}};
@@ -42,7 +42,7 @@ class StoreWorld {
   }
   ~StoreWorld() { store_->detach(port_); }
 
-  // The groups in one batch. False: there was no answer.
+  // Settles the groups as one batch. False if there was no answer in time.
   bool ask(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
            std::vector<limit::Decision>& decisions, base::Time now) {
     decisions.assign(charges.size(), {});
@@ -66,8 +66,9 @@ class StoreWorld {
     }
     return true;
   }
-  // A batch that is under way beside those of other servers: `start`, then `go_on` until it is
-  // true. What it names lives until then.
+  // A batch that is under way while batches of other servers are. After `start`, `go_on` is called
+  // until one of both returns true: then the batch is settled. The memory that it names must stay
+  // until then.
   struct UnderWay {
     std::span<request::Group> rest;
     std::span<request::Charge> charges;
@@ -75,7 +76,7 @@ class StoreWorld {
     request::Ticket ticket{};
   };
   bool start(UnderWay& batch) {
-    batch.ticket = {2, ++asked_};  // a slot that no other batch uses
+    batch.ticket = {2, ++asked_};  // a ticket's slot that no other batch uses
     return apply(batch);
   }
   // Takes one turn of the worker.
@@ -87,22 +88,23 @@ class StoreWorld {
       if (ticket == batch.ticket) return apply(batch);
     return false;
   }
-  // Nothing needs its answer any more.
+  // The answer of the batch is not needed any more.
   void abandon(const UnderWay& batch) { store_->abandon(port_, batch.ticket); }
-  // A group that is parked under its ticket has other charges from now on, or leaves.
+  // Gives the group that is parked under its ticket other charges. `cancel` removes it.
   void replace(std::span<request::Group> groups, std::span<request::Charge> charges,
                std::span<limit::Decision> decisions) {
     store_->apply({groups, charges, decisions}, clock.now(), &port_);
   }
   bool cancel(request::Ticket ticket) { return store_->cancel(port_, ticket, clock.now()); }
-  // Has the groups asked for; their answer is dropped.
+  // Sends the groups to Redis. Their answer is dropped.
   void begin(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
              std::vector<limit::Decision>& decisions) {
-    for (int i = 0; i < 100; ++i) turn();  // it is connected
+    for (int i = 0; i < 100; ++i) turn();  // until it is connected
     store_->apply({groups, charges, decisions}, clock.now(), &port_, {}, {1, ++asked_});
     turn();
   }
-  // A group, until Redis decides it, or something does in its place.
+  // Settles one group, and repeats that until it has no error: until Redis decides it, or this
+  // server does as `on_error` says.
   request::Group ask(std::vector<request::Charge> charges, std::vector<limit::Decision>& decisions,
                      request::OnError on_error = request::OnError::error) {
     const auto deadline = tests::soon();
@@ -122,7 +124,7 @@ class StoreWorld {
     store_->advance(port_, told ? *told : clock.now());
     loop_.turn(1);
   }
-  // The answers of groups that were parked, since the last time.
+  // The answers to parked groups since the last call.
   std::vector<store::Settled> settled() {
     std::vector<store::Settled> settled;
     port_.drain(settled);
@@ -132,7 +134,7 @@ class StoreWorld {
 
   request::Spaces spaces;
   base::Clock clock;
-  std::optional<base::Time> told;  // what time it is, in place of the clock's
+  std::optional<base::Time> told;  // the time, in place of the clock's
 
  private:
   bool apply(UnderWay& batch) {

@@ -1,4 +1,4 @@
-// A Redis that speaks TLS, and certificates that are not as they must be.
+// The real server with a Redis that speaks TLS, and with certificates that are wrong.
 #include <gtest/gtest.h>
 
 #include "tests/redis/certificates.h"
@@ -39,7 +39,7 @@ TEST(RedisTls, CountersAndListsGoOverIt) {
   EXPECT_EQ(world.metric("sluice_redis_local_decisions_total"), "0");
 }
 
-// More than fits into one record of TLS, either way.
+// More than fits into one TLS record, in both directions.
 TEST(RedisTls, ManyAtOnce) {
   const Secured secured;
   RedisWorld world = secured.world(secured.authority.certificate());
@@ -72,7 +72,7 @@ TEST(RedisTls, ACertificateForAnotherHostIsToldClearly) {
   EXPECT_EQ(secured.redis.client()({"DBSIZE"}).number, 0);
 }
 
-// One that speaks no TLS at that port.
+// A Redis that does not speak TLS at that port.
 TEST(RedisTls, ARedisWithoutItIsTold) {
   const Secured secured;
   RedisWorld world({secured.redis.address()},

@@ -33,7 +33,7 @@ FIRST_OF_CLUSTER = "src/redis/topology.h"
 BUILD_SECONDS_MAX = 3600
 SECONDS_MAX = 30.0
 ACTORS, QUOTA, RAISED = 6, 400, 500
-LIMITD_QUOTA = 40  # a process for each request
+LIMITD_QUOTA = 40  # few, because each request takes a process
 PROTOCOLS = ("divvy", "limitd", "http", "resp", "envoy")
 CONFIG = """
 listen:
@@ -118,7 +118,7 @@ class Server:
             raise RuntimeError(f"{name} does not listen: {(path / 'log').read_text(encoding='utf-8')}")
 
     def stop(self) -> None:
-        """As an upgrade does: what is under way is answered."""
+        """Ends it as an upgrade does: requests under way are answered."""
         self._process.terminate()
         status = self._process.wait(SECONDS_MAX)
         if status != 0:
@@ -144,7 +144,7 @@ class Server:
     def ask_limitd(self, actor: str) -> bool:
         status = subprocess.run([self._binary, "ask", "limitd", "take", "fixed", actor, "--timeout", "20000", "--server",
                                  f"127.0.0.1:{self.ports['limitd']}"], capture_output=True, timeout=SECONDS_MAX).returncode
-        if status not in (0, 1):  # 2 of earlier releases, and 3: the server has ended
+        if status not in (0, 1):  # 2 in earlier releases, 3 in this one: the server has ended
             raise ConnectionError(f"ask ended with status {status}")
         return status == 0
 
@@ -190,7 +190,7 @@ class Client:
         return answer.status
 
     def take(self, counted: Counted) -> bool:
-        """One unit; True: it was granted. Anything but a decision is raised."""
+        """Takes one unit. Returns whether it was granted, and raises on anything but a decision."""
         kind, actor = counted
         if kind == "limitd":
             return self.server.ask_limitd(actor)
@@ -256,7 +256,7 @@ class Load:
         while not self._stops.is_set():
             server = dice.choice(list(self._serving))
             client = clients.setdefault(server.name, Client(server))
-            # A process for each request of limitd's: few of them.
+            # Each request of limitd's takes a process, so there are few.
             kind = dice.choice(KINDS if dice.random() < 0.05 else [one for one in KINDS if one != "limitd"])
             counted = kind, f"a{dice.randrange(ACTORS)}"
             try:
@@ -297,7 +297,7 @@ def await_true(is_true: Callable[[], bool], what: str) -> None:
 
 
 def raise_limit(by: Server, seen_by: list[Server], rule: str, actor: str) -> None:
-    """An override that one server sets is in force at the others."""
+    """Sets an override at one server, and waits until the others know it."""
     limit = {"algorithm": "fixed_bucket", "quota": RAISED} if rule == "seats" else {"quota": RAISED, "window": "240h"}
     by.admin("POST", "/v1/overrides", json.dumps({"rule": rule, "actor": actor, "limit": limit}))
     for server in seen_by:
@@ -325,7 +325,7 @@ def drain(ledger: Ledger, servers: list[Server]) -> None:
 
 
 def compare(ledger: Ledger, raised: set[Counted]) -> list[str]:
-    """What the ledger has that it must not have."""
+    """What is wrong in the ledger."""
     wrong = list(ledger.wrong)
     for kind in KINDS:
         for number in range(ACTORS):
@@ -360,7 +360,7 @@ def run(old: Path, seconds: float) -> tuple[Ledger, list[str]]:
                 serving.append(start("this 2", this))
                 serving.pop(0).stop()
                 time.sleep(seconds)
-                # Back, as an upgrade that did not please.
+                # And back, as after an upgrade that did not work out.
                 serving.append(start("previous 3", old))
                 time.sleep(seconds)
             drain(ledger, serving)

@@ -1,4 +1,5 @@
-// Grants that wait until replicas have what was written for them.
+// Grants wait until replicas have what was written (`wait_replicas`), in a real primary with a real
+// replica.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -36,7 +37,7 @@ TEST(WaitReplicas, WhatIsGrantedIsAtTheReplica) {
   ClusterWorld world(pair.options(1, 20'000));
   for (int i = 1; i <= 20; ++i) {
     EXPECT_EQ(world.take_of({"a", "b"}), 0u);
-    // At once, without another look: the answer came behind the replica's.
+    // Read once, without waiting: the grant was answered after the replica's acknowledgement.
     const std::string value = pair.replica.client()({"GET", "sluice:native:rule:a"}).text;
     EXPECT_TRUE(value.ends_with(" " + std::to_string(i))) << value;
   }
@@ -45,8 +46,8 @@ TEST(WaitReplicas, WhatIsGrantedIsAtTheReplica) {
 
 TEST(WaitReplicas, AGrantThatNoReplicaHasInTimeStandsAndCounts) {
   Pair pair;
-  ClusterWorld world(pair.options(2, 30));  // there is one
-  EXPECT_EQ(world.take_of({"a"}), 0u);      // with the script
+  ClusterWorld world(pair.options(2, 30));  // the primary has one replica
+  EXPECT_EQ(world.take_of({"a"}), 0u);      // sends the script, too
   const double before = world.metric("sluice_redis_wait_timeouts_total");
   EXPECT_GE(before, 1);
   const auto began = std::chrono::steady_clock::now();
@@ -71,14 +72,14 @@ TEST(WaitReplicas, LooksDoNotStandBehindThem) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(19));
 }
 
-// One that is cut off from its replica, where Redis is configured to notice it.
+// A primary that is cut off from its replica, and configured to take no writes then.
 TEST(WaitReplicas, APrimaryThatIsCutOffGrantsNothingMore) {
   Pair pair;
   auto client = pair.primary.client();
   client({"CONFIG", "SET", "min-replicas-to-write", "1"});
   client({"CONFIG", "SET", "min-replicas-max-lag", "2"});
   ClusterWorld world(StoreWorld::options_for(pair.primary));
-  // The replica may be late already. The store then leaves the primary, and a turn connects again.
+  // The replica may be late already. Then the store leaves the primary, and a turn connects again.
   ASSERT_TRUE(tests::comes([&] {
     world.turn();
     return world.take_of({"a"}) == 0;

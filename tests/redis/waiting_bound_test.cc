@@ -1,6 +1,6 @@
-// Workers of a store in this process over a real Redis: as many wait as may, at several at once,
-// and a request that is answered that it waits is in a queue; and this server's clock is set ahead
-// and back.
+// Workers of a store in this process over a real Redis. At the bound of waiting requests, with
+// several workers at once, as many wait as may, and each that was answered `parked` is in a queue.
+// And: this server's clock is set ahead and back.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -39,7 +39,7 @@ class Worker {
   }
   ~Worker() { store_.detach(port_); }
 
-  // What becomes of one unit of its bucket, which holds one.
+  // The result of asking for the one unit of its bucket.
   enum class Is : uint8_t { granted, parked, refused, unanswered };
   Is ask(Verb verb, bool may_wait = false) {
     request::Charge charge = charge_;
@@ -62,7 +62,7 @@ class Worker {
     if (group.error != request::Error::none) return Is::unanswered;
     return group.allowed ? Is::granted : group.parked ? Is::parked : Is::refused;
   }
-  // Until Redis is asked.
+  // Waits until Redis answers.
   bool connects() {
     const auto deadline = tests::soon();
     while (ask(Verb::peek) != Is::granted) {
@@ -71,7 +71,7 @@ class Worker {
     }
     return true;
   }
-  // What is parked is granted.
+  // Waits until the parked request is granted.
   bool awaits() {
     const auto deadline = tests::soon();
     for (std::vector<store::Settled> settled; settled.empty(); port_.drain(settled)) {
@@ -150,7 +150,7 @@ TEST(RedisWaitingBound, WhoWaitsIsAnsweredWhereAsManyWaitAsMay) {
 
 std::atomic<int64_t> later_us{0}, ahead_us{0};
 
-// Redis' clock is right all the time.
+// Redis' own clock stays right.
 TEST(RedisWaitingClock, WhoBeginsToWaitWhileItIsAheadIsAskedForWhenItIsBack) {
   constexpr int64_t day_us = int64_t{86'400} * 1'000'000;
   base::Clock clock{
@@ -158,7 +158,7 @@ TEST(RedisWaitingClock, WhoBeginsToWaitWhileItIsAheadIsAskedForWhenItIsBack) {
        [] { return base::Clock::system().monotonic_us() + later_us + day_us + ahead_us; }}};
   const auto set = [&](int64_t us) {
     ahead_us = us;
-    later_us += 200'000;  // it looks
+    later_us += 200'000;  // the clock looks at the wall clock again
     clock.now();
   };
   tests::RedisServer redis;
@@ -175,7 +175,7 @@ TEST(RedisWaitingClock, WhoBeginsToWaitWhileItIsAheadIsAskedForWhenItIsBack) {
     const auto is = worker.ask(Verb::take, true);
     set(0);
     ASSERT_LT(clock.now().us, before.us + day_us);
-    if (is == Worker::Is::granted) continue;  // 300 ms have gone by
+    if (is == Worker::Is::granted) continue;  // its unit came back: 300 ms have passed
     ASSERT_EQ(is, Worker::Is::parked);
     ASSERT_TRUE(worker.awaits());
   }

@@ -1,5 +1,5 @@
-// A request that waits in Redis keeps the limits that it was asked with: those of its batch are
-// gone by the time that the store looks again.
+// A request that waits for a counter in Redis keeps the limits that it came with: the batch that
+// brought them no longer exists when the store asks Redis again.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -30,10 +30,10 @@ TEST(RedisWaitingLimits, AreThoseThatItWasAskedWith) {
   std::vector<limit::Decision> decisions;
   ASSERT_TRUE(world.ask(groups, charges, decisions, world.clock.now()));
   ASSERT_TRUE(groups[0].parked);
-  limits[0] = bucket_of(1'000);  // of the next batch in the same memory
+  limits[0] = bucket_of(1'000);  // the next batch uses the same memory
 
   world.settle({three(request::Verb::put, 1)});
-  for (int i = 0; i < 20; ++i) {  // the store has looked again when these have their answers
+  for (int i = 0; i < 20; ++i) {  // when these are answered, the store has asked again
     world.turn();
     world.settle({three(request::Verb::peek, 0)});
   }

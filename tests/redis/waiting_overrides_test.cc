@@ -1,5 +1,5 @@
-// Requests that wait at two servers with one Redis, while overrides are set at either: every unit
-// that Redis has charged was granted to a request, and nothing is left.
+// Requests that wait at two real servers with one Redis, while overrides are set at both: each unit
+// that Redis charged was granted to a request.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,7 +22,8 @@ const std::string pool =
     "rules:\n  - { name: pool, match: { type: pool, key: '*' }, actor: key, limit: { quota: 6, "
     "window: 10000h, algorithm: fixed_window } }\n";
 
-// As long as nothing is answered by a deadline, as then it is unknown what was charged.
+// Long enough that no request is answered because of its deadline: then it would not be known what
+// was charged.
 const std::string patient = ", deadline_ms: 20000";
 
 void set(const RedisWorld& world, const std::string& key, const std::string& limit) {
@@ -50,7 +51,7 @@ struct Busy {
         int64_t cost;
       };
       std::vector<Taken> takes;
-      std::string frames;  // at once, so that a batch takes Redis a while
+      std::string frames;  // sent at once, so that Redis needs a while for the batch
       for (int n = 0; n < 60; ++n) {
         const std::string key(1, static_cast<char>('a' + dice(3)));
         const int64_t cost = 1 + dice(int64_t{3});
@@ -90,7 +91,8 @@ struct Busy {
   std::map<std::string, int64_t> held;  // units that it was granted and has not put back
 };
 
-// A server that has ended makes what asks it throw.
+// Calls a function when a scope ends, also by an exception: requests to a server that has ended
+// throw.
 class Finally {
  public:
   explicit Finally(std::function<void()> call) : call_(std::move(call)) {}
@@ -119,18 +121,18 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   for (Busy& its : busy) threads.emplace_back([&its, &stop] { its.run(stop); });
   Dice dice(1);
   for (int n = 0; n < 150; ++n) {
-    const std::string key(1, static_cast<char>('a' + dice(4)));  // one that no request names
+    const std::string key(1, static_cast<char>('a' + dice(4)));  // no request names the last one
     set(*worlds[dice(size_t{2})], key,
         dice(3) == 0   ? "\"unlimited\":true"
         : dice(2) == 0 ? "\"deny\":true"
                        : quota(3 + dice(int64_t{6})));
     if (n % 8 != 0) continue;
-    // A client that goes with what it waits for, of a key of its own.
+    // A client that disconnects while its requests wait, for a key of its own.
     LimitdClient gone = worlds[dice(size_t{2})]->limitd();
     for (int m = 0; m < 5; ++m) gone.send({LimitdMethod::wait, "pool", "gone", 5});
   }
   end();
-  // All that waits is set free; what has been granted by then has taken its units.
+  // All that waits becomes unlimited. What was granted before has taken its units.
   for (const char* key : {"a", "b", "c"}) set(one, key, "\"unlimited\":true");
   std::map<std::string, int64_t> held;
   size_t late = 0;
@@ -152,7 +154,8 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   LimitdClient looks = one.limitd();
   for (const char* key : {"a", "b", "c"}) {
     set(one, key, quota(1'000'000));
-    // What was granted while its rules changed is given back, behind what was asked before.
+    // Units that were granted by rules that had changed meanwhile are given back, after calls that
+    // were sent before.
     const auto deadline = soon();
     int64_t used;
     do {
@@ -163,8 +166,8 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   EXPECT_GT(late, 100u);
 }
 
-// The store has not parked it yet, so only its batch has it: a reload that matched it
-// again ended the process.
+// The store has not parked the request yet, so only its batch may settle it. A reload that matched
+// it again once ended the process.
 TEST(RedisWaitingOverrides, AReloadWhileItsBatchIsWithRedis) {
   constexpr const char* calls = "sluice_redis_calls_total";
   const auto rules = [](const std::string& limit) {
@@ -187,7 +190,7 @@ TEST(RedisWaitingOverrides, AReloadWhileItsBatchIsWithRedis) {
     world.write_rules(rules(other));
     world.process().signal(SIGHUP);
     EXPECT_EQ(world.await_metric("sluice_policy_generation", "2"), "");
-    EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");  // behind it
+    EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");  // after the reload
     if (other.starts_with("deny")) {
       world.write_rules(rules(nine));
       world.process().signal(SIGHUP);
@@ -199,8 +202,9 @@ TEST(RedisWaitingOverrides, AReloadWhileItsBatchIsWithRedis) {
   }
 }
 
-// What Redis is being asked holds where a reload changes nothing about it: it is neither given back
-// nor asked again, as then a waiter got nothing while rules or overrides of others kept changing.
+// A call that is at Redis stays valid if a reload changes nothing for its request: it is neither
+// taken back nor repeated. Otherwise a waiting request would get nothing while rules or overrides
+// of others keep changing.
 TEST(RedisWaitingOverrides, AReloadThatChangesNothingForItLeavesTheQuestion) {
   constexpr const char* calls = "sluice_redis_calls_total";
   for (int attempt = 0; attempt < 6; ++attempt) {
@@ -227,7 +231,7 @@ TEST(RedisWaitingOverrides, AReloadThatChangesNothingForItLeavesTheQuestion) {
     world.process().signal(SIGHUP);
     EXPECT_EQ(world.await_metric("sluice_policy_generation", "2"), "");
     const std::string asked = world.metric(calls);
-    // A machine too busy for that: the pause is over, or the connection was given up.
+    // The machine may be too busy: the pause is over, or the connection was given up.
     const bool in_time = world.metric("sluice_redis_connections{state=\"silent\"}") == "1";
     fills.join();
     const auto reply = client.await(id);

@@ -1,4 +1,5 @@
-// Who waits while Redis is lost, goes away while it is asked, or has other rules meanwhile.
+// Requests that wait at the real server, with a real Redis: while Redis is lost, while their client
+// disconnects, and while rules or overrides change. In limitd's protocol.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -15,7 +16,7 @@ constexpr const char* local = "sluice_redis_local_decisions_total";
 constexpr const char* calls = "sluice_redis_calls_total";
 constexpr const char* losses = "sluice_redis_losses_total";
 
-// Asked on behalf of who waits, and no answer: it may have been charged, so it is not asked again.
+// A call for a waiting request gets no answer. It may have been charged, so it is not repeated.
 TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
   RedisServer redis;
   RedisWorld world(redis.port());
@@ -27,7 +28,7 @@ TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
   EXPECT_EQ(world.await_metric("sluice_waiting_requests", "1"), "");
   EXPECT_EQ(world.metric(local), "0");
   redis.signal(SIGSTOP);
-  // limitd's rules: a table of this server's own, and there the bucket is full.
+  // limitd's rules use this server's own table then, in which the bucket is full.
   const auto reply = client.await(id);
   ASSERT_TRUE(reply.has_value());
   EXPECT_TRUE(reply->conformant && reply->delayed);
@@ -36,7 +37,7 @@ TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
   EXPECT_EQ(world.metric("sluice_waiting_requests"), "0");
   redis.signal(SIGCONT);
   EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"up\"}", "2"), "");
-  // What is put back goes to no request that has its answer.
+  // Units that are put back must not go to a request that has its answer.
   const int64_t before = std::stoll(world.metric(calls));
   client.ask({LimitdMethod::put, "fixed", "k", 3});
   std::this_thread::sleep_for(Milliseconds(300));
@@ -45,7 +46,7 @@ TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
   EXPECT_EQ(client.unclaimed(), 0u);
 }
 
-// Who waits has time: an answer behind the deadline of decisions is an answer.
+// A waiting request has time: an answer after the deadline of decisions is used.
 TEST(RedisWaiting, AnAnswerThatIsLateIsTaken) {
   RedisServer redis;
   RedisWorld world(redis.port());
@@ -66,14 +67,14 @@ TEST(RedisWaiting, AnAnswerThatIsLateIsTaken) {
   }
 }
 
-// While no Redis is asked, waiting requests go on waiting: Redis comes back, and it has its units
-// there.
+// While no Redis can be asked, a request continues to wait. It gets its units from Redis when that
+// is back.
 TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
   RedisServer redis;
   RedisWorld world(redis.port());
   LimitdClient client = world.limitd();
   EXPECT_TRUE(client.take("slow", "k", 2).conformant);
-  // In two seconds; the connection is lost and made again before.
+  // The units are there in two seconds. Before that the connection is lost and made again.
   const std::string id = client.send({LimitdMethod::wait, "slow", "k", 2});
   EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");
   redis.client()({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
@@ -85,7 +86,7 @@ TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
   EXPECT_FALSE(client.take("slow", "k", 2).conformant);
 }
 
-// Granted to a client that has gone while Redis was asked.
+// Units that Redis grants to a client that has disconnected meanwhile.
 TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
   RedisServer redis;
   RedisWorld world(redis.port());
@@ -96,8 +97,8 @@ TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
     auto gone = std::make_unique<LimitdClient>(world.limitd());
     gone->send({LimitdMethod::wait, "fixed", key, 2});
     EXPECT_EQ(world.await_metric("sluice_waiting_requests", "1"), "");
-    // Scripts are held up for half a second; then the bucket is full, and what was asked meanwhile
-    // is answered.
+    // Redis holds scripts up for half a second. Then the bucket is full, and the calls of that time
+    // are answered.
     auto holds = redis.client();
     holds({"CLIENT", "PAUSE", "500", "WRITE"});
     std::thread fills([&] { holds({"DEL", "sluice:limitd:fixed:" + key}); });
@@ -108,7 +109,7 @@ TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
     fills.join();
     EXPECT_EQ(left, "");
     std::this_thread::sleep_for(Milliseconds(200));
-    // A machine too busy for that: the connection was given up, or it had not been asked.
+    // The machine was too busy: the connection was given up, or Redis was not asked in that time.
     if (world.metric(losses) != lost) continue;
     if (std::stoll(world.metric(calls)) == asked) continue;
     EXPECT_EQ(std::stoll(world.metric(calls)), asked + 1);
@@ -119,7 +120,7 @@ TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
   FAIL() << "nothing was given back, or the machine was too busy, six times";
 }
 
-// Looking again every 100 ms is not to drown Redis.
+// The store asks again for each waiting request every 100 ms, but must not overload Redis.
 TEST(RedisWaiting, ManyAreLookedAtLessOften) {
   RedisServer redis;
   RedisWorld world(redis.port(), "", ", deadline_ms: 20000");
@@ -150,7 +151,7 @@ TEST(RedisWaiting, AReloadAsksWhatWaitsAgain) {
     EXPECT_GT(redis.client()({"PTTL", key.text}).number, 0) << key.text;
 }
 
-// Also while Redis has the question: its answer is by rules that hold no more.
+// The reload happens while a call is at Redis, so the answer is by rules that are no longer live.
 TEST(RedisWaiting, AReloadWhileItIsAsked) {
   RedisServer redis;
   const auto rules = [](const std::string& limits) {
@@ -188,7 +189,8 @@ TEST(RedisWaiting, AReloadWhileItIsAsked) {
   EXPECT_EQ(later->remaining, 1);
 }
 
-// An override is live for who waits as well; and who is set free takes nothing any more.
+// An override applies to waiting requests as well. One that becomes unlimited takes nothing any
+// more.
 TEST(RedisWaiting, AnOverrideAsksWhatWaitsAgain) {
   RedisServer redis;
   RedisWorld world(redis.port());
@@ -205,7 +207,7 @@ TEST(RedisWaiting, AnOverrideAsksWhatWaitsAgain) {
   set("free", "\"deny\":true");
   set("more", "\"limit\":{\"quota\":9,\"algorithm\":\"fixed_bucket\"}");
   EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");
-  EXPECT_EQ(world.metric("sluice_waiting_requests"), "2");  // what is left is left: nothing
+  EXPECT_EQ(world.metric("sluice_waiting_requests"), "2");  // the larger limit has no unit either
   set("free", "\"unlimited\":true");
   set("more", "\"limits\":[{\"quota\":9,\"window\":\"1d\",\"algorithm\":\"sliding_window\"}]");
   for (const auto& id : {free, more}) {
@@ -217,7 +219,7 @@ TEST(RedisWaiting, AnOverrideAsksWhatWaitsAgain) {
   EXPECT_EQ(client.take("fixed", "more", 1).remaining, 6);
 }
 
-// It began to wait at this server alone, and has its units where everybody's are.
+// The request begins to wait at this server's own table, and gets its units from Redis.
 TEST(RedisWaiting, WhoComesWhileRedisIsGoneIsAskedForWhenItIsBack) {
   RedisServer redis;
   RedisWorld world(redis.port());
@@ -227,7 +229,7 @@ TEST(RedisWaiting, WhoComesWhileRedisIsGoneIsAskedForWhenItIsBack) {
   EXPECT_TRUE(client.take("fixed", "k", 3).conformant);
   const auto id = client.send({LimitdMethod::wait, "fixed", "k", 2});
   EXPECT_EQ(world.await_metric("sluice_waiting_requests", "1"), "");
-  // By time this server gives what it has itself.
+  // Units that come back with time are granted from this server's own table.
   EXPECT_TRUE(client.take("fast", "k", 2).conformant);
   const auto reply = client.ask({LimitdMethod::wait, "fast", "k", 2});
   EXPECT_TRUE(reply.conformant && reply.delayed);

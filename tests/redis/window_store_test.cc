@@ -1,5 +1,5 @@
-// What a store makes of counters of windows beside asking Redis for them: deadlines of clients, a
-// second Redis for windows of one second, and what it remembers of counters that are over.
+// A store with counters of windows in a real Redis: the deadlines of clients, a second Redis for
+// windows of one second, and the cache of counters that are over their limit.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -47,7 +47,7 @@ class Server : public StoreWorld {
     charge.limits_id = spaces.intern_limits({&limit, 1});
     return charge;
   }
-  // A group, with what becomes of its charges.
+  // A group with its charges and decisions.
   struct Asked {
     Group group;
     std::vector<Charge> charges;
@@ -94,13 +94,13 @@ TEST(ClientsDeadline, ARedisThatHangsHoldsNobodyBeyondIt) {
   Server server(StoreWorld::options_for(redis));
   ASSERT_TRUE(server.settle({server.charge(two_a_minute)}).group.allowed);
   redis.signal(SIGSTOP);
-  // The store would wait for 20 s.
+  // The store's own deadline is 20 s.
   server.told = base::Time{server.now.us + 2 * second_us};
   const auto asked =
       server.settle({server.charge(two_a_minute)}, {.answer_by = {server.now.us + second_us}});
   EXPECT_EQ(asked.group.error, Error::deadline);
   redis.signal(SIGCONT);
-  // It was charged nevertheless, and its answer goes to no other.
+  // The count was charged nevertheless. Its late answer goes to no other request.
   server.now = *server.told;
   const auto next = server.settle({server.charge(two_a_minute)});
   EXPECT_EQ(next.group.error, Error::none);
@@ -121,11 +121,12 @@ TEST(SecondRedis, HasTheCountersOfWindowsOfOneSecond) {
   }
   for (tests::RedisClient* const client : {&one, &two}) {
     EXPECT_GE(calls(*client, "incrby"), 1);
-    EXPECT_EQ(calls(*client, "eval") + calls(*client, "evalsha"), 2);  // first it is not known
+    // Two for one group, because at first Redis does not know the script.
+    EXPECT_EQ(calls(*client, "eval") + calls(*client, "evalsha"), 2);
   }
   EXPECT_EQ(one({"KEYS", "w1_*"}).list.size(), 0u);
   EXPECT_EQ(two({"KEYS", "w60_*"}).list.size(), 0u);
-  // Those of both are not settled in one step, so they are not at all.
+  // Counters of both cannot be settled in one step, so the group fails.
   const int64_t before = calls(one, "incrby") + calls(two, "incrby");
   const auto both = server.settle({server.charge(two_a_minute), server.charge(two_a_second)});
   EXPECT_EQ(both.group.error, Error::store);
@@ -169,7 +170,7 @@ TEST(WhatIsOver, IsRefusedWithoutRedisUntilItsWindowEnds) {
     EXPECT_EQ(asked.decisions[0].allowed, i < 2);
   }
   const std::string name = "w60_x_1800000000";
-  EXPECT_EQ(client({"GET", name}).text, "3");  // it stopped
+  EXPECT_EQ(client({"GET", name}).text, "3");  // no longer counted
   client({"FLUSHALL"});
   for (const auto& [verb, cost] : {std::pair(Verb::count, 0), std::pair(Verb::count, 9),
                                    std::pair(Verb::peek, 1), std::pair(Verb::take, 1)}) {
@@ -181,7 +182,7 @@ TEST(WhatIsOver, IsRefusedWithoutRedisUntilItsWindowEnds) {
     EXPECT_EQ(asked.decisions[0].reset_after, base::seconds(43));
   }
   EXPECT_EQ(client({"DBSIZE"}).number, 0);
-  // Another key, a larger quota, the next window: of these it knows nothing.
+  // The cache has nothing of another key, of a larger quota and of the next window.
   EXPECT_TRUE(server.settle({server.charge(two_a_minute, 1, Verb::count, "y")}).group.allowed);
   const Limit nine{Algorithm::aligned_window, 9, base::seconds(60), 0};
   EXPECT_TRUE(server.settle({server.charge(nine)}).group.allowed);
@@ -200,7 +201,7 @@ TEST(WhatIsOver, IsAskedForAgainOnceSomethingWasGivenBack) {
   EXPECT_TRUE(asked.group.allowed);
 }
 
-// A refused take has found no counter past its quota.
+// A refused take does not mean that the counter is past its quota.
 TEST(WhatIsOver, IsWhatACountHasFound) {
   tests::RedisServer redis;
   Server server(remembering(redis));
@@ -229,11 +230,11 @@ TEST(WhatIsOver, OthersOfTheGroupAreChargedUnlessItIsSparing) {
     EXPECT_FALSE(asked.decisions[0].allowed);
     EXPECT_TRUE(asked.decisions[1].allowed);
     EXPECT_EQ(asked.decisions[1].remaining, sparing ? 5 : 4);
-    EXPECT_EQ(asked.decisions[2].remaining, 5);  // what takes is not taken of a refused group
+    EXPECT_EQ(asked.decisions[2].remaining, 5);  // a refused group takes nothing from it
     EXPECT_EQ(client({"EXISTS", "w3600_x_1800000000"}).number, sparing ? 0 : 1);
     EXPECT_EQ(client({"GET", "w60_x_1800000000"}).text, "3");
   }
-  // Where nothing may be charged, what is over itself is not charged either.
+  // Where nothing may be charged, a count that would exceed its limit is not charged either.
   const auto asked = server.settle({server.charge(two_a_minute), server.charge(five_an_hour, 9)},
                                    {.sparing = true});
   EXPECT_TRUE(asked.decisions[1].allowed);

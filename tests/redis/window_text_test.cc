@@ -1,6 +1,6 @@
-// Counters that other programs share as plain decimals, one for each window, in a real Redis:
-// against a naive model of its values, against the table in memory, and what a store makes of what
-// others put there.
+// Counters that other programs share: plain decimals in a real Redis, one for each window. Against
+// a naive model of the values, against the table in memory, and with values that other programs
+// wrote.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ request::Space like_window(uint32_t jitter = 0) {
   return like;
 }
 
-// What Redis holds, and what a decision of it is, as one writes it down without thinking of speed.
+// The values in Redis and the decisions from them, written as simply as possible.
 struct Model {
   std::map<std::string, Wide> values;
 
@@ -84,7 +84,7 @@ struct Model {
       now = std::min<Wide>(now, INT64_MAX);
       if (now != old || there) values[a.name] = now;
       Wide left = a.quota - shown(now);
-      // What spares itself tells the state, and whether it is over already.
+      // A spared charge reports the state, and whether that is over its quota already.
       if (a.verb == Verb::count && sparing && !all && its) allowed = left >= 0;
       if (a.verb == Verb::would_take && all) left = a.quota - shown(old + a.cost);
       said.push_back({allowed, left});
@@ -108,10 +108,11 @@ int64_t number_near(Dice& dice, int64_t quota) {
   }
 }
 
-// Asks Redis and the model the same, and compares the decisions and the values that are left.
+// Settles random groups in Redis and in the model, and compares the decisions and the values.
 class RandomTexts {
  public:
-  // Values that others put there among them: of any size, below 0, without an end.
+  // Sometimes first writes a value as another program would: of any size, below 0, without an
+  // expiry.
   void round() {
     if (dice_(30) == 0) {
       client_({"FLUSHALL"});
@@ -163,7 +164,7 @@ class RandomTexts {
     }
     return asked;
   }
-  // A plain command that would overflow is asked again as a script.
+  // A plain command that would overflow is repeated as a script.
   void ask(Question& q, bool sparing, bool& allowed, std::string& text) {
     const limit::Time now{start_us + dice_(minute_us)};
     ScriptCall call{.charges = q.charges,
@@ -232,7 +233,7 @@ TEST(WindowText, AnswersAndKeepsWhatTheModelDoes) {
       EXPECT_GT(texts.seen(all, verb), 100u) << name_of(verb) << " " << all;
 }
 
-// Alone, in groups of the same, and beside counters of this server's own.
+// Charges alone, in groups of shared counters, and in groups with counters of sluice's own.
 void play(uint32_t seed, Weight least, int rounds, bool with_own) {
   Both both;
   Dice dice(seed);
@@ -287,7 +288,7 @@ class Server : public StoreWorld {
   explicit Server(Options options) : StoreWorld(std::move(options)) { told = now; }
   using StoreWorld::ask;
 
-  // The counter in Redis is called so at `now`.
+  // The counter's name in Redis at `now`.
   std::string name(const std::string& key, const Limit& limit) const {
     const int64_t s = limit.window.us / 1'000'000;
     return "m:" + key + "_" + std::to_string(now.us / 1'000'000 / s * s);
@@ -303,7 +304,7 @@ class Server : public StoreWorld {
     charge.limits_id = spaces.intern_limits({&limit, 1});
     return charge;
   }
-  // One charge alone; it is answered, if only by an error.
+  // Settles one charge alone. The answer may be an error.
   Group alone(Charge charge, Decision& decision) {
     std::vector<Group> groups = {{.charge_count = 1}};
     std::vector<Charge> charges = {charge};
@@ -348,7 +349,7 @@ TEST(WindowText, LivesAreLongerByChance) {
   Server server(redis);
   auto client = redis.client();
   const Limit day{Algorithm::aligned_window, 5, base::seconds(86'400)};
-  // Alone and in a group: each makes its keys in its own way.
+  // A charge alone and a group make their keys by different commands.
   std::set<int64_t> lives;
   for (int i = 0; i < 60; ++i) {
     const std::string a = "a" + std::to_string(i), b = "b" + std::to_string(i);
@@ -377,14 +378,16 @@ TEST(WindowText, AKeyWithoutAnEndIsGivenOneAndAnotherIsLeftItsOwn) {
     Server server(redis);
     auto client = redis.client();
     const Limit hour{Algorithm::aligned_window, 9, base::seconds(3'600)};
-    ASSERT_EQ(server.count(hour, 1).remaining, 8);  // it has learned what this Redis knows
+    // With that the store has learned whether this Redis has EXPIRE NX.
+    ASSERT_EQ(server.count(hour, 1).remaining, 8);
     const auto count = [&] {
       std::vector<Charge> charges = {server.charge(hour, 1)};
       if (together) charges.push_back(server.charge(hour, 1, "other"));
       std::vector<Group> groups = {{.charge_count = static_cast<uint32_t>(charges.size())}};
       std::vector<Decision> decisions;
       EXPECT_TRUE(server.ask(groups, charges, decisions, server.now));
-      // Its own commands come behind those that were answered.
+      // The command that sets the expiry follows the one that was answered, so wait for a later
+      // answer.
       while (server.count(hour, 0).remaining > decisions[0].remaining) server.turn();
       return client({"TTL", server.name("k", hour)}).number;
     };
@@ -430,7 +433,7 @@ TEST(WindowText, AFullCounterStaysAndRefuses) {
   EXPECT_EQ(server.count(five, 3, Verb::take).remaining, 0);
 }
 
-// Whatever asks for it, and nothing is charged of what is asked with it.
+// For each verb; and nothing is charged to the other counters of the group.
 TEST(WindowText, WhatIsNoCounterIsAnError) {
   tests::RedisServer redis;
   Server server(redis);
@@ -473,7 +476,7 @@ TEST(WindowText, ALookMakesNoKey) {
   EXPECT_EQ(redis.client()({"DBSIZE"}).number, 0);
 }
 
-// Others count there as well, with the commands that they have.
+// Other programs count in the same keys, with plain commands.
 TEST(WindowText, CountsTogetherWithOtherPrograms) {
   tests::RedisServer redis;
   Server one(redis), two(redis);
@@ -492,7 +495,7 @@ TEST(WindowText, CountsTogetherWithOtherPrograms) {
   EXPECT_EQ(client({"GET", name}).text, "30");
 }
 
-// An override may have limits of another kind, which a plain number cannot keep.
+// An override may have limits of another kind, which a plain number cannot represent.
 TEST(WindowText, LimitsOfAnotherKindAreKeptAsOurOwn) {
   tests::RedisServer redis;
   Server server(redis);

@@ -1,5 +1,5 @@
-// A sluice of every protocol whose counters are in a test's own Redis. The thread that makes it
-// outlives it.
+// The real server with divvy, limitd, droplet and an admin port, whose counters are in a Redis of
+// the test. It must end before the thread that made it.
 #pragma once
 
 #include <map>
@@ -27,11 +27,11 @@ inline TcpClient connected(uint16_t port) {
 class RedisWorld {
  public:
   struct Options {
-    std::string rules = {};  // what follows in sluice.yaml
+    std::string rules = {};  // the end of sluice.yaml
     std::string redis = {};  // more keys of store.redis
     std::string store = {};  // more keys of store
     std::map<std::string, std::string> environment = {};
-    bool connects = true;  // it is to reach Redis before anything else
+    bool connects = true;  // the constructor waits until the server is connected to Redis
   };
 
   explicit RedisWorld(uint16_t redis_port, const std::string& rules = "",
@@ -68,12 +68,12 @@ class RedisWorld {
     if (options.connects) process_->says(": connected");
   }
 
-  // Other rules, for a reload. Returns the file.
+  // Writes sluice.yaml with these rules, for a reload. Returns its path.
   std::string write_rules(const std::string& rules) const {
     return folder_.write("sluice.yaml", before_rules_ + rules);
   }
   std::string hit(const std::string& line = "") { return connected(divvy_).ask("HIT " + line); }
-  // Hits until the reply begins so. Empty: in time; else the last reply.
+  // Sends HIT until the reply begins with `head`. Empty if it did in time, else the last reply.
   std::string await_hit(const std::string& line, const std::string& head,
                         Deadline deadline = soon()) {
     for (;;) {
@@ -86,7 +86,8 @@ class RedisWorld {
   LimitdClient limitd() { return LimitdClient(connected(limitd_)); }
   DropletLeft drop(const DropletTake& take) { return DropletClient(droplet_).ask(take); }
   std::string metric(const std::string& name) const { return sample(admin_, name); }
-  // Until it is that. Empty: in time; else what it was.
+  // Waits until the metric has that value. Empty if it had in time, else the name and the last
+  // value.
   std::string await_metric(const std::string& name, const std::string& value,
                            Deadline deadline = soon()) const {
     for (;;) {
@@ -103,7 +104,7 @@ class RedisWorld {
 
  private:
   Folder folder_;
-  std::string before_rules_;  // of sluice.yaml
+  std::string before_rules_;  // the beginning of sluice.yaml
   std::unique_ptr<Process> process_;
   uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0, admin_ = 0;
 };

@@ -1,5 +1,5 @@
-// The hot path allocates nothing: a real server in this process, real sockets, and every malloc of
-// the process counted while requests are served.
+// The hot path allocates nothing: a real server in this process, real sockets, and all allocations
+// of the process counted while requests are served.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ class Client {
   }
   ~Client() { close(fd_); }
 
-  // Sends the text and reads until as many lines are back.
+  // Sends the text and reads `lines` lines.
   bool ask(const std::string& text, size_t lines) {
     if (!ok_ ||
         send(fd_, text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
@@ -79,7 +79,7 @@ TEST(Allocation, ServingRequestsAllocatesNothing) {
   store::EmbeddedStore store(size_t{64} << 20, base::Hash(1), spaces);
   log::Log log(spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 64);
   server::Options options;
-  // With an admin port top keys are tracked.
+  // With an admin port the top keys are tracked, too.
   options.listeners = {{protocol::find("divvy").value(), "127.0.0.1", 0},
                        {server::Service::admin(), "127.0.0.1", 0}};
   options.workers = 2;
@@ -106,7 +106,7 @@ TEST(Allocation, ServingRequestsAllocatesNothing) {
       }
       return ok;
     };
-    EXPECT_TRUE(serve());  // counters come to be, buffers grow
+    EXPECT_TRUE(serve());  // creates counters, grows buffers
     Allocations allocations;
     EXPECT_TRUE(serve());
     EXPECT_EQ(allocations.count(), 0u) << "over " << connections * rounds * depth << " requests";

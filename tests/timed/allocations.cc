@@ -17,7 +17,8 @@ void count(size_t bytes) {
 
 }  // namespace
 
-// The C library's own, behind the names that every allocation of this process goes through.
+// All allocations of this process call these functions, which call the C library's own by their
+// other names.
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);

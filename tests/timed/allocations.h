@@ -1,5 +1,5 @@
-// Counts every malloc of this process, whatever thread and library it comes from, while an object
-// of this class lives. One at a time.
+// Counts the allocations of the whole process, of any thread and library, while an object of this
+// class exists. Only one may exist at a time.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ class Allocations {
   Allocations(const Allocations&) = delete;
   Allocations& operator=(const Allocations&) = delete;
 
-  // So far.
+  // Since the object was made.
   size_t count() const;
-  size_t bytes() const;  // that were asked for, given back or not
+  size_t bytes() const;  // allocated; freed ones are included
 };
 
 }  // namespace sluice::tests

@@ -1,4 +1,4 @@
-// What a request costs the client library, against the real server.
+// The processor time that a request costs the client library, against the real server.
 #include <gtest/gtest.h>
 #include <sluice/client.h>
 #include <time.h>
@@ -23,8 +23,8 @@ double processor_us() {
   return static_cast<double>(used.tv_sec) * 1e6 + static_cast<double>(used.tv_nsec) / 1e3;
 }
 
-// Processor time for each request, in microseconds, with 50 of them under way on one connection:
-// the best of three rounds.
+// Processor time of this process for each request, in microseconds, with 50 requests under way on
+// one connection: the best of three rounds.
 double cost_us(const std::string& address, const client_request& request) {
   constexpr int rounds = 3, under_way = 50, requests = 100'000;
   client one(address);

@@ -1,5 +1,5 @@
-// What counting costs a worker for each decision: at most 10 ns, whether requests come one by one
-// or in batches. Of several rounds the best counts, as others use the machine too.
+// What counting costs a worker: at most 10 ns for each decision, in batches of 1, 16 and 256. The
+// best of several rounds counts, because other processes use the machine too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,14 +40,15 @@ struct Counting {
     verdict.matched = verdict.allowed = true;
   }
 
-  // ns for each decision, `batch` of them at a time, which take 5 us and 0.5 us for each.
+  // Nanoseconds for each decision, `batch` of them at a time. The clock advances by 5 us for a
+  // batch and by 0.5 us for each of its decisions.
   double cost(size_t batch, bool with) {
     const auto begin = steady_clock::now();
     for (size_t done = 0; done < decisions; done += batch) {
       now.us += 5 + static_cast<int64_t>(batch) / 2;
       if (with) stats->begin(protocol::find("divvy").value(), now, now);
       for (size_t i = 0; i < batch; ++i) {
-        asm volatile("" ::: "memory");  // the loop alone is what is taken off
+        asm volatile("" ::: "memory");  // keeps the loop, whose own time is subtracted
         if (!with) continue;
         stats->decided(protocol::find("divvy").value(), live, plan, plan.parts()[0],
                        request::Verb::take);

@@ -1,4 +1,4 @@
-// What droplet's session allocates: nothing per request, and little for an idle connection.
+// What droplet's session allocates: nothing for a request, and little for an idle connection.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -19,7 +19,7 @@ using request::Request;
 using request::Requests;
 using request::Verdict;
 
-// Feeds the bytes and answers what they ask.
+// Gives bytes to a session and replies to their requests, always with the same verdict.
 class Connection {
  public:
   Connection(Requests& requests, base::Buffer& out) : requests_(requests), out_(out) {}
@@ -76,17 +76,17 @@ TEST(DropletAllocation, AnIdleConnectionIsSmall) {
   base::Buffer out;
   const std::string busy = busy_input();
   {
-    Connection warm(requests, out);  // what the worker keeps grows
+    Connection warm(requests, out);  // grows the worker's buffers
     ASSERT_TRUE(warm.serve(droplet::model::handshake) && warm.serve(busy));
   }
   Allocations allocations;
   const auto session = std::make_unique<Connection>(requests, out);
   const bool greeted = session->serve(droplet::model::handshake);
   const bool served = session->serve(busy);
-  // All that it ever asked for, so no less than what it holds.
+  // All that it ever allocated, so at least what it holds now.
   const size_t bytes = allocations.bytes();
   EXPECT_TRUE(greeted && served);
-  EXPECT_GE(bytes, 4096u);  // wslay's own
+  EXPECT_GE(bytes, 4096u);  // what wslay alone allocates
   EXPECT_LE(bytes, idle_bytes_max);
 }
 

@@ -1,5 +1,5 @@
-// A server on a store of many counters answers at once: what is not loaded yet is fetched when it
-// is asked for.
+// A server on a store of ten million counters answers within a second of its start: it fetches a
+// counter that is not loaded yet when a request needs it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ constexpr Milliseconds first_reply_max = 1s;
 constexpr int64_t quota = 100;
 constexpr base::Duration window = base::seconds(1'000'000);
 
-// Where times are not held, only the answers are looked at.
+// Where times are not asserted, the test only checks the answers, with fewer counters.
 uint64_t counters() {
   return number_from_environment<uint64_t>("SLUICE_START_COUNTERS",
                                            holds_times() ? 10'000'000 : 20'000);
@@ -42,7 +42,7 @@ std::string key_of(uint64_t number) {
   return "user-" + std::to_string(number);
 }
 
-// Every counter has been used a little while ago; those whose number ends in 7, up.
+// Every counter was used just now: one unit, or all units if its number ends in 7.
 void fill(const std::string& path, const std::string& space_of_rule, uint64_t count) {
   request::Spaces spaces;
   base::Clock clock;
@@ -83,7 +83,9 @@ class DurableStart : public testing::Test {
             .environment = {{"PORT", "0"}, {"SLUICE_LOG_LEVEL", "info"}}};
   }
 
-  // Starts it and asks at once: for a counter that is used up, for one that is not, for a new one.
+  // Starts the server and sends it three requests at once: for a counter that is used up, for one
+  // that is not, and for a new one. Then it is killed, or, with `whole`, waits until all counters
+  // are loaded, and is stopped.
   void start(const char* after, uint64_t count, bool whole) {
     const auto began = steady_clock::now();
     Process process(options());
@@ -109,7 +111,7 @@ class DurableStart : public testing::Test {
         "time)\n",
         after, static_cast<long long>(first.count()), static_cast<long long>(third.count()),
         static_cast<long long>(processor_time(process.pid()).count()));
-    // Fewer are all in blocks, which are read before it listens.
+    // With fewer, all counters are in blocks, which are read before the server listens.
     if (whole && count >= 5'000'000) {
       ASSERT_TRUE(process.says(" counters loaded in ", within(120s))) << process.err();
       const std::string said = process.err();
@@ -118,7 +120,7 @@ class DurableStart : public testing::Test {
                   said.substr(said.rfind(' ', at - 1) + 1, said.find('\n', at) - at + 12).c_str(),
                   static_cast<long long>(resident_bytes(process.pid()) >> 20));
     }
-    // Killed where it is: mostly while it loads.
+    // SIGKILL mostly hits it while it loads.
     process.signal(whole ? SIGTERM : SIGKILL);
     EXPECT_EQ(process.wait(within(60s)), whole ? 0 : 128 + SIGKILL);
   }
@@ -134,7 +136,7 @@ class DurableStart : public testing::Test {
 TEST_F(DurableStart, TheFirstRequestsAreAnsweredWithinASecond) {
   const uint64_t count = counters();
   const auto began = steady_clock::now();
-  // As `sluice explain` names it: divvy:PATTERN:ACTOR:QUOTA:WINDOW.
+  // The rule's name, as `sluice explain` prints it: divvy:PATTERN:ACTOR:QUOTA:WINDOW.
   fill(folder_.path() + "/data", "divvy:k=v who=*:|:100:1000000", count);
   if (HasFatalFailure()) return;
   uintmax_t bytes = 0;

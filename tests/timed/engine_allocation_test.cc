@@ -1,6 +1,6 @@
-// From a session's bytes to its replies, through rules and store: limitd's and droplet's requests
-// allocate nothing either, once the server has settled. (Divvy's go through a whole server in
-// allocation_test.cc.)
+// From a session's bytes to its replies, through rules and store, without a socket. After warming
+// up, requests of limitd, of droplet and of RESP allocate nothing. (Divvy's requests go through a
+// whole server in allocation_test.cc.)
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
@@ -47,7 +47,7 @@ class Server {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // The bytes of the replies.
+  // Returns the number of bytes of the replies, 0 if not all requests were served.
   size_t serve(protocol::Protocol protocol, request::Session& session, std::string_view bytes) {
     out_.clear();
     engine::Batch& batch = engine_->next_batch();
@@ -72,8 +72,7 @@ void expect_no_allocation(protocol::Protocol protocol, const std::string& hello,
   if (!hello.empty()) {
     ASSERT_GT(server.serve(protocol, *session, hello), 0u);
   }
-  // Counters come to be, and buffers grow until the longest replies, of refusals, have been
-  // written.
+  // Creates the counters, and lets buffers grow to the longest replies, which are refusals.
   for (int round = 0; round < 100; ++round) ASSERT_GT(server.serve(protocol, *session, batch), 0u);
   const Allocations allocations;
   bool ok = true;

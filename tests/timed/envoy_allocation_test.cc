@@ -1,5 +1,5 @@
 // Finding the limit of an Envoy descriptor, its counter's key and its metrics' path allocates
-// nothing, whatever the texts; nor does counting its hits.
+// nothing, whatever the texts are. Nor does counting hits, nor a whole call.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ descriptors:
   const auto set = envoy::read_limits({&file, 1}, {}, diagnostics);
   ASSERT_TRUE(set);
 
-  // Keys of more than a block are the arena's exception.
+  // Shorter than a block of base::Arena (4 KiB), which allocates for longer keys.
   const std::string long_value(1'500, 'b');
   const std::string wild = "a" + long_value + "c";
   const std::vector<std::vector<request::Entry>> descriptors = {
@@ -81,7 +81,8 @@ descriptors:
   EXPECT_EQ(allocations.count(), 0u);
 }
 
-// Bytes to bytes: 16 calls at a time, each of two descriptors, one with an override.
+// From a connection's bytes to its answers: 16 calls at a time, each with two descriptors of the
+// file and one that brings its own limit.
 TEST(EnvoyAllocation, CallsThatAreDecidedAllocateNothing) {
   using envoy::service_world::World;
   World world;
@@ -130,7 +131,7 @@ TEST(EnvoyAllocation, CallsThatAreDecidedAllocateNothing) {
   EXPECT_GT(sent, 100u * 16 * 60);
 }
 
-// Of a request that is decided: its path is known, or found by its text.
+// For requests that were decided: the path of a limit is known, or is found by its text.
 TEST(EnvoyAllocation, CountingHitsAllocatesNothingOnceThePathsAreKnown) {
   constexpr std::string_view text = R"(
 domain: d
@@ -166,7 +167,7 @@ descriptors:
   };
   count();
   EXPECT_TRUE(metrics.paths().is_full());
-  count();  // takes over what the other workers know
+  count();  // the worker learns all paths that are known
   Allocations allocations;
   for (int i = 0; i < 100; ++i) count();
   EXPECT_EQ(allocations.count(), 0u);

@@ -1,5 +1,4 @@
-// gRPC calls over HTTP/2 allocate nothing once a connection has settled, and an idle connection
-// holds little.
+// After warming up, gRPC calls over HTTP/2 allocate nothing, and an idle connection holds little.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -22,7 +21,7 @@ using wire::http2_peer::Peer;
 
 constexpr uint32_t calls_at_a_time = 50;
 
-// The input of so many calls, from a stream on.
+// The input of `calls_at_a_time` calls. The first one has the stream `stream`.
 std::string calls(Peer& peer, uint32_t stream) {
   const std::string message(100, 'm');
   std::string body(wire::grpc_prefix_bytes, '\0');

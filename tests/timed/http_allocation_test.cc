@@ -1,5 +1,5 @@
-// From the bytes of an HTTP connection to its answers, through rules and store: takes allocate
-// nothing once the server has settled, nor do the questions of a proxy.
+// From the bytes of an HTTP connection to its answers, through rules and store, without a socket.
+// After warming up, neither takes nor a proxy's questions allocate.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -29,13 +29,13 @@ const http::Setup setup = {
         "{ auth: { profiles: { web: { proxy: nginx, deny: 403, headers: [x-api-key], entries: { "
         "tier: gold } } } } }"};
 
-// What a connection does with its input, without the tools of a test.
+// Serves input as a connection does, and allocates nothing itself, unlike the tools of other tests.
 class HttpLoop {
  public:
   explicit HttpLoop(http::World& world)
       : world_(world), session_(world.peer("127.0.0.1:41000")), protocol_(http::self()) {}
 
-  // The bytes of the answers. `bytes` come in one piece.
+  // Returns the number of bytes of the answers, 0 if something failed. `bytes` arrive in one piece.
   size_t serve(std::string_view bytes) {
     out_.clear();
     while (!bytes.empty()) {
@@ -58,11 +58,13 @@ class HttpLoop {
   base::Buffer out_;
 };
 
-// Each text one batch of one connection, over and over. `status`: how the last answer begins.
+// Serves each text as one batch of one connection, again and again. The answers to the last one
+// must contain `status`.
 void expect_no_allocation(const std::vector<std::string>& batches, std::string_view status) {
   http::World world(setup);
   HttpLoop loop(world);
-  // Counters come to be, and buffers grow until the longest answers, of refusals, were written.
+  // Creates the counters and uses up the quotas, so that buffers grow to the longest answers, which
+  // are refusals.
   for (int round = 0; round < 1'200; ++round)
     for (const std::string& batch : batches) ASSERT_GT(loop.serve(batch), 0u);
   bool ok = true;
@@ -113,7 +115,8 @@ TEST(HttpAllocation, QuestionsOfNginxAllocateNothing) {
   expect_no_allocation({question("/page") + question("/page") + question("/page")}, "403");
 }
 
-// More than a reader keeps room for (wire::Http1Reader::fields_kept): in the worker's own list.
+// More fields than a reader has room for (wire::Http1Reader::fields_kept): they are in the worker's
+// spare list.
 TEST(HttpAllocation, QuestionsWithManyFieldsAllocateNothing) {
   const std::string more =
       "Accept-Language: en\r\nCookie: session=0123456789abcdef\r\nReferer: https://x.example/\r\n";

@@ -1,5 +1,5 @@
-// A start reads the texts that are kept beside the counters, and a million of them do not hold it
-// up.
+// A start of the store on disk reads its metadata, the texts beside the counters: all of them, and
+// a million in less than a second of processor time.
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -22,11 +22,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Where times are not held, only what is read is looked at.
+// Where times are not asserted, the test only checks what is read.
 const uint64_t texts = holds_times() ? 1'000'000 : 10'000;
 constexpr uint64_t at_once = 1000;
 
-// Of this thread: others may have the processors, or the disk be slow.
+// Of this thread: other processes may have the processors, and the disk may be slow.
 double processor_seconds() {
   timespec time;
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

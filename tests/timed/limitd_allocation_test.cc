@@ -1,4 +1,4 @@
-// What limitd's session allocates once it is settled: nothing.
+// After warming up, limitd's session allocates nothing.
 #include <gtest/gtest.h>
 
 #include <string>

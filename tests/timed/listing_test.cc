@@ -1,5 +1,5 @@
-// A list of counters over the admin port, and a worker that answers beside it; with a million
-// counters and ten thousand rules as if the list were not asked for.
+// Lists of counters over the admin port do not delay the requests of the real program, with one
+// worker: not even with a million counters of ten thousand rules.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ double quantile(std::vector<double> all, double q) {
   return all[at];
 }
 
-// Counters of so many rules, which all are called t, and of one that is not.
+// A server with `counters` counters of `rules` rules, whose names begin with `divvy:t`. Other
+// requests match its default rule.
 class Listed {
  public:
   Listed(int counters, int rules)
@@ -90,8 +91,8 @@ TEST(Listing, RequestsAreAnsweredBesideIt) {
   other.join();
 }
 
-// Stretches of time in which pages are asked for all the time are held against ones in which none
-// are, in turn, as other processes share the machine.
+// Stretches of time with one page after the other alternate with stretches without pages, and are
+// compared with them, because other processes use the machine too.
 TEST(ListingInTime, AMillionCountersOfTenThousandRulesHoldUpNobody) {
   SLUICE_HOLDS_TIMES();
   constexpr int stretches = 10;

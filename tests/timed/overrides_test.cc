@@ -1,7 +1,7 @@
-// What overrides cost a request: the same whether there are ten or a million of them. Requests go
-// from entries to verdicts, through rules and store, without a socket, for one of a million actors
-// at random; so a counter is a miss of the processor's caches in any case. Rounds with few and with
-// many overrides alternate, and the best of each count.
+// What overrides cost a request: a million of them cost what ten do. Requests go from entries to
+// verdicts, through rules and store, without a socket, each for a random one of a million actors.
+// So the counter is never in the processor's caches. Rounds with no override and with ten
+// alternate, rounds with a million follow; the best of each kind counts.
 #include "policy/overrides.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr size_t actors = 1'000'000, few = 10, batch = 64;
 
-// Takes verdicts and does nothing with them.
+// Counts verdicts, and writes no reply.
 struct Silent final : request::Session {
   request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
     return {};
@@ -45,14 +45,14 @@ struct Silent final : request::Session {
   size_t allowed = 0;
 };
 
-// Of this thread.
+// Of this thread alone.
 double processor_ns() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-// A number of ten digits, as a user's.
+// A name of ten digits.
 std::string user(size_t i) {
   const std::string digits = std::to_string(i * 2'654'435'761u % 1'000'000'007u);
   return std::string(10 - digits.size(), '0') + digits;
@@ -73,7 +73,8 @@ class World {
     for (size_t i = 0; i < actors; ++i) users_.push_back(user(i));
   }
 
-  // An engine with overrides of the first `count` actors, or of as many patterns that fit one each.
+  // An engine with overrides of the first `count` actors, or of as many patterns, each of which
+  // matches one actor or a few.
   std::unique_ptr<engine::Engine> engine(policy::Overrides* overrides, size_t count,
                                          bool patterns) {
     const limit::Limit limit{limit::Algorithm::token_bucket, 2'000'000, base::seconds(3600),
@@ -83,7 +84,8 @@ class World {
     one.terms.limits_id = spaces_.intern_limits({&limit, 1});
     one.terms.limits = spaces_.limits(one.terms.limits_id);
     for (size_t i = 0; i < count; ++i) {
-      // Of ten of them as many lengths as of a million.
+      // Two lengths of patterns, whether there are ten patterns or a million: a lookup takes a
+      // probe for each length.
       one.actor = {patterns ? users_[i].substr(0, 9 + i % 2) + "*" : users_[i]};
       one.terms.id = i + 1;
       EXPECT_TRUE(overrides->set(one));
@@ -94,7 +96,7 @@ class World {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // Nanoseconds of the processor a request.
+  // Nanoseconds of processor time for each request.
   double round(engine::Engine& engine, size_t per_batch, size_t requests) {
     Silent session;
     base::Buffer out;
@@ -116,7 +118,8 @@ class World {
     return took / static_cast<double>(requests);
   }
 
-  // All counters are there, under either limits.
+  // One request for each actor: afterwards all counters exist, under the limits that this engine
+  // gives them.
   void warm(engine::Engine& engine) {
     Silent session;
     base::Buffer out;
@@ -149,7 +152,8 @@ void compare(bool patterns) {
   for (const size_t per_batch : {size_t{1}, batch}) {
     double without = 1e9, with_few = 1e9, with_many = 1e9;
     for (int i = 0; i < 12; ++i) {
-      // Not all rounds with many: a counter that goes from one limit to the other is written again.
+      // Rounds with a million do not alternate with these, because a counter whose limits change is
+      // written again.
       if (i == 0) world.warm(*by_ten);
       without = std::min(without, world.round(*by_none, per_batch, 64 * 1024));
       with_few = std::min(with_few, world.round(*by_ten, per_batch, 64 * 1024));
@@ -183,7 +187,7 @@ TEST(OverridesTimed, NothingIsAllocatedForThem) {
   const Allocations allocations;
   request::Requests asked;
   const double ns = world.round(*engine, batch, 64 * 1024);
-  // The round's own: buffers of its requests.
+  // A few are of the round itself: buffers of its requests.
   EXPECT_LT(allocations.count(), 40u) << ns;
 }
 

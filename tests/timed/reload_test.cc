@@ -1,9 +1,9 @@
-// Reloading rules again and again under full load loses no request, and with 10,000 of them holds
-// none up for more than 5 ms. Seen from the clients, over the socket. The load generator and the
-// thread that reads rules share the processors with the workers, and so does whatever else runs on
-// the machine; hence stretches of time with reloads are held against stretches of the same length
-// without, in turn: the waits around each exchange of the rules against the waits around moments at
-// which nothing happens, and the longest waits of all.
+// Repeated reloads under full load lose no request, and with 10,000 rules they delay none by more
+// than 5 ms, as clients of a real server see it. The load generator and the thread that reads rules
+// share the processors with the worker and with anything else on the machine. So stretches of time
+// with reloads alternate with stretches of the same length without, and are compared with them: the
+// waits around each exchange of the rules with the waits around moments at which nothing happens,
+// and the longest wait of each stretch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,11 +33,12 @@ using std::chrono::steady_clock;
 
 constexpr size_t connections = 8, depth = 16, stretches_min = 5, stretches_max = 10;
 constexpr auto stretch_min = 500ms;
-constexpr auto moments = 50ms;  // apart
-constexpr auto enough = 40s;    // on a machine so busy that the reloader hardly gets a turn
+constexpr auto moments = 50ms;  // between two of them
+// After that no new stretch begins: the machine is too busy to run the reloader often.
+constexpr auto enough = 40s;
 constexpr double delay_max_ms = 5;
 
-// Editions can be distinguished by the reply to `HIT edition=x`.
+// The two editions differ in the reply to `HIT edition=x`.
 std::string policy(bool first, size_t rules) {
   std::string text = first ? "[edition=x]\ncreditLimit = 1000000000\nresetSeconds = 86400\n"
                            : "[edition=x]\ncreditLimit = 0\n";
@@ -51,7 +52,8 @@ double milliseconds(steady_clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-// Connections kept full by one thread, with the time that each pipeline of requests took.
+// Connections that one thread keeps full of requests. It measures how long each pipeline of
+// requests takes.
 class Load {
  public:
   struct Pipeline {
@@ -59,8 +61,8 @@ class Load {
     steady_clock::time_point sent = {};
     size_t awaited = 0;
     bool edition = true;
-    double waited = 0;    // for the last one that was answered whole
-    bool marked = false;  // one of the moments was in it
+    double waited = 0;    // ms, for the last pipeline that was answered completely
+    bool marked = false;  // one of the moments was during it
   };
 
   Load(const DivvyServer& server, size_t rules) {
@@ -73,7 +75,8 @@ class Load {
     }
   }
 
-  // While `more` says so; the longest that a pipeline took. `calm`: nothing happens.
+  // Runs while `more` returns true. Returns the longest time of a pipeline, in ms. With `calm`
+  // there are no reloads, and moments are marked.
   double run(const std::function<bool()>& more, bool calm) {
     double worst = 0;
     auto moment = steady_clock::now() + moments;
@@ -98,7 +101,7 @@ class Load {
           const auto now = steady_clock::now();
           const double waited = milliseconds(now - p.sent);
           worst = std::max(worst, waited);
-          // It took place in this pipeline or in the one before.
+          // The exchange, or the moment, was during this pipeline or the one before.
           if (changed_[i]) at_change_.push_back(std::max(waited, p.waited));
           if (std::exchange(p.marked, false)) at_moments_.push_back(std::max(waited, p.waited));
           p.waited = waited;
@@ -121,8 +124,8 @@ class Load {
   size_t sent() const { return sent_; }
   size_t replies() const { return replies_; }
   size_t wrong() const { return wrong_; }
-  // Milliseconds that replies were waited for around exchanges of the rules, and around moments of
-  // calm.
+  // How long clients waited for replies, in ms: around exchanges of the rules, and around moments
+  // of calm.
   const std::vector<double>& at_change() const { return at_change_; }
   const std::vector<double>& at_moments() const { return at_moments_; }
 
@@ -147,8 +150,9 @@ double median(std::vector<double> all) {
   return all[all.size() / 2];
 }
 
-// Of all pairs of one of `a` and one of `b`, the part in which a's is larger by more than `margin`:
-// half of them or fewer where nothing makes a's larger by that, nearly all where something does.
+// The part of all pairs of a time in `a` and one in `b` in which that of `a` is larger by more than
+// `margin`: about half or less if nothing makes the times in `a` larger by that, nearly all if
+// something does.
 double exceeding(const std::vector<double>& a, const std::vector<double>& b, double margin) {
   size_t pairs = 0;
   for (const double x : a)
@@ -156,9 +160,8 @@ double exceeding(const std::vector<double>& a, const std::vector<double>& b, dou
   return static_cast<double>(pairs) / static_cast<double>(a.size() * b.size());
 }
 
-// A server whose policy is one of two editions, in turn. One worker, which the load keeps busy, so
-// that the two have a processor each where there are two, and the reloader has to take its time
-// from them.
+// A server whose policy is one of two editions, in turn. It has one worker: on two processors the
+// worker and the load keep one each busy, so the reloader must take its time from them.
 class Reloaded {
  public:
   explicit Reloaded(size_t rules)
@@ -170,7 +173,7 @@ class Reloaded {
                          .environment = {{"SLUICE_LOG_LEVEL", "info"}}});
   }
 
-  // Cheap for this process: nothing is written, and it sleeps while it waits.
+  // Costs this process little: the rules are not written again, and it sleeps while it waits.
   bool reload() {
     const size_t next = ++reloads_;
     fs::create_symlink(editions_[next % 2], path_ + ".new");
@@ -227,7 +230,7 @@ TEST(Reload, HoldsUpNoRequest) {
   ASSERT_TRUE(reloaded.process().says(", 10,000 rules\n"));
   Load load(reloaded.server(), rules);
   const auto until = [](Deadline end) { return [end] { return steady_clock::now() < end; }; };
-  load.run(until(steady_clock::now() + 300ms), false);  // counters come to be, buffers grow
+  load.run(until(steady_clock::now() + 300ms), false);  // creates counters, grows buffers
   std::vector<double> with, without;
   const auto first = steady_clock::now();
   for (size_t i = 0; i < stretches_max; ++i) {
@@ -243,7 +246,7 @@ TEST(Reload, HoldsUpNoRequest) {
     reloader.join();
     const auto end = steady_clock::now();
     load.run(until(end + 300ms),
-             false);  // old rules are freed, and the new files looked at once more
+             false);  // the server frees old rules and checks the files once more
     without.push_back(load.run(until(steady_clock::now() + (end - begin)), true));
   }
   expect_all_answered(reloaded, load);

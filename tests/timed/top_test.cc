@@ -1,6 +1,6 @@
-// What tracking the top keys costs a worker for each decision: at most 30 ns, with few keys and
-// with a million that are all new to it, whether allowed or denied, and while a store's lookups
-// push what it needs out of the caches. Of many short rounds the best counts, as others use the
+// What tracking the top keys costs a worker: at most 30 ns for each decision, with few keys and
+// with a million that are all new to it, allowed or denied, also while a store's lookups push its
+// memory out of the caches. The best of many short rounds counts, because other processes use the
 // machine too.
 #include <gtest/gtest.h>
 
@@ -47,7 +47,8 @@ struct Tracking {
     std::shuffle(keys.begin(), keys.end(), std::mt19937_64(1));
   }
 
-  // ns for each decision. `table`: each reads a place of it, as a store does.
+  // Nanoseconds for each decision. With a `table`, each decision reads a random byte of it, as a
+  // store's lookup does.
   double cost(bool with, const std::vector<char>* table) {
     const auto begin = steady_clock::now();
     for (size_t done = 0; done < decisions; done += batch) {
@@ -70,7 +71,8 @@ struct Tracking {
       sum += table[(random >> 20) % table_bytes];
     }
 #ifdef __x86_64__
-    // They are done before their decisions are counted, so that neither hides the other's time.
+    // Waits for these reads before the decisions are counted, so that neither's time is hidden by
+    // the other's.
     __builtin_ia32_lfence();
 #endif
   }
@@ -102,6 +104,7 @@ TEST(TopKeys, CostAtMostThirtyNanosecondsADecision) {
   SLUICE_HOLDS_TIMES();
   const std::vector<char> table(table_bytes, 1);
   for (const bool denied : {false, true}) {
+    // Few keys, one more than are tracked, and many.
     for (const size_t keys : {size_t{16}, size_t{513}, size_t{1'000'000}}) {
       Tracking tracking(keys, denied);
       for (const bool cold : {false, true}) {

@@ -1,5 +1,5 @@
-// Requests that wait, and lists: of the real binary, over its socket, in limitd's protocol. A few
-// of them for what is answered, many for when.
+// Requests that wait, and lists, in limitd's protocol over sockets of the real program. Tests with
+// few requests check what is answered, tests with many (`make bench`) when.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <limitd.pb.h>
@@ -59,7 +59,7 @@ Request request(Request::Method method, const std::string& type, const std::stri
   return r;
 }
 
-// A connection that reads what has arrived, without waiting.
+// A connection that reads what has arrived, without waiting for more.
 class Wire {
  public:
   explicit Wire(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -98,7 +98,7 @@ class Wire {
     append_frame(frame, r);
     send(frame);
   }
-  // Calls `visit(response)` for each that has arrived.
+  // Calls `visit(response)` for each response that has arrived.
   template <class Visit>
   void receive(Visit&& visit) {
     char received[64 << 10];
@@ -126,7 +126,7 @@ class Wire {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
     ::poll(&p, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
   }
-  // Sends one and waits for its answer, the only one there is.
+  // Sends a request and waits for its reply. No other reply may be outstanding.
   Response ask(const Request& r) {
     send(r);
     Response answer;
@@ -179,9 +179,9 @@ double quantile(std::vector<double> all, double q) {
   return all[at];
 }
 
-// Each bucket is emptied and waited for in one write, so the units of its request are due so many
-// milliseconds after a moment between that write and the reply to the first; it is taken to be the
-// earlier. None is answered before.
+// One write takes all units of a bucket and waits for new ones. These are due `wait_ms` after the
+// take was decided, which is between that write and the reply to the take. The test counts from the
+// write. No wait may be answered earlier than that.
 void wait_at_spread_times(size_t count, int shortest_ms, int spread_ms) {
   const LimitdServer server;
   std::vector<Wire> wires;
@@ -205,7 +205,7 @@ void wait_at_spread_times(size_t count, int shortest_ms, int spread_ms) {
     for (size_t i = 0; i < wires.size(); ++i)
       if (all[i].revents != 0) receive(wires[i]);
   };
-  // How late the machine itself is: a thread that only sleeps.
+  // How late the machine itself is: the delay of a thread that only sleeps.
   std::atomic<bool> stop{false};
   std::vector<double> overslept;
   std::thread sleeper([&] {
@@ -244,7 +244,8 @@ void wait_at_spread_times(size_t count, int shortest_ms, int spread_ms) {
   std::cout << "late by, median: " << quantile(late, 0.5) << " ms, p99: " << p99
             << " ms, most: " << quantile(late, 1) << " ms; a sleeping thread, p99: " << machine
             << " ms\n";
-  // Two have to be woken for an answer, the server and this one: nothing on an idle machine.
+  // An answer needs two threads to wake up, one of the server and this one. On an idle machine that
+  // adds nothing.
   EXPECT_LE(p99, 2.0 + 2 * machine);
 }
 
@@ -254,11 +255,11 @@ TEST(Waiting, EachIsAnsweredWhenItsUnitsAreDue) {
 
 TEST(WaitingInTime, TenThousandAtSpreadTimes) {
   SLUICE_HOLDS_TIMES();
-  // Most are still to come when the last is asked.
+  // Most are not due yet when the last one is sent.
   wait_at_spread_times(10'000, 1'500, 2'500);
 }
 
-// As one put for all, and as one put for each.
+// First by one put for all waits, then by one put for each.
 void free_at_once_by_puts(int count, int rounds) {
   for (const int puts : {1, count}) {
     const LimitdServer server;
@@ -273,7 +274,7 @@ void free_at_once_by_puts(int count, int rounds) {
         for (int i = 0; i < count / 10; ++i)
           append_frame(frames, request(Request::WAIT, "held", "k", 1, i));
         wires[w].send(frames);
-        // Behind these it is answered when they wait.
+        // Its answer says that the requests before it wait.
         Request ping = request(Request::PING, "", "", 1, 0);
         ASSERT_TRUE(wires[w].ask(ping).has_pong());
       }
@@ -339,7 +340,7 @@ TEST(Waiting, PastTheBoundOfAConnectionItIsRefused) {
     EXPECT_EQ(response.request_id2(), bound + i);
     EXPECT_FALSE(response.take().conformant());
   }
-  // Another connection may still wait, and those that do get theirs.
+  // The requests that wait get their units.
   Request put = request(Request::PUT, "held", "k", 20'000, 2);
   put.set_all(true);
   ASSERT_TRUE(other.ask(put).has_put());
@@ -365,7 +366,7 @@ void fill_listed(Wire& wire, int counters) {
   }
 }
 
-// Of 10,000 counters or more.
+// Needs 10,000 counters or more. A list has at most 100 items.
 void expect_listed(Wire& wire) {
   const Response list = wire.ask(request(Request::STATUS, "listed", "counter 77", 1, 1));
   ASSERT_EQ(list.status().items_size(), 100);
@@ -390,8 +391,8 @@ TEST(Waiting, RequestsAreAnsweredBesideLists) {
   other.join();
 }
 
-// Stretches of time in which lists are asked for all the time are held against ones in which none
-// are, in turn, as other processes share the machine.
+// Stretches of time with one list after the other alternate with stretches without lists, and are
+// compared with them, because other processes use the machine too.
 TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
   SLUICE_HOLDS_TIMES();
   constexpr int counters = 1'000'000, stretches = 10;

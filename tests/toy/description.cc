@@ -1,3 +1,5 @@
+// The toy as a protocol of the program: its description and `sluice ask toy`. session.h describes
+// the protocol.
 #include "cli/ask.h"
 #include "client/socket.h"
 #include "protocol/protocol.h"
@@ -9,7 +11,7 @@ namespace {
 
 constexpr uint16_t port = 7007;
 
-// A line.
+// Sends `take KEY`. Returns the server's line, with its end.
 base::Result<std::string> ask_server(const cli::AskTarget& target, const std::string& key) {
   auto socket = calls::Socket::connect(target.address.host, target.address.port, target.timeout);
   if (!socket) return std::move(socket).problem();

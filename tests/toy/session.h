@@ -1,5 +1,6 @@
-// The smallest protocol: a line `take KEY` is answered `yes N` or `no N`, N being what is left, or
-// `error WHY`. The key is the request's entry `key`; native rules decide.
+// The smallest protocol. A line `take KEY` is answered `yes N` or `no N`, where N is the number of
+// remaining units, or `error WHY`. KEY is the value of the request's entry `key`; native rules
+// decide.
 #pragma once
 
 #include <string_view>

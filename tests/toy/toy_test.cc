@@ -1,6 +1,6 @@
-// A protocol that is one folder and one line: the program with it is served over a socket, asked,
-// counted by the protocol's name, explained, described and overridden, and nothing else was written
-// for it.
+// A protocol that one folder and one line add (tests/toy), in the real program: it is served over a
+// socket, asked by `sluice ask`, counted by its name, explained, named in the OpenAPI document and
+// overridden. No other code was written for it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ class Toy : public testing::Test {
                     SLUICE_TOY_BINARY);
     while (toy_ == 0 || admin_ == 0) {
       const auto line = server_->read_line();
-      ASSERT_TRUE(line) << "it ended";
+      ASSERT_TRUE(line) << "the server ended";
       if (line->starts_with("sluice: toy listening on ")) toy_ = port_in(*line);
       if (line->starts_with("sluice: admin listening on ")) admin_ = port_in(*line);
     }
@@ -113,7 +113,7 @@ TEST_F(Toy, IsOverridden) {
            R"({"rule": "each", "actor": "vip*", "limit": {"quota": 9, "window": "1h"}})");
   ASSERT_TRUE(said.status == 200 || said.status == 201) << said.body;
   const auto deadline = soon();
-  // It is live on every worker a moment later.
+  // Each worker sees the override a moment later.
   size_t asked = 0;
   while (ask("vip" + std::to_string(asked++)).first != "yes 8\n")
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);

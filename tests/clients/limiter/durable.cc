@@ -1,5 +1,5 @@
-// A program over libsluice-durable, which durable_test.py builds and runs: `durable DIR
-// COMMAND...`. Prints what it did, one word a line, and the message of an error after its number.
+// A program with libsluice-durable, which durable_test.py builds and runs: `durable DIRECTORY
+// COMMAND`. Prints one result a line; an error as its number and message.
 #include <sluice/durable.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,8 @@ int report(const sluice::error& why) {
   return 1;
 }
 
-// Takes for ever, a unit of one of 100 keys each; prints how many takes are committed.
+// Takes one unit of each of 100 keys in turn, without end, and commits after every 100 takes.
+// Prints how many takes are committed.
 int load(sluice::durable& kept, const sluice::handle& by) {
   for (long long taken = 0;;) {
     for (int i = 0; i < 100; ++i, ++taken)
@@ -33,7 +34,7 @@ int load(sluice::durable& kept, const sluice::handle& by) {
   }
 }
 
-// What is used, over all keys.
+// Prints the units that are used, over all keys.
 int sum(sluice::durable& kept, const sluice::handle& by) {
   long long used = 0;
   for (int i = 0; i < 100; ++i)
@@ -41,6 +42,8 @@ int sum(sluice::durable& kept, const sluice::handle& by) {
   return std::printf("%lld\n", used) < 0;
 }
 
+// The child of a fork can take in memory, but not commit; and its end leaves the parent's store as
+// it is.
 int forked(sluice::durable kept, const sluice::handle& by) {
   if (!kept->take(by, "0", 5) || !kept.commit()) return 2;
   const pid_t child = fork();
@@ -58,7 +61,8 @@ int forked(sluice::durable kept, const sluice::handle& by) {
   return done ? 0 : report(done.why());
 }
 
-// Until writing fails; then goes on in memory.
+// Takes from new keys until a commit fails. Then a take in memory must still work; prints the
+// commit's error.
 int fill(sluice::durable& kept, const sluice::handle& by) {
   for (int i = 0; i < 1'000'000; ++i) {
     for (int k = 0; k < 100; ++k)

@@ -1,6 +1,8 @@
-/* The C interface over a directory: takes one of two in each life, and commits.
+/* The C interface over a directory: takes one unit of a limit of two in each run, and commits.
  *
- *   durable_program DIRECTORY [null]      prints what is left, or the error; `null`: without a name
+ *   durable_program DIRECTORY [null]      prints what remains, or the error
+ *
+ * With `null` it is opened without a directory.
  */
 #include <sluice/sluice_durable.h>
 #include <stdio.h>

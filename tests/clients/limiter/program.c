@@ -1,4 +1,5 @@
-/* The C interface in a C program: takes three of two, waits, and is called back. */
+/* The C interface in a C program: takes three times from a limit of two units, waits for one more,
+ * and is called when that is granted. */
 #include <sluice/sluice.h>
 #include <stdio.h>
 #include <string.h>

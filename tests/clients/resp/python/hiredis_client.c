@@ -1,4 +1,5 @@
-/* Asks a sluice at 127.0.0.1:argv[1] by hiredis and prints each reply on a line: the test reads them. */
+/* A client with hiredis: sends commands to the sluice at port argv[1] of 127.0.0.1, and prints each
+ * reply on a line, which hiredis_test.py reads. */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
