@@ -83,8 +83,8 @@ class RespOverSocket : public testing::TestWithParam<RespCase> {
     return steady_clock::now() - start <= planned + slip_max;
   }
 
-  // Sends a step and after it the marker, and reads the expected replies, then the marker: so there
-  // are no others. Returns what is wrong, or "". After a recorded client's bytes there is no
+  // Sends a step and after it the marker, and reads the expected replies, then the marker: nothing
+  // else was sent. Returns what is wrong, or "". After a recorded client's bytes there is no
   // marker, because a transaction may be open.
   std::string take(const json& step, RespClient& client) {
     const RespDue due = due_of(GetParam(), step);
