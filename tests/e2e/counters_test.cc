@@ -178,6 +178,7 @@ TEST_P(Counters, AreListedPageByPageInTheOrderOfTheirNames) {
     EXPECT_EQ(world.list(wrong).status, 400) << wrong;
 }
 
+// An override of a Divvy rule has its own counter; elsewhere it uses the rule's.
 TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
   World world(GetParam());
   const auto set = [&](const std::string& body) {
