@@ -142,7 +142,7 @@ RespDue due_of(const RespCase& c, const json& step) {
   if (from.contains("replies"))
     for (const json& reply : from["replies"]) due.replies.push_back(reply);
   due.closed = from.value("closed", false);
-  // The original died at an earlier step, for which sluice decides otherwise, and goes on.
+  // The original died at an earlier step. Sluice decides that step otherwise, and still answers.
   if (c.has("dies") && due.closed) return {{json{{"any", 1}}}, false};
   return due;
 }

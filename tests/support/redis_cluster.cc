@@ -193,7 +193,7 @@ void RedisCluster::move_keys(uint16_t slot, size_t from, size_t to) {
 
 void RedisCluster::end_move(uint16_t slot, size_t, size_t to) {
   const std::string number = std::to_string(slot), id = id_of(to);
-  // The new owner first: it takes a new epoch, and tells the others.
+  // The new owner first: it takes a new epoch, which the others learn from it.
   expect_ok(nodes_[to]->client()({"CLUSTER", "SETSLOT", number, "NODE", id}), "node");
   // Every node is notified: only this ends the old owner's migrating state. A node that takes back
   // the change because of another node's gossip is notified again.
