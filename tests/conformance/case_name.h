@@ -1,4 +1,4 @@
-// Names of parameterised tests: the case's own, in the letters that GoogleTest allows.
+// Names parameterised tests after their cases, in the letters that GoogleTest allows.
 #pragma once
 
 #include <gtest/gtest.h>

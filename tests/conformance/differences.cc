@@ -1,18 +1,18 @@
-// Where sluice differs from the recordings, and why.
+// Where sluice differs from the recordings of Divvy, and why.
 #include "tests/conformance/vectors.h"
 
 namespace sluice::tests {
 
 const std::vector<Difference>& differences() {
-  static const char* const ascii = "1.3: HIT in ASCII letters, and ASCII upper-casing in the echo";
-  static const char* const stop_at_error = "3: nothing behind a bad line is charged";
-  static const char* const answer_at_end = "3: what came before the client's end is answered";
-  static const char* const absent_key = "5: an absent key fits no pattern";
-  static const char* const in_order = "2: requests are processed in order";
-  static const char* const file_order = "4.2: sections keep the order of the file";
-  static const char* const canary = "5: what becomes of a canary harms no request";
-  static const char* const scripts = "6.3: a flushed script is sent again";
-  static const char* const dots = "4.2: dots in section names are dots";
+  static const char* const ascii = "HIT in ASCII letters, and ASCII upper-casing in the echo";
+  static const char* const stop_at_error = "nothing after a bad line is charged";
+  static const char* const answer_at_end = "requests before the client's end are answered";
+  static const char* const absent_key = "an absent key fits no pattern";
+  static const char* const in_order = "requests are processed in order";
+  static const char* const file_order = "sections keep the order of the file";
+  static const char* const canary = "a canary's failure fails no request";
+  static const char* const scripts = "a flushed script is sent again";
+  static const char* const dots = "dots in section names are dots";
   static const std::vector<Difference> all{
       {"dotless-i", 0, {"ERR unknown-command \"Unrecognized command: H\u0131T\""}, true, ascii},
       {"err-unknown-unicode-upper",
@@ -39,21 +39,20 @@ const std::vector<Difference>& differences() {
 
 const std::vector<CounterDifference>& counter_differences() {
   static const std::vector<CounterDifference> all{
-      {"dotless-i", "1.3: HIT in ASCII letters"},
-      {"pipeline-error-then-hits", "3: nothing behind a bad line is charged"},
-      {"glob-missing-key-undefined", "5: an absent key fits no pattern"},
-      {"ini-integer-section-first", "4.2: sections keep the order of the file"},
-      {"ini-dotted-section-vanishes", "4.2: dots in section names are dots"},
-      {"canary-failure-fails-request", "5: what becomes of a canary harms no request"},
-      {"noscript", "6.3: a flushed script is sent again"},
-      {"json-actor-constructor",
-       "5: an actor named like a part of JavaScript is absent all the same"},
+      {"dotless-i", "HIT in ASCII letters"},
+      {"pipeline-error-then-hits", "nothing after a bad line is charged"},
+      {"glob-missing-key-undefined", "an absent key fits no pattern"},
+      {"ini-integer-section-first", "sections keep the order of the file"},
+      {"ini-dotted-section-vanishes", "dots in section names are dots"},
+      {"canary-failure-fails-request", "a canary's failure fails no request"},
+      {"noscript", "a flushed script is sent again"},
+      {"json-actor-constructor", "an actor named like a part of JavaScript is absent too"},
   };
   return all;
 }
 
 const std::vector<Refusal>& refusals() {
-  static const char* const integers = "4.3: only integers up to 2^53-1";
+  static const char* const integers = "only integers up to 2^53-1";
   static const std::vector<Refusal> all{
       {"json-limit-float", "[s=limit-float]", integers},
       {"json-reset-float", "[s=reset-float]", integers},

@@ -1,5 +1,5 @@
-// Where sluice differs from what was recorded of droplet 1.4.0 (droplet.json), and why: every
-// difference is listed with the decision behind it, and has to be one. Plain values.
+// Where sluice answers differently from the recordings of droplet 1.4.0 (droplet.json), and why.
+// droplet_socket_test.cc checks that each difference is one.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace sluice::tests {
 
-// What sluice answers to a step instead of what was recorded: a response, or a Close.
+// Sluice's answer to a step in place of the recorded one: a response, or a Close.
 struct DropletDifference {
   std::string_view name;
   size_t step;
   std::string_view response_hex;  // empty: a Close
   std::optional<uint16_t> close_code;
-  const char* decision;  // of spec/droplet.md, with its section
+  const char* decision;  // why
 };
 const std::vector<DropletDifference>& droplet_differences();
 

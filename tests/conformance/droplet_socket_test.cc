@@ -1,6 +1,5 @@
-// What was recorded of droplet 1.4.0, replayed against the real `sluice droplet` over its socket,
-// one server for each case:
-// with the counters in its own memory, and in a real Redis.
+// Replays the recordings of droplet 1.4.0 (droplet.json) against the real `sluice droplet` over its
+// socket, with one server for each case: with the counters in its own memory, and in a real Redis.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +37,7 @@ void PrintTo(const DropletCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-// The options that a case's server needs, in sluice's words.
+// The options of a case's server, as sluice's arguments.
 std::vector<std::string> arguments_of(const json& recorded) {
   std::vector<std::string> arguments;
   if (!recorded.contains("server") || recorded["server"].is_null()) return arguments;
@@ -84,7 +83,7 @@ std::string bytes_of(const json& step) {
   return bytes;
 }
 
-// One frame that is due; with `upper`, any response between the two.
+// One expected frame; with `lower` and `upper`, any response between the two.
 struct Due {
   Frame frame;
   std::optional<DropletLeft> lower, upper;
@@ -102,7 +101,7 @@ bool is(const Due& due, const Frame& got) {
   });
 }
 
-// The frames that were recorded behind a step, its Close included.
+// The frames that were recorded after a step, including a Close.
 std::vector<Due> recorded_frames(const json& step) {
   std::vector<Due> due;
   if (step.contains("responses")) {
@@ -137,7 +136,7 @@ std::string to_text(const Frame& frame) {
   return "opcode " + std::to_string(frame.opcode) + " " + to_hex(frame.payload);
 }
 
-// Sends a step and reads what is due. What is wrong, or "".
+// Sends a step and reads the expected frames. Returns what is wrong, or "".
 std::string take(const DropletCase& c, size_t i, DropletClient& client) {
   if (!client.send(bytes_of(c.steps[i]))) return "the connection is closed already";
   const auto due = due_frames(c, i);
@@ -148,13 +147,13 @@ std::string take(const DropletCase& c, size_t i, DropletClient& client) {
   }
   if (due.empty() || due.back().frame.opcode != close_frame) return {};
   const std::string rest = client.read_to_end();
-  return rest.empty() ? "" : "behind the Close came " + rest;
+  return rest.empty() ? "" : "after the Close came " + rest;
 }
 
 class DropletOverSocket : public testing::TestWithParam<DropletCase> {
  protected:
-  // Replays the case. False: the machine was too slow for the recorded pauses to mean anything.
-  // What differs is appended to `wrong`.
+  // Replays the case. False: the machine was too slow, so the pauses differed from the recorded
+  // ones and the result means nothing. Differences are appended to `wrong`.
   bool replay(const DropletCase& c, std::vector<std::string>& wrong) {
     const bool timed = std::any_of(c.steps.begin(), c.steps.end(),
                                    [](const json& step) { return step["sleep_ms"] > 0; });
@@ -182,7 +181,7 @@ class DropletOverSocket : public testing::TestWithParam<DropletCase> {
       if (client->socket().ended()) client.reset();
     }
     const bool in_time = steady_clock::now() - start <= planned + slip_max;
-    // One that is not closed still answers, and nothing unasked came before.
+    // A connection that is not closed still answers, and has received nothing unexpected before.
     if (client && wrong.empty()) {
       client->send(ping_frame, "still there?");
       const auto got = client->read();
@@ -190,7 +189,7 @@ class DropletOverSocket : public testing::TestWithParam<DropletCase> {
         wrong.push_back("in place of the pong: " + (got ? to_text(*got) : "the end"));
     }
     if (!redis_) return in_time;
-    // A decision that Redis did not make in time is this server's own table's, and shows nothing.
+    // When Redis is late, the server's own table decides, and the result means nothing.
     if (sample(admin, "sluice_redis_local_decisions_total") != "0") return false;
     check_redis(wrong);
     return in_time;
@@ -200,7 +199,7 @@ class DropletOverSocket : public testing::TestWithParam<DropletCase> {
     auto client = redis_->client();
     for (const RedisReply& key : client({"KEYS", "*"}).list)
       if (!key.text.starts_with("sluice:droplet:") || client({"PTTL", key.text}).number <= 0)
-        wrong.push_back("a key that is not ours, or has no end: " + key.text);
+        wrong.push_back("a key that is not sluice's, or never expires: " + key.text);
   }
 
   void answers_as_recorded() {
@@ -257,7 +256,7 @@ TEST(DropletDifferences, AreDifferencesOfStepsThatThereAre) {
   }
 }
 
-// The page for those who change over lists the same vectors, each with its name.
+// docs/compat/droplet.md lists the same cases, each with its name.
 TEST(DropletDifferences, AreOnThePageAboutThem) {
   std::ifstream file(tests::source_path("docs/compat/droplet.md"));
   std::string line;

@@ -1,5 +1,5 @@
-// Connections of gRPC over sockets on which the client is silent: what a server tells of its own
-// accord.
+// gRPC connections of the real server whose clients are silent: what it sends to a watch, and when
+// it closes a connection.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -45,7 +45,7 @@ struct Service {
   uint16_t port = 0;
 };
 
-// The same by a file of sluice's own.
+// The same service, by `sluice serve` and a file of sluice's own.
 struct Listener {
   explicit Listener(const std::string& settings, const std::string& envoy = "{}") {
     folder.write("limits/a.yaml", "domain: a");
@@ -61,12 +61,12 @@ struct Listener {
   uint16_t port = 0;
 };
 
-// A client that says hello, and then no more than it is asked to.
+// A client that sends HTTP/2's preface and settings, and then only what a test sends.
 struct Client {
   explicit Client(uint16_t port) : socket(TcpClient::connect(port).value()) {
     socket.send(wire::http2_peer::hello() + wire::http2_peer::settings_ack());
   }
-  // Reads frames until there is what is looked for. False: the connection ended, or it is late.
+  // Reads frames until the condition holds. False: the connection ended, or the deadline passed.
   template <class Condition>
   bool reads_until(Condition&& condition) {
     while (!condition()) {
@@ -101,7 +101,8 @@ TEST(EnvoyConnection, WhoWatchesIsToldOfAChangeThoughItIsSilent) {
   EXPECT_EQ(told, not_serving + serving + not_serving);
 }
 
-// What the server tells of its own accord gives no time to a request that does not arrive whole.
+// A message of the server to a watch does not extend the timeout of a request that has not arrived
+// whole.
 TEST(EnvoyConnection, WhoWatchesMayNotTakeForEverOverARequest) {
   const Listener server(", request_timeout: 2s");
   Client client(server.port);
@@ -114,7 +115,7 @@ TEST(EnvoyConnection, WhoWatchesMayNotTakeForEverOverARequest) {
   EXPECT_TRUE(client.socket.ended());
 }
 
-// A length that is too long to await is as good as none.
+// An age that is too long for a timer means no limit.
 TEST(EnvoyConnection, OneMayLiveForThousandsOfYears) {
   const Listener server("", "{ connection_age: 999999d, connection_grace: 999999d }");
   for (int i = 0; i < 3; ++i) {
@@ -130,8 +131,8 @@ TEST(EnvoyConnection, OneThatIsOldEndsThoughItsClientIsSilent) {
                   "domain: a");
   Client client(service.port);
   ASSERT_TRUE(client.reads_until([&] { return !client.peer.goaways.empty(); }));
-  EXPECT_EQ(client.peer.goaways[0].second, 0u);  // no fault
-  // It does not say that it has seen that: behind the grace it is over.
+  EXPECT_EQ(client.peer.goaways[0].second, 0u);  // NO_ERROR
+  // The client does not close the connection; the server closes it after the grace.
   EXPECT_FALSE(client.reads_until([] { return false; }));
   EXPECT_TRUE(client.socket.ended());
 }

@@ -1,5 +1,5 @@
-// The recorded metrics of Envoy's rate limit service (tests/conformance/envoy.json), played against
-// the real `sluice envoy` over gRPC, with a statsd of the test's own or the page for Prometheus.
+// Replays the recorded metrics of Envoy's rate limit service (envoy.json) against the real `sluice
+// envoy` over gRPC, with a statsd server of the test or with the page for Prometheus.
 #include <envoy.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
@@ -43,11 +43,11 @@ const json& recording() {
   return all;
 }
 
-// Calls methods, one after the other, on one connection.
+// Calls methods, one after another, on one connection.
 class GrpcClient {
  public:
   struct Reply {
-    int code = -1;  // of gRPC
+    int code = -1;  // gRPC's status
     std::string message, body;
   };
 
@@ -90,7 +90,7 @@ std::string message_of(const json& call) {
   return message.SerializeAsString();
 }
 
-// How long the window lasts is another test's matter.
+// Removes the times until a window's end: envoy_socket_test.cc checks these.
 void drop_times(json& answer) {
   if (!answer.is_structured()) return;
   for (auto& [key, value] : answer.items()) {
@@ -123,7 +123,7 @@ struct Served {
     port = await_listening(*process, "envoy");
     if (has_page) page_port = await_listening(*process, "envoy-metrics");
   }
-  // The series of the original, without times.
+  // The samples that the original has as well, without its response times.
   Counts page() const {
     Counts samples;
     std::istringstream lines(http_get(page_port, "/metrics").body);
@@ -136,7 +136,7 @@ struct Served {
     }
     return samples;
   }
-  // Waits until the page has that; what it has in the end.
+  // Waits until a sample has that value. Returns its last value.
   double await(const std::string& series, double value) const {
     return comes([&] { return page()[series] == value; }) ? value : page()[series];
   }
@@ -148,7 +148,7 @@ struct Served {
 
 struct Told {
   Counts counters;
-  std::map<std::string, size_t> timers;  // lines of each
+  std::map<std::string, size_t> timers;  // name -> number of lines
 };
 
 Told told(const LineSink& statsd) {
@@ -168,7 +168,7 @@ Told told(const LineSink& statsd) {
   return all;
 }
 
-// The limits' windows are hours: a case is not begun shortly before the end of one.
+// The limits' windows begin at full hours: a case must not begin shortly before one.
 void await_safe_time() {
   using std::chrono::system_clock;
   constexpr std::chrono::seconds enough{20};
@@ -179,7 +179,7 @@ void await_safe_time() {
 
 class EnvoyMetrics : public testing::TestWithParam<json> {
  protected:
-  // Where it is the case's matter: else the counters are in memory.
+  // Whether the case needs a Redis. Otherwise the counters are in memory.
   static bool takes_redis(const json& config) {
     if (config["env"].contains("LOCAL_CACHE_SIZE_IN_BYTES")) return true;
     const json& steps = GetParam()["steps"];
@@ -202,7 +202,7 @@ class EnvoyMetrics : public testing::TestWithParam<json> {
         reply = client.call(should_rate_limit, message_of(step["call"]));
       if (step.contains("error")) {
         EXPECT_EQ(reply.code, step["error"]["code"].get<int>());
-        // The original's words for an error of its Redis are not ours.
+        // Sluice words an error of its Redis differently from the original.
         if (redis_ == nullptr || reply.message.starts_with("rate limit ")) {
           EXPECT_EQ(reply.message, step["error"]["message"].get<std::string>());
         }
@@ -222,7 +222,7 @@ class EnvoyMetrics : public testing::TestWithParam<json> {
     Served served(limits, std::move(environment));
     play(served);
     const auto expected = GetParam()["stats"].get<Counts>();
-    // While it runs, and no more than that to the end.
+    // All counts arrive while the server runs, and its end adds none.
     EXPECT_TRUE(comes([&] { return told(statsd).counters == expected; }));
     served.process->signal(SIGTERM);
     EXPECT_EQ(served.process->wait(), 0);
@@ -348,7 +348,7 @@ TEST(EnvoyPage, RequestsThatShadowModeLetsPassAreCounted) {
 
 TEST(EnvoyDebugPort, ListsTheLimitsInTheirOrderAndServesNothingElse) {
   for (int tries = 0;; ++tries) {
-    // A port that was free a moment ago: another process may be faster.
+    // This port was free a moment ago: another process may take it first.
     const uint16_t port = LineSink(LineSink::Kind::tcp).port();
     std::optional<Served> served;
     try {

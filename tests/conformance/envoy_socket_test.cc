@@ -1,6 +1,7 @@
-// What was recorded of Envoy's rate limit service (envoy.json), replayed against the real
-// `sluice envoy` over its ports, with a real Redis: answers, and the counters that are left there.
-// A step's `decision` counts where there is one. What metrics say of a case is another test's.
+// Replays the recordings of Envoy's rate limit service (envoy.json) against the real `sluice envoy`
+// over its ports, with a real Redis, and compares the answers and the counters that are left in
+// Redis. A step's `decision` is sluice's answer in place of the recorded one. envoy_metrics_test.cc
+// plays the cases' metrics.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ namespace {
 
 using namespace envoy::recorded;
 
-// Left of each window of a case at least, so that it does not end meanwhile.
+// A case begins only if each of its windows lasts that much longer, so that none ends during it.
 constexpr int64_t safe_s = 4;
 
 int64_t now_s() {
@@ -49,7 +50,7 @@ void await_safe_place(const json& windows) {
   }
 }
 
-// {W60}, and {W60-1} for the one before, as the starts of windows.
+// Replaces {W60} by the start of the present window of 60 s, and {W60-1} by that of the one before.
 std::string with_windows(std::string text, int64_t now) {
   for (size_t at = text.find("{W"); at != std::string::npos; at = text.find("{W")) {
     const size_t end = text.find('}', at);
@@ -133,7 +134,7 @@ class Player {
   Player(const json& recorded_case, Server& server, RedisClient& redis)
       : case_(recorded_case), server_(server), redis_(redis) {}
 
-  // What differs from the recording, a text for each difference.
+  // Returns a text for each difference from the recording.
   std::vector<std::string> play() {
     const json windows = case_.value("clock", json::array());
     await_safe_place(windows);
@@ -151,15 +152,15 @@ class Player {
     return wrong_;
   }
 
-  // Whether a window ended between two steps, as it may on a busy machine: the case must be played
-  // again (the recording's `format`).
+  // Whether a window ended between two steps, as it may on a busy machine: then the case must be
+  // played again (`format` in the recording).
   bool was_caught() const {
     return std::any_of(begun_.begin(), begun_.end(),
                        [](const auto& window) { return now_s() / window.first != window.second; });
   }
 
  private:
-  // What differs; empty: nothing.
+  // Returns what differs, or "".
   std::string take(const json& step) {
     if (step.contains("call")) return ask(step);
     if (step.contains("raw")) return ask_raw(step);
@@ -213,7 +214,7 @@ class Player {
                : "another health";
   }
 
-  // Compressed requests are the in-memory test's: this client sends none.
+  // Only the in-memory test sends compressed requests.
   std::string ask_raw(const json& step) {
     const json& raw = step["raw"];
     return compare(step,
@@ -236,7 +237,7 @@ class Player {
     return difference(due(step)["reply"], bytes_as_json(answer.message));
   }
 
-  // "@60" is what is left of the window, one second more or less.
+  // "@60" is the time left of the window of 60 s, give or take a second.
   std::string difference(const json& recorded, json answer) {
     for (int64_t now : {now_s(), now_s() - 1, now_s() + 1}) {
       json expected = recorded;
@@ -285,7 +286,7 @@ class Player {
     }
     for (const auto& [name, counter] : recorded.items()) {
       const std::string key = with_windows(name, now), value = counter["value"];
-      // A look leaves nothing.
+      // In sluice a request for 0 hits leaves no counter.
       if (value == "0" && !found.contains(key)) continue;
       wanted[key] = value;
       const bool was_put = std::find(put_.begin(), put_.end(), key) != put_.end();
@@ -302,12 +303,12 @@ class Player {
   const json& case_;
   Server& server_;
   RedisClient& redis_;
-  std::vector<std::string> put_;      // keys that the case has put there
-  std::map<int64_t, int64_t> begun_;  // of each window's length: the number of the present one
+  std::vector<std::string> put_;      // keys that the case has set
+  std::map<int64_t, int64_t> begun_;  // window's length -> number of the present window
   std::vector<std::string> wrong_;
 };
 
-// Where the original starts without limits, sluice does not start (tests/e2e).
+// In these cases the original starts without limits, and sluice does not start (tests/e2e).
 bool is_left_out(const json& recorded_case) {
   return recorded_case.value("decision", json()) == "refuses to start";
 }

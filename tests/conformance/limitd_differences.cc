@@ -3,20 +3,19 @@
 namespace sluice::tests {
 
 const std::vector<LimitdDifference>& limitd_differences() {
-  static const char* const never_adds = "3.1: a negative count never adds; it is refused";
-  static const char* const absent_method = "4: an absent method with a type is TAKE";
-  static const char* const empty_key = "4: the empty key is an ordinary key";
-  static const char* const names = "4: constructor and similar are ordinary names";
-  static const char* const put_ignores = "3.3: a negative count puts nothing";
-  static const char* const put_drips =
-      "3.3: PUT drips first and computes reset from the new content";
-  static const char* const get_drips = "3.4: GET drips first";
-  static const char* const prefix = "3.5: true prefix search";
-  static const char* const exact_moment = "3.2: woken at the exact moment the tokens are there";
-  static const char* const until = "6.3: a quoted date is a date";
-  static const char* const inherit = "6.3: what says neither size nor rate has its type's";
-  static const char* const strings = "6.3: a string is an expression";
-  static const char* const flag_g = "6.3: the flag g is ignored";
+  static const char* const never_adds = "a negative count never adds; it is refused";
+  static const char* const absent_method = "an absent method with a type is TAKE";
+  static const char* const empty_key = "the empty key is an ordinary key";
+  static const char* const names = "constructor and similar are ordinary names";
+  static const char* const put_ignores = "a negative count puts nothing";
+  static const char* const put_drips = "PUT drips first and computes reset from the new content";
+  static const char* const get_drips = "GET drips first";
+  static const char* const prefix = "true prefix search";
+  static const char* const exact_moment = "woken at the moment the units are available";
+  static const char* const until = "a quoted date is a date";
+  static const char* const inherit = "an override with neither size nor rate has those of its type";
+  static const char* const strings = "a string is an expression";
+  static const char* const flag_g = "the flag g is ignored";
   static const std::vector<LimitdDifference> all{
       {"take: negative count adds tokens above the size",
        0,

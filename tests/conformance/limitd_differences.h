@@ -1,4 +1,5 @@
-// Where sluice differs from the recordings of limitd, and why. Every difference has to be one.
+// Where sluice answers differently from the recordings of limitd (limitd.json), and why.
+// limitd_socket_test.cc checks that each difference is one.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,9 @@ namespace sluice::tests {
 struct LimitdDifference {
   const char* name;  // of the case
   size_t step;
-  const char* response;  // JSON as in the recording, but that `remaining` may be a range
+  const char* response;  // JSON as in the recording, except that `remaining` may be a range
   int delay_ms[2];
-  const char* decision;  // of the recording, or of spec/limitd.md's sections
+  const char* decision;  // why
 };
 const std::vector<LimitdDifference>& limitd_differences();
 

@@ -1,7 +1,7 @@
-// The recordings of limitd 7.0.1 (limitd.json) replayed against the real server over its socket:
-// one server for each configuration (and another one whose counters are in a real Redis), all its
-// cases at once, each on connections of its own. Replies
-// are compared byte for byte, but for the time in them.
+// Replays the recordings of limitd 7.0.1 (limitd.json) against the real `sluice limitd` over its
+// socket: one server for each configuration, and another one whose counters are in a real Redis.
+// Each case has its own connections; cases with pauses run beside the others. Replies are compared
+// byte by byte, except for the times in them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,9 +31,10 @@ using std::chrono::steady_clock;
 
 constexpr double reset_slack_s = 0.15;
 constexpr Milliseconds silence{300};
-// The fastest of the recorded buckets has another unit after 50 ms.
+// The fastest recorded bucket gets another unit after 50 ms, so a case may take 40 ms more than its
+// pauses.
 constexpr Milliseconds unit_comes_after{40};
-// A server that is started again takes a few milliseconds; the recorded ranges allow for 500.
+// A restart takes a few milliseconds; the recorded ranges allow 500.
 constexpr Milliseconds restart_max{300};
 const std::string configs[] = {"main", "over", "string-match", "global-regex", "reload", "dotd"};
 
@@ -109,7 +110,7 @@ bool same_reply(const json& expected, const LimitdReply& reply, double now) {
                     });
 }
 
-// The frame without the times in it, all of which are five bytes long.
+// The frame with its times, which have five bytes each, replaced.
 std::string without_times(const LimitdReply& reply) {
   std::string frame = reply.frame;
   std::vector<int64_t> resets{reply.reset};
@@ -130,9 +131,9 @@ std::string without_times(const LimitdReply& reply) {
 }
 
 struct Result {
-  std::string wrong;     // empty: as it must be
-  bool in_time = true;   // else the machine was too slow for the recorded pauses to mean anything
-  size_t differing = 0;  // steps that were to differ, and did
+  std::string wrong;     // empty: all was as expected
+  bool in_time = true;   // false: the machine was too slow, and the result means nothing
+  size_t differing = 0;  // steps with a listed difference
 };
 
 class Replay {
@@ -207,7 +208,7 @@ class Replay {
     const auto took = std::chrono::duration_cast<Milliseconds>(steady_clock::now() - since).count();
     if (!reply) return void(result_.wrong = "no reply, expected " + expected.dump());
     if (took > delay[1].get<int64_t>()) result_.in_time = false;
-    // Only a wait has a least time, and the recorded one may begin before the frame is sent.
+    // Only waits have a minimum time. It counts from before the frame is sent, as in the recording.
     if (took < delay[0].get<int64_t>() || took > delay[1].get<int64_t>())
       result_.wrong = "the reply took " + std::to_string(took) + " ms";
     else if (!same_reply(expected, *reply, now))
@@ -227,7 +228,7 @@ class Replay {
   void nothing(LimitdClient& c, bool closes, const std::string& name) {
     if (closes) {
       const std::string more = c.tcp().read_to_end();
-      if (!more.empty()) result_.wrong = "behind the end came " + testing::PrintToString(more);
+      if (!more.empty()) result_.wrong = "before the end came " + testing::PrintToString(more);
       clients_.erase(name);
       return;
     }
@@ -235,8 +236,7 @@ class Replay {
       result_.wrong = c.tcp().ended() ? "the connection was closed" : "there was a reply";
   }
 
-  // Each connection still answers, and nothing came that was not awaited: one reply to each
-  // request.
+  // Each connection still answers, and has received no reply beyond one for each request.
   void check_open() {
     for (auto& [name, c] : clients_) {
       const auto pong = c.await(c.send({LimitdMethod::ping, "", ""}));
@@ -249,7 +249,7 @@ class Replay {
   const json& case_;
   std::map<std::string, LimitdClient> clients_;
   std::map<std::string, steady_clock::time_point> sent_at_;
-  Milliseconds paused_{0};  // as recorded, so far
+  Milliseconds paused_{0};  // the sum of the recorded pauses so far
   Result result_;
 };
 
@@ -273,7 +273,7 @@ std::vector<const json*> cases_that_restart() {
   return all;
 }
 
-// `redis`: where its counters are; null: its own.
+// `redis`: the Redis that has the server's counters; null: the server has them itself.
 std::unique_ptr<LimitdServer> serve(const std::string& config, const RedisServer* redis = nullptr) {
   std::map<std::string, std::string> files;
   if (recording().at("extra_files").contains(config))
@@ -282,13 +282,13 @@ std::unique_ptr<LimitdServer> serve(const std::string& config, const RedisServer
   if (redis != nullptr)
     options.environment = {{"SLUICE_REDIS", redis->address()}, {"SLUICE_ADMIN", "127.0.0.1:0"}};
   auto text = recording().at("configs").at(config).get<std::string>();
-  // Where Redis keeps the counters, no folder does; sluice must be configured so.
+  // With counters in Redis, the configuration must not name a folder for them.
   const std::string folder = "db: \"@DB@\"";
   if (redis != nullptr) text.replace(text.find(folder), folder.size(), "db: { inMemory: true }");
   return std::make_unique<LimitdServer>(std::move(text), options, files);
 }
 
-// Has it pauses?
+// Whether the case has pauses.
 bool is_slow(const json& c) {
   const json& steps = c.at("steps");
   return std::any_of(steps.begin(), steps.end(), [](const json& step) {
@@ -299,15 +299,16 @@ bool is_slow(const json& c) {
   });
 }
 
-// In order, as some look at keys of others; beside them those that mostly sleep, which do not. Of
-// the configuration that changes, all in order.
+// Replays the cases in order, because some read keys of earlier ones. Cases with pauses do not, and
+// run on threads of their own beside them. The cases of `reload`, which change the configuration,
+// all run in order.
 std::vector<Result> replay_all(LimitdServer& server, const std::string& config,
                                const std::vector<const json*>& cases) {
   std::vector<Result> results(cases.size());
   std::vector<std::thread> sleepers;
   for (size_t i = 0; i < cases.size(); ++i) {
     const auto replay = [&, i] { results[i] = Replay(server, *cases[i]).run(); };
-    // The key of this one is looked at.
+    // A later case reads this one's key.
     const bool looked_at = cases[i]->at("name") == "framing: one request split in two writes";
     if (config == "reload" || looked_at || !is_slow(*cases[i]))
       replay();
@@ -331,7 +332,7 @@ void LimitdOverSocket::check_redis() const {
   auto client = redis_->client();
   for (const RedisReply& key : client({"KEYS", "*"}).list)
     EXPECT_TRUE(key.text.starts_with("sluice:limitd:") && client({"PTTL", key.text}).number > 0)
-        << "a key that is not ours, or has no end: " << key.text;
+        << "a key that is not sluice's, or never expires: " << key.text;
 }
 
 void LimitdOverSocket::answers_as_recorded() {
@@ -344,7 +345,7 @@ void LimitdOverSocket::answers_as_recorded() {
     if (redis_) redis_->client()({"FLUSHALL"});
     const auto server = serve(GetParam(), redis_.get());
     const auto results = replay_all(*server, GetParam(), cases);
-    // A decision that Redis did not make in time is this server's own table's, and shows nothing.
+    // When Redis is late, the server's own table decides, and the result means nothing.
     if (redis_) {
       const uint16_t admin = await_listening(server->process(), "admin");
       const bool local = sample(admin, "sluice_redis_local_decisions_total") != "0";
@@ -366,7 +367,7 @@ void LimitdOverSocket::answers_as_recorded() {
       }
     }
     if (!again) break;
-    differing = 0;  // and all once more, as some look at what others did
+    differing = 0;  // play all cases again, because some read what others did
   }
   size_t listed = 0;
   for (const auto& d : limitd_differences())
@@ -395,7 +396,7 @@ std::string config_name(const testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(Recorded, LimitdOverSocket, testing::ValuesIn(configs), config_name);
 INSTANTIATE_TEST_SUITE_P(Recorded, LimitdOverRedis, testing::ValuesIn(configs), config_name);
 
-// All 121 cases are replayed, and what is listed as a difference is one.
+// All 121 cases are replayed, and each listed difference is one.
 TEST(LimitdRecordings, AreAllAccountedFor) {
   size_t replayed = 0;
   for (const std::string& config : configs) replayed += cases_of(config).size();
@@ -414,7 +415,7 @@ TEST(LimitdRecordings, AreAllAccountedFor) {
   }
 }
 
-// Those that stop the server and start it again on its database, each by a server of its own.
+// Replays the cases that restart the server on its database, each with its own server.
 void expect_to_outlive(const RedisServer* redis) {
   const auto cases = cases_that_restart();
   ASSERT_EQ(cases.size(), 2u);

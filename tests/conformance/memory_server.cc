@@ -109,7 +109,7 @@ void MemoryConnection::process() {
   base::Buffer out;
   while (!closed_) {
     engine::Batch& batch = server_.engine_->next_batch();
-    // In memory of its own, so that a sanitizer sees a view that lives too long.
+    // A copy, so that a sanitizer finds a view that is used for too long.
     const std::string in = in_;
     const auto received = session_->receive(in, end_, batch.requests, out);
     if (batch.requests.size() > 0)

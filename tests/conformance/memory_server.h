@@ -1,6 +1,6 @@
-// The server without its sockets: sessions, engine, rules and the embedded store, with a clock that
-// stands still until it is set. It also writes down what each counter was last left with. One
-// thread; one of them at a time per thread, for the clock is the thread's.
+// A Divvy server without its sockets: sessions, engine, rules and the embedded store, with a clock
+// that only `sleep` moves. It also records each counter's last state. One thread, which may use one
+// server at a time, because the clock is the thread's.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace sluice::tests {
 
-// A store that passes everything on and writes down what became of the counters.
+// A store that passes all calls on to another one, and records the counters' states.
 class WatchedStore final : public store::Store {
  public:
   explicit WatchedStore(store::Store& inner) : inner_(inner) {}
@@ -29,7 +29,7 @@ class WatchedStore final : public store::Store {
   bool cancel(store::CompletionQueue& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
-  // By the names that they are stored under, with the whole seconds that they had left at `now`.
+  // The counters by their stored names, with the whole seconds that are left at `now`.
   Counters counters(base::Time now) const;
 
  private:
@@ -43,9 +43,9 @@ class WatchedStore final : public store::Store {
 
 class MemoryServer {
  public:
-  // As the file has them, or as the native ones that `sluice init` makes of them.
+  // The rules of the file, or the native rules that `sluice init` makes of them.
   enum class Rules { of_file, native };
-  // Throws when the policy is refused.
+  // Throws if the policy is refused.
   MemoryServer(const std::string& file, const std::string& policy, Rules kind = Rules::of_file);
 
   void sleep(int64_t ms);
@@ -61,14 +61,14 @@ class MemoryServer {
   std::unique_ptr<engine::Engine> engine_;
 };
 
-// What a connection does with what arrives, as server::Connection does it.
+// A connection without its socket: it treats its input as server::Connection does.
 class MemoryConnection {
  public:
   explicit MemoryConnection(MemoryServer& server);
 
   void send(std::string_view bytes);
   void half_close();
-  // What the server has sent since the last time.
+  // What the server has sent since the last call.
   std::string take();
   bool closed() const { return closed_; }
 

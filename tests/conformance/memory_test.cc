@@ -1,4 +1,5 @@
-// The recordings replayed in memory: replies, connection fates, and which counters were charged.
+// Replays the recordings of Divvy 1.7.1 (vectors.h) in memory: compares the replies, whether
+// connections are closed, and the counters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ void expect_replies(const Step& step, const std::string& text) {
         << "expected " << step.replies[i] << "\ngot      " << lines[i];
 }
 
-// The counters that there ought to be, and no others.
+// Whether `ours` are the recorded counters, and no others.
 bool same_counters(const Counters& recorded, const Counters& ours) {
   return std::equal(recorded.begin(), recorded.end(), ours.begin(), ours.end(),
                     [](const auto& a, const auto& b) {
@@ -101,7 +102,8 @@ std::vector<Case> without_redis() {
 }
 INSTANTIATE_TEST_SUITE_P(Recorded, DivvyInMemory, testing::ValuesIn(without_redis()), case_name);
 
-// How the bytes are cut changes nothing. Long lines are left to the session's own tests.
+// Input that arrives byte by byte gets the same replies. The session's own tests do this for long
+// lines.
 TEST(DivvyByteByByte, AnswersAsRecorded) {
   size_t replayed = 0;
   for (const Case& c : cases()) {

@@ -1,5 +1,5 @@
-// Divvy's page of metrics and its lines for statsd, byte by byte as recorded; only how long
-// something took is sluice's own.
+// Divvy's metrics page and statsd lines of the real `sluice divvy`, compared byte by byte with the
+// recording (divvy.json) except for durations.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -23,7 +23,7 @@ Json recording() {
   return Json::parse(file).at("metrics");
 }
 
-// How long something took becomes `_`: a timer's value, and where in the histogram it fell.
+// Replaces durations by `_`: the values of timers, and the counts of the histogram's buckets.
 std::string timeless(const std::string& text) {
   std::string out = std::regex_replace(text, std::regex(R"(hit:\d+\|ms)"), "hit:_|ms");
   out = std::regex_replace(out, std::regex(R"re((_bucket\{le="[0-9.]+"\}|_seconds_sum) [0-9.]+)re"),
@@ -31,8 +31,8 @@ std::string timeless(const std::string& text) {
   return out;
 }
 
-// `sluice divvy` with the recording's policy and environment, ports aside, all of it on one worker
-// as Divvy has one.
+// `sluice divvy` with the recording's policy and environment except for the ports. One worker,
+// because Divvy has one thread.
 struct Served {
   explicit Served(const Json& recorded, const LineSink& statsd,
                   std::map<std::string, std::string> more = {}) {
@@ -52,7 +52,7 @@ struct Served {
     page_port = await_listening(*process, "divvy-metrics");
   }
 
-  // The recorded steps: the last one on a connection of its own.
+  // Sends the recorded steps, the last one on a second connection.
   void replay(const Json& recorded) {
     const Json& steps = recorded.at("steps");
     std::optional<TcpClient> client;
@@ -72,11 +72,11 @@ struct Served {
     EXPECT_EQ(client->read_to_end(), "");
   }
 
-  // Until the server has seen the last one go.
+  // Waits until the server has seen the last connection close.
   void await_no_connection() const {
     for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;)
       if (page().find("\ndivvy_tcp_connections_total 0\n") != std::string::npos) return;
-    ADD_FAILURE() << "a connection does not go";
+    ADD_FAILURE() << "the server does not see a connection close";
   }
 
   std::string page() const { return http_get(page_port, "/metrics").body; }
@@ -96,7 +96,7 @@ TEST(DivvyMetrics, ThePageIsAsRecorded) {
   const std::string after = timeless(recorded.at("prometheus_after").get<std::string>());
   std::string page;
   for (const auto limit = soon(); std::chrono::steady_clock::now() < limit && page != after;)
-    page = timeless(served.page());  // the last connection may not have been seen to go
+    page = timeless(served.page());  // the server may not have seen the last connection close yet
   EXPECT_EQ(page, after);
   EXPECT_NE(served.announced.find("\nServing prometheus metrics at http://127.0.0.1:" +
                                   std::to_string(served.page_port) + "/metrics\n"),
@@ -107,7 +107,7 @@ TEST(DivvyMetrics, ThePageIsAsRecorded) {
 TEST(DivvyMetrics, ThePageIsAtItsPathOnlyWithAnyMethodAndQuery) {
   const Json recorded = recording();
   LineSink statsd(LineSink::Kind::udp);
-  // A path without its slash is given one (a decision of the specification).
+  // A configured path without its first slash gets one.
   const Served served(recorded, statsd, {{"PROMETHEUS_METRICS_PATH", "numbers"}});
   const auto get = http_get(served.page_port, "/numbers?x=y");
   EXPECT_EQ(get.status, 200);
@@ -130,7 +130,7 @@ TEST(DivvyMetrics, InternalErrorsAreCountedOnThePageAndNotToldToStatsd) {
   {
     auto client = TcpClient::connect(served.port);
     EXPECT_TRUE(client->ask("HIT bad=1 p=x").starts_with("ERR Internal Error"))
-        << "a pattern that is none";
+        << "an invalid pattern";
   }
   EXPECT_NE(served.page().find("divvy_errors_total{code=\"internal\"} 1\n"), std::string::npos);
   ASSERT_EQ(http_get(served.page_port, "/metrics").status, 200);
@@ -146,7 +146,7 @@ TEST(DivvyStatsd, DatagramsAreAsRecorded) {
   served.replay(recorded);
   const auto wanted = recorded.at("statsd_datagrams").get<std::vector<std::string>>();
   ASSERT_TRUE(statsd.await("error.unknown:1|c\npre.connections:0|g"));
-  // What is apart by a second falls into two; the lines are the same.
+  // Lines that are a second apart are in two datagrams; the lines are the same.
   std::string sent;
   for (const auto& datagram : statsd.pieces()) {
     EXPECT_LE(datagram.size(), 1200u);
@@ -159,7 +159,8 @@ TEST(DivvyStatsd, ByTcpEachBatchEndsWithALineFeedAndAListenerMayComeBack) {
   const Json recorded = recording();
   auto statsd = std::make_unique<LineSink>(LineSink::Kind::tcp);
   const uint16_t port = statsd->port();
-  // A prefix that ends with a dot gets no second one; `0` counts as set, as in JavaScript.
+  // A prefix that ends with a dot gets no second one; the value `0` counts as set, as in
+  // JavaScript.
   Served served(recorded, *statsd, {{"STATSD_USE_TCP", "0"}, {"STATSD_PREFIX", "pre."}});
   served.replay(recorded);
   ASSERT_TRUE(statsd->await("error.unknown:1|c\npre.connections:0|g\n"));
@@ -168,7 +169,7 @@ TEST(DivvyStatsd, ByTcpEachBatchEndsWithALineFeedAndAListenerMayComeBack) {
   statsd.reset();
   auto client = TcpClient::connect(served.port);
   statsd = std::make_unique<LineSink>(LineSink::Kind::tcp, port);
-  // What is sent into the broken connection is lost; then it connects again.
+  // What the server sends into the broken connection is lost; then it connects again.
   bool came = false;
   for (const auto limit = soon(); !came && std::chrono::steady_clock::now() < limit;) {
     EXPECT_TRUE(client->ask("HIT c=1").starts_with("OK "));

@@ -1,5 +1,5 @@
-// Divvy's recordings replayed in memory against the rules that `sluice init --divvy` makes of their
-// files: every reply decides as that of the file itself.
+// Replays Divvy's recordings in memory against the native rules that `sluice init --divvy` makes of
+// their files: every reply must decide as with the file itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ Line line_of(const std::string& text) {
   return line;
 }
 
-// A rule that allows always tells another number; a refusal of a native rule is rounded up.
+// Two differences are allowed: a native rule without a limit has another `remaining`, and a native
+// rule's refusal rounds its seconds up.
 bool decides_alike(const Line& file, const Line& native) {
   if (file.verdict != native.verdict) return false;
   if (native.remaining != file.remaining && native.remaining != base::bounds::quota_max)
@@ -39,7 +40,7 @@ bool decides_alike(const Line& file, const Line& native) {
   return std::abs(native.seconds - file.seconds) <= (file.verdict == "OK true" ? 0 : 1);
 }
 
-// How many replies there were.
+// Returns the number of replies.
 size_t expect_alike(const std::string& file, const std::string& native) {
   std::istringstream files(file), natives(native);
   size_t lines = 0;
@@ -60,7 +61,7 @@ size_t replay(const Case& c, const std::string& policy) {
   MemoryServer file(c.config, policy);
   size_t replies = 0;
   std::string of_file, of_native;
-  // One after the other, as the clock is the thread's.
+  // One server after the other, because they share the thread's clock.
   const auto play = [&](MemoryServer& server, std::vector<std::string>& out) {
     std::map<int, MemoryConnection> connections;
     for (const Step& step : c.steps) {
@@ -88,7 +89,7 @@ TEST(NativeDivvy, DecidesAsTheFileDoes) {
       continue;
     SCOPED_TRACE(c.name);
     if (has_impossible_pattern(policy)) {
-      // What Divvy itself fails on cannot be written as a native rule.
+      // A pattern on which Divvy itself fails cannot be written as a native rule.
       EXPECT_THROW(MemoryServer(c.config, policy, MemoryServer::Rules::native), std::runtime_error);
       ++impossible;
       continue;

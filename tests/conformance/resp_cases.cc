@@ -56,7 +56,7 @@ std::string bytes_of_command(const json& command) {
   return to_resp(words);
 }
 
-// Of a text, or of a list of words one behind the other.
+// The bytes of a word, or of a list of words without separators.
 std::string joined(const json& words) {
   if (!words.is_array()) return word_of(words);
   std::string bytes;
@@ -142,7 +142,7 @@ RespDue due_of(const RespCase& c, const json& step) {
   if (from.contains("replies"))
     for (const json& reply : from["replies"]) due.replies.push_back(reply);
   due.closed = from.value("closed", false);
-  // The original died of an earlier step, which sluice decides otherwise: it goes on.
+  // The original died at an earlier step. Sluice decides that step otherwise, and still answers.
   if (c.has("dies") && due.closed) return {{json{{"any", 1}}}, false};
   return due;
 }
@@ -161,7 +161,7 @@ bool fits(const json& due, const RespValue& got) {
     return got.type == RespType::integer &&
            std::abs(got.number - value[0].get<int64_t>()) <= value[1].get<int64_t>();
   if (kind == "simple") return got.type == RespType::simple && got.text == value.get<std::string>();
-  // A decision leaves the rest of the text open.
+  // Only the beginning of an error's text is compared.
   if (kind == "error")
     return got.type == RespType::error && got.text.starts_with(value.get<std::string>());
   if (kind == "like")

@@ -1,6 +1,6 @@
-// What was recorded of the Redis protocol (resp_cases.h), replayed in memory: sessions, engine and
-// the table, with a clock that stands still until it is set. However the bytes are cut, the
-// replies are the same.
+// Replays the recordings of the Redis protocol (resp_cases.h) in memory: sessions, engine and the
+// table, with a clock that only `sleep` moves. The replies must be the same however the input is
+// cut.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -30,13 +30,13 @@ namespace {
 
 using nlohmann::json;
 
-int64_t now_us;  // of all servers, one at a time
+int64_t now_us;  // the clock of the server; there is one at a time
 
 protocol::Protocol resp_protocol() {
   return protocol::find("resp").value();
 }
 
-// The server without its sockets, and without rules but those of the protocol.
+// The server without its sockets, with only the protocol's own rules.
 struct Server {
   Server() {
     now_us = 1'795'000'000'000'000;
@@ -61,7 +61,7 @@ struct Server {
   std::unique_ptr<engine::Engine> engine;
 };
 
-// What a connection does with what arrives, as server::Connection does it.
+// A connection without its socket: it treats its input as server::Connection does.
 class Connection {
  public:
   explicit Connection(Server& server)
@@ -72,7 +72,7 @@ class Connection {
     base::Buffer out;
     while (!closed_) {
       engine::Batch& batch = server_.engine->next_batch();
-      // In memory of its own, so that a sanitizer sees a view that lives too long.
+      // A copy, so that a sanitizer finds a view that is used for too long.
       const std::string in = in_;
       const auto received = session_->receive(in, false, batch.requests, out);
       const bool asks = batch.requests.size() > 0;
@@ -90,7 +90,7 @@ class Connection {
     out_ += out.view();
   }
 
-  // What was sent since the last time.
+  // What the server has sent since the last call.
   std::string take() { return std::exchange(out_, {}); }
   bool closed() const { return closed_; }
 
@@ -101,20 +101,20 @@ class Connection {
   bool closed_ = false;
 };
 
-// What a step is answered with.
+// The answer to a step.
 struct Answer {
   std::string replies;
   bool closed = false;
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
-// Where the bytes of a step are cut: its first piece, and how long each further one is.
+// How the bytes of a step are cut: the bytes of its first piece, and of each further one.
 struct Cut {
   size_t step, first, further;
 };
 constexpr size_t whole = SIZE_MAX;
 
-// Connections have numbers that no other one has: of a case that tells them they become #.
+// Each connection has a unique number. In cases that show it, it becomes #.
 std::string without_ids(const RespCase& c, std::string replies) {
   static const std::regex told(R"re((\$2\r\nid\r\n:|id=)\d+)re"),
       alone(R"re((^|\+OK\r\n):\d+\r\n)re");
@@ -171,7 +171,7 @@ TEST_P(RespInMemory, AnswersAsRecorded) {
   ASSERT_EQ(answers.size(), c.steps().size());
   for (size_t i = 0; i < answers.size(); ++i) {
     SCOPED_TRACE("step " + std::to_string(i));
-    const auto replies = read_resp(answers[i].replies);  // throws where they are none
+    const auto replies = read_resp(answers[i].replies);  // throws if they are not replies
     if (c.is_open()) continue;
     const RespDue due = due_of(c, c.steps()[i]);
     EXPECT_EQ(answers[i].closed, due.closed);
@@ -182,7 +182,8 @@ TEST_P(RespInMemory, AnswersAsRecorded) {
   }
 }
 
-// Every step of the case is cut in two at every place; in the middle of a long word at some.
+// Cuts every step of the case in two, at every byte; in the middle of a long step only at some
+// bytes.
 TEST_P(RespInMemory, AnySplitAnswersTheSame) {
   constexpr size_t end_bytes = 300, stride = 997;
   const RespCase& c = GetParam();

@@ -1,5 +1,5 @@
-// What was recorded of the Redis protocol (resp_cases.h), replayed against the real `sluice resp`
-// over its socket, one server for each case: with each packet sent whole, and with every byte sent
+// Replays the recordings of the Redis protocol (resp_cases.h) against the real `sluice resp` over
+// its socket, with one server for each case: with each packet sent whole, and with every byte sent
 // by itself.
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-// How much longer than its pauses a case may take until its answers mean nothing: there is a case
-// in which a unit comes back after a tenth of a second.
+// How much longer than its pauses a case may take. Beyond that its answers mean nothing: in one
+// case a unit returns after a tenth of a second.
 constexpr Milliseconds slip_max{90};
 
 const std::vector<std::string> marker = {"ECHO", "nothing came before"};
@@ -40,7 +40,7 @@ class RespOverSocket : public testing::TestWithParam<RespCase> {
       RespServer server;
       wrong.clear();
       const bool in_time = replay(server, byte_by_byte, wrong);
-      // Whatever was asked, it serves the next client.
+      // After any case the server serves the next client.
       EXPECT_EQ(to_text(server.client()({"PING"})), "PONG");
       if (wrong.empty()) return;
       // A busy machine stretches the time between steps: then the case is played again.
@@ -50,8 +50,8 @@ class RespOverSocket : public testing::TestWithParam<RespCase> {
   }
 
  private:
-  // Plays the case. What differs goes to `wrong`. False: the machine was too slow for a difference
-  // to mean anything.
+  // Plays the case. Puts what differs into `wrong`. False: the machine was too slow, and the result
+  // means nothing.
   bool replay(RespServer& server, bool byte_by_byte, std::string& wrong) {
     std::map<int, RespClient> connections;
     const auto start = steady_clock::now();
@@ -83,8 +83,9 @@ class RespOverSocket : public testing::TestWithParam<RespCase> {
     return steady_clock::now() - start <= planned + slip_max;
   }
 
-  // Sends a step, and behind it the marker, and reads what is due and that nothing else comes. What
-  // is wrong, or "". (A client's own bytes are left as they are: there may be a transaction open.)
+  // Sends a step and after it the marker, and reads the expected replies, then the marker: nothing
+  // else was sent. Returns what is wrong, or "". After a recorded client's bytes there is no
+  // marker, because a transaction may be open.
   std::string take(const json& step, RespClient& client) {
     const RespDue due = due_of(GetParam(), step);
     const bool marked = !due.closed && !step.contains("sends");
@@ -97,7 +98,7 @@ class RespOverSocket : public testing::TestWithParam<RespCase> {
     }
     if (due.closed) {
       const std::string rest = client.socket().read_to_end();
-      return rest.empty() ? "" : "in front of the end came " + rest;
+      return rest.empty() ? "" : "before the end came " + rest;
     }
     return marked ? read_marker(client) : "";
   }

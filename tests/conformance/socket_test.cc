@@ -1,5 +1,6 @@
-// The recordings replayed against the real server over its socket, one server for each case: with
-// the counters in its own memory, and in a real Redis, where what is stored is compared as well.
+// Replays the recordings of Divvy 1.7.1 (vectors.h) against the real `sluice divvy` over its
+// socket, with one server for each case: with the counters in its own memory, and in a real Redis,
+// where the stored keys are compared as well.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ constexpr Milliseconds chunk_pause{60};
 
 class DivvyOverSocket : public testing::TestWithParam<Case> {
  protected:
-  // Replays the case. False: the machine was too slow for the recorded pauses to mean anything.
-  // What differs is appended to `wrong`.
+  // Replays the case. False: the machine was too slow, so the pauses differed from the recorded
+  // ones and the result means nothing. Differences are appended to `wrong`.
   bool replay(const Case& c, std::vector<std::string>& wrong) {
     const bool timed = std::any_of(c.steps.begin(), c.steps.end(),
                                    [](const Step& step) { return step.sleep_ms > 0; });
@@ -61,21 +62,22 @@ class DivvyOverSocket : public testing::TestWithParam<Case> {
     }
     if (wrong.empty()) check_open(wrong);
     if (wrong.empty() && redis_ && c.redis_known) check_redis(c, wrong);
-    // A busy machine: the drop-in waits 50 ms for Redis, less than a step may be late.
+    // On a busy machine Redis may be late: the drop-in waits 50 ms for it, less than a step may be
+    // late.
     const bool redis_was_late = std::any_of(wrong.begin(), wrong.end(), [](const auto& problem) {
       return problem.find("got ERR Internal Error: Redis did not answer in 50 ms") !=
              std::string::npos;
     });
-    // What is stored ends with its window, so looking at it is a part of it.
+    // Stored keys expire with their windows, so the time to read them counts too.
     const bool in_time = !redis_was_late && steady_clock::now() - start <= planned + slip_max;
-    connections_.clear();  // the server would wait for clients that it has sent away
+    connections_.clear();  // otherwise the server's end waits for clients that it has closed
     return in_time;
   }
 
   std::unique_ptr<RedisServer> redis_;
 
  private:
-  // What Redis holds is what was recorded, key by key, or it is a listed difference.
+  // The keys in Redis must be the recorded ones, or the case must be a listed difference.
   void check_redis(const Case& c, std::vector<std::string>& wrong) {
     auto client = redis_->client();
     std::vector<std::string> differing;
@@ -119,12 +121,12 @@ class DivvyOverSocket : public testing::TestWithParam<Case> {
     }
     if (!step.closes) return {};
     const std::string more = client.read_to_end();
-    if (!more.empty()) return "behind the last reply came " + more;
+    if (!more.empty()) return "after the last reply came " + more;
     return client.was_reset() ? "the connection was reset" : "";
   }
 
-  // A connection that was not to be closed still answers, and nothing unasked came before. The
-  // question is one that charges nothing.
+  // A connection that should be open still answers, and has received nothing unexpected before. The
+  // request charges nothing.
   void check_open(std::vector<std::string>& wrong) {
     for (auto& [number, client] : connections_) {
       const std::string answer = client.ask("probe");

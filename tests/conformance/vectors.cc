@@ -110,7 +110,7 @@ Case metrics_case() {
 }
 
 struct Ok {
-  std::string_view head;  // all in front of the seconds
+  std::string_view head;  // the text before the seconds
   int64_t seconds;
 };
 
@@ -181,7 +181,7 @@ bool same_reply(std::string_view expected, std::string_view got) {
   const auto theirs = parse_ok(expected), ours = parse_ok(got);
   if (!theirs || !ours) return expected == got;
   if (theirs->head != ours->head) return false;
-  // "Never" is not a number of seconds.
+  // A negative number means never, and must be equal.
   if (theirs->seconds < 0 || ours->seconds < 0) return theirs->seconds == ours->seconds;
   return std::abs(theirs->seconds - ours->seconds) <= 1;
 }

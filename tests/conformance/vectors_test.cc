@@ -1,5 +1,5 @@
-// The lists of exceptions are held to the recordings: an entry that is missing, superfluous or no
-// longer true fails here.
+// Compares the lists of differences (vectors.h) with the recordings: an entry that is missing,
+// superfluous or no longer true fails here.
 #include "tests/conformance/vectors.h"
 
 #include <gtest/gtest.h>
@@ -54,8 +54,8 @@ TEST(DivvyVectors, EveryListedDifferenceIsOne) {
         << name;
 }
 
-// No recording of internal errors can be replayed on a listed difference alone: their texts are not
-// ours, but the prefix is.
+// The recording marks every case with an internal error, because the text of such an error differs
+// from sluice's.
 TEST(DivvyVectors, InternalErrorsAreComparedByTheirPrefix) {
   for (const auto& recorded : recording()["cases"]) {
     const bool foreign = recorded.contains("redis_text") || recorded.contains("regex_text");
@@ -90,8 +90,8 @@ TEST(DivvyVectors, RepliesAreComparedAsTheRecordingAllows) {
   EXPECT_FALSE(same_key("divvy:y...(406 bytes, sha256 0)", key));
 }
 
-// Numbers that are not whole, or too large, keep the file from being served; the recordings
-// that ask for the other rules of it run without them.
+// Sluice refuses the file because of numbers that are too large or not integers. Cases about its
+// other rules run without those that have them.
 TEST(DivvyVectors, TheFileWithOddNumbersIsRefusedNamingEachRule) {
   request::Spaces spaces;
   policy::RuleSet rules;

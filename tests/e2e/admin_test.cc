@@ -1,4 +1,5 @@
-// The admin port of the real binary: every answer is held against the document that it serves.
+// The admin port of the real binary. Every answer is checked against the OpenAPI document that it
+// serves.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -30,7 +31,7 @@ struct Served {
     divvy = await_listening(*process);
     admin = await_listening(*process, "admin");
   }
-  // Ready, if it is not yet.
+  // Waits until the server is ready.
   void await_ready() const {
     for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;)
       if (http_get(admin, "/health/ready").status == 200) return;
@@ -87,7 +88,7 @@ TEST(Admin, HasEveryPathThatIsDescribed) {
   }
 }
 
-// Of any request: an ill-formed query, a coding, a body that is too long.
+// Any request may have an ill-formed query, an unknown coding, or a body that is too long.
 TEST(Admin, DescribesWhatAnyRequestMayBeRefusedFor) {
   const Served served;
   const Json openapi = document();
@@ -176,8 +177,8 @@ TEST(Admin, WithATokenOnlyWhoHasItIsAnswered) {
                           "Authorization: Bearer " + token.substr(1) + "\r\n");
   EXPECT_EQ(almost.status, 401);
   EXPECT_EQ(almost.headers.at("www-authenticate"), "Bearer");
-  EXPECT_EQ(ask(served.admin, "GET", "/v2").status, 401);  // does not tell which paths exist
-  // A client without the right is refused before the body comes.
+  EXPECT_EQ(ask(served.admin, "GET", "/v2").status, 401);  // it does not show which paths exist
+  // A client without the right is refused before its body arrives.
   auto client = TcpClient::connect(served.admin);
   client->send("POST /v1/config/check HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n");
   EXPECT_EQ(client->read_line(), "HTTP/1.1 401 Unauthorized\r");
@@ -202,7 +203,7 @@ TEST(Admin, TellsRulesPageByPageWithWhatTheyDecided) {
   for (int i = 0; i < 103; ++i) client->ask("HIT k=v who=a");
   client->ask("HIT other=1");
   const Json first = json_of(ask(served.admin, "GET", "/v1/rules?limit=1"));
-  EXPECT_EQ(first.at("total"), 9);  // those that come with protocols included
+  EXPECT_EQ(first.at("total"), 9);  // including rules that protocols bring
   ASSERT_EQ(first.at("rules").size(), 1u);
   const Json& rule = first.at("rules")[0];
   EXPECT_EQ(rule.at("pattern"), "k=v");
@@ -225,7 +226,8 @@ TEST(Admin, ReloadsAndSaysWhatCameOfIt) {
   EXPECT_EQ(before.at("files"), Json::array({served.file}));
   EXPECT_EQ(json_of(ask(served.admin, "POST", "/v1/reload")).at("outcome"), "unchanged");
 
-  // Asked at once: the server's own watch of the file may come first, and then it is unchanged.
+  // Requested at once: the server's own watch of the file may be first, and then the outcome is
+  // `unchanged`.
   served.folder.write("rules.ini", "[default]\ncreditLimit = 7\nresetSeconds = 60\n");
   const Json reloaded = json_of(ask(served.admin, "POST", "/v1/reload"));
   EXPECT_EQ(reloaded.at("generation"), 2);
@@ -285,12 +287,12 @@ TEST(Admin, ChecksACandidateWithoutServingIt) {
 TEST(Admin, IsNotReadyWhileItStops) {
   Served served;
   served.await_ready();
-  // A client that does not take its replies holds up the end.
+  // A client that does not read its replies delays the stop.
   auto client = TcpClient::connect(served.divvy);
   client->limit_receive_buffer(4096);
   std::string many;
   for (int i = 0; i < 500; ++i) many += "HIT k=v who=a\n";
-  for (int refused = 0; refused < 50;) {  // until nothing has gone out for a while
+  for (int refused = 0; refused < 50;) {  // until nothing could be sent for half a second
     refused = client->send_some(many) > 0 ? 0 : refused + 1;
     if (refused > 0) std::this_thread::sleep_for(Milliseconds(10));
   }
@@ -307,8 +309,8 @@ TEST(Admin, SlowAndManyClientsAreBounded) {
   std::vector<TcpClient> idle;
   for (int i = 0; i < 80; ++i)
     if (auto client = TcpClient::connect(served.admin)) idle.push_back(*std::move(client));
-  // 72 are held, and for each of the others the one that has been silent longest is closed; when
-  // they go, others are served.
+  // The server keeps 72 connections. For each one more, it closes the one that has been silent
+  // longest. When they close, other clients are served.
   int ended = 0;
   for (const auto limit = soon(); ended < 8 && std::chrono::steady_clock::now() < limit;) {
     ended = 0;

@@ -1,4 +1,5 @@
-// What the server does when it runs out of descriptors, and what a client that is idle costs.
+// The real server at its bounds: descriptors, connections, memory for unfinished requests, and the
+// memory of an idle connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// The undefined-behaviour checks look at memory by means of a pipe.
+// The undefined-behaviour sanitizer reads memory through a pipe.
 constexpr const char* sanitizer_needs_descriptors = "the sanitizer needs descriptors of its own";
 
 TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
@@ -29,21 +30,21 @@ TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
   const Process::Options options{.open_files = 48};
   DivvyServer server("rules.ini", hundred_policy, options);
   Process& process = server.process();
-  // More than it may have; the kernel takes them all into its queue.
+  // More clients than the server has descriptors. The kernel takes all of them into its queue.
   std::vector<TcpClient> clients;
   for (size_t i = 0; i < options.open_files + 20; ++i) clients.push_back(server.client());
   for (auto& client : clients) ASSERT_TRUE(client.send("HIT a=b\n"));
   ASSERT_TRUE(process.says("accepting pauses")) << process.err();
   EXPECT_TRUE(process.says("ulimit -n"));
 
-  // The first ones are served. Of those that are not, none is turned away.
+  // The first clients are served. None of the others is disconnected.
   size_t served = 0;
   while (served < clients.size() && clients[served].peek_line(served == 0 ? 5s : 300ms)) ++served;
   EXPECT_GT(served, 10u);
   EXPECT_LT(served, options.open_files);
   for (size_t i = served; i < clients.size(); ++i) EXPECT_FALSE(clients[i].ended());
 
-  // Waiting costs next to nothing.
+  // While clients wait, the server uses little processor time.
   const auto before = processor_time(process.pid());
   const auto start = steady_clock::now();
   for (int i = 0; i < 50; ++i) {
@@ -53,12 +54,12 @@ TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
   }
   const auto passed = steady_clock::now() - start;
   EXPECT_LT(processor_time(process.pid()) - before, passed / 4);
-  // And it is logged once, not at every attempt.
+  // The pause is logged once, not at every attempt.
   const std::string told = process.err();
   const size_t first = told.find("accepting pauses");
   EXPECT_EQ(told.find("accepting pauses", first + 1), std::string::npos) << told;
 
-  // As some leave, those who waited come in: everybody is served in the end.
+  // When clients leave, waiting ones are accepted: in the end all are served.
   for (size_t i = 0; i < served; ++i) clients[i].abort();
   for (size_t i = served; i < clients.size(); ++i) {
     const auto reply = clients[i].read_line();
@@ -67,7 +68,8 @@ TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
   }
 }
 
-// Each worker needs descriptors of its own; without them there is no server, and no banner either.
+// Each worker needs descriptors of its own. Without them the server does not start, and prints no
+// banner.
 TEST(Bounds, TooFewDescriptorsForTheWorkersIsAnErrorAtTheStart) {
   if (sanitized) GTEST_SKIP() << sanitizer_needs_descriptors;
   const Folder folder;
@@ -81,7 +83,8 @@ TEST(Bounds, TooFewDescriptorsForTheWorkersIsAnErrorAtTheStart) {
   EXPECT_NE(finished.err.find("ulimit -n"), std::string::npos) << finished.err;
 }
 
-// One client too many is refused in words, and is served when another has left.
+// A client beyond the bound gets an error that says so. When another one has left, the next is
+// served.
 TEST(Bounds, AConnectionTooManyIsToldSo) {
   DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--connections", "3"}});
   std::vector<TcpClient> clients;
@@ -96,7 +99,7 @@ TEST(Bounds, AConnectionTooManyIsToldSo) {
               "ERR Internal Error: too many connections; this server has reached its bound\n");
     EXPECT_FALSE(late.was_reset());
   }
-  EXPECT_TRUE(grants(clients[0].ask("HIT a=b"), 999'999'996));  // the late ones took nothing
+  EXPECT_TRUE(grants(clients[0].ask("HIT a=b"), 999'999'996));  // the refused clients took nothing
   clients[1].abort();
   const auto deadline = soon();
   std::string reply;
@@ -107,8 +110,8 @@ TEST(Bounds, AConnectionTooManyIsToldSo) {
   EXPECT_TRUE(reply.starts_with("OK true ")) << reply;
 }
 
-// Requests that never arrive whole hold memory up to a bound. Past it the oldest of them are
-// refused and closed, and no other client is harmed.
+// Unfinished requests hold memory up to a bound. Past it the oldest of them are refused and their
+// connections closed; other clients are not affected.
 TEST(Bounds, RequestsThatAreNotWholeHoldABoundedMemory) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
   DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--workers", "1"}});
@@ -122,8 +125,8 @@ TEST(Bounds, RequestsThatAreNotWholeHoldABoundedMemory) {
     ASSERT_TRUE(clients.back().send(half)) << i;
   }
   EXPECT_TRUE(server.client().ask(half + "\"").starts_with("OK true ")) << "there is room for it";
-  // The worker has told them before it answered that one. Which of two that began in the same round
-  // is the older is the poller's choice.
+  // The worker refused them before it answered that request. Of two that began in the same round,
+  // the poller decides which is older.
   std::vector<TcpClient*> open;
   for (auto& client : clients) {
     if (const auto line = client.peek_line(1ms))
@@ -152,7 +155,7 @@ TEST(Bounds, AnIdleConnectionCostsAtMostFourKibibytes) {
     EXPECT_TRUE(client.ask(line).starts_with("OK true "));
     return client;
   };
-  for (int i = 0; i < 20; ++i) use().abort();  // the workers' own buffers are there now
+  for (int i = 0; i < 20; ++i) use().abort();  // allocates the workers' own buffers
   const pid_t pid = server.process().pid();
   const int64_t before = resident_bytes(pid);
   std::vector<TcpClient> clients;
@@ -165,7 +168,7 @@ TEST(Bounds, AnIdleConnectionCostsAtMostFourKibibytes) {
   for (auto& client : clients) client.abort();
 }
 
-// What docs/operating.md says under "How do I size it?", for each protocol.
+// The memory of an idle connection, as docs/operating.md says under "How do I size it?".
 class IdleConnections : public testing::TestWithParam<std::string> {};
 
 TEST_P(IdleConnections, CostWhatIsDocumented) {
@@ -192,7 +195,7 @@ TEST_P(IdleConnections, CostWhatIsDocumented) {
     }
     return std::move(*client);
   };
-  for (int i = 0; i < 100; ++i) use().abort();  // the workers' own buffers are there now
+  for (int i = 0; i < 100; ++i) use().abort();  // allocates the workers' own buffers
   const int64_t before = resident_bytes(process.pid());
   std::vector<TcpClient> clients;
   for (size_t i = 0; i < count; ++i) clients.push_back(use());
@@ -210,7 +213,7 @@ TEST(AdminMemory, OfALargeRequestIsGivenBack) {
   Process process(
       {.arguments = {"serve", "--listen", "divvy=127.0.0.1:0", "--admin", "127.0.0.1:0"}});
   const uint16_t port = await_listening(process, "admin");
-  // As JSON and as a policy, both of the most that is taken.
+  // A policy and JSON, both of nearly the largest size that is accepted.
   const std::string large = "[" + std::string(((16 << 20) - 16) / 2, '[') + "]";
   std::string policy;
   while (policy.size() < (16 << 20) - 100)

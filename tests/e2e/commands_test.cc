@@ -1,4 +1,4 @@
-// The commands that do not serve: check, explain and ask, with their exit statuses.
+// The real binary's commands that do not serve: check, explain and ask, with their exit codes.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -68,7 +68,7 @@ TEST_P(Counters, AreLookedAtSetAndForgotten) {
   EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 100);
   EXPECT_EQ(said.body.at("limits").at(0).at("reset_after"), 0);
   EXPECT_EQ(world.hit("k=v who=me").substr(0, 10), "OK true 99");
-  // One that is not there is as a fresh one; what no rule has is not.
+  // A counter that is not stored is shown as a fresh one. A name that no rule has is unknown.
   EXPECT_EQ(world.get("divvy:k=v:you:100:600").body.at("limits").at(0).at("remaining"), 100);
   for (const char* unknown : {"divvy:k=v:me:100:601", "x", "droplet", "limitd:nobody:k"})
     EXPECT_EQ(world.get(unknown).status, 404) << unknown;
@@ -81,7 +81,7 @@ TEST_P(Counters, WhatWaitsForUnitsIsAnswered) {
   limitd.take("fixed", "k", 3);
   const std::string first = limitd.send(LimitdAsked{LimitdMethod::wait, "fixed", "k", 2});
   const std::string second = limitd.send(LimitdAsked{LimitdMethod::wait, "fixed", "k", 2});
-  // Behind these it is answered once they wait.
+  // The ping is answered after both requests, so these wait by now.
   limitd.ask({LimitdMethod::ping, "", ""});
   Said said = world.get("limitd:fixed:k");
   EXPECT_EQ(said.body.at("rule"), "fixed");
@@ -96,7 +96,7 @@ TEST_P(Counters, WhatWaitsForUnitsIsAnswered) {
   ASSERT_TRUE(reply);
   EXPECT_TRUE(reply->conformant && reply->delayed);
   EXPECT_EQ(world.get("limitd:fixed:k").body.at("limits").at(0).at("remaining"), 1);
-  // A type's own override holds for its key.
+  // An override of limitd's file applies to its key.
   EXPECT_EQ(world.get("limitd:fixed:big").body.at("limits").at(0).at("quota"), 5);
 }
 
@@ -149,7 +149,7 @@ TEST_P(Counters, AreListedPageByPageInTheOrderOfTheirNames) {
   ASSERT_EQ(whole.status, 200) << whole.body;
   EXPECT_EQ(names(whole.body.at("counters")), expected);
   EXPECT_FALSE(whole.body.contains("next"));
-  // As each is by itself, but for the time that passes.
+  // Each is the same in the list as alone, except for times.
   for (const Json& one : whole.body.at("counters")) {
     const Said alone = world.get(one.at("path"));
     ASSERT_EQ(alone.status, 200) << one;
@@ -178,6 +178,7 @@ TEST_P(Counters, AreListedPageByPageInTheOrderOfTheirNames) {
     EXPECT_EQ(world.list(wrong).status, 400) << wrong;
 }
 
+// An override of a Divvy rule has its own counter; elsewhere it uses the rule's.
 TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
   World world(GetParam());
   const auto set = [&](const std::string& body) {
@@ -193,7 +194,7 @@ TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
           "limit": {"quota": 9, "algorithm": "fixed_bucket"}})");
   const std::string its = "divvy:k=v:me:7:300",
                     request = R"({"protocol": "divvy", "descriptor": {"k": "v", "who": "me"}})";
-  // Live on all workers within 100 ms.
+  // Until the overrides are live on all workers, within 100 ms.
   for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;)
     if (world.get(its).status == 200) break;
   const Json rule = world.explain(request).body.at("rules").back();
@@ -209,7 +210,7 @@ TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
   EXPECT_EQ(world.put(its, "{\"used\": 7}").body.at("limits").at(0).at("allowed"), false);
   EXPECT_EQ(world.hit("k=v who=me").substr(0, 8), "OK false");
   EXPECT_EQ(world.list("?prefix=divvy:k").body.at("counters").at(0).at("counter"), its);
-  // The rule's own counter of that actor is there as well, and no other's.
+  // The rule's own counter of that actor can still be read, without the override.
   said = world.get(me);
   EXPECT_FALSE(said.body.contains("override"));
   EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 100);
@@ -224,7 +225,7 @@ TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
   EXPECT_TRUE(world.list("?prefix=divvy:k").body.at("counters").empty());
 }
 
-// Each reset gives the whole quota again, and not a unit more.
+// Each change gives back exactly the units that it says, also under full load.
 TEST_P(Counters, AreChangedBesideFullLoad) {
   World world(GetParam());
   constexpr int clients = 3, resets = 20;
@@ -296,7 +297,7 @@ TEST(CountersInRedis, AreAProblemWhileItIsGone) {
   EXPECT_EQ(world.get(me).status, 503);
   EXPECT_EQ(world.put(me, "{\"used\": 1}").status, 503);
   EXPECT_EQ(world.list("").status, 503);
-  // Explained is what would be answered, by the rules' on_store_error.
+  // Explain shows the answer that a take would get, by the rules' on_store_error.
   const Said said =
       world.explain(R"({"protocol": "divvy", "descriptor": {"k": "v", "who": "me"}})");
   EXPECT_EQ(said.status, 200);
@@ -319,8 +320,8 @@ TEST(CountersInRedis, WhatIsNoneHidesNoOther) {
   EXPECT_FALSE(list[1].contains("problem"));
 }
 
-// Names of nearly a megabyte: a page of them is small, takes little memory, and says how to address
-// each.
+// Counters with names of a million bytes: a page of them is small, takes little memory, and says
+// how to address each.
 TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
   World world(GetParam());
   constexpr size_t count = 24;
@@ -349,7 +350,7 @@ TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
     query = "?prefix=divvy:&limit=1000&after=" + page.at("next").get<std::string>();
   }
   ASSERT_EQ(paths.size(), count);
-  const bool writes = !redis && GetParam() != Kept::memory;  // still
+  const bool writes = !redis && GetParam() != Kept::memory;  // the store may still be writing
   const int64_t grown = resident_bytes(world.process().pid()) - before;
   EXPECT_TRUE(sanitized || grown < int64_t{writes ? 192 : 96} << 20) << grown;
 
@@ -358,7 +359,7 @@ TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
   EXPECT_EQ(world.put(path, "{\"used\": 7}").body.at("limits").at(0).at("remaining"), 93);
   EXPECT_EQ(world.get(path).body.at("path"), path);
   EXPECT_EQ(world.get(*paths.rbegin()).body.at("limits").at(0).at("remaining"), 99);
-  // The terminal takes it as well.
+  // The command line accepts such a path as well.
   const auto reset = run({.arguments = {"reset", "--encoded", path, "--json", "--admin",
                                         "127.0.0.1:" + std::to_string(world.admin_port())}});
   EXPECT_EQ(reset.status, 0) << reset.err;

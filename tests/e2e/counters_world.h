@@ -1,5 +1,5 @@
-// A server on each store, for tests of counters and explanations over its admin port. Each answer
-// is held against docs/openapi.json.
+// A real server on each store, for tests of counters and explanations over its admin port. Each
+// answer is checked against docs/openapi.json.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ struct Said {
   size_t bytes = 0;
 };
 
-// `described`: the path as the document has it.
+// `described`: the path as docs/openapi.json writes it.
 inline Said ask(uint16_t port, const std::string& method, const std::string& described,
                 const std::string& target, const std::string& body = {}) {
   static const Json openapi = [] {
@@ -74,7 +74,7 @@ class World {
       store = "{ redis: { nodes: [\"" + redis_->address() +
               "\"], deadline_ms: 2000, patience_ms: 25000 } }";
     }
-    // A canary that shares its counter with the rule behind it; and one that cannot be evaluated.
+    // A canary that shares its counter with the rule after it, and a rule that cannot be evaluated.
     folder_.write("rules.json", R"({"overrides": [
       {"operation": {"k": "v"}, "creditLimit": 100, "resetSeconds": 600, "actorField": "who"},
       {"operation": {"shadowed": "1"}, "creditLimit": 2, "resetSeconds": 600,
@@ -158,7 +158,7 @@ class World {
   uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0, admin_ = 0;
 };
 
-// Of the first rule of the policy, for `k=v who=me`.
+// The counter of the policy's first rule for `k=v who=me`.
 inline const std::string me = "divvy:k=v:me:100:600";
 
 }  // namespace sluice::tests::counters_test

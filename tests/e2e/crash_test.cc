@@ -1,6 +1,7 @@
-// What a crash may cost: the server is killed at any moment under load, started again on what it
-// left, and its counters are compared with every answer that its clients have had. SLUICE_CRASHES
-// says how often (10), SLUICE_CRASH_SEED repeats the dice of a run, as far as time repeats itself.
+// What a crash may lose. Kills the real server at random moments under load, starts it again on its
+// store, and compares its counters with every answer that its clients have received.
+// SLUICE_CRASHES: the number of crashes (10 by default). SLUICE_CRASH_SEED: repeats the random
+// choices of a run, but not its timing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ const std::map<Spoken, uint32_t> counters{{Spoken::divvy, sanitized ? 5'000 : 10
 struct Promise {
   const char* name;
   std::string store;
-  Milliseconds window;  // what is forgotten was decided within so long
+  Milliseconds window;  // only decisions of this last time may be forgotten
   int rounds;
 };
 
@@ -46,7 +47,7 @@ void PrintTo(const Promise& promise, std::ostream* out) {
 
 class Crash : public testing::TestWithParam<Promise> {
  protected:
-  // Kills it before it listens, as often as not before it has read all of its store.
+  // Kills the server before it listens, often before it has read its whole store.
   void kill_at_start() {
     Process process(RecordedServer::options(folder_, GetParam().store, {}));
     std::this_thread::sleep_for(std::chrono::microseconds(dice_(60'000)));
@@ -55,8 +56,8 @@ class Crash : public testing::TestWithParam<Promise> {
     ++starts_;
   }
 
-  // A life of the server. `early`: it is asked for other things than what it holds, and killed
-  // while it loads that; `clean`: it is stopped, not killed.
+  // One life of the server. `early`: its counters are not compared first, and it is killed while it
+  // still loads them. `clean`: it is stopped, not killed.
   void live(bool early, bool clean) {
     RecordedServer server(folder_, GetParam().store);
     if (!early) {
@@ -74,9 +75,9 @@ class Crash : public testing::TestWithParam<Promise> {
       EXPECT_EQ(server.kill(), 128 + SIGKILL);
     }
     load.stop();
-    // What is decided in the window after the last commit may be answered, and what comes later
-    // waits for the next. So when the last answer was sent, all was committed that had been
-    // answered a window before, however long the kill and the commit then took to come.
+    // Decisions of the window after the last commit may be answered; later ones wait for the next
+    // commit. So all that was answered a window before the last answered request was sent is
+    // committed, however late the kill and the commit were.
     std::map<Spoken, Instant> forgets_from;
     const Instant last = std::max(load.last_answered(), record_.last_looked());
     if (!clean && GetParam().window > 0ms)
@@ -102,7 +103,7 @@ TEST_P(Crash, ForgetsNoMoreThanPromised) {
     live(is_early, false);
     early += is_early;
     ++killed;
-    // A clean stop now and then, which is to forget nothing.
+    // Every fifth round has a clean stop, which must forget nothing.
     if (round % 5 == 4 && !HasFailure()) {
       live(false, true);
       ++clean;
@@ -113,7 +114,7 @@ TEST_P(Crash, ForgetsNoMoreThanPromised) {
   std::string told;
   EXPECT_EQ(record_.compare(server, told), 0u) << told;
   EXPECT_GT(record_.granted, 0u);
-  // Else this would not see it.
+  // If nothing was forgotten, this test would not notice if too much were.
   if (promise.window > 0ms) {
     EXPECT_GT(record_.forgotten, 0u);
   }

@@ -1,5 +1,5 @@
-// The folder that counters are kept in: missing, out of reach, another user's, of a later
-// version, damaged. The server starts on all that was stored or says why it does not start.
+// The folder of the store on disk: missing, not writable, in use, of a later version, damaged. The
+// real server must start with all that was stored, or say why it does not start.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ class DataDirectory : public testing::Test {
     return {.arguments = {"divvy", rules_, "--data", data_, "--durability", durability},
             .environment = {{"PORT", "0"}, {"SLUICE_LOG_LEVEL", "warn"}}};
   }
-  // Uses up one unit of as many counters, and stops.
+  // Starts a server, takes one unit of each of `count` counters, and stops it.
   void fill(int count, const std::string& durability = "always") const {
     DivvyServer server(options(durability));
     auto client = server.client();
@@ -61,7 +61,7 @@ class DataDirectory : public testing::Test {
     server.process().signal(SIGTERM);
     EXPECT_EQ(server.process().wait(), 0);
   }
-  // Does not start, and says why.
+  // Expects that the server does not start, and that its error has these words.
   void refuses(const std::vector<std::string>& words) const {
     const auto finished = run(options());
     EXPECT_EQ(finished.status, 1) << finished.out;
@@ -142,7 +142,7 @@ TEST_F(DataDirectory, AFileInItsPlaceIsTold) {
   refuses({"`" + data_ + "`", "cannot be made"});
 }
 
-// Root may write everywhere, but not into the kernel's own.
+// Root may write everywhere except in the kernel's own folders.
 TEST_F(DataDirectory, OneThatCannotBeWrittenIsTold) {
   std::string data = "/proc/sluice";
   if (::geteuid() != 0) {
@@ -162,7 +162,7 @@ TEST_F(DataDirectory, AnotherServersIsToldWithItsProcess) {
   EXPECT_EQ(server.client().ask("HIT k=v"), "OK true 99 600");
 }
 
-// A killed server's lock does not stay.
+// A killed server leaves no lock.
 TEST_F(DataDirectory, OneOfAKilledServerIsFree) {
   {
     DivvyServer server(options());
@@ -189,12 +189,12 @@ std::vector<fs::path> files_of(const fs::path& store) {
   return all;
 }
 
-// Each file of a store is taken away, cut in half, or overwritten in the middle. Either the server
-// says that the store is damaged, or every counter is there: it never begins again in silence.
+// Removes each file of a store, cuts it in half, or overwrites its middle. The server must say that
+// the store is damaged, or have every counter: it must never begin from the beginning silently.
 TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
   constexpr int count = 200;
   fill(count);
-  fill(0);  // what was stored is in another log than the last
+  fill(0);  // so that what was stored is not in the last log
   const fs::path store = data_ + "/sluice", whole = folder_.path() + "/whole";
   fs::copy(store, whole, fs::copy_options::recursive);
   const std::vector<std::pair<const char*, std::function<void(const fs::path&)>>> harms{
@@ -234,7 +234,7 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
         if (reply.starts_with("ERR ")) break;
         fresh += reply.starts_with("OK true 99 ");
       }
-      // The end of a log may be missing after any power cut; what stands before it counts.
+      // The end of a log may be missing after a power cut; only what is before it must be there.
       const bool cut_log = is_log && std::string(how) == "cut";
       EXPECT_TRUE(fresh == 0 || (cut_log && fresh < count) ||
                   process.err().find("damaged") != std::string::npos)
@@ -246,10 +246,10 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
   EXPECT_GT(kept, 0);
 }
 
-// A table of counters whose damage shows only as it is read: the server starts, is live, and is not
-// ready; what is in the table is answered with an error, and not begun again.
+// A table of counters whose damage shows only when it is read: the server starts, is live, and is
+// not ready. Requests for counters in the table get an error, not a fresh counter.
 TEST_F(DataDirectory, CountersThatCannotBeReadAreNotReady) {
-  // Enough to be folded into a table.
+  // Enough counters to be folded into a table.
   constexpr int count = 4'000, at_once = 50;
   const auto key = [](int i) { return std::to_string(i) + std::string(6'000, 'k'); };
   const auto tables = [&] {
@@ -303,13 +303,13 @@ TEST_F(DataDirectory, CountersThatCannotBeReadAreNotReady) {
   EXPECT_EQ(http_get(admin, "/health/ready").status, 503);
 }
 
-// As a power cut may leave the log: its last bytes, or blocks of the file system, are zeros, or it
-// is cut. Where nothing promised more the server starts, says so, and has what stands before.
+// A log as a power cut may leave it: cut, or with zeros in place of its last bytes or blocks.
+// Without fsync the server starts, says so, and has all that is before.
 TEST_F(DataDirectory, ALogWhoseEndWasNeverWrittenIsCutAndTold) {
   for (const std::string durability : {"always", "interval"}) {
     SCOPED_TRACE(durability);
     fs::remove_all(folder_.path() + "/new");
-    // The first commit names its limits, so it is synced whatever is said.
+    // The first commit names its limits, so it is synced with any setting.
     fill_one(durability);
     fill(200, durability);
     fs::path log;
@@ -324,7 +324,7 @@ TEST_F(DataDirectory, ALogWhoseEndWasNeverWrittenIsCutAndTold) {
         SCOPED_TRACE(std::to_string(bytes) + (zeros ? " zeros" : " cut"));
         fs::remove_all(data_);
         fs::copy(kept, data_, fs::copy_options::recursive);
-        // Zeros may lie behind the end as well: then nothing that was written is missing.
+        // The last 30 bytes are lost in each case; further zeros are after the log's former end.
         std::string text = whole;
         const size_t lost = std::min<size_t>(bytes, 30);
         text.resize(text.size() - lost);
@@ -344,7 +344,7 @@ TEST_F(DataDirectory, ALogWhoseEndWasNeverWrittenIsCutAndTold) {
   }
 }
 
-// The session of docs/durability.md, with the ports and the process of this test.
+// Runs the commands of docs/durability.md, with this test's port and process.
 TEST_F(DataDirectory, TheManualsSession) {
   folder_.write("rules.ini",
                 "[k=v]\ncreditLimit = 3\nresetSeconds = 3600\n[default]\ncreditLimit = 0\n");
@@ -377,7 +377,7 @@ TEST_F(DataDirectory, TheManualsSession) {
       const auto finished = run({.arguments = words});
       ASSERT_TRUE(std::getline(manual, line));
       EXPECT_EQ(finished.status, 0) << finished.err;
-      // Seconds may pass between two of its commands.
+      // Seconds may pass between two commands.
       const std::string out =
           std::regex_replace(finished.out, std::regex(" in 59m[0-9]+s\n"), " in 1h\n");
       EXPECT_EQ(out, line + "\n");
@@ -388,7 +388,8 @@ TEST_F(DataDirectory, TheManualsSession) {
   EXPECT_EQ(killed, 1);
 }
 
-// limitd keeps its buckets in a LevelDB in `db` itself; what we keep there lies beside it.
+// limitd keeps its buckets in a LevelDB directly in `db`; sluice's store is in the folder `sluice`
+// there.
 TEST_F(DataDirectory, LimitdsOwnDatabaseIsNotWritten) {
   const fs::path db = folder_.path() + "/db";
   fs::create_directory(db);

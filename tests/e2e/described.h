@@ -1,4 +1,4 @@
-// Asks the admin port, and holds every answer against the document that describes it.
+// Sends requests to the admin port, and checks every answer against docs/openapi.json.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Descriptors are few: clients get what the store, Redis, the log and the admin port leave, and no
-// number of clients ends any of these.
+// A real server with few descriptors. Clients get those that the store, Redis, the log and the
+// admin port leave, and no number of clients makes any of these fail.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t few = 256;
 
-// The undefined-behaviour checks look at memory by means of a pipe.
+// The undefined-behaviour sanitizer reads memory through a pipe.
 constexpr const char* sanitizer_needs_descriptors = "the sanitizer needs descriptors of its own";
 
 class Descriptors : public testing::TestWithParam<std::string> {
@@ -69,7 +69,7 @@ class Descriptors : public testing::TestWithParam<std::string> {
     if (!client) throw std::runtime_error("refused");
     return std::move(*client);
   }
-  // More than there is room for, half of which say nothing.
+  // More clients than there is room for; half of them send nothing.
   std::vector<TcpClient> crowd() const {
     std::vector<TcpClient> all;
     for (size_t i = 0; i < 2 * few; ++i) {
@@ -93,7 +93,7 @@ TEST_P(Descriptors, AreKeptForTheStoreAndTheAdminPort) {
   ASSERT_TRUE(process_->says("accepting pauses")) << process_->err();
   EXPECT_TRUE(process_->says("ulimit -n"));
   EXPECT_EQ(sample(admin_, "sluice_connections{protocol=\"divvy\"}"), std::to_string(most()));
-  // So many changes that blocks are folded and logs begun again, in all of which files are opened.
+  // So many changes that blocks are folded and new logs begun, which opens files.
   std::string many;
   for (int i = 0; i < 500; ++i)
     many += "HIT k=v who=" + std::string(200, 'x') + std::to_string(i) + "\n";
@@ -107,7 +107,7 @@ TEST_P(Descriptors, AreKeptForTheStoreAndTheAdminPort) {
   EXPECT_EQ(http_get(admin_, "/health/live").status, 200);
   EXPECT_EQ(http_get(admin_, "/v1/counters?limit=10").status, 200);
   EXPECT_LT(std::stod(sample(admin_, "process_open_fds")), static_cast<double>(few));
-  // Overrides, a reload, and a second list, all of them while it is crowded.
+  // An override and a reload, while all places are taken.
   EXPECT_EQ(http(admin_, "POST", "/v1/overrides",
                  R"({"rule": "k=v", "actor": "me", "limit": {"quota": 7, "window": "600s"}})")
                 .status,
@@ -130,7 +130,7 @@ TEST_P(Descriptors, AreKeptForTheStoreAndTheAdminPort) {
         comes([&] { return sample(admin_, "sluice_redis_connections{state=\"up\"}") == "2"; }));
   }
   EXPECT_EQ(process_->err().find("Too many open files\n"), std::string::npos) << process_->err();
-  // As some leave, those that waited come in.
+  // When clients leave, waiting ones are accepted.
   first.abort();
   for (size_t i = 0; i < all.size(); ++i) {
     if (i % 2 == 0) {
@@ -141,7 +141,8 @@ TEST_P(Descriptors, AreKeptForTheStoreAndTheAdminPort) {
   }
 }
 
-// Whatever took them: the port that says whether the server lives has one descriptor of its own.
+// However few descriptors are left, the admin port has one in reserve to answer whether the server
+// lives.
 TEST_P(Descriptors, OutOfThemHealthIsAnswered) {
   if (redis_ != nullptr) {
     EXPECT_TRUE(
@@ -151,14 +152,14 @@ TEST_P(Descriptors, OutOfThemHealthIsAnswered) {
   const auto is_open = [&](size_t number) {
     return fs::is_symlink(folder + std::to_string(number));
   };
-  // The one that is kept is open on this; standard input may be as well.
+  // The reserved descriptor is open on this file; standard input may be, too.
   size_t kept = 0;
-  std::error_code closed;  // one that was listed, meanwhile
+  std::error_code closed;  // a listed one may be closed by now
   for (const auto& entry : fs::directory_iterator(folder))
     if (fs::read_symlink(entry.path(), closed) == "/dev/null")
       kept = std::max(kept, std::stoul(entry.path().filename()));
   ASSERT_GT(kept, size_t{STDERR_FILENO});
-  // All numbers below the limit are taken, those that were free in between by clients.
+  // Clients take all free numbers below it, so that a limit of the next number leaves none free.
   const auto first_free = [&] {
     size_t number = 0;
     while (is_open(number)) ++number;
@@ -172,10 +173,10 @@ TEST_P(Descriptors, OutOfThemHealthIsAnswered) {
   const size_t next = first_free();
   const rlimit none{next, few};
   ASSERT_EQ(::prlimit(process_->pid(), RLIMIT_NOFILE, &none, nullptr), 0);
-  auto waiting = client();  // of the other port
+  auto waiting = client();  // at the other port
   ASSERT_TRUE(waiting.send("HIT a=b\n"));
   ASSERT_TRUE(process_->says("accepting pauses")) << process_->err();
-  // Each on a connection of its own; also beside some that say nothing.
+  // Each request has its own connection, and silent connections are open beside it.
   std::vector<TcpClient> silent;
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(http_get(admin_, "/health/live").status, 200) << i;

@@ -1,5 +1,5 @@
-// One server, every protocol, all policies in one rule set: native rules see every request, and a
-// dialect's rules only those of their own protocol.
+// One real server with three protocols, and all policies in one rule set: native rules see every
+// request, and a dialect's rules only those of their own protocol.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -49,7 +49,7 @@ class World {
     client.send("HIT " + line + "\n");
     return client.read_line().value_or("");
   }
-  // The replies to lines that arrive together, and so are decided at one time.
+  // The replies to lines that arrive together, and so are decided at the same time.
   std::vector<std::string> hits(const std::string& line, int count) {
     auto client = connected(divvy_);
     std::string all;
@@ -60,7 +60,7 @@ class World {
     return replies;
   }
   LimitdReply ask(const LimitdAsked& asked) { return LimitdClient(connected(limitd_)).ask(asked); }
-  // `sluice ask droplet` of it.
+  // The output of `sluice ask droplet` with this server.
   std::string ask_droplet(std::vector<std::string> words) {
     words.insert(words.begin(),
                  {"ask", "droplet", "--server", "127.0.0.1:" + std::to_string(droplet_)});
@@ -79,13 +79,13 @@ class World {
 
 TEST(Dialects, ADialectsRulesSeeTheirOwnProtocolOnly) {
   World world("");
-  // Divvy's rule for [type=user] and its default answer no limitd request.
+  // Divvy's rule [type=user] and its default do not apply to limitd's requests.
   EXPECT_EQ(world.take("user", "ann").remaining, 2);
   EXPECT_EQ(world.take("other", "ann").kind, "error");
-  // Nor does limitd's type answer Divvy's.
+  // limitd's types do not apply to Divvy's requests.
   EXPECT_TRUE(grants(world.hit("type=user key=ann"), 1));
   EXPECT_TRUE(grants(world.hit("type=other key=ann"), 4));
-  // droplet brings its own.
+  // droplet's requests bring their own limits.
   EXPECT_EQ(world.drop({.bucket = "ann", .limits = {{"lh", 9}}}), (DropletLeft{true, {{"lh", 8}}}));
 }
 
@@ -95,7 +95,7 @@ TEST(Dialects, ANativeRuleComesFirstForAllOfThem) {
       "algorithm: "
       "sliding_log } }\n"
       "  - { name: buckets, match: { bucket: bob }, deny: true }\n");
-  // One counter, whatever the protocol.
+  // All protocols share the rule's counter.
   const LimitdReply granted = world.take("user", "bob");
   EXPECT_TRUE(granted.conformant);
   EXPECT_EQ(granted.limit, 1);
@@ -106,7 +106,7 @@ TEST(Dialects, ANativeRuleComesFirstForAllOfThem) {
   EXPECT_TRUE(world.drop({.bucket = "ann", .limits = {{"lh", 9}}}).accept);
 }
 
-// The native rule and what the dialect says must both allow it, and a refusal takes nothing of
+// The native rule and the dialect's rule must both allow a request, and a refusal takes nothing of
 // either.
 TEST(Dialects, ANativeRuleThatContinuesIsOneGroupWithTheDialects) {
   World world(
@@ -141,8 +141,8 @@ const std::string jar_rules =
     "- { name: both, match: { bucket: both }, limit: { quota: 3, window: 1h, algorithm: "
     "fixed_window }, then: continue }\n";
 
-// Under the shortest period that is not shorter than the limit's window; a refusal shows what would
-// be left, as droplet's does, and takes nothing.
+// A limit is shown under the shortest period that is not shorter than its window. A refusal shows
+// what would be left, as droplet's does, and takes nothing.
 TEST(Dialects, NativeLimitsAreToldInDropletsPeriods) {
   World world(jar_rules);
   EXPECT_EQ(world.drop({.bucket = "jar"}), (DropletLeft{true, {{"ld", 1}, {"lw", 9}, {"lo", 4}}}));
@@ -151,12 +151,12 @@ TEST(Dialects, NativeLimitsAreToldInDropletsPeriods) {
   EXPECT_EQ(world.drop({.bucket = "jar", .count = 2}),
             (DropletLeft{false, {{"ld", -1}, {"lw", 7}, {"lo", 2}}}));
   EXPECT_EQ(world.drop({.bucket = "jar", .query = true}), now);
-  // Limits of the request's own have no say where a native rule decides.
+  // The request's own limits do not apply where a native rule decides.
   EXPECT_EQ(world.drop({.bucket = "jar", .limits = {{"ls", 1}}}),
             (DropletLeft{true, {{"ld", 0}, {"lw", 8}, {"lo", 3}}}));
   EXPECT_EQ(world.drop({.bucket = "jar"}),
             (DropletLeft{false, {{"ld", -1}, {"lw", 7}, {"lo", 2}}}));
-  // Nothing is given back to a window.
+  // A window takes no units back.
   EXPECT_EQ(world.drop({.bucket = "jar", .count = -3}),
             (DropletLeft{true, {{"ld", 0}, {"lw", 8}, {"lo", 3}}}));
   EXPECT_EQ(world.drop({.bucket = "shut"}), (DropletLeft{false, {{"lo", -1}}}));
@@ -166,14 +166,14 @@ TEST(Dialects, NativeLimitsAreToldInDropletsPeriods) {
   EXPECT_EQ(world.drop({.bucket = "put"}), (DropletLeft{true, {{"lo", 0}}}));
   EXPECT_EQ(world.drop({.bucket = "put"}), (DropletLeft{false, {{"lo", -1}}}));
   EXPECT_EQ(world.drop({.bucket = "long"}), (DropletLeft{true, {{"lo", 2}}}));
-  // Beside droplet's own limits: the least of each period.
+  // Together with droplet's own limits, each period shows the smaller number.
   EXPECT_EQ(world.drop({.bucket = "both", .limits = {{"lh", 9}, {"lo", 100}}}),
             (DropletLeft{true, {{"lh", 2}, {"lo", 99}}}));
   EXPECT_EQ(world.drop({.bucket = "both", .count = 5, .limits = {{"lh", 9}, {"lo", 100}}}),
             (DropletLeft{false, {{"lh", -3}, {"lo", 94}}}));
   EXPECT_EQ(world.drop({.bucket = "both", .query = true}),
             (DropletLeft{true, {{"lh", 2}, {"lo", 99}}}));
-  // Droplet's own limit refuses, and the native rule would not have.
+  // Droplet's own limit refuses what the native rule alone would allow.
   EXPECT_EQ(world.drop({.bucket = "both", .count = 2, .limits = {{"ls", 1}}}),
             (DropletLeft{false, {{"ls", -1}, {"lh", 0}}}));
   EXPECT_EQ(world.drop({.bucket = "shut", .count = 0}), (DropletLeft{false, {{"lo", -1}}}));
@@ -212,12 +212,12 @@ TEST(Dialects, EveryVerbOfLimitdsMeetsNativeRules) {
   EXPECT_EQ(world.ask({LimitdMethod::ping, "", ""}).kind, "pong");
   EXPECT_EQ(level(world.ask({LimitdMethod::take, "user", "shut"})), "take 0 0 of 0");
   EXPECT_EQ(level(world.ask({LimitdMethod::get, "user", "shut"})), "get 0 0 of 0");
-  // What it lists are buckets of limitd's own types.
+  // STATUS lists only buckets of limitd's own types.
   EXPECT_EQ(world.ask({LimitdMethod::status, "native", ""}).kind, "error");
   EXPECT_EQ(world.ask({LimitdMethod::status, "user", ""}).kind, "status");
 }
 
-// `remaining` and the time beside it are of one limit, and a refusal never says 0 seconds.
+// `remaining` and the time belong to the same limit, and a refusal never says 0 seconds.
 TEST(Dialects, DivvysThirdFieldIsOfTheLimitThatIsTold) {
   World world(
       "rules:\n- { name: two, match: { two: '*' }, actor: two, limits: [\n"

@@ -1,5 +1,6 @@
-// A disk that fills while the server runs: its files may not grow beyond a size for a while, which
-// fails as a full disk does. What its clients received is compared with what a kill leaves.
+// A disk that fills while the real server runs: for some time its files may not grow beyond a size,
+// and writes fail as on a full disk. The answers that clients received are compared with the
+// counters after a kill.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -46,7 +47,7 @@ class DiskFull : public testing::TestWithParam<bool> {
   Record record_{counters};
 };
 
-// Killed while the disk is full, or after it has recovered.
+// The server is killed while the disk is full, or after it has recovered.
 TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
   const bool recovers = GetParam();
   for (int round = 0; round < 4 && !HasFailure(); ++round) {
@@ -57,7 +58,8 @@ TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
     Load load(server, {.counters = counters, .again = true}, dice_(1u << 30));
     std::this_thread::sleep_for(std::chrono::milliseconds(100 + dice_(200)));
 
-    // From here on what limitd and droplet grant may be forgotten: they are served all the same.
+    // From now on limitd's and droplet's grants may be forgotten: their rules are served without
+    // commits.
     const Instant full = steady_clock::now();
     limit_files(server.process(), 4096);
     ASSERT_TRUE(server.process().says("rules are served by their on_store_error"))
@@ -83,7 +85,7 @@ TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
     EXPECT_EQ(server.kill(), 128 + SIGKILL);
     load.stop();
 
-    // A request that had come before may still be answered in that moment.
+    // For a moment after the message, requests that arrived before may still be granted.
     EXPECT_GT(load.answers(Spoken::divvy, Answer::failed, full, still_full), 0u);
     EXPECT_EQ(load.answers(Spoken::divvy, Answer::granted, told_full + 50ms, still_full), 0u);
     EXPECT_GT(load.answers(Spoken::limitd, Answer::granted, told_full, still_full), 0u);
@@ -91,7 +93,7 @@ TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
     EXPECT_EQ(load.answers(Spoken::limitd, Answer::failed), 0u);
     if (recovers) {
       EXPECT_GT(load.answers(Spoken::divvy, Answer::granted, recovered, end), 0u);
-      record_.add(load, {}, end);  // all is there by then
+      record_.add(load, {}, end);  // nothing may be forgotten after the recovery
     } else {
       record_.add(load, {{Spoken::limitd, full}, {Spoken::droplet, full}}, end);
     }
@@ -109,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(Killed, DiskFull, testing::Bool(), [](const auto& recov
   return recovers.param ? "afterwards" : "meanwhile";
 });
 
-// Killed while the disk is full, and started before there is room: it serves what was committed, is
-// failing, and recovers.
+// The server is killed while the disk is full, and started before there is room: it serves what was
+// committed, says that it cannot write, and recovers.
 TEST(DiskFullAtAStart, ItServesAndFailsUntilThereIsRoom) {
   const Folder folder;
   Record record(counters);
@@ -128,7 +130,7 @@ TEST(DiskFullAtAStart, ItServesAndFailsUntilThereIsRoom) {
       ASSERT_TRUE(server.process().says("until it can be written")) << server.process().err();
       EXPECT_EQ(server.kill(), 128 + SIGKILL);
       load.stop();
-      // With `interval` all that was answered may be forgotten then, and none of it has to be.
+      // With `interval` any of the answers may be forgotten.
       std::map<Spoken, Instant> forgets{{Spoken::limitd, full}, {Spoken::droplet, full}};
       if (round % 2 != 0)
         for (const Spoken spoken : all_spoken) forgets[spoken] = Instant{} + 1ns;

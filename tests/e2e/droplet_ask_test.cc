@@ -18,7 +18,7 @@ using nlohmann::json;
 
 class DropletAsk : public testing::Test {
  protected:
-  // What was printed; the status is held against `status`.
+  // The output. The exit code must be `status`.
   std::string ask(std::vector<std::string> words, int status) const {
     words.insert(words.begin(), {"ask", "droplet", "--timeout", "20000", "--server",
                                  "localhost:" + std::to_string(server_.port())});
@@ -70,7 +70,7 @@ TEST_F(DropletAsk, TellsWhyThereIsNoDecision) {
   EXPECT_NE(refused.err.find("too many connections"), std::string::npos) << refused.err;
 }
 
-// The README's commands, in a fresh server, say what the README shows.
+// The README's commands with a fresh server print what the README shows.
 TEST_F(DropletAsk, SaysWhatTheReadmeShows) {
   std::ifstream readme(tests::source_path("README.md"));
   std::string line;
@@ -97,13 +97,13 @@ TEST(DropletLog, ShowsTheIdOfARequestAtDebug) {
   EXPECT_TRUE(server.process().says("droplet: take bucket=jar id order\\n4711 | "))
       << server.process().err();
   EXPECT_TRUE(server.process().says("allowed, 9 of 10 left, 19 of 20 left"));
-  // Without limits there is nothing left to tell.
+  // Without limits the line shows no remaining units.
   client.ask({.bucket = "jar", .id = "bare"});
   EXPECT_TRUE(server.process().says("droplet: take bucket=jar id bare | "))
       << server.process().err();
   client.ask({.bucket = "absent", .id = "look", .query = true});
   EXPECT_TRUE(server.process().says("droplet: peek bucket=absent id look | "));
-  // However long it is, the line is not.
+  // The line shortens a long id.
   client.ask({.bucket = "jar", .id = std::string(100'000, 'x')});
   EXPECT_TRUE(server.process().says("id " + std::string(256, 'x') + "... |"));
 }

@@ -1,5 +1,5 @@
-// What hangs, kills or bloats droplet 1.4.0, or might do so to sluice, against the real server; and
-// the documented first session.
+// Requests that hang, kill or bloat droplet 1.4.0, or might do so to sluice, against the real
+// `sluice droplet`; and the documented first session.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// With an hour in place of the second where something would come back meanwhile.
+// As documented, but with an hour in place of the second where units would return during the test.
 TEST(DropletFirstDay, TheDocumentedSession) {
   const DropletServer server;
   DropletClient client = server.client();
@@ -23,9 +23,9 @@ TEST(DropletFirstDay, TheDocumentedSession) {
     return client.ask({"foo", std::move(id), count, reset, std::move(limits), false});
   };
   EXPECT_EQ(ask("a", {{"ls", 100}}), (DropletLeft{true, {{"ls", 99}}}));
-  // Lowered: what is beyond the new limit is gone.
+  // A lowered limit drops the units beyond it.
   EXPECT_EQ(ask("b", {{"ls", 57}, {"lh", 10}}), (DropletLeft{true, {{"ls", 57}, {"lh", 9}}}));
-  // All or nothing, over both; `lh` is not named and debited all the same.
+  // Both periods are debited, all or nothing, and `lh` as well, although it is not named.
   EXPECT_EQ(ask("c", {{"ls", 100}, {"lm", 500}}), (DropletLeft{true, {{"ls", 56}, {"lm", 499}}}));
   EXPECT_EQ(ask("d", {{"lh", 10}, {"lo", 1000}}, 9),
             (DropletLeft{false, {{"lh", -1}, {"lo", 991}}}));
@@ -37,7 +37,7 @@ TEST(DropletFirstDay, TheDocumentedSession) {
 
 class DropletHarm : public testing::Test {
  protected:
-  // The server is there, answers, and has nothing to do.
+  // After each test the server answers, and uses little processor time.
   ~DropletHarm() override {
     EXPECT_EQ(witness_.ask({.bucket = "witness", .limits = {{"lo", 10}}}),
               (DropletLeft{true, {{"lo", 8}}}));
@@ -47,7 +47,7 @@ class DropletHarm : public testing::Test {
     EXPECT_LT(processor_time(server_.process().pid()) - before, 150ms);
   }
 
-  // What comes back for bytes behind a handshake: the frames up to the end.
+  // Sends bytes after a handshake. Returns the frames up to the end of the connection.
   std::vector<Frame> frames_for(std::string_view bytes) {
     DropletClient client = server_.client();
     client.send(bytes);
@@ -96,7 +96,8 @@ TEST_F(DropletHarm, ExtensionNamedProto) {
   }
 }
 
-// The original allocates what is announced: it dies from 2^31 on, and waits for ever below.
+// The original allocates the announced length: from 2^31 bytes on it dies, below that it waits for
+// ever.
 TEST_F(DropletHarm, FrameLengthBeyondTwoToThe31) {
   for (const char* length :
        {"0000000080000000", "00000000bfffffff", "00000000c0000000", "00000000ffffff00",
@@ -109,7 +110,7 @@ TEST_F(DropletHarm, FrameLengthBeyondTwoToThe31) {
             std::vector<Frame>{close_with(1008)});
 }
 
-// The original's reader goes backwards, and loops for ever.
+// The original's reader moves backwards, and loops for ever.
 TEST_F(DropletHarm, NegativeStringLength) {
   for (const char* message :
        {"0afaffffff0f", "0a036a617212faffffff0f", "0a036a61721200fa01ffffffff0f",
@@ -119,7 +120,7 @@ TEST_F(DropletHarm, NegativeStringLength) {
         << message;
 }
 
-// Only the connection that sent it is closed, and what it asked before is answered.
+// A message that is not a request closes only its own connection; requests before it are answered.
 TEST_F(DropletHarm, NoRequestBehindOne) {
   const std::string take =
       to_frame(binary_frame, to_message({.bucket = "jar", .limits = {{"lo", 9}}}));
@@ -131,13 +132,14 @@ TEST_F(DropletHarm, NoRequestBehindOne) {
             (DropletLeft{true, {{"lo", 7}}}));
 }
 
-// The connection ends, also where the peer keeps silent.
+// The connection ends even if the peer does not answer the Close.
 TEST_F(DropletHarm, WhoDoesNotAnswerACloseIsCutOff) {
   DropletClient client = server_.client();
   client.send(text_frame, "hello");
   EXPECT_EQ(client.read(), close_with(1000));
   EXPECT_EQ(client.read_to_end(), "");
-  // What it still sends is read and thrown away, so that no reset destroys what was sent to it.
+  // What the client still sends is read and dropped, so that no reset destroys the Close on its
+  // way.
   const std::string take =
       to_frame(binary_frame, to_message({.bucket = "cut", .limits = {{"lo", 9}}}));
   EXPECT_TRUE(client.send(take));
@@ -158,8 +160,8 @@ TEST_F(DropletHarm, PlainHttpGetsAPage) {
   }
 }
 
-// Messages of which fragments are missing hold memory up to a bound, like all requests that have
-// not arrived whole; be it one large fragment or many that need no buffer but the small one.
+// Messages with missing fragments hold memory up to a bound, like all unfinished requests: one
+// large fragment, or many that each fit the small buffer.
 class DropletBounds : public testing::TestWithParam<size_t> {};
 
 TEST_P(DropletBounds, UnfinishedMessagesHoldABoundedMemory) {
@@ -180,7 +182,7 @@ TEST_P(DropletBounds, UnfinishedMessagesHoldABoundedMemory) {
     client.send(ping_frame, "");
     EXPECT_EQ(client.read(), (Frame{pong_frame, ""})) << "there is room for another one";
   }
-  // The oldest have made that room.
+  // The oldest clients were closed to make that room.
   for (size_t i = 0; i < 50; ++i) {
     const auto answer = clients[i].read();
     ASSERT_TRUE(answer) << i;
@@ -211,7 +213,7 @@ TEST(DropletMemory, AnIdleConnectionCostsAtMostTwelveKibibytes) {
     EXPECT_TRUE(client.ask(take).accept);
     return client;
   };
-  for (int i = 0; i < 20; ++i) use().socket().abort();  // the workers' own buffers are there now
+  for (int i = 0; i < 20; ++i) use().socket().abort();  // allocates the workers' own buffers
   const pid_t pid = server.process().pid();
   const int64_t before = resident_bytes(pid);
   std::vector<DropletClient> clients;

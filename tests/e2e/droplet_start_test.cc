@@ -1,4 +1,4 @@
-// `sluice droplet` from its start to its end, and the buckets that it forgets.
+// The real `sluice droplet`: its start and settings, and the cleanup of full buckets.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -75,7 +75,7 @@ TEST(DropletStart, ServesFromASluiceYamlWithoutAPolicy) {
   expect_in(printed.out, "sluice.yaml:2\n");
 }
 
-// Full buckets go, with their limits; those that are not full stay.
+// Full buckets are forgotten with their limits; others stay.
 TEST(DropletCleanup, ForgetsFullBucketsAtTheInterval) {
   DropletServer server({.arguments = {"--cleanup-interval", "1", "--log-level", "debug"}});
   DropletClient client = server.client();

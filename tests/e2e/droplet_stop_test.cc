@@ -1,6 +1,6 @@
-// How a server of droplet's protocol ends: every request that came before the signal is answered,
-// then comes Close 1001. The original's client would hand an unanswered request the first answer of
-// its next connection, and be wrong for ever.
+// The end of the real `sluice droplet`: every request that arrived before the signal is answered,
+// then it sends Close 1001. The original's client would take the first answer on its next
+// connection for an unanswered request, and would be wrong for ever.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 
 class DropletStop : public testing::TestWithParam<int> {};
 
-// The server stands still while requests arrive, so that they are all there at the signal.
+// The server is suspended while requests arrive, so that all have arrived before the signal.
 TEST_P(DropletStop, AnswersWhatCameBeforeThenCloses) {
   DropletServer server;
   constexpr int requests = 3000;
@@ -29,10 +29,10 @@ TEST_P(DropletStop, AnswersWhatCameBeforeThenCloses) {
   process.signal(SIGSTOP);
   std::string all;
   for (int i = 0; i < requests; ++i) all += to_frame(binary_frame, to_message(take));
-  // The last one ends within a message, which needs no answer.
+  // The last client ends within a message, which gets no answer.
   for (auto& client : clients) ASSERT_TRUE(client.send(all));
   ASSERT_TRUE(clients.back().send(all.substr(0, 9)));
-  // And one has not even been accepted.
+  // One more client has not been accepted yet.
   auto late = TcpClient::connect(server.port());
   ASSERT_TRUE(late && late->send(std::string(DropletClient::handshake) + all));
   process.signal(GetParam());

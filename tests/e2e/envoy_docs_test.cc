@@ -1,6 +1,6 @@
-// docs/envoy.md as a reader follows it: its files are written, its servers started and its commands
-// run by a shell, from the first line to the last, and what they say is what it shows. And the
-// README's lines about it.
+// Follows docs/envoy.md as a reader does: writes its files, starts its servers and runs its
+// commands in a shell, from the first line to the last, and compares what they print with the page.
+// Also runs the README's lines about it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -33,7 +33,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-// What differs from run to run: moments, lengths of time until one, ids.
+// Replaces what differs from run to run: times, durations and ids.
 std::string settled(std::string text) {
   for (const auto& [pattern, with] : std::vector<std::pair<std::string, std::string>>{
            {"(resets|more) in [0-9dhms]+", "$1 in (time)"},
@@ -53,12 +53,12 @@ int64_t hour() {
       .count();
 }
 
-// What one command said in place of what the page shows.
+// A command that printed something else than the page shows.
 struct Difference {
   std::string command, said, shown;
 };
 
-// The page from its first line to its last, in a folder of its own.
+// Executes the page from its first line to its last, in a new folder.
 class Reading {
  public:
   Reading() {
@@ -99,7 +99,7 @@ class Reading {
   size_t commands = 0, files = 0, servers = 0;
 
  private:
-  // The tests' ports and folders in place of the page's.
+  // Replaces the page's ports and folders by the test's.
   std::string here(std::string text) const {
     text = replaced(text, "/srv/", folder_.path() + "/srv/");
     text = replaced(text, "redis.example:6379", redis_.address());
@@ -129,7 +129,7 @@ class Reading {
       folder_.write("srv/runtime_data/current/config/shop.yaml", text);
   }
 
-  // In place of the server before it, if there was one.
+  // Starts a server after stopping the one before it.
   void serve(const std::string& line) {
     if (line.find("sluice envoy") == line.npos && line.find("sluice serve") == line.npos)
       throw std::runtime_error("neither a file nor a server: " + line);
@@ -181,7 +181,8 @@ class Reading {
   std::vector<Difference> differences_;
 };
 
-// The windows of its limits are hours and days: where one ends meanwhile, it is read once more.
+// The windows of the page's limits are hours and days: if an hour ends meanwhile, the page is
+// executed again.
 TEST(EnvoyManual, SaysWhatIsSaid) {
   for (int64_t begun = 0;;) {
     begun = hour();
@@ -214,7 +215,7 @@ std::vector<std::set<std::string>> keys_of_tables(const std::string& heading) {
   return tables;
 }
 
-// What a refusal of a key lists behind it.
+// The known keys that the error about an unknown one lists.
 std::set<std::string> known_keys(const std::string& refusals, const std::string& place) {
   const size_t line = refusals.find(place), at = refusals.find("known here: ", line);
   std::set<std::string> keys;
@@ -235,14 +236,14 @@ TEST(EnvoyManual, ListsEveryKey) {
   const auto tables = keys_of_tables("## Settings");
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_EQ(tables[0], known_keys(told.err, "sluice.yaml:2:")) << told.err;
-  // Beside the policy the keys of other protocols' are known as well.
+  // A policy may have the keys of other protocols as well.
   std::set<std::string> beside = known_keys(told.err, "sluice.yaml:1:");
   for (const char* other : {"divvy", "matching", "limitd", "envoy"})
     EXPECT_EQ(beside.erase(other), 1u) << other;
   EXPECT_EQ(tables[1], beside) << told.err;
 }
 
-// Its folder is not the default one here, and its ports are free ones.
+// The README's commands, with another folder and free ports.
 TEST(EnvoyManual, TheReadmesThreeLines) {
   std::ifstream readme(source_path("README.md"));
   std::vector<std::vector<std::string>> commands;

@@ -1,5 +1,5 @@
-// `sluice envoy` and an `envoy` listener of `sluice serve`, over their ports: the drop-in's
-// environment, limits that come and go, and what those who run the server see and change.
+// The real `sluice envoy`, and `sluice serve` with an `envoy` listener, over their ports: the
+// drop-in's environment, changes of limits, and what operators see and change.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -28,7 +28,8 @@ Json descriptor(const std::vector<std::pair<std::string, std::string>>& entries,
   return one;
 }
 
-// "200 OK 4/5", of the first descriptor: its status, and what is left of which limit.
+// The answer's status, and the first descriptor's code and remaining units of its limit: "200 OK
+// 4/5".
 std::string ask(uint16_t port, const Json& descriptors, const std::string& domain = "shop") {
   // Json{descriptors} is an array for GCC, and a copy for Clang.
   const Json body{
@@ -86,7 +87,7 @@ TEST(Envoy, ServesTheFolderOfTheEnvironment) {
   server.start();
   const Json pay = descriptor({{"path", "/pay"}, {"user", "u1"}});
   EXPECT_EQ(ask(server.http_port, pay), "200 OK 2/3");
-  EXPECT_EQ(ask(server.grpc, pay), "200 OK 1/3");  // each port serves both
+  EXPECT_EQ(ask(server.grpc, pay), "200 OK 1/3");  // each port serves gRPC and HTTP
   EXPECT_EQ(ask(server.http_port, descriptor({{"path", "/pay"}, {"user", "u1"}}, 2)),
             "429 OVER_LIMIT 0/3");
   EXPECT_EQ(ask(server.http_port, descriptor({{"path", "/pay"}, {"user", "u2"}})), "200 OK 2/3");
@@ -153,7 +154,7 @@ TEST(Envoy, StartsWithoutLimitsWhereItIsToldTo) {
   server.write("shop.yaml", shop);
   EXPECT_TRUE(comes([&] { return http_get(server.http_port, "/healthcheck").status == 200; }));
   EXPECT_EQ(ask(server.http_port, descriptor({{"path", "/"}})), "200 OK 99/100");
-  // Once there were limits, a bad file changes nothing.
+  // After limits were read, a bad file changes nothing.
   server.write("shop.yaml", "domain: [");
   EXPECT_TRUE(server.process->says("shop.yaml"));
   EXPECT_EQ(ask(server.http_port, descriptor({{"path", "/"}})), "200 OK 98/100");
@@ -166,7 +167,7 @@ TEST(Envoy, ANameThatIsNoHeadersIsWarnedOf) {
 }
 
 TEST(Envoy, WhatItCannotDoIsRefusedByName) {
-  // With the switch without which it is not looked at.
+  // Some variables are only read if a switch is set.
   const std::map<std::string, std::string> switches = {
       {"GRPC_CLIENT_TLS_CACERT", "GRPC_SERVER_USE_TLS"}, {"REDIS_TLS_CLIENT_CERT", "REDIS_TLS"}};
   for (const auto& [name, value] :
@@ -340,7 +341,7 @@ TEST(Envoy, AFolderIsChecked) {
   EXPECT_EQ(run({.arguments = {"check", "--strict", bad.path()}}).status, 1);
 }
 
-// Its limits are asked behind a native rule that stops as well.
+// The protocol's limits also apply after a native rule that stops.
 TEST(Envoy, ANativeRuleThatAppliesToAllHidesNoLimit) {
   const Serve server;
   const std::string file = server.folder.write(

@@ -1,5 +1,5 @@
-// Explanations over the admin port of the real binary, on every store: what they say is what the
-// same request is answered then.
+// Explanations over the admin port of the real binary, on every store: each says what the same
+// request is then answered.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -46,7 +46,7 @@ TEST_P(Explanations, SayWhatIsThenAnswered) {
   EXPECT_EQ(world.explain(divvy).body.at("unreached"), 4);
 }
 
-// Two rules share a counter.
+// The canary and the rule after it share a counter.
 TEST_P(Explanations, CountTheCanaryBeforeTheRuleBehindIt) {
   World world(GetParam());
   const std::string both = R"({"protocol": "divvy", "descriptor": {"shadowed": "1"}})";
@@ -75,7 +75,7 @@ TEST_P(Explanations, OfSeveralLimitsAllowAllOrNothing) {
 
 TEST_P(Explanations, OfLimitdCountWaits) {
   World world(GetParam());
-  // Behind a wait for more than the bucket has.
+  // A take after a wait for more units than the bucket has.
   auto limitd = world.limitd();
   limitd.take("fixed", "w", 2);
   const std::string waits = limitd.send(LimitdAsked{LimitdMethod::wait, "fixed", "w", 3});
@@ -117,8 +117,6 @@ TEST_P(Explanations, OfWrongRequestsAreErrors) {
         R"({"protocol": "droplet", "limits": [{"quota": 0, "window": "1m"}]})"})
     EXPECT_EQ(world.explain(wrong).status, 422) << wrong;
 }
-
-// Of Divvy's rules an override has a counter of its own; elsewhere it has the rule's.
 
 }  // namespace
 }  // namespace sluice::tests::counters_test

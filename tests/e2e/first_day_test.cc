@@ -34,7 +34,8 @@ const Session session_b{
     {"HIT method=GET path=/pantry/cookies/oatmeal ip=10.0.0.8", "OK true 2 3600"},
 };
 
-// Seconds drift: typing takes a while, and so may the machine.
+// The seconds differ by the time that typing took in the documentation, and by the time that the
+// machine takes.
 constexpr long drift_s = 20 * slowness;
 
 void play(TcpClient& client, const Session& session) {
@@ -107,7 +108,8 @@ TEST(FirstDayPolicies, PrinterAsItsDocumentationSays) {
                 {"HIT method=GET path=/printer/else", "OK false 0 -1"}});
 }
 
-// Without --documented `userId=*` matches requests that have none, and hides the rule behind it.
+// Without --documented, `userId=*` matches requests that have no userId, and hides the rule after
+// it.
 TEST(FirstDayPolicies, PrinterAsDivvyReadsItIsRefused) {
   const Folder folder;
   const auto finished = run({.arguments = {"divvy", folder.write("rules.ini", printer_policy)},

@@ -1,4 +1,5 @@
-// The first hour, as docs/commands.md types it, and messages that newcomers meet.
+// The first hour with the real binary, as docs/commands.md shows it, and messages that new users
+// meet.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// With free ports in place of the usual ones.
+// Replaces the ports by 0, for free ones.
 std::string with_free_ports(std::string text) {
   const std::string address = "address: \"127.0.0.1:";
   for (size_t at = 0; (at = text.find(address, at)) != text.npos;) {

@@ -1,5 +1,5 @@
-// What one client does wrong stays with it: the others keep their counters and are answered
-// meanwhile.
+// Clients that misuse Divvy's protocol against the real server: other clients keep their counters
+// and are answered meanwhile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ class Harm : public testing::Test {
   }
   ~Harm() override { expect_bystander_served(); }
 
-  // One more request of another client: the next one of its counter, in good time, on a connection
-  // that was there all the while.
+  // Sends one more request of another client, on a connection that is open all the time: it must
+  // get the next unit of its counter, in time.
   void expect_bystander_served() {
     try {
       const std::string reply = bystander_.ask("HIT k=v who=bystander", within(2s));
@@ -68,11 +68,11 @@ TEST_F(Harm, TenThousandHalfLines) {
     if (i % 5 == 0)
       held.push_back(std::move(client));
     else
-      client.abort();  // in the middle of a line; leaves nothing behind in TIME_WAIT
+      client.abort();  // within a line; a reset leaves no socket in TIME_WAIT
     if (i % 1000 == 0) expect_bystander_served();
   }
   EXPECT_EQ(held.size(), 2000u);
-  // They were not counted, and can still be made whole.
+  // The half lines were not charged, and can still be completed.
   EXPECT_TRUE(grants(held.front().ask("der2"), 99));
   EXPECT_TRUE(grants(held.back().ask("der3"), 99));
   for (auto& client : held) client.abort();
@@ -89,7 +89,7 @@ TEST_F(Harm, BytesThatAreNoText) {
   EXPECT_EQ(client.read_to_end(), "");
 }
 
-// Whatever comes, each connection gets well-formed replies and an end.
+// For any bytes, each connection gets well-formed replies and then ends.
 TEST_F(Harm, RandomBytes) {
   std::mt19937_64 random(20240601);
   const std::string letters = "HIT k=v\"=\n\r\t \xC3\xA9\xED\xA0\x80\xF0\x9F\x98\x80\0who";
@@ -105,7 +105,7 @@ TEST_F(Harm, RandomBytes) {
     if (round % 2 == 0) {
       EXPECT_TRUE(replies.starts_with("OK ")) << replies;
     }
-    // The last reply may echo anything but a line end; those before it are decisions.
+    // The last reply may echo any byte but a line feed; those before it are decisions.
     ASSERT_TRUE(replies.empty() || replies.back() == '\n');
     while (!replies.empty()) {
       const size_t end = replies.find('\n') + 1;
@@ -117,8 +117,8 @@ TEST_F(Harm, RandomBytes) {
   }
 }
 
-// A client that does not read is not read from either, once its replies no longer fit into the
-// sockets: the server holds at most one batch of them.
+// The server does not read from a client that does not read, once its replies fill the sockets: it
+// holds at most one batch of them.
 TEST_F(Harm, AHundredThousandRequestsWhoseRepliesNobodyReads) {
   const pid_t pid = server_.process().pid();
   {
@@ -148,7 +148,7 @@ TEST_F(Harm, AHundredThousandRequestsWhoseRepliesNobodyReads) {
   if (!sanitized) {
     EXPECT_LT(resident_bytes(pid) - before, 2 << 20);
   }
-  // Once it reads, it gets all of them, in order.
+  // When the client reads, it gets all replies, in order.
   long expected = 1'000'000'000;
   for (int i = 0; i < requests; ++i) {
     const auto reply = client.read_line(within(60s));
@@ -172,7 +172,7 @@ TEST_F(Harm, ResetsInTheMiddleOfALineAndOfReplies) {
   }
 }
 
-// The reason reaches a client that goes on sending: the close does not become a reset that would
+// The error reaches a client that keeps sending: the close does not become a reset, which would
 // destroy it.
 TEST_F(Harm, AnErrorReachesAClientThatKeepsSending) {
   auto client = server_.client();
@@ -189,11 +189,12 @@ TEST_F(Harm, AnErrorReachesAClientThatKeepsSending) {
   EXPECT_TRUE(replies.ends_with("ERR unknown-command \"Unrecognized command: NONSENSE\"\n"))
       << replies;
   EXPECT_EQ(std::count(replies.begin(), replies.end(), '\n'), 2) << replies;
-  // What stood behind the error was not charged.
+  // Lines after the error were not charged.
   EXPECT_TRUE(grants(server_.client().ask("HIT k=v who=sender"), 98));
 }
 
-// Beyond what the server waits for it closes all the same; what it said is there to be read.
+// If the client sends more than the server drops, the server closes; the client can still read the
+// error.
 TEST_F(Harm, AnErrorReachesAClientThatFloods) {
   auto client = server_.client();
   ASSERT_TRUE(client.send("NONSENSE\n"));

@@ -1,4 +1,4 @@
-// `sluice ask http` with a real server: what is printed, and how it ends.
+// `sluice ask http` with a real server: the output and the exit codes.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -31,7 +31,7 @@ class HttpAsk : public testing::Test {
   Printed ask(const Words& words) const {
     return ask_at("127.0.0.1:" + std::to_string(door_.port()), words);
   }
-  // What is printed; the exit status is held against `status`.
+  // The output. The exit code must be `status`.
   std::string told(const Words& words, int status) const {
     const Printed printed = ask(words);
     EXPECT_EQ(printed.status, status) << printed.out << printed.err;

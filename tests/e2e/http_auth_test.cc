@@ -1,5 +1,6 @@
-// Forward-auth as the description of the HTTP protocol has it, with the real program and a client
-// that plays the proxy. What real proxies make of it is tested with them (tests/clients/http).
+// Forward-auth of the HTTP protocol, with the real program and a client that acts as the proxy.
+// Answers are checked against docs/openapi-http.json. tests/clients/http tests it with real
+// proxies.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,7 +39,7 @@ Asked of_caddy(const std::string& profile, const std::string& uri, const std::st
 
 class HttpAuth : public testing::Test {
  protected:
-  // Takes all that the client has.
+  // Takes all units of a client.
   void exhaust(HttpVersion version, const std::string& ip) const {
     for (int i = 0; i < 2; ++i)
       ASSERT_EQ(ask(version, door_.port(), of_nginx("/web", "/page", ip)).status, 200);
@@ -56,7 +57,7 @@ TEST_F(HttpAuth, AnAllowedRequestHasNoBody) {
     EXPECT_EQ(header_of(answer, "x-sluice-rule"), "per-client");
     EXPECT_EQ(header_of(answer, "ratelimit-policy"), "\"per-client\";q=2;w=3600");
     EXPECT_EQ(ask(version, door_.port(), of_caddy("edge", "/page", ip)).status, 204);
-    // Nothing is left of the two, whichever client asks.
+    // The client's two units are used up, whatever the profile.
     EXPECT_EQ(ask(version, door_.port(), of_nginx("", "/page", ip)).status, 429);
   }
 }

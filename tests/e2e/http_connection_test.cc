@@ -1,5 +1,5 @@
 // Connections of the HTTP protocol with the real program: how requests may be cut, chunked and
-// sent one behind the other, when a connection ends, and what is not HTTP.
+// pipelined, when a connection ends, and input that is not HTTP.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -92,7 +92,7 @@ TEST_F(HttpConnection, ABodyMayBeChunked) {
   ASSERT_EQ(body.size(), 26u);
   client.send(head + two + take_text());
   EXPECT_EQ(remaining_of(client.read()), 8);
-  EXPECT_EQ(remaining_of(client.read()), 7) << "what is behind it";
+  EXPECT_EQ(remaining_of(client.read()), 7) << "the request after it";
 }
 
 TEST_F(HttpConnection, WhoeverWaitsForAGoAheadGetsOne) {
@@ -103,7 +103,7 @@ TEST_F(HttpConnection, WhoeverWaitsForAGoAheadGetsOne) {
   EXPECT_EQ(client.read().status, 100);
   client.send(text.substr(cut));
   EXPECT_EQ(remaining_of(client.read()), 9);
-  // Behind the answers to what was sent before.
+  // The interim answer follows the answers to earlier requests.
   client.send(take_text() + text.substr(0, cut));
   EXPECT_EQ(remaining_of(client.read()), 8);
   EXPECT_EQ(client.read().status, 100);
@@ -121,7 +121,7 @@ TEST_F(HttpConnection, EndsWhereTheClientWantsIt) {
 
   Http1 old(door_.port());
   old.send(take_text("", "1.0"));
-  EXPECT_EQ(remaining_of(old.read()), 8) << "what stood behind the first was not charged";
+  EXPECT_EQ(remaining_of(old.read()), 8) << "the request after the first was not charged";
   expect_end(old);
 
   Http1 kept(door_.port());
@@ -142,7 +142,7 @@ TEST_F(HttpConnection, WhoeverClosesItsSideIsAnswered) {
   expect_end(client);
 }
 
-// What two servers might read differently, and what is not HTTP.
+// Requests that two servers might read differently, and input that is not HTTP.
 TEST_F(HttpConnection, WhatIsMalformedEndsIt) {
   const std::string host = "Host: localhost\r\n", get_line = "GET /v1/health HTTP/1.1\r\n",
                     post_line = "POST /v1/take HTTP/1.1\r\n";
@@ -170,7 +170,7 @@ TEST_F(HttpConnection, WhatIsMalformedEndsIt) {
     SCOPED_TRACE(text.substr(0, 120));
     Http1 client(door_.port());
     client.send(take_text() + text);
-    EXPECT_EQ(client.read().status, 200) << "what stood in front";
+    EXPECT_EQ(client.read().status, 200) << "the request before it";
     const HttpAnswer answer = client.read();
     EXPECT_EQ(answer.status, status) << answer.body;
     expect_described_response(described_response("Malformed"), answer, false);
@@ -296,7 +296,7 @@ TEST(HttpTwins, AThrottleHasTheCounterOfTheRedisProtocol) {
   Process process({.arguments = {"serve", "--config", file, "--log-level", "warn"}});
   const uint16_t http = await_listening(process, "http"), resp = await_listening(process, "resp");
   RedisClient redis(resp);
-  // Periods so long that no second passes unseen.
+  // The period is so long that no unit returns during the test.
   const Json body{{"key", "k"}, {"max_burst", 9}, {"count_per_period", 9}, {"period", 864'000}};
   for (int64_t left = 9; left > 0;) {
     const HttpAnswer answer = Http1(http).ask(post("/throttle", with(body, {{"quantity", 2}})));

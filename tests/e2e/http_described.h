@@ -1,5 +1,5 @@
-// Asks a listener of the HTTP protocol, and holds every answer, and each request that was
-// understood, against the document that describes it.
+// Sends requests to a listener of the HTTP protocol, and checks every answer, and each request that
+// was understood, against docs/openapi-http.json.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace sluice::tests::http_e2e {
 
-// Without how long lists and objects may be, which schema_problem does not know.
+// Removes the bounds of lists and objects, which schema_problem does not know.
 inline Json without_sizes(Json json) {
   if (json.is_object())
     for (const char* size : {"minItems", "maxItems", "minProperties", "maxProperties"})
@@ -34,7 +34,7 @@ inline const Json& description() {
   return document;
 }
 
-// What a `$ref` stands for.
+// `json`, or what its `$ref` points to.
 inline const Json& resolved(const Json& json) {
   if (!json.contains("$ref")) return json;
   return description().at(Json::json_pointer(json.at("$ref").get<std::string>().substr(1)));
@@ -49,7 +49,7 @@ inline std::string described_path(const std::string& target) {
   return path.starts_with("/auth/") ? "/auth/{profile}" : path;
 }
 
-// Null: the document has no such path, or not with that method.
+// Null: the document does not have this path, or not with this method.
 inline const Json* described_operation(const Asked& asked) {
   const Json& paths = description().at("paths");
   const std::string path = described_path(asked.target), method = lower(asked.method);
@@ -65,7 +65,7 @@ inline bool is_digits(const std::string& text) {
 }
 
 inline void expect_described_headers(const Json& response, const HttpAnswer& answer) {
-  // Of the version, and of pages that may ask (docs/http.md).
+  // Fields of HTTP itself, and those for web pages that may send requests (docs/http.md).
   static const std::set<std::string> of_all_answers{"access-control-allow-headers",
                                                     "access-control-allow-methods",
                                                     "access-control-allow-origin",
@@ -95,7 +95,7 @@ inline void expect_described_headers(const Json& response, const HttpAnswer& ans
     EXPECT_TRUE(known.contains(name)) << name << ": " << value << " is not described";
 }
 
-// An answer to HEAD has the headers alone.
+// `head`: it is an answer to HEAD, which has no body.
 inline void expect_described_response(const Json& reference, const HttpAnswer& answer, bool head) {
   const Json& response = resolved(reference);
   expect_described_headers(response, answer);
@@ -119,7 +119,7 @@ inline void expect_described_response(const Json& reference, const HttpAnswer& a
   }
 }
 
-// What was allowed or denied was understood, so the document must describe the request too.
+// A request that was allowed or denied was understood, so the document must describe it, too.
 inline void expect_described_request(const Json& operation, const Asked& asked) {
   if (!operation.contains("requestBody")) return;
   const Json& schema =
@@ -153,14 +153,14 @@ inline void expect_described(const Asked& asked, const HttpAnswer& answer) {
   if (answer.status == 200 || answer.status == 429) expect_described_request(*operation, asked);
 }
 
-// On a connection of its own.
+// Sends a request on a new connection.
 inline HttpAnswer ask(HttpVersion version, uint16_t port, const Asked& asked) {
   HttpAnswer answer =
       version == HttpVersion::http1 ? Http1(port).ask(asked) : Http2(port).ask(asked);
   expect_described(asked, answer);
   return answer;
 }
-// On that one.
+// Sends a request on that connection.
 template <class Connection>
 HttpAnswer ask_on(Connection& connection, const Asked& asked) {
   HttpAnswer answer = connection.ask(asked);
@@ -168,14 +168,14 @@ HttpAnswer ask_on(Connection& connection, const Asked& asked) {
   return answer;
 }
 
-// How many units are left for that subject. `ask` takes an Asked.
+// The units left for `subject`. `ask`: sends an Asked and returns its answer.
 template <class Ask>
 int64_t units_left(const Ask& ask, const Json& subject) {
   const HttpAnswer answer = ask(post("/v1/peek", with(subject, {{"n", 0}})));
   return json_of(answer).value("remaining", int64_t{-1});
 }
 
-// The name behind `urn:sluice:problem:` or the `#`; "" if it is not a problem.
+// The problem's name, after `urn:sluice:problem:` or `#`; "" if the answer is not a problem.
 inline std::string problem_of(const HttpAnswer& answer) {
   if (header_of(answer, "content-type") != "application/problem+json") return "";
   const std::string type = json_of(answer).value("type", "");

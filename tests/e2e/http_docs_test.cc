@@ -1,6 +1,6 @@
-// docs/http.md as a reader follows it: its files are written, its servers started and its commands
-// run by a shell, from the first line to the last, and what they say is what it shows. And the
-// README's lines about it.
+// Follows docs/http.md as a reader does: writes its files, starts its servers and runs its commands
+// in a shell, from the first line to the last, and compares what they print with the page. Also
+// runs the README's lines about it.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -30,8 +30,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-// What differs from run to run: moments, lengths of time until one, and what depends on their
-// digits. That a time is 0 or none is the same in each.
+// Replaces what differs from run to run: times, durations other than 0, and sizes that depend on
+// their digits.
 std::string settled(std::string text) {
   for (const auto& [pattern, with] : std::vector<std::pair<std::string, std::string>>{
            {"(\"(retry_after|reset_after|waited)\": )(?!0[,}])[0-9.]+", "$1(time)"},
@@ -43,7 +43,7 @@ std::string settled(std::string text) {
   return text;
 }
 
-// The page from its first line to its last, in a folder of its own.
+// Executes the page from its first line to its last, in a new folder.
 class Reading {
  public:
   Reading() {
@@ -83,7 +83,7 @@ class Reading {
   size_t commands = 0, files = 0, servers = 0;
 
  private:
-  // The tests' ports in place of the page's.
+  // Replaces the page's ports by the test's.
   std::string here(std::string text) const {
     const std::string address = "localhost:" + std::to_string(port_);
     text = replaced(text, "localhost:8390", address);
@@ -100,7 +100,7 @@ class Reading {
     folder_.write(name, text);
   }
 
-  // In place of the server before it, if there was one.
+  // Starts a server after stopping the one before it.
   void serve(const std::string& line) {
     if (!line.starts_with("sluice http") && !line.starts_with("sluice serve"))
       throw std::runtime_error("neither a file nor a server: " + line);
@@ -165,7 +165,7 @@ std::set<std::string> names_below(const std::string& heading, const std::string&
   return names;
 }
 
-// What a refusal of a key lists behind it.
+// The known keys that the error about an unknown one lists.
 std::set<std::string> known_keys(const std::string& section) {
   const Folder folder;
   const std::string file = folder.write("sluice.yaml", section);
@@ -186,7 +186,7 @@ TEST(HttpManual, ListsEveryKeyAndEveryStyle) {
             known_keys("http: { field_names: { nosuch: 1 } }\n"));
 }
 
-// Two commands, the server's and one that asks it, and its answer.
+// Two commands, one for the server and one for a request, and the answer.
 TEST(HttpManual, TheReadmesFirstExample) {
   std::ifstream readme(source_path("README.md"));
   std::vector<std::string> lines;

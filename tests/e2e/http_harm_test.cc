@@ -1,6 +1,6 @@
-// What clients of the HTTP protocol might do to a server and to each other, over sockets: many idle
-// connections, slow ones, ones that never read, requests that hide in others, and limits without
-// end.
+// Harm that clients of the HTTP protocol might do to the real server and to each other: many idle
+// connections, slow clients, clients that never read, requests hidden in others, and ever new
+// limits.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,19 +25,20 @@ using http_e2e::Json;
 using http_e2e::post;
 
 constexpr size_t connections_max = 10'000;
-// Files that this process has open beside them.
+// Files that this process opens beside the connections.
 constexpr size_t other_files = 200;
 
 http_e2e::Asked health() {
   return http_e2e::get("/v1/health");
 }
 
-// Bytes of the server's memory for each of many connections that have asked once and are idle.
+// The server's memory, in bytes, for each of many connections that are idle after one request.
+// `count`: the most connections; then the number that was measured.
 template <class Client>
 double bytes_of_idle(size_t& count) {
   const Door door;
-  std::list<Client> clients;  // which do not move
-  // What the first ones bring with them is there once.
+  std::list<Client> clients;  // a list, in which clients do not move
+  // The first connections also allocate what all share.
   for (int i = 0; i < 200; ++i) {
     clients.emplace_back(door.port());
     EXPECT_EQ(clients.back().ask(health()).status, 200);
@@ -72,7 +73,7 @@ TEST(HttpHarm, TenThousandIdleConnectionsOfHttp2TakeThirtyTwoKibibytesEach) {
   expect_idle_bytes<Http2>("HTTP/2", 32 * 1024);
 }
 
-// Heads and bodies that come byte by byte, of many clients at once.
+// Requests that arrive byte by byte, from many clients at once.
 TEST(HttpHarm, SlowClientsHinderNobody) {
   const Door door;
   const std::string text = Http1::text_of(post("/v1/take", about({{"tenant", "slow"}})));
@@ -88,7 +89,7 @@ TEST(HttpHarm, SlowClientsHinderNobody) {
   EXPECT_EQ(allowed, 10u) << "as many as the rule has";
 }
 
-// A client that sends and never reads is not read any more at some point.
+// At some point the server does not read any more from a client that sends and never reads.
 TEST(HttpHarm, AClientThatNeverReadsHindersNobody) {
   const Door door;
   std::string many;
@@ -115,7 +116,7 @@ TEST(HttpHarm, AClientOfHttp2ThatNeverReadsHindersNobody) {
   }
 }
 
-// Behind what two parsers might read differently nothing is read as a request.
+// After a request that two parsers might read differently, nothing is read as a request.
 TEST(HttpHarm, NoRequestHidesInAnother) {
   const Door door;
   const std::string hidden = Http1::text_of(post("/v1/take", about({{"tenant", "hidden"}})));
@@ -152,7 +153,8 @@ TEST(HttpHarm, NoRequestHidesInAnother) {
   EXPECT_EQ(http_e2e::json_of(answer).value("remaining", -1), 9) << "one of ten, if it were taken";
 }
 
-// Distinct limits are counted and given back: memory is bounded whatever clients send.
+// Distinct limits are counted and forgotten, so that requests with ever new ones cost bounded
+// memory.
 TEST(HttpHarm, LimitsWithoutEndCostNoMemory) {
   const Door door;
   Http1 client(door.port());

@@ -1,5 +1,5 @@
-// Idempotency keys with the real program: a request that is sent again is answered again and
-// charges once, whatever happened to the connection of the first.
+// Idempotency keys with the real program: a request that is sent again gets the same answer and is
+// charged once, whatever happened to the connection of the first.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -30,7 +30,7 @@ class HttpIdempotency : public testing::Test {
   Door door_;
 };
 
-// The same answer, but for what each has of its own.
+// Expects the same answer, except for its date and the mark of a replay.
 void expect_replay(const HttpAnswer& again, const HttpAnswer& first) {
   EXPECT_EQ(again.status, first.status);
   EXPECT_EQ(again.body, first.body);
@@ -67,7 +67,8 @@ TEST_F(HttpIdempotency, OverACutConnectionIsChargedOnce) {
     last = ask(asked);
     return last.status != 409;
   }));
-  // A client that was cut off while it was executed may have been charged, which is said.
+  // If the client was cut off during the execution, its request may have been charged, and the
+  // answer says so.
   EXPECT_TRUE(last.status == 200 || problem_of(last) == "outcome-unknown") << last.body;
   EXPECT_GE(left(tenant), 7) << "once at most";
 }
@@ -132,7 +133,7 @@ TEST_F(HttpIdempotency, AKeyIsAStringWithOrWithoutQuotes) {
   EXPECT_EQ(left(tenant), 8);
 }
 
-// What was not executed is not kept.
+// The answer to a request that was not executed is not kept.
 TEST_F(HttpIdempotency, ARequestThatWasRefusedMayBeMended) {
   const Json tenant = about({{"tenant", "t"}});
   EXPECT_EQ(ask(keyed("m", "/v1/take", with(tenant, {{"quanity", 1}}))).status, 400);
@@ -158,7 +159,7 @@ TEST_F(HttpIdempotency, AnAnswerThatCouldBeTooLongIsRefusedBeforeItIsDecided) {
   EXPECT_EQ(ask(post("/v1/take", takes(many))).status, 200) << "without a key";
 }
 
-// Names of rules are of any length that a policy may give them.
+// With rules of long names, an answer is kept, or its request refused before it is decided.
 TEST(HttpIdempotencyBounds, WhatWasAcceptedIsKeptWhateverItsLength) {
   std::string rules = "rules:\n";
   std::vector<Json> all;
@@ -198,7 +199,8 @@ TEST(HttpIdempotencyBounds, AKeyIsForgottenWithItsTime) {
   }));
 }
 
-// Without users all keys are of one, which may use all of it; an answer under way counts 4 KiB.
+// Without users all keys belong to one user, which may use all the memory. A request under way
+// counts 4 KiB.
 TEST(HttpIdempotencyBounds, WhereTheMemoryIsFullANewKeyIsRefused) {
   const Door door("{ idempotency_memory: 1MiB }");
   Http1 client(door.port());
@@ -221,7 +223,7 @@ TEST(HttpIdempotencyBounds, WhereTheMemoryIsFullANewKeyIsRefused) {
       << "without a key";
 }
 
-// What one of several could not be decided by is not a reason to charge the others again.
+// If one take of several has no rule, the others are not charged again.
 TEST(HttpIdempotencyBounds, SeveralOfWhichOneHasNoRuleAreChargedOnce) {
   const Door door;
   const Json tenant = about({{"tenant", "t"}});
@@ -238,7 +240,7 @@ TEST(HttpIdempotencyBounds, SeveralOfWhichOneHasNoRuleAreChargedOnce) {
       8);
 }
 
-// Over a Redis that stands still, so the first is under way for as long as the test likes.
+// The Redis is suspended, so that the first request is under way until the test resumes it.
 TEST(HttpIdempotencyBounds, AKeyIsInUseWhileItsFirstRequestIsUnderWay) {
   const RedisServer redis;
   const Door door("{}", "store: { redis: { nodes: [\"" + redis.address() +
@@ -257,7 +259,7 @@ TEST(HttpIdempotencyBounds, AKeyIsInUseWhileItsFirstRequestIsUnderWay) {
   EXPECT_EQ(header_of(second, "retry-after"), "1");
   EXPECT_EQ(on_new(asked).status, 409) << "on another connection as well";
   EXPECT_EQ(on_new(keyed("\"slow\"", "/v1/take", about({{"tenant", "u"}}))).status, 422);
-  // One whose client leaves meanwhile keeps its key: it is unknown whether it was charged.
+  // A request whose client leaves meanwhile keeps its key: it is unknown whether it was charged.
   const Asked cut = keyed("\"cut\"", "/v1/take", about({{"tenant", "u"}}));
   {
     Http2 leaves(door.port());

@@ -1,5 +1,5 @@
-// A server of the HTTP protocol, and clients that speak HTTP/1.1 and HTTP/2 to it request by
-// request. Trouble is thrown.
+// A real server of the HTTP protocol, and clients that speak HTTP/1.1 and HTTP/2 to it. Failures
+// are thrown.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ struct Asked {
   std::string host = "localhost";
 };
 
-// A body with the type of JSON.
+// A POST whose body has the type of JSON.
 inline Asked post_text(const std::string& target, const std::string& body, HeaderLines more = {}) {
   more.emplace_back("Content-Type", "application/json");
   return {.method = "POST", .target = target, .body = body, .headers = std::move(more)};
@@ -44,7 +44,7 @@ inline Asked post_text(const std::string& target, const std::string& body, Heade
 inline Asked post(const std::string& target, const Json& body, HeaderLines more = {}) {
   return post_text(target, body.dump(), std::move(more));
 }
-// Bodies: a request to the rules, and a key with limits of its own.
+// Bodies: entries for the rules, a key with its own limits, several takes.
 inline Json about(const std::map<std::string, std::string>& entries, const Json& more = {}) {
   Json body{{"entries", entries}};
   if (!more.is_null()) body.update(more);
@@ -70,7 +70,7 @@ inline std::string lower(std::string text) {
   return text;
 }
 
-// The rules that the tests ask by, unless they have their own.
+// The rules of tests that do not have their own.
 constexpr const char* usual_rules =
     "rules:\n"
     "  - name: login\n"
@@ -88,10 +88,11 @@ constexpr const char* usual_rules =
     "  - { name: closed, match: { closed: \"*\" }, deny: true }\n"
     "  - { name: open, match: { open: \"*\" }, unlimited: true }\n";
 
-// Ends cleanly on SIGTERM when it is destroyed.
+// A server with a listener of the HTTP protocol and an admin port. It must end cleanly on SIGTERM,
+// which the destructor sends at the latest.
 class Door {
  public:
-  // `settings`: what follows `http:`; `more`: further sections, rules among them.
+  // `settings`: the value of `http:`; `more`: further sections, with the rules.
   explicit Door(std::string settings = "{}", const std::string& more = usual_rules)
       : settings_(std::move(settings)) {
     write(more);
@@ -110,13 +111,13 @@ class Door {
     process_->signal(SIGTERM);
     EXPECT_EQ(process_->wait(), 0) << "the server's end on SIGTERM";
   }
-  // From its return on these are the further sections.
+  // Replaces the further sections; they are live when it returns.
   void reload(const std::string& more) {
     write(more);
     const HttpAnswer answer = http(admin_, "POST", "/v1/reload", "{}", "");
     EXPECT_EQ(answer.status, 200) << answer.body;
   }
-  // How many requests wait, as the program's metrics have it.
+  // Waits until that many requests wait, by the server's metrics. False: not in time.
   bool await_waiting(size_t count) const {
     return comes(
         [&] { return sample(admin_, "sluice_waiting_requests") == std::to_string(count); });
@@ -144,7 +145,7 @@ class Door {
   bool stopped_ = false;
 };
 
-// A connection of HTTP/1.1 that is used again.
+// An HTTP/1.1 connection for several requests.
 class Http1 {
  public:
   explicit Http1(uint16_t port) : socket_(TcpClient::connect(port).value()) {}
@@ -163,7 +164,8 @@ class Http1 {
   }
   void send(const Asked& asked) { send(text_of(asked)); }
 
-  // The next answer. `head`: it is one to HEAD. Interim answers (100) are answers of their own.
+  // Reads the next answer. `head`: it answers HEAD. An interim answer (100) is an answer of its
+  // own.
   HttpAnswer read(bool head = false) {
     const auto status_line = socket_.read_line();
     if (!status_line || !status_line->starts_with("HTTP/1.1 "))
@@ -194,16 +196,16 @@ class Http1 {
   TcpClient socket_;
 };
 
-// A connection of HTTP/2 with prior knowledge.
+// An HTTP/2 connection with prior knowledge.
 class Http2 {
  public:
   explicit Http2(uint16_t port) : socket_(TcpClient::connect(port).value()) {
-    constexpr uint32_t window = 1 << 24;  // for any answer
+    constexpr uint32_t window = 1 << 24;  // enough for any answer
     socket_.send(wire::http2_peer::hello({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window}}) +
                  wire::http2_peer::settings_ack() + wire::http2_peer::window_update(0, window));
   }
 
-  // The number of its stream.
+  // Sends a request, and returns the number of its stream.
   uint32_t send(const Asked& asked) {
     wire::http2_peer::Headers headers{{":method", asked.method},
                                       {":scheme", "http"},
@@ -221,7 +223,8 @@ class Http2 {
   }
   void reset(uint32_t stream) { socket_.send(wire::http2_peer::rst_stream(stream)); }
 
-  // The answer on that stream; of status 0 if it was reset or the connection ended before.
+  // Reads the answer on a stream. Its status is 0 if the stream was reset or the connection ended
+  // first.
   HttpAnswer read(uint32_t stream) {
     while (!peer_.answers[stream].ended && peer_.answers[stream].reset < 0 && read_frame()) {
     }
@@ -238,7 +241,7 @@ class Http2 {
     return answer;
   }
   HttpAnswer ask(const Asked& asked) { return read(send(asked)); }
-  // All that is known of a stream so far.
+  // Whether the answer on a stream is complete, as far as was read.
   bool is_answered(uint32_t stream) { return peer_.answers[stream].ended; }
   TcpClient& socket() { return socket_; }
 
@@ -261,7 +264,7 @@ class Http2 {
   uint32_t next_ = 1;
 };
 
-// One request on a connection of its own.
+// The versions of HTTP that tests run with.
 enum class HttpVersion { http1, http2 };
 inline constexpr HttpVersion http_versions[] = {HttpVersion::http1, HttpVersion::http2};
 inline const char* name_of(HttpVersion version) {
@@ -278,7 +281,7 @@ inline std::string header_of(const HttpAnswer& answer, const std::string& name) 
   return at == answer.headers.end() ? "(none)" : at->second;
 }
 
-// Lengths of time that are neither 0 nor null differ from run to run: `true` in their place.
+// Replaces durations other than 0 and null by `true`, because they differ from run to run.
 inline Json settled(Json json) {
   if (json.is_structured())
     for (Json& below : json) below = settled(std::move(below));
@@ -288,7 +291,7 @@ inline Json settled(Json json) {
   return json;
 }
 
-// As `settled` has it: a decision by a rule's window of an hour or more.
+// A decision by a rule with a window of an hour or more, after `settled`.
 inline Json decision(bool allowed, int64_t limit, int64_t remaining, const char* rule,
                      Json retry_after = 0, Json reset_after = true) {
   return {{"allowed", allowed},

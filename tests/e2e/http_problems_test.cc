@@ -1,5 +1,5 @@
-// Every status with which the HTTP protocol refuses a request, by the real program over HTTP/1.1
-// and HTTP/2. Those of waiting, users and idempotency keys have files of their own.
+// Every status with which the real program refuses a request of the HTTP protocol, over HTTP/1.1
+// and HTTP/2. Other files test waiting, users and idempotency keys.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -199,7 +199,7 @@ TEST(HttpProblems, Negotiation) {
   expect_refused(door, {with_header(take, "Idempotency-Key", "\"k\""), 400, "bad-request"});
 }
 
-// Over HTTP/2 all that a connection holds is bounded by as much.
+// Over HTTP/2 the same bound applies to all that a connection holds.
 TEST(HttpProblems, ABodyAboveAMebibyte) {
   const Door door;
   Asked asked = post_text("/v1/peek", one_jar.dump());
@@ -212,7 +212,8 @@ TEST(HttpProblems, ABodyAboveAMebibyte) {
   expect_refused(door, {asked, 413, "content-too-large"});
 }
 
-// A page in a browser on this machine must not ask, under whatever name it reaches the port.
+// A web page in a browser on this machine must not send requests, by whatever hostname it reaches
+// the port.
 TEST(HttpProblems, WebPages) {
   const Asked take = post("/v1/peek", one_jar),
               options = {.method = "OPTIONS", .target = "/v1/take"};
@@ -271,7 +272,7 @@ TEST(HttpProblems, AHeaderThatIsTooLarge) {
   EXPECT_EQ(http1.socket().read_to_end(), "");
 }
 
-// Where Redis is away: a port on which no process listens.
+// A server without its Redis: no process listens on that port.
 class HttpWithoutStore : public testing::Test {
  protected:
   static std::string away() {
@@ -330,7 +331,7 @@ TEST_F(HttpWithoutStore, LimitsOfRequestsAreAnsweredAsConfigured) {
   }
 }
 
-// The names of docs/openapi-http.json, of docs/http.md and of this folder's tests are the same.
+// docs/http.md has the name of every problem in docs/openapi-http.json.
 TEST(HttpProblems, AreAllInTheManual) {
   std::ifstream file(source_path("docs/http.md"));
   const std::string manual{std::istreambuf_iterator<char>(file), {}};

@@ -1,5 +1,5 @@
-// What requests of the HTTP protocol are answered, by the real program over HTTP/1.1 and HTTP/2:
-// take, peek, put, reset, batch and health. Every answer is held against docs/openapi-http.json.
+// The real program's answers to requests of the HTTP protocol over HTTP/1.1 and HTTP/2: take, peek,
+// put, reset, batch and health. Every answer is checked against docs/openapi-http.json.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,7 +13,8 @@
 namespace sluice::tests::http_e2e {
 namespace {
 
-// Runs the same over both versions, against one server; `actor` differs, so that counters do.
+// Runs `body` over both versions, against one server. Each version has its own `actor`, and so its
+// own counters.
 class HttpAnswers : public testing::Test {
  protected:
   using Ask = std::function<HttpAnswer(const Asked&)>;
@@ -171,7 +172,7 @@ TEST_F(HttpAnswers, SeveralTakesAreChargedAllOrNone) {
         Json({{"allowed", true},
               {"takes", {decision(true, 2, 1, "jar", 0, nullptr), decision(true, 10, 9, "pair")}},
               {"generation", 1}}));
-    // The one that is denied keeps the other from being charged, which shows its state without.
+    // A denied take keeps the other one from being charged; that one shows its present state.
     const HttpAnswer none = ask(post("/v1/take", takes({with(jar, {{"n", 2}}), tenant})));
     EXPECT_EQ(none.status, 429);
     const Json told = settled(json_of(none));
@@ -181,7 +182,7 @@ TEST_F(HttpAnswers, SeveralTakesAreChargedAllOrNone) {
                                       decision(true, 10, 9, "pair")}));
     EXPECT_EQ(header_of(none, "ratelimit"), "\"jar\";r=1");
     EXPECT_EQ(units_left(ask, tenant), 9);
-    // An `n` beside them is that of takes that have none.
+    // An `n` beside `takes` is for the takes without one.
     const HttpAnswer two =
         ask(post("/v1/take", takes({with(jar, {{"n", 1}}), tenant}, {{"n", 3}})));
     EXPECT_EQ(two.status, 200);
@@ -260,7 +261,7 @@ TEST_F(HttpAnswers, PutGivesBackAndNeverMoreThanThereWas) {
     ask(post("/v1/take", about({{"tenant", actor}}, {{"n", 7}})));
     EXPECT_EQ(put({{"all", true}}).at("remaining"), 10);
     ask(post("/v1/take", about({{"tenant", actor}}, {{"n", 7}})));
-    EXPECT_EQ(put({}).at("remaining"), 4) << "one, unless said";
+    EXPECT_EQ(put({}).at("remaining"), 4) << "one by default";
     const HttpAnswer two = ask(
         post("/v1/put", takes({about({{"tenant", actor}}, {{"n", 2}}), about({{"jar", actor}})})));
     EXPECT_EQ(two.status, 200);
@@ -271,7 +272,7 @@ TEST_F(HttpAnswers, PutGivesBackAndNeverMoreThanThereWas) {
 }
 
 TEST_F(HttpAnswers, PutAndResetOfAKeyAreAboutItsOwnCounter) {
-  // Such a rule decides takes of the key as well.
+  // This rule also decides takes of a key.
   const Door door("{}",
                   "rules:\n  - { name: all-keys, match: { http: inline, key: \"*\" }, then: "
                   "continue, limit: { quota: 9, window: 1h, algorithm: fixed_window } }\n");
@@ -465,7 +466,7 @@ TEST_F(HttpAnswers, CountersAreThoseOfTheAdminPort) {
   });
 }
 
-// Fields of other styles, and the names of the usual ones.
+// The fields of each style, and of all limits.
 TEST_F(HttpAnswers, HeaderFieldsAreOfTheStylesThatAreConfigured) {
   struct Style {
     const char* settings;

@@ -1,5 +1,5 @@
-// Users of the HTTP protocol with the real program: Basic and Bearer, what each may do, also after
-// a reload, on connections that are kept.
+// Users of the HTTP protocol with the real program: Basic and Bearer, the rights of each user, and
+// reloads while connections stay open.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace sluice::tests::http_e2e {
 namespace {
 
-// Of "open sesame".
+// The hash of "open sesame".
 constexpr const char* sesame_hash =
     "$6$pepper$5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFc"
     "M1";
@@ -89,7 +89,7 @@ TEST_F(HttpUsers, NobodyElseIsAnswered) {
     expect_status(authorization, "/v1/take", 401);
   expect_status("", "/v1/reserve", 401);
   expect_status("", "/v1/explain", 401);
-  // What reveals nothing needs no user.
+  // Requests that reveal nothing need no user.
   for (const HttpVersion version : http_versions) {
     EXPECT_EQ(ask(version, door_->port(), get("/v1/health")).status, 200);
     EXPECT_EQ(ask(version, door_->port(), get("/v1/openapi.json")).status, 200);
@@ -161,7 +161,8 @@ TEST_F(HttpUsers, SeveralOfOneConnectionAreEachThemselves) {
   EXPECT_EQ(statuses(http2), "403 200 403 401 401 200 ");
 }
 
-// Passwords are checked off the workers, and what is sent meanwhile has its turn behind.
+// Passwords are checked outside the workers. Requests that arrive during a check are answered after
+// it.
 TEST_F(HttpUsers, WhatIsSentAtOnceIsAnsweredInOrder) {
   Http1 http1(door_->port());
   const Asked peek = post("/v1/peek", any_jar);
@@ -214,7 +215,7 @@ TEST(HttpWithoutUsers, WhoeverReachesThePortMayDoAllButAdministrate) {
   }
 }
 
-// A wait of a user that a reload takes away: its connection was its own when it began.
+// A wait goes on if a reload changes its user's password: the user was known when it began.
 TEST_F(HttpUsers, AWaitOutlivesItsUsersPassword) {
   const Asked empty = as(app_, post("/v1/take", with(any_jar, {{"n", 2}})));
   Http1 client(door_->port()), other(door_->port());

@@ -1,5 +1,5 @@
-// POST /v1/wait with the real program: it is granted in order of arrival, and ends with its time,
-// its units, its connection, its stream or the server.
+// POST /v1/wait with the real program: waits are granted in order of arrival, and end with their
+// timeout, their units, their connection, their stream or the server.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ class HttpWait : public testing::Test {
   HttpAnswer ask(const Asked& asked) const {
     return http_e2e::ask(HttpVersion::http1, door_.port(), asked);
   }
-  // Takes all that is in the jar.
+  // Takes all units of the jar.
   void empty_jar() const {
     ASSERT_EQ(ask(post("/v1/take", with(the_jar, {{"n", 2}}))).status, 200);
   }
@@ -54,7 +54,7 @@ TEST_F(HttpWait, IsGrantedWhatIsPutBackInOrderOfArrival) {
   ASSERT_TRUE(door_.await_waiting(1));
   const uint32_t stream = second.send(wait_for(1));
   ASSERT_TRUE(door_.await_waiting(2));
-  // The first wants two, and the second does not pass it.
+  // The first waits for two units, and the second does not overtake it.
   put(1);
   EXPECT_EQ(ask(post("/v1/take", the_jar)).status, 429);
   EXPECT_TRUE(door_.await_waiting(2));
@@ -84,7 +84,7 @@ TEST_F(HttpWait, IsGrantedWhatTimeBrings) {
   const uint32_t first = http2.send(asked("2")), second = http2.send(asked("2"));
   EXPECT_EQ(http1.read().status, 200);
   EXPECT_EQ(http2.read(first).status, 200);
-  // Ten seconds at most, unless said.
+  // A wait lasts ten seconds at most by default.
   for (const HttpAnswer& answer : {http1.read(), http2.read(second)}) {
     expect_described(asked(""), answer);
     EXPECT_EQ(answer.status, 200);
@@ -228,7 +228,7 @@ TEST(HttpWaitBounds, NobodyWaitsWhereNobodyMay) {
     EXPECT_EQ(ask(version, door.port(), wait_for(1)).status, 503);
 }
 
-// A wait of another length than the default is refused by max_wait, the default is not.
+// A timeout above max_wait is refused. The default timeout is not: it becomes max_wait.
 TEST(HttpWaitBounds, TheUsualTimeIsNotLongerThanTheLongest) {
   const Door door("{ max_wait: 50ms }");
   Http1 client(door.port());

@@ -1,5 +1,5 @@
-// Overrides that are set over the admin port of a server with a folder: they are there again after
-// a kill, and in the tools.
+// Overrides that are set over the admin port of a real server with a store on disk: they survive a
+// kill, and the store's tools show them.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -27,7 +27,7 @@ class KeptOverrides : public testing::TestWithParam<const char*> {
       divvy = await_listening(process);
       admin = await_listening(process, "admin");
     }
-    // How many are left of it.
+    // Takes a unit, and returns how many are left.
     int left(const std::string& who) const {
       const std::string reply = TcpClient::connect(divvy)->ask("HIT k=v who=" + who);
       EXPECT_TRUE(reply.starts_with("OK true ")) << reply;
@@ -90,13 +90,13 @@ TEST_P(KeptOverrides, SurviveAKill) {
     EXPECT_EQ(served.left("eve"), 1);
     const auto ids = listed(served);
     ASSERT_EQ(ids.size(), 3u);
-    // One is changed and one goes.
+    // One is changed and one is removed.
     EXPECT_EQ(http(served.admin, "POST", "/v1/overrides", override_of("bob", 20)).status, 200);
     const auto gone = http(served.admin, "DELETE", "/v1/overrides/" + ids.at("dan"));
     EXPECT_EQ(gone.status, 200) << gone.body;
     served.kill();
   }
-  // The tools have them.
+  // The tools show them.
   EXPECT_EQ(Json::parse(tool({"stats", "--json", data_})).at("texts"), 2);
   EXPECT_EQ(Json::parse(tool({"check", "--json", data_})).at("texts"), 2);
   const std::string dumped = tool({"dump", data_});
@@ -115,9 +115,9 @@ TEST_P(KeptOverrides, SurviveAKill) {
   }
 }
 
-// Of a native rule with two limits: the other one stays the rule's, also where the rules were
-// edited while there was no server; what is kept is what holds, and what replaces all does so for
-// ever.
+// An override of one of a native rule's two limits leaves the other one to the rule, also if the
+// rules were edited while no server ran. One that replaces all limits does so after a restart as
+// well.
 TEST_P(KeptOverrides, LeaveTheirRulesOtherLimitsAlone) {
   const auto config = [&](const std::string& day) {
     return folder_.write(

@@ -1,5 +1,5 @@
-// `sluice limitd` in limitd's place: its flags, environment, files, signals; and the commands that
-// ask.
+// The real `sluice limitd` in place of limitd: its flags, environment, files and signals; and the
+// commands `sluice ask limitd` and `sluice limitdctl`.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -28,7 +28,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// Tries until it holds or it has taken too long.
+// Waits, by polling, until `holds` returns true. False: not in time.
 template <class Holds>
 bool eventually(Holds&& holds) {
   for (const auto until = soon(); std::chrono::steady_clock::now() < until;) {
@@ -45,7 +45,7 @@ int64_t limit_of(LimitdClient& client, const std::string& type, const std::strin
 
 class LimitdFlags : public testing::Test {
  protected:
-  // Starts with these words and variables, and gives the port.
+  // Starts the server with these arguments and variables, and returns its port.
   uint16_t start(std::vector<std::string> words,
                  std::map<std::string, std::string> variables = {}) {
     words.insert(words.begin(), "limitd");
@@ -96,7 +96,7 @@ TEST_F(LimitdFlags, AreNotNeededWithTheEnvironment) {
   stop();
 }
 
-// Every container has one, and it is not a place to listen on.
+// Every container sets HOSTNAME, and mostly to a name that a server cannot listen on.
 TEST_F(LimitdFlags, HostnameOfTheEnvironmentCountsIfItIsAnAddress) {
   folder_.write("limitd.yaml", "hostname: 127.0.0.1\n" + small);
   start({"-p", "0", "-c", "limitd.yaml"}, {{"HOSTNAME", "not-a-host.invalid"}});
@@ -188,7 +188,7 @@ TEST_F(LimitdFlags, AConfiguratorsFileReplacesTheTypesAndARefusedOneDoesNot) {
   stop();
 }
 
-// The original looks when it loads, and never again.
+// The original looks at `until` when it loads, and never again.
 TEST_F(LimitdFlags, UntilIsLookedAtWhenARuleIsUsed) {
   const std::time_t end = std::time(nullptr) + 3;
   char text[32];
@@ -238,7 +238,7 @@ TEST_F(LimitdFlags, AListenerWithoutABucketTypeIsTold) {
   stop();
 }
 
-// As the documentation of limitd begins.
+// The first configuration of limitd's documentation.
 TEST_F(LimitdFlags, TheFirstDay) {
   folder_.write("limitd.config",
                 "#port to listen on\nport: 9001\n#db path\ndb: /var/limitd/database\n"
@@ -271,7 +271,7 @@ std::vector<std::vector<std::string>> commands_of_readme(const std::string& head
   return commands;
 }
 
-// As written, but for the port, which another process may have.
+// As written, except for the port, which another process may have.
 TEST_F(LimitdFlags, TheReadmesThreeLines) {
   auto commands = commands_of_readme("## From limitd to sluice");
   ASSERT_EQ(commands.size(), 3u);
@@ -297,7 +297,7 @@ class LimitdAsk : public testing::Test {
                                  "--timeout", "20000",
                                  "--server",  "127.0.0.1:" + std::to_string(server_.port())};
     all.insert(all.end(), words.begin(), words.end());
-    // No server's admin port, which is asked for the types.
+    // No admin port is at this address; a command would ask it for the types.
     return run({.arguments = all, .environment = {{"SLUICE_ADMIN_SERVER", "127.0.0.1:1"}}});
   }
   Finished ctl(std::vector<std::string> words) {
@@ -336,7 +336,8 @@ TEST_F(LimitdAsk, SaysTheAnswerInWords) {
       json({{"allowed", true}, {"delayed", false}, {"remaining", 2}, {"reset", 0}, {"limit", 3}}));
 }
 
-// Its help says a second; more than the bucket holds is refused at once.
+// A wait ends after a second, as the help says. A request for more than the bucket holds is refused
+// at once.
 TEST_F(LimitdAsk, AWaitEndsAfterASecondAndSaysWhatIsNeverThere) {
   const std::string server = "127.0.0.1:" + std::to_string(server_.port());
   ASSERT_EQ(ask({"take", "fixed", "w", "3"}).status, 0);

@@ -1,4 +1,5 @@
-// limitd's protocol with the real binary: what it grants, what it survives, what it says.
+// limitd's protocol with the real binary: grants under load, input that ends the original, waits,
+// lists and the log.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -23,7 +24,7 @@ const std::string types =
     "  nothing: { size: 5, override: { bare: { until: 2099-01-01 }, local: { match: \"^127\", "
     "size: 2 } } }\n";
 
-// The original has been seen to grant 873.
+// The original has granted 873.
 TEST(Limitd, AThousandTakesOverTenConnectionsGetExactlyWhatThereIs) {
   LimitdServer server(types);
   std::vector<LimitdClient> clients;
@@ -45,7 +46,7 @@ TEST(Limitd, AThousandTakesOverTenConnectionsGetExactlyWhatThereIs) {
   for (const auto& client : clients) EXPECT_EQ(client.unclaimed(), 0u);
 }
 
-// What ends the original's process. Here it ends one connection at most.
+// Input that ends the original's process. Here it ends one connection at most.
 struct Killer {
   const char* name;
   std::string bytes;
@@ -132,8 +133,7 @@ TEST(Limitd, DebugShowsARequestPerLine) {
     EXPECT_TRUE(process.says(text)) << text;
 }
 
-// A bucket that a PUT made full, or that was full all along, is listed only where the original
-// lists it.
+// A bucket that a PUT filled, or that was always full, is listed only where the original lists it.
 TEST(Limitd, StatusListsWhatTheOriginalStores) {
   LimitdServer server("db: { inMemory: true }\nbuckets:\n" + listed_types);
   expect_listed_as_limitd_does(LimitdListing(server.client()), 1, 600);
@@ -144,18 +144,18 @@ TEST(Limitd, StatusListsWhatTheOriginalStoresOnDisk) {
   expect_listed_as_limitd_does(LimitdListing(server.client()), 2, 600);
 }
 
-// What waits is asked again by the new types.
+// Waiting requests are decided again by the new types.
 TEST(Limitd, AReloadAsksWhatWaitsAgain) {
   expect_reload_asks_what_waits_again({});
 }
 
-// In memory, and where counters are on disk.
+// With counters in memory, and on disk.
 TEST(Limitd, AnEndOfAnOverrideWakesWhatWaits) {
   expect_an_end_wakes_what_waits("{ inMemory: true }");
   expect_an_end_wakes_what_waits("\"@DB@\"");
 }
 
-// The hostile key costs no client more than a moment, and the log tells of the expression.
+// A hostile key delays clients for a moment only, and the log says that the expression gave up.
 TEST(Limitd, AnExpressionThatGivesUpIsTold) {
   LimitdServer server(
       "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 5\n    override: { slow: { match: "

@@ -1,5 +1,5 @@
-// limitd's STATUS with the real binary: a list is answered with its entries, or its connection is
-// gone; never with an empty list because there was no room for it.
+// limitd's STATUS with the real binary: a list is answered with its entries, or its connection
+// ends. It is never empty because there was no room for it.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -50,7 +50,7 @@ TEST(Lists, AreAnsweredAtAStop) {
   for (int i = 0; i < 6; ++i) {
     clients.push_back(server.client());
     ids.push_back(ask_for_lists(clients.back(), 50));
-    // What came before its answer has arrived.
+    // When this is answered, all requests before it have arrived.
     clients.back().ask({LimitdMethod::ping, "", ""});
   }
   server.process().signal(SIGTERM);
@@ -61,7 +61,7 @@ TEST(Lists, AreAnsweredAtAStop) {
   EXPECT_EQ(server.process().wait(), 0);
 }
 
-// Those that are held back have arrived, too.
+// Lists that wait for room have arrived, so a stop answers them, too.
 TEST(Lists, ThatWaitForRoomAreAnsweredAtAStop) {
   LimitdServer server(types);
   server.client().take("ip", "k1");

@@ -1,5 +1,5 @@
-// The log of the real binary: its form, its levels while it runs, the denials that it tells, and
-// what it must not tell.
+// The log of the real binary: its format, its levels and their changes, denials, and the secrets
+// that it must not show.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -19,7 +19,7 @@
 namespace sluice::tests::log_test {
 namespace {
 
-// Without a warning.
+// A policy that causes no warning.
 const std::string policy =
     "[k=v who=*]\ncreditLimit = 100\nresetSeconds = 600\nactorField = who\n\n"
     "[default]\ncreditLimit = 1000000000\nresetSeconds = 600\n";
@@ -44,7 +44,7 @@ struct Served {
     return json_of(answer);
   }
   void hit(const std::string& line) const { TcpClient::connect(port)->ask("HIT " + line); }
-  // Of standard error so far.
+  // The lines of standard error so far.
   std::vector<std::string> lines() const {
     std::vector<std::string> all;
     std::istringstream text(process->err());
@@ -113,7 +113,7 @@ TEST(Log, LevelsChangeWhileItRuns) {
   now = served.put(R"({"level":"error","format":"json"})");
   EXPECT_EQ(now.at("modules").at("requests"), "debug");
   EXPECT_EQ(now.at("modules").at("policy"), "error");
-  // A reload changes none of it.
+  // A reload does not change the levels.
   served.folder.write("rules.ini", policy + "\n");
   EXPECT_EQ(ask(served.admin, "POST", "/v1/reload").status, 200);
   served.process->signal(SIGHUP);
@@ -205,7 +205,7 @@ TEST(Log, TellsSomeDenialsASecondAndHowManyItPassedOver) {
   const std::string err = process.err();
   const size_t told = count_of(err, " denied | divvy | rule [none] | actor  | retry_after never\n");
   EXPECT_GE(told, 10u);
-  EXPECT_LE(told, 10u * 30);  // as many seconds are more than it takes
+  EXPECT_LE(told, 10u * 30);  // it takes less than 30 seconds
   size_t passed_over = 0;
   const std::regex line(" (\\d+) more denials were skipped; at most 10 a second are logged\n");
   for (std::sregex_iterator at(err.begin(), err.end(), line), end; at != end; ++at)
@@ -213,7 +213,7 @@ TEST(Log, TellsSomeDenialsASecondAndHowManyItPassedOver) {
   EXPECT_EQ(told + passed_over, asked / 2);
 }
 
-// Whatever goes wrong, and however much is logged.
+// Secrets are not shown at any level, nor in errors.
 TEST(Log, TellsNoSecret) {
   const std::string password = "pass-5f1c0de", token = "token-77aa77aa77aa77",
                     variable = "other-88bb88bb88bb88";
@@ -260,7 +260,7 @@ TEST(Log, TellsNoSecret) {
     for (const std::string& secret : {password, token, variable})
       EXPECT_EQ(said.find(secret), std::string::npos) << said;
   }
-  // Where it does not belong.
+  // A password in the wrong place.
   for (const std::string& address :
        {"redis://:" + password + "@localhost:1", "u:" + password + "@localhost"}) {
     const auto finished =

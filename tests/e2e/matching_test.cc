@@ -1,5 +1,6 @@
-// Requests that would cost a worker much to compare with the patterns of a policy, or of overrides:
-// they end early, are counted and told, and pass by no rule.
+// Requests that would take a worker too many steps to compare with the patterns of a policy or of
+// overrides, with the real server: the comparison ends early, is counted and logged, and no request
+// escapes a rule by it.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -55,7 +56,7 @@ TEST_F(Matching, ARequestThatTakesTooManyStepsIsAnErrorAndCounted) {
   EXPECT_TRUE(process_->says("1 requests took more than 4000000 steps to match with the policy"));
 }
 
-// The worst there was: 5.3 s of a worker.
+// The worst case that was found: it took a worker 5.3 s.
 TEST_F(Matching, APieceThatNearlyFitsEverywhereIsFoundOrNot) {
   serve("- { name: r, match: { k: '*" + std::string(4000, 'a') + "b' }, deny: true }\n");
   EXPECT_EQ(hit("k=" + long_value).substr(0, 11), "OK true 999");

@@ -1,4 +1,4 @@
-// What a server tells others of itself while it runs: statsd, and the service manager.
+// What the real server sends to others while it runs: to statsd, and to the service manager.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -20,12 +20,12 @@
 namespace sluice::tests {
 namespace {
 
-// Where no process listens at the moment.
+// A port on which no process listens at the moment.
 uint16_t nobodys_port() {
   return LineSink(LineSink::Kind::tcp).port();
 }
 
-// The socket that systemd listens on, at a path.
+// A socket at a path, as systemd has for its services' notifications.
 class ServiceManager {
  public:
   explicit ServiceManager(const std::string& path)

@@ -1,5 +1,6 @@
-// What operators learn: changes and by whom, whom shadow rules would deny, what no
-// rule applies to, one customer over all rules; and the socket by which commands find a server.
+// What operators learn from the real server: changes and who made them, actors that shadow rules
+// would deny, requests to which no rule applies, one customer's counters over all rules; and the
+// socket by which commands find a server.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,7 +45,7 @@ struct Served {
   std::string hit(const std::string& words) const {
     return TcpClient::connect(divvy)->ask("HIT " + words);
   }
-  // A command that asks the server.
+  // Runs a command with the server's admin port.
   Finished command(std::vector<std::string> words) const {
     words.insert(words.end(), {"--admin", "127.0.0.1:" + std::to_string(admin)});
     return run({.arguments = std::move(words)});
@@ -301,7 +302,7 @@ TEST(Overrides, WhatListPrintsLoadsAgain) {
   EXPECT_NE(refused.err.find("ill.json: override 2: "), std::string::npos) << refused.err;
 }
 
-// docs/operating.md's, as it is typed.
+// The example of docs/operating.md, as written except for the port.
 TEST(Overrides, TheManualsExampleWorksOnAnyDay) {
   std::ifstream page(source_path("docs/operating.md"));
   const std::string text{std::istreambuf_iterator<char>(page), {}};
@@ -341,8 +342,8 @@ class Socket : public testing::Test {
   Finished status(const std::map<std::string, std::string>& environment) const {
     return run({.arguments = {"status", "--over", "0s", "--json"}, .environment = environment});
   }
-  // Does the command find that server and no other? Something else may be at the default address
-  // meanwhile, and then the two are listed.
+  // Expects that the command finds that server and no other. A server may be at the default address
+  // as well; then both are listed.
   void expect_found(const std::string& path) const {
     const Finished done = status(here_);
     if (done.status == 3) {
@@ -369,7 +370,7 @@ TEST_F(Socket, IsMadeForItsOwnerAloneAndFound) {
   expect_found(path);
   const Finished set = run({.arguments = {"override", "set", "--rule", "default", "--actor", "x",
                                           "--deny", "--admin", path}});
-  EXPECT_NE(set.status, 3) << set.err;  // it was asked
+  EXPECT_NE(set.status, 3) << set.err;  // the server was reached
   server.reset();
   EXPECT_FALSE(std::filesystem::exists(path));
 }
@@ -392,7 +393,7 @@ TEST_F(Socket, OfSeveralTheyAreListed) {
     EXPECT_NE(done.out.find(socket_of(**server)), std::string::npos) << done.out;
   first->process().signal(SIGKILL);
   first->process().wait();
-  expect_found(socket_of(*second));  // what a killed one leaves behind counts for nothing
+  expect_found(socket_of(*second));  // the socket of a killed server is ignored
 }
 
 TEST_F(Socket, IsTurnedOffAndPlacedByAdmin) {

@@ -1,5 +1,5 @@
-// Overrides over the admin port of the real binary: every answer is held against the document that
-// it serves, and every worker decides by a change at once.
+// Overrides over the admin port of the real binary: every answer is checked against
+// docs/openapi.json, and every worker decides by a change at once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,8 @@ struct Answer {
   Json json;
 };
 
-// Asks, and holds the answer against the document. `described`: the path there.
+// Sends a request, and checks the answer against docs/openapi.json. `described`: the path as
+// written there.
 Answer ask(uint16_t port, const std::string& method, const std::string& described,
            const std::string& target, const Json& body = {}, const std::string& headers = {}) {
   static const Json openapi = [] {
@@ -129,7 +130,7 @@ TEST(Overrides, AreSetListedAndRemoved) {
   EXPECT_EQ(client.ask("HIT tenant=acme api=v1"), "OK true 9 6");
   EXPECT_EQ(client.ask("HIT tenant=other api=v1"), "OK true 2 1200");
 
-  // What an answer has can be sent back; the same rule and actor is the same override.
+  // The fields of an answer can be sent back. The same rule and actor are the same override.
   Json again = {{"dialect", "native"}, {"rule", "api"}, {"actor", "acme|*"}};
   again["limits"] = made.json.at("limits");
   again["limits"][0]["quota"] = 20;
@@ -150,7 +151,7 @@ TEST(Overrides, AreSetListedAndRemoved) {
   EXPECT_EQ(s.one("DELETE", id).status, 200);
   EXPECT_EQ(s.one("DELETE", id).status, 404);
   EXPECT_EQ(s.one("GET", "x").status, 404);
-  // Two of the rule's three were used, less what came back at the higher speed.
+  // Two of the rule's three units were used, less those that returned at the override's rate.
   EXPECT_EQ(client.ask("HIT tenant=acme api=v1").substr(0, 11), "OK true 0 3");
 }
 
@@ -163,7 +164,7 @@ TEST(Overrides, AreOfEveryDialect) {
   EXPECT_EQ(get.json.at("rule"), "method=GET ip=*");  // by its label
   EXPECT_EQ(client.ask("HIT method=GET ip=10.0.0.7"), "OK true 4 100");
   EXPECT_EQ(client.ask("HIT method=GET ip=10.0.1.7"), "OK true 1 600");
-  // Its only algorithm need not be said.
+  // A rule's only possible algorithm may be left out.
   const Json unsaid = {{"quota", 6}, {"window", "1m"}};
   const auto plain = s.set({{"rule", "get"}, {"actor", "10.0.2.7"}, {"limit", unsaid}});
   EXPECT_EQ(plain.status, 201) << plain.json;
@@ -187,7 +188,7 @@ TEST(Overrides, AreOfEveryDialect) {
   EXPECT_EQ(client.ask("HIT user=good").substr(0, 7), "OK true");
 }
 
-// A raised number changes neither the algorithm nor what was used.
+// A higher quota changes neither the algorithm nor the used units.
 TEST(Overrides, HaveTheirRulesAlgorithmUnlessTheySayOther) {
   const Served s;
   auto client = s.client();
@@ -202,7 +203,8 @@ TEST(Overrides, HaveTheirRulesAlgorithmUnlessTheySayOther) {
   EXPECT_EQ(s.set(body).json.at("limits")[0].at("algorithm"), "sliding_log");
 }
 
-// Of a rule with several limits one is replaced by its window, and the use of all is kept.
+// Of a rule with several limits, an override replaces the one with its window, and the used units
+// of all are kept.
 TEST(Overrides, ReplaceTheLimitOfTheirWindow) {
   const Served s;
   auto client = s.client();
@@ -216,7 +218,7 @@ TEST(Overrides, ReplaceTheLimitOfTheirWindow) {
   EXPECT_EQ(one.json.at("limits")[0].at("quota"), 50);
   EXPECT_EQ(one.json.at("limits")[0].at("algorithm"), "fixed_window");
   EXPECT_TRUE(one.json.at("limits")[1].at("of_rule"));
-  EXPECT_EQ(client.ask("HIT two=a").substr(0, 10), "OK true 17");  // the day's, two were used
+  EXPECT_EQ(client.ask("HIT two=a").substr(0, 10), "OK true 17");  // 3 of the day's 20 are used
   const Json asked = {{"protocol", "divvy"}, {"descriptor", {{"two", "a"}}}};
   const auto explained = ask(s.admin, "POST", "/v1/explain", "/v1/explain", asked);
   ASSERT_EQ(explained.status, 200) << explained.json;
@@ -226,7 +228,7 @@ TEST(Overrides, ReplaceTheLimitOfTheirWindow) {
     EXPECT_FALSE(rule.at("decisions")[0].contains("of_rule"));
     EXPECT_TRUE(rule.at("decisions")[1].at("of_rule"));
   }
-  // The two ways out of a window that the rule has not.
+  // A refusal of a window that the rule does not have shows two ways out.
   body["limit"]["window"] = "1m";
   const auto refused = s.set(body);
   EXPECT_EQ(refused.status, 422);
@@ -239,7 +241,7 @@ TEST(Overrides, ReplaceTheLimitOfTheirWindow) {
   EXPECT_EQ(all.status, 200) << all.json;
   EXPECT_TRUE(all.json.at("all_limits"));
   EXPECT_EQ(all.json.at("limits").size(), 1u);
-  EXPECT_EQ(client.ask("HIT two=a").substr(0, 10), "OK true 46");  // what was used is used
+  EXPECT_EQ(client.ask("HIT two=a").substr(0, 10), "OK true 46");  // used units stay used
 }
 
 TEST(Overrides, SayWhatIsWrongAndWhere) {
@@ -287,7 +289,7 @@ TEST(Overrides, SayWhatIsWrongAndWhere) {
   refused(with({{"limit", good}, {"until", "Friday"}}), 422, "until");
   refused(with({{"limit", good}, {"until", "2020-01-01T00:00:00Z"}}), 422, "until");
   refused(with({{"limit", good}, {"comment", std::string(2000, 'x')}}), 422, "comment");
-  // Divvy's counters are Divvy's own.
+  // A counter of Divvy can only have limits of Divvy's kind.
   for (const Json& limit :
        {bucket, Json{{"quota", 1}, {"window", "1500ms"}, {"algorithm", "fixed_window"}}})
     refused({{"rule", "get"}, {"actor", "x"}, {"limit", limit}}, 422, "limit");
@@ -326,14 +328,14 @@ TEST(Overrides, AreTakenByTheThousandOrNotAtAll) {
   EXPECT_EQ(limitd.take("ip", "k999").remaining, 8);
 }
 
-// A change over the admin port is what every worker decides by, 100 ms later at the latest: from
-// the moment that the request leaves.
+// Every worker decides by a change over the admin port 100 ms after the request is sent at the
+// latest.
 TEST(Overrides, AreLiveOnAllWorkersAtOnce) {
   const Served s;
-  std::vector<TcpClient> clients;  // the one with fewest gets the next: two on each worker
+  std::vector<TcpClient> clients;  // the worker with fewest gets the next: each has two
   for (int i = 0; i < 8; ++i) clients.push_back(s.client());
   const auto limit_seen = [](const std::string& reply) {
-    // "OK true LEFT SECONDS" of a bucket that is asked for nothing.
+    // LEFT of "OK true LEFT SECONDS".
     return std::stol(reply.substr(reply.find(' ', 3) + 1));
   };
   Clock::duration longest{};
@@ -373,7 +375,7 @@ TEST(Overrides, WakeThoseWhoWait) {
   }
   EXPECT_LT(Clock::now() - began, promised(std::chrono::milliseconds(1000)));
   EXPECT_EQ(s.one("DELETE", made.json.at("id")).status, 200);
-  EXPECT_FALSE(client.take("ip", "w").conformant);  // what was used before is used
+  EXPECT_FALSE(client.take("ip", "w").conformant);  // units that were used before stay used
 }
 
 TEST(Overrides, EndByThemselvesAndSurviveAReload) {

@@ -5,12 +5,13 @@
 
 namespace sluice::tests {
 
-// 100 for [k=v], per `who`; as many as anybody can ask of everything else.
+// 100 units of [k=v] for each `who`; more than any test takes of everything else.
 inline const std::string hundred_policy =
     "[k=v]\ncreditLimit = 100\nresetSeconds = 600\nactorField = who\n\n"
     "[default]\ncreditLimit = 1000000000\nresetSeconds = 600\nactorField = actor\n";
 
-// The next reply in a row of grants: "OK true <left> <seconds>" with whatever seconds.
+// Whether the reply is a grant with `left` units left: "OK true <left> <seconds>", with any
+// seconds.
 inline bool grants(const std::string& reply, long left) {
   return reply.starts_with("OK true " + std::to_string(left) + " ");
 }

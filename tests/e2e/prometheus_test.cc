@@ -1,4 +1,4 @@
-// The page of metrics before Debian's own judges: promtool, and a prometheus that scrapes it, with
+// The real server's metrics page, checked by Debian's promtool and scraped by its prometheus, with
 // the alert rules and the dashboard of examples/.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The families of a page, by their names; those of histograms also as their samples are called.
+// The names of a page's families; for histograms also the names of their samples.
 std::set<std::string> families_of(const std::string& page) {
   std::set<std::string> all;
   const std::regex type(R"(# TYPE (\S+) (\S+))");
@@ -54,7 +54,7 @@ std::set<std::string> metrics_named(const std::string& text) {
   return all;
 }
 
-// A server of all three protocols with a statsd, on a store of its own.
+// A real server of three protocols with a statsd server. `store`: the section of its configuration.
 struct Served {
   explicit Served(const std::string& store = "") {
     folder.write("rules.ini",
@@ -123,7 +123,8 @@ TEST(Prometheus, NoKeyOfARequestOrOfAnOverrideIsALabel) {
     EXPECT_EQ(page.find(key), std::string::npos) << key;
 }
 
-// The families of a server in memory, of one on disk, of one on Redis and of one on Redis Cluster.
+// Servers with counters in memory, on disk, in Redis and in Redis Cluster have all families
+// together.
 TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
   const RedisServer redis, second;
   RedisCluster cluster;
@@ -150,7 +151,7 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
     EXPECT_EQ(promtool.wait(), 0) << promtool.out();
     EXPECT_EQ(promtool.out(), "") << store;
     families.merge(families_of(page));
-    // As people write it: 0.0001, and not 9.999999999999999e-05.
+    // Bounds are as people write them: 0.0001, and not 9.999999999999999e-05.
     const std::regex bound("[{,]le=\"([^\"]*)\"");
     for (std::sregex_iterator at(page.begin(), page.end(), bound), end; at != end; ++at)
       EXPECT_LE((*at)[1].length(), 7) << at->str();
@@ -184,14 +185,14 @@ TEST(Operating, NamesPathsThatThereAre) {
   named.erase("/v1/openapi");  // .json, which describes itself
   EXPECT_GT(named.size(), 10u);
   for (const std::string& name : named) EXPECT_TRUE(known.contains(name)) << name;
-  // And each of them is reported.
+  // The page also names each path.
   for (const std::string& name : known)
     EXPECT_TRUE(named.contains(name.substr(0, name.find("/{"))) ||
                 operating.find(name) != operating.npos)
         << name;
 }
 
-// promtool's own unit tests of them: an unhealthy instance has every alert, no other has any.
+// promtool's unit tests of the alerts: an unhealthy instance has every alert, any other has none.
 TEST(Prometheus, EveryAlertFiresWhenItShould) {
   const std::string rules = examples + "prometheus/sluice-alerts.yml";
   const std::string tests = tests::source_path("tests/e2e/alerts.yml");
@@ -207,7 +208,7 @@ TEST(Prometheus, EveryAlertFiresWhenItShould) {
   EXPECT_GT(count, 20u);
 }
 
-// The value of a query of one sample; nothing yet: "".
+// The value of a query's first sample; "" if there is none yet.
 std::string value_of(uint16_t port, const std::string& query) {
   const auto answer = http_get(port, "/api/v1/query?query=" + query);
   if (answer.status != 200) return std::to_string(answer.status) + ": " + answer.body;

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int64_t small_limit = 40, large_limit = 1'000'000;
-// Droplet's buckets refill; in an hour a month's not by as much as a unit and a half.
+// Droplet's buckets refill: with 1,000 units a month, by less than 1.5 units an hour.
 constexpr int64_t large_droplet_limit = 1000;
 constexpr int wrong_told_max = 5;
 
@@ -69,7 +69,7 @@ class LimitdTalker final : public Talker {
     const auto reply = client_.await(std::to_string(++read_), within(patience));
     if (!reply) return std::nullopt;
     if (reply->kind == "error") throw std::runtime_error("limitd's error reply");
-    if (reply->limit == 0) return Told{Answer::failed, 0};  // it could not be decided
+    if (reply->limit == 0) return Told{Answer::failed, 0};  // the store could not decide
     const bool granted = reply->kind != "take" || reply->conformant;
     return Told{granted ? Answer::granted : Answer::refused,
                 limit_of(Spoken::limitd, counter) - reply->remaining};
@@ -162,7 +162,7 @@ std::unique_ptr<Talker> Talker::connect(Spoken spoken, uint16_t port) {
   if (spoken == Spoken::droplet) {
     try {
       return std::make_unique<DropletTalker>(port);
-    } catch (const std::runtime_error&) {  // refused, or killed within the handshake
+    } catch (const std::runtime_error&) {  // refused, or the server was killed within the handshake
       return nullptr;
     }
   }
@@ -211,8 +211,8 @@ void Load::talk(Connection& connection, uint16_t port, const Shape& shape, Dice 
   }
 }
 
-// A few requests at once. What is put back was taken by this very connection and was granted, so
-// that a put never finds its counter full. False: the connection has ended.
+// Sends a few requests together, and reads the replies. A put returns a unit that was granted to
+// this connection, so its counter is never full. False: the connection has ended.
 bool Load::converse(Connection& connection, Talker& talker, const Shape& shape, Dice& dice,
                     std::map<uint32_t, int>& mine) {
   auto& asked = connection.asked;
@@ -220,7 +220,7 @@ bool Load::converse(Connection& connection, Talker& talker, const Shape& shape, 
   const uint32_t counters = shape.counters.at(connection.spoken);
   std::string requests;
   for (size_t i = 0; i < count; ++i) {
-    // Half of them are about a few counters, which all connections share.
+    // Half of the requests use a few counters, so that all connections share these.
     Asked next{.counter = dice(dice(2) == 0 ? std::min(counters, 50u) : counters)};
     if (connection.spoken == Spoken::limitd && !is_small(next.counter) && dice(3) == 0) {
       const auto has = mine.find(next.counter);
@@ -288,7 +288,7 @@ void Record::add(Load& load, std::map<Spoken, Instant> forgets_from, Instant end
         counter.low += sign;
         counter.high += sign;
         if (!asked.put) ++counter.granted;
-      } else {  // it may be there or not
+      } else {  // it may be forgotten or not
         (asked.put ? counter.low : counter.high) += sign;
         if (told && !asked.put) counter.grants.push_back(end - asked.at);
       }
@@ -341,7 +341,7 @@ void Record::compare(Spoken spoken, const RecordedServer& server, std::string& t
       if (used < c.low || used > c.high)
         complain(i, std::to_string(used) + " units are used; by what was answered it is " +
                         std::to_string(c.low) + " to " + std::to_string(c.high));
-      // What was granted and certainly is not forgotten.
+      // Grants that cannot be forgotten must fit in the limit.
       if (is_small(i) && c.granted > limit)
         complain(i, std::to_string(c.granted) + " granted of " + std::to_string(limit));
       if (used < c.told && !c.grants.empty()) {
@@ -352,7 +352,7 @@ void Record::compare(Spoken spoken, const RecordedServer& server, std::string& t
             std::max(oldest_forgotten,
                      std::chrono::duration_cast<std::chrono::milliseconds>(c.grants[lost - 1]));
       }
-      // Those of the window that are there after all count for good.
+      // Grants of the window that were not forgotten cannot be forgotten any more.
       if (used > c.low) c.granted += std::min<int64_t>(used - c.low, std::ssize(c.grants));
       if (took) ++c.granted, c.looked = steady_clock::now();
       c.grants.clear();

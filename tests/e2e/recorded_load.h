@@ -1,6 +1,6 @@
-// Clients that keep asking a sluice over all three protocols and write down every answer, and what
-// its counters may then hold. A test owns a Record for as long as the store's folder lives, and a
-// Load for each life of the server; each connection has a thread, which the Load joins.
+// Clients that put load on a real server over three protocols and record every answer, and a model
+// of what its counters may then hold. A test owns one Record for the store's folder, and a Load for
+// each life of the server. Each connection has a thread, which the Load joins.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@
 
 namespace sluice::tests {
 
-// A start reads what is stored, a stop commits it, and replies wait for commits: beside busy
-// processes each takes long.
+// How long to wait for the server. A start reads the store, a stop commits it, and replies wait for
+// commits: beside busy processes each takes long.
 inline constexpr Milliseconds patience{120'000};
 
 enum class Spoken : uint8_t { divvy, limitd, droplet };
@@ -31,30 +31,30 @@ std::string name_of(Spoken spoken);
 
 using Instant = std::chrono::steady_clock::time_point;
 
-// Counters are numbered from 0 in each protocol. Those with an even number are small, and soon used
-// up; nothing refills within a test.
+// A counter's limit. Counters are numbered from 0 in each protocol. Those with an even number are
+// small, and soon used up. No unit refills within a test.
 int64_t limit_of(Spoken spoken, uint32_t counter);
 
 enum class Answer : uint8_t { none, granted, refused, failed };
 
-// One that takes a unit or puts one back.
+// A request that takes a unit or puts one back.
 struct Asked {
   uint32_t counter = 0;
   bool put = false;
   Answer answer = Answer::none;
-  Instant sent{};  // no later than that
-  Instant at{};    // of the answer
+  Instant sent{};  // just before it was sent
+  Instant at{};    // when its answer was read
 };
 
-// `sluice serve` on a folder that outlives it, all protocols on ports of the system's choice.
+// `sluice serve` with a store in a folder that outlives it, and the three protocols on free ports.
 class RecordedServer {
  public:
-  // `store`: what stands in `store: { path: ..., HERE }`.
+  // `store`: the settings at HERE in `store: { path: ..., HERE }`.
   RecordedServer(const Folder& folder, const std::string& store, Process::Options options = {});
 
   uint16_t port(Spoken spoken) const { return ports_.at(spoken); }
   Process& process() { return *process_; }
-  // Its exit status. Not waited for by anybody yet.
+  // Ends the server. Returns its exit status, -1 if it does not end in time.
   int kill() { return end(SIGKILL); }
   int stop() { return end(SIGTERM); }
   static Process::Options options(const Folder& folder, const std::string& store,
@@ -66,19 +66,19 @@ class RecordedServer {
   std::map<Spoken, uint16_t> ports_;
 };
 
-// A connection that asks and is answered in order.
+// A connection whose replies come in the order of its requests.
 class Talker {
  public:
   virtual ~Talker() = default;
-  // Nothing: refused.
+  // Null: the connection was refused.
   static std::unique_ptr<Talker> connect(Spoken spoken, uint16_t port);
   virtual std::string request(uint32_t counter, bool put) = 0;
-  // What takes or changes as little as the protocol knows.
+  // A request that only reads the counter, or takes a unit if the protocol cannot read.
   virtual std::string look(uint32_t counter) { return request(counter, false); }
   virtual bool send(const std::string& requests) = 0;
   struct Told {
     Answer answer = Answer::none;
-    int64_t used = 0;  // afterwards
+    int64_t used = 0;  // units, after the request
   };
   // Nothing: the connection has ended.
   virtual std::optional<Told> read(uint32_t counter) = 0;
@@ -88,14 +88,15 @@ class Talker {
 class Load {
  public:
   struct Shape {
-    std::map<Spoken, uint32_t> counters;  // how many there are
+    std::map<Spoken, uint32_t> counters;  // how many each protocol has
     int connections = 2;                  // of each protocol
-    size_t depth = 16;                    // at most so many requests at a time
+    size_t depth = 16;                    // the most requests that are sent together
     bool again = false;                   // connects again when a connection ends, until `stop`
   };
   Load(const RecordedServer& server, const Shape& shape, uint32_t seed);
   ~Load() { join(); }
-  // No client asks any more, once what was asked is answered or the connection has ended.
+  // Returns when the clients have stopped: all they sent is answered, or their connections have
+  // ended.
   void stop();
 
   struct Connection {
@@ -104,12 +105,12 @@ class Load {
     std::string trouble;
     std::thread thread;
   };
-  // Of the client's own: none runs any more.
+  // For use when no client runs any more.
   const std::vector<std::unique_ptr<Connection>>& connections() const { return connections_; }
   uint64_t answers(Spoken spoken, Answer answer, Instant from = {}, Instant to = Instant::max());
-  // When the latest of those was sent that were answered.
+  // When the latest of the answered requests was sent.
   Instant last_answered() const;
-  // While they run.
+  // May be called while clients run.
   uint64_t answered_so_far() const { return answered_; }
   uint64_t granted_so_far(Spoken spoken) const { return granted_[static_cast<size_t>(spoken)]; }
 
@@ -125,29 +126,30 @@ class Load {
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
-// What the counters may hold by all that was answered.
+// A model of what the counters may hold after all answers.
 class Record {
  public:
   explicit Record(std::map<Spoken, uint32_t> counters);
 
-  // Adds a life of the server: what was answered at `forgets_from` or later may be forgotten.
+  // Adds a life of the server, which ended at `end`. What was answered at `forgets_from` or later
+  // may be forgotten.
   void add(Load& load, std::map<Spoken, Instant> forgets_from, Instant end);
-  // Compares every counter, and knows it exactly afterwards. Counts what is wrong; the first few
-  // are in `told`.
+  // Compares every counter with the model, which is exact afterwards. Returns the number of errors;
+  // the first few are in `told`.
   uint64_t compare(const RecordedServer& server, std::string& told);
-  // When the last of what comparing took was sent.
+  // When the last request of a comparison was sent.
   Instant last_looked() const { return last_looked_; }
 
   uint64_t answered = 0, granted = 0, forgotten = 0, compared = 0;
-  std::chrono::milliseconds oldest_forgotten{0};  // before the end of the server
+  std::chrono::milliseconds oldest_forgotten{0};  // how long before the end of the server
 
  private:
   struct Counter {
-    int64_t low = 0, high = 0;                   // units that may be used
-    int64_t told = 0;                            // that are used if nothing is forgotten
-    int64_t granted = 0;                         // ever, but for what may be forgotten
-    Instant looked{};                            // when comparing took one
-    std::vector<Instant::duration> grants = {};  // that may be forgotten: how long before the end
+    int64_t low = 0, high = 0;                   // bounds of the used units
+    int64_t told = 0;                            // used units if nothing is forgotten
+    int64_t granted = 0;                         // ever granted, without what may be forgotten
+    Instant looked{};                            // when a comparison took a unit
+    std::vector<Instant::duration> grants = {};  // may be forgotten: how long before the end
   };
   void compare(Spoken spoken, const RecordedServer& server, std::string& told, uint64_t& wrong);
 

@@ -1,5 +1,5 @@
-// The policy is exchanged while the server runs: what brings that about, what becomes of counters,
-// and what a policy that is refused does not do.
+// Reloads of the policy while the real server runs: what causes one, what happens to counters, and
+// that a refused policy changes nothing.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -37,7 +37,7 @@ std::string rule(const std::string& name, int quota) {
          ", window: 1h, algorithm: fixed_window } }\n";
 }
 
-// One whose log tells of generations.
+// A server whose log reports generations.
 DivvyServer served(std::vector<std::string> arguments) {
   return DivvyServer(Process::Options{.arguments = std::move(arguments),
                                       .environment = {{"SLUICE_LOG_LEVEL", "info"}}});
@@ -47,7 +47,7 @@ bool says_generation(DivvyServer& server, int number) {
   return server.process().says("policy generation " + std::to_string(number) + ", hash ");
 }
 
-// Of the line that tells of a generation.
+// The hash in the log's line about a generation.
 std::string hash_of(DivvyServer& server, int number) {
   const std::string start = "policy generation " + std::to_string(number) + ", hash ";
   EXPECT_TRUE(server.process().says(start));
@@ -74,7 +74,7 @@ TEST(Reload, AChangedFileIsServedWithoutASignal) {
   EXPECT_TRUE(server.process().says(", 3 rules, was generation 1\n")) << server.process().err();
 }
 
-// A change under another name of the same file is one that no watch tells of.
+// A change through another hard link of the same file, which the watch does not see.
 TEST(Reload, SighupReadsWhatNoWatchTells) {
   const Folder folder, elsewhere;
   const std::string path = folder.write("rules.ini", ini(5));
@@ -107,7 +107,7 @@ TEST(Reload, TheSameContentIsNoNewGeneration) {
   const std::string path = folder.write("rules.ini", ini(5));
   DivvyServer server = served({"divvy", path});
   folder.write("rules.ini", ini(5));
-  std::this_thread::sleep_for(300ms);  // long enough to be looked at by itself
+  std::this_thread::sleep_for(300ms);  // long enough for a reading of its own
   fs::last_write_time(path, fs::file_time_type::clock::now());
   std::this_thread::sleep_for(300ms);
   folder.write("rules.ini", ini(6));
@@ -130,8 +130,8 @@ TEST(Reload, TheHashSaysWhatIsLive) {
   EXPECT_EQ(hash_of(other, 1), second);
 }
 
-// As Kubernetes updates a ConfigMap: the files are links into `..data`, itself a link to a folder
-// that is named for its time, and is replaced by a rename.
+// A folder that is updated as Kubernetes updates a ConfigMap: the files are links into `..data`,
+// which is a link to a folder named for its time and is replaced by a rename.
 class ConfigMap {
  public:
   ConfigMap(const Folder& folder, std::string name, const std::string& text)
@@ -168,7 +168,7 @@ TEST(Reload, FollowsTheLinksOfAConfigMap) {
   EXPECT_EQ(count(server.process().err(), " error "), 0u);
 }
 
-// Links on the way count too, not only the last one.
+// Links in the middle of the path are followed, too.
 TEST(Reload, FollowsAFolderThatIsALink) {
   const Folder folder;
   for (const char* name : {"a", "b"}) fs::create_directory(folder.path() + '/' + name);
@@ -181,7 +181,7 @@ TEST(Reload, FollowsAFolderThatIsALink) {
   fs::rename(folder.path() + "/next", folder.path() + "/now");
   ASSERT_TRUE(says_generation(server, 2));
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 49));
-  folder.write("b/rules.ini", ini(60));  // and what they lead to is watched from then on
+  folder.write("b/rules.ini", ini(60));  // what they lead to is watched from then on
   ASSERT_TRUE(says_generation(server, 3));
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 59));
 }
@@ -190,10 +190,10 @@ TEST(Reload, FollowsTheRenamesOfEditors) {
   const Folder folder;
   const std::string path = folder.write("rules.ini", ini(5));
   DivvyServer server = served({"divvy", path});
-  // One that renames the new file over the old.
+  // An editor that renames the new file over the old one.
   fs::rename(folder.write(".rules.ini.new", ini(6)), path);
   ASSERT_TRUE(says_generation(server, 2));
-  // One that moves the old file away, then writes the new one, and takes its time.
+  // An editor that moves the old file away, and writes the new one some time later.
   fs::rename(path, path + "~");
   std::this_thread::sleep_for(300ms);
   folder.write("rules.ini", ini(7));
@@ -202,7 +202,7 @@ TEST(Reload, FollowsTheRenamesOfEditors) {
   EXPECT_EQ(count(server.process().err(), " error "), 0u);
 }
 
-// What is there of a file is not its content before its writer is done.
+// A file is not read before its writer has closed it.
 TEST(Reload, AFileThatIsBeingWrittenIsWaitedFor) {
   const Folder folder;
   const std::string path = folder.write("rules.ini", ini(5));
@@ -230,7 +230,7 @@ TEST(Reload, ARefusedPolicyChangesNothingAndIsLoud) {
                            "/rules.ini:1: error: rule [x=y]: creditLimit is missing; add "))
       << process.err();
   EXPECT_TRUE(grants(client.ask("HIT k=v"), 3));
-  // Looked at again it is as loud when an operator asks.
+  // When an operator requests a reload, the refusal is logged again.
   process.signal(SIGHUP);
   const Deadline deadline = soon();
   while (count(process.err(), "policy refused") < 2 && std::chrono::steady_clock::now() < deadline)
@@ -319,7 +319,7 @@ TEST(Reload, AChangedDivvyRuleHasAFreshCounter) {
   folder.write("rules.ini", ini(6));
   ASSERT_TRUE(says_generation(server, 2));
   EXPECT_TRUE(grants(client.ask("HIT k=v"), 5));
-  folder.write("rules.ini", ini(5));  // and the old one is still there
+  folder.write("rules.ini", ini(5));  // the old counter is still there
   ASSERT_TRUE(says_generation(server, 3));
   EXPECT_TRUE(grants(client.ask("HIT k=v"), 3));
 }
@@ -382,8 +382,8 @@ TEST(Reload, WhatCanBeReadOnlyOnceIsNotReadAgain) {
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 4));
 }
 
-// Two operations of which each generation allows one: pipelined in one write they are one batch,
-// which sees one generation and no other.
+// Each generation allows one of two operations. Requests that are pipelined in one write are one
+// batch, which must be decided by one generation.
 TEST(Reload, EveryBatchIsDecidedByOneGenerationWhole) {
   const auto policy = [](bool left) {
     const std::string limits[] = {"creditLimit = 0\n",

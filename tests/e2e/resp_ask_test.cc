@@ -1,4 +1,4 @@
-// `sluice ask resp` with a real server, and beside redis-cli.
+// `sluice ask resp` with a real server: its output and exit codes, also compared with redis-cli's.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -43,7 +43,7 @@ class AskedServer {
 
 class RespAsk : public testing::Test {
  protected:
-  // What was printed; the status is held against `status`.
+  // The output. The exit code must be `status`.
   std::string ask(Words words, int status) const {
     words.insert(words.begin(), {"ask", "resp", "--timeout", "20000", "--server",
                                  "localhost:" + std::to_string(server_.port())});
@@ -90,7 +90,7 @@ TEST_F(RespAsk, TakesByLimitsThatComeAlong) {
 }
 
 TEST_F(RespAsk, SpeaksTheThreeOtherProgramsCommands) {
-  // A unit in 10 days.
+  // One unit every 10 days.
   const Words cell{"cl.throttle", "user:17", "1", "1", "864000"};
   EXPECT_EQ(ask(cell, 0), "allowed: 1 of 2 left, all of them again within 10d\n");
   EXPECT_EQ(ask(cell, 0).substr(0, 43), "allowed: 0 of 2 left, all of them again wit");
@@ -107,7 +107,7 @@ TEST_F(RespAsk, SpeaksTheThreeOtherProgramsCommands) {
             "error: the server refused: ERR wrong number of arguments for 'gcra' command\n");
 }
 
-// A script goes by the status: whether units were taken.
+// The exit code says whether units were taken, which scripts need.
 TEST_F(RespAsk, WaitsAndTakesOfSeveral) {
   const Words jar{"KEY", "jar", "LIMIT", "1", "0", "ALGORITHM", "fixed_bucket"};
   const auto of_jar = [&](Words words) {
@@ -131,7 +131,7 @@ TEST_F(RespAsk, TellsOfTheServer) {
   EXPECT_EQ(json::parse(ask({"info", "--json"}, 0))["counters"], 0);
 }
 
-// Of what redis-cli prints in a terminal nothing differs.
+// Other replies are printed exactly as redis-cli prints them in a terminal.
 TEST_F(RespAsk, PrintsOtherRepliesAsRedisCliDoes) {
   const Words commands[] = {{"ping"},
                             {"ping", "a \"b\"\n\xff"},
@@ -174,13 +174,13 @@ TEST_F(RespAsk, TellsWhyThereIsNoDecision) {
       run({.arguments = {"ask", "resp", "--timeout", "20000", "--server",
                          "127.0.0.1:" + std::to_string(divvy.port()), "take", "a=b"}});
   EXPECT_EQ(wrong.status, 3);
-  // It closes behind its own error, which may be lost with what it has not read.
+  // The server closes after its error, which may be lost if the server has not read all input.
   EXPECT_TRUE(wrong.err.starts_with("error: that is not a reply of Redis' protocol") ||
               wrong.err.starts_with("error: the server closed the connection without a reply"))
       << wrong.err;
 }
 
-// What `sluice serve` says to try, without a policy, works.
+// The command that `sluice serve` suggests when it has no policy works.
 TEST(RespHint, WorksAgainstTheExamplePolicy) {
   Process server({.arguments = {"serve", "--listen", "resp=127.0.0.1:0", "--log-level", "warn"}});
   const uint16_t port = await_listening(server, "resp");

@@ -1,5 +1,5 @@
-// Counters seen as keys, over the Redis protocol with the real program on each store: those of the
-// commands that throttle and those of inline limits.
+// Counters as keys of the Redis protocol, with the real program on each store: the counters of the
+// throttle commands and of inline limits.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -57,7 +57,7 @@ class RespKeys : public testing::TestWithParam<const char*> {
   std::string take(const std::string& key, const std::string& limits) {
     return ask("SLUICE.TAKE KEY " + key + " " + limits);
   }
-  // What SCAN tells from the beginning to its end.
+  // All keys that SCAN returns, from its beginning to its end.
   std::multiset<std::string> scan(const std::vector<std::string>& options = {}) {
     std::multiset<std::string> keys;
     std::string cursor = "0";
@@ -94,7 +94,7 @@ TEST_P(RespKeys, TellsOfInlineCounters) {
   EXPECT_EQ(ask("EXISTS a"), "1");
   EXPECT_EQ(ask("TTL a"), "1800") << "by the limits that it was written under";
   EXPECT_EQ(ask("TYPE a"), "string");
-  take("a", "LIMIT 1000 1h");  // another number, the same counter
+  take("a", "LIMIT 1000 1h");  // another quota, the same counter
   EXPECT_EQ(ask("EXISTS a"), "1");
   take("a", "LIMIT 5 2h ALGORITHM fixed_window");
   EXPECT_EQ(ask("EXISTS a"), "2");
@@ -119,7 +119,7 @@ TEST_P(RespKeys, TellsOfEachAlgorithm) {
     const std::string key = "k" + std::to_string(i);
     take(key, limits[i]);
     EXPECT_EQ(ask("EXISTS " + key), "1") << limits[i];
-    // PEEK tells the same, in milliseconds.
+    // The time to the reset, in milliseconds.
     const RespValue peek = (*client_)({"PTTL", key});
     EXPECT_GT(peek.number, 0) << limits[i];
     EXPECT_LE(peek.number, 7'200'000) << limits[i];
@@ -145,7 +145,7 @@ TEST_P(RespKeys, TellsOfABucketThatFillsByPutsAlone) {
   EXPECT_EQ(ask("EXISTS x"), "0");
 }
 
-// By the lists of algorithms that were charged, whatever others were looked at.
+// Keys are found by the lists of algorithms that were charged, whatever other lists were peeked at.
 TEST_P(RespKeys, TellsOfCountersWhoseListWasCharged) {
   take("u", "LIMIT 5 1h");
   for (int i = 0; i < 64; ++i) {
@@ -162,7 +162,7 @@ TEST_P(RespKeys, TellsOfCountersWhoseListWasCharged) {
   EXPECT_EQ(take("u", "LIMIT 5 1h"), "[1, 5, 4, 0, 720000]");
 }
 
-// A rule of the policy that a request of an own counter would meet keeps its counter.
+// A rule of the policy that also applies to such a request has its own counter, which is not a key.
 TEST_P(RespKeys, AreNotTheCountersOfAPolicysRules) {
   for (const char* key : {"ruled1", "ruled2", "ruled3"})
     EXPECT_EQ((*client_)({"THROTTLE", key, "9", "1", "60"}).list[0].number, 1);
@@ -193,7 +193,7 @@ TEST_P(RespKeys, AreScanned) {
   EXPECT_EQ(scan({"TYPE", "hash"}), Keys());
   EXPECT_EQ(ask("KEYS user:0"), "[\"user:0\"]");
   EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), expected.size());
-  // What is of a database stays in it; inline counters are of all.
+  // Counters of throttle commands belong to a database; inline counters are in all databases.
   ask("SELECT 3");
   EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), 19u);
   ask("GCRA deep 4 1 3600");
@@ -213,7 +213,7 @@ TEST_P(RespKeys, WhatIsWrongWithAScanIsTold) {
   EXPECT_EQ(ask("PING"), "PONG");
 }
 
-// A cursor is good on another connection, and what is behind a SCAN waits for it.
+// Commands that are pipelined after a SCAN wait for it.
 TEST_P(RespKeys, ScansAndWhatIsBehindThem) {
   for (int i = 0; i < 30; ++i) ask("CL.THROTTLE k" + std::to_string(i) + " 4 1 3600");
   ASSERT_TRUE(client_->send(to_resp({"SCAN", "0", "COUNT", "5"}) + to_resp({"PING"}) +

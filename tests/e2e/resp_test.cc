@@ -1,4 +1,4 @@
-// `sluice resp` with redis-cli, and the session of docs/resp.md as it is printed there.
+// The real `sluice resp` with redis-cli and with sockets, and the session of docs/resp.md.
 #include <gtest/gtest.h>
 
 #include <charconv>
@@ -34,7 +34,7 @@ class RespServer {
   }
   uint16_t port() const { return port_; }
   Process& process() const { return *process_; }
-  // What redis-cli prints.
+  // Runs redis-cli with a command, and returns its output.
   std::string say(std::vector<std::string> words) const {
     words.insert(words.begin(), {"-p", std::to_string(port_)});
     Process cli({.arguments = words}, "/usr/bin/redis-cli");
@@ -47,8 +47,8 @@ class RespServer {
   uint16_t port_ = 0;
 };
 
-// The lines of both, where a number that tells a length of time may have become smaller by as much
-// time as has passed.
+// Whether the lines are equal, where a number that is a duration may be smaller by the time that
+// has passed.
 bool is_as_printed(const std::string& printed, const std::string& expected, int64_t passed_ms) {
   std::istringstream these(printed), those(expected);
   std::string is, was;
@@ -104,7 +104,7 @@ TEST(Resp, TheManualsSession) {
   EXPECT_EQ(asked, 8u);
 }
 
-// On disk the time that a counter has left goes on.
+// With a store on disk, a counter's time goes on between two servers.
 TEST(Resp, CountersOutliveTheProcess) {
   const Folder folder;
   const auto ask = [&](const std::string& quantity) {
@@ -160,7 +160,8 @@ TEST(Resp, AThousandHalfCommandsHinderNobody) {
   EXPECT_EQ(clients[7].read_line(), "-ERR wrong number of arguments for 'echo' command\r");
 }
 
-// A client that sends and never reads is not read any more at some point, and others are served.
+// At some point the server does not read any more from a client that sends and never reads; others
+// are served.
 TEST(Resp, AClientThatNeverReadsHindersNobody) {
   const RespServer server;
   TcpClient client = connect(server), other = connect(server);
@@ -173,7 +174,7 @@ TEST(Resp, AClientThatNeverReadsHindersNobody) {
   EXPECT_LT(resident_bytes(server.process().pid()) - before, 64 << 20);
 }
 
-// What comes with a command is not kept. (10,000,000: the same; measured, not tested.)
+// Limits in commands are not kept. (With 10,000,000 commands it is the same: measured, not tested.)
 TEST(Resp, DistinctNumbersCostNoMemory) {
   const RespServer server;
   TcpClient client = connect(server);

@@ -1,5 +1,5 @@
-// Users of the real program, as the Redis protocol's clients log in: what each may do, also after a
-// reload; and what those who may `admin` see and end of other clients.
+// Users of the real program over the Redis protocol: logins, the rights of each user, reloads, and
+// what a user with the right `admin` sees and ends of other clients.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -19,7 +19,7 @@
 namespace sluice::tests {
 namespace {
 
-// Of "open sesame".
+// The hash of "open sesame".
 constexpr const char* hash =
     "$6$pepper$5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFc"
     "M1";
@@ -55,7 +55,7 @@ class RespUsers : public testing::Test {
                   "  - { protocol: admin, address: \"127.0.0.1:0\" }\n" +
                       (users.empty() ? users : "users:\n" + users));
   }
-  // With these users from its return on.
+  // Reloads the users that were written; they are live when it returns.
   void reload() {
     const auto answer = http(admin_, "POST", "/v1/reload", "{}", "");
     ASSERT_EQ(answer.status, 200) << answer.body;
@@ -103,7 +103,7 @@ TEST_F(RespUsers, NothingIsAnsweredBeforeAPassword) {
   EXPECT_EQ(ask(client, {"AUTH", "app", "open sesame"}), "OK");
   EXPECT_EQ(ask(client, {"PING"}), "PONG");
   EXPECT_EQ(ask(client, {"AUTH", "app", "sesame"}), wrong);
-  EXPECT_EQ(ask(client, {"PING"}), "PONG") << "it is who it was";
+  EXPECT_EQ(ask(client, {"PING"}), "PONG") << "its user is the same as before";
   EXPECT_EQ(ask(client, {"RESET"}), "RESET");
   EXPECT_EQ(ask(client, {"PING"}), no_auth);
   EXPECT_EQ(ask(client, {"AUTH", "open sesame"}), "OK");
@@ -123,7 +123,7 @@ TEST_F(RespUsers, HelloLogsIn) {
   EXPECT_NE(line.find(" resp=3 user=app "), line.npos) << line;
 }
 
-// What is sent at once is answered in order, whenever the password is checked.
+// Commands that are sent at once are answered in order, although passwords are checked in between.
 TEST_F(RespUsers, WhatIsBehindAPasswordWaitsForIt) {
   RespClient client = connect();
   std::string all = to_resp({"PING"}) + to_resp({"AUTH", "app", "open sesame"}) +
@@ -209,7 +209,7 @@ TEST_F(RespUsers, AreWhomSluiceAskIs) {
             "2 error: --user wants the password in REDISCLI_AUTH");
 }
 
-// What was queued is executed with the rights that its user has then.
+// Queued commands are executed with the rights that the user has at EXEC.
 TEST_F(RespUsers, ATransactionIsExecutedWithTheRightsOfItsEnd) {
   RespClient ops = logged_in("ops", "swordfish");
   EXPECT_EQ(ask(ops, {"MULTI"}), "OK");
@@ -246,7 +246,8 @@ TEST_F(RespUsers, OnlyWhoMayAdminSeesOthers) {
 
 class RespUnblock : public RespUsers {
  protected:
-  // Waits, and until it does.
+  // Has the client wait, and returns when the server counts it. `before`: the requests that wait
+  // already.
   void wait(RespClient& client, int before) {
     ASSERT_TRUE(client.send(to_resp(jar("SLUICE.WAIT", {"0"}))));
     ASSERT_TRUE(comes([&] {
@@ -278,7 +279,7 @@ TEST_F(RespUnblock, EndsAWaitOfTheSameUser) {
   EXPECT_EQ(to_text(*waiting.read()), "(error) UNBLOCKED client unblocked via CLIENT UNBLOCK");
   EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id}), "0");
   EXPECT_EQ(ask(waiting, {"PING"}), "PONG");
-  // What was not taken is there when it comes.
+  // The ended waits took nothing: a unit that is put back can be taken.
   ask(other, jar("SLUICE.PUT"));
   EXPECT_EQ(ask(waiting, jar("SLUICE.TAKE")).substr(0, 2), "[1");
   EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", "x"}),

@@ -1,5 +1,5 @@
-// SLUICE.WAIT with the real program: it blocks its connection alone, in order of arrival, and ends
-// with its time, its units or its connection.
+// SLUICE.WAIT with the real program: it blocks only its connection, is granted in order of arrival,
+// and ends with its timeout, its units or its connection.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -18,7 +18,7 @@
 namespace sluice::tests {
 namespace {
 
-// Who waits for units is not idle; from the reply on it is.
+// A connection that waits for units is not idle; from the reply on it is.
 TEST(RespIdle, AConnectionThatWaitsForNothingIsClosed) {
   Folder folder;
   const std::string config =
@@ -61,7 +61,8 @@ class RespWait : public testing::Test {
   static void send(TcpClient& client, const std::string& command) {
     ASSERT_TRUE(client.send(command + "\r\n"));
   }
-  // The numbers of a reply that is a list of so many, with blanks between; a null as "null".
+  // Reads a reply that is a list of `count` numbers. Returns them with blanks between, and a null
+  // as "null".
   static std::string numbers(TcpClient& client, size_t count) {
     std::string all;
     auto line = client.read_line();
@@ -78,7 +79,7 @@ class RespWait : public testing::Test {
     send(client, command);
     return numbers(client, count);
   }
-  // How many requests wait, as the program's metrics have it.
+  // Waits until that many requests wait, by the server's metrics. False: not in time.
   bool await_waiting(size_t count) {
     return comes([&] {
       return http_get(admin_, "/metrics")
@@ -114,7 +115,7 @@ TEST_F(RespWait, WaitsForWhatIsPutBackInOrderOfArrival) {
   send(second, of_jar("SLUICE.WAIT 0"));
   ASSERT_TRUE(await_waiting(2));
   EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "1 2");
-  // The first wants two, and the second does not pass it.
+  // The first waits for two units, and the second does not overtake it.
   EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "2 2");
   EXPECT_TRUE(numbers(first, 6).starts_with("1 2 0 0 -1 "));
   EXPECT_EQ(first.read_line(), "+PONG\r") << "what was held back";
@@ -156,7 +157,7 @@ TEST_F(RespWait, EndsWithItsConnection) {
   EXPECT_TRUE(numbers(behind, 6).starts_with("1 2 0 0 -1 "));
 }
 
-// The client may still read: what it sent is answered, and the wait is over.
+// A client that has half-closed may still read: its wait ends, and all its commands are answered.
 TEST_F(RespWait, HalfACloseEndsItAndWhatIsBehindIsAnswered) {
   TcpClient client = connect(), other = connect();
   ask(other, of_jar("SLUICE.TAKE", " N 2"), 5);
@@ -170,7 +171,7 @@ TEST_F(RespWait, HalfACloseEndsItAndWhatIsBehindIsAnswered) {
   EXPECT_EQ(ask(other, of_jar("SLUICE.PEEK"), 5), "1 2 0 0 -1") << "nothing was taken";
 }
 
-// A reload that leaves no room for it ever.
+// A reload after which the wait can never be granted.
 TEST(RespWaitReload, WhatNoLongerFitsIsRefused) {
   Folder folder;
   const auto write = [&](int quota) {
@@ -202,8 +203,8 @@ TEST(RespWaitReload, WhatNoLongerFitsIsRefused) {
   EXPECT_EQ(process.wait(soon()), 0);
 }
 
-// Also when it is matched again a request of entries meets rules of the policy alone: not the one
-// that CL.THROTTLE has.
+// A request with entries is matched with rules of the policy only, also when it is matched again:
+// not with the rule of CL.THROTTLE.
 TEST(RespWaitReload, WhatHasNoRuleAnyMoreIsToldSo) {
   Folder folder;
   const auto write = [&](const std::string& key) {
@@ -227,7 +228,8 @@ TEST(RespWaitReload, WhatHasNoRuleAnyMoreIsToldSo) {
   EXPECT_EQ(process.wait(soon()), 0);
 }
 
-// A person types what is between MULTI and EXEC; half a command is not a person's.
+// A person may be typing between MULTI and EXEC. Half a command is not typed by a person, and times
+// out.
 TEST(RespIdle, AnOpenTransactionMayTakeItsTime) {
   Folder folder;
   const std::string config = folder.write(

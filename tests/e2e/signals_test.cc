@@ -1,5 +1,5 @@
-// What signals do: two end a server, two have it read and open files again, at any time, and all
-// others that a tool may send are nothing to it.
+// Signals to the real server: SIGTERM, SIGINT and SIGQUIT end it, SIGHUP and SIGUSR1 make it read
+// its policy and open its log again, at any time, and others that a tool may send do nothing.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ TEST(Signals, ThatMeanNothingToAServerDoNotEndIt) {
   EXPECT_EQ(server.process().wait(within(Milliseconds(0))), std::nullopt);
 }
 
-// While it reads its policy, here from a pipe that says nothing yet.
+// While it reads its policy, here from a pipe without data yet.
 TEST(Signals, BeforeItIsReadyEndNoServer) {
   const Folder folder;
   const std::string policy = folder.path() + "/rules.ini";
@@ -58,7 +58,7 @@ TEST(Signals, BeforeItIsReadyEndNoServer) {
             static_cast<ssize_t>(hundred_policy.size()));
   ::close(fd);
   const uint16_t port = await_listening(process);
-  // What must be read again is read again once it can be.
+  // The signals have their effect once the server is ready.
   EXPECT_TRUE(process.says("signal 1: there is no policy to read again")) << process.err();
   EXPECT_TRUE(process.says("the log is in no file")) << process.err();
   EXPECT_EQ(TcpClient::connect(port)->ask("HIT k=v"), "OK true 99 600");
@@ -82,7 +82,7 @@ TEST(Signals, Usr1OpensTheLogsFileAgain) {
   }
 }
 
-// A second signal ends what clients keep waiting, not what the store still has to write.
+// A second signal ends the wait for clients, not the store's last write.
 class SecondSignal : public testing::TestWithParam<int> {};
 
 TEST_P(SecondSignal, LosesNothingThatAnIntervalHadNotWritten) {
@@ -100,7 +100,7 @@ TEST_P(SecondSignal, LosesNothingThatAnIntervalHadNotWritten) {
     const uint16_t port = await_listening(process);
     auto client = TcpClient::connect(port);
     EXPECT_EQ(client->ask("HIT k=v who=me"), "OK true 99 600");
-    // One that does not read keeps the server from ending at the first signal.
+    // A client that does not read keeps the server from ending at the first signal.
     auto deaf = TcpClient::connect(port);
     deaf->limit_receive_buffer(4096);
     std::string many;

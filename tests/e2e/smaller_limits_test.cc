@@ -1,7 +1,7 @@
-// What clients see of a counter of which more was taken than its limit allows, because a
-// reload or an override made the limit smaller: on every protocol whose originals have no such
-// number, what is left is 0 and never below. (limitd's and droplet's answers do have it: their
-// recorded ones, in tests/conformance.)
+// What the real server answers about a counter of which more was taken than its limit allows,
+// because a reload or an override made the limit smaller: 0 units are left, never less, on every
+// protocol whose original has no negative number. (limitd's and droplet's originals have it: see
+// tests/conformance.)
 #include <gtest/gtest.h>
 
 #include <map>
@@ -39,7 +39,7 @@ std::string policy_of(int quota) {
 
 const std::string json = "Content-Type: application/json\r\n";
 
-// Each `"remaining": N` of a text.
+// Each N of `"remaining": N` or `"limitRemaining": N` in a text.
 std::vector<long> remaining_in(const std::string& text) {
   static const std::regex pattern("\"(?:remaining|limitRemaining)\": ?(-?[0-9]+)");
   std::vector<long> all;
@@ -61,7 +61,7 @@ class SmallerLimits : public testing::Test {
                 200);
   }
 
-  // On every protocol, of a rule whose counter is in debt.
+  // Expects 0 units left on every protocol, for a rule whose counter is in debt.
   void expect_zero(const std::string& algorithm) {
     SCOPED_TRACE(algorithm);
     const std::string entries = R"({"entries": {"by": ")" + algorithm + "\"}";

@@ -1,4 +1,4 @@
-// How the server starts: what it prints where, and what keeps it from starting.
+// The start of the real `sluice divvy`: what it prints and where, and what keeps it from starting.
 #include <gtest/gtest.h>
 
 #include <csignal>

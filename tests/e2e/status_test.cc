@@ -1,5 +1,5 @@
-// GET /v1/status of the real binary with each store: every answer is held against the document that
-// describes it.
+// GET /v1/status of the real binary with each store. Every answer is checked against
+// docs/openapi.json.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -32,7 +32,7 @@ struct Served {
     admin = await_listening(*process, "admin");
   }
   Json status() const { return json_of(ask(admin, "GET", "/v1/status")); }
-  // The first answer that is as wanted; fails if none comes in time.
+  // The first answer for which `wanted` holds. Fails the test if there is none in time.
   Json await(const std::function<bool(const Json&)>& wanted) const {
     Json last;
     for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;) {
@@ -54,7 +54,8 @@ bool is_ready(const Json& status) {
   return status.at("ready") && !status.at("degraded");
 }
 
-// The paths of all members; what is null or an object in one answer may be the other in the next.
+// Adds the paths of all members, but not below members that may be null in one answer and an object
+// in another.
 void add_paths(const Json& json, const std::string& path, std::set<std::string>& paths) {
   paths.insert(path);
   if (!json.is_object() || path == ".store.connections" || path == ".store.failures" ||
@@ -68,7 +69,7 @@ std::set<std::string> paths_of(const Json& json) {
   return paths;
 }
 
-// 103 takes on one connection, of which 100 are allowed, and what the server then says.
+// Sends 103 takes on one connection, of which 100 are allowed, and returns the status after them.
 Json after_traffic(const Served& served) {
   served.await(is_ready);
   auto client = TcpClient::connect(served.divvy);
@@ -80,7 +81,7 @@ Json after_traffic(const Served& served) {
     EXPECT_EQ(
         counts.at("total"),
         Json({{"allowed", 100}, {"denied", 3}, {"unmatched", 0}, {"error", 0}, {"answered", 0}}));
-    // Rates are of all requests while the server is young.
+    // While the server is young, its rates are over all its time.
     const double seconds = status.at("requests").at("over_seconds");
     if (status.at("up_seconds") < 8) {
       EXPECT_NEAR(counts.at("per_second").at("allowed").get<double>() * seconds, 100, 1e-6);

@@ -1,5 +1,5 @@
-// How the server ends: every request that came before the signal is answered, and no client can
-// hold it up.
+// The end of the real server: every request that arrived before the signal is answered, and no
+// client can delay it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,8 +48,8 @@ Milliseconds time_to_end(Process& process) {
 
 class Stop : public testing::TestWithParam<int> {};
 
-// The server stands still while requests arrive, so that they are all there at the signal; one
-// client is not even accepted yet.
+// The server is suspended while requests arrive, so that all have arrived before the signal. One
+// client has not been accepted yet.
 TEST_P(Stop, AnswersWhatCameBeforeThenEnds) {
   DivvyServer server("rules.ini", hundred_policy);
   constexpr int requests = 3000;
@@ -81,7 +81,7 @@ TEST_P(Stop, WaitsForNobodyThatIsIdle) {
   std::vector<TcpClient> clients;
   for (int i = 0; i < 20; ++i) clients.push_back(server.client());
   for (auto& client : clients) EXPECT_TRUE(client.ask("HIT a=b").starts_with("OK "));
-  clients.push_back(server.client());  // has asked nothing
+  clients.push_back(server.client());  // has sent nothing
   ASSERT_TRUE(clients.front().send("HIT half=a li"));
   server.process().signal(GetParam());
   EXPECT_LT(time_to_end(server.process()), promised(5s));
@@ -99,7 +99,7 @@ TEST_P(Stop, ASecondSignalEndsAtOnce) {
   const auto start = steady_clock::now();
   process.signal(GetParam());
   EXPECT_EQ(process.wait(), 1);
-  EXPECT_LT(steady_clock::now() - start, promised(2s));  // alone it would wait for 4
+  EXPECT_LT(steady_clock::now() - start, promised(2s));  // with one signal it would wait for 4 s
 }
 
 std::string signal_name(const testing::TestParamInfo<int>& signal) {
@@ -116,7 +116,7 @@ TEST(Stopping, IsNotHeldUpByAClientThatDoesNotRead) {
   Process& process = server.process();
   process.signal(SIGTERM);
   const auto start = steady_clock::now();
-  // No new client meanwhile.
+  // No new client is accepted meanwhile.
   ASSERT_TRUE(process.says("stopping"));
   while (TcpClient::connect(server.port()).has_value()) {
     ASSERT_LT(steady_clock::now() - start, promised(3s));
@@ -137,7 +137,7 @@ TEST(Stopping, IsNotHeldUpByAClientThatSendsForEver) {
         while (client.peek_line(Milliseconds(0))) {
         }
       }
-    } catch (const std::exception&) {  // the server has stopped taking; its end is what counts
+    } catch (const std::exception&) {  // the server takes no more; only its end matters
     }
   });
   while (!sending) std::this_thread::yield();

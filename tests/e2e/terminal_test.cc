@@ -53,7 +53,7 @@ class TerminalCommands : public testing::Test {
     auto client = TcpClient::connect(divvy);
     return client ? client->ask("HIT " + descriptor) : "refused";
   }
-  // Four of three, and one of ten.
+  // Four takes of a quota of three, and one of a quota of ten.
   void make_traffic() const {
     for (int i = 0; i < 4; ++i) hit("method=GET path=/pantry/cookies ip=10.0.0.7");
     hit("user=alice");
@@ -70,7 +70,7 @@ class TerminalCommands : public testing::Test {
   Json result() const { return Json::parse(out, nullptr, false); }
   bool says(std::string_view part) const { return out.find(part) != std::string::npos; }
 
-  // A line as a shell runs it, with `sluice` in its path.
+  // Runs a line in a shell, with `sluice` in its PATH.
   Finished shell(const std::string& line) const {
     const std::string bin = folder.path() + "/bin";
     std::error_code ignored;
@@ -142,7 +142,7 @@ TEST_F(TerminalCommands, ReloadSaysWhatBecameOfIt) {
   EXPECT_EQ(ask({"reload"}), 0) << err;
   EXPECT_TRUE(says(": generation 2, hash ")) << out;
   EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << out;
-  // What is wrong with what is live is reported as often as one asks.
+  // Warnings about the live policy are shown at every reload.
   folder.write("rules.ini",
                "[a=1]\ncreditLimit = 1\nresetSeconds = 60\nactorField = b\n\n" + policy);
   for (int i = 0; i < 2; ++i) {
@@ -220,7 +220,7 @@ TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
   EXPECT_EQ(ask({"override", "show", id}), 0) << err;
   EXPECT_TRUE(says("actor     alice\n")) << out;
   EXPECT_EQ(ask({"override", "remove", id}), 0) << err;
-  EXPECT_EQ(hit("user=alice").substr(0, 9), "OK true 8");  // what was taken meanwhile is taken
+  EXPECT_EQ(hit("user=alice").substr(0, 9), "OK true 8");  // units that were taken stay used
   EXPECT_EQ(ask({"override", "show", id}), 1);
   EXPECT_EQ(ask({"override", "list", "--rule", "user"}), 0);
   EXPECT_EQ(err, "note: no override matches --rule 'user'\n");
@@ -228,7 +228,7 @@ TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
   EXPECT_EQ(err,
             "error: rule: there is no rule `absent`; `sluice rules` or GET /v1/rules says which "
             "there are\n");
-  // One counter for all, so no actor.
+  // The rule has one counter for all, so no actor is needed.
   EXPECT_EQ(ask({"override", "set", "--rule", "default", "--deny"}), 0) << err;
   EXPECT_EQ(ask({"override", "set", "--rule", "user", "--deny"}), 1);
   EXPECT_EQ(err, "error: actor: is missing; the rule's actor is `user`\n");
@@ -246,7 +246,7 @@ TEST_F(TerminalCommands, OverridesThatAreNotThereKeepNoneOfTheOthers) {
   EXPECT_EQ(hit("user=bob").substr(0, 7), "OK true");
 }
 
-// What is shown between an override's end and the round that forgets it is held by OverridesApi.*.
+// OverridesApi.* tests what is shown between an override's end and the round that forgets it.
 TEST_F(TerminalCommands, OverridesThatHaveEndedAreForgotten) {
   EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "alice", "--deny", "--for", "1s",
                  "--json"}),
@@ -258,7 +258,8 @@ TEST_F(TerminalCommands, OverridesThatHaveEndedAreForgotten) {
   EXPECT_EQ(hit("user=alice").substr(0, 7), "OK true");
 }
 
-// It answers any HTTP path, so that a browser's user sees what is there.
+// droplet's port answers any HTTP path, for users of a browser. Commands must not mistake it for an
+// admin port.
 TEST_F(TerminalCommands, DropletsPortIsNoAdminPort) {
   const auto yaml =
       folder.write("droplet.yaml", "listen: [{ protocol: droplet, address: \"127.0.0.1:0\" }]\n");
@@ -292,7 +293,7 @@ TEST_F(TerminalCommands, OverridesAreLoadedFromAFile) {
   EXPECT_NE(err.find("bad.jsonl:2: rule: there is no rule `absent`"), std::string::npos) << err;
 }
 
-// As of a disk that is full.
+// Output to a full disk, and to a closed descriptor.
 TEST_F(TerminalCommands, OutputThatCannotBeWrittenIsAFailure) {
   for (const char* redirection : {">/dev/full", ">&-"}) {
     const auto finished = shell(std::string("sluice rules --over 0s ") + redirection);
@@ -302,7 +303,7 @@ TEST_F(TerminalCommands, OutputThatCannotBeWrittenIsAFailure) {
   }
 }
 
-// Every line of a help's examples, as a shell runs it.
+// Runs every line of the examples in each command's help in a shell.
 TEST_F(TerminalCommands, TheExamplesOfTheirHelpWork) {
   make_traffic();
   folder.write("admin.token", "0123456789-token\n");
@@ -325,7 +326,7 @@ TEST_F(TerminalCommands, TheExamplesOfTheirHelpWork) {
       }
       const auto finished = shell(line);
       EXPECT_EQ(finished.status, 0) << line << "\n" << finished.err;
-      const bool prints = line.find('>') == line.npos;  // into a file otherwise
+      const bool prints = line.find('>') == line.npos;  // otherwise into a file
       EXPECT_EQ(finished.out.empty(), !prints) << line;
       ++examples;
     }
@@ -333,7 +334,7 @@ TEST_F(TerminalCommands, TheExamplesOfTheirHelpWork) {
   EXPECT_GE(examples, 20);
 }
 
-// What differs from run to run in a text: where the server is, ids, moments.
+// Replaces what differs from run to run: the server's address, ids, times.
 std::string settled(std::string text, const std::string& admin) {
   for (size_t at = 0; (at = text.find(admin, at)) != text.npos;)
     text.replace(at, admin.size(), "127.0.0.1:8380");
@@ -356,7 +357,7 @@ TEST_F(TerminalCommands, TheBuiltInExampleWarnsOfNothing) {
   EXPECT_EQ(server->err().find("warning"), std::string::npos) << server->err();
 }
 
-// The session of the README, with the server that it says: the built-in example.
+// The README's session, with the server that it names: the built-in example.
 TEST_F(TerminalCommands, TheReadmeShowsWhatIsSaid) {
   server = std::make_unique<Process>(Process::Options{
       .arguments = {"serve", "--listen", "divvy=127.0.0.1:0", "--listen", "admin=127.0.0.1:0"}});

@@ -1,4 +1,5 @@
-// What a listener's request_timeout ends, in each protocol's words, and what it does not.
+// What a listener's request_timeout ends in the real server, with an error in each protocol's form,
+// and what it does not end.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -40,14 +41,14 @@ TEST(Timeouts, ARequestThatDoesNotArriveWholeIsEndedInItsProtocolsWords) {
   head.send("GET / HTTP/1.1\r\nHost: x\r\n");
   message.send(to_frame(binary_frame, std::string(100, 'x')).substr(0, 50));
   fragments.send(binary_frame, "begun", {.final = false});
-  // What may stand between two fragments is not a new request.
+  // A frame between two fragments does not begin a new request.
   fragments.send(ping_frame, "");
   EXPECT_EQ(fragments.read(), (Frame{pong_frame, ""}));
 
   EXPECT_TRUE(line.read_line().value_or("").starts_with("OK true "));
   EXPECT_TRUE(
       line.read_to_end().starts_with("ERR Internal Error: the request did not arrive whole"));
-  EXPECT_EQ(frame.read_to_end(), "") << "limitd has no words";
+  EXPECT_EQ(frame.read_to_end(), "") << "limitd's protocol has no such error";
   EXPECT_TRUE(head.read_to_end().starts_with("HTTP/1.1 503 "));
   for (DropletClient* client : {&message, &fragments}) {
     const auto answer = client->read();
@@ -55,7 +56,7 @@ TEST(Timeouts, ARequestThatDoesNotArriveWholeIsEndedInItsProtocolsWords) {
     EXPECT_EQ(answer->opcode, close_frame);
     EXPECT_EQ(answer->payload.substr(0, 2), close_with(1013).payload);
   }
-  EXPECT_TRUE(idle.ask("HIT a=b").starts_with("OK true ")) << "it has begun nothing";
+  EXPECT_TRUE(idle.ask("HIT a=b").starts_with("OK true ")) << "it has no unfinished request";
   const std::string closed = "sluice_connections_closed_total{protocol=\"droplet\",reason=";
   EXPECT_EQ(sample(admin, closed + "\"request_timeout\"}"), "3");
   EXPECT_EQ(sample(admin, closed + "\"send_timeout\"}"), "0");

@@ -41,7 +41,7 @@ class LiveTop : public testing::Test {
     ASSERT_TRUE(client);
     for (int i = 0; i < times; ++i) client->ask("HIT \"user\"=\"" + user + "\"");
   }
-  // As it is before anything runs on it.
+  // The mode of a terminal on which nothing has run yet.
   static termios fresh_mode() {
     Pty pty({"-c", ":"}, {}, {80, 24}, "/bin/sh");
     pty.wait();
@@ -69,7 +69,7 @@ TEST_F(LiveTop, IsLiveAndObeysKeys) {
   EXPECT_FALSE(pty->screen().has_cursor());
   EXPECT_EQ(pty->mode().c_lflag & (ICANON | ECHO), 0u);
   EXPECT_TRUE(pty->shows("most denied of the last "));
-  // A new actor comes up without a key.
+  // A new actor appears without a key.
   hit("bob", 20);
   EXPECT_TRUE(pty->shows("bob"));
   EXPECT_TRUE(pty->await([](const Screen& screen) {
@@ -85,7 +85,7 @@ TEST_F(LiveTop, IsLiveAndObeysKeys) {
   EXPECT_TRUE(pty->shows("most denied of the last "));
   EXPECT_TRUE(pty->await(
       [](const Screen& screen) { return screen.text().find("eve") == std::string::npos; }));
-  pty->type("\x1b[A\x1b[D");  // arrows are not keys of it
+  pty->type("\x1b[A\x1b[D");  // arrow keys do nothing
   pty->type("q");
   EXPECT_EQ(pty->wait(), 0);
   expect_restored(*pty);
@@ -142,7 +142,7 @@ TEST_F(LiveTop, FitsTheWindowAndFollowsItsSize) {
     EXPECT_TRUE(pty->await(fits(size.columns, size.rows)))
         << size.columns << " by " << size.rows << ":\n"
         << pty->screen().text();
-    // Not a column is lost: what is cut says so in the last one.
+    // A line that is cut fills the window, and shows that in the last column.
     if (size.columns < 100) {
       EXPECT_TRUE(pty->await([&](const Screen& screen) {
         const auto lines = screen.lines();
@@ -168,7 +168,7 @@ TEST_F(LiveTop, SaysThatTheServerIsGoneAndGoesOn) {
   expect_restored(*pty);
 }
 
-// A server that takes connections and says nothing holds up no key.
+// A server that accepts connections and sends nothing does not delay a key.
 TEST_F(LiveTop, EndsAtOnceWhileTheServerIsSilent) {
   const auto pty = top();
   ASSERT_TRUE(pty->shows("most denied"));

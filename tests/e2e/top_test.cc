@@ -1,4 +1,5 @@
-// GET /v1/top of the real binary: who is limited, in each protocol, over all workers.
+// GET /v1/top of the real binary: the actors that are denied most and that are most active, over
+// all workers.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -127,7 +128,7 @@ TEST(TopOfTheServer, NamesRulesAsRequestsDo) {
   EXPECT_EQ(said[0].at("rule"), "k=v");
   EXPECT_EQ(said[1].at("rule"), "gone=1");
   EXPECT_EQ(said[1].at("denied"), 2);
-  // Of a rule that is no more there is only what metrics call it.
+  // Of a rule that does not exist any more, only its name in metrics is shown.
   folder.write("rules.ini", "[default]\ncreditLimit = 7\nresetSeconds = 60\n");
   ASSERT_EQ(ask(admin, "POST", "/v1/reload").status, 200);
   said = items();

@@ -1,4 +1,5 @@
-// Many requests at once: complete, in order, and exactly as many allowed as the limit says.
+// Many requests at once to the real server: all are answered, in order, and exactly as many are
+// allowed as the limit says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ TEST(Traffic, TenThousandRequestsInOneWriteAreAnsweredInOrder) {
   EXPECT_FALSE(client.was_reset());
 }
 
-// `replies` of every request that eight connections make at the same time.
+// Eight connections send `line` at the same time, `each` times. Returns all replies.
 std::vector<std::string> hammer(const DivvyServer& server, const std::string& line, int each) {
   constexpr int threads = 8;
   std::vector<TcpClient> clients;
@@ -55,7 +56,7 @@ std::vector<std::string> hammer(const DivvyServer& server, const std::string& li
       ++ready;
       while (ready < threads) std::this_thread::yield();
       try {
-        // Half of them one by one, half of them many in a write.
+        // Half of the connections send one request at a time, the others 50 in a write.
         const int batch = t % 2 == 0 ? 1 : 50;
         for (int i = 0; i < each; i += batch) {
           std::string bytes;
@@ -99,8 +100,8 @@ TEST(Traffic, ExactlyAsManyAreAllowedAsTheLimitSays) {
   EXPECT_EQ(denied, 8000 - 4321);
 }
 
-// A canary and a stop rule of the same operation, limit and window are one counter, charged twice;
-// a request is allowed if the second charge was.
+// A canary and a stop rule with the same operation, limit and window have one counter, which a
+// request charges twice. The request is allowed if its second charge is.
 TEST(Traffic, ACanaryAndItsStopRuleShareOneCounter) {
   const std::string rule = R"({"operation": {"k": "v"}, "creditLimit": 1000, "resetSeconds": 3600)";
   const DivvyServer server("rules.json",
@@ -122,8 +123,8 @@ TEST(Traffic, ACanaryAndItsStopRuleShareOneCounter) {
     seen[left] = true;
     ++allowed;
   }
-  // 996 units were there for pairs of charges, first the canary's, then the one that decides. Each
-  // of the four workers may have been between the two when the last unit went.
+  // 996 units were left for pairs of charges, first the canary's, then the deciding one. Each of
+  // the four workers may have been between the two when the last unit was taken.
   EXPECT_LE(allowed, 498);
   EXPECT_GE(allowed, 498 - 4);
   EXPECT_TRUE(denies(client.ask("HIT k=v")));

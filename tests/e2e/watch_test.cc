@@ -1,4 +1,5 @@
-// `--watch` on a terminal and into a pipe; tables that fit a narrow window; which limit refuses.
+// Commands with a real server: `--watch` on a terminal and into a pipe, tables that fit a narrow
+// window, and the limit that refuses.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -69,7 +70,7 @@ TEST_F(Watch, ShowsWhatIsNewUntilItIsEnded) {
   EXPECT_EQ(status.wait(), 0);
 }
 
-// What the server does not answer is reported in its place, and it goes on.
+// A missing answer is reported in its place, and the command goes on.
 TEST_F(Watch, OutlivesTheServerAndPrintsIntoAPipe) {
   Process status({.arguments = words("status", {"--watch", "--every", "100ms"})});
   for (int i = 0; i < 2;) {
@@ -97,7 +98,7 @@ TEST_F(Watch, TablesFitSixtyColumns) {
     std::istringstream lines(pty.output());
     size_t shown = 0;
     for (std::string line; std::getline(lines, line); ++shown) {
-      // Characters, each a column wide, without the line's end and what begins colours.
+      // Characters, each a column wide, without the carriage return.
       size_t columns = 0;
       for (const char c : line)
         columns += (static_cast<unsigned char>(c) & 0xc0) != 0x80 && c != '\r';

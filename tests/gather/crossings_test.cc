@@ -1,6 +1,7 @@
-// Batches under way, crossed at random with everything that may come meanwhile: reloads, overrides,
-// clients that leave or send no more, answers group by group and in any order, a stop. Each reply
-// is held to an exact model, which knows of each line by which quotas it was matched.
+// Batches that wait for a slow store (world.h), while other events happen at random: reloads,
+// overrides, clients that leave or stop sending, answers of the store group by group and in any
+// order, a stop. Each reply is compared with an exact model, which knows the quotas that each line
+// was matched with.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,26 +20,26 @@ namespace {
 
 using Quotas = std::map<std::string, int64_t>;
 
-// One line. What it asks is settled in `groups`, each all or nothing.
+// One line. Its keys are charged in `groups`, each all or nothing.
 struct Line {
   std::string id;
   std::vector<std::vector<std::string>> groups;
-  Quotas quotas;       // of its keys, when it was matched
+  Quotas quotas;       // of its keys, at the time of matching
   std::string reply;   // so far
-  std::string first;   // its first key, by which the store names it
-  bool holds = false;  // the session takes nothing behind it
+  std::string first;   // its first key, by which SlowStore knows its batch
+  bool holds = false;  // the session takes nothing after it
 };
 
 struct Client {
   int fd = -1;
   size_t serial = 0;
   bool in_order = false;
-  bool half_closed = false;     // it sends no more
-  bool gone = false;            // it reads no more either
-  bool held = false;            // its session holds back: what it sent more is dropped at a stop
-  std::deque<Line> sent;        // not taken yet, as too much is under way
-  std::vector<Line> under_way;  // at the store
-  std::string expected = "hello\n";  // all that comes, in its order
+  bool half_closed = false;          // it sends no more
+  bool gone = false;                 // it has closed its socket
+  bool held = false;                 // its session holds back: a stop drops what it sent after that
+  std::deque<Line> sent;             // not taken yet: too many batches are under way
+  std::vector<Line> under_way;       // waiting at the store
+  std::string expected = "hello\n";  // all output, in order
   std::string got;
   size_t lines = 0;
 };
@@ -79,7 +80,7 @@ class Trial {
         default:
           answer();
       }
-      // The worker has taken all that it may: what comes next is behind it.
+      // The worker has now taken all lines that it may, so the next event comes after these.
       ASSERT_TRUE(world_.store.await_waiting(waiting()));
     }
     if (!testing::Test::HasFailure()) end();
@@ -142,14 +143,14 @@ class Trial {
       text += '\n';
       client.sent.push_back(std::move(line));
     }
-    // In two pieces, the first of which may end anywhere.
+    // Sent in two pieces, cut at any byte.
     const size_t cut = dice(text.size() + 1);
     send(client.fd, std::string_view(text).substr(0, cut));
     send(client.fd, std::string_view(text).substr(cut));
     take(client);
   }
 
-  // The worker takes what fits, and matches it.
+  // The worker takes lines up to its bound, and matches them with the present quotas.
   void take(Client& client) {
     const size_t most = client.in_order ? 1 : base::bounds::batches_per_connection_max;
     while (!client.held && client.under_way.size() < most && !client.sent.empty()) {
@@ -168,7 +169,7 @@ class Trial {
     return count;
   }
 
-  // Does the group have a unit for each of its keys? Then it takes them.
+  // Takes a unit of each key of the group if all keys have one. Returns whether they have.
   bool settle(const std::vector<std::string>& group, const Quotas& quotas) {
     std::map<std::string, int64_t> costs;
     for (const std::string& key : group) ++costs[key];
@@ -204,7 +205,7 @@ class Trial {
     if ((client.half_closed || client.gone) && client.under_way.empty()) finish(at);
   }
 
-  // What has been answered must have arrived before it leaves, as the model counts it.
+  // A client stops sending, resets its connection, or closes it after reading the replies so far.
   void leave() {
     const size_t at = dice(clients_.size());
     Client& client = clients_[at];
@@ -215,7 +216,7 @@ class Trial {
       ++counts.half_closed;
     } else if (!client.in_order && client.sent.empty() &&
                client.under_way.size() < base::bounds::batches_per_connection_max && dice(2) == 0) {
-      // With a reply that it has not read: the server reads of a reset, and gives up the rest.
+      // Closed with an unread reply, so the server sees a reset and abandons the client's batches.
       char byte;
       ASSERT_EQ(::recv(client.fd, &byte, 1, MSG_PEEK), 1);
       abandoned_ += client.under_way.size();
@@ -224,7 +225,7 @@ class Trial {
       ++counts.reset;
       return remove(at);
     } else {
-      // An end like any other: what was asked for is decided.
+      // A normal end: the client's batches are still decided.
       EXPECT_EQ(read_until(client.fd, client.expected), client.expected);
       world_.close(client.fd);
       client.gone = true;
@@ -233,7 +234,7 @@ class Trial {
     if (client.under_way.empty()) finish(at);
   }
 
-  // Of a client that sends no more: it has had all its replies.
+  // Removes a client without batches. One that only stopped sending must have all its replies.
   void finish(size_t at) {
     if (clients_[at].half_closed) expect_end(clients_[at]);
     remove(at);
@@ -243,14 +244,14 @@ class Trial {
     EXPECT_EQ(read_until(client.fd, "(end)"), client.expected + "(end)");
   }
 
-  // Another one comes in its place.
+  // A new client replaces it, except during a stop.
   void remove(size_t at) {
     clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(at));
     if (!stopping_) add_client();
   }
 
-  // A stop answers what is under way; what was not taken yet is answered too, as it had arrived,
-  // unless the session holds back.
+  // A stop answers the batches under way. It also answers lines that had arrived but were not
+  // taken, unless the session holds back.
   void end() {
     for (Client& client : clients_) {
       if (client.half_closed || client.gone || dice(2) == 0) continue;
@@ -293,7 +294,7 @@ TEST(GatherCrossings, EachReplyIsTheModels) {
     all.held += trial.counts.held;
   }
   if (HasFailure()) return;
-  // Each of these was met often enough to mean something.
+  // Each kind of event happened often enough to test it.
   EXPECT_GT(all.yes, 500u);
   EXPECT_GT(all.no, 500u);
   EXPECT_GT(all.left, 10u);

@@ -1,4 +1,5 @@
-// A worker whose store answers later, and a connection with several batches under way.
+// A worker with a store that answers later (world.h), and connections with several batches under
+// way.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -22,7 +23,8 @@ TEST(Gather, RepliesLeaveInTheOrderOfTheStoresAnswers) {
   World world;
   const int client = world.client("gather");
   send(client, "1 all a b\n2 each c d\n3 all e\n");
-  ASSERT_TRUE(world.store.await_waiting(3)) << "it is read on while the store has not answered";
+  ASSERT_TRUE(world.store.await_waiting(3))
+      << "the connection is read while the store has not answered";
   world.store.answer("c");
   EXPECT_EQ(read_until(client, "2 yes yes\n"), "hello\n2 yes yes\n");
   world.store.answer("e");
@@ -51,7 +53,7 @@ TEST(Gather, TheFarewellComesBehindAllThatIsOwed) {
   World world;
   const int client = world.client("gather");
   send(client, "1 all a\n2 all b\n3 end\n4 all c\n");
-  ASSERT_TRUE(world.store.await_waiting(2)) << "nothing behind the end is taken";
+  ASSERT_TRUE(world.store.await_waiting(2)) << "nothing after the end is taken";
   world.store.answer("b");
   EXPECT_EQ(read_until(client, "2 yes\n"), "hello\n2 yes\n");
   world.store.answer("a");
@@ -80,7 +82,7 @@ TEST(Gather, AStopAnswersWhatIsUnderWay) {
   EXPECT_EQ(read_until(client, "(end)"), "hello\n2 yes\n1 yes\ngoodbye\n(end)");
 }
 
-// Its answer may be a charge, so the client receives it before the goodbye.
+// What is under way may be charged, so the client receives the reply before the goodbye.
 TEST(Gather, AStopAnswersWhatIsUnderWayOfASessionThatHoldsBack) {
   World world;
   const int client = world.client("gather_in_order");
@@ -103,8 +105,8 @@ TEST(Gather, AConnectionThatIsCutOffIsForgottenWithAllItsBatches) {
   EXPECT_TRUE(world.store.waiting().empty());
 }
 
-// Past the bound the connection is not read, so that what waits for the store is bounded, and it
-// goes on when there is room.
+// At the bound the connection is not read, so that what waits for the store is bounded. It is read
+// again when a batch is answered.
 TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
   constexpr size_t most = base::bounds::batches_per_connection_max;
   World world;
@@ -114,7 +116,7 @@ TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
     text += std::to_string(i) + " all k" + std::to_string(i) + "\n";
   send(client, text);
   ASSERT_TRUE(world.store.await_waiting(most));
-  // The worker has had another turn since: the first one has not been read on.
+  // This shows that the worker has had another turn, without reading more from the first client.
   send(other, "o all o\n");
   ASSERT_TRUE(world.store.await_waiting(most + 1));
   world.store.answer("o");
@@ -137,7 +139,7 @@ TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
   EXPECT_EQ(lines(), ptrdiff_t{2 * most + 1}) << all;
 }
 
-// A send timeout goes on while a batch of that client is under way.
+// A send timeout also counts while a batch of that client is under way.
 TEST(Gather, WhoReadsNothingIsClosedThoughABatchIsUnderWay) {
   for (const char* protocol : {"gather", "gather_in_order"}) {
     SCOPED_TRACE(protocol);
@@ -148,8 +150,8 @@ TEST(Gather, WhoReadsNothingIsClosedThoughABatchIsUnderWay) {
   }
 }
 
-// Where there is no memory to set a batch's input aside the batch keeps what it points to, and the
-// connection is not read before it has its answer.
+// If there is no memory to set a batch's input aside, the batch keeps the connection's buffer, and
+// the connection is not read until the batch is answered.
 TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
   World world;
   const int client = world.client("gather", {}, 1), other = world.client("gather");
@@ -159,7 +161,7 @@ TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
   ASSERT_EQ(read_until(other, "\n"), "hello\n");
   send(client, "4 all d\n5 all e\n");
   ASSERT_TRUE(world.store.await_waiting(4)) << "5 is not received";
-  // The first reply fills the socket, so those of 2 and 3 wait behind it.
+  // The first reply fills the socket, so the replies to 2 and 3 wait after it.
   for (const char* key : {"a", "b", "c"}) world.store.answer(key);
   std::string all;
   const auto lines = [&all] { return std::count(all.begin(), all.end(), '\n'); };
@@ -174,7 +176,7 @@ TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
   EXPECT_EQ(all, "hello\n1 yes\n2 yes\n3 yes\n4 yes\n5 yes\n");
 }
 
-// What is under way may be charged: it is answered before the client receives that it was too slow.
+// What is under way may be charged, so its reply is sent before the message about the timeout.
 TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
   World world;
   const int client = world.client("gather", {.request = base::milliseconds(50)});
@@ -189,13 +191,13 @@ TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
   EXPECT_GT(all.size(), 12 + std::string("(end)").size()) << "why it is closed";
 }
 
-// What a batch that waits for the store points to is input of its own, not of an unfinished
-// request: no other gives way for it.
+// The input that a waiting batch points to does not count as an unfinished request: no other
+// connection is closed to make room for it.
 TEST(Gather, NobodyGivesWayForInputThatIsSetAside) {
   World world;
   const auto protocol = protocol::find("gather").value();
   const auto& stats = world.stats.at(protocol);
-  // The one who would give way: the oldest that holds a part of a request in a lent buffer.
+  // The connection that would be closed: the oldest with a part of a request in a lent buffer.
   const int half = world.client("gather");
   const std::string part = "9 all h" + std::string(3000, 'x');
   send(half, part);
@@ -214,10 +216,10 @@ TEST(Gather, NobodyGivesWayForInputThatIsSetAside) {
   ASSERT_TRUE(world.store.await_waiting(2)) << "and 2 is received";
 }
 
-// What a session answers without a request costs its connection a turn as a batch does.
+// Input that a session answers without a request takes a turn of its connection, as a batch does.
 TEST(Gather, AFloodOfFramesWithoutRequestsIsManyTurns) {
   World world;
-  constexpr size_t flood = 150, first = 50;  // what a socket takes unread
+  constexpr size_t flood = 150, first = 50;  // few enough for a socket that is not read
   const int client = world.client("gather"), other = world.client("gather");
   std::atomic<size_t> pongs{0}, before_other{0};
   GatherSession::at_pong = [&](size_t count) {
@@ -238,11 +240,11 @@ TEST(Gather, AFloodOfFramesWithoutRequestsIsManyTurns) {
   GatherSession::at_pong = nullptr;
 }
 
-// A client of either kind, and the lines that it sends.
+// A client of `gather` or `gather_in_order`, and its lines.
 struct RandomClient {
   static constexpr size_t lines = 40;
 
-  // Each line takes of keys of its own, each once: the reply is always yes.
+  // Each line takes one unit of its own keys, so every reply is yes.
   void add_lines(size_t number, const std::function<size_t(size_t)>& dice) {
     for (size_t line = 0; line < lines; ++line) {
       const std::string id = std::to_string(number) + "." + std::to_string(line);
@@ -267,7 +269,7 @@ struct RandomClient {
     if (n > 0) got.append(buffer, static_cast<size_t>(n));
   }
   bool is_done() const { return std::count(got.begin(), got.end(), '\n') == 1 + ptrdiff_t{lines}; }
-  // Of the replies, behind the greeting.
+  // The ids of the replies, which follow the greeting.
   std::vector<std::string> answered_ids() const {
     std::vector<std::string> all;
     for (size_t at = got.find('\n') + 1; at < got.size(); at = got.find('\n', at) + 1)
@@ -281,8 +283,8 @@ struct RandomClient {
   std::vector<std::string> ids{};
 };
 
-// Clients of both kinds whose lines come in pieces, and a store that answers in any order: each
-// line has its reply, those of `gather_in_order` in order, and each key's two units are taken once.
+// Clients of both protocols send their lines in pieces, and the store answers in any order. Each
+// line must get its reply, and `gather_in_order` must reply in order. All are granted.
 TEST(Gather, NothingIsLostOrMixedUp) {
   std::mt19937 random(3);
   const auto dice = [&](size_t n) {

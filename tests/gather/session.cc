@@ -23,7 +23,7 @@ request::Received GatherSession::receive(std::string_view in, bool, request::Req
   if (!greeted_) out.append("hello\n");
   greeted_ = true;
   size_t consumed = 0;
-  while (requests.size() == 0) {  // a line a batch
+  while (requests.size() == 0) {  // a batch has one line
     const size_t end = in.find('\n', consumed);
     if (end == in.npos) break;
     std::string_view line = in.substr(consumed, end - consumed);
@@ -44,7 +44,7 @@ request::Received GatherSession::receive(std::string_view in, bool, request::Req
     }
     holds_ = what == "hold";
     for (bool begins = true; !line.empty(); begins = false) {
-      // As a protocol would that has to decode its texts.
+      // Kept by `requests`, as in a protocol that decodes its texts.
       const std::string_view key = requests.hold(word(line));
       requests.open();
       requests.add(request::Entry{"key", key});

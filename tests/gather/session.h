@@ -1,18 +1,18 @@
-// A session double for what no protocol of the program does yet: one question with several
-// decisions behind its one reply, and several batches of one connection under way. Lines:
+// A session for tests of several batches of one connection under way, and of messages with several
+// decisions and one reply. Lines:
 //
 //   ID all KEY...    `ID yes` if each of the keys has a unit left, and one is taken of each; else
 //                    `ID no`, and none is taken
 //   ID each KEY...   `ID` and `yes` or `no` for each
-//   ID hold KEY...   as `each`; from here on the session holds back
-//   ID end           nothing is behind it: the peer breaks the protocol
-//   ID hoard BYTES   no reply: from here on the session holds so many bytes of a request
-//   ID pad BYTES     no reply: from here on every reply ends with so many dots
-//   ID echo BYTES    so many dots and a line's end, at once
-//   ID pong          `pong`, at once, and nothing else is taken from the input with it
+//   ID hold KEY...   as `each`; from now on the session holds back
+//   ID end           the peer breaks the protocol: nothing after this line is taken
+//   ID hoard BYTES   no reply: from now on the session holds so many bytes of a request
+//   ID pad BYTES     no reply: from now on every reply ends with so many dots
+//   ID echo BYTES    so many dots and a line feed, at once
+//   ID pong          `pong` at once; the rest of the input is left for the next call
 //
 // A key is the entry `key` of a request. `gather` may reply to batches in any order,
-// `gather_in_order` must keep it.
+// `gather_in_order` must reply in order.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class GatherSession final : public request::Session {
  public:
   explicit GatherSession(bool in_order) : in_order_(in_order) {}
 
-  // Called by the worker's thread for each `pong`, with how many its session has had.
+  // Called by the worker's thread for each `pong`, with the session's number of pongs so far.
   static inline std::function<void(size_t)> at_pong;
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -44,14 +44,13 @@ class GatherSession final : public request::Session {
   void goodbye(base::Buffer& out) override { out.append("goodbye\n"); }
 
  private:
-  // What a request's note says of it, in bits.
+  // The bits of a request's note.
   enum Note : uint32_t { first = 1, last = 2, all = 4 };
 
   const bool in_order_;
   bool greeted_ = false, holds_ = false;
   size_t hoarded_ = 0, pad_ = 0, pongs_ = 0;
-  // Of questions whose reply is not complete, by their ids: another batch's replies may come in
-  // between.
+  // Incomplete replies by id: replies of another batch may come in between.
   std::map<std::string, std::string, std::less<>> gathered_;
 };
 

@@ -1,4 +1,4 @@
-// A worker whose store answers when the test says so, and clients of it over socket pairs. The
+// A worker with a store that answers when the test says so, and clients over socket pairs. The
 // test's thread makes and uses it.
 #pragma once
 
@@ -33,8 +33,7 @@
 
 namespace sluice::tests {
 
-// Says `later` of every batch the first time that it is asked about it, and names its ticket when
-// the test says so.
+// Suspends every batch at its first call, and resumes it when the test says so (`answer`).
 class SlowStore final : public store::tests::Forwarding {
  public:
   explicit SlowStore(store::Store& inner) : Forwarding(inner) {}
@@ -71,10 +70,10 @@ class SlowStore final : public store::tests::Forwarding {
     inner_.abandon(completions, ticket);
   }
 
-  std::atomic<bool> in_steps{false};  // it answers one group at a time
-  std::function<void()> at_first;     // called at each batch that it is asked about first
+  std::atomic<bool> in_steps{false};  // each answer settles one group only
+  std::function<void()> at_first;     // called at each batch's first call
 
-  // Lets the batch go on whose first charge was on that key.
+  // Resumes the batch whose first charge has that key.
   void answer(const std::string& first_key) {
     const std::lock_guard lock(mutex_);
     const auto at = waiting_.find(first_key);
@@ -90,7 +89,7 @@ class SlowStore final : public store::tests::Forwarding {
     for (const auto& [its, batch] : waiting_) keys.push_back(its);
     return keys;
   }
-  // So many batches wait, or have been abandoned so far.
+  // Waits until `count` batches wait, or have been abandoned so far. False: not in time.
   bool await_waiting(size_t count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, soon(), [&] { return waiting_.size() == count; });
@@ -129,7 +128,7 @@ struct World {
     worker->join();
     for (const int fd : clients) ::close(fd);
   }
-  // `send_bytes`: what its socket takes of replies that it does not read; 0: as the system has it.
+  // `send_bytes`: how many bytes of replies its socket takes unread; 0: the system's default.
   int client(const char* protocol, const net::Timeouts& timeouts = {}, int send_bytes = 0) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -141,12 +140,12 @@ struct World {
     return ends[1];
   }
 
-  // The client is gone.
+  // Closes a client.
   void close(int fd) {
     std::erase(clients, fd);
     ::close(fd);
   }
-  // Every key has `quota` units an hour.
+  // A policy in which every key has `quota` units an hour.
   live::LivePolicy policy(int64_t quota) {
     auto rules = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
@@ -156,12 +155,12 @@ struct World {
     EXPECT_FALSE(base::has_errors(diagnostics));
     return live::LivePolicy{std::move(rules)};
   }
-  // What is matched from here on is matched by that.
+  // What is matched from now on has this quota.
   void reload(int64_t quota) {
     live->exchange(std::make_shared<const live::LivePolicy>(policy(quota)));
     worker->on_new_policy();
   }
-  // `quota` 0: that key has none any more.
+  // `quota` 0: removes the key's override.
   void set_override(const std::string& key, int64_t quota) {
     const uint64_t rule = live->current()->rules->native_rules().front().id;
     const std::vector<std::string> actor{key};
@@ -200,7 +199,8 @@ inline void send(int fd, std::string_view text) {
   ASSERT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
 }
 
-// What comes until it ends with `end`, or until the connection does.
+// Reads until the text ends with `end`. Adds "(end)" at the end of the connection, "(late)" at the
+// deadline.
 inline std::string read_until(int fd, std::string_view end) {
   std::string all;
   const auto deadline = soon();

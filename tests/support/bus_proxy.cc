@@ -13,7 +13,7 @@ namespace sluice::tests {
 
 namespace {
 
-// A message of the bus has the sender's id of 40 bytes behind its first 40 bytes.
+// In a message of the bus the sender's id of 40 bytes follows the first 40 bytes.
 constexpr size_t id_at = 40, id_size = 40;
 
 sockaddr_in loopback(uint16_t port) {
@@ -128,6 +128,7 @@ void BusProxy::carry(Connection& connection) {
       const ssize_t got = recv(both[i].fd, bytes.data(), bytes.size(), 0);
       const int to = i == 0 ? connection.node : connection.client;
       goes_on = got > 0;
+      // The first bytes are held back until they contain the sender's id.
       if (goes_on && i == 0 && first.size() < id_at + id_size) {
         first.append(bytes.data(), static_cast<size_t>(got));
         if (first.size() < id_at + id_size) continue;

@@ -1,7 +1,7 @@
-// Stands in front of the cluster buses of Redis nodes on loopback, one port for each node, so that
-// a test can cut one node off from all others while clients still reach it. Which node opened a
-// connection is in the first message that it sends. Accepts and forwards in threads of its own.
-// Trouble of the harness is thrown.
+// A proxy for the cluster buses of Redis nodes on loopback, with one port for each node, so that a
+// test can cut one node off from all others while clients still reach it. The first message on a
+// connection says which node opened it. The proxy accepts and forwards on threads of its own.
+// Failures of the harness are thrown.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class BusProxy {
   BusProxy(const BusProxy&) = delete;
   BusProxy& operator=(const BusProxy&) = delete;
 
-  // A port that forwards to that one.
+  // Returns a port that forwards to `bus_port`.
   uint16_t add(uint16_t bus_port);
-  // Ends every connection from and to the node, and refuses new ones, until `heal`. `number`: of
-  // the order of `add`; `id`: as CLUSTER MYID says.
+  // Ends every connection from and to a node, and refuses new ones, until `heal`. `number`: the
+  // node's place in the order of `add`, from 0; `id`: its id by CLUSTER MYID.
   void cut(size_t number, const std::string& id);
   void heal();
 
@@ -38,7 +38,7 @@ class BusProxy {
   void carry(Connection& connection);
   bool is_cut(size_t to, const std::string& from) const;
 
-  std::mutex mutex_;  // guards all below but the threads that accept
+  std::mutex mutex_;  // guards all members below except acceptors_
   bool ends_ = false, cut_ = false;
   size_t cut_number_ = 0;
   std::string cut_id_;

@@ -1,4 +1,4 @@
-// Waits for what another process is about to do, looking again and again.
+// Waits, by polling, for a condition that another process or thread makes true.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace sluice::tests {
 
-// False: it did not come in time.
+// False: the condition did not hold in time.
 template <class Condition>
 bool comes(Condition&& condition, Deadline deadline = soon()) {
   while (std::chrono::steady_clock::now() < deadline) {
@@ -20,7 +20,7 @@ bool comes(Condition&& condition, Deadline deadline = soon()) {
   return false;
 }
 
-// Throws `what` where it did not come in time.
+// Throws std::runtime_error with `what` if the condition does not hold in time.
 template <class Condition>
 void await(const std::string& what, Condition&& condition) {
   if (!comes(condition)) throw std::runtime_error(what);

@@ -1,4 +1,4 @@
-// Seeded random numbers for tests, of whatever integer type is needed: the same in every run.
+// Seeded random numbers of any integer type for tests: the same numbers in every run.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A sluice that serves Divvy's protocol on a free port, listening when the constructor returns. One
-// that still runs when it is destroyed has to end cleanly on SIGTERM. The thread that makes it
-// outlives it.
+// A sluice server for Divvy's protocol on a free port; it listens when the constructor returns. If
+// it still runs, the destructor sends SIGTERM and expects a clean exit. The thread that makes a
+// server must outlive it (process.h).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace sluice::tests {
 
-// A new folder, removed with all that is in it at the end.
+// A new temporary folder. The destructor removes it with its contents.
 class Folder {
  public:
   Folder();
@@ -21,7 +21,7 @@ class Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  // Writes a file, and makes the folders that its name has, and returns its path.
+  // Writes a file, after making the folders in its name, and returns its path.
   std::string write(const std::string& name, std::string_view text) const;
   const std::string& path() const { return path_; }
 
@@ -31,17 +31,17 @@ class Folder {
 
 class DivvyServer {
  public:
-  // With the whole command line, as {"serve", "--listen", "divvy=[::]:0"}. Where nothing else is
-  // said, the environment has PORT=0 and the log holds warnings only.
+  // `options` have the whole command line, for example {"serve", "--listen", "divvy=[::]:0"}. By
+  // default the environment has PORT=0, and only warnings are logged.
   explicit DivvyServer(Process::Options options);
-  // `sluice divvy` with a policy of the test's own. `file`: its name, which says its format;
-  // `options`: what is added to the command line and the environment.
+  // `sluice divvy` with a policy file. `file`: the file's name, whose extension says the format;
+  // `options`: additions to the command line and the environment.
   DivvyServer(const std::string& file, std::string_view policy, Process::Options options = {});
   ~DivvyServer();
 
   uint16_t port() const { return port_; }
   Process& process() { return *process_; }
-  // Throws when it is refused.
+  // Throws if the connection is refused.
   TcpClient client(const std::string& host = "127.0.0.1") const;
 
  private:
@@ -52,8 +52,8 @@ class DivvyServer {
   uint16_t port_ = 0;
 };
 
-// Reads lines of standard output until the one that says where `protocol` listens. Throws when the
-// process ends before.
+// Reads lines of standard output up to the one that says where `protocol` listens, and returns the
+// port. Throws if the process ends before that.
 uint16_t await_listening(Process& process, const std::string& protocol = "divvy");
 
 }  // namespace sluice::tests

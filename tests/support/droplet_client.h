@@ -1,6 +1,6 @@
-// A WebSocket client that speaks droplet's messages, on loopback, by the frames and messages of the
-// program: the conformance vectors and protoc judge these. It waits for everything it does, up to a
-// deadline: too late is thrown, and so is a frame that no server may send.
+// A WebSocket client for droplet's messages on loopback. It uses the program's own code for frames
+// and messages, which the conformance vectors and protoc check. Each operation waits up to a
+// deadline. Throws at a frame that a server may not send.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct FrameShape {
   uint8_t reserved = 0;  // ORed into the first byte
   bool masked = true;
 };
-// As a client sends it.
+// The bytes of a frame; by default as a client sends it.
 std::string to_frame(uint8_t opcode, std::string_view payload, FrameShape shape = {});
 Frame close_with(uint16_t code, std::string_view reason = {});
 
@@ -57,7 +57,7 @@ struct DropletLeft {
   Periods left{};
   bool operator==(const DropletLeft&) const = default;
 };
-// Throws when it is none.
+// Throws if `message` is not a response.
 DropletLeft read_response(std::string_view message);
 void PrintTo(const DropletLeft& left, std::ostream* out);
 
@@ -69,15 +69,15 @@ class DropletClient {
       "GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nHost: localhost\r\n"
       "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-  // Connected, and through the handshake.
+  // Connects and completes the handshake; throws if either fails.
   explicit DropletClient(uint16_t port, const std::string& host = "127.0.0.1");
 
-  // False: the server has closed the connection.
+  // False: the server has closed the connection. Throws if the deadline passes.
   bool send(std::string_view bytes) { return socket_.send(bytes, soon()); }
   bool send(uint8_t opcode, std::string_view payload, FrameShape shape = {}) {
     return send(to_frame(opcode, payload, shape));
   }
-  // Nothing: the connection ended.
+  // Nothing: the connection ended, or no whole frame arrived in time.
   std::optional<Frame> read(Deadline deadline = soon());
 
   bool send(const DropletTake& take) { return send(binary_frame, to_message(take)); }
@@ -85,7 +85,8 @@ class DropletClient {
   DropletLeft read_left(Deadline deadline = soon());
   DropletLeft ask(const DropletTake& take);
 
-  // Reads the rest up to the end, which must be clean; then "". Else what came.
+  // Reads up to the end of the connection. Returns "" if the end is clean and no bytes arrived
+  // before it, otherwise these bytes in hex or "reset".
   std::string read_to_end();
 
   TcpClient& socket() { return socket_; }
@@ -94,8 +95,9 @@ class DropletClient {
   TcpClient socket_;
 };
 
-// `sluice droplet` on a free port, listening when the constructor returns. One that still runs when
-// it is destroyed has to end cleanly on SIGTERM. The thread that makes it outlives it.
+// `sluice droplet` on a free port; it listens when the constructor returns. If it still runs, the
+// destructor sends SIGTERM and expects a clean exit. The thread that makes a server must outlive it
+// (process.h).
 class DropletServer {
  public:
   explicit DropletServer(Process::Options options = {});

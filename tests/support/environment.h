@@ -1,5 +1,5 @@
-// Numbers that the caller of the tests may give by the environment. `make` exports a variable that
-// is not set as an empty one, which is as good as none.
+// Numbers that a test run may set through environment variables. An empty variable counts as not
+// set, because `make` exports unset variables as empty ones.
 #pragma once
 
 #include <charconv>
@@ -10,8 +10,8 @@
 
 namespace sluice::tests {
 
-// Throws std::invalid_argument, with the variable's name, where it is anything but a number that
-// fits.
+// The variable's number, `if_none` if it is not set. Throws std::invalid_argument with the
+// variable's name if its value is not a number that fits.
 template <class Integer>
 Integer number_from_environment(const char* name, Integer if_none) {
   const char* const text = std::getenv(name);
@@ -20,7 +20,8 @@ Integer number_from_environment(const char* name, Integer if_none) {
   Integer number{};
   const auto [end, problem] = std::from_chars(whole.data(), whole.data() + whole.size(), number);
   if (problem != std::errc() || end != whole.data() + whole.size())
-    throw std::invalid_argument(std::string(name) + " is no such number: " + std::string(whole));
+    throw std::invalid_argument(std::string(name) +
+                                " is not a number that fits: " + std::string(whole));
   return number;
 }
 

@@ -1,5 +1,5 @@
-// How a test's tools give up when the system refuses what they need. Called by what drives
-// processes, sockets and terminals, on the test's thread.
+// How test support reports a failed system call. Called by the code for processes, sockets and
+// terminals, on the test's thread.
 #pragma once
 
 #include <cerrno>
@@ -7,7 +7,7 @@
 
 namespace sluice::tests {
 
-// Throws errno under the name of the call that failed.
+// Throws std::system_error with errno. `what`: the call that failed.
 [[noreturn]] inline void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }

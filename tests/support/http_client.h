@@ -1,4 +1,4 @@
-// HTTP/1.1 as a client on loopback: one request on a connection of its own. Trouble is thrown.
+// An HTTP/1.1 client on loopback: each request has its own connection. Failures are thrown.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct HttpAnswer {
   std::string body;
 };
 
-// `headers`: further lines, each with its CRLF.
+// `headers`: further header lines, each with its CRLF.
 HttpAnswer http(uint16_t port, const std::string& method, const std::string& target,
                 std::string_view body = {}, const std::string& headers = {},
                 Deadline deadline = soon());
@@ -25,7 +25,7 @@ inline HttpAnswer http_get(uint16_t port, const std::string& target,
   return http(port, "GET", target, {}, headers);
 }
 
-// A sample of /metrics, as `family{label="value"}`; "" where there is none.
+// The value of a sample of /metrics, "" if it is not there. `name`: as in `family{label="value"}`.
 std::string sample(uint16_t port, const std::string& name);
 
 }  // namespace sluice::tests

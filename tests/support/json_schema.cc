@@ -67,7 +67,7 @@ std::string schema_problem(const Json& document, const Json& schema, const Json&
     return problems;
   }
   const auto type = schema.at("type").get<std::string>();
-  if (!has_type(value, type)) return place + " is no " + type + ": " + value.dump();
+  if (!has_type(value, type)) return place + " is not of type " + type + ": " + value.dump();
   if (schema.contains("enum")) {
     bool found = false;
     for (const auto& one : schema.at("enum")) found |= one == value;

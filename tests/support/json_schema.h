@@ -1,5 +1,5 @@
-// As much of JSON Schema as docs/openapi.json uses, to hold real answers against it. A keyword that
-// is not known here is thrown, so that nothing goes unchecked.
+// The part of JSON Schema that docs/openapi.json uses, to check real answers. Throws at a keyword
+// that it does not know, so that nothing goes unchecked.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,11 +7,11 @@
 
 namespace sluice::tests {
 
-// What is wrong with `value`, "" if nothing. `document`: where `$ref`s point to.
+// What is wrong with `value`, "" if nothing. `document`: the document that `$ref`s point into.
 std::string schema_problem(const nlohmann::json& document, const nlohmann::json& schema,
                            const nlohmann::json& value, const std::string& place = "$");
 
-// What `part` of a document is, or what its `$ref` points to.
+// `part`, or what its `$ref` points to.
 const nlohmann::json& resolved_in(const nlohmann::json& document, const nlohmann::json& part);
 
 }  // namespace sluice::tests

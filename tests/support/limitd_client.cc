@@ -12,11 +12,11 @@
 namespace sluice::tests {
 namespace {
 
-// Of replies: that of a list of 1,000 long keys.
+// The most bytes of a reply: room for a list of 1,000 long keys.
 constexpr size_t body_bytes_max = size_t{16} << 20;
 
-// Throws on what is not a frame. `body`: if it has arrived whole. How many bytes it has; 0: not
-// known yet.
+// Returns the bytes of the frame, 0 if they are not known yet. Sets `body` if the whole frame has
+// arrived. Throws at bytes that are not a frame.
 size_t read_frame(std::string_view frame, std::optional<std::string_view>& body) {
   std::string_view found;
   size_t bytes = 0;
@@ -84,8 +84,8 @@ std::optional<LimitdReply> LimitdClient::await(const std::string& id, Deadline d
       kept_.erase(kept);
       return reply;
     }
-    // By the length in front, so that what has arrived of a frame stays where it is if the rest
-    // does not.
+    // Find the frame's length first, and put its bytes back: so a frame stays whole in tcp_ if its
+    // rest does not arrive in time.
     size_t bytes = 0;
     for (size_t front_bytes = 1; bytes == 0; ++front_bytes) {
       const auto front = tcp_.read_bytes(front_bytes, deadline);

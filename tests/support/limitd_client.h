@@ -1,6 +1,6 @@
-// A client of limitd's protocol for tests, by the messages of the program (the conformance vectors
-// and protoc judge these); and a sluice that serves it on a free port. As TcpClient it waits for
-// everything up to a deadline, and one thread uses it.
+// A client of limitd's protocol for tests, and a sluice server for it on a free port. The client
+// uses the program's own code for messages, which the conformance vectors and protoc check. Like
+// TcpClient, it waits in each operation up to a deadline, and is used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct LimitdAsked {
 std::string limitd_frame(const LimitdAsked& asked, const std::string& id);
 
 struct LimitdReply {
-  std::string id;    // of field 1, or the number of field 20 behind a `#`
+  std::string id;    // field 1, or `#` and the number of field 20
   std::string kind;  // error, take, put, status, pong, get
   bool conformant = false, delayed = false;
   int64_t remaining = 0, reset = 0, limit = 0;
@@ -39,10 +39,10 @@ struct LimitdReply {
     int64_t remaining = 0, reset = 0, limit = 0;
   };
   std::vector<Item> items = {};
-  std::string frame;  // as it came
+  std::string frame;  // the bytes as they arrived
 };
 
-// Throws on what is not a reply.
+// Throws if `frame` is not a reply.
 LimitdReply parse_limitd_reply(const std::string& frame);
 
 class LimitdClient {
@@ -50,19 +50,19 @@ class LimitdClient {
   explicit LimitdClient(TcpClient client) : tcp_(std::move(client)) {}
 
   bool send(std::string_view bytes) { return tcp_.send(bytes); }
-  // Sends with an id of its own, which is returned.
+  // Sends a request with a new id, which it returns.
   std::string send(const LimitdAsked& asked);
-  // The reply to that id, whichever come before it are kept. Nothing: the connection ended, or it
-  // did not come.
+  // The reply with that id. Other replies that arrive before it are kept. Nothing: the connection
+  // ended, or the reply did not arrive in time.
   std::optional<LimitdReply> await(const std::string& id, Deadline deadline = soon());
-  // Throws where there is none.
+  // Throws if no reply arrives.
   LimitdReply ask(const LimitdAsked& asked);
   LimitdReply take(const std::string& type, const std::string& key, int64_t count = 1) {
     return ask({LimitdMethod::take, type, key, count});
   }
 
   TcpClient& tcp() { return tcp_; }
-  // Replies that came and were not awaited.
+  // The number of replies that arrived and were not awaited.
   size_t unclaimed() const { return kept_.size(); }
 
  private:
@@ -73,8 +73,8 @@ class LimitdClient {
 
 class LimitdServer {
  public:
-  // `sluice limitd` with a configuration of the test's own, called config.yml in `folder`; @DIR@
-  // and @DB@ in it are the folder's path.
+  // `sluice limitd` with `config` as config.yml in `folder()`, beside `more_files` (names and
+  // texts). In all of these texts @DIR@ and @DB@ stand for the folder's path.
   explicit LimitdServer(std::string config, Process::Options options = {},
                         const std::map<std::string, std::string>& more_files = {});
   ~LimitdServer();
@@ -84,7 +84,8 @@ class LimitdServer {
   const Folder& folder() const { return folder_; }
   std::string in_place(std::string text) const;
   LimitdClient client() const;
-  // Stops it, cleanly, and starts another as it was started, on a port of its own.
+  // Stops the server, which must end cleanly, and starts it again with the same options, on a new
+  // port.
   void restart();
 
  private:

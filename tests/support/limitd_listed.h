@@ -1,5 +1,5 @@
-// Which buckets a STATUS of limitd's lists, held to a model that stores what the original does
-// (limitdb 3.0.0), whatever keeps the counters. One thread.
+// Compares the buckets in limitd's STATUS with a model of what the original stores (limitdb 3.0.0),
+// for any store. One thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,19 +15,19 @@
 
 namespace sluice::tests {
 
-// What the model knows. Nothing drips within a test.
+// The model's bucket types, as configuration. No unit drips within the time of a test.
 inline const std::string listed_types =
     "  three: { size: 3 }\n  one: { size: 1 }\n"
     "  hourly: { size: 4, per_hour: 1 }\n  single: { size: 1, per_hour: 3 }\n";
 
 class LimitdListed {
  public:
-  using Listed = std::vector<std::pair<std::string, int64_t>>;  // keys and what is left, in order
+  using Listed = std::vector<std::pair<std::string, int64_t>>;  // keys and remaining units, by key
   struct Type {
     int64_t size;
     bool refills;
   };
-  // As the original: a record as it stores it, or none.
+  // Like the original, stores a record also when it refuses.
   void take(const std::string& type, const std::string& key, int64_t count) {
     const Type& t = types_.at(type);
     Record record{t.size};
@@ -42,10 +42,10 @@ class LimitdListed {
       stored_.erase({type, key});
       return;
     }
-    // The one difference on purpose: the original keeps and lists a record that such a PUT makes of
-    // a bucket without refill, full, for ever.
+    // The one intended difference: for such a PUT to a bucket without refill, the original makes a
+    // full record, and keeps and lists it for ever.
     if (!t.refills && !stored_.contains({type, key})) return;
-    // A record that a PUT makes has no reset.
+    // A record that a PUT makes has no reset, so it is listed when it is full.
     Record& record = stored_.try_emplace({type, key}, Record{t.size}).first->second;
     record.content = std::min(t.size, record.content + count);
   }
@@ -70,8 +70,8 @@ class LimitdListed {
   std::map<std::pair<std::string, std::string>, Record> stored_;
 };
 
-// `server` has take(type, key, count), put(type, key, count, all) and status(type), which tells
-// what it lists as Listed.
+// `server` must have take(type, key, count), put(type, key, count, all), and status(type), which
+// returns Listed.
 template <class Server>
 void expect_listed_as_limitd_does(Server&& server, uint32_t seed, int steps) {
   LimitdListed model;

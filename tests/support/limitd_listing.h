@@ -1,4 +1,4 @@
-// What expect_listed_as_limitd_does asks, over limitd's protocol. One thread.
+// The server of expect_listed_as_limitd_does, over limitd's protocol. One thread.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A reload while requests wait for units: what is to happen, whatever store counts.
+// A reload while requests wait for units: the expected result, for any store.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace sluice::tests {
 
-// What waits is asked again by the new types. `environment`: of the server, in which its store is
-// named.
+// Waiting requests are decided again by the new types. `environment`: the server's; it names the
+// store.
 inline void expect_reload_asks_what_waits_again(
     const std::map<std::string, std::string>& environment) {
   const auto config = [](const std::string& buckets) {
@@ -31,7 +31,7 @@ inline void expect_reload_asks_what_waits_again(
   const auto refused = client.await(gone);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->kind, "error");
-  // Now it can be had, once it is there.
+  // With size 10, the 5 units can be granted once they are available.
   client.ask({LimitdMethod::put, "ip", "k", 6});
   const auto granted = client.await(too_large);
   ASSERT_TRUE(granted);

@@ -1,5 +1,6 @@
-// A statsd of the test's own on loopback: what arrives by UDP, datagram by datagram, or by TCP,
-// from one connection after another. A thread collects; trouble is thrown.
+// A statsd server for a test, on loopback. It collects what arrives, by UDP in datagrams or by TCP
+// from one connection after another, on a thread of its own. The constructor throws if it cannot
+// listen.
 #pragma once
 
 #include <atomic>
@@ -23,9 +24,9 @@ class LineSink {
   LineSink& operator=(const LineSink&) = delete;
 
   uint16_t port() const { return port_; }
-  // Waits until `text` has arrived, in all. False: it has not by then.
+  // Waits until one piece contains `text`. False: none does in time.
   bool await(const std::string& text, Deadline deadline = soon());
-  // Datagrams, or what each connection sent.
+  // The datagrams, or the bytes of each connection.
   std::vector<std::string> pieces() const;
   std::string all() const;
 

@@ -1,5 +1,5 @@
-// The named rule sets that benchmarks and property tests are about: native YAML of any number of
-// rules, and the request that only the last of them applies to.
+// Named rule sets for benchmarks and property tests: native YAML with any number of rules, and a
+// request that only the last rule matches.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@ namespace sluice::tests {
 
 struct NamedRules {
   const char* name;
-  std::string (*match)(size_t i, size_t count);  // of rule i, within the braces
+  std::string (*match)(size_t i, size_t count);  // of rule i: the text in the braces of `match`
   std::vector<std::pair<std::string, std::string>> (*last)(size_t count);
 };
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// Values that must be equal: a tenant and an api each.
+// Exact values: each rule names a tenant and an api.
 inline std::string exact_match(size_t i, size_t) {
   return "tenant: t" + std::to_string(i) + ", api: search";
 }
@@ -25,7 +25,7 @@ inline Pairs exact_last(size_t count) {
   return {{"tenant", "t" + std::to_string(count - 1)}, {"api", "search"}, {"ip", "192.168.100.17"}};
 }
 
-// Three keys: one of few values, one that is equal or begins with something, one of any value.
+// Three keys: one with few values, one with an exact value or a prefix, one with any value.
 inline std::string mixed_match(size_t i, size_t) {
   const std::string number = std::to_string(i);
   return std::string("method: ") + (i % 3 == 0 ? "POST" : "GET") + ", path: \"/pantry/" + number +
@@ -38,8 +38,8 @@ inline Pairs mixed_last(size_t count) {
           {"ip", "192.168.100.17"}};
 }
 
-// Prefixes of each other (`/v1*`, `/v12*`, `/v123*`), shared by many paths, with any ip; but for
-// the last rule the method tells them apart.
+// Prefixes of each other (`/v1*`, `/v12*`, `/v123*`), so that many rules fit a path, with any ip.
+// Only the method tells the last rule from the others.
 inline std::string overlapping_match(size_t i, size_t count) {
   return std::string("method: ") + (i + 1 == count ? "GET" : "\"P*\"") + ", path: \"/api/v" +
          std::to_string(i) + "*\", ip: \"*\"";

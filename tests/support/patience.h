@@ -1,6 +1,5 @@
-// How long tests wait for what has to happen: generously, and more so in a build that a sanitizer
-// slows down. A deadline that passes is a failure; nothing sleeps in the hope that something is
-// ready afterwards.
+// How long tests wait for an expected event: long, and longer in a build with a sanitizer. A
+// deadline that passes is a failure. No test sleeps and then assumes that something is ready.
 #pragma once
 
 #include <chrono>
@@ -30,23 +29,23 @@ inline Deadline within(Milliseconds time) {
   return std::chrono::steady_clock::now() + time * slowness;
 }
 
-// For what takes milliseconds on an idle machine.
+// A minute, for what takes milliseconds on an idle machine.
 inline Deadline soon() {
   return within(std::chrono::seconds(60));
 }
 
-// Whether this is `make bench`, which runs one test at a time and sets SLUICE_TIMED. `make test`
+// Whether `make bench` runs this: it runs one test at a time and sets SLUICE_TIMED. `make test`
 // shares its processors with other work, so no test may fail there because something took long.
 inline bool holds_times() {
   return std::getenv("SLUICE_TIMED") != nullptr;
 }
 
-// Begins a test that asserts nothing but times: it runs in `make bench` alone.
+// The first line of a test that asserts only times: it is skipped except in `make bench`.
 #define SLUICE_HOLDS_TIMES() \
-  if (!sluice::tests::holds_times()) GTEST_SKIP() << "a matter of `make bench`"
+  if (!sluice::tests::holds_times()) GTEST_SKIP() << "runs in `make bench` only"
 
-// A bound on how long something takes that a test asserts beside other things: as it is promised in
-// `make bench`; elsewhere only what hangs is a failure.
+// A bound on a duration, for a test that asserts other things as well: `time` in `make bench`;
+// elsewhere a minute, so that only a hang fails.
 inline Milliseconds promised(Milliseconds time) {
   return (holds_times() ? time : Milliseconds(60'000)) * slowness;
 }

@@ -50,7 +50,7 @@ Process::Process(const Options& options, const std::string& program) {
 
   pid_ = ::fork();
   if (pid_ < 0) fail("fork");
-  if (pid_ == 0) {  // only what is safe after a fork of a program with threads
+  if (pid_ == 0) {  // only calls that are safe after a fork of a program with threads
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(126);
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -154,7 +154,7 @@ std::string Process::err() const {
   return err_.text;
 }
 
-// Its pipes close when it ends, and it has no child that could keep them open.
+// The child's pipes close when it ends; it has no child that could keep them open.
 std::optional<int> Process::wait(Deadline deadline) {
   if (status_) return status_;
   {

@@ -1,8 +1,8 @@
-// The real binary as a child process. What it prints is collected by a thread, so that it never
-// blocks on a full pipe; standard error is shown when the test has failed. Destroying a Process
-// ends it: SIGTERM, and SIGKILL where that does not help. Should the test die, the kernel kills the
-// child; for that reason a Process is started on a thread that outlives it. Trouble of the harness
-// itself is thrown.
+// The real binary as a child process. A thread collects its output, so that it never blocks on a
+// full pipe; its standard error is shown if the test fails. The destructor ends the child with
+// SIGTERM, or with SIGKILL if that does not help. The kernel kills the child when the thread that
+// started it ends, so that no child is left if the test dies: that thread must outlive the Process.
+// Failures of the harness itself are thrown.
 #pragma once
 
 #include <sys/types.h>
@@ -25,11 +25,11 @@ class Process {
  public:
   struct Options {
     std::vector<std::string> arguments = {};
-    // All that the child has, but for PATH and the sanitizers' settings.
+    // The child's whole environment, except PATH and the sanitizers' settings.
     std::map<std::string, std::string> environment = {};
     std::string folder = {};  // to start in; empty: the test's own
     size_t open_files = 0;    // hard limit of descriptors; 0: the test's own
-    // Soft limit of the bytes that a file may grow to, as a full disk; none: the test's own.
+    // Soft limit of a file's bytes, to simulate a full disk; none: the test's own.
     std::optional<size_t> file_bytes = {};
     bool read_err = true;  // false: standard error is a pipe that is not read
   };
@@ -42,16 +42,18 @@ class Process {
   pid_t pid() const { return pid_; }
   void signal(int number) const;
 
-  // The next line on standard output without its LF; nothing when the output has ended. Throws when
-  // it does not come.
+  // The next line of standard output without its LF; nothing at the end of the output. Throws if no
+  // line arrives in time.
   std::optional<std::string> read_line(Deadline deadline = soon());
-  // Waits until standard error holds `text`. False: it ended or the deadline passed without.
+  // Waits until standard error contains `text`. False: the output ended or the deadline passed
+  // before.
   bool says(const std::string& text, Deadline deadline = soon());
-  // What was printed so far; of standard output only what no read_line has taken.
+  // The output so far; of standard output only what read_line has not returned.
   std::string out() const;
   std::string err() const;
 
-  // The exit status, 128 + N for signal N; nothing when it still runs at the deadline.
+  // Waits for the end. The exit status, 128 + N for signal N; nothing if the child still runs at
+  // the deadline.
   std::optional<int> wait(Deadline deadline = soon());
 
  private:
@@ -65,7 +67,7 @@ class Process {
   std::optional<int> status_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Pipe out_, err_;  // their texts, and `ended_`, are guarded
+  Pipe out_, err_;  // `mutex_` guards their texts and `ended_`
   bool ended_ = false;
   std::thread collector_;
 };

@@ -31,7 +31,7 @@ std::chrono::milliseconds processor_time(pid_t pid) {
   auto file = open(pid, "stat");
   std::string text;
   std::getline(file, text);
-  // Behind the name, which may hold anything: state and ten numbers, then the two that count.
+  // After the name, which may contain any character: the state and ten numbers, then the two times.
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;
   for (int i = 0; i < 11; ++i) fields >> skipped;

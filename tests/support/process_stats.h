@@ -1,4 +1,5 @@
-// What the kernel says of a process: memory and processor time. And what this one may open.
+// A process's memory and processor time, as the kernel reports them, and this process's limit of
+// open files.
 #pragma once
 
 #include <sys/types.h>
@@ -9,9 +10,9 @@
 
 namespace sluice::tests {
 
-// Memory that is in RAM, in bytes.
+// Resident memory in bytes.
 int64_t resident_bytes(pid_t pid);
-// Of all its threads, in user and kernel mode.
+// The processor time of all its threads, in user and kernel mode.
 std::chrono::milliseconds processor_time(pid_t pid);
 
 // Lets this process have `count` descriptors. False: its hard limit is lower.

@@ -48,7 +48,7 @@ void Screen::put(char c) {
       line[std::min(column_, columns_) - 1] += c;
       return;
     }
-    // Behind the last column the cursor stays on it, and the next character takes its place.
+    // After the last column the cursor stays on it, and the next character replaces that one.
     const size_t at = std::min(column_, columns_ - 1);
     if (line.size() <= at) line.resize(at + 1, " ");
     line[at] = c;
@@ -112,7 +112,7 @@ Pty::Pty(std::vector<std::string> arguments, std::map<std::string, std::string> 
   if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0) fail("posix_openpt");
   char name[128];
   if (::ptsname_r(master_, name, sizeof name) != 0) fail("ptsname");
-  // Held open here as well, so that what the terminal was left as can be seen.
+  // Held open here as well, so that `mode` can read how the program left the terminal.
   slave_ = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (slave_ < 0) fail("open the terminal");
   resize(size);
@@ -156,7 +156,7 @@ termios Pty::mode() const {
   return mode;
 }
 
-// False: nothing came for a while.
+// False: nothing arrived within 20 ms.
 bool Pty::read_some() {
   pollfd wanted{master_, POLLIN, 0};
   if (::poll(&wanted, 1, 20) <= 0) return false;

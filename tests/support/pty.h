@@ -1,6 +1,6 @@
-// The real binary on a terminal of its own, as a person has it: keys, a window with a size, signals
-// from the keyboard; and what stands on the screen. Reads only while it waits. Destroying one kills
-// what still runs. Trouble of the harness itself is thrown.
+// The real binary on a pseudo-terminal, used as a person would: keys, a window with a size, signals
+// from the keyboard, and what the screen shows. Output is read only by functions that wait. The
+// destructor kills the program if it still runs. Failures of the harness itself are thrown.
 #pragma once
 
 #include <sys/types.h>
@@ -18,18 +18,19 @@
 
 namespace sluice::tests {
 
-// What a terminal shows of the bytes it gets, as far as `sluice top` uses one: every character
-// takes one column, colours are skipped. Anything else that a terminal would obey is counted.
+// What a terminal shows of the bytes it gets, for the control sequences that `sluice top` uses:
+// every character takes one column, colours are skipped. Other control sequences are counted.
 class Screen {
  public:
   void feed(std::string_view bytes);
   void resize(size_t columns) { columns_ = columns; }
 
-  std::string text() const;  // of the lines that are there, each with a line end
+  std::string text() const;  // all lines, each with a line end
   std::vector<std::string> lines() const;
-  bool is_other() const { return other_; }  // of the two screens
+  bool is_other() const { return other_; }  // the alternate screen is shown
   bool has_cursor() const { return cursor_; }
   bool wraps() const { return wraps_; }
+  // Control characters and sequences that this class does not know.
   size_t unknown() const { return unknown_; }
 
  private:
@@ -58,18 +59,19 @@ class Pty {
   void resize(Size size);
   void signal(int number) const;
 
-  // Reads until that is so. False: it is not in time, or the process ended without.
+  // Reads until `so` holds. False: it did not hold in time, or before the process ended.
   bool await(const std::function<bool(const Screen&)>& so, Deadline deadline = soon());
   bool shows(std::string_view text, Deadline deadline = soon());
-  // Waits until it is stopped.
+  // Waits until a signal has stopped the process. False: none did in time.
   bool await_stop(Deadline deadline = soon());
-  // The exit status, 128 + N for signal N; nothing when it still runs at the deadline.
+  // Waits for the end. The exit status, 128 + N for signal N; nothing if the process still runs at
+  // the deadline.
   std::optional<int> wait(Deadline deadline = soon());
 
   const Screen& screen() const { return screen_; }
-  // All that came.
+  // All bytes that the program wrote.
   const std::string& output() const { return output_; }
-  // How the terminal treats keys now.
+  // The terminal's present settings.
   termios mode() const;
 
  private:

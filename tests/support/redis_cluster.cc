@@ -121,7 +121,7 @@ void RedisCluster::remove_node(size_t i) {
 void RedisCluster::cut_off(size_t i, std::optional<size_t> replica) {
   starved_ = replica;
   if (replica) {
-    // A user that the primary does not know.
+    // The primary does not know this user, so the replica cannot log in to synchronize.
     nodes_[*replica]->client()({"CONFIG", "SET", "masteruser", "unknown"});
     nodes_[*replica]->client()({"CONFIG", "SET", "masterauth", "unknown"});
     nodes_[i]->client()({"CLIENT", "KILL", "TYPE", "replica"});
@@ -193,10 +193,10 @@ void RedisCluster::move_keys(uint16_t slot, size_t from, size_t to) {
 
 void RedisCluster::end_move(uint16_t slot, size_t, size_t to) {
   const std::string number = std::to_string(slot), id = id_of(to);
-  // The new owner first: it takes a new epoch, and tells the others.
+  // The new owner first: it takes a new epoch, which the others learn from it.
   expect_ok(nodes_[to]->client()({"CLUSTER", "SETSLOT", number, "NODE", id}), "node");
-  // Every node is notified: this alone makes the old owner forget that it was migrating. A node
-  // that forgets because of another node's gossip meanwhile is notified again.
+  // Every node is notified: only this ends the old owner's migrating state. A node that takes back
+  // the change because of another node's gossip is notified again.
   for (size_t i = 0; i < nodes_.size(); ++i)
     if (runs_[i]) nodes_[i]->client()({"CLUSTER", "SETSLOT", number, "NODE", id});
   await("the nodes do not agree on a slot", [&] {
@@ -220,7 +220,7 @@ std::string RedisCluster::view_of(size_t i) {
     std::string id, address, flags, of, pinged, ponged, epoch, link;
     fields >> id >> address >> flags >> of >> pinged >> ponged >> epoch >> link;
     if (flags.find("master") == std::string::npos) continue;
-    if (!epochs.insert(epoch).second) return "";  // Redis will give one of the two another
+    if (!epochs.insert(epoch).second) return "";  // Redis will change one of the two
     std::string primary = id + " " + epoch;
     for (std::string range; fields >> range;)
       if (!range.starts_with('[')) primary += " " + range;

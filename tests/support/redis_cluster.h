@@ -1,5 +1,6 @@
-// A real Redis Cluster on loopback for one test: redis-servers with cluster-enabled that share the
-// slots out evenly, and replicas of them. Ends with the test. Trouble of the harness is thrown.
+// A real Redis Cluster on loopback for one test: redis-servers with cluster-enabled that have an
+// equal share of the slots each, and their replicas. The destructor ends them. Failures of the
+// harness are thrown.
 #pragma once
 
 #include <cstdint>
@@ -18,49 +19,50 @@ class RedisCluster {
   struct Options {
     size_t primaries = 3;
     size_t replicas = 0;  // of each primary
-    // A node that does not answer for so long counts as failed. Short only where a test fails one:
-    // a busy machine may hold up a node for a second.
+    // A node that does not answer for this time counts as failed. Short only in tests in which a
+    // node fails: a busy machine may delay a node for a second.
     int node_timeout_ms = 15'000;
+    // Further words of each node's command line; FREE_PORT stands for a free port.
     std::vector<std::string> settings{};
-    // The nodes speak with each other through a proxy, for `cut_off`.
+    // The nodes' buses go through a proxy, which `cut_off` needs.
     bool proxied = false;
   };
   RedisCluster() : RedisCluster(Options()) {}
   explicit RedisCluster(const Options& options);
 
-  // Primaries first, then the replicas of the first of them, and so on.
+  // The primaries come first, then the replicas of the first primary, and so on.
   RedisServer& node(size_t i) { return *nodes_[i]; }
   size_t size() const { return nodes_.size(); }
   std::vector<std::string> addresses() const;
-  // Empty, and known to all others.
+  // Adds a node without slots that all others know, and returns its number.
   size_t add_node();
   std::string id_of(size_t i);
-  // The node that has the slot, as the first one that runs and knows says.
+  // The node that owns the slot, according to the first running node that knows an owner. Throws if
+  // none does.
   size_t owner_of(uint16_t slot);
   uint16_t slot_of(const std::string& key);
-  // Moves a slot as redis-cli does: it is importing and migrating, its keys move, then all are
-  // notified. Returns when all nodes that run agree on every slot and epoch: a node of Redis 7.0
-  // that becomes an owner before it knows the epoch of the last one may take the same epoch, and
-  // then two nodes may each name the other as the owner of a slot.
+  // Moves a slot as redis-cli does: the nodes set it as importing and migrating, its keys move,
+  // then all nodes are notified. Returns when all running nodes agree on every slot and epoch: a
+  // node of Redis 7.0 that becomes an owner before it knows the last owner's epoch may take the
+  // same epoch, and then two nodes may each name the other as the owner of a slot.
   void move_slot(uint16_t slot, size_t from, size_t to);
   void begin_move(uint16_t slot, size_t from, size_t to);
   void move_keys(uint16_t slot, size_t from, size_t to);
   void end_move(uint16_t slot, size_t from, size_t to);
-  // What a primary says; nothing where no one has it, or it does not run.
+  // Sends a command to the node that owns the key's slot, and returns its reply.
   RedisReply at_owner(const std::vector<std::string>& words, const std::string& key);
-  // From now on the node and the others do not hear each other, and its replica (if it has one,
-  // that is the only one and follows its number) receives nothing; clients reach all of them. Until
-  // `heal`. Needs `proxied`.
+  // Until `heal`, the node and the others do not hear each other, and `replica`, its only replica
+  // if it has one, receives nothing from it. Clients reach all of them. Needs `proxied`.
   void cut_off(size_t i, std::optional<size_t> replica);
   void heal();
-  // The others forget a node that has no slots, which then ends.
+  // Stops a node that has no slots, and makes the others forget it.
   void remove_node(size_t i);
-  // Until every node that runs says that all slots are served.
+  // Waits until every running node says that all slots are served.
   void await_ok();
-  // Until every node that runs has the same current epoch, slots, and a different epoch for each
-  // primary.
+  // Waits until all running nodes have the same current epoch, the same slots, and a different
+  // epoch for each primary.
   void await_agreed();
-  // The node does not run any more, or does again.
+  // Ends a node, and starts it again.
   void stop(size_t i);
   void start(size_t i);
 
@@ -68,13 +70,13 @@ class RedisCluster {
   std::vector<std::string> settings_for();
   void meet(size_t i);
   void await_known(size_t count);
-  // Epochs and slots as a node knows them; empty where two primaries have the same epoch.
+  // The epochs and slots that a node knows; empty if two primaries have the same epoch.
   std::string view_of(size_t i);
   std::optional<size_t> owner_seen_by(size_t i, uint16_t slot);
 
   ScratchFolder folder_;
   std::unique_ptr<BusProxy> proxy_;
-  std::optional<size_t> starved_;  // the replica that is not let in
+  std::optional<size_t> starved_;  // the replica that cannot log in
   const std::vector<std::string> settings_;
   const int node_timeout_ms_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;

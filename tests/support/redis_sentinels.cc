@@ -14,7 +14,7 @@ namespace sluice::tests {
 
 namespace {
 
-// `field:N` of a text of INFO, or of names and values in turn.
+// The value of a field in a reply of names and values in turn; empty if it is not there.
 std::string field(const RedisReply& reply, const std::string& name) {
   for (size_t i = 0; i + 1 < reply.list.size(); i += 2)
     if (reply.list[i].text == name) return reply.list[i + 1].text;

@@ -1,4 +1,5 @@
-// A primary, two replicas and three sentinels on loopback for one test. Ends with the test.
+// A primary, two replicas and three sentinels (real Redis) on loopback for one test. The destructor
+// ends them. Failures of the harness are thrown.
 #pragma once
 
 #include <memory>
@@ -13,35 +14,37 @@ namespace sluice::tests {
 class RedisSentinels {
  public:
   static constexpr const char* master = "counters";
-  // Files of a certificate for 127.0.0.1 that all of them have, its key and its authority.
+  // The files of a certificate for 127.0.0.1, its key and its authority. All nodes and sentinels
+  // use it.
   struct Tls {
     std::string certificate, key, authority;
   };
-  // With `tls` they speak TLS with each other, and with clients at ports of their own: those that
-  // sentinels name, and `addresses`. Test code goes on to use the other ports.
+  // With `tls` they speak TLS with each other, and with clients at separate ports: those that
+  // sentinels name, and those in `addresses`. Test code still uses the plain ports.
   explicit RedisSentinels(std::vector<std::string> settings = {}, std::optional<Tls> tls = {});
 
   RedisServer& node(size_t i) { return *nodes_[i]; }
   RedisServer& sentinel(size_t i) { return *sentinels_[i]; }
   size_t nodes() const { return nodes_.size(); }
-  // Of the sentinels, for clients.
+  // The sentinels' addresses for clients.
   std::vector<std::string> addresses() const;
-  // A client with that name is connected to one of the sentinels, or comes in time.
+  // Waits until a client that logged in as `user` is connected to a sentinel. False: none is in
+  // time.
   bool is_used_by(const std::string& user);
-  // What the first sentinel that runs says; the number of a node.
+  // The number of the primary, according to the first sentinel.
   size_t primary();
-  // SENTINEL FAILOVER; returns when all sentinels name another primary. The new one's number.
+  // Sends SENTINEL FAILOVER. Returns the new primary's number when all sentinels name it.
   size_t fail_over();
-  // Until all sentinels name another primary than that.
+  // Waits until all sentinels name the same primary and it is not `old`; returns its number.
   size_t await_other_than(size_t old);
 
  private:
   size_t primary_by(RedisServer& sentinel);
-  // At which port the others, and clients, reach that node.
+  // The port at which the other nodes and clients reach that node.
   uint16_t port_of(size_t node) const;
   ScratchFolder folder_;
   std::vector<std::unique_ptr<RedisServer>> nodes_, sentinels_;
-  std::vector<uint16_t> node_tls_ports_, sentinel_tls_ports_;  // empty: they speak no TLS
+  std::vector<uint16_t> node_tls_ports_, sentinel_tls_ports_;  // empty: without TLS
 };
 
 }  // namespace sluice::tests

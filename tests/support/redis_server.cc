@@ -146,7 +146,7 @@ void RedisServer::start() {
     while (std::chrono::steady_clock::now() < deadline) {
       try {
         RedisClient client(port_);
-        // Another test's server may have been faster at this port.
+        // Another test's server may have taken this port first.
         const RedisReply info = client({"INFO", "server"});
         if (info.is_error() ||
             info.text.find("process_id:" + std::to_string(process_->pid())) != std::string::npos)

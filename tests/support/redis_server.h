@@ -1,5 +1,6 @@
-// A real redis-server on loopback for one test, started on a free port and ended with it, and a
-// blocking client of it. Keeps nothing on disk unless told to. Trouble of the harness is thrown.
+// A real redis-server on loopback for one test, on a free port, and a blocking client of it. The
+// destructor ends the server. It keeps nothing on disk by default. Failures of the harness are
+// thrown. The environment variable SLUICE_REDIS_SERVER may name another program to start.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,10 @@ struct redisContext;
 
 namespace sluice::tests {
 
-// A port that was free a moment ago.
+// A port that was free a moment ago: another process may take it before the caller.
 uint16_t free_port();
 
-// What Redis replied, as a tree.
+// A reply of Redis as a tree.
 struct RedisReply {
   enum class Type { text, number, nil, error, list } type = Type::nil;
   std::string text;  // also of an error, and of a number
@@ -29,11 +30,11 @@ struct RedisReply {
 
 class RedisClient {
  public:
-  // Throws where no process listens.
+  // Throws if no process listens.
   explicit RedisClient(uint16_t port);
   RedisClient(RedisClient&&) = default;
   RedisReply operator()(const std::vector<std::string>& words);
-  // Bytes as they are, then the next reply.
+  // Sends bytes unchanged, and reads the next reply.
   RedisReply raw(const std::string& bytes);
 
  private:
@@ -43,7 +44,7 @@ class RedisClient {
   std::unique_ptr<redisContext, Free> context_;
 };
 
-// A folder of a test's own, which goes with it.
+// A new temporary folder. The destructor removes it with its contents.
 class ScratchFolder {
  public:
   ScratchFolder();
@@ -58,9 +59,9 @@ class ScratchFolder {
 
 class RedisServer {
  public:
-  // `settings`: further words of its command line.
+  // `settings`: further words of the server's command line.
   explicit RedisServer(std::vector<std::string> settings = {});
-  // A sentinel, with that file, which it writes to.
+  // A sentinel with this configuration file, which the sentinel writes to.
   struct Sentinel {
     std::string file;
   };
@@ -72,13 +73,14 @@ class RedisServer {
   RedisClient client() const { return RedisClient(port_); }
   pid_t pid() const { return process_->pid(); }
   void signal(int number) const { process_->signal(number); }
-  // Ends it; starts it again on the same port.
+  // Ends the server; starts it again on the same port.
   void stop();
   void start();
 
  private:
   std::vector<std::string> words() const;
-  // Its own: a replica leaves a file there, which the next server of that folder would load.
+  // For this server alone: a replica leaves a file there, which the next server in that folder
+  // would load.
   ScratchFolder folder_;
   const std::vector<std::string> settings_;
   const std::string sentinel_;

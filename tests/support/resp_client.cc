@@ -17,7 +17,7 @@ TcpClient connect(uint16_t port) {
   return *std::move(client);
 }
 
-// What comes over a socket until a deadline.
+// Reads replies from a socket, up to a deadline.
 class SocketSource final : public RespSource {
  public:
   SocketSource(TcpClient& socket, Deadline deadline) : socket_(socket), deadline_(deadline) {}
@@ -43,7 +43,7 @@ RespClient::RespClient(uint16_t port, bool byte_by_byte)
 
 bool RespClient::send(std::string_view bytes) {
   if (!byte_by_byte_) return socket_.send(bytes);
-  // The middle of a long packet, which one long word makes long, goes in pieces.
+  // The middle of a long packet, which is part of one long word, is sent in larger pieces.
   constexpr size_t long_bytes = 4096, end_bytes = 256, piece_bytes = 61;
   const Deadline deadline = soon();
   for (size_t at = 0, size = 1; at < bytes.size(); at += size) {

@@ -1,5 +1,5 @@
-// A client of the Redis protocol on loopback. It waits for everything it does, up to a deadline:
-// too late is thrown, and so is what is not a reply.
+// A client of the Redis protocol on loopback. Each operation waits up to a deadline; it throws when
+// the deadline passes, and at bytes that are not a reply.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace sluice::tests {
 
 class RespClient {
  public:
-  // Throws when it is refused. `byte_by_byte`: every byte is sent by itself, but for
-  // the middle of what is longer than 4 KiB.
+  // Throws if the connection is refused. `byte_by_byte`: each byte is sent by itself, except the
+  // middle of what is longer than 4 KiB.
   explicit RespClient(uint16_t port, bool byte_by_byte = false);
 
   // False: the server has closed the connection.
   bool send(std::string_view bytes);
-  // Nothing: the connection ended in front of a reply. Throws when it ends within one.
+  // Nothing: the connection ended before a reply. Throws if it ends within one.
   std::optional<RespValue> read(Deadline deadline = soon());
-  // Sends a command and reads its reply; throws at the end of the connection.
+  // Sends a command and reads its reply; throws if the connection ends first.
   RespValue operator()(const std::vector<std::string>& words);
 
   TcpClient& socket() { return socket_; }
@@ -35,8 +35,9 @@ class RespClient {
   bool byte_by_byte_;
 };
 
-// `sluice resp` on a free port, listening when the constructor returns. One that still runs when it
-// is destroyed has to end cleanly on SIGTERM. The thread that makes it outlives it.
+// `sluice resp` on a free port; it listens when the constructor returns. If it still runs, the
+// destructor sends SIGTERM and expects a clean exit. The thread that makes a server must outlive it
+// (process.h).
 class RespServer {
  public:
   explicit RespServer(Process::Options options = {});

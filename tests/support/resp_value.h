@@ -1,5 +1,5 @@
-// Replies of the Redis protocol as trees. They are read by the form that RESP2 and RESP3 give them
-// and by nothing of the program's, so that they may judge that. What is not a reply is thrown.
+// Replies of the Redis protocol as trees. They are read as RESP2 and RESP3 define them, without the
+// program's own code, so that tests can check that code. Throws at bytes that are not a reply.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,14 @@
 
 namespace sluice::tests {
 
-// A reply as a tree.
 struct RespValue {
   enum class Type : uint8_t { simple, error, integer, bulk, null, boolean, real, list, map };
   Type type = Type::null;
   std::string text{};             // of simple, error, bulk, real
   int64_t number = 0;             // of integer; boolean: 0 or 1
-  std::vector<RespValue> list{};  // of list; of map a key and a value in turn
+  std::vector<RespValue> list{};  // of list; of map: keys and values in turn
 };
-// As redis-cli shows it, in one line.
+// In one line, much as redis-cli shows it.
 std::string to_text(const RespValue& value);
 void PrintTo(const RespValue& value, std::ostream* out);
 
@@ -31,14 +30,14 @@ std::string to_resp(const std::vector<std::string>& words);
 class RespSource {
  public:
   virtual ~RespSource() = default;
-  // The next line without its LF; nothing at the end, in front of a line.
+  // The next line without its LF; nothing if the source ended before it.
   virtual std::optional<std::string> line() = 0;
-  // The next bytes, that many; nothing: there are not as many.
+  // The next `count` bytes; nothing if there are fewer.
   virtual std::optional<std::string> bytes(size_t count) = 0;
 };
-// Nothing: the source ended in front of a reply. Throws when it ends within one.
+// Nothing: the source ended before a reply. Throws if it ends within one.
 std::optional<RespValue> read_resp(RespSource& source);
-// All replies that a text consists of.
+// All replies in a text.
 std::vector<RespValue> read_resp(std::string_view text);
 
 }  // namespace sluice::tests

@@ -1,6 +1,6 @@
 // Runs a fuzz target once over every file of the folders named on its command line: the corpus as a
-// regression test, with any compiler. With no file to run it fails, so that a misnamed corpus is
-// seen.
+// regression test, with any compiler. Fails if there is no file to run, so that a wrong folder name
+// is noticed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
