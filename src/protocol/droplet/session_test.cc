@@ -186,7 +186,7 @@ TEST(DropletSession, HandshakesThatFail) {
   EXPECT_TRUE(whole(std::string(9'000, 'x')).farewell.starts_with("HTTP/1.1 431 "));
 }
 
-// In the original, the next connection with such an extension ends the process.
+// A connection that offers such an extension ends the original's process.
 TEST(DropletSession, ExtensionNamesThatKillTheOriginal) {
   for (const std::string name : {"__proto__", "constructor"}) {
     std::string bytes(handshake);
