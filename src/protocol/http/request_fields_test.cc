@@ -1,5 +1,5 @@
 // What a request's header fields are read as: the form of answer that the client accepts, and
-// fields that fields may not come twice.
+// fields that must not be repeated.
 #include "protocol/http/request_fields.h"
 
 #include <gtest/gtest.h>
