@@ -159,7 +159,7 @@ inline std::string body_of(const Asked& asked, const std::string& timeout) {
                                     : "}");
 }
 
-// It has more than twenty members, because it holds the world, its clients and the account.
+// More than twenty members: the world, its clients, and the account.
 class Trial {
  public:
   explicit Trial(uint32_t seed) : dice_(seed), world_({.rules = rules()}) {

@@ -61,7 +61,7 @@ struct ConnectionContext {
 // 10.1.1).
 bool is_answered_without_body(std::string_view path);
 
-// It has more than twenty members: the request, the decisions so far, and the data for the answer.
+// More than twenty members: the request, the decisions so far, and the data for the answer.
 class Exchange {
  public:
   enum class Begun : uint8_t { ready, asked, login };

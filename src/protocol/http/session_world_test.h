@@ -136,7 +136,7 @@ struct Setup {
 
 class Connection;
 
-// It has more than twenty members, because it holds everything that a worker has.
+// More than twenty members: everything that a worker has, in one place for the test.
 class World {
  public:
   explicit World(const Setup& setup = {}) {
