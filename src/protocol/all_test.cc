@@ -1,4 +1,4 @@
-// What every list of protocols must keep to, whatever is in it.
+// Rules that the list of protocols (protocol/list.def) must keep, whichever protocols are in it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

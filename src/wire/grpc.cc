@@ -54,7 +54,7 @@ std::optional<base::Duration> read_grpc_timeout(std::string_view text) {
 
 GrpcContent read_grpc_content_type(std::string_view text) {
   constexpr std::string_view grpc = "application/grpc";
-  if (text == grpc) return GrpcContent::plain;  // as a rule
+  if (text == grpc) return GrpcContent::plain;  // the usual case
   if (!equals_ignoring_case(text.substr(0, grpc.size()), grpc)) return GrpcContent::none;
   std::string_view rest = text.substr(grpc.size());
   if (rest.empty() || rest[0] == ';') return GrpcContent::plain;

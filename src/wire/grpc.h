@@ -1,5 +1,5 @@
 // gRPC's framing over HTTP/2: status codes, the prefix of messages, deadlines, content types, and
-// how texts of statuses are escaped. Pure functions; what methods there are is not its matter.
+// the escaping of texts of statuses. Knows no methods. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace sluice::wire {
 
-// The largest message, unpacked. Past it: RESOURCE_EXHAUSTED.
+// The largest message, decompressed. Beyond it: RESOURCE_EXHAUSTED.
 inline constexpr size_t grpc_message_bytes_max = 4'194'304;
-// A text of a status, unescaped. Past it: cut.
+// The longest text of a status, not escaped. Longer ones are cut.
 inline constexpr size_t grpc_text_bytes_max = 4'096;
 inline constexpr size_t grpc_prefix_bytes = 5;
 
@@ -38,32 +38,33 @@ enum class GrpcStatus : uint8_t {
   unauthenticated = 16,
 };
 
-// In front of each message: is it compressed, and its length.
+// The prefix of each message.
 struct GrpcPrefix {
-  uint8_t flags = 0;  // 1: compressed; others are not known
-  uint32_t bytes = 0;
+  uint8_t flags = 0;   // 1: the message is compressed; no other flag is known
+  uint32_t bytes = 0;  // the size of the message
 
-  // Of at least grpc_prefix_bytes.
+  // `at` must have at least grpc_prefix_bytes bytes, as must `to`.
   static GrpcPrefix read(std::string_view at);
   void write(char* to) const;
 };
 
-// `20m` as 20 ms: up to 8 digits and one of H M S m u n. Parts of a microsecond count as one, and
-// what does not fit as base::never. Nothing: it is ill-formed.
+// Reads a deadline such as `20m` (20 ms): up to 8 digits and one of H M S m u n. It is rounded up
+// to microseconds; base::never if it does not fit. Empty: the text is ill-formed.
 std::optional<base::Duration> read_grpc_timeout(std::string_view text);
 
-// `application/grpc`, alone or with something behind `+` or `;`, in any case.
+// A content type: `application/grpc`, alone or followed by `+` or `;` and more, in any case.
 enum class GrpcContent : uint8_t {
-  none,   // another one
-  plain,  // to be answered as `application/grpc`
-  proto,  // as `application/grpc+proto`
+  none,   // another content type
+  plain,  // the answer has `application/grpc`
+  proto,  // the answer has `application/grpc+proto`
 };
 GrpcContent read_grpc_content_type(std::string_view text);
 
-// A status' text for `grpc-message`: what is not printable ASCII, and `%`, as `%0A`. Appends.
+// Appends a status's text for `grpc-message`: `%` and bytes that are not printable ASCII are
+// written as `%0A`.
 void append_grpc_text(std::string_view text, std::string& out);
 
-// `0` to `16`.
+// The status's number: `0` to `16`.
 std::string_view grpc_status_text(GrpcStatus status);
 
 }  // namespace sluice::wire

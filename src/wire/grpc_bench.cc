@@ -1,5 +1,6 @@
-// What a unary call costs over HTTP/2 in memory: reading what a client like Envoy sends, in frames
-// that its HPACK table has settled to, and writing the answer. `batch`: calls that arrive together.
+// The cost of a unary call over HTTP/2 in memory: reading the frames that a client like Envoy sends
+// once its HPACK table has the usual headers, and writing the answer. `batch`: calls that arrive
+// together.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A client's side of one unary gRPC call over HTTP/2 with prior knowledge, without I/O: bytes in,
-// the answer out. For tools that ask once: one call for each connection, no compression. One
-// thread; must not be moved.
+// The client's side of one unary gRPC call over HTTP/2 with prior knowledge, without input and
+// output of its own: it turns bytes into an answer. For tools: one call for each connection,
+// without compression. One thread; must not be moved.
 #pragma once
 
 #include <chrono>
@@ -17,36 +17,37 @@ struct nghttp2_session;
 namespace sluice::wire {
 
 struct GrpcAnswer {
-  // As sent: any number. Other than 0 it comes with a text for people, any bytes, and no message.
+  // As sent, so any number. If it is not 0, there is no message, and perhaps a text for people,
+  // which may have any bytes.
   uint32_t status = 0;
   std::string text;
   std::string message;
 };
 
-// What `grpc-message` holds in words: `%0A` is a line end. A `%` that is not followed by two digits
-// stands for itself.
+// Decodes a value of `grpc-message`: `%0A` is a line end. A `%` that is not followed by two
+// hexadecimal digits means itself.
 std::string unescaped_grpc_text(std::string_view text);
 
-// "UNAVAILABLE"; "status 17" of one that has no name.
+// "UNAVAILABLE"; "status 17" for a status without a name.
 std::string grpc_status_name(uint32_t status);
 
 class GrpcClientCall {
  public:
-  // `path`: "/package.Service/Method". `timeout`: what is sent to the server, 1 ms to 99,999,999
-  // ms. A message has at most grpc_message_bytes_max bytes.
+  // `path`: "/package.Service/Method". `timeout`: the deadline that is sent to the server, 1 ms to
+  // 99,999,999 ms. A message has at most grpc_message_bytes_max bytes.
   GrpcClientCall(std::string_view authority, std::string_view path, std::string_view message,
                  std::chrono::milliseconds timeout);
   ~GrpcClientCall();
   GrpcClientCall(const GrpcClientCall&) = delete;
   GrpcClientCall& operator=(const GrpcClientCall&) = delete;
 
-  // Appends what must be sent; call first of all, and behind each `receive`.
+  // Appends the bytes that must be sent. Must be called first, and after each `receive`.
   void write(base::Buffer& out);
-  // Reads what the server sent. Once `is_over`, nothing more is read.
+  // Reads bytes of the server. Ignores them if `is_over`.
   void receive(std::string_view in);
 
   bool is_over() const { return is_over_; }
-  // When it is over: why there is no answer, or empty.
+  // When the call is over: why there is no answer, or empty.
   const std::string& problem() const { return problem_; }
   const GrpcAnswer& answer() const { return answer_; }
 
@@ -60,10 +61,10 @@ class GrpcClientCall {
   void read_body();
 
   nghttp2_session* session_ = nullptr;
-  std::string request_;   // with its prefix
-  size_t sent_ = 0;       // of it
-  std::string body_;      // of the answer
-  std::string received_;  // the first bytes of all, which say whether it is HTTP/2
+  std::string request_;   // the message with its prefix
+  size_t sent_ = 0;       // bytes of it that were sent
+  std::string body_;      // the body of the answer
+  std::string received_;  // the first bytes of the server, which show whether it speaks HTTP/2
   bool has_status_ = false, is_http_ok_ = false, is_grpc_ = false, is_over_ = false;
   std::string http_status_;
   std::string problem_;

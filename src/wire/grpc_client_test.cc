@@ -1,4 +1,5 @@
-// One call of the client, with our own server's side and with frames by hand.
+// A call of the gRPC client: against sluice's own server in memory, and against frames written by
+// hand.
 #include "wire/grpc_client.h"
 
 #include <gtest/gtest.h>
@@ -31,12 +32,12 @@ std::string prefixed(std::string_view message, uint8_t flags = 0) {
   return text += message;
 }
 
-// Both sides in memory, each reading what the other wrote in pieces of `step` bytes.
+// A client and a server in memory. Each reads what the other wrote in pieces of `step` bytes.
 struct Exchange {
   Exchange(std::string_view message, size_t bytes)
       : call("host:1", path, message, 1'500ms), step(bytes) {}
 
-  // Whole exchanges until nothing is left to say. False: it does not end.
+  // Runs both sides until nothing more is written. Returns false if the call has not ended.
   bool run() {
     for (int round = 0; round < 10'000; ++round) {
       base::Buffer out;
@@ -94,7 +95,7 @@ TEST(GrpcClientCalls, AskAndAreAnswered) {
   }
 }
 
-// Both are beyond the windows that a connection begins with.
+// Requests and answers that are larger than the windows of a new connection.
 TEST(GrpcClientCalls, CarryLongMessages) {
   for (const size_t bytes : {size_t{0}, size_t{400'000}, size_t{900'000}}) {
     Exchange exchange(std::string(bytes, 'q'), 5'000);
@@ -125,7 +126,7 @@ TEST(GrpcClientCalls, NameStatusesAndUnescapeTexts) {
   EXPECT_EQ(unescaped_grpc_text("%"), "%");
 }
 
-// The call when a server has said this behind its settings.
+// The state of a call after the server has sent `bytes` after its settings.
 struct Told {
   explicit Told(const std::string& bytes, const std::string& begin = settings({})) {
     GrpcClientCall call("host:1", path, "question", 1s);
@@ -153,7 +154,7 @@ std::string answered(const std::string& body, const Headers& trailers, const Hea
 TEST(GrpcClientCalls, ReadAnswersOfOtherServers) {
   EXPECT_EQ(Told(answered(prefixed("x"), status_0)).answer.message, "x");
   EXPECT_EQ(Told(answered(prefixed(""), status_0)).problem, "");
-  Peer peer;  // trailers alone
+  Peer peer;  // for an answer with only trailers
   const Told refused(peer.headers(
       1, {{":status", "200"}, {"content-type", "application/grpc+proto"}, {"grpc-status", "12"}}));
   EXPECT_TRUE(refused.is_over);
@@ -182,7 +183,7 @@ TEST(GrpcClientCalls, SayWhatIsNoAnswer) {
             "the server reset the call: REFUSED_STREAM");
   EXPECT_EQ(Told(frame(NGHTTP2_GOAWAY, 0, 0, number(0, 4) + number(11, 4) + "too much")).problem,
             "the server takes no calls: ENHANCE_YOUR_CALM, too much");
-  // One that has seen the call goes on to answer it.
+  // A server that has seen the call still answers it.
   const std::string goaway = frame(NGHTTP2_GOAWAY, 0, 0, number(1, 4) + number(0, 4));
   EXPECT_EQ(Told(goaway + answered(prefixed("x"), status_0)).answer.message, "x");
 }
@@ -204,7 +205,7 @@ TEST(GrpcClientCalls, BoundTheAnswer) {
   base::Buffer out;
   call.write(out);
   call.receive(settings({}));
-  // As a server would, whose windows are opened as the client reads.
+  // The bytes arrive as from a server that waits for the client to open windows.
   for (size_t at = 0; at < all.size() && !call.is_over(); at += 20'000) {
     call.receive(std::string_view(all).substr(at, 20'000));
     call.write(out);

@@ -1,6 +1,6 @@
-// Any bytes as the parts of a gRPC call: its deadline, content type and encoding, and its message,
-// gzipped or not. What is reported must be the message that was framed, by another way to read it.
-// Then as the messages of a call that streams, likewise.
+// Any bytes, used as the parts of a gRPC call: its deadline, content type and encoding, and its
+// message, with gzip or without. The server must report the same message as a naive reader; then
+// the same for the messages of a streaming call.
 //
 // The first byte chooses: encoding, what is done to the message, and how the input is cut.
 #include <algorithm>
@@ -27,7 +27,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-// Deadlines as they are defined, in nanoseconds; below 0: ill-formed.
+// A deadline by its definition, in nanoseconds; below 0: ill-formed.
 double model_timeout_ns(std::string_view text) {
   if (text.size() < 2 || text.size() > 9) return -1;
   double value = 0;
@@ -55,8 +55,8 @@ void check_texts(std::string_view text) {
   for (const char c : escaped) require(c >= ' ' && c <= '~', "a text is not escaped");
 }
 
-// What a call that streams must show of its body: messages up to the first that is broken, and
-// whether there is one.
+// What a streaming call must report of its body: the messages before the first broken one, and
+// whether one is broken.
 struct Expected {
   std::vector<std::string> messages;
   bool broken = false;
@@ -89,8 +89,8 @@ Expected expected_of(std::string_view body, bool says_gzip) {
   return all;
 }
 
-// The body in frames, the second in the middle of whatever it is, and in pieces; each message is
-// sent back.
+// Sends the body in two frames, divided at any place, and in pieces of `step` bytes. Each message
+// is sent back.
 void check_streaming(std::string_view body, bool says_gzip, size_t step) {
   const Expected expected = expected_of(body, says_gzip);
   wire::GrpcWorker worker;
@@ -138,7 +138,7 @@ void check_streaming(std::string_view body, bool says_gzip, size_t step) {
     } else {
       require(messages == expected.messages, "the messages are others");
       require(refused == expected.broken && ended != refused, "the end is another");
-      // The client's window may not have taken all.
+      // The answer may not have ended, because the client's window is too small for it.
       const auto& answer = peer.answers[1];
       if (answer.ended) {
         const std::string status =
@@ -160,7 +160,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   check_texts(text);
 
-  // 0: the text is the body; 1: framed; 2: framed and packed; 3: framed, and said to be packed.
+  // 0: the text is the body; 1: framed; 2: framed and packed; 3: framed, with the flag of packed
+  // ones.
   const int form = choice & 3;
   std::string message = text;
   if (form == 2) {

@@ -47,7 +47,7 @@ struct GrpcWorker {
   Http2Pool pool;
   Gzip gzip;
   std::string scratch;  // unpacked and packed messages, escaped texts
-  std::string message;  // the one that `next` returned
+  std::string message;  // the message that `next` returned
 };
 
 struct GrpcCall {

@@ -1,3 +1,5 @@
+// Unary calls at the gRPC server: messages, gzip, deadlines, bounds, what is refused, and cancelled
+// calls. A client and the server in memory.
 #include "wire/grpc_server.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +106,7 @@ TEST(GrpcServer, AGzippedCallIsUnpackedAndItsAnswerPacked) {
   EXPECT_EQ(gzip.decompress(answer.body.substr(grpc_prefix_bytes), 100'000, unpacked),
             Gzip::Result::done);
   EXPECT_EQ(unpacked, std::string(30'000, 'a'));
-  // What was said to be gzip may still go as it is.
+  // A client that announces gzip may still send messages without it.
   server.call(Peer::grpc("/p.S/M", {{"grpc-encoding", "gzip"}}), framed("plain"));
   ASSERT_EQ(server.events.size(), 2u);
   EXPECT_EQ(server.session.call(server.events[1].request).message, "plain");
@@ -149,7 +151,7 @@ TEST(GrpcServer, MessagesThatAreTooLargeAreToldSoAndOthersGoOn) {
   const auto status = [](const Answer& answer) {
     return answer.status() + " " + answer.header("grpc-status");
   };
-  // Above the connection's bound it is dropped as it comes.
+  // A message above the connection's bound is dropped while it arrives.
   Server small;
   EXPECT_EQ(status(small.call(Peer::grpc("/p.S/M"), framed(std::string(2'000'000, 'x')))), "200 8");
   EXPECT_EQ(status(small.call(Peer::grpc("/p.S/M"),
@@ -158,7 +160,7 @@ TEST(GrpcServer, MessagesThatAreTooLargeAreToldSoAndOthersGoOn) {
   small.call(Peer::grpc("/p.S/M"), framed("on"));
   ASSERT_EQ(small.events.size(), 1u);
   EXPECT_EQ(small.session.call(small.events[0].request).message, "on");
-  // A prefix alone may promise too much.
+  // The prefix alone may announce a message that is too large.
   std::string prefix(grpc_prefix_bytes, '\0');
   GrpcPrefix{0, grpc_message_bytes_max + 1}.write(prefix.data());
   EXPECT_EQ(status(server.call(Peer::grpc("/p.S/M"), prefix)), "200 8");
@@ -175,7 +177,7 @@ TEST(GrpcServer, MessagesThatAreTooLargeAreToldSoAndOthersGoOn) {
   EXPECT_EQ(server.session.call(server.events[0].request).message.size(), grpc_message_bytes_max);
   server.session.answer(server.events[0].request, GrpcStatus::ok, "", "");
   EXPECT_LT(server.worker.scratch.capacity(), size_t{1} << 20);  // the memory is given back
-  // It fits in a message and not in what the connection may hold.
+  // The unpacked message is within the bound of messages, but not within that of the connection.
   EXPECT_EQ(status(small.call(packed, framed(fits, 1))), "200 8");
 }
 
@@ -190,7 +192,7 @@ TEST(GrpcServer, ACancelledCallIsToldAndNeedsNoAnswer) {
   server.session.answer(number, GrpcStatus::ok, "", "y");
   server.flush();
   EXPECT_TRUE(server.peer.answers[1].headers.empty());
-  // One that was refused here is not told as cancelled either.
+  // A call that was refused before is not reported as cancelled.
   server.events.clear();
   server.exchange(server.peer.request(3, Peer::post("/p.S/M"), framed("x")) + rst_stream(3));
   EXPECT_EQ(server.events.size(), 0u);

@@ -1,5 +1,5 @@
-// A server of gRPC and its client for tests, both in memory: what the client sends is read in
-// pieces, and the client reads what is written when the test says so.
+// For tests: a gRPC server and its client in memory. The server reads what the client sends in
+// pieces, and the client reads what the server writes when the test flushes it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ struct Server {
     session.http().write(out);
     peer.read(out.view());
   }
-  // A call on the next stream, and its answer, if it has one already.
+  // Sends a call on the next stream; returns its answer, as far as it has arrived.
   const Answer& call(const Headers& headers, std::string_view body) {
     stream += 2;
     std::string in = peer.headers(stream, headers, body.empty());
@@ -64,7 +64,7 @@ struct Server {
       body.remove_prefix(part.size());
       sent += part.size();
       in += http2_peer::data(stream, part, body.empty());
-      exchange(in);  // which opens windows
+      exchange(in);  // the server may open windows
       in.clear();
     }
     if (!in.empty()) exchange(in);
@@ -76,10 +76,10 @@ struct Server {
   Peer peer;
   std::vector<Http2Event> events;
   uint32_t stream = UINT32_MAX;
-  uint64_t sent = 0;  // of bodies
+  uint64_t sent = 0;  // bytes of bodies
 };
 
-// ---- Calls that stream ----
+// ---- Streaming calls ----
 
 using Texts = std::vector<std::string>;
 
@@ -91,7 +91,7 @@ inline Headers stream_headers(Headers more = {}) {
   return Peer::grpc("/stream/Echo", std::move(more));
 }
 
-// In frames of a size that may be sent.
+// `bytes` in DATA frames that are not larger than allowed.
 inline std::string frames(uint32_t id, std::string_view bytes, bool last = false) {
   std::string all;
   for (; bytes.size() > 16'000; bytes.remove_prefix(16'000))
@@ -104,14 +104,14 @@ struct StreamServer : Server {
                         const std::vector<std::pair<uint16_t, uint32_t>>& settings = {})
       : Server(bounds, is_streamed, settings) {}
 
-  // Begins a call on that stream; its number.
+  // Begins a call on stream `id`; returns the call's number.
   uint32_t begin(uint32_t id, const Headers& headers = stream_headers()) {
     exchange(peer.headers(id, headers, false));
     EXPECT_FALSE(events.empty());
     EXPECT_EQ(events.back().kind, Http2Event::Kind::begun);
     return events.back().request;
   }
-  // The messages that can be taken, and then what `next` says.
+  // All messages that can be taken, and the result of `next` after them.
   std::pair<Texts, GrpcNext> take(uint32_t number) {
     Texts all;
     std::string_view message;
@@ -121,7 +121,7 @@ struct StreamServer : Server {
       all.emplace_back(message);
     }
   }
-  // Answers each message by itself, and the end by OK.
+  // Sends each message back, and answers the end of a call with OK.
   void echo() {
     for (const Http2Event& event : std::exchange(events, {})) {
       if (event.kind == Http2Event::Kind::reset) {

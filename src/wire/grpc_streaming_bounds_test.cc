@@ -1,4 +1,4 @@
-// What bounds calls that stream: bytes that are held, windows, floods.
+// Bounds of streaming calls at the gRPC server: bytes that are held, windows, floods.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -36,7 +36,7 @@ TEST(GrpcStreamingBounds, AClientThatTakesNothingIsResetAndCostsNoOther) {
     EXPECT_LE(server.held(), 100'000u);
     ASSERT_LT(++sent, 20u);
   }
-  EXPECT_EQ(sent, 9u);  // the calls' headers take the rest
+  EXPECT_EQ(sent, 9u);  // the rest of the bound is used by the calls' headers
   EXPECT_FALSE(server.session.is_waiting(number));
   server.flush();
   EXPECT_EQ(server.peer.answers[1].reset, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -84,7 +84,7 @@ TEST(GrpcStreamingBounds, WhatHasLeftGivesItsPlaceToWhatFollows) {
     ASSERT_TRUE(server.session.send(number, expected.back())) << i;
     if (i == 20) blocks = server.worker.pool.blocks();
   };
-  // The window is always opened in the middle of a message, and never for all that is there.
+  // The window always opens within a message, and never for all bytes that wait.
   send(0);
   send(1);
   server.exchange(window_update(1, 7'000) + window_update(0, 1 << 30));
@@ -134,7 +134,7 @@ TEST(GrpcStreamingBounds, MessagesThatAreNotTakenAreBoundedAndThenLost) {
   server.flush();
   EXPECT_EQ(server.peer.answers[1].header("grpc-status"), "8");
   EXPECT_EQ(server.held(), 0u);
-  // Likewise behind one that was taken.
+  // The same after a message that was taken.
   server.begin(5);
   server.exchange(data(5, framed("x") + std::string(10'000, '\0'), false));
   std::string_view message;
@@ -143,7 +143,7 @@ TEST(GrpcStreamingBounds, MessagesThatAreNotTakenAreBoundedAndThenLost) {
   EXPECT_EQ(server.take(server.events.back().request), (std::pair{Texts{}, GrpcNext::refused}));
   server.flush();
   EXPECT_EQ(server.held(), 0u);
-  // Of one call each message may be that large, however many there are.
+  // The bound is on each message of a call, not on all of them together.
   server.begin(7);
   const std::string large(40'000, 'x');
   for (int i = 0; i < 20; ++i) {
@@ -169,7 +169,7 @@ TEST(GrpcStreamingBounds, WindowsOpenAsMessagesComeAndAreTaken) {
   server.flush();
   for (size_t at = 0; at < text.size(); at += 16'000)
     server.exchange(data(1, text.substr(at, 16'000), false));
-  EXPECT_EQ(server.peer.window_updates[0], begun);  // not before what came has been taken
+  EXPECT_EQ(server.peer.window_updates[0], begun);  // opens when the messages are taken
   EXPECT_GT(server.held(), 800'000u);
   EXPECT_EQ(server.take(number).first.size(), 1u);
   server.flush();
@@ -188,7 +188,7 @@ TEST(GrpcStreamingBounds, ManySmallMessagesOfOneTimeAreAllTaken) {
   EXPECT_EQ(next, GrpcNext::none);
 }
 
-// Of blocks that the system gave; 0 under a sanitizer.
+// The bytes of allocated blocks; 0 under a sanitizer, which has an allocator of its own.
 size_t memory_in_use() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -202,7 +202,7 @@ TEST(GrpcStreamingBounds, MemoryOfLargeMessagesGoesWhenTheyAreTaken) {
     const uint32_t number = server.begin(id);
     for (size_t at = 0; at < text.size(); at += 16'000)
       server.exchange(data(id, text.substr(at, 16'000), false));
-    // Both ways; of each a part of the next one is left.
+    // In both directions, a part of another message is left over.
     server.exchange(data(id, text.substr(0, 100), false));
     EXPECT_EQ(server.take(number).first.size(), 1u);
     server.flush();
@@ -258,7 +258,7 @@ TEST(GrpcStreamingBounds, OpenCallsCountAsStreams) {
   EXPECT_EQ(server.session.http().unanswered(), 1'000u);
   server.exchange(server.peer.headers(id, stream_headers(), false));
   EXPECT_EQ(server.session.http().fault(), Http2Fault::protocol);
-  // After a fault calls are still ended by their owner, and nothing is sent.
+  // After a fault the owner of the calls must still end them, and nothing is sent.
   for (size_t i = 0; i < 1'000; ++i) {
     const uint32_t number = server.events[i].request;
     EXPECT_TRUE(server.session.send(number, "nothing"));

@@ -1,4 +1,5 @@
-// Calls that stream: several messages each way, in any order, and what ends them.
+// Streaming calls at the gRPC server: several messages in each direction, in any order, and what
+// ends a call.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,7 +85,7 @@ TEST(GrpcStreaming, MessagesGoBothWaysUntilTheClientIsDone) {
     server.echo();
     EXPECT_EQ(messages_of(answer.body).back(), std::to_string(i));
     EXPECT_FALSE(answer.ended);
-    server.exchange(data(1, "", false));  // of which nothing is reported
+    server.exchange(data(1, "", false));  // gives no event
     EXPECT_EQ(server.events.size(), 0u);
   }
   server.exchange(data(1, framed("last"), true));
@@ -100,12 +101,12 @@ TEST(GrpcStreaming, MessagesGoBothWaysUntilTheClientIsDone) {
 TEST(GrpcStreaming, OneWithoutAMessageIsEndedByItsHeadersOrTrailersAlone) {
   StreamServer server;
   server.exchange(server.peer.headers(1, stream_headers(), true));
-  ASSERT_EQ(server.events.size(), 2u);  // begun, and its end
+  ASSERT_EQ(server.events.size(), 2u);  // the beginning of the call, and its end
   server.echo();
   EXPECT_EQ(server.peer.answers[1].header("grpc-status"), "0");
   EXPECT_TRUE(server.peer.answers[1].ended);
   EXPECT_EQ(server.peer.answers[1].data_frames, 0u);
-  // By an empty frame, and by trailers.
+  // A call may also end with an empty frame, or with trailers.
   server.exchange(server.peer.headers(3, stream_headers(), false) + data(3, ""));
   server.echo();
   EXPECT_EQ(server.peer.answers[3].header("grpc-status"), "0");
@@ -168,7 +169,8 @@ void handle(GrpcServerSession& session, const Http2Event& event) {
   if (next == GrpcNext::end) session.answer(event.request, GrpcStatus::ok, "", "");
 }
 
-// Events are handled as they come, or all when all has been read, so that only the cuts differ.
+// Handles each event when it is reported (`at_once`), or all events when all input was read; then
+// only the cuts of the input differ between two runs.
 template <class NextStep>
 Outcome outcome_of(const std::string& in, NextStep next_step, size_t events_max, bool at_once) {
   GrpcWorker worker;
@@ -206,7 +208,7 @@ TEST(GrpcStreaming, AnyCutOfTheInputGivesTheSame) {
             (Texts{"a", "", "bb", std::string(40'000, 'l'), "end"}));
   EXPECT_EQ(reader.answers[1].trailer("grpc-status"), "0");
   EXPECT_EQ(messages_of(reader.answers[3].body).size(), 2u);
-  EXPECT_EQ(reader.answers[3].trailer("grpc-status"), "13");  // cut off
+  EXPECT_EQ(reader.answers[3].trailer("grpc-status"), "13");  // its last message is cut off
   EXPECT_EQ(reader.answers[5].body, framed("unary"));
   EXPECT_EQ(reader.answers[7].header("grpc-status"), "13");
   EXPECT_TRUE(reader.answers[9].headers.empty());
@@ -227,7 +229,7 @@ TEST(GrpcStreaming, AnyCutOfTheInputGivesTheSame) {
   }
 }
 
-// ---- What is packed, and what is not a message ----
+// ---- gzip, and malformed messages ----
 
 TEST(GrpcStreaming, GzipIsByMessageAndAnsweredInKind) {
   StreamServer server;
@@ -280,7 +282,7 @@ TEST(GrpcStreaming, WhatIsNoMessageEndsTheCallWithItsStatus) {
       }
       server.exchange(data(id, framed("good"), false) + frames(id, one.bytes, one.last));
       EXPECT_EQ(server.take(number), (std::pair{Texts{"good"}, GrpcNext::refused})) << one.name;
-      // Later events of it are about nothing.
+      // Later events of the call report nothing.
       EXPECT_FALSE(server.session.is_waiting(number));
       EXPECT_EQ(server.take(number), (std::pair{Texts{}, GrpcNext::none})) << one.name;
       server.flush();
@@ -367,7 +369,7 @@ TEST(GrpcStreaming, OneThatTheServerEndsFirstLetsTheClientStop) {
 }
 
 TEST(GrpcStreaming, OutputIsWrittenPieceByPieceWhileMoreIsSent) {
-  // Each way to end a call while a frame of it waits for room in the output.
+  // The four ways to end a call while one of its frames waits for room in the output.
   for (const int end : {0, 1, 2, 3}) {
     StreamServer server({}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}});
     const uint32_t number = server.begin(1), other = server.begin(3);
@@ -421,7 +423,7 @@ TEST(GrpcStreaming, AShutdownWaitsForOpenCallsUntilTheirOwnerEndsThem) {
   ASSERT_TRUE(server.session.send(first, "one"));
   server.session.http().begin_shutdown();
   server.flush();
-  // Begun before the client knew: served, unary and streaming.
+  // Calls that the client began before it knew of the shutdown are served.
   const uint32_t second = server.begin(3);
   server.exchange(server.peer.request(5, Peer::grpc("/p.S/M"), framed("x")));
   const uint32_t unary = server.events.back().request;
@@ -441,7 +443,7 @@ TEST(GrpcStreaming, AShutdownWaitsForOpenCallsUntilTheirOwnerEndsThem) {
   EXPECT_FALSE(server.session.http().is_drained());
   server.session.answer(first, GrpcStatus::unavailable, "the server stops", "");
   server.session.answer(second, GrpcStatus::unavailable, "the server stops", "");
-  EXPECT_FALSE(server.session.http().is_drained());  // that has to leave
+  EXPECT_FALSE(server.session.http().is_drained());  // the answer must still be sent
   server.flush();
   EXPECT_EQ(server.peer.answers[1].trailer("grpc-status"), "14");
   EXPECT_EQ(server.peer.answers[3].header("grpc-status"), "14");
@@ -454,7 +456,7 @@ TEST(GrpcStreaming, AClientThatTakesNothingDoesNotHoldUpAShutdownOnceDropped) {
   ASSERT_TRUE(server.session.send(number, "stays"));
   server.session.http().begin_shutdown();
   server.session.http().finish_shutdown();
-  server.session.http().reset_unfinished();  // a call that is open is none of those
+  server.session.http().reset_unfinished();  // does not reset an open streaming call
   server.flush();
   EXPECT_EQ(server.session.http().unanswered(), 2u);
   EXPECT_FALSE(server.session.http().is_drained());

@@ -1,3 +1,4 @@
+// The parts of gRPC over HTTP/2: deadlines, content types, texts of statuses, and gzip.
 #include "wire/grpc.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +124,7 @@ TEST(Gzip, RefusesWhatIsCutChangedOrFollowedByMore) {
   EXPECT_EQ(gzip.decompress(changed, 1000, out), Gzip::Result::broken);
   EXPECT_EQ(gzip.decompress("not gzip", 1000, out), Gzip::Result::broken);
   out.clear();
-  EXPECT_EQ(gzip.decompress(packed, 1000, out), Gzip::Result::done);  // as if nothing had been
+  EXPECT_EQ(gzip.decompress(packed, 1000, out), Gzip::Result::done);  // usable after an error
   EXPECT_EQ(out, "a text that is packed");
 }
 

@@ -12,7 +12,7 @@ constexpr int level = 1;                   // answers are short
 constexpr size_t step_bytes = 16 << 10;
 
 Bytef* bytes_of(std::string_view text) {
-  // zlib reads it alone.
+  // zlib only reads the bytes.
   return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
 }
 

@@ -1,5 +1,6 @@
-// gzip texts (RFC 1952) in one piece, with a bound on what comes out. Keeps zlib's state from call
-// to call, some 300 KB once each way was used: one for a worker. One thread.
+// Compresses and decompresses texts with gzip (RFC 1952), each in one piece, with a bound on the
+// decompressed size. Keeps zlib's state between calls, about 300 KB after both were used, so a
+// worker has one. One thread.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +15,18 @@ class Gzip {
  public:
   enum class Result : uint8_t {
     done,
-    too_large,  // it would be more than `bytes_max`
-    broken,     // not gzip, cut off, or something behind it
+    too_large,  // the decompressed text has more than `bytes_max` bytes
+    broken,     // not gzip, cut off, or followed by other bytes
     no_memory,
   };
 
   Gzip();
   ~Gzip();
 
-  // Appends to `out`; what it holds already does not count. Past `bytes_max` nothing more is
-  // unpacked, whatever the text promises.
+  // Appends to `out`, whose earlier bytes do not count. Stops beyond `bytes_max`, whatever size the
+  // text announces.
   Result decompress(std::string_view text, size_t bytes_max, std::string& out);
-  // Appends. False: no memory.
+  // Appends the compressed text. False: no memory.
   bool compress(std::string_view text, std::string& out);
 
  private:

@@ -1,5 +1,5 @@
-// The body of a request of HTTP/1.1 with `Transfer-Encoding: chunked` (RFC 9112, 7.1), decoded byte
-// by byte, so that it does not matter how the input is cut. A plain value of Http1Reader's.
+// Decodes the body of an HTTP/1.1 message with `Transfer-Encoding: chunked` (RFC 9112, 7.1), byte
+// by byte, so the result does not depend on how the input is cut. A plain value, owned by a reader.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@ namespace sluice::wire {
 class Http1Chunks {
  public:
   struct Bounds {
-    size_t body_bytes;  // of the decoded body. Past it: 413
-    size_t line_bytes;  // of all else, sizes, line ends and trailers. Past it: 413
+    size_t body_bytes;  // of the decoded body. Beyond it: 413
+    size_t line_bytes;  // of everything else: sizes, line ends and trailers. Beyond it: 413
   };
   enum class Found : uint8_t { incomplete, whole, broken };
   struct Result {
-    size_t consumed;  // incomplete: all of it
+    size_t consumed;  // if `incomplete`: all bytes
     Found found;
   };
 
-  // Appends the data to `body`, to which nothing else is; drops trailers. Not after `whole` or
-  // `broken`.
+  // Appends the data to `body`, which must have no other bytes; drops trailers. Must not be called
+  // after `whole` or `broken`.
   Result next(std::string_view in, const Bounds& bounds, std::string& body);
 
-  // Bytes of the chunk that is read which have not come.
+  // The missing bytes of the chunk that is being read.
   size_t missing_bytes() const { return part_ == Part::data ? static_cast<size_t>(left_) : 0; }
 
   // After `broken`: the status of the answer (400 or 413), and a sentence for the client (a
@@ -34,7 +34,7 @@ class Http1Chunks {
   std::string_view problem() const { return problem_; }
 
  private:
-  // What the next byte belongs to.
+  // The part of the body to which the next byte belongs.
   enum class Part : uint8_t {
     size_first,  // the first digit
     size,
@@ -43,8 +43,8 @@ class Http1Chunks {
     extension_value_first,
     extension_token,
     extension_quoted,
-    extension_escaped,  // behind a `\`
-    extension_end,      // behind a quoted value
+    extension_escaped,  // after a `\`
+    extension_end,      // after a quoted value
     size_lf,
     data,
     data_cr,
@@ -53,7 +53,7 @@ class Http1Chunks {
     trailer_name,
     trailer_value,
     trailer_lf,
-    last_lf,  // of the empty line behind everything
+    last_lf,  // of the empty line at the end
     end,
   };
 
@@ -67,7 +67,7 @@ class Http1Chunks {
 
   Part part_ = Part::size_first;
   uint8_t digits_ = 0;
-  uint64_t left_ = 0;  // of the chunk
+  uint64_t left_ = 0;  // the missing bytes of the chunk
   size_t line_bytes_ = 0;
   unsigned status_ = 0;
   std::string_view problem_{};

@@ -1,4 +1,4 @@
-// Http1Reader: its bounds, requests that come in pieces, its work and its memory.
+// Http1Reader: its bounds, requests that arrive in pieces, and the work and memory that it needs.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ TEST(Http1Pieces, HeadsHaveABoundOfBytes) {
   EXPECT_EQ(fits.requests.size(), 2u) << fits.text();
   for (size_t bytes = 17; bytes < head.size(); ++bytes)
     EXPECT_EQ(status_of(head, {.head_bytes = bytes}), 431u) << bytes;
-  // The line alone, though it be all of the bound.
+  // If the request line alone reaches the bound, the URI is too long.
   for (size_t bytes = 1; bytes <= 15; ++bytes)
     EXPECT_EQ(status_of(head, {.head_bytes = bytes}), 414u) << bytes;
   EXPECT_EQ(status_of(head, {.head_bytes = 16}), 431u);
@@ -117,8 +117,9 @@ TEST(Http1Pieces, WhatOfAChunkedBodyIsMissingIsKnownByTheChunk) {
 
 // ---- Work and memory ----
 
-// A head of several pages that comes byte by byte: those before the byte that comes, or before the
-// line that it ends, can neither be read nor written until the last byte is there.
+// A head of several pages of memory arrives byte by byte. Until the last byte arrives, the pages
+// before the new byte (at a line's end: before that line) are protected against reading and
+// writing.
 TEST(Http1Pieces, NoByteOfAHeadIsLookedAtAgainBeforeItIsWhole) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::string head = "GET /" + std::string(page, 'p') + " HTTP/1.1\r\nHost: x\r\n";
@@ -147,7 +148,7 @@ TEST(Http1Pieces, NoByteOfAHeadIsLookedAtAgainBeforeItIsWhole) {
   munmap(memory, size);
 }
 
-// Of blocks that the system gave; 0 under a sanitizer.
+// The bytes of allocated blocks; 0 under a sanitizer, which has an allocator of its own.
 size_t heap_in_use() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -179,7 +180,7 @@ TEST(Http1Pieces, IdleReadersHoldLittle) {
   EXPECT_LT((heap_in_use() - before) / readers.size(), 300u);
 }
 
-// The fields' list lies where it lay.
+// The list of fields keeps its memory.
 TEST(Http1Pieces, RequestsOfFewFieldsAllocateOnce) {
   Http1Reader reader;
   const std::string in = get("A: b\r\nC: d\r\nE: f\r\nG: h\r\nContent-Length: 2\r\n") + "ab";

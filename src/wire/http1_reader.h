@@ -42,7 +42,7 @@ struct Http1Head {
   std::string_view host{};           // the target's, else that of Host; empty: there is none
   bool has_query = false;            // the target has a `?`
   bool is_http10 = false;
-  bool keep_alive = true;        // does the client keep the connection (RFC 9112, 9.3)?
+  bool keep_alive = true;        // the client keeps the connection (RFC 9112, 9.3)
   bool awaits_go_ahead = false;  // HTTP/1.1 with `Expect: 100-continue`
   bool has_body = false;         // a chunked body, or a length above 0, was announced
   bool is_chunked = false;
@@ -108,9 +108,9 @@ class Http1Reader {
   unsigned status() const { return status_; }
   std::string_view problem() const { return problem_; }
 
-  // Has an incomplete request begun?
+  // Whether an incomplete request has begun.
   bool has_begun() const;
-  // Of an incomplete request: bytes that were consumed, or that its head announces.
+  // For an incomplete request: the bytes that were consumed, or that its head announces.
   size_t unfinished_bytes() const;
 
  private:

@@ -1,6 +1,6 @@
-// Any bytes, in one piece and in pieces, are the same requests and the same refusals; and what is
-// read as a request Boost.Beast reads as the same one. The first byte says how the rest is cut,
-// and whether the bounds are small.
+// Any bytes must give the same requests and refusals in one piece and in pieces. Boost.Beast must
+// read each of the requests as the same one. The first byte says how the rest is cut, and whether
+// the bounds are small.
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -42,14 +42,14 @@ std::string text_of(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-// The rest of a target in absolute form, from its path on.
+// A target in absolute form from its path on; other targets as they are.
 std::string_view without_authority(std::string_view target, std::string_view host) {
   const size_t scheme = target.find("://");
   if (target.starts_with('/') || scheme == target.npos) return target;
   return target.substr(scheme + 3 + host.size());
 }
 
-// Beast adds trailers to the fields, and refuses some of these that are dropped here.
+// Beast adds trailers to the fields, and refuses some names that Http1Reader ignores in trailers.
 bool has_special_trailers(std::string_view body) {
   const std::string lower = lower_of(body);
   for (const std::string_view name : {"content-length", "transfer-encoding", "connection"})
@@ -77,7 +77,7 @@ void compare_heads(const http::request_parser<http::string_body>& parser, const 
   require(text_of(message.method_string()) == head.method, "another method", text);
   require(rest == std::string(path) + query, "another target", text);
   require(message.version() == (head.is_http10 ? 10 : 11), "another version", text);
-  // Of HTTP/1.0 with `close` and `keep-alive` Beast takes the latter.
+  // In HTTP/1.0, of `close` and `keep-alive` together Beast follows the latter.
   require(parser.keep_alive() == head.keep_alive || (head.is_http10 && !head.keep_alive),
           "it is kept alive otherwise", text);
   Fields ours, theirs;
@@ -89,7 +89,7 @@ void compare_heads(const http::request_parser<http::string_body>& parser, const 
   require(ours == theirs, "other fields", text);
 }
 
-// `text`: one request that was taken, and nothing else.
+// `text`: one request that the reader accepted, and nothing else.
 void judge(std::string_view text, const Http1Reader::Bounds& bounds) {
   Http1Reader reader(bounds);
   Http1Reader::Result result = reader.next(text);

@@ -1,5 +1,5 @@
-// What a reader of HTTP/1.1 finds in some bytes that come in pieces, as text: for tests and the
-// fuzz target.
+// For tests and the fuzz target: writes what a reader of HTTP/1.1 finds in pieces of bytes as a
+// text.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 namespace sluice::wire {
 
 struct Http1Transcript {
-  std::vector<std::string> requests{};  // as `shown` has them, with where each ends
-  std::vector<size_t> ends{};           // in the text, one behind each request
-  unsigned status = 0;                  // of the refusal; 0: none
+  std::vector<std::string> requests{};  // as `shown` writes them, with the place where each ends
+  std::vector<size_t> ends{};           // the places where the requests end in the bytes
+  unsigned status = 0;                  // that of the refusal; 0: none
   std::string problem{};
   bool has_begun = false;
-  // What the reader has broken of its own contract; empty: nothing.
+  // How the reader has broken its contract; empty: it has not.
   std::string fault{};
 
   std::string text() const {
@@ -47,8 +47,9 @@ inline std::string shown(const Http1Head& head) {
   return text + "\n";
 }
 
-// `cut`: how many bytes come next, at least 1. Each call of the reader gets a copy of its input of
-// exactly its size, which is gone before the next call.
+// `cut`: how many bytes arrive next, at least 1. Each call of the reader gets a copy of its input
+// of the exact size, freed at the next call, so that a sanitizer finds reads past its end and old
+// views.
 inline Http1Transcript http1_transcript(std::string_view text, const Http1Reader::Bounds& bounds,
                                         const std::function<size_t()>& cut,
                                         Http1Reader::Use use = Http1Reader::Use::requests) {

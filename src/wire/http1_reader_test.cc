@@ -1,3 +1,5 @@
+// Http1Reader: which requests it reads and as what, which it refuses and with which status, chunked
+// bodies, and random changes of all of these cut in random places.
 #include "wire/http1_reader.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +34,7 @@ unsigned status_of(const std::string& text, const Bounds& bounds = {}) {
   return told(text, bounds).status;
 }
 
-// The only request in it, without where it ends.
+// The only request in `text`, without the place where it ends.
 std::string request_of(const std::string& text, const Bounds& bounds = {}) {
   const Http1Transcript transcript = told(text, bounds);
   if (transcript.requests.size() != 1 || transcript.status != 0) return transcript.text();
@@ -40,7 +42,7 @@ std::string request_of(const std::string& text, const Bounds& bounds = {}) {
   return transcript.requests[0].substr(0, transcript.requests[0].find(" until "));
 }
 
-// ---- What is taken ----
+// ---- Requests that are read ----
 
 TEST(Http1Reader, ARequestInOnePieceIsShownWhereItStands) {
   const std::string in = "POST /a/b?c=d HTTP/1.1\r\nHost: h:80\r\nContent-Length: 3\r\n\r\nabcGET";
@@ -193,7 +195,7 @@ TEST(Http1Reader, OnlyTheHeadOfAHandshakeIsRead) {
   EXPECT_EQ(told("GET / HTTP/1.1\r\nHost: ::1:3000\r\n\r\n", {}, Use::handshake).status, 0u);
 }
 
-// ---- What is refused ----
+// ---- Requests that are refused ----
 
 struct Refusal {
   std::string in;
@@ -310,7 +312,7 @@ const std::vector<Refusal>& refusals() {
       {get("Transfer-Encoding: identity\r\n"), 501},
       {get("Transfer-Encoding: xchunked\r\n"), 501},
       {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-      // The rest.
+      // Other fields.
       {get("Connection: a/b\r\n"), 400},
       {get("Connection: close;x\r\n"), 400},
       {get("Expect: 200-ok\r\n"), 417},
@@ -340,7 +342,7 @@ TEST(Http1Reader, StaysBrokenAndTakesAll) {
   EXPECT_EQ(reader.unfinished_bytes(), 0u);
 }
 
-// A client that speaks something else need not send a line end first.
+// A client of another protocol is refused before it sends a line end.
 TEST(Http1Reader, TheFirstBadByteIsRefusedAtOnce) {
   for (const auto& [good, bad] : std::vector<std::pair<std::string, std::string>>{
            {"HELO", "\r"},
@@ -472,7 +474,7 @@ TEST(Http1Reader, RandomChangesAreFoundTheSameInAnyPieces) {
   }
 }
 
-// The second reader takes the list that the first one has left; what it had is found all the same.
+// A reader of many fields takes the list that another reader has left.
 TEST(Http1Reader, ManyFieldsAreInAListThatReadersLeaveToOneAnother) {
   std::string text = "GET / HTTP/1.1\r\nHost: h\r\n";
   for (int i = 0; i < 30; ++i) text += "a" + std::to_string(i) + ": " + std::to_string(i) + "\r\n";

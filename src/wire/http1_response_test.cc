@@ -1,3 +1,4 @@
+// Http1ResponseReader: responses of servers, cut in pieces of all sizes.
 #include "wire/http1_response.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace {
 
 using Found = Http1ResponseReader::Found;
 
-// A line for each thing that is found, however the input is cut.
+// What the reader finds in `bytes`, a line for each, if they arrive in pieces of `piece` bytes.
 std::string told(std::string_view bytes, size_t piece) {
   Http1ResponseReader reader({.head_bytes = 200, .body_bytes = 50});
   std::string in, out;

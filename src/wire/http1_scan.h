@@ -1,5 +1,5 @@
-// Where the parts of a head of HTTP/1.1 end. Pure functions, any thread. Each gives the place of
-// the first byte from `at` on that is not of the part, or the size of `in`.
+// Find the ends of the parts of an HTTP/1.1 head. Each function returns the place of the first byte
+// from `at` on that does not belong to the part, or the size of `in`. Pure functions; any thread.
 #pragma once
 
 #if defined(__SSE2__)
@@ -27,7 +27,7 @@ constexpr HttpByteSet make_http_value_bytes() {
   for (size_t i = 0; i < set.size(); ++i) set[i] = i == '\t' || (i >= ' ' && i != 0x7F);
   return set;
 }
-// Of a value (RFC 9110, 5.5): all but control characters, and tabs.
+// The bytes of a value (RFC 9110, 5.5): all except control characters; tabs are allowed.
 inline constexpr HttpByteSet http_value_bytes = make_http_value_bytes();
 
 inline size_t skip_set(const HttpByteSet& set, std::string_view in, size_t at) {
@@ -52,7 +52,7 @@ inline constexpr size_t bytes_at_once = 16;
 inline __m128i load(const char* at) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
 }
-// Of each byte, all bits: is it one of `count` from `first` on?
+// Sets all bits of each byte that is one of the `count` values from `first` on; clears the others.
 inline __m128i is_within(__m128i bytes, char first, char count) {
   const __m128i distance = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
   return _mm_cmpeq_epi8(_mm_min_epu8(distance, _mm_set1_epi8(static_cast<char>(count - 1))),
@@ -68,7 +68,8 @@ inline uint32_t mask_of(__m128i found) {
 
 }  // namespace sse
 
-// http_token_chars. Letters, digits and `-` sixteen at a time; the others of a token are rare.
+// Skips http_token_chars: letters, digits and `-` sixteen at a time, others, which are rare,
+// singly.
 inline size_t skip_token(std::string_view in, size_t at) {
   while (in.size() - at >= sse::bytes_at_once) {
     const __m128i bytes = sse::load(in.data() + at);
@@ -88,7 +89,7 @@ inline size_t skip_token(std::string_view in, size_t at) {
   return skip_set(http_token_chars, in, at);
 }
 
-// http_value_bytes, sixteen at a time.
+// Skips http_value_bytes, sixteen at a time.
 inline size_t skip_value(std::string_view in, size_t at) {
   for (; in.size() - at >= sse::bytes_at_once; at += sse::bytes_at_once) {
     const __m128i bytes = sse::load(in.data() + at);

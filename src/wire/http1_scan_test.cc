@@ -1,4 +1,4 @@
-// What the scans of a head find, beside the bytes one by one.
+// The scans of a head, and the comparison of field names, against loops over single bytes.
 #include "wire/http1_scan.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ size_t skip_one_by_one(const HttpByteSet& set, std::string_view in, size_t at) {
   return at;
 }
 
-// Each byte, at each place among others.
+// All values of a byte, at all places among 40 bytes.
 TEST(Http1Scan, EveryByteEndsWhatItIsNotPartOf) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     for (size_t place = 0; place < 40; ++place) {
@@ -54,7 +54,7 @@ bool is_same_one_by_one(std::string_view name, std::string_view lower_name) {
   return true;
 }
 
-// Only letters have two cases: what differs from them by that bit alone is another character.
+// Only letters have two cases: other characters that differ only in that bit are different.
 TEST(HttpName, IsTheSameInWhateverCaseAndNothingElseIs) {
   static_assert(is_http_name("Content-Length", "content-length"));
   static_assert(!is_http_name("Content-Lengtj", "content-length"));

@@ -1,6 +1,6 @@
-// Ways to smuggle a request past one server to another that reads it otherwise (CL.TE, TE.CL,
-// TE.TE, CL.CL, and what each product has got wrong), as published by Heled, Linhart, Kettle,
-// Grenfeldt and others, and in the tests of proxies.
+// Request smuggling: texts that two servers divide into requests differently (CL.TE, TE.CL, TE.TE,
+// CL.CL and the errors of single products), as published by Heled, Linhart, Kettle, Grenfeldt and
+// others, and in the tests of proxies. Http1Reader must refuse them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,14 +12,14 @@
 namespace sluice::wire::http1_smuggling_test {
 namespace {
 
-// Told, it has been taken for a request; each vector has it where one of the two readings sees it.
+// Each vector contains this where one of the two readings sees a request. It must not be reported.
 const std::string smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
 
-// With a body that ends at once where it is chunked, and has five bytes where it is not.
+// A body that is empty if it is chunked, and has five bytes if it is not.
 std::string post(const std::string& fields) {
   return "POST / HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n0\r\n\r\n" + smuggled;
 }
-// Where the head itself is what is read otherwise.
+// For vectors in which the head itself is read differently.
 std::string raw(const std::string& head) {
   return head + smuggled;
 }
@@ -260,7 +260,7 @@ TEST(Http1Smuggling, ChunksInDisguiseAreRefused) {
   expect_refused(chunks(std::string("0;\0\r\n\r\n", 7)));
 }
 
-// What is not smuggling is taken, and then what follows it is a request of its own.
+// Plain requests are read, and the text after them is another request.
 TEST(Http1Smuggling, WhatIsPlainIsTaken) {
   for (const std::string& plain :
        {post("Content-Length: 5\r\n"), post("Content-Length:5\r\n"),

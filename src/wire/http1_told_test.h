@@ -1,4 +1,4 @@
-// What a reader of HTTP/1.1 must find in some bytes however they are cut.
+// For tests: what a reader of HTTP/1.1 finds in bytes, however they are cut.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ inline std::string chunked(const std::string& body) {
   return "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body;
 }
 
-// In one piece; after it has been told the same byte by byte and in random pieces.
+// What the reader finds in `text` in one piece; checks that it finds the same byte by byte and in
+// random pieces.
 inline Http1Transcript told(const std::string& text, const Http1Reader::Bounds& bounds = {},
                             Http1Reader::Use use = Http1Reader::Use::requests) {
   const Http1Transcript whole = http1_transcript(

@@ -1,4 +1,5 @@
-// What floods and malformed requests cost, and whom; each kind of them by name.
+// Floods and malformed requests: each kind ends only its own connection or stream, with a named
+// fault, and within the bounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,8 +31,8 @@ struct Flood {
   const char* name;
   Http2Fault fault;
   uint32_t code;
-  int64_t allowed;  // at a time
-  // What is sent for the i-th time; requests are answered if `answers`.
+  int64_t allowed;  // how often it may be sent at a time
+  // The bytes to send for the i-th time.
   std::function<std::string(Server&, uint32_t i)> send;
 };
 
@@ -55,7 +56,7 @@ TEST_P(Http2Floods, EndTheConnectionWithANamedFaultAndNoOther) {
   int64_t sent = 0;
   while (server.session.fault() == Http2Fault::none && sent < 40'000) {
     server.exchange(flood.send(server, static_cast<uint32_t>(sent)));
-    // Answers come too late.
+    // Requests that were reported get no answer.
     for (const uint32_t number : server.told()) server.session.drop(number);
     ++sent;
   }
@@ -66,7 +67,7 @@ TEST_P(Http2Floods, EndTheConnectionWithANamedFaultAndNoOther) {
   EXPECT_LE(sent, flood.allowed + 3);
   EXPECT_LE(server.session.held_bytes(), http2_connection_bytes_max);
   EXPECT_TRUE(server.session.is_drained());
-  // What follows is not read.
+  // Later bytes are not read.
   const size_t written = server.written.size();
   server.exchange(ping(1));
   EXPECT_EQ(server.written.size(), written);
@@ -99,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
               [](Server& s, uint32_t i) {
                 return next_request(s, i, false) + rst_stream(2 * i + 101);
               }},
-        // The client has the server reset its streams.
+        // The client makes the server reset its streams.
         Flood{"provoked_resets", Http2Fault::resets, NGHTTP2_ENHANCE_YOUR_CALM, http2_resets_max,
               [](Server& s, uint32_t i) {
                 return next_request(s, i, false) + window_update(2 * i + 101, 0x7FFFFFFF);
@@ -146,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
               }},
         Flood{"header_bomb", Http2Fault::header_list, NGHTTP2_ENHANCE_YOUR_CALM, 1,
               [](Server& s, uint32_t) {
-                // One large value in the table, and a byte for each time that it is meant.
+                // One large value in HPACK's table, and one byte for each repetition of it.
                 std::string block = s.peer.block(Peer::get("/", {{"x", std::string(2'900, 'h')}}));
                 block += std::string(10'000, '\xBE');
                 return frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM,
@@ -193,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Http2Bounds, StreamsAboveThoseThatAreServedAreRefusedSoOften) {
   Http2Pool pool;
   Server server(pool);
-  server.exchange(http2_peer::hello());  // which has not acknowledged that there may be more
+  server.exchange(http2_peer::hello());  // the client has not acknowledged that more are allowed
   uint32_t id = 1;
   for (uint32_t i = 0; i < http2_unacknowledged_streams_max; ++i, id += 2)
     server.exchange(server.peer.headers(id, Peer::get()));
@@ -262,7 +263,7 @@ TEST(Http2Bounds, AClientThatIsAnsweredMaySendFramesInProportion) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
-  // Two windows and a ping for each answer, far more in all than may come at a time.
+  // Two window updates and a ping for each answer: far more in total than are allowed at a time.
   for (uint32_t id = 1; id < 2 * 20'000; id += 2) {
     server.exchange(server.peer.headers(id, Peer::get()) + ping(id) + window_update(0, 1) +
                     window_update(0, 1));
@@ -296,7 +297,7 @@ TEST(Http2Bounds, AHeaderListAboveWhatWasAnnouncedIsTold431) {
 }
 
 TEST(Http2Bounds, AHeaderListFourTimesAsLargeEndsTheConnection) {
-  // One value in the table, and a byte for each time that it is meant.
+  // One value in HPACK's table, and one byte for each repetition of it.
   const size_t entry = 1 + 2'900 + 32;
   for (const bool is_over : {false, true}) {
     Http2Pool pool;

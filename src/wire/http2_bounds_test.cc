@@ -1,4 +1,4 @@
-// Bounds of bytes and streams, and windows both ways.
+// Bounds of an HTTP/2 connection: streams, bytes, and the flow-control windows in both directions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ std::string body_frames(uint32_t stream, size_t bytes, bool last = true) {
   return frames;
 }
 
-// As a client that waits for windows, and has sent so many bytes of bodies before: sends while
-// those of the stream and of the connection allow.
+// Sends a body as a client does that respects the windows of the stream and of the connection.
+// `before`: the bytes of bodies that it has sent before.
 void upload(Server& server, uint32_t stream, size_t bytes, bool last = true, size_t before = 0) {
   for (size_t sent = 0; sent < bytes;) {
     const uint64_t of_stream = 65'535 + server.peer.window_updates[stream] - sent;
@@ -65,7 +65,7 @@ TEST(Http2Streams, AHundredBeforeTheSettingsAreAcknowledgedAThousandAfter) {
   EXPECT_EQ(server.told().size(), 900u);
   EXPECT_EQ(server.session.unanswered(), 1000u);
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
-  // More than was announced is the client's fault.
+  // More streams than the server announced are a fault of the client.
   server.exchange(server.peer.headers(id, Peer::get()));
   EXPECT_EQ(server.session.fault(), Http2Fault::protocol);
 }
@@ -77,7 +77,7 @@ TEST(Http2Streams, WhatWasResetCountsUntilItsWorkIsDone) {
   uint32_t id = 1;
   for (; id < 2 * 1000; id += 2) {
     server.take(server.peer.headers(id, Peer::get()) + rst_stream(id));
-    server.now.us += 1'000'000;  // never too many at a time
+    server.now.us += 1'000'000;  // so that the resets are not a flood
   }
   server.exchange(server.peer.headers(id, Peer::get()));
   EXPECT_EQ(server.answer(id).reset, NGHTTP2_REFUSED_STREAM);
@@ -147,7 +147,7 @@ TEST(Http2Bytes, ADroppedBodyWithoutAnEndIsToldAndReadNoMore) {
   server.session.respond(told[0], {.status = 413});
   server.flush();
   EXPECT_EQ(server.answer(1).status(), "413");
-  EXPECT_EQ(server.answer(1).reset, NGHTTP2_NO_ERROR);  // the client may stop
+  EXPECT_EQ(server.answer(1).reset, NGHTTP2_NO_ERROR);  // the client may stop sending the body
   EXPECT_EQ(server.session.held_bytes(), 0u);
 }
 
@@ -273,7 +273,7 @@ TEST(Http2Windows, TheConnectionsOpensAsBodiesLeave) {
   send();
   server.echo_paths();
   send();
-  EXPECT_EQ(server.peer.window_updates[0], begun);  // not before half of it is used up and free
+  EXPECT_EQ(server.peer.window_updates[0], begun);  // opens when half of it was used and is free
   server.echo_paths();
   EXPECT_EQ(server.peer.window_updates[0], begun + 1'600'000);
 }
@@ -294,7 +294,7 @@ TEST(Http2Windows, ABodyThatAnotherTookThePlaceOfHasLeftOnce) {
       server.flush();
     }
   };
-  // The window opens when half of it, 1 MiB, has been used up and is free.
+  // The window opens when half of it, 1 MiB, was used and is free again.
   send(12, true);
   send(12, false);
   EXPECT_EQ(server.peer.window_updates[0], begun);
@@ -305,8 +305,8 @@ TEST(Http2Windows, ABodyThatAnotherTookThePlaceOfHasLeftOnce) {
 }
 
 TEST(Http2Windows, ABodyIsDroppedWhereverTheWindowsStand) {
-  // A window that is opened by halves may be half used up by what has left, and no more comes of a
-  // body that fills the rest of it.
+  // The window opens only when half of it is free. So bodies that have left may have used up to
+  // half of it, and a large body gets only the rest until it is dropped.
   for (const size_t before : {size_t{0}, size_t{100'000}, size_t{1'000'000}, size_t{2'000'000}}) {
     Http2Pool pool;
     Server server(pool);
@@ -377,7 +377,7 @@ TEST(Http2Windows, AClientThatOpensNoneCostsItsOwnConnectionAndGoesOnWhenItDoes)
   for (const auto& [stream, answer] : server.peer.answers)
     refused += answer.reset == NGHTTP2_ENHANCE_YOUR_CALM;
   EXPECT_NEAR(static_cast<double>(refused), 500 - 104, 2);
-  // The worker's others do not notice.
+  // Other connections of the worker are not affected.
   other.exchange(other.peer.headers(1, Peer::get("/on")));
   other.echo_paths();
   EXPECT_EQ(other.answer(1).body, "/on");

@@ -1,5 +1,5 @@
-// How Http2Session hangs on nghttp2: its callbacks, its options, and what is given to it to be
-// sent. For the files of the session alone.
+// Connects an Http2Session with nghttp2: the callbacks, the options, and the data that nghttp2
+// sends. Only for the files of the session.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -12,7 +12,7 @@
 namespace sluice::wire {
 
 struct Http2Session::Callbacks {
-  // Null: no memory.
+  // Null: the system has no memory.
   static nghttp2_session* make_session(Http2Session& owner, Http2Pool& pool);
   static Http2Fault fault_of(int error);
 

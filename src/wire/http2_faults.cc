@@ -66,7 +66,7 @@ Http2Fault http2_fault_of(uint32_t code) {
     case NGHTTP2_STREAM_CLOSED:
       return Http2Fault::stream_closed;
     case NGHTTP2_ENHANCE_YOUR_CALM:
-      return Http2Fault::settings_size;  // the only flood that nghttp2 ends so by itself
+      return Http2Fault::settings_size;  // the only flood that nghttp2 itself ends with this code
     case NGHTTP2_INTERNAL_ERROR:
       return Http2Fault::internal;
     default:

@@ -1,5 +1,5 @@
-// What a peer may do wrong in HTTP/2 so that its connection ends, and how often it may do what is
-// allowed once and a burden when repeated. Plain values of one session.
+// The faults of a peer of HTTP/2 that end its connection, and how often it may do things that are
+// allowed but become a burden if they are repeated. Plain values of one session.
 #pragma once
 
 #include <array>
@@ -11,57 +11,57 @@
 
 namespace sluice::wire {
 
-// Frames of one kind that a peer may send beside its requests, a second and at a time, and those
-// that each answer to it allows in addition. Past it: GOAWAY with ENHANCE_YOUR_CALM.
+// The frames of one kind that a peer may send besides its requests: at a time, per second, and in
+// addition for each answer to it. Beyond that: GOAWAY with ENHANCE_YOUR_CALM.
 inline constexpr int64_t http2_frames_max = 10'000;
 inline constexpr int64_t http2_frames_per_second = 100;
 inline constexpr int64_t http2_frames_per_answer = 4;
-// Requests that it may take back, or have reset by sending what is forbidden, before they are
-// answered; likewise. Past it: the same.
+// The same for requests that the peer resets before they are answered, or makes the server reset by
+// sending something that is forbidden.
 inline constexpr int64_t http2_resets_max = 1'000;
 inline constexpr int64_t http2_resets_per_second = 100;
 inline constexpr int64_t http2_resets_per_answer = 1;
-// A DATA frame with a smaller payload counts as one of these.
+// A DATA frame with a smaller payload counts as `small_data`.
 inline constexpr size_t http2_small_data_bytes = 64;
 
 enum class Http2Fault : uint8_t {
   none,
   not_http2,         // does not begin with the client's preface
-  protocol,          // the other errors of a connection, as RFC 9113 names them
+  protocol,          // this one and the next four: errors of a connection, as RFC 9113 names them
   flow_control,      //
   frame_size,        //
   compression,       //
   stream_closed,     //
   settings_size,     // too many entries in one SETTINGS frame
-  header_list,       // a header list far above what was announced
+  header_list,       // a header list far larger than the announced size
   continuations,     // too many CONTINUATION frames of one header block
-  resets,            // too many of each of these
+  resets,            // this one to other_frames: too many of each
   reset_frames,      //
   settings,          //
   pings,             //
   priorities,        //
   window_updates,    //
   small_data,        //
-  repeated_headers,  // HEADERS of streams that were begun before
+  repeated_headers,  // HEADERS for streams that had begun before
   refused_streams,   //
   other_frames,      //
   unsent_control,    // more acknowledgements than are kept for a peer that does not read
-  memory,            // the system has none
+  memory,            // the system has no memory
   internal,          //
 };
 inline constexpr size_t http2_fault_count = static_cast<size_t>(Http2Fault::internal) + 1;
 
-// A metric's label: "window_updates".
+// The label for metrics, as in "window_updates".
 std::string_view http2_fault_name(Http2Fault fault);
-// What is sent to the peer in GOAWAY.
+// The text that is sent to the peer in GOAWAY.
 std::string_view http2_fault_text(Http2Fault fault);
-uint32_t http2_fault_code(Http2Fault fault);  // of GOAWAY
-Http2Fault http2_fault_of(uint32_t code);     // of a GOAWAY that nghttp2 sends
+uint32_t http2_fault_code(Http2Fault fault);  // the code in GOAWAY
+Http2Fault http2_fault_of(uint32_t code);     // for a code in a GOAWAY that nghttp2 sends
 
-// How often a peer may still do what is a burden when repeated.
+// Counts how often a peer may still do each thing that is bounded above.
 class Http2Allowances {
  public:
-  // False: once more than it may.
+  // Counts one thing of a kind, `resets` to `other_frames`. False: it exceeds the bound.
   bool spend(Http2Fault kind) {
     int64_t& left = left_[index(kind)];
     if (left == 0) add_answers();
@@ -70,7 +70,7 @@ class Http2Allowances {
     return true;
   }
   void on_answers(int64_t count) { answers_ += count; }
-  // Time only goes on; one that goes back counts as standing still.
+  // Adds what the time since the last call allows. A step back of `now` counts as no time.
   void on_time(base::Time now);
 
  private:

@@ -1,7 +1,7 @@
-// Any bytes as what a client of HTTP/2 sends, in one piece and in pieces: the same events and the
-// same bytes must come of it, and no bound may be passed. Then again with answers between the
-// pieces. Requests for a path with an `s` stream. The first byte says how the rest is cut, and
-// whether the client's preface goes before it; the second how large answers are.
+// Any bytes of a client of HTTP/2 must give the same events and the same output in one piece and in
+// pieces, within the bounds. Then again with answers between the pieces, within the bounds.
+// Requests for a path with an `s` stream. The first byte says how the rest is cut, and whether the
+// client's preface comes before it; the second how large answers are.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -26,7 +26,7 @@ using wire::Http2Session;
 constexpr std::string_view preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr Http2Session::Bounds bounds{
     .connection_bytes = 4096, .body_bytes = 2048, .dropped_body_bytes = 3000};
-// Past what may be written at a time by the rest of a frame.
+// The size of a frame: output may exceed what was asked for by the rest of one frame.
 constexpr size_t frame_bytes = (16 << 10) + 9;
 
 void require(bool holds, const char* what) {
@@ -47,7 +47,7 @@ std::string shown(const Http2Session& session, uint32_t number) {
          std::to_string(request.body_bytes > request.body.size()) + "\n";
 }
 
-// Of one that streams, more may have arrived since.
+// A streaming request is shown without its body, of which more may have arrived since the event.
 std::string shown(const Http2Session& session, const Http2Event& event) {
   const std::string kind = std::to_string(static_cast<int>(event.kind)) + " ";
   if (session.request(event.request).is_streaming)
@@ -59,7 +59,7 @@ bool is_streamed(std::string_view path) {
   return path.find('s') != path.npos;
 }
 
-// Requests that were reported and have had no answer.
+// Keeps the requests that were reported and have no answer yet, and answers them.
 class Owner {
  public:
   Owner(Http2Session& session, size_t answer_bytes) : session_(session), text_(answer_bytes, 'a') {}
@@ -72,7 +72,8 @@ class Owner {
     if (is_new) waiting_[event.request];
     waiting_[event.request].push_back(event.kind);
   }
-  // All that was reported, in part for those that stream and have not ended, unless `to_the_end`.
+  // Answers all requests that were reported. Streaming requests that have not ended get a part of
+  // their answer, unless `to_the_end`.
   void answer(bool to_the_end) {
     for (auto one = waiting_.begin(); one != waiting_.end();) {
       const uint32_t number = one->first;
@@ -102,7 +103,7 @@ class Owner {
   }
 
  private:
-  // False: the request is over.
+  // Returns false if the request is over.
   bool answer_part(uint32_t number) {
     const std::string_view body = session_.request(number).body;
     const size_t part = body.size() - body.size() / 3;

@@ -1,5 +1,6 @@
-// The other side of HTTP/2 for tests: frames by hand, header blocks by nghttp2's HPACK, and what a
-// server wrote read back, stream by stream. One connection; must not be moved.
+// For tests: a client of HTTP/2. Functions write frames; a Peer encodes header blocks with
+// nghttp2's HPACK and reads what a server wrote, stream by stream. One Peer per connection; must
+// not be moved.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -39,8 +40,8 @@ inline std::string settings(const std::vector<std::pair<uint16_t, uint32_t>>& en
   for (const auto& [id, value] : entries) payload += number(id, 2) + number(value, 4);
   return frame(NGHTTP2_SETTINGS, 0, 0, payload);
 }
-// One behind the other; HPACK needs header blocks to be made in the order in which they are sent,
-// which operands of `+` need not be.
+// Joins frames in the order in which they are made. HPACK requires that order for header blocks;
+// the operands of `+` may be evaluated in any order.
 inline std::string join(std::initializer_list<std::string> frames) {
   std::string all;
   for (const std::string& one : frames) all += one;
@@ -70,7 +71,7 @@ struct Answer {
   std::string body{};
   size_t data_frames = 0;
   bool ended = false;
-  int64_t reset = -1;  // the code of RST_STREAM
+  int64_t reset = -1;  // the code of RST_STREAM; -1: not reset
 
   std::string header(std::string_view name) const {
     for (const auto& [n, v] : headers)
@@ -135,12 +136,12 @@ class Peer {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  // A request with a body in one frame.
+  // A request whose body is one frame.
   std::string request(uint32_t stream, const Headers& list, std::string_view body) {
     return headers(stream, list, false) + data(stream, body);
   }
 
-  // What the server wrote; whole frames, or the rest waits for the next call.
+  // Reads what the server wrote. The beginning of a frame waits for the next call.
   void read(std::string_view bytes) {
     rest_ += bytes;
     size_t at = 0;
@@ -154,12 +155,12 @@ class Peer {
     rest_.erase(0, at);
   }
 
-  // What its next SETTINGS_HEADER_TABLE_SIZE is: holds from the acknowledgement on.
+  // The value of the next SETTINGS_HEADER_TABLE_SIZE; used from its acknowledgement on.
   std::optional<size_t> next_table_bytes;
   std::map<uint32_t, Answer> answers;
   std::vector<std::pair<uint32_t, uint32_t>> goaways;  // last stream, code
   std::string goaway_text;
-  std::map<uint32_t, uint64_t> window_updates;  // by stream, added up
+  std::map<uint32_t, uint64_t> window_updates;  // the sum for each stream; 0: the connection
   std::vector<uint64_t> pings, acknowledged_pings;
   std::map<uint16_t, uint32_t> server_settings;
   size_t acknowledged_settings = 0, frames = 0;

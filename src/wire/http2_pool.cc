@@ -19,11 +19,11 @@ constexpr bool keeps_blocks = true;
 constexpr bool keeps_blocks = true;
 #endif
 
-// What may be used of a block of each class. nghttp2's streams and queued frames take 64 to 320.
+// The usable bytes of a block of each class. nghttp2's streams and queued frames need 64 to 320.
 constexpr std::array<size_t, 11> class_bytes{48,   112,  176,  240,  368,   496,
                                              1008, 2032, 4080, 8176, 20'464};
 
-// Classes of the smaller ones, by 16 bytes, as most blocks are small.
+// The class for each size up to small_bytes, in steps of 16 bytes, because most blocks are small.
 constexpr size_t small_bytes = 1008;
 using SmallClasses = std::array<uint8_t, small_bytes / 16 + 1>;
 
@@ -40,10 +40,10 @@ constexpr SmallClasses small_classes = make_small_classes();
 
 }  // namespace
 
-// In front of each block.
+// Precedes each block.
 struct alignas(16) Http2Pool::Header {
   size_t capacity;
-  Header* next;  // of a free one
+  Header* next;  // the next free block of the class
 };
 
 size_t Http2Pool::class_of(size_t bytes) {

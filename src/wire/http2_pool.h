@@ -1,9 +1,9 @@
-// What the HTTP/2 sessions of one worker share: memory for streams, frames and texts, kept in free
-// lists by size so that a settled worker does not allocate, and a bound on the bytes that all its
-// sessions hold together. One thread; outlives its sessions.
+// Shared by the HTTP/2 sessions of one worker: memory for streams, frames and texts, and a bound on
+// the bytes that all sessions hold together. Free blocks are kept in lists by size, so that after
+// some time a worker does not allocate. One thread; outlives its sessions.
 //
-// Blocks above the largest class, and free ones above `kept_bytes_max`, go back to the system.
-// Under the address sanitizer none is kept, so that it sees the use of a freed one.
+// Blocks above the largest size, and free blocks beyond `kept_bytes_max`, are returned to the
+// system. With the address sanitizer no block is kept, so that it finds the use of freed ones.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace sluice::wire {
 
-// Texts of requests and answers that one worker's HTTP/2 sessions hold. Past it: Http2Session's
-// bound of a connection, as if that one were reached.
+// The most bytes of texts of requests and answers that the HTTP/2 sessions of a worker hold. Beyond
+// it the same happens as beyond http2_connection_bytes_max.
 inline constexpr size_t http2_worker_bytes_max = size_t{64} << 20;
 
 class Http2Pool {
@@ -25,16 +25,16 @@ class Http2Pool {
   Http2Pool(const Http2Pool&) = delete;
   Http2Pool& operator=(const Http2Pool&) = delete;
 
-  // Null: the system has no memory. `bytes` are what may be used at least; aligned to 16.
+  // A block of at least `bytes` bytes, aligned to 16. Null: the system has no memory.
   void* allocate(size_t bytes);
-  // Null is nothing.
+  // Null is ignored.
   void release(void* block);
-  // As realloc; null leaves `block` as it is.
+  // As realloc. If the result is null, `block` is unchanged.
   void* reallocate(void* block, size_t bytes);
-  // What may be used of it.
+  // The bytes of the block that may be used.
   static size_t capacity(const void* block);
 
-  // Counts bytes as held; false, and not counted: the bound would be passed.
+  // Counts `bytes` as held. False: they would exceed the bound, and are not counted.
   bool hold(size_t bytes) {
     if (bytes > bytes_max_ - held_) return false;
     held_ += bytes;
@@ -43,7 +43,8 @@ class Http2Pool {
   void give_back(size_t bytes) { held_ -= bytes; }
   size_t held_bytes() const { return held_; }
 
-  // Blocks that are in use; taken from the system so far; bytes of free ones.
+  // The number of blocks in use; of blocks that the system has given so far; the bytes of free
+  // blocks.
   size_t blocks() const { return blocks_; }
   uint64_t system_blocks() const { return system_blocks_; }
   size_t kept_bytes() const { return kept_; }

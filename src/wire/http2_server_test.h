@@ -1,5 +1,5 @@
-// A server of HTTP/2 and its client for tests, both in memory: what the client sends is read in
-// pieces, each request is answered when the test says so, and the client reads what is written.
+// For tests: a server of HTTP/2 and its client in memory. The server reads what the client sends in
+// pieces; the test answers requests, and the client reads what the server writes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct Server {
   explicit Server(Http2Pool& shared, const Http2Session::Bounds& bounds = {})
       : session(shared, bounds) {}
 
-  // All of it, in pieces of `step` bytes; events are gathered.
+  // The server receives `in` in pieces of `step` bytes; events are added to `events`.
   void take(std::string_view in, size_t step = SIZE_MAX) {
     while (!in.empty()) {
       std::string_view piece = in.substr(0, step);
@@ -31,7 +31,7 @@ struct Server {
       }
     }
   }
-  // And what was written for it.
+  // The same, and the client reads what the server writes.
   void exchange(std::string_view in, size_t step = SIZE_MAX) {
     take(in, step);
     flush();
@@ -42,12 +42,12 @@ struct Server {
     written += out.view();
     peer.read(out.view());
   }
-  // As a client that is settled.
+  // The client sends its preface and settings, and acknowledges those of the server.
   void begin(const std::vector<std::pair<uint16_t, uint32_t>>& settings = {}) {
     exchange(hello(settings));
     exchange(settings_ack());
   }
-  // The numbers of requests that were reported and have not been taken from here.
+  // Removes all events; returns the numbers of the requests among them.
   std::vector<uint32_t> told() {
     std::vector<uint32_t> numbers;
     for (const Http2Event& event : events)

@@ -97,10 +97,10 @@ class Http2Headers {
   std::string_view packed_;
 };
 
-// Must a request for that path be reported as a stream?
+// Whether requests for the path must be reported as streams.
 using Http2PathTest = bool (*)(std::string_view path);
-// Must a header of that name, in lower case, be kept? The others count against the announced bound,
-// but are not stored. `host` must be kept if the authority is needed.
+// Whether headers with the name, in lower case, must be kept. The others count against the
+// announced bound, but are not stored. `host` must be kept if the authority is needed.
 using Http2NameTest = bool (*)(std::string_view name);
 
 struct Http2Request {
@@ -157,7 +157,7 @@ class Http2Session {
   size_t receive(std::string_view in, base::Time now, size_t events_max = SIZE_MAX);
   std::span<const Http2Event> events() const { return events_; }
 
-  // Was the request reported, and neither `respond` nor `drop` called?
+  // Whether the request was reported, and neither `respond` nor `drop` was called.
   bool is_waiting(uint32_t number) const;
   Http2Request request(uint32_t number) const;
   // A number for the owner's use, 0 at first.
@@ -193,15 +193,15 @@ class Http2Session {
   void begin_shutdown();
   // Does the second step at once.
   void finish_shutdown();
-  // Has all output been written, and is all further input ignored?
+  // Whether all output has been written, and all further input is ignored.
   bool is_drained() const;
 
   // If it is not none, the connection must end after the output of `write` was sent. Valid after
   // `write`.
   Http2Fault fault() const { return fault_; }
 
-  uint32_t unfinished() const { return unfinished_; }  // requests that have not come whole
-  uint32_t unanswered() const { return unanswered_; }  // that were reported, or begun
+  uint32_t unfinished() const { return unfinished_; }  // requests that are not complete
+  uint32_t unanswered() const { return unanswered_; }  // requests that were reported, or begun
   size_t held_bytes() const { return held_; }
   uint64_t refused_streams() const { return refused_streams_; }
   uint64_t dropped_bodies() const { return dropped_bodies_; }
@@ -275,7 +275,7 @@ class Http2Session {
   // A GOAWAY has arrived, or the last one was sent. Then nghttp2 ignores input as soon as no stream
   // is open, which it checks only at the beginning of a call; so it gets one frame at a time.
   bool reads_by_frame_ = false;
-  bool has_new_settings_ = false;  // the client sent some since headers were packed last
+  bool has_new_settings_ = false;  // the client has sent settings since headers were packed last
   bool is_begun_ = false;          // `write` has written bytes
   bool end_written_ = false;       // the GOAWAY of a fault was written
   bool speaks_http1_ = false;

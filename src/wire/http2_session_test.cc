@@ -1,4 +1,5 @@
-// Requests and answers, however they are cut, and what HTTP/2 asks of a server beside them.
+// Http2Session: requests and answers, however the bytes are cut; other duties of a server of
+// HTTP/2; and how a connection ends.
 #include "wire/http2_session.h"
 
 #include <gtest/gtest.h>
@@ -103,7 +104,7 @@ TEST(Http2Session, AnswersInAnyOrderWithHeadersBodyAndTrailers) {
   EXPECT_EQ(server.answer(1).trailer("grpc-status"), "0");
   EXPECT_EQ(server.answer(1).trailer("x-end"), "yes");
   EXPECT_TRUE(server.answer(1).ended);
-  EXPECT_EQ(server.answer(3).header("grpc-status"), "0");  // trailers-only
+  EXPECT_EQ(server.answer(3).header("grpc-status"), "0");  // an answer of trailers only
   EXPECT_EQ(server.answer(3).data_frames, 0u);
   EXPECT_TRUE(server.answer(3).ended);
   EXPECT_EQ(server.session.held_bytes(), 0u);
@@ -176,7 +177,7 @@ TEST(Http2Session, PaddingBelongsToNoBody) {
   EXPECT_EQ(server.session.request(server.told().at(0)).body, "body");
 }
 
-// What a client sends that does many things, for trials of how it is cut.
+// The bytes of a client that uses many features, for tests that cut them.
 std::string script(Peer& peer) {
   std::string in = hello({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 100}}) + settings_ack();
   in += peer.request(1, Peer::post("/one", {{"x-long", std::string(3000, 'h')}}),
@@ -203,7 +204,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-// Answers are given when all has been read, so that only the cuts differ.
+// Requests are answered after all input was read, so that only the cuts differ between two runs.
 template <class NextStep>
 Outcome outcome_of(const std::string& in, NextStep next_step, size_t events_max = SIZE_MAX) {
   Http2Pool pool;
@@ -238,7 +239,7 @@ TEST(Http2Session, AnyCutOfTheInputGivesTheSameEventsAndAnswers) {
   Http2Pool pool;
   Server reader(pool);
   reader.peer.read(whole.written);
-  EXPECT_EQ(reader.answer(1).body, std::string(100, 'b'));  // its window has no more
+  EXPECT_EQ(reader.answer(1).body, std::string(100, 'b'));  // the size of its window
   EXPECT_EQ(reader.answer(7).reset, NGHTTP2_PROTOCOL_ERROR);
   EXPECT_EQ(reader.answer(9).body.size(), 60'000u);
   EXPECT_TRUE(reader.answer(3).ended);
@@ -259,7 +260,7 @@ TEST(Http2Session, AnyCutOfTheInputGivesTheSameEventsAndAnswers) {
 }
 
 TEST(Http2Session, WhatComesBehindAGoawayIsReadAlikeHoweverItIsCut) {
-  // nghttp2 ignores it while no stream is open, as of the second request here.
+  // nghttp2 ignores frames after a GOAWAY while no stream is open. The second input is such a case.
   Peer peer;
   std::string in = hello() + settings_ack() + peer.headers(1, Peer::get("/before"));
   in += frame(NGHTTP2_GOAWAY, 0, 0, std::string(8, '\0')) + peer.headers(3, Peer::get("/behind"));
@@ -416,9 +417,9 @@ TEST(Http2Session, ShutsDownInTwoStepsAndAnswersWhatItOwes) {
   ASSERT_EQ(server.peer.goaways.size(), 1u);
   EXPECT_EQ(server.peer.goaways[0], (std::pair<uint32_t, uint32_t>{0x7FFFFFFF, 0}));
   ASSERT_EQ(server.peer.pings.size(), 1u);
-  server.exchange(ping(server.peer.pings[0]));  // no answer to ours, though it looks alike
+  server.exchange(ping(server.peer.pings[0]));  // a ping of the client, not the answer to ours
   EXPECT_EQ(server.peer.goaways.size(), 1u);
-  // What the client had sent before it knew is served.
+  // Requests that the client sent before it knew of the shutdown are served.
   server.exchange(server.peer.headers(3, Peer::get("/3")));
   server.exchange(ping(server.peer.pings[0], true));
   ASSERT_EQ(server.peer.goaways.size(), 2u);
@@ -434,7 +435,7 @@ TEST(Http2Session, ShutsDownInTwoStepsAndAnswersWhatItOwes) {
 }
 
 TEST(Http2Session, WhatComesBehindTheLastGoawayIsReadAlikeHoweverItIsCut) {
-  // Once the last stream has gone nothing is read.
+  // After the last stream has ended, nothing more is read.
   std::string written;
   for (const size_t step : {SIZE_MAX, size_t{1}, size_t{13}}) {
     Http2Pool pool;
@@ -464,10 +465,10 @@ TEST(Http2Session, AnIdleConnectionIsDrainedWhenItsShutdownIsSeen) {
   server.session.begin_shutdown();
   server.flush();
   EXPECT_FALSE(server.session.is_drained());
-  server.exchange(ping(1, true));  // another ping's
+  server.exchange(ping(1, true));  // the answer to a ping that was not sent
   EXPECT_FALSE(server.session.is_drained());
   server.session.finish_shutdown();
-  EXPECT_FALSE(server.session.is_drained());  // which must still be sent to the client
+  EXPECT_FALSE(server.session.is_drained());  // the last GOAWAY must still be sent
   server.flush();
   EXPECT_TRUE(server.session.is_drained());
   EXPECT_EQ(server.peer.goaways.size(), 2u);

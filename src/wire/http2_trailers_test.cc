@@ -1,5 +1,5 @@
-// Trailers: written beside nghttp2 where that is right, by nghttp2 where it is not, and the same to
-// a client.
+// Trailers of answers. Http2Session writes most of them itself, because that is cheaper, and leaves
+// the others to nghttp2; a client must not see a difference.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 using http2_peer::Peer;
 using http2_peer::Server;
 
-// The types of the frames of one stream, in order.
+// The types of the frames of one stream, in order: the first letter of each type's name.
 std::string frames_of(std::string_view bytes, uint32_t stream) {
   std::string types;
   while (bytes.size() >= 9) {
@@ -59,7 +59,7 @@ TEST(Http2Trailers, OfAnyLengthArriveAsTheyWere) {
   }
 }
 
-// They fit no frame, so nghttp2 cuts them.
+// Trailers that do not fit into a frame are divided by nghttp2.
 TEST(Http2Trailers, LongerThanAFrameGoOnInContinuations) {
   Http2Pool pool;
   Server server(pool);
@@ -75,8 +75,8 @@ TEST(Http2Trailers, LongerThanAFrameGoOnInContinuations) {
   EXPECT_EQ(pool.held_bytes(), 0u);
 }
 
-// The client has to hear of the table's new size in the block that comes next (RFC 7541, 4.2); one
-// that does not say so ends its connection.
+// The next header block must announce the new size of the table (RFC 7541, 4.2). A client ends the
+// connection if it does not.
 TEST(Http2Trailers, BehindNewSettingsTellTheSizeOfTheTable) {
   Http2Pool pool;
   Server server(pool);
@@ -85,7 +85,7 @@ TEST(Http2Trailers, BehindNewSettingsTellTheSizeOfTheTable) {
   server.exchange(server.peer.headers(1, Peer::get()));
   server.session.respond(server.told().at(0), {.body = "b", .trailers = trailers});
   server.flush();
-  EXPECT_EQ(frames_of(server.written, 1), "H");  // the window is shut
+  EXPECT_EQ(frames_of(server.written, 1), "H");  // the window allows no data
   server.peer.next_table_bytes = 0;
   server.exchange(http2_peer::settings({{NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}}));
   server.exchange(http2_peer::window_update(1, 100));
@@ -93,8 +93,8 @@ TEST(Http2Trailers, BehindNewSettingsTellTheSizeOfTheTable) {
   EXPECT_TRUE(server.answer(1).ended);
   const std::string block = header_block_behind_data(server.written, 1);
   ASSERT_FALSE(block.empty());
-  EXPECT_EQ(block[0], '\x20');  // a size of 0
-  // From the next headers on all is as before.
+  EXPECT_EQ(block[0], '\x20');  // announces a size of 0
+  // The next header block announces nothing.
   server.exchange(server.peer.headers(3, Peer::get()));
   server.session.respond(server.told().at(0), {.body = "b", .trailers = trailers});
   server.exchange(http2_peer::window_update(3, 100));
@@ -102,7 +102,8 @@ TEST(Http2Trailers, BehindNewSettingsTellTheSizeOfTheTable) {
   EXPECT_EQ(header_block_behind_data(server.written, 3)[0], '\0');
 }
 
-// Settings may come between any two frames of an answer, also while one waits for room.
+// Settings may arrive between any two frames of an answer, also while a frame waits for room in the
+// output.
 TEST(Http2Trailers, AreTheSameWhereverTheOutputIsCut) {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
@@ -135,7 +136,8 @@ TEST(Http2Trailers, AreTheSameWhereverTheOutputIsCut) {
   }
 }
 
-// An answer in pieces may end without a byte: no empty frame goes in front of its trailers.
+// An answer in pieces may end without further bytes. Then no empty frame is sent before its
+// trailers.
 TEST(Http2Trailers, OfAnAnswerInPiecesStandAlone) {
   Http2Pool pool;
   Http2Session session(pool, {}, [](std::string_view) { return true; });
@@ -170,7 +172,7 @@ TEST(Http2Headers, OfNoUseCountAndAreNotHeld) {
     EXPECT_EQ(request.path, "/p");
     EXPECT_EQ(request.headers.find("x-a"), "1");
     EXPECT_EQ(request.headers.find("x-b").has_value(), session == &all);
-    // Past the announced size of the list it is refused, held or not.
+    // A header list above the announced size is refused, whether or not its fields are kept.
     base::Buffer out;
     session->receive(peer.headers(3, Peer::get("/p", {{"x-b", std::string(70'000, 'b')}})), {});
     session->write(out);

@@ -17,8 +17,8 @@ constexpr HttpByteSet make_host_bytes() {
   }
   return set;
 }
-// Of a registered name (RFC 3986, 3.2.2) but for `%`; and for the comma, at which some would see
-// two values.
+// The bytes of a registered name (RFC 3986, 3.2.2), except `%`, and the comma, which some programs
+// read as the end of a value.
 constexpr HttpByteSet host_bytes = make_host_bytes();
 
 bool is_port_digit(char c) {
@@ -30,7 +30,7 @@ bool is_host_hex(char c) {
   return is_port_digit(c) || (lower >= 'a' && lower <= 'f');
 }
 
-// Bytes of the address in brackets at the front, with them; 0: it is none.
+// The size of the address in brackets at the front, including them; 0: there is none.
 size_t bracketed_bytes(std::string_view host) {
   const size_t end = host.find(']');
   if (end == host.npos || end < 3) return 0;
@@ -39,7 +39,7 @@ size_t bracketed_bytes(std::string_view host) {
   return end + 1;
 }
 
-// Bytes of the name or address at the front that is not in brackets; 0: it is none.
+// The size of the name or address without brackets at the front; 0: there is none.
 size_t registered_bytes(std::string_view host) {
   for (size_t at = 0;;) {
     at = skip_set(host_bytes, host, at);

@@ -1,5 +1,5 @@
-// What header fields of HTTP are made of (RFC 9110, 5): names, values and the characters that each
-// may have. Pure functions, any thread.
+// The header fields of HTTP (RFC 9110, 5): names, values, and the characters that names may have.
+// Pure functions; any thread.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +12,18 @@
 
 namespace sluice::wire {
 
-// As sent; the value without the white space around it. Views into what the owner says.
+// As sent; the value is without the white space around it. The owner says what the views point
+// into.
 struct HttpField {
   std::string_view name, value;
 };
 
-// The lower case of ASCII; other bytes stay.
+// Converts ASCII letters to lower case; other bytes stay.
 constexpr char http_lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
-// A character of a method or of a field's name (RFC 9110, 5.6.2)?
+// Whether methods and names of fields may have the character (RFC 9110, 5.6.2).
 constexpr bool is_http_token_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
@@ -43,7 +44,7 @@ inline uint64_t word_at(const char* at) {
   std::memcpy(&bytes, at, sizeof bytes);
   return bytes;
 }
-// Eight times http_lower.
+// http_lower for eight bytes at once.
 constexpr uint64_t lower(uint64_t bytes) {
   constexpr uint64_t each = 0x0101010101010101;
   const uint64_t low = bytes & each * 0x7f;
@@ -51,7 +52,7 @@ constexpr uint64_t lower(uint64_t bytes) {
   const uint64_t upper = (from_a ^ above_z) & ~bytes & each * 0x80;
   return bytes | upper >> 2;  // 0x80 becomes the bit that 'a' has and 'A' has not
 }
-// Of eight characters or more.
+// Compares names of eight or more characters.
 inline bool is_same(std::string_view name, const char* lower_name) {
   const size_t last = name.size() - 8;
   for (size_t i = 0; i < last; i += 8)
@@ -61,7 +62,7 @@ inline bool is_same(std::string_view name, const char* lower_name) {
 
 }  // namespace http_words
 
-// Is it `name`, whatever the case of its letters? `lower_name`: in lower case.
+// Whether the names are equal in any case of their letters. `lower_name` must be in lower case.
 constexpr bool is_http_name(std::string_view name, std::string_view lower_name) {
   if (name.size() != lower_name.size()) return false;
   if (!std::is_constant_evaluated() && name.size() >= 8)
@@ -71,7 +72,7 @@ constexpr bool is_http_name(std::string_view name, std::string_view lower_name) 
   return true;
 }
 
-// May a field have that name?
+// Whether a field may have the name.
 constexpr bool is_http_field_name(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return http_token_chars[static_cast<unsigned char>(c)];

@@ -77,10 +77,10 @@ class HttpSession {
   // The status and the problem of a broken request.
   unsigned refusal_status() const { return refusal_status_; }
   const std::string& refusal() const { return refusal_; }
-  // Has a request begun?
+  // Whether a request has begun.
   bool has_begun() const { return is_whole_ || reader_.has_begun(); }
 
-  // Does the client wait for `append_go_ahead` before it sends its body?
+  // Whether the client waits for `append_go_ahead` before it sends its body.
   bool awaits_go_ahead() const { return awaits_go_ahead_; }
   static void append_go_ahead(std::string& out);
   // Appends the response. False: the connection must end after it. `last`: the owner ends the

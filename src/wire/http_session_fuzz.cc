@@ -1,5 +1,5 @@
-// Any bytes, in any pieces: the same requests and the same refusals, and no more memory than the
-// bounds allow. The first byte says how the rest is cut.
+// Any bytes must give the same requests and refusals in one piece and in pieces, within the memory
+// that the bounds allow. The first byte says how the rest is cut.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,3 +1,5 @@
+// HttpSession, the HTTP of the admin port: requests however they are cut, what is refused, bounds,
+// and responses; also queries and percent-encoding.
 #include "wire/http_session.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +18,8 @@ using Found = HttpSession::Found;
 
 constexpr size_t body_max = 1000;
 
-// Feeds `text` in pieces of `step` bytes; each request and refusal as a line.
+// Feeds a session with `text` in pieces of `step` bytes; returns a line for each request and
+// refusal.
 std::string told(std::string_view text, size_t step) {
   HttpSession session(body_max);
   std::string out, in;
@@ -70,7 +73,7 @@ TEST(HttpSession, RefusesWhatIsTooLongOrNoHttp) {
             "400\n");
 }
 
-// What one that stands in front of us could take for other requests than we do.
+// Texts that a proxy before the server could divide into other requests than the server.
 TEST(HttpSession, RefusesWhatOthersMayReadOtherwise) {
   const auto head = [](const std::string& fields) {
     return "POST / HTTP/1.1\r\n" + fields + "\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -117,7 +120,7 @@ TEST(HttpSession, KnowsHowLongABodyWillBe) {
   EXPECT_EQ(other.request().query, "a");
 }
 
-// A chunked body's length is not known before it is there: it counts as the most it may have.
+// The length of a chunked body is not known until it has arrived, so it counts as its bound.
 TEST(HttpSession, BoundsChunkedBodiesOfItsOwn) {
   const std::string head = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   const auto chunk = [](size_t bytes) {
@@ -164,7 +167,7 @@ TEST(HttpSession, SaysWhatItTakes) {
       "the body of the request is too long: 1000 bytes are taken, 1000 of one that is chunked");
 }
 
-// The rest of its body must not be taken for a request.
+// The body of the refused request must not be read as a request, so the connection ends.
 TEST(HttpSession, EndsWhereARequestIsRefusedBeforeItsBody) {
   HttpSession session(body_max);
   ASSERT_EQ(session.receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").found,

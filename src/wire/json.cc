@@ -8,7 +8,8 @@
 namespace sluice::wire {
 
 bool is_bounded(std::string_view json) {
-  std::array<size_t, base::bounds::admin_json_depth_max> members{};  // of what is open
+  // The members so far of each open object or list.
+  std::array<size_t, base::bounds::admin_json_depth_max> members{};
   size_t depth = 0;
   bool in_text = false;
   for (size_t i = 0; i < json.size(); ++i) {

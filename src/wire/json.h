@@ -8,9 +8,10 @@ namespace sluice::wire {
 
 using Json = nlohmann::ordered_json;
 
-// May it be parsed? The library looks through all members of an object for each that it reads, and
-// copies what it has, by recursion, as an object grows: so both are bounded (base::bounds). What is
-// not JSON is left to the parser, which comes no further than what is.
+// Whether the text is within the bounds of base::bounds for members and nesting. The library
+// compares each member of an object with all before it, and copies an object recursively when it
+// grows. In a text that is not JSON only the part before the error counts, because the parser stops
+// there.
 bool is_bounded(std::string_view json);
 
 }  // namespace sluice::wire

@@ -1,5 +1,5 @@
-// What reading a command and writing its reply cost: CL.THROTTLE in pipelines of 16, as they arrive
-// from a client.
+// The cost of reading a command and writing its reply: CL.THROTTLE in pipelines of 16, as they
+// arrive from a client.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Any bytes, in one piece and in pieces, must be read as the naive reader of RESP commands reads
-// them; and whatever is a reply must have its items. The first byte says how the rest is cut, and
-// whether the bounds are small.
+// Any bytes, in one piece and in pieces, must give the same RESP commands as with the naive reader;
+// and each reply must have as many items as it announces. The first byte says how the rest is cut,
+// and whether the bounds are small.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ void require(bool holds, const std::string& what) {
   std::abort();
 }
 
-// How many items of a reply come in `items`, its own included, as the heads count them.
+// Whether `items` has as many items as the reply's heads announce, including the reply itself.
 bool walk(RespItems& items, uint64_t awaited) {
   RespItem item;
   for (; awaited > 0; --awaited) {

@@ -1,6 +1,5 @@
-// A naive reader of RESP commands, written from what the protocol says: it is given all bytes at
-// once and copies. With what drives the real one over the same bytes in pieces. For tests and fuzz
-// targets.
+// For tests and fuzz targets: a naive reader of RESP commands, which gets all bytes at once and
+// copies; and a function that runs the real reader on the same bytes in pieces.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +20,8 @@ namespace sluice::wire::resp_model {
 // What a connection's bytes are read as.
 struct Transcript {
   std::vector<std::vector<std::string>> commands;
-  std::string end;      // the error, "http", or empty: it goes on
-  size_t consumed = 0;  // without an end
+  std::string end;      // the error, or "http"; empty: the connection continues
+  size_t consumed = 0;  // the bytes consumed, if `end` is empty
   friend bool operator==(const Transcript&, const Transcript&) = default;
 };
 
@@ -37,7 +36,7 @@ inline std::optional<int64_t> number_of(const std::string& text) {
   return value;
 }
 
-// The words of an inline command; nothing: quotes that are not balanced.
+// The words of an inline command; nothing if its quotes are not balanced.
 inline std::optional<std::vector<std::string>> split(const std::string& line) {
   const std::string blanks = " \t\r\v\f";
   const auto is_blank = [&](size_t i) { return blanks.find(line[i]) != std::string::npos; };
@@ -89,7 +88,7 @@ inline Transcript expected(const std::string& text, const RespBounds& bounds) {
     return all;
   };
   constexpr size_t line_max = 65'536;
-  size_t at = 0;  // of the command
+  size_t at = 0;  // the beginning of the command
   while (true) {
     all.consumed = at;
     if (at == text.size()) return all;
@@ -102,11 +101,11 @@ inline Transcript expected(const std::string& text, const RespBounds& bounds) {
       if (line.ends_with('\r')) line.pop_back();
       at = lf + 1;
       const auto found = split(line);
-      // Words are read from the left, and the first mistake is reported.
+      // The reader reads words from the left and reports the first mistake.
       if (!found || found->size() > bounds.words ||
           std::any_of(found->begin(), found->end(),
                       [&](const std::string& w) { return w.size() > bounds.word_bytes; })) {
-        // The shortest beginning of the line, a blank behind it, that is wrong in itself.
+        // That mistake is in the shortest beginning of the line, before a blank, that is wrong.
         for (size_t n = 1; n <= line.size(); ++n) {
           if (n < line.size() && std::string(" \t\r\v\f").find(line[n]) == std::string::npos)
             continue;
@@ -131,7 +130,7 @@ inline Transcript expected(const std::string& text, const RespBounds& bounds) {
     }
 
     size_t to = at;
-    // The line there; nothing: it has no end yet.
+    // Reads the line at `to`; nothing if its end has not arrived.
     bool too_long = false;
     const auto read_line = [&]() -> std::optional<std::string> {
       const size_t cr = text.find('\r', to);
@@ -179,8 +178,8 @@ inline Transcript expected(const std::string& text, const RespBounds& bounds) {
   }
 }
 
-// The real one, in pieces of so many bytes, the last of which repeats. `failure` says what it did
-// that no reader may do.
+// What the real reader makes of `text` in pieces of these sizes, the last of which is repeated.
+// Sets `failure` if the reader breaks its contract.
 inline Transcript run(const std::string& text, std::span<const size_t> pieces,
                       const RespBounds& bounds, std::string& failure) {
   using Found = RespCommandReader::Found;
@@ -192,7 +191,7 @@ inline Transcript run(const std::string& text, std::span<const size_t> pieces,
     arrived = std::min(text.size(), arrived + pieces[std::min(piece, pieces.size() - 1)]);
     ++piece;
     while (true) {
-      // Elsewhere in memory each time, so that nothing may point into what there was.
+      // The bytes are in other memory each time, so that old views are found.
       const std::vector<char> in(text.begin() + static_cast<ptrdiff_t>(all.consumed),
                                  text.begin() + static_cast<ptrdiff_t>(arrived));
       texts.clear();

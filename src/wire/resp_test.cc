@@ -1,3 +1,5 @@
+// RESP: the reader of commands against the naive reader in resp_model.h, and the writer and reader
+// of replies.
 #include "wire/resp.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +22,7 @@ using Words = std::vector<std::string>;
 using Commands = std::vector<Words>;
 using resp_model::Transcript;
 
-// As bulk strings.
+// A command as an array of bulk strings.
 std::string array(const Words& words) {
   std::string text = "*" + std::to_string(words.size()) + "\r\n";
   for (const std::string& word : words)
@@ -72,13 +74,13 @@ const std::vector<Vector>& vectors() {
       {"*5\r\n$8\r\nTHROTTLE\r\n$1\r\nk\r\n:5\r\n:-1\r\n:+060\r\n",
        {{"THROTTLE", "k", "5", "-1", "+060"}}},
       {"*1\rx$4\rxPINGxx*1\r\n$1\r\na\r\n", {{"PING"}, {"a"}}},
-      // What is not whole.
+      // Incomplete commands.
       {"*", {}},
       {"*1\r", {}},
       {"*2\r\n$1\r\na\r\n", {}},
       {"*2\r\n$1\r\na\r\n$1\r\nb\r", {}},
       {"PING\nPIN", {{"PING"}}},
-      // What is none.
+      // Texts that are not commands.
       {"PING\n*x\r\nPING\n", {{"PING"}}, "ERR Protocol error: invalid multibulk length"},
       {"*\r\n", {}, "ERR Protocol error: invalid multibulk length"},
       {"*+1\r\n", {}, "ERR Protocol error: invalid multibulk length"},
@@ -136,7 +138,8 @@ TEST(RespCommandReader, ReadsTheSameHoweverItIsCut) {
   }
 }
 
-// Texts of pieces that mean something, under bounds that are easily reached.
+// Random sequences of parts that have a meaning in RESP; half of them with bounds that are soon
+// reached.
 TEST(RespCommandReader, ReadsAnyTextAsTheNaiveReader) {
   std::mt19937 random(16);
   const std::vector<std::string> parts = {
@@ -179,7 +182,7 @@ TEST(RespCommandReader, HoldsItsBounds) {
   EXPECT_EQ(end_of(array({std::string(65'536, 'a')})), "1");
   EXPECT_EQ(end_of("*1\r\n$65537\r\n"), "invalid bulk length");
 
-  // 5 bytes of the array's header, and 10 for each word beside its own.
+  // The array's header has 5 bytes, and each of these words 10 bytes besides its own.
   Words full(15, std::string(65'536, 'a'));
   full.push_back(std::string(65'371, 'b'));
   EXPECT_EQ(end_of(array(full)), "1");
@@ -201,12 +204,13 @@ TEST(RespCommandReader, HoldsItsBounds) {
   EXPECT_EQ(end_of("*1\r\n$" + std::string(65'536, '1')), "too big bulk count string");
 }
 
-// What has been read is overwritten before more arrives.
+// The test overwrites bytes that were read before it hands over more, so a second reading would
+// fail.
 TEST(RespCommandReader, ReadsNoByteTwice) {
   base::Arena texts;
   const Words words = {"CL.THROTTLE", std::string(300, 'k'), "15"};
   const std::string text = array(words);
-  std::vector<size_t> headers;  // where each header but the first begins, and the end
+  std::vector<size_t> headers;  // where the header of each word begins
   for (size_t i = 0, at = 4; i < words.size(); ++i) {
     headers.push_back(at);
     at = text.find('\n', at) + 1 + words[i].size() + 2;
@@ -218,7 +222,7 @@ TEST(RespCommandReader, ReadsNoByteTwice) {
     for (const size_t header : headers)
       if (n > header) read_to = header;
     for (size_t i = 1; i < read_to; ++i) in[i] = "*$1\r\n"[i % 5];
-    // The digits of the present header are read when it is whole, and then never again.
+    // The digits of the current header are read when it is complete, and never again.
     const size_t lf = text.find('\n', read_to);
     if (read_to > 0 && n > lf + 1) std::fill(in.begin() + 1, in.begin() + ptrdiff_t(lf) + 1, '$');
     const auto result = reader.next(in, texts);
@@ -235,7 +239,7 @@ TEST(RespCommandReader, ReadsNoByteTwice) {
     }
   }
 
-  // A line's end is not searched for where it was not found before.
+  // The reader does not search for a line end in bytes in which it found none.
   for (const std::string& line :
        {"ECHO " + std::string(300, 'a') + "\n", "*" + std::string(300, '1') + "\r\n"}) {
     RespCommandReader of_line;
@@ -270,7 +274,7 @@ TEST(RespCommandReader, GivesALongListBack) {
   reader.release();
   EXPECT_EQ(reader.words().size(), 0u);
   ASSERT_EQ(reader.next(in.substr(0, 500), texts).found, RespCommandReader::Found::incomplete);
-  reader.release();  // what is under way stays
+  reader.release();  // a command that is being read stays
   ASSERT_EQ(reader.next(in, texts).found, RespCommandReader::Found::command);
   EXPECT_EQ(reader.words().size(), 1000u);
 }
@@ -345,7 +349,7 @@ TEST(RespWriter, WritesEachTypeInBothVersions) {
   EXPECT_EQ(out.view(), in_resp3);
 }
 
-// An item as a text, and what it heads in brackets.
+// An item as a text, with the items that it contains in brackets.
 std::string show(RespItems& items) {
   using Kind = RespItem::Kind;
   RespItem item;

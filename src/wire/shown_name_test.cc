@@ -1,3 +1,5 @@
+// The names of counters as HTTP shows and addresses them: whole, or by beginning, length and
+// digest.
 #include "wire/shown_name.h"
 
 #include <gtest/gtest.h>

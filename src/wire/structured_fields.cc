@@ -25,8 +25,8 @@ constexpr bool is_sf_letter(char c) {
   return is_sf_lower(http_lower(c));
 }
 
-// Tests eight characters: may all stand in a String unescaped? (A carry may make the result wrong
-// for bytes above the lowest one that must be escaped, but not the result for all eight.)
+// Whether eight characters may all be in a String without escapes. (A carry may make the result
+// wrong for bytes above the lowest one that must be escaped, but not the result for all eight.)
 bool stand_as_they_are(const char* eight) {
   constexpr uint64_t ones = 0x0101010101010101, highest = ones << 7;
   uint64_t bytes;
@@ -48,7 +48,8 @@ bool stands_as_it_is(std::string_view text) {
   return stand_as_they_are(text.data() + text.size() - 8);
 }
 
-// Reads from the front of a text; each function is one of 4.2. False: the text is not well formed.
+// Reads from the front of a text; each function is one section of 4.2. False: the text is
+// ill-formed.
 class SfReader {
  public:
   explicit SfReader(std::string_view text) : text_(text) {}
@@ -60,7 +61,7 @@ class SfReader {
     }
   }
 
-  // 4.2.5. What it says goes to `to`, where that is not null.
+  // 4.2.5. The text of the String is written to `to`, unless that is null.
   bool string(std::string* to) {
     if (!take('"')) return false;
     while (!text_.empty()) {
@@ -143,7 +144,7 @@ class SfReader {
     return true;
   }
 
-  // 4.2.7. How the base64 ends is not looked at, as the section allows.
+  // 4.2.7. The end of the base64 is not checked, as the section allows.
   bool bytes() {
     take_while([](char c) {
       return is_sf_letter(c) || is_sf_digit(c) || c == '+' || c == '/' || c == '=';
@@ -206,7 +207,7 @@ void append_sf_bytes(std::string_view bytes, base::Buffer& out) {
   out.append(':');
   while (!bytes.empty()) {
     const std::string_view piece = bytes.substr(0, piece_bytes);
-    // With the NUL that OpenSSL adds.
+    // Room for the NUL that OpenSSL adds as well.
     auto* const to = reinterpret_cast<unsigned char*>(out.prepare((piece.size() + 2) / 3 * 4 + 1));
     const int written = EVP_EncodeBlock(to, reinterpret_cast<const unsigned char*>(piece.data()),
                                         static_cast<int>(piece.size()));

@@ -1,5 +1,5 @@
-// A naive parser of Structured Field Values, written from the algorithms of RFC 9651, 4.2, and
-// sharing nothing with the code under test. For tests.
+// For tests: a naive parser of Structured Field Values, written from the algorithms of RFC 9651,
+// 4.2. It shares nothing with the code under test.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// GCC 12 takes the moved-from alternatives of a variant for values that are read.
+// GCC 12 warns falsely: it believes that moved-from values of a variant are read.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -21,8 +21,8 @@ namespace sluice::wire::sf_model {
 struct Bare {
   enum class Type : uint8_t { integer, decimal, string, token, bytes, boolean, date, display };
   Type type = Type::integer;
-  int64_t number = 0;  // integer and date, and boolean: 0 or 1
-  std::string text{};  // decimal, string, token and display: as read; bytes: decoded
+  int64_t number = 0;  // of an integer or a date; of a boolean: 0 or 1
+  std::string text{};  // of a decimal, string, token or display string: as read; of bytes: decoded
   friend bool operator==(const Bare&, const Bare&) = default;
 };
 
@@ -33,7 +33,7 @@ struct Item {
   Parameters parameters{};
   friend bool operator==(const Item&, const Item&) = default;
 
-  // The parameter of that name; null: there is none.
+  // The parameter `name`; null: there is none.
   const Bare* find(std::string_view name) const {
     for (const auto& [key, bare] : parameters)
       if (key == name) return &bare;
@@ -44,7 +44,7 @@ struct Item {
 using List = std::vector<Item>;
 using Dictionary = std::vector<std::pair<std::string, Item>>;
 
-// Thrown, and caught by parse_...: "fail parsing".
+// Thrown where the RFC says "fail parsing"; the functions parse_... catch it.
 struct Failure {};
 
 inline bool is_one_of(char c, std::string_view set) {
@@ -61,7 +61,7 @@ class Parser {
  public:
   explicit Parser(std::string_view input) : in_(input) {}
 
-  // 4.2, steps 2, 6 to 8, around one of the three.
+  // 4.2, steps 2 and 6 to 8, around one of the three functions below.
   template <class Value>
   Value whole(Value (Parser::*what)()) {
     discard(" ");
@@ -112,7 +112,8 @@ class Parser {
   }
 
  private:
-  // NUL where there is nothing more; a NUL of the input begins nothing either.
+  // The next character; NUL at the end. No value begins with a NUL, so a NUL in the input does not
+  // matter.
   char ahead() const { return in_.empty() ? '\0' : in_[0]; }
   char consume() {
     if (in_.empty()) throw Failure();
@@ -271,7 +272,7 @@ class Parser {
     return decoded;
   }
 
-  // RFC 3629, 4: by the number that each sequence stands for.
+  // RFC 3629, section 4, by the number that each sequence encodes.
   static void check_utf8(std::string_view text) {
     for (size_t i = 0; i < text.size();) {
       const auto first = static_cast<unsigned char>(text[i++]);
@@ -301,7 +302,7 @@ std::optional<Value> parse(std::string_view text, Value (Parser::*what)()) {
   }
 }
 
-// Nothing: parsing fails.
+// Nothing if parsing fails.
 inline std::optional<Item> parse_item(std::string_view text) {
   return parse(text, &Parser::item);
 }

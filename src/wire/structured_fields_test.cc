@@ -1,3 +1,5 @@
+// Structured fields (RFC 9651): what is written and read, against the parser of
+// structured_fields_model.h.
 #include "wire/structured_fields.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +37,7 @@ std::string as_bytes(std::string_view bytes) {
   return std::string(out.view());
 }
 
-// What is read, in `<>`, or "none".
+// The string in a field, in `<>`; or "none".
 std::string read(std::string_view field) {
   std::string to = "from before";
   return parse_sf_string(field, to) ? "<" + to + ">" : "none";
@@ -54,7 +56,7 @@ TEST(StructuredFields, StringsAreQuotedAndEscaped) {
   EXPECT_EQ(as_string(std::string_view("a\0\x1F\x7F\x80\xFF\r\n", 8)), R"("a_______")");
 }
 
-// Texts are looked at several characters at a time.
+// The code reads several characters at a time, so all bytes are tried at all places.
 TEST(StructuredFields, EveryByteIsToldAtEveryPlace) {
   for (size_t size = 1; size <= 26; ++size) {
     for (size_t place = 0; place < size; ++place) {
@@ -83,7 +85,7 @@ TEST(StructuredFields, IntegersHaveFifteenDigitsAtMost) {
   EXPECT_EQ(as_integer(std::numeric_limits<int64_t>::min()), "-999999999999999");
 }
 
-// RFC 4648, 10.
+// The test vectors of RFC 4648, section 10.
 TEST(StructuredFields, ByteSequencesAreBase64BetweenColons) {
   EXPECT_EQ(as_bytes(""), "::");
   EXPECT_EQ(as_bytes("f"), ":Zg==:");

@@ -1,3 +1,5 @@
+// WebSocket's handshake at a server: what is accepted, what is refused and with which status. "The
+// original" is the server of droplet 1.4.0.
 #include "wire/websocket_handshake.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +22,7 @@ std::string get(const std::string& headers) {
   return "GET / HTTP/1.1\r\n" + headers + "\r\n";
 }
 
-// The answer to all of it, after every shorter piece has given the same or none.
+// The answer to `bytes`; checks that each beginning of them gives the same answer, or none yet.
 WebsocketHandshake answer(const std::string& bytes) {
   const WebsocketHandshake whole = read_websocket_handshake(bytes);
   for (size_t size = 0; size < bytes.size(); ++size) {
@@ -61,7 +63,7 @@ TEST(WebsocketHandshake, WhatIsTaken) {
       get(good + version + key + "Sec-WebSocket-Protocol: a, b\r\n"),
       get(good + version + key + "Origin: http://elsewhere.example\r\nHost:\r\n"),
       get(good + version + key + "X-Bytes: \xFF\xFE\r\n"),
-      get(good + version + key + "Host: ::1:3000\r\n"),  // as droplet's own client has it
+      get(good + version + key + "Host: ::1:3000\r\n"),  // as droplet's own client sends it
   };
   for (const std::string& bytes : table) {
     const WebsocketHandshake h = answer(bytes + "\x82\x80");
@@ -70,7 +72,7 @@ TEST(WebsocketHandshake, WhatIsTaken) {
   }
 }
 
-// The two values that end the original's process, among others that it refuses or takes.
+// The first two values end the original's process; it refuses or accepts the others.
 TEST(WebsocketHandshake, ExtensionsOfAnyNameAreDeclinedBySilence) {
   for (const std::string extension :
        {"__proto__", "constructor", "permessage-deflate; client_max_window_bits",
@@ -112,7 +114,7 @@ TEST(WebsocketHandshake, WhatIsRefused) {
       {get("A: 1\r2\r\n"), 400},
       {get(good + "A: 1\n" + version + key), 400},
       {get(good + version + key + "Host: a\r\nHost: b\r\n"), 400},
-      // A body would be taken for frames.
+      // A body would be read as frames.
       {get(good + version + key + "Content-Length: 2\r\n"), 400},
       {get(good + version + key + "Transfer-Encoding: chunked\r\n"), 400},
       {get("Connection: Upgrade\r\nUpgrade: h2c\r\n" + version + key), 400},
@@ -126,7 +128,7 @@ TEST(WebsocketHandshake, WhatIsRefused) {
       {get(good + key + "Sec-WebSocket-Version: 12\r\n"), 426},
       {get(good + key + "Sec-WebSocket-Version: 13abc\r\n"), 426},
       {get(good + key + version + version), 426},
-      // hixie-76
+      // The handshake of hixie-76, an earlier protocol.
       {get(good + "Sec-WebSocket-Key1: 4 @1  46546xW%0l 1 5\r\nSec-WebSocket-Key2: 12998 5 Y3\r\n"),
        426},
   };
@@ -164,7 +166,7 @@ TEST(WebsocketHandshake, HeadsHaveABound) {
   EXPECT_EQ(answer(std::string(bound - 1, 'x')).kind, Kind::incomplete);
   EXPECT_EQ(answer(std::string(bound, 'x')).status, 431);
   EXPECT_EQ(answer(std::string(bound, 'x') + "\n\n").status, 431);
-  EXPECT_EQ(answer("x\n" + std::string(bound, 'x')).status, 400);  // told before the bound is met
+  EXPECT_EQ(answer("x\n" + std::string(bound, 'x')).status, 400);  // the fault is before the bound
 }
 
 TEST(WebsocketHandshake, Answers) {

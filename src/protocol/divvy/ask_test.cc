@@ -1,4 +1,5 @@
-// What `sluice ask divvy` says of a server that does not answer as it should.
+// What `sluice ask divvy` prints when a server does not answer as the protocol requires. A server
+// with fixed replies stands in for it.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -38,7 +39,7 @@ TEST(AskDivvy, TellsTheDecisionByItsStatusAndInWords) {
 }
 
 TEST(AskDivvy, TriesEveryAddressOfAName) {
-  calls::FakeServer server({"OK true 1 1\n"});  // on IPv4 alone, while localhost may be IPv6 first
+  calls::FakeServer server({"OK true 1 1\n"});  // only on IPv4; localhost may name IPv6 first
   const Outcome granted = ask_at("localhost", server.port());
   EXPECT_EQ(granted.status, 0) << granted.err;
 }

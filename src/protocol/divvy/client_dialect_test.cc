@@ -1,3 +1,5 @@
+// How the client library speaks Divvy's protocol: what it sends, what it makes of replies, and when
+// it connects again. The test plays the server and sets the time.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -22,7 +24,7 @@ client_request hit(std::string_view ip) {
 
 TEST(DivvyClientDialect, SaysWhatTheOriginalSays) {
   ClientWorld world(client_dialect);
-  EXPECT_TRUE(world.tries.empty());  // it connects with the first call
+  EXPECT_TRUE(world.tries.empty());  // the first call makes the client connect
   world.submit(hit("1"), "a");
   world.submit({}, "b");
   ASSERT_EQ(world.tries.size(), 1u);
@@ -78,7 +80,8 @@ TEST(DivvyClientDialect, HasAtMost100CallsUnderWayTimedOutOnesIncluded) {
   EXPECT_EQ(world.results["late"].error, client_errc::backlog);
 }
 
-// As the original: tries at 0, 1, 2, 3, 4, 5 s; then one for each call, a second apart.
+// As in Divvy's own client: tries at 0, 1, 2, 3, 4 and 5 s; then one for each call, at least a
+// second apart.
 TEST(DivvyClientDialect, TriesFiveTimesMoreAndThenAtTheNextCall) {
   std::vector<client_connection_report::event> events;
   client_options options;
@@ -110,7 +113,7 @@ TEST(DivvyClientDialect, TriesFiveTimesMoreAndThenAtTheNextCall) {
   world.accept(0);
   world.receive(0, "OK true 1 1\n");
   EXPECT_TRUE(world.results["e"].is_allowed());
-  // After a success all tries are there again.
+  // After a success the client has all its tries again.
   world.tries.clear();
   world.refuses = true;
   world.fail(0);

@@ -1,4 +1,4 @@
-// What the original server answered (tests/conformance/divvy.json), as the client reads it.
+// How sluice's client reads the recorded answers of Divvy's server (tests/conformance/divvy.json).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@ extern const calls::Dialect client_dialect;
 namespace client_vectors_test {
 namespace {
 
-// What a line means, by the standard library.
+// Reads `line` with the standard library and compares `result` with it.
 void expect_meaning(const std::string& line, const client_result& result) {
   char word[6] = {};
   long long remaining = 0, reset = 0;

@@ -1,3 +1,4 @@
+// Any bytes, read as a policy in Divvy's INI format: rules_fuzz.h says what must hold.
 #include "protocol/divvy/rules_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,4 +1,4 @@
-// The lines that clients of Divvy's protocol send.
+// The request lines that sluice's client and `sluice ask divvy` send.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 using DivvyWords = std::vector<std::pair<std::string, std::string>>;
 
-// Or what is wrong with the request, after "problem: ".
+// The line for the request, or "problem: " and what is wrong with the request.
 std::string line_of(const DivvyWords& words) {
   const auto line = divvy_request(words);
   return line ? *line : "problem: " + line.problem().text;

@@ -1,4 +1,5 @@
-// The policies that Divvy's documentation promises, as a new user types them on the first day.
+// Policies as Divvy's documentation shows them, as a new user types them on the first day: which
+// limits requests then meet, and what is reported.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,7 +26,8 @@ struct Policy {
     return text;
   }
 
-  // The counters and settled limits that a request meets: "shadow path=/x|actor 1/86400".
+  // The counters that a request is charged to, each with its limit in units per seconds, as in
+  // "shadow path=/x|actor 1/86400".
   std::vector<std::string> meets(std::vector<request::Entry> request) const {
     policy::Plan plan;
     rules.match(&dialect, {request}, plan);

@@ -1,5 +1,6 @@
-// What both fuzz targets of Divvy's formats do with a text: read it in both matchings; where it is
-// accepted, ask what its own rules would ask, and hold the index to the plain search.
+// What both fuzz targets of Divvy's formats do with a text: read it for both kinds of matching. If
+// it is accepted, they make requests from its own rules, and the index must find the same rules as
+// a plain search.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
       plan.clear();
       rules.match(&dialect, {request}, plan);
       const policy::Plan::RequestPlan& part = plan.parts()[0];
-      // The rules that apply by themselves, in order, up to the first enforced one.
+      // The rules that the plain search finds: all that match, up to the first enforced one.
       size_t step = 0;
       std::string_view error;
       for (const policy::Rule& rule : all) {
@@ -49,7 +50,7 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
         if (rule.mode == policy::Mode::enforce) break;
       }
       if (step != part.step_count || error != part.error) std::abort();
-      if (error.empty() && step == 0) std::abort();  // a default rule answers everything
+      if (error.empty() && step == 0) std::abort();  // the default rule matches every request
     }
   }
 }

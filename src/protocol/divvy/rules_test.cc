@@ -1,5 +1,5 @@
-// Divvy's files in detail: what each quirk of the formats is read as, and what is reported to
-// users.
+// Policies in Divvy's formats (INI and JSON) in detail: how each quirk of a format is read, and
+// what is reported to users.
 #include "protocol/divvy/rules.h"
 
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST(DivvyIni, SectionNames) {
     ASSERT_TRUE(loaded.accepted()) << loaded.messages();
     EXPECT_EQ(loaded.rule(0).pattern, pattern) << header;
   }
-  // A dotted name is a rule beside its namesake, not a part of it.
+  // A header with a dot is a rule of its own, not a part of the rule named before the dot.
   const Loaded dotted = ini(
       "[path=/v1]\ncreditLimit=1\nresetSeconds=60\n[path=/v1.1]\ncreditLimit=2\nresetSeconds=60\n");
   ASSERT_EQ(dotted.all().size(), 3u) << dotted.messages();
@@ -175,7 +175,7 @@ TEST(DivvyIni, OtherValues) {
   const std::string head = "[a=1 ip=*]\ncreditLimit=1\nresetSeconds=60\n";
   EXPECT_EQ(actor_of(ini(head + "actorField = 'ip'\n").rule(0)), "ip");
   EXPECT_EQ(actor_of(ini(head + "actorField = \"ip\" ; x\n").rule(0)),
-            "\"ip\"");  // the quotes enclose not all of it
+            "\"ip\"");  // quotes that do not enclose the whole value belong to it
   EXPECT_EQ(actor_of(ini(head + "actorField = true\n").rule(0)), "true");
   EXPECT_EQ(actor_of(ini(head + "actorField\n").rule(0)), "true");
   EXPECT_EQ(actor_of(ini(head + "actorField = false\n").rule(0)), "");
@@ -185,7 +185,7 @@ TEST(DivvyIni, OtherValues) {
   EXPECT_EQ(actor_of(ini(head + "actorField[] = ip\n").rule(0)), "ip");
   EXPECT_EQ(actor_of(ini(head + "\"actorField\" = ip\n").rule(0)), "ip");
   EXPECT_EQ(ini(head + "creditLimit[] = 6\n").rule(0).limits.at(0).quota,
-            1);  // behind what was there
+            1);  // appended to the values of the key, of which the first counts
   EXPECT_EQ(ini("[a=1]\ncreditLimit[] = 6\nresetSeconds=60\n").rule(0).limits.at(0).quota, 6);
   EXPECT_EQ(ini(head + "creditLimit = 2\n").rule(0).limits.at(0).quota, 2);
   EXPECT_EQ(ini(head + "comment = '10 requests per minute by default\n").rule(0).comment,
@@ -326,7 +326,7 @@ TEST(DivvyJson, SaysWhere) {
   EXPECT_TRUE(Loaded(deep, "r.json").says("lists and objects are nested here"));
   EXPECT_TRUE(Loaded("\xEF\xBB\xBF{\"default\": {\"operation\": {}, \"creditLimit\": 0}}", "r.json")
                   .accepted());
-  // A rule that cannot be read is not also missed as the default.
+  // A default rule that cannot be read is not reported as missing as well.
   EXPECT_EQ(Loaded("{\"default\": {\"creditLimit\": 0}}", "r.json").diagnostics.size(), 1u);
 }
 
@@ -365,7 +365,7 @@ TEST(Divvy, WarnsOfAnImpossiblePatternAndFailsItsRequests) {
   EXPECT_TRUE(loaded.says("EVERY REQUEST")) << loaded.messages();
   EXPECT_EQ(loaded.decider({{"m", "GET"}}), "error");
   EXPECT_EQ(loaded.decider({{"m", "PUT"}}), "default");
-  // By the documented matching it is one star.
+  // In the documented matching, `**` is one star.
   EXPECT_EQ(
       ini("[p=**]\ncreditLimit = 5\nresetSeconds = 60\n", DivvyMatching::documented).messages(),
       "");
@@ -386,7 +386,8 @@ TEST(Divvy, ASecondFileIsBehindTheFirstOnesDefault) {
       loaded.says("b.ini:1: error: rule [x=1]: it is unreachable: rule [default] (a.ini line 1)"));
 }
 
-// The check for unreachable rules compares each with all before it, and must not take that long.
+// The check for unreachable rules uses the index of rules. To compare each of 10,000 rules with all
+// rules before it would take too long.
 TEST(Divvy, ReadsLongPoliciesInGoodTime) {
   std::string text;
   for (int i = 0; i < 10'000; ++i) {
@@ -395,7 +396,7 @@ TEST(Divvy, ReadsLongPoliciesInGoodTime) {
   }
   const auto start = std::chrono::steady_clock::now();
   const Loaded loaded = ini(text);
-  // It takes 0.05 s.
+  // It usually takes 0.05 s.
   EXPECT_LT(std::chrono::steady_clock::now() - start, tests::promised(std::chrono::seconds(10)));
   EXPECT_EQ(loaded.messages(), "");
   EXPECT_EQ(loaded.decider({{"method", "GET"}, {"path", "/x/9998"}}),

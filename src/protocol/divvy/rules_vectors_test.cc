@@ -1,5 +1,6 @@
-// Divvy's recorded configurations: which files it refused and accepted, and the names of the
-// counters that requests moved. What differs here is listed with its reason, and must differ.
+// Policies recorded with Divvy 1.7.1 (tests/conformance/divvy.json): which files it refused or
+// accepted, and which counters requests changed. Cases in which sluice differs are listed with the
+// reason, and must differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,24 +40,22 @@ struct Loaded {
   bool accepted() const { return !has_errors(diagnostics); }
 };
 
-// Refused by Divvy 1.7.1, accepted here.
+// Files that Divvy refused and sluice accepts, with the reason.
 const std::map<std::string, std::string> accepted_here = {
-    {"ini-reset-zero-always-allow",
-     "a positive creditLimit with resetSeconds 0 allows always (4.4)"},
-    {"ini-default-always-allow", "a positive creditLimit with resetSeconds 0 allows always (4.4)"},
-    {"json-reset-zero-always-allow",
-     "a positive creditLimit with resetSeconds 0 allows always (4.4)"},
-    {"ini-unreachable-undefined-glob", "an absent key fits no glob (5)"},
-    {"ini-dot-in-section", "dots in section names are dots (4.2)"},
-    {"ini-dot-in-ip", "dots in section names are dots (4.2)"},
-    {"ini-escaped-dot", "dots in section names are dots, escaped or not (4.2)"},
-    {"ini-dot-in-quoted-section", "dots in section names are dots (4.2)"},
-    {"ini-section-trailing-comment", "a comment may follow a section header (4.2)"},
-    {"ini-section-indented", "blanks may stand around a section header (4.2)"},
-    {"json-overrides-missing", "missing overrides are an empty list (4.3)"},
+    {"ini-reset-zero-always-allow", "a positive creditLimit with resetSeconds 0 always allows"},
+    {"ini-default-always-allow", "a positive creditLimit with resetSeconds 0 always allows"},
+    {"json-reset-zero-always-allow", "a positive creditLimit with resetSeconds 0 always allows"},
+    {"ini-unreachable-undefined-glob", "an absent key matches no glob"},
+    {"ini-dot-in-section", "dots in section names are dots"},
+    {"ini-dot-in-ip", "dots in section names are dots"},
+    {"ini-escaped-dot", "dots in section names are dots, escaped or not"},
+    {"ini-dot-in-quoted-section", "dots in section names are dots"},
+    {"ini-section-trailing-comment", "a comment may follow a section header"},
+    {"ini-section-indented", "blanks may surround a section header"},
+    {"json-overrides-missing", "missing overrides are an empty list"},
 };
 
-// The word of our message that shows that the reason is the same.
+// A text that sluice's message must contain to give the same reason as Divvy's `error`.
 std::string reason_of(const std::string& error) {
   const std::pair<const char*, const char*> words[] = {
       {"Unreachable rule", "unreachable"},
@@ -95,7 +94,7 @@ TEST(DivvyVectors, FilesThatDivvyRefused) {
     differing += differs;
     EXPECT_EQ(loaded.accepted(), differs);
     if (differs) continue;
-    // Keys in front of the first section were rules of a kind to Divvy, and failed as such.
+    // Divvy reads keys before the first section as rules, and reports what is wrong with those.
     const bool global_key = name.starts_with("ini-global");
     const std::string reason =
         global_key ? "in front of the first section" : reason_of(vector.at("error"));
@@ -118,7 +117,7 @@ TEST(DivvyVectors, FilesThatDivvyAccepted) {
     loaded.read(vector.at("text"), "rules." + vector.at("format").get<std::string>());
     EXPECT_TRUE(loaded.accepted()) << vector.at("name");
     const size_t rules = loaded.rules.rules(&dialect).size();
-    // Divvy loses a section with a dot; here it is a rule like any other.
+    // Divvy loses a section with a dot in its name; sluice reads it as any other rule.
     EXPECT_TRUE(vector.at("name") != "ini-ok-dotted-sibling" || rules == 3) << rules;
   }
   EXPECT_EQ(vectors().at("config_ok").size(), 17u);
@@ -129,12 +128,11 @@ TEST(DivvyVectors, FilesThatItsCasesUse) {
     Loaded loaded;
     loaded.read(text, file);
     EXPECT_EQ(loaded.accepted(), file != "quirks.json")
-        << file;  // numbers that are not whole (4.3)
+        << file;  // quirks.json has numbers that are not integers
   }
 }
 
-// The entries of a plain `HIT key=value ...` line; nothing where reading it is the protocol's
-// business.
+// The entries of a plain `HIT key=value ...` line; nothing if the line needs the protocol's parser.
 std::optional<std::vector<request::Entry>> plain_request(std::string_view line) {
   if (!line.starts_with("HIT") || line.find_first_of("\"\t\r") != std::string_view::npos)
     return std::nullopt;
@@ -153,16 +151,16 @@ std::optional<std::vector<request::Entry>> plain_request(std::string_view line) 
   return entries;
 }
 
-// Cases that move other counters here, each for a decision.
+// Cases that change other counters in sluice than in Divvy, with the reason.
 const std::map<std::string, std::string> counted_elsewhere = {
-    {"glob-missing-key-undefined", "an absent key fits no glob (5)"},
-    {"ini-dotted-section-vanishes", "dots in section names are dots (4.2)"},
-    {"ini-integer-section-first", "sections keep the file's order (4.2)"},
+    {"glob-missing-key-undefined", "an absent key matches no glob"},
+    {"ini-dotted-section-vanishes", "dots in section names are dots"},
+    {"ini-integer-section-first", "sections keep the file's order"},
     {"json-actor-constructor",
-     "an actor that names a part of JavaScript is absent all the same (5)"},
+     "an actor that has the name of a part of JavaScript is absent like any other"},
 };
 
-// The file as its cases need it: without the rules that are refused.
+// The file without the rules that sluice refuses; the recorded cases use it.
 std::string without_refused_rules(const std::string& file, const std::string& text) {
   if (file != "quirks.json") return text;
   auto policy = nlohmann::ordered_json::parse(text);
@@ -187,7 +185,8 @@ TEST(DivvyVectors, CountersThatItsCasesMove) {
     Loaded loaded;
     loaded.read(without_refused_rules(file, vectors().at("config files").at(file)), file);
     ASSERT_TRUE(loaded.accepted()) << file;
-    std::map<std::string, int64_t> counters;  // with what is left, as Redis shows it
+    std::map<std::string, int64_t>
+        counters;  // the units left of each, as Divvy keeps them in Redis
     bool plain = true;
     for (const json& step : vector.at("steps")) {
       if (!step.contains("send") || step.contains("sleep_ms")) {

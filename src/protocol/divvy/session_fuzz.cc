@@ -1,5 +1,5 @@
-// Any bytes, in one piece and in pieces, must give what the naive model of the protocol gives. The
-// first byte says how the rest is cut, and whether the connection ends.
+// Any bytes, in one piece and in pieces, must give the same as in the naive model. The first byte
+// says how the rest is cut, and whether the connection ends after it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

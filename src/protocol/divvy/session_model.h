@@ -1,6 +1,6 @@
-// For tests and fuzzing only: Divvy's protocol written as the original works, on UTF-16 units of
-// decoded text, without a thought for speed; and a stand-in for the connection that feeds a session
-// in pieces. Compared with DivvySession.
+// The naive model of DivvySession, for tests and fuzzing only: reads Divvy's protocol as Divvy
+// does, on UTF-16 units of decoded text, without regard for speed. Also stands in for the
+// connection that feeds a session in pieces.
 #pragma once
 
 #include <algorithm>
@@ -20,16 +20,16 @@ namespace sluice::divvy::model {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// What became of one connection's bytes.
+// What a session made of one connection's bytes.
 struct Transcript {
   std::vector<Pairs> requests;
-  std::string replies;   // with the numbers of `verdict_of`
-  std::string farewell;  // with its LF; empty: not closed for an error
+  std::string replies;   // with the numbers of `answer_of`
+  std::string farewell;  // the error line with its LF; empty: not closed for an error
   bool closing = false;
   friend bool operator==(const Transcript&, const Transcript&) = default;
 };
 
-// The verdict of the n-th request of a connection: all shapes of a reply in turn.
+// The verdict for the n-th request of a connection; over many n, replies of all shapes.
 struct Answer {
   limit::Decision decision;
   bool matched, allowed;
@@ -55,7 +55,7 @@ inline std::u16string trim(std::u16string text) {
   return text;
 }
 
-// Takes one string from the front of `text`; throws the reason.
+// Removes one string from the front of `text` and returns it; throws what is wrong with it.
 inline std::u16string take_string(std::u16string& text) {
   std::u16string taken;
   if (text.empty()) return taken;
@@ -73,7 +73,7 @@ inline std::u16string take_string(std::u16string& text) {
   return taken;
 }
 
-// One line without its end; throws the ERR line's text.
+// The pairs of a line, which comes without its end; throws the text of the ERR line.
 inline Pairs parse(std::string_view bytes) {
   try {
     std::u16string text = decode(bytes);
@@ -111,7 +111,7 @@ inline void reply(size_t n, std::string& out) {
     return;
   }
   const limit::Decision& d = answer.decision;
-  // A grant to the nearest second; a refusal up, to 1 at least.
+  // The time of a grant is rounded to the nearest second, that of a refusal up, to 1 s at least.
   const int64_t us = d.reset_after.us;
   const int64_t seconds = answer.allowed    ? (us / 1000 + 500) / 1000
                           : us <= 1'000'000 ? 1
@@ -121,7 +121,7 @@ inline void reply(size_t n, std::string& out) {
          std::to_string(d.reset_after == base::never ? -1 : seconds) + "\n";
 }
 
-// The whole life of a connection that sends `bytes`, and then its end if `end`.
+// What a session must make of a connection that sends `bytes`, and then ends if `end`.
 inline Transcript expected(std::string_view bytes, bool end) {
   Transcript t;
   while (!bytes.empty()) {
@@ -147,9 +147,9 @@ inline Transcript expected(std::string_view bytes, bool end) {
   return t;
 }
 
-// Feeds `session` as a connection does: `cuts` are the sizes of what arrives at a time, the rest
-// arrives at last. Every call sees its bytes in memory of their own that dies before the next one,
-// so that a sanitizer sees views outlive it.
+// Feeds `session` as a connection does: `cuts` are the sizes of the pieces that arrive one by one,
+// the rest arrives last. Each call gets its bytes in memory of their own, freed before the next
+// call, so that a sanitizer finds views that are kept too long.
 inline Transcript run(request::Session& session, std::string_view bytes,
                       const std::vector<size_t>& cuts, bool end) {
   Transcript t;

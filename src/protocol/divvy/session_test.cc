@@ -1,3 +1,5 @@
+// A connection's bytes to requests, and verdicts to reply lines, against the naive model in
+// session_model.h and against recorded answers of Divvy's server (tests/conformance/divvy.json).
 #include "protocol/divvy/session.h"
 
 #include <gtest/gtest.h>
@@ -139,7 +141,7 @@ TEST(DivvySession, NamesWhatIsWrong) {
   }
 }
 
-// Every white space character of JavaScript's \s separates, and its neighbours do not.
+// Each character of JavaScript's \s separates words, and no other character does.
 TEST(DivvySession, WhiteSpaceIsJavaScripts) {
   for (char32_t c = 1; c < 0x10000; ++c) {
     if (c == '\n' || c == '"' || c == '=' || (c >= 0xD800 && c < 0xE000)) continue;
@@ -202,8 +204,8 @@ TEST(DivvySession, SecondsRoundAsRedisDoes) {
   }
 }
 
-// A request repeated after so long is not too early; of Divvy's own counters as Divvy says, but
-// never at once.
+// A refusal's seconds are rounded up, so that a client that repeats the request then is not too
+// early. For counters in Divvy's own format they are rounded as Divvy rounds, but to 1 at least.
 TEST(DivvySession, ARefusalIsNeverForNoTime) {
   bool open = false;
   const auto reply = [&](int64_t us, bool of_divvy) {
@@ -296,7 +298,7 @@ TEST(DivvySession, RewrittenLinesOfABatchStay) {
   request::Requests requests;
   base::Buffer out;
   EXPECT_EQ(session.receive(in, false, requests, out).consumed, in.size());
-  in.assign(in.size(), '?');  // rewritten lines do not need it
+  in.assign(in.size(), '?');  // the entries of rewritten lines do not point into it
   ASSERT_EQ(requests.size(), batch_requests_max);
   for (size_t i = 0; i < batch_requests_max; ++i) {
     const auto descriptor = requests.descriptor(requests.items()[i]);
@@ -321,7 +323,7 @@ TEST(DivvySession, TakesABatchAtATime) {
     sizes.push_back(requests.size());
   }
   EXPECT_EQ(sizes, (std::vector<size_t>{batch_requests_max, batch_requests_max, 5}));
-  // A batch behind requests that others have put there is as large.
+  // Requests that other connections have added do not make the batch smaller.
   session.receive(in, false, requests, out);
   EXPECT_EQ(requests.size(), batch_requests_max + 5);
 }
@@ -339,7 +341,7 @@ TEST(DivvySession, NothingIsTakenBehindABadLine) {
   received = session.receive("HIT e=5\n", true, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(requests.size(), 0u);
-  // A bad line leaves none of its entries behind.
+  // A bad line leaves no entries in `requests`.
   DivvySession other;
   other.receive("HIT a=1 b=2 c\nHIT\n", false, requests, out);
   EXPECT_EQ(requests.open_entries(), 0u);
@@ -375,8 +377,8 @@ TEST(DivvySession, RequestsHaveABoundOfPairs) {
   EXPECT_EQ(t.farewell, "ERR unknown \"More than 256 pairs in one request.\"\n");
 }
 
-// Told by work, not by time: bytes that were searched before are not read again, so they may be
-// poisoned.
+// Shown without measuring time: the session does not read bytes again in which it found no line
+// end, so it does not notice when the test puts one there.
 TEST(DivvySession, SearchesEachByteOnce) {
   DivvySession session;
   request::Requests requests;
@@ -384,12 +386,12 @@ TEST(DivvySession, SearchesEachByteOnce) {
   std::string in = "HIT k=" + std::string(1000, 'x');
   session.receive(in, false, requests, out);
   const std::string without_lf = in;
-  in[10] = '\n';  // would be found, were the search to begin again
+  in[10] = '\n';  // a search that begins again would find it
   in += "yy";
   EXPECT_EQ(session.receive(in, false, requests, out).consumed, 0u);
   in = without_lf + "yyz\n";
   EXPECT_EQ(session.receive(in, false, requests, out).consumed, in.size());
-  // Shorter than what was left: other bytes, searched from their front.
+  // Bytes fewer than those that were left are others, and are searched from the first.
   requests.clear();
   session.receive(without_lf, false, requests, out);
   EXPECT_EQ(session.receive("HIT a=1\n", false, requests, out).consumed, 8u);
@@ -417,7 +419,7 @@ class Lines {
   uint64_t below(uint64_t n) { return random_() % n; }
 
  private:
-  // One of `words`; with `rarely`, of all but the first four once in so many times.
+  // One of `words`, usually one of the first four; one time in `rarely`, any of them.
   std::string pick(const std::vector<std::string>& words, uint64_t rarely = 1) {
     const bool rare = random_() % rarely == 0;
     return words[random_() % (rare ? words.size() : std::min<size_t>(words.size(), 4))];
@@ -480,13 +482,13 @@ TEST(DivvySession, AnswersAsTheNaiveModelHoweverSplit) {
         ASSERT_EQ(cut(bytes, {at}), expected) << bytes << at;
     }
   }
-  // The generator makes enough of both to mean something.
+  // The generator made enough of both.
   EXPECT_GT(requests, 5'000u);
   EXPECT_GT(errors, 500u);
 }
 
-// The ends of strings are found in blocks: every length and place of a string around the block's
-// size.
+// The session searches blocks of bytes for the end of a string, so strings of all lengths and
+// places around the size of a block are tried.
 TEST(DivvySession, StringsOfEveryLengthAndPlace) {
   for (size_t before = 0; before < 150; ++before) {
     for (size_t size = 0; size < 140; ++size) {
@@ -531,8 +533,8 @@ std::vector<std::string> sent_by(const nlohmann::json& step) {
   return {all};
 }
 
-// Counters are not here; so of each connection: how many requests are answered OK, and its error to
-// the byte.
+// No counters are involved. So only two things of each connection are compared: how many requests
+// are answered OK, and the exact bytes of its error.
 TEST(DivvySession, RecordedVectors) {
   std::ifstream file(tests::source_path("tests/conformance/divvy.json"));
   const nlohmann::json all = nlohmann::json::parse(file);

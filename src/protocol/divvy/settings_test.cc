@@ -1,3 +1,5 @@
+// The settings that Divvy's server reads from environment variables, and the `divvy` section of
+// sluice.yaml.
 #include "protocol/divvy/settings.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +26,7 @@ struct World {
                          return at->second;
                        }};
 
-  // What is wrong, "" if nothing.
+  // Reads the variables into `config`; returns what is wrong with them, "" if nothing.
   std::string divvy(config::Config& config) {
     base::Diagnostics diagnostics;
     settings_in(config).apply_environment(io, diagnostics);

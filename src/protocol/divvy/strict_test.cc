@@ -1,4 +1,5 @@
-// A listener with `strict: true`, and what Divvy's files say by mistake.
+// What a listener with `strict: true` refuses, also against a naive model, and what is reported of
+// likely mistakes in Divvy's files.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +11,7 @@
 namespace sluice::divvy::strict_test {
 namespace {
 
-// "" of a line that is taken, else the answer.
+// "" if the line is a request, else the error line that answers it.
 std::string answer_to(std::string_view line, bool strict) {
   request::Requests requests;
   std::string error;
@@ -35,12 +36,13 @@ TEST(DivvyStrict, RefusesWhatCouldBeMeantOtherwise) {
   for (const std::string_view line :
        {"HIT", "HIT a=1 b=1", "HIT \"a b\"=\"c=d\" a=", "hit K=1 k=1"})
     EXPECT_EQ(answer_to(line, true), "") << line;
-  // What is an error anyway stays the same one.
+  // Lines that are errors without `strict` give the same error with it.
   for (const std::string_view line : {"HIT ip", "HIT k=\"a", "PUT k=v", "HIT k=\"a\"b"})
     EXPECT_EQ(answer_to(line, true), answer_to(line, false)) << line;
 }
 
-// By a naive reading of lines of one-letter words.
+// Random lines with one-letter keys: with `strict` a line is refused exactly if it has a key twice
+// or a stray quote.
 TEST(DivvyStrict, AgreesWithAModel) {
   for (uint32_t seed = 0; seed < 2'000; ++seed) {
     tests::Dice dice(seed);
@@ -79,7 +81,7 @@ TEST(DivvyMistakes, ALengthOfTimeIsNotReadAsItsDigits) {
             "seconds; write `60`\n");
   EXPECT_NE(told("24h").find("write `86400`"), std::string::npos);
   EXPECT_NE(told("1500ms").find("write `2`"), std::string::npos);
-  // The digits are what is meant.
+  // Where the unit is seconds, the digits are the number that was meant: only a warning.
   EXPECT_NE(told("60s").find("warning: rule [default]: resetSeconds `60s` is read as 60"),
             std::string::npos);
   EXPECT_EQ(told("60"), "");

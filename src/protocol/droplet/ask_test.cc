@@ -1,5 +1,5 @@
-// What `sluice ask droplet` says of a server that does not answer as it should. That it is answered
-// is shown with the real server, as the right answer to a handshake differs each time.
+// What `sluice ask droplet` prints when a server does not answer as the protocol requires. Correct
+// answers are tested with a real server, because the right answer to a handshake differs each time.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -1,5 +1,6 @@
-// Any bytes of a server give the client the same answers, or the same problem, in one piece and in
-// pieces. The first byte says how they are cut, the second whether they stand behind a handshake.
+// Whatever a server sends, the client must read the same answers, or the same problem, in one piece
+// and in pieces. The first byte says how the bytes are cut, the second whether they follow a valid
+// handshake.
 #include <openssl/evp.h>
 
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace {
 using sluice::client_verb;
 using namespace sluice::calls;
 
-// What the codec makes of `bytes` behind a handshake that answers its own.
+// What the codec makes of `bytes` after a valid answer to its handshake.
 CodecOutcome read_behind_handshake(std::string_view bytes, const std::vector<size_t>& cuts) {
   const auto codec = sluice::droplet::client_dialect.make_codec(Target{});
   RecordedReplies replies({{client_verb::take}, {client_verb::peek}, {client_verb::take}});

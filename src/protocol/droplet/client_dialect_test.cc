@@ -1,3 +1,5 @@
+// How the client library speaks droplet's protocol: what it sends, what it makes of replies, and
+// when it connects again. The test plays the server and sets the time.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,7 +25,7 @@ client_request takes(std::string_view bucket) {
   return request;
 }
 
-// What a server answers to a handshake that was sent.
+// The reply of a server that accepts the handshake in `head`.
 std::string switching(std::string_view head) {
   base::Buffer out;
   const auto accept = wire::read_websocket_handshake(head).accept;
@@ -44,7 +46,7 @@ TEST(DropletClientDialect, RequestsWaitForTheHandshake) {
   EXPECT_TRUE(head.starts_with("GET / HTTP/1.1\r\n"));
   EXPECT_EQ(head.find("\r\n\r\n"), head.size() - 4);
   world.receive(0, switching(head) + "\x82\x06\x08\x01\x10\x09\x18\x63");
-  EXPECT_EQ(world.closed[0], 1);  // an answer that came before the request was sent
+  EXPECT_EQ(world.closed[0], 1);  // the answer arrived before the request was sent
   EXPECT_EQ(world.ended.count("a"), 0u);
   world.advance(base::milliseconds(600));
   open(world);
@@ -79,7 +81,7 @@ TEST(DropletClientDialect, PingsAreAnswered) {
   EXPECT_EQ(sent[0], '\x8a');
 }
 
-// The pongs to a server that reads none of them have a bound.
+// The pongs that wait for a server that reads nothing are bounded by 1 MiB.
 TEST(DropletClientDialect, AServerThatSendsPingsAndReadsNothingIsLeft) {
   ClientWorld world(client_dialect);
   open(world);
@@ -106,7 +108,8 @@ TEST(DropletClientDialect, LimitsMustBeItsPeriods) {
     EXPECT_EQ(world.results[name].error, client_errc::bad_request) << name;
 }
 
-// What the original forgets: requests under way fail, and the next answer is the next call's.
+// When the connection is lost, calls under way fail. The next answer belongs to the next call:
+// droplet's own client forgets to do this, and its answers go to the wrong calls from then on.
 TEST(DropletClientDialect, ALostConnectionFailsWhatIsUnderWayAndShiftsNothing) {
   ClientWorld world(client_dialect);
   open(world);
@@ -120,7 +123,8 @@ TEST(DropletClientDialect, ALostConnectionFailsWhatIsUnderWayAndShiftsNothing) {
   EXPECT_EQ(world.results["b"].remaining, 5);
 }
 
-// As the original: 600 ms, then 1.2 times as long each time, in whole milliseconds.
+// As in droplet's own client: the first wait is 600 ms, each later one 1.2 times as long, in whole
+// milliseconds.
 TEST(DropletClientDialect, TriesFifteenTimesMoreAndIsDeadThen) {
   std::vector<client_connection_report::event> events;
   client_options options;
@@ -167,7 +171,7 @@ TEST(DropletClientDialect, WhatIsNotItsProtocolEndsTheConnection) {
   ClientWorld world(client_dialect);
   open(world);
   world.submit(takes("a"), "a");
-  world.receive(0, "\x81\x02hi");  // a text
+  world.receive(0, "\x81\x02hi");  // a text frame; replies are binary
   EXPECT_EQ(world.results["a"].error, client_errc::bad_reply);
 }
 

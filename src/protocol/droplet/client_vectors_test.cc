@@ -1,5 +1,5 @@
-// What the real client sent and the original server answered (tests/conformance/droplet.json),
-// against what this client sends and understands.
+// What sluice's client sends and understands, against what droplet's own client sent and its server
+// answered (tests/conformance/droplet.json).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -30,7 +30,7 @@ std::string from_hex(const std::string& text) {
   return bytes;
 }
 
-// Can the client's interface say it?
+// Whether the interface of sluice's client can express the request.
 bool is_plain(const json& request) {
   if (!request.is_object() || !request.contains("bucket")) return false;
   for (const auto& [name, value] : request.items())
@@ -75,13 +75,14 @@ void expect_same_request(std::string_view frame, const std::string& recorded) {
   ASSERT_TRUE(read_droplet_request(recorded, theirs));
   EXPECT_EQ(ours.bucket, theirs.bucket);
   EXPECT_EQ(ours.type, theirs.type);
-  if (ours.type != 0) return;  // of a query the rest is ignored
+  if (ours.type != 0) return;  // the server ignores the other fields of a query
   EXPECT_EQ(ours.count, theirs.count);
   EXPECT_EQ(ours.reset, theirs.reset);
   EXPECT_EQ(ours.limits, theirs.limits);
 }
 
-// False: not a step of this test.
+// Returns false if the step is skipped: it is not one request with one answer, or the client cannot
+// send it.
 bool play(const json& step) {
   if (!step.contains("request") || !is_plain(step.at("request")) ||
       !step.contains("response_hex") || !step.at("response_hex").is_string() ||
@@ -92,7 +93,7 @@ bool play(const json& step) {
   const std::string bucket = step.at("request").at("bucket").get<std::string>();
   const client_request request = request_of(step.at("request"), bucket);
   world.submit(request, "call");
-  if (world.ended.count("call") > 0) return false;  // limits that no client can say
+  if (world.ended.count("call") > 0) return false;  // limits that the client refuses to send
   expect_same_request(world.take_sent(0), from_hex(step.at("request_hex").get<std::string>()));
   base::Buffer frame;
   wire::append_websocket_frame(wire::websocket_binary,

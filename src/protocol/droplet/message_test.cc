@@ -1,3 +1,5 @@
+// Reading droplet's requests and writing its responses, against the naive model of session_model.h
+// and against the code that protoc generates. "The original" is droplet 1.4.0's server.
 #include "protocol/droplet/message.h"
 
 #include <droplet.pb.h>
@@ -18,7 +20,7 @@ using model::number_field;
 using model::unhex;
 using model::varint;
 
-// A request with its names its own.
+// A DropletRequest that owns its texts.
 struct Owned {
   std::string bucket, id;
   int32_t count = 1;
@@ -31,7 +33,7 @@ Owned owned(const DropletRequest& r) {
   return {std::string(r.bucket), std::string(r.id), r.count, r.reset, r.limits, r.type};
 }
 
-// What it reads as; nothing: not a request. The naive model says the same.
+// The request in `bytes`; nothing if they are not a request. Checks that the naive model agrees.
 std::optional<Owned> read(std::string_view bytes) {
   DropletRequest request;
   const bool ok = read_droplet_request(bytes, request);
@@ -57,7 +59,7 @@ TEST(DropletMessage, AbsentFieldsHaveTheirDefaults) {
   const auto r = read(named);
   ASSERT_TRUE(r);
   EXPECT_EQ(*r, (Owned{"b", "i", 1, false, {}, 0}));
-  // As they may also be written.
+  // A client may also write the defaults.
   std::string defaults = named + number_field(3, 1) + number_field(4, 0);
   for (uint32_t i = 5; i <= 11; ++i) defaults += number_field(i, 0);
   const auto d = read(defaults);
@@ -150,7 +152,7 @@ TEST(DropletMessage, WhatIsNoRequest) {
   for (uint32_t field = 1; field <= 11; ++field) {
     for (uint32_t wire = 0; wire < 8; ++wire) {
       if (wire == (field < 3 ? 2u : 0u)) continue;
-      // Enough behind it for any of them, and the end of the group.
+      // The tag is followed by enough bytes for a value of any wire type, and by a group's end.
       table.emplace_back("wire type " + std::to_string(wire) + " of field " + std::to_string(field),
                          named + varint(field << 3 | wire) + std::string("\x01\0\0\0\0\0\0\0", 8) +
                              varint(field << 3 | 4));
@@ -159,24 +161,24 @@ TEST(DropletMessage, WhatIsNoRequest) {
   for (const auto& [what, bytes] : table) EXPECT_FALSE(read(bytes)) << what;
 }
 
-// The original goes on for ever: such a length moves its position back.
+// The original loops for ever, because such a length moves its reading position back.
 TEST(DropletMessage, NegativeLengthThatHangsTheOriginal) {
   EXPECT_FALSE(read(unhex("0afaffffff0f")));
   EXPECT_FALSE(read(named + unhex("0afaffffff0f")));
-  EXPECT_FALSE(read(named + unhex("7afaffffff0f")));      // of an unknown field
+  EXPECT_FALSE(read(named + unhex("7afaffffff0f")));      // in an unknown field
   EXPECT_FALSE(read(named + unhex("7b7afaffffff0f7c")));  // within a group
   for (const uint32_t size : {0x80000000u, 0xFFFFFFFFu, 0xFFFFFFF0u, 0x7FFFFFFFu})
     EXPECT_FALSE(read(named + varint(1 << 3 | 2) + varint(size) + "xxxxxxxx")) << size;
 }
 
-// The original reads zeros behind the end.
+// The original reads zeros past the end, and accepts.
 TEST(DropletMessage, TruncatedVarintThatTheOriginalCompletes) {
   EXPECT_FALSE(read(named + unhex("1880")));
   EXPECT_FALSE(read(named + unhex("78ff")));
   EXPECT_FALSE(read(named + unhex("18ffffffffffffffffff")));
 }
 
-// The original steps beyond the end and is content.
+// The original skips past the end, and accepts.
 TEST(DropletMessage, TruncatedUnknownFieldsThatTheOriginalAccepts) {
   EXPECT_FALSE(read(named + unhex("7d01")));
   EXPECT_FALSE(read(named + unhex("7d010203")));
@@ -195,7 +197,7 @@ TEST(DropletMessage, GroupsAreABoundedDepth) {
   };
   EXPECT_TRUE(read(nested(100)));
   EXPECT_FALSE(read(nested(101)));
-  EXPECT_FALSE(read(nested(500'000)));  // and the stack holds
+  EXPECT_FALSE(read(nested(500'000)));  // must not overflow the stack
 }
 
 TEST(DropletMessage, NamesThatTheOriginalTripsOver) {
@@ -234,7 +236,7 @@ TEST(DropletMessage, SaturatesWhatRemains) {
   EXPECT_NE(write(true, 1, {INT32_MAX}), write(true, 1, {INT32_MAX - 1}));
 }
 
-// ---- protoc's code as the oracle ----
+// ---- Against protoc's code ----
 
 TEST(DropletMessage, WritesAsProtocDoes) {
   tests::Dice dice(7);
@@ -257,10 +259,10 @@ TEST(DropletMessage, WritesAsProtocDoes) {
   }
 }
 
-// Bytes of a request as a client or a foe may write them. `common`: only what protoc's code reads
-// as we do, which leaves out: a known field with another wire type (it takes it for an unknown
-// one), field number 0, lengths and tags of more than 32 bits (refused), flags whose low 32 bits
-// alone are zero (true), types other than 0 and 1 (unknown fields).
+// Makes random bytes of requests, well-formed and damaged ones. `common`: makes only what protoc's
+// code reads as ours does. Left out are known fields with another wire type, and types other than 0
+// and 1 (both unknown fields for protoc's code), field number 0, lengths and tags of more than 32
+// bits (which it refuses), and flags of which only the low 32 bits are zero (true for it).
 class Messages {
  public:
   Messages(uint32_t seed, bool common) : dice_(seed), common_(common) {}
@@ -283,7 +285,7 @@ class Messages {
     return dice_(50) == 0 ? std::string(dice_(300u), 'x') : out;
   }
   uint64_t number() { return dice_(UINT64_MAX) >> dice_(64u); }
-  // As varint, perhaps in more bytes than it needs.
+  // A varint, sometimes in more bytes than necessary.
   std::string padded(uint64_t value) {
     std::string out = varint(value);
     if (dice_(10) != 0) return out;
@@ -354,7 +356,7 @@ TEST(DropletMessage, ReadsAsTheNaiveModel) {
   Messages messages(4, false);
   size_t good = 0, bad = 0;
   for (int round = 0; round < 100'000; ++round)
-    (read(messages.next()) ? good : bad) += 1;  // which compares
+    (read(messages.next()) ? good : bad) += 1;  // read() compares with the model
   EXPECT_GT(good, 10'000u);
   EXPECT_GT(bad, 10'000u);
 }

@@ -1,6 +1,6 @@
-// Any bytes, in one piece and in pieces, must give the same; behind a handshake what the naive
-// model of the protocol gives. The first byte says how the rest is cut, and whether it begins with
-// a handshake of its own.
+// Any bytes must give the same in one piece and in pieces; after a valid handshake, also the same
+// as in the naive model. The first byte says how the rest is cut, and whether a valid handshake is
+// put before it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// For tests and fuzzing only: droplet's frames and messages written byte for byte, with neither
-// wslay nor protobuf nor a thought for speed; what a client sends; and a stand-in for the
-// connection that feeds a session in pieces. Compared with DropletSession.
+// The naive model of DropletSession, for tests and fuzzing only: reads and writes droplet's frames
+// and messages byte by byte, without wslay or protobuf and without regard for speed. Also makes
+// what a client sends, and stands in for the connection that feeds a session in pieces.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Shape {
   bool final = true;
   uint8_t reserved = 0;  // ORed into the first byte
   std::optional<uint32_t> mask = 0xA1B2C3D4;
-  int length_bytes = -1;  // 0, 2 or 8; -1: as few as will do
+  int length_bytes = -1;  // of the extended length: 0, 2 or 8; -1: the fewest that suffice
 };
 
 inline std::string frame(uint8_t opcode, std::string_view payload, const Shape& shape = {}) {
@@ -54,7 +54,7 @@ inline std::string frame(uint8_t opcode, std::string_view payload, const Shape& 
   return out;
 }
 
-// What the server sends.
+// A frame as the server sends it, without a mask.
 inline std::string sent(uint8_t opcode, std::string_view payload) {
   return frame(opcode, payload, {.mask = std::nullopt});
 }
@@ -84,7 +84,8 @@ inline std::string unhex(const std::string& hex) {
 
 // ---- Messages ----
 
-// `at` is where reading goes on; nothing: the bytes end, or the number does not within ten.
+// Reads from `at` and moves it behind the number. Nothing: the bytes end within the number, or it
+// has more than ten.
 inline std::optional<uint64_t> take_varint(std::string_view in, size_t& at) {
   uint64_t value = 0;
   for (unsigned i = 0; i < 10 && at < in.size(); ++i) {
@@ -177,16 +178,16 @@ struct Asked {
   friend bool operator==(const Asked&, const Asked&) = default;
 };
 
-// What became of one connection's bytes.
+// What a session made of one connection's bytes.
 struct Transcript {
-  std::vector<Asked> requests;  // the session's own answers aside
-  std::string replies;          // with the numbers of `answer_of`
+  std::vector<Asked> requests;
+  std::string replies;  // with the numbers of `answer_of`, and what the session sends by itself
   std::string farewell;
   bool closing = false;
   friend bool operator==(const Transcript&, const Transcript&) = default;
 };
 
-// The verdict of the n-th request of a connection: all shapes of a reply in turn.
+// The verdict for the n-th request of a connection; over many n, replies of all shapes.
 struct Answer {
   bool allowed, failed;
   uint32_t mask;
@@ -221,8 +222,8 @@ inline Asked asked(const DropletRequest& r) {
   return asked;
 }
 
-// The whole life of a connection that sends `bytes` behind its handshake. A frame is judged when
-// its header is there.
+// What a session must make of a connection that sends `bytes` after its handshake. Most faults of a
+// frame are found as soon as its header is complete.
 inline Transcript expected(std::string_view bytes) {
   Transcript t;
   t.replies = switching;
@@ -305,9 +306,9 @@ inline Transcript expected(std::string_view bytes) {
   return t;
 }
 
-// Feeds `session` as a connection does: `cuts` are the sizes of what arrives at a time, the rest
-// arrives at last. Every call sees its bytes in memory of their own that dies before the replies,
-// and the requests' before the next call.
+// Feeds `session` as a connection does: `cuts` are the sizes of the pieces that arrive one by one,
+// the rest arrives last. Each call gets its bytes in memory of their own, freed before the replies
+// are made, so that a sanitizer finds views that are kept too long.
 inline Transcript run(request::Session& session, std::string_view bytes,
                       const std::vector<size_t>& cuts) {
   Transcript t;

@@ -1,3 +1,5 @@
+// A connection's bytes to requests, and verdicts to reply bytes, against the naive model in
+// session_model.h. "The original" is droplet 1.4.0's server.
 #include "protocol/droplet/session.h"
 
 #include <gtest/gtest.h>
@@ -26,13 +28,13 @@ Transcript cut(std::string_view bytes, const std::vector<size_t>& cuts) {
   DropletSession session;
   return model::run(session, bytes, cuts);
 }
-// In one piece and byte by byte.
+// Sends `bytes` in one piece and byte by byte; both must give the same.
 Transcript whole(const std::string& bytes) {
   const Transcript t = cut(bytes, {});
   EXPECT_EQ(cut(bytes, std::vector<size_t>(bytes.size(), 1)), t);
   return t;
 }
-// Behind a handshake, where the naive model has its say.
+// Sends `bytes` after a handshake and compares with the naive model, which has no handshake.
 Transcript behind_handshake(const std::string& bytes) {
   const Transcript t = whole(std::string(handshake) + bytes);
   EXPECT_EQ(t, model::expected(bytes));
@@ -57,7 +59,7 @@ TEST(DropletSession, ATakeIsARequest) {
       bytes_field(1, "bucket") + bytes_field(2, "the id") + number_field(3, 4) + number_field(4, 1);
   for (uint32_t i = 0; i < 6; ++i) bytes += number_field(5 + i, i == 2 ? 0 : 100 + i);
   session.receive(std::string(handshake) + frame(2, bytes), false, requests, out);
-  ASSERT_EQ(requests.size(), 1u);  // the handshake is none
+  ASSERT_EQ(requests.size(), 1u);  // the handshake is not a request
   EXPECT_TRUE(out.view().starts_with("HTTP/1.1 101 "));
   const request::Request& r = requests.items()[0];
   EXPECT_EQ(r.verb, request::Verb::take);
@@ -184,7 +186,7 @@ TEST(DropletSession, HandshakesThatFail) {
   EXPECT_TRUE(whole(std::string(9'000, 'x')).farewell.starts_with("HTTP/1.1 431 "));
 }
 
-// The original's process ends at the next such connection.
+// A connection that offers such an extension ends the original's process.
 TEST(DropletSession, ExtensionNamesThatKillTheOriginal) {
   for (const std::string name : {"__proto__", "constructor"}) {
     std::string bytes(handshake);
@@ -281,7 +283,7 @@ TEST(DropletSession, CloseCodes) {
     const Transcript t = behind_handshake(take + row.bytes + take + frame(9, "x"));
     EXPECT_TRUE(t.closing);
     EXPECT_EQ(t.farewell, sent_close(row.code, row.reason)) << testing::PrintToString(row.bytes);
-    // With what stands before it answered and nothing asked behind it.
+    // The take before the row is a request, the take after it is not; some rows hold one as well.
     EXPECT_GE(t.requests.size(), 1u);
     EXPECT_LE(t.requests.size(), 2u);
   }
@@ -296,7 +298,7 @@ TEST(DropletSession, CloseCodesThatMayBeSent) {
   }
 }
 
-// A frame of such a length ends the original's process, or is waited for.
+// At a frame of such a length the original's process ends, or it waits for the payload.
 TEST(DropletSession, FrameLengthsThatKillTheOriginal) {
   const auto announced = [](uint64_t size) {
     std::string bytes = "\x82\xFF";
@@ -309,7 +311,7 @@ TEST(DropletSession, FrameLengthsThatKillTheOriginal) {
     EXPECT_EQ(behind_handshake(announced(size)).farewell, sent_close(1009)) << size;
   for (const uint64_t size : {uint64_t{1} << 32, uint64_t{1} << 63, UINT64_MAX})
     EXPECT_EQ(behind_handshake(announced(size)).farewell, sent_close(1008)) << size;
-  EXPECT_FALSE(behind_handshake(announced(1 << 20)).closing);  // may yet come
+  EXPECT_FALSE(behind_handshake(announced(1 << 20)).closing);  // within the bound: waits for it
 }
 
 TEST(DropletSession, MessagesHaveABound) {
@@ -388,7 +390,7 @@ TEST(DropletSession, NothingIsTakenBehindAClose) {
   EXPECT_EQ(received.consumed, take.size());
   EXPECT_EQ(requests.size(), 0u);
   out.clear();
-  session.goodbye(out);  // one Close is enough
+  session.goodbye(out);  // a session sends one Close at most
   session.refuse("no", out);
   EXPECT_EQ(out.view(), "");
   session.farewell(out);
@@ -429,7 +431,7 @@ TEST(DropletSession, RefusesInTheWordsOfTheMoment) {
   out.clear();
   open.refuse("too much memory", out);
   EXPECT_EQ(out.view(), sent_close(1013, "too much memory"));
-  // A reason has 123 bytes at most, and whole characters.
+  // A reason is cut to 123 bytes at most, between two characters.
   DropletSession other;
   other.receive(handshake, false, requests, out);
   out.clear();
@@ -461,7 +463,7 @@ TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
     EXPECT_GE(serve(bytes), std::min<size_t>(bytes.size() / 2, 4096));
     EXPECT_LE(session.held_bytes(), 4096u);
   }
-  std::string pongs;  // of which none is answered
+  std::string pongs;  // a pong gets no reply
   for (int i = 0; i < 1'000; ++i) pongs += frame(10, "xxxxxxxx");
   serve(pongs);
   EXPECT_LE(session.held_bytes(), 4096u);
@@ -473,8 +475,8 @@ TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
   EXPECT_LE(session.held_bytes(), 4096u);
 }
 
-// A store may answer later; views end with the next call all the same, and their memory is used
-// again.
+// A session may receive a batch before the requests of earlier batches are answered. receive()
+// reuses the memory behind the views of the batch before, so the held memory does not grow.
 TEST(DropletSession, BatchesMayWaitForTheirReplies) {
   DropletSession session;
   request::Requests requests;
@@ -581,7 +583,7 @@ TEST(DropletSession, AnswersAsTheNaiveModelHoweverSplit) {
       for (size_t at = 0; at <= bytes.size(); ++at) ASSERT_EQ(cut(bytes, {at}), expected) << at;
     }
   }
-  // The generator makes enough of both to mean something.
+  // The generator made enough of both.
   EXPECT_GT(requests, 6'000u);
   EXPECT_GT(closes, 1'000u);
 }

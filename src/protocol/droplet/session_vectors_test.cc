@@ -1,5 +1,5 @@
-// What was recorded of a real droplet 1.4.0, at the level of messages and of sessions. Counters are
-// not here: verdicts have the recorded numbers.
+// Messages and sessions against the bytes recorded from droplet 1.4.0 ("the original"). No counters
+// are involved: the test fills verdicts with the recorded numbers.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -70,7 +70,8 @@ TEST(DropletVectors, MessagesReadAndWriteByteForByte) {
   }
   EXPECT_GT(requests, 150u);
   EXPECT_GT(responses, 130u);
-  // Balances beyond an int32, of which the recording shows what a decoder makes of their bytes.
+  // These cases have balances beyond an int32. The recorded number is what a decoder made of the
+  // original's bytes, so that writing it does not give the same bytes.
   for (const std::string& name : saturated)
     EXPECT_TRUE(name == "limit-above-int32" || name == "balance-below-int32" ||
                 name == "varint-truncated-to-32-bits")
@@ -114,7 +115,7 @@ struct Recorded {
   std::vector<nlohmann::json> answers;
 };
 
-// Replies to `requests` with the numbers in `answers`; returns how many answers it took.
+// Replies to `requests` with the numbers in `answers`; returns how many answers it used.
 size_t reply_as_recorded(DropletSession& session, const request::Requests& requests,
                          const std::vector<nlohmann::json>& answers, base::Buffer& out) {
   size_t answered = 0;
@@ -140,8 +141,8 @@ size_t reply_as_recorded(DropletSession& session, const request::Requests& reque
   return answered;
 }
 
-// Every step's frames go in, verdicts with the recorded numbers come back, and what goes out is to
-// the byte what the original sent.
+// The session receives the frames of each step and verdicts with the recorded numbers; it must send
+// the same bytes as the original.
 TEST(DropletVectors, SessionsAnswerByteForByte) {
   std::ifstream file(tests::source_path("tests/conformance/droplet.json"));
   const nlohmann::json all = nlohmann::json::parse(file);
@@ -149,10 +150,10 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
   for (const auto& vector : all["cases"]) {
     const std::string name = vector["name"];
     SCOPED_TRACE(name);
-    // Malformed, says the specification.
+    // Malformed by the protobuf specification: the original accepts them, sluice closes.
     const bool refused =
         name == "truncated-varint-accepted" || name == "truncated-unknown-accepted";
-    // Shown saturated.
+    // sluice sends these balances saturated to an int32.
     const bool saturated = name == "limit-above-int32" || name == "balance-below-int32" ||
                            name == "varint-truncated-to-32-bits";
     auto session = std::make_unique<DropletSession>();

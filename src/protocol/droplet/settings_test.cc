@@ -1,3 +1,4 @@
+// The `droplet` section of sluice.yaml.
 #include "protocol/droplet/settings.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 namespace sluice::droplet {
 namespace {
 
-// What is wrong with a sluice.yaml, "" if nothing.
+// Reads the text of a sluice.yaml into `config`; returns what is wrong with it, "" if nothing.
 std::string problems(std::string_view text, config::Config& config) {
   base::Diagnostics diagnostics;
   config::read_config(text, "sluice.yaml", config, diagnostics);
@@ -43,7 +44,7 @@ TEST(DropletSettings, CleanupIntervalsAreSecondsOrLengths) {
         << text;
 }
 
-// The server forgets full buckets for this protocol, by its number.
+// The server identifies the protocol whose full buckets it forgets by the protocol's number.
 TEST(DropletSettings, SayForWhichProtocolBucketsAreForgotten) {
   EXPECT_EQ(config::Config().options().cleaned_protocol, protocol::find("droplet"));
   EXPECT_EQ(config::Config().options().cleanup_interval, base::seconds(60));

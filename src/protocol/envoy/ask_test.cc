@@ -1,5 +1,5 @@
-// `sluice ask envoy` and its client against a server that answers as the test says: the requests,
-// the output and the exit codes.
+// `sluice ask envoy` and its client, with a server whose answers the test sets: the requests, the
+// output and the exit codes.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -38,7 +38,8 @@ class EnvoyAsk : public cli::CommandTest {
     err = err_stream.str();
     return status;
   }
-  // What is printed where a server answers so. Standard error is added.
+  // The exit status, and what is printed on standard output and standard error, if a server answers
+  // with `reply`.
   Said ask(const fake::Reply& reply, cli::Words words) {
     fake::Service service([&](const wire::GrpcCall& call) {
       path = call.path;
@@ -206,7 +207,7 @@ TEST_F(EnvoyAsk, WantsADomainAndDescriptors) {
     EXPECT_TRUE(said(out, part)) << part << "\n" << out;
 }
 
-// What a client says of a server that does not answer as it should.
+// The client's problem with a server that does not answer as the protocol requires; "" if none.
 std::string problem_of(uint16_t port, std::chrono::milliseconds timeout) {
   RateLimitRequest request;
   request.domain = "d";
@@ -231,7 +232,7 @@ TEST(EnvoyServiceClient, SaysWhatIsWrongWithTheServer) {
             "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused");
 }
 
-// Requests and answers that are larger than what a connection lets through at first.
+// Requests and answers that are larger than the flow-control windows of a new connection.
 TEST(EnvoyServiceClient, AsksMuchAtOnce) {
   proto::RateLimitRequest asked;
   fake::Service service([&](const wire::GrpcCall& call) {

@@ -28,7 +28,7 @@ descriptors:
   - {key: t, rate_limit: {unit: day, requests_per_unit: 10, algorithm: token_bucket}}
 )";
 
-// One descriptor with the key, and its one verdict.
+// A call with one descriptor, its verdict, and the metrics that the call counts.
 struct World {
   World() {
     const LimitsText file{"limits.yaml", text};
@@ -54,7 +54,7 @@ struct World {
       if (rule.name == "d." + std::string(key)) return static_cast<const FoundRule*>(rule.data);
     return nullptr;
   }
-  // The counter has `count` now.
+  // Gives the call its verdict. `count`: what the counter has after the charge.
   void decide(std::string_view key, Verb verb, bool allowed, int64_t count, bool group_allowed,
               bool from_cache = false) {
     const FoundRule* const found = rule(key);
@@ -74,7 +74,7 @@ struct World {
     verdict.own_decisions = {&decision, 1};
     call.take(requests.items()[0], verdict, {}, options);
   }
-  // What was counted, less what was counted before.
+  // What was counted since the last call of this function.
   Counted counted() {
     Counted now;
     for (const WorkerMetrics* worker : metrics.workers()) {
@@ -142,7 +142,8 @@ TEST(EnvoyCallMetrics, AShadowedLimitIsChargedWhateverTheOthersSay) {
 
 TEST(EnvoyCallMetrics, WhatIsNotChargedIsAskedForAllTheSame) {
   World world;
-  // Another descriptor of the request is over, and nothing but that is charged.
+  // With `sparing`, a request with a descriptor that is over charges only descriptors that are
+  // over: first another one, then this one.
   world.options.sparing = true;
   world.ask("k", 4);
   world.decide("k", Verb::count, true, 5, false);
@@ -152,11 +153,11 @@ TEST(EnvoyCallMetrics, WhatIsNotChargedIsAskedForAllTheSame) {
   EXPECT_EQ(world.counted(),
             (Counted{{"d.k.total_hits", 4}, {"d.k.over_limit", 2}, {"d.k.near_limit", 2}}));
   world.options.sparing = false;
-  // All or nothing: the refusal is not charged, so the counter tells nothing of it.
+  // All or nothing: a refused take is not charged, so all its hits count as over.
   world.ask("k", 4);
   world.decide("k", Verb::take, false, 8, false);
   EXPECT_EQ(world.counted(), (Counted{{"d.k.total_hits", 4}, {"d.k.over_limit", 4}}));
-  // As an algorithm of sluice's own refuses.
+  // An algorithm that only sluice has does not charge a refusal either.
   world.ask("t", 4);
   world.decide("t", Verb::count, false, 8, false);
   EXPECT_EQ(world.counted(), (Counted{{"d.t.total_hits", 4}, {"d.t.over_limit", 4}}));

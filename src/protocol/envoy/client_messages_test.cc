@@ -1,4 +1,5 @@
-// Requests written and responses read, against protoc's code.
+// Writing requests and reading responses, as a client of Envoy's protocol does, against the code
+// that protoc generates.
 #include "protocol/envoy/client_messages.h"
 
 #include <google/protobuf/stubs/logging.h>
@@ -32,7 +33,7 @@ TEST(EnvoyClientMessages, AreTheRequestsOfProtocsCode) {
   }
 }
 
-// A peek is distinguished from a request that says nothing of hits.
+// A descriptor with 0 hits (a peek) differs from one without a number of hits (1 hit).
 TEST(EnvoyClientMessages, KeepAZeroOfAWrapper) {
   RateLimitRequest request;
   request.domain = "d";
@@ -77,9 +78,10 @@ TEST(EnvoyClientMessages, PassOverWhatTheResponseHasNoMemberFor) {
   EXPECT_TRUE(response.response_headers_to_add.empty());
 }
 
-// Any bytes are accepted or refused as a response as by protoc's code; a truncated one is refused.
+// Each beginning of a response is accepted or refused as protoc's code does. A message that is too
+// large is refused.
 TEST(EnvoyClientMessages, AreNoResponseWhenTheyAreCutOff) {
-  const google::protobuf::LogSilencer hush;  // texts are cut within a character
+  const google::protobuf::LogSilencer hush;  // it would log texts that are cut within a character
   tests::Dice dice(3);
   for (int round = 0; round < 300; ++round) {
     std::vector<std::string> texts;

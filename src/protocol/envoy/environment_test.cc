@@ -1,5 +1,5 @@
-// The variables that name the Redis of the service: one, one behind sentinels, or a cluster, and
-// the second one for limits per second.
+// The environment variables that name the Redis of Envoy's service: a single one, one behind
+// sentinels or a cluster, and a second one for limits per second.
 #include "protocol/envoy/environment.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct World {
   std::map<std::string, std::string> variables;
   config::Config config = {};
 
-  // Errors and warnings; "" if there is none.
+  // Reads the variables into `config`; returns the errors and warnings, "" if none.
   std::string apply() {
     const protocol::Protocol self = *protocol::find("envoy");
     variables.try_emplace("USE_STATSD", "false");

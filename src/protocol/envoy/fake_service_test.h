@@ -1,5 +1,5 @@
-// A server for tests: on a free loopback port it takes connections one after another, and answers
-// each gRPC call as the test says. Owned by the test; its thread ends with it.
+// A gRPC server for tests, on a free loopback port: it serves one connection after another, and
+// asks the test for the answer to each call. Owned by the test; its thread ends with it.
 #pragma once
 
 #include <sys/socket.h>

@@ -1,3 +1,5 @@
+// YAML as Go's library yaml.v2 reads it, which Envoy's service uses: the values of scalars, and
+// merge keys.
 #include "protocol/envoy/go_yaml.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +13,7 @@ namespace {
 
 using policy::YamlDocument;
 
-// What a scalar is: its kind, and its value.
+// The kind and the value of a scalar.
 std::string value_of(std::string_view yaml) {
   YamlDocument document;
   if (const auto error = parse_yaml(yaml, document, {.foreign_tags = true})) return error->message;
@@ -103,12 +105,12 @@ TEST(GoYaml, TagsMustSayWhatIsThere) {
     EXPECT_EQ(value_of(text), "unreadable") << text;
 }
 
-// The entries in the order in which they are set, "<" in front of merged ones.
+// The entries of a map in the order in which they are set; merged ones begin with "<".
 std::string members_of(std::string_view yaml, size_t most = 100) {
   YamlDocument document;
   if (const auto error = parse_yaml(yaml, document)) return error->message;
   YamlNode last = document.root();
-  // Of a list, the last item: those before it are what it names.
+  // Of a list, the last item; it names the items before it by their anchors.
   if (last.is_list())
     for (YamlNode item = last.first_child(); item; item = item.next()) last = item;
   std::vector<GoMember> members;
@@ -123,7 +125,7 @@ std::string members_of(std::string_view yaml, size_t most = 100) {
 TEST(GoYaml, MapsMergeWhereTheMergeKeyStands) {
   EXPECT_EQ(members_of("[&a {x: 1, y: 2}, {y: 3, <<: *a, z: 4}]"), "y=3 <x=1 <y=2 z=4");
   EXPECT_EQ(members_of("[&a {x: 1}, &b {<<: *a, x: 2}, {<<: *b}]"), "<x=1 <x=2");
-  // Of a list the first map counts most, and so comes last.
+  // The first map of a merged list has precedence, so its entries are set last.
   EXPECT_EQ(members_of("[&a {x: 1}, &b {x: 2}, {<<: [*a, *b]}]"), "<x=2 <x=1");
   EXPECT_EQ(members_of("{'<<': 5, x: 1, x: 2}"), "<<=5 x=1 x=2");
   EXPECT_EQ(members_of("{<<: {}}"), "");
@@ -138,7 +140,7 @@ TEST(GoYaml, MergingIsBounded) {
   EXPECT_EQ(members_of("[&a {x: 1, y: 2}, {<<: [*a, *a]}]", 4), "<x=1 <y=2 <x=1 <y=2");
   EXPECT_EQ(members_of("[&a {x: 1, y: 2}, {<<: [*a, *a]}]", 3),
             "expands to far more than the file contains, by aliases and merge keys");
-  // Maps of which each names the one before it twice, and which have no entries at all.
+  // Maps without entries, of which each merges the one before it twice: also that work is bounded.
   std::string doubled = "[&a0 {}";
   for (int i = 1; i < 40; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);

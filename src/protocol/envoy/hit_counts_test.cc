@@ -1,3 +1,4 @@
+// What a limit's metrics count of a request's hits, also against a count of hits one by one.
 #include "protocol/envoy/hit_counts.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +56,8 @@ TEST(EnvoyHitCounts, ACounterThatIsFullCountsItsHitsAsOver) {
   EXPECT_EQ(count_hits(1, full, 10, default_ratio, false).over_limit, 1u);
 }
 
-// Each hit for itself: past the limit it is over, past the threshold near; within only together.
+// Hits are counted one by one: past the limit a hit is over, past the threshold it is near. They
+// are within the limit only if all hits of the request are.
 TEST(EnvoyHitCounts, AsCountedHitByHit) {
   tests::Dice dice(1);
   for (int i = 0; i < 50'000; ++i) {
@@ -86,7 +88,7 @@ TEST(EnvoyHitCounts, TheThresholdIsComputedIn32Bits) {
   EXPECT_EQ(near_threshold(10, 0.5F), 5u);
   EXPECT_EQ(near_threshold(10, 0), 0u);
   EXPECT_EQ(near_threshold(10, -1), 0u);
-  // The product of two such numbers is exact in 64 bits, and is then rounded to 32.
+  // The product of two 32-bit floats is exact in 64 bits; then it is rounded to 32.
   tests::Dice dice(2);
   int others = 0;
   for (int i = 0; i < 50'000; ++i) {
@@ -98,7 +100,7 @@ TEST(EnvoyHitCounts, TheThresholdIsComputedIn32Bits) {
     ASSERT_EQ(near_threshold(limit, ratio), expected) << limit << " " << ratio;
     others += static_cast<uint64_t>(std::floor(limit * static_cast<double>(ratio))) != expected;
   }
-  EXPECT_GT(others, 100);  // in 64 bits it would be another number
+  EXPECT_GT(others, 100);  // a product of 64 bits would give another threshold
 }
 
 }  // namespace

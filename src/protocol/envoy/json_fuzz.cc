@@ -1,5 +1,6 @@
-// Reads any bytes as a JSON request, twice: the results must be equal, own their texts and keep the
-// bounds, or have a reason why they were refused. Writes what was read as metadata, in both forms.
+// Reads any bytes as a JSON request, twice. The results must be equal, keep the bounds and own
+// their texts, or give a reason for a refusal. What was read is then written as metadata, as
+// protobuf and as JSON.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

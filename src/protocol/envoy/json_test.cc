@@ -1,3 +1,4 @@
+// Reading JSON requests and writing JSON responses, against protobuf's own JSON code for C++.
 #include "protocol/envoy/json.h"
 
 #include <envoy.pb.h>
@@ -24,7 +25,7 @@ namespace pb = google::protobuf::util;
 using judge::to_proto;
 using tests::Dice;
 
-// Nothing: refused.
+// The request in `body`; nothing if it is refused.
 std::optional<proto::RateLimitRequest> read(std::string_view body) {
   JsonRequest into;
   if (read_json_request(body, into)) return std::nullopt;
@@ -72,8 +73,8 @@ TEST(EnvoyJson, RefusesWhatIsCutOff) {
   }
 }
 
-// Protobuf's own reader for C++ takes more than JSON allows, so it is asked only whether what is
-// read here reads the same there. Of texts that are numbers it refuses those with a fraction or an
+// Protobuf's reader for C++ accepts more than JSON allows. So the test only checks that what sluice
+// reads is the same there. That reader refuses numbers in quotes that have a fraction or an
 // exponent.
 TEST(EnvoyJson, ReadsNothingThatProtobufReadsOtherwise) {
   Dice dice(3);
@@ -156,7 +157,8 @@ TEST(EnvoyJson, WhatBothRead) {
   }
 }
 
-// Where Envoy's own service, whose reader is protobuf's for Go, and C++'s differ, Go's counts.
+// Protobuf's readers for Go and for C++ differ. sluice reads as the one for Go, which Envoy's
+// service uses.
 TEST(EnvoyJson, WhatProtobufForCppReadsOtherwise) {
   struct {
     std::string_view text;
@@ -311,7 +313,7 @@ TEST(EnvoyJson, WritesWhatProtobufReads) {
     ASSERT_TRUE(read.ok()) << text << read.ToString();
     ASSERT_TRUE(pb::MessageDifferencer::Equals(theirs, expected))
         << text << expected.DebugString() << theirs.DebugString();
-    // The same members and no others, and of the same types.
+    // Both texts have the same members, with the same types.
     const std::string their_text = json_of(expected);
     ASSERT_EQ(nlohmann::json::parse(text), nlohmann::json::parse(their_text)) << text << their_text;
   }

@@ -1,4 +1,4 @@
-// The counters of workers, compared with a map from names to numbers.
+// The counts of limits that workers keep, compared with a map from names to numbers.
 #include "protocol/envoy/limit_metrics.h"
 
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ namespace sluice::envoy::limit_metrics_test {
 namespace {
 
 using Descriptor = std::vector<request::Entry>;
-// "PATH.STAT" to how often.
+// "PATH.STAT", and how often it was counted.
 using Counted = std::map<std::string, uint64_t>;
 
-// Limits as the server has them.
+// A file of limits, read as the server reads it.
 struct Loaded {
   explicit Loaded(std::string_view text) {
     const LimitsText file{"limits.yaml", text};
@@ -35,7 +35,7 @@ struct Loaded {
     LimitRules::add(*std::move(set), {}, spaces, rules);
     limits = static_cast<const FoundRule*>(rules.rules(&dialect).front().data)->rules;
   }
-  // Null: it meets no limit.
+  // The number of the limit that the entries meet; `absent` if none.
   uint32_t meet(std::string_view domain, const Descriptor& entries, Walk& walk) const {
     policy::MatchSteps steps;
     walk = limits->set().find(limits->set().domain(domain), entries, steps);
@@ -68,7 +68,7 @@ LimitMetrics::Options at_most(size_t paths) {
   return {.paths_max = paths};
 }
 
-// Keys and values that meet, and collide, in all ways in which a path may hold a request's texts.
+// Keys and values of all forms that a path can take from a request's texts; some paths coincide.
 constexpr std::string_view tricky = R"(
 domain: d
 descriptors:
@@ -110,7 +110,7 @@ TEST(EnvoyLimitMetrics, CountEveryPathAsItIsSpelt) {
   Counted model;
   std::map<uint32_t, size_t> met;
   for (int i = 0; i < 20'000; ++i) {
-    // Replies that come late are of the limits before.
+    // After the reload (at 5,000), late replies are still counted under the limits before it.
     const Loaded& loaded = i < 5'000 || dice(10) == 0 ? first : second;
     const Descriptor entries = some_descriptor(dice);
     const uint64_t n = dice(uint64_t{5});

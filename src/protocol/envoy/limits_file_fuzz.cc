@@ -95,7 +95,7 @@ void read_one(std::string_view all) {
       for (const Limit& limit : set->limits()) check(*set, limit);
       const std::string lines = set->rlconfig();
       require(set->limits().empty() == lines.empty());
-      // The model goes through all patterns in all ways.
+      // The model takes long for many or long patterns, as it tries all ways to match them.
       const size_t most = 60;
       const bool small = set->nodes().size() <= most &&
                          std::all_of(set->nodes().begin(), set->nodes().end(), [](const Node& n) {

@@ -1,3 +1,5 @@
+// Files of limits for Envoy's rate limit service ("the original"): what they are read as, and what
+// is reported of them.
 #include "protocol/envoy/limits_file.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +21,7 @@ struct Read {
   explicit Read(std::string_view text, const LimitsReading& reading = {})
       : Read(std::vector<LimitsText>{{"f.yaml", text}}, reading) {}
 
-  // All reports, a line each.
+  // All diagnostics, a line each.
   std::string said() const {
     std::string text;
     for (const auto& d : diagnostics) text += to_string(d) + '\n';
@@ -27,12 +29,13 @@ struct Read {
   }
 };
 
-// What is said of descriptors that are below `domain: d` and its `descriptors:`, in lines from 3.
+// The diagnostics for `descriptors`, which are put under `domain: d` and `descriptors:`, from line
+// 3 on.
 std::string said_of(std::string_view descriptors, const LimitsReading& reading = {}) {
   return Read("domain: d\ndescriptors:\n" + std::string(descriptors), reading).said();
 }
 
-// The only limit of a file.
+// The limit of a file that has one limit.
 const Limit& only(const Read& read) {
   static const Limit nothing;
   EXPECT_TRUE(read.set) << read.said();
@@ -288,8 +291,8 @@ TEST(EnvoyFile, TheLastOfADuplicateCounts) {
   EXPECT_EQ(read.set->nodes()[1].composite, "b");
 }
 
-// The original decodes each entry of a map into what is there: of a second `rate_limit`, merged or
-// not, only what it says replaces what the first one said.
+// The original decodes a second `rate_limit` of a map, merged or not, into the value of the first:
+// the fields that the second one has replace those of the first, and the others stay.
 TEST(EnvoyFile, RateLimitsOfOneDescriptorArePutTogether) {
   const Read read(R"(
 domain: d
@@ -324,7 +327,7 @@ TEST(EnvoyFile, KeysOfMetadataAreTexts) {
       "    metadata: {yes: 1, 0x10: 2, ~: 3, in: {yes: 1, 0x10: 2, ~: 3, 1.50: 4, 2020-01-01: 5, "
       "true: 6}}\n");
   ASSERT_TRUE(only(read).metadata);
-  // Within, `yes` and `true` are the same key.
+  // In the inner map `yes` and `true` are the same key.
   const MetadataMap inner{
       {"true", 6.0}, {"16", 2.0}, {"<nil>", 3.0}, {"1.5", 4.0}, {"2020-01-01", 5.0}};
   EXPECT_EQ(*only(read).metadata,
@@ -384,7 +387,7 @@ TEST(EnvoyFile, NoFilesAtAllAreNoLimits) {
 }
 
 TEST(EnvoyFile, TextsOfOtherWritersOfYaml) {
-  // A byte order mark, line breaks of Windows, a break of YAML 1.1, a private tag.
+  // A byte order mark, line breaks of Windows, a line break of YAML 1.1, a private tag.
   const Read read(
       "\xEF\xBB\xBF"
       "domain: d\r\n# \xE2\x80\xA8 \r\ndescriptors:\r\n  - {key: !own k, value: !!str "
@@ -394,7 +397,8 @@ TEST(EnvoyFile, TextsOfOtherWritersOfYaml) {
   EXPECT_EQ(read.diagnostics.size(), 0u) << read.said();
 }
 
-// Descriptors of which each names that of the one before it some times: its metadata, or itself.
+// A file with a chain of `levels` descriptors. Each repeats a part of the one before, `times` times
+// by aliases: its metadata (as values, or by merging) or the descriptor itself.
 std::string chain(size_t levels, size_t times, std::string_view what) {
   std::string text = "domain: d\ndescriptors:\n  - &a0 {key: k, metadata: &m0 {x: 1}}\n";
   for (size_t i = 1; i < levels; ++i) {
@@ -424,7 +428,7 @@ TEST(EnvoyFile, WhatAliasesMakeOfAFileIsBounded) {
   EXPECT_EQ(Read(chain(8, 10, "descriptors"), few).said(),
             "f.yaml:5:181: error: d.k3.x3.k2: descriptors: there are more than 1,000 "
             "descriptors; use patterns with `*`, or several servers\n");
-  // Maps that are merged have few keys in the end, and many on the way.
+  // The merged maps have few keys at the end, but many while they are merged.
   const Read merged(chain(8, 10, "merge"), {.metadata_values_max = SIZE_MAX});
   EXPECT_FALSE(merged.set);
   EXPECT_EQ(merged.diagnostics.size(), 1u) << merged.said();

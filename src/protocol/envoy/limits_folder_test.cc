@@ -1,3 +1,4 @@
+// Which files of a folder are read as files of limits.
 #include "protocol/envoy/limits_folder.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ class EnvoyFolder : public testing::Test {
     fs::create_directories(fs::path(folder_ + "/" + name).parent_path());
     std::ofstream(folder_ + "/" + name) << text;
   }
-  // The files' names below the folder.
+  // Reads the folder; returns the paths of the files, relative to the folder.
   Names read(bool ignore_dot_files = false) {
     diagnostics.clear();
     last = read_limits_folder(folder_, ignore_dot_files, diagnostics);
@@ -79,8 +80,8 @@ TEST_F(EnvoyFolder, WhatIsMissingIsTold) {
   EXPECT_TRUE(base::has_errors(diagnostics));
 }
 
-// A volume of Kubernetes: `..data` leads to the folder with the files, and links to them stand
-// beside it.
+// A volume of Kubernetes: the link `..data` leads to a folder with the files, and a link beside it
+// leads to each file.
 TEST_F(EnvoyFolder, LinksToFilesAreFollowedAndLinksToFoldersAreNot) {
   write("..1/a.yaml", "domain: d");
   fs::create_symlink("..1", folder_ + "/..data");
@@ -97,7 +98,7 @@ TEST_F(EnvoyFolder, LinksToFilesAreFollowedAndLinksToFoldersAreNot) {
   EXPECT_EQ(last.missing, Names{folder_ + "/b.yaml"});
 }
 
-// Reading one would wait for its writer.
+// To read a pipe would wait for its writer.
 TEST_F(EnvoyFolder, APipeIsNoFileOfLimits) {
   ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   EXPECT_EQ(read(), Names{});

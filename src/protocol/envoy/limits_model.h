@@ -1,5 +1,5 @@
-// A model of LimitSet for tests, which compares texts in plain loops. Rules have the numbers that
-// LimitSetBuilder gives them.
+// A naive model of LimitSet for tests: plain loops compare texts. Rules have the same numbers as
+// the nodes of LimitSetBuilder.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace sluice::envoy {
 
-// Tries every way to divide the text among the stars.
+// Tries all ways to divide the text among the stars.
 inline bool fits_model(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern.front() != '*')

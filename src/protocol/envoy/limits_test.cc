@@ -1,3 +1,5 @@
+// The search for the limit of a descriptor, against the model in limits_model.h; the names of
+// counters and metrics; patterns; limits that replace others.
 #include "protocol/envoy/limits.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +31,8 @@ LimitSet read(std::string_view text) {
 
 using Pairs = std::vector<request::Entry>;
 
-// What a descriptor meets: the path of the limit's node, the counter's key, the metrics' path.
+// What a descriptor meets: the path of the limit's node, the counter's key and the path of the
+// metrics.
 std::string met(const LimitSet& set, std::string_view domain, const Pairs& entries) {
   const uint32_t number = set.domain(domain);
   if (number == absent) return "no domain";
@@ -95,7 +98,7 @@ descriptors:
   EXPECT_EQ(met(set, "d", {{"a", "b_c"}}), "d.a_b_c d_a_b_c d.a_b_c");
   EXPECT_EQ(met(set, "d", {{"a_b", "c"}}), "d.a_b_c d_a_b_c d.a_b_c");
   EXPECT_EQ(met(set, "d", {{"a_b_c", "x"}}), "d.a_b_c d_a_b_c_x d.a_b_c");
-  // The entry with an empty value; its metrics are called after the key alone.
+  // An entry with an empty value: the name of its metrics has only the key.
   EXPECT_EQ(met(set, "d", {{"e", ""}}), "d.e_ d_e_ d.e");
   EXPECT_EQ(met(set, "d", {{"", "a_b_c"}}), "none d__a_b_c");
 }
@@ -130,7 +133,7 @@ TEST(EnvoyLimits, PatternsWithManyStars) {
   EXPECT_TRUE(fits("*a_b*", "xa", "bx"));
   EXPECT_FALSE(fits("k", "k", ""));
   EXPECT_TRUE(fits("k_", "k", ""));
-  // Each part stands behind the one before it.
+  // Each part of a pattern matches after the part before it.
   EXPECT_TRUE(fits("*ab*ab*", "x", "abab"));
   EXPECT_FALSE(fits("*aba*aba*", "x", "ababa"));
 }
@@ -166,7 +169,8 @@ TEST(EnvoyLimits, AValueThatIsTooLongForThePatternsIsNotGoneThrough) {
   EXPECT_NE(set.find(set.domain("d"), {&entry, 1}, enough).limit, absent);
 }
 
-// Random trees of few letters, so that texts join alike and patterns overlap, and random requests.
+// Random trees and requests. The texts have few letters, so that different pairs of key and value
+// give the same composite key, and patterns overlap.
 class RandomTree {
  public:
   explicit RandomTree(uint32_t seed) : dice_(seed) {
@@ -176,7 +180,8 @@ class RandomTree {
     }
     const size_t rules = 1 + dice_(size_t{30});
     for (size_t i = 0; i < rules; ++i) {
-      // The nodes so far are in the model in the builder's order.
+      // The model has its rules in the order of the builder's nodes, so numbers are the same in
+      // both.
       const auto parent = static_cast<uint32_t>(dice_(model.rules.size()));
       if (builder_.node(parent).level == 4) continue;
       add(parent);
@@ -191,7 +196,7 @@ class RandomTree {
   }
   std::vector<std::pair<std::string, std::string>> request() {
     std::vector<std::pair<std::string, std::string>> entries;
-    // Most of them along the tree, so that deep rules are met.
+    // Most entries follow a path of the tree, so that deep rules are met.
     auto node = static_cast<uint32_t>(dice_(model.rules.size()));
     for (; model.rules[node].parent != absent; node = model.rules[node].parent) {
       const std::string joined = model.rules[node].composite;
@@ -266,7 +271,7 @@ TEST(EnvoyLimits, MetricsHaveNoLettersThatNamesCannotHave) {
   const auto sanitized = [](std::string_view text) {
     std::string to = ":|1.2.3.4 ";
     append_sanitized(text, to);
-    EXPECT_TRUE(to.starts_with(":|1.2.3.4 "));  // what was there stays
+    EXPECT_TRUE(to.starts_with(":|1.2.3.4 "));  // the text before stays as it is
     return to.substr(10);
   };
   EXPECT_EQ(sanitized("a:b|c 10.1.2.3 x.y"), "a_b_c 10_1_2_3 x.y");
@@ -318,7 +323,7 @@ descriptors:
   EXPECT_EQ(left({0, 4}), (List{0, 4}));
   EXPECT_EQ(left({0, 1}), (List{absent, 1}));
   EXPECT_EQ(left({1, 0, 0}), (List{1, absent, absent}));
-  EXPECT_EQ(left({0}), (List{0}));  // of this request alone
+  EXPECT_EQ(left({0}), (List{0}));  // limits of other requests replace nothing
   EXPECT_EQ(left({0, 1, 2}), (List{absent, absent, 2}));
   EXPECT_EQ(left({3, 1}), (List{3, 1}));
   EXPECT_EQ(left({absent, 5, 0, absent}), (List{absent, 5, 0, absent}));

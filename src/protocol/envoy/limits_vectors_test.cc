@@ -1,6 +1,7 @@
-// Recorded files and requests of envoyproxy/ratelimit: which files it refuses and what the answer
-// to it must say; and of requests the limits that they met, the keys of the counters that they left
-// in Redis, the names of their metrics, and the metadata of their answers.
+// Files and requests recorded with envoyproxy/ratelimit ("the original",
+// tests/conformance/envoy.json). Files: which it refuses, and what sluice's diagnostics must
+// contain. Requests: the limits that they met, the keys of their counters in Redis, the names of
+// their metrics, and the metadata of answers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ const json& vectors() {
   return all;
 }
 
-// The only text that is not UTF-8.
+// The text of a file. Only one is recorded in base64, because it is not UTF-8.
 std::string text_of(const json& file) {
   if (file.is_string()) return file;
   EXPECT_EQ(file.at("b64"), "ZG9tYWluOiBk/wo=");
@@ -70,7 +71,7 @@ struct RecordedDescriptor {
   }
 };
 
-// A request with the limits that it meets here.
+// A recorded request with the limits that sluice finds for it.
 class Request {
  public:
   Request(const LimitSet& set, const json& message) : set_(set) {
@@ -90,7 +91,7 @@ class Request {
   }
 
   bool has_domain() const { return domain_ != absent; }
-  // Is there a counter for it?
+  // Whether the descriptor has a counter.
   bool counts(size_t i) const {
     if (!has_domain()) return false;
     if (descriptors[i].is_override) return true;
@@ -118,7 +119,8 @@ class Request {
   uint32_t domain_ = absent;
 };
 
-// As the answer's statuses tell it: the limit, and that there is none of it left to tell.
+// The limits that sluice found must be those in the statuses of the recorded answer. An unlimited
+// descriptor has a status without a limit, with UINT32_MAX remaining.
 void expect_told(const LimitSet& set, const Request& request, const json& answer) {
   const json statuses = answer.value("statuses", json::array());
   ASSERT_EQ(statuses.size(), request.limits.size());
@@ -163,7 +165,7 @@ TEST(EnvoyVectors, FilesAreAcceptedAndRefused) {
           });
       EXPECT_TRUE(said) << text << " in " << loaded.said;
     }
-    // What the original blames on a file is found in that file.
+    // sluice reports the error for the same file as the original.
     const std::string blamed = vector.at("error");
     for (const base::Diagnostic& d : loaded.diagnostics) {
       EXPECT_EQ(d.severity, base::Diagnostic::Severity::error);
@@ -177,10 +179,10 @@ TEST(EnvoyVectors, FilesAreAcceptedAndRefused) {
   }
   EXPECT_EQ(asked + refused, 77u);
   EXPECT_EQ(refused, 43u);
-  EXPECT_EQ(errors, refused + 1);  // one file has no domain either
+  EXPECT_EQ(errors, refused + 1);  // one file has two errors: it has no domain either
 }
 
-// One `{W60}` behind the last underscore stands for the window.
+// The key without its last part, which stands for the window: `_{W60}` for a window of 60 s.
 std::string without_window(const std::string& key) {
   return key.substr(0, key.rfind("_{W"));
 }
@@ -210,7 +212,7 @@ TEST(EnvoyVectors, RequestsMeetTheirLimitsAndCounters) {
                             : step.contains("call")   ? step.at("call")
                                                       : json();
       if (!message.is_object() || step.contains("method")) continue;
-      if (message.dump().find("\"b64\"") != std::string::npos) continue;  // it is not UTF-8
+      if (message.dump().find("\"b64\"") != std::string::npos) continue;  // text that is not UTF-8
       const Request request(*loaded.set, message);
       for (size_t i = 0; i < request.limits.size(); ++i)
         if (request.counts(i)) counters.insert(request.key(i));
@@ -225,10 +227,11 @@ TEST(EnvoyVectors, RequestsMeetTheirLimitsAndCounters) {
     for (const char* which : {"redis", "redis2"}) {
       const json left = recorded.value(which, json::object());
       for (const auto& [key, value] : left.items()) {
-        if (key.find("{W") == std::string::npos) continue;  // put there by the player
+        if (key.find("{W") == std::string::npos) continue;  // a step of the case set this key
         const std::string text = without_window(key);
         ASSERT_TRUE(text.starts_with(prefix));
-        // Requests of bytes, and of texts for /json, are not read here.
+        // This test does not read requests recorded as bytes or as texts for /json, so it does not
+        // know their counters.
         const bool is_read =
             !recorded.contains("steps") ||
             std::none_of(recorded.at("steps").begin(), recorded.at("steps").end(),

@@ -1,3 +1,5 @@
+// Reading requests and writing responses of Envoy's protocol, against the code that protoc
+// generates.
 #include "protocol/envoy/messages.h"
 
 #include <envoy.pb.h>
@@ -39,16 +41,16 @@ std::string descriptor(std::string_view body) {
   return bytes_field(2, body);
 }
 
-// Nothing: protoc's code refuses it.
+// The request as protoc's code reads it; nothing if that refuses it.
 std::optional<proto::RateLimitRequest> judged(const std::string& bytes) {
-  const google::protobuf::LogSilencer silence;  // it logs what is not UTF-8
+  const google::protobuf::LogSilencer silence;  // it would log texts that are not UTF-8
   proto::RateLimitRequest message;
   if (!message.ParseFromString(bytes)) return std::nullopt;
   message.DiscardUnknownFields();
   return message;
 }
 
-// As judged, by our reading.
+// The request as sluice reads it; nothing if it refuses it.
 std::optional<proto::RateLimitRequest> read(std::string_view bytes) {
   RateLimitRequest request;
   if (read_request(bytes, request) != ReadProblem::none) return std::nullopt;
@@ -84,7 +86,7 @@ TEST(EnvoyMessages, MergesWhatIsThereTwice) {
   for (int i = 0; i < 2'000; ++i) {
     std::string bytes = judge::some_request(dice).SerializeAsString() +
                         judge::some_request(dice).SerializeAsString();
-    // Both halves of two descriptors within one.
+    // The fields of two descriptors in one.
     std::string parts;
     for (int n = 0; n < 2; ++n) {
       const proto::RateLimitRequest other = judge::some_request(dice);
@@ -100,7 +102,7 @@ TEST(EnvoyMessages, RefusesWhatIsCutOff) {
     const std::string bytes = judge::some_request(dice).SerializeAsString();
     for (size_t n = 0; n < bytes.size(); ++n) expect_as_judged(bytes.substr(0, n));
   }
-  // In the middle of anything but between fields of the outermost message.
+  // A message that is cut off is malformed, unless the cut is between two of its own fields (at 7).
   const std::string bytes = descriptor(bytes_field(1, bytes_field(1, "k"))) + number_field(3, 300);
   for (size_t n = 1; n < bytes.size(); ++n)
     EXPECT_EQ(problem_of(bytes.substr(0, n)), n == 7 ? ReadProblem::none : ReadProblem::malformed)
@@ -108,8 +110,8 @@ TEST(EnvoyMessages, RefusesWhatIsCutOff) {
 }
 
 TEST(EnvoyMessages, ReadsAnyBytesAsProtocDoes) {
-  // Numbers of more than four bytes are another matter: protoc's code cuts keys and refuses lengths
-  // that are not minimal, where the protocol's own server does neither.
+  // Numbers of more than four bytes are left out: protoc's code shortens such keys and refuses
+  // lengths that have more bytes than necessary. Envoy's service does neither.
   const auto has_long_number = [](std::string_view bytes) {
     int run = 0;
     for (const char c : bytes) {
@@ -154,12 +156,12 @@ TEST(EnvoyMessages, Laxities) {
       all_types,
       bytes_field(1, "d") + all_types + number_field(3, 2) + descriptor(all_types),
       descriptor(bytes_field(1, all_types) + bytes_field(2, all_types) + bytes_field(3, all_types)),
-      // Known fields of another type are unknown ones.
+      // Known field numbers with another wire type are unknown fields.
       number_field(1, 5) + number_field(2, 5) + bytes_field(3, "abc"),
       descriptor(number_field(1, 1) + number_field(2, 1) + number_field(3, 1) + bytes_field(4, "")),
       descriptor(bytes_field(2, bytes_field(1, "") + bytes_field(2, "") + number_field(3, 1))),
       key(3, 5) + "1234" + key(3, 1) + "12345678",
-      // Wrappers that are there and empty; merged; with a zero.
+      // Wrappers that are empty, given twice (merged), or hold a zero.
       descriptor(bytes_field(3, "")),
       descriptor(bytes_field(3, number_field(1, 7)) + bytes_field(3, "")),
       descriptor(bytes_field(3, number_field(1, 7)) + bytes_field(3, number_field(1, 0))),
@@ -167,7 +169,7 @@ TEST(EnvoyMessages, Laxities) {
       descriptor(bytes_field(2, bytes_field(3, "")) +
                  bytes_field(2, bytes_field(3, number_field(1, 4))) +
                  bytes_field(2, number_field(2, 3) + bytes_field(3, ""))),
-      // The last one counts, and low bits do.
+      // The last value of a field counts, and only the low bits of a number that is too large.
       bytes_field(1, "a") + bytes_field(1, "b") + number_field(3, 1) +
           number_field(3, (uint64_t{1} << 32) + 5),
       descriptor(number_field(4, uint64_t{1} << 40)),
@@ -175,7 +177,7 @@ TEST(EnvoyMessages, Laxities) {
       descriptor(bytes_field(2, number_field(2, UINT64_MAX))),
       descriptor(bytes_field(2, number_field(2, (uint64_t{1} << 32) + 2))),
       descriptor(bytes_field(2, number_field(2, 77))),
-      // Descriptors and entries that have nothing.
+      // Empty descriptors and entries; an unknown field; a number with more bytes than necessary.
       descriptor("") + descriptor(bytes_field(1, "")),
       number_field((1u << 29) - 1, 1),
       number_field(3, 0x80) + key(3, 0) + "\x85\x80\x80\x80\x80\x80\x80\x80\x80" + '\x01',
@@ -239,7 +241,7 @@ TEST(EnvoyMessages, TextsMustBeUtf8) {
       EXPECT_EQ(problem_of(bytes), ReadProblem::not_utf8) << testing::PrintToString(bytes);
       EXPECT_FALSE(judged(bytes));
     }
-    // Unknown fields are not looked at.
+    // The texts of unknown fields are not checked.
     EXPECT_EQ(problem_of(bytes_field(9, bad)), ReadProblem::none);
   }
   EXPECT_EQ(grpc_code(ReadProblem::not_utf8), 13u);
@@ -303,7 +305,7 @@ TEST(EnvoyMessages, WritesWhatProtocReads) {
     ASSERT_TRUE(theirs.ParseFromString(bytes)) << expected.DebugString();
     ASSERT_TRUE(MessageDifferencer::Equals(theirs, expected))
         << expected.DebugString() << theirs.DebugString();
-    // The entries of a map may stand in any order.
+    // The order of a map's entries is not defined.
     if (!response.dynamic_metadata) {
       ASSERT_EQ(bytes, expected.SerializeAsString());
     }
@@ -372,7 +374,7 @@ TEST(EnvoyMetadata, DepthCountsMapsAndLists) {
   EXPECT_EQ(metadata_depth(lists), 3u);
 }
 
-// Protoc's reader has the depth of Envoy's.
+// The reader of protoc's code has the same maximum depth as Envoy's.
 TEST(EnvoyMetadata, EnvoyReadsTheDeepestThatIsAllowed) {
   RateLimitResponse response;
   response.dynamic_metadata = MetadataMap{{"metadata", MetadataValue(nested(metadata_depth_max))}};

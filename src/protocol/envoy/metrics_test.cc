@@ -1,4 +1,4 @@
-// The original's metrics as statsd and Prometheus receive them.
+// The metrics of Envoy's rate limit service, as statsd and Prometheus receive them.
 #include "protocol/envoy/metrics.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ struct World {
   protocol::MetricsDeps deps() {
     return {stats, {}, &options, [this] { return loads; }, rules};
   }
-  // By limits that come with requests, whose paths are what the entries say.
+  // Counts hits of a limit that came with a request; the entry determines the path of its metrics.
   void hit(const std::string& key, const HitCounts& hits, WorkerMetrics& by) {
     const auto* const found = static_cast<const FoundRule*>(rules.lists().back().rules()[0].data);
     const request::Entry entry{key, ""};
@@ -132,7 +132,7 @@ TEST(EnvoyStatsd, LimitsThatCouldNotBeUsedAtTheStartAreAnError) {
   EXPECT_EQ(lines_of(feed), (Lines{"ratelimit.service.config_load_success:1|c"}));
 }
 
-// Lines of a page but for comments and times.
+// The samples of a page by their names; comments are skipped.
 std::map<std::string, double> samples_of(const std::string& page) {
   std::map<std::string, double> samples;
   size_t at = 0;
@@ -192,7 +192,7 @@ TEST(EnvoyPrometheus, TimesAreInSecondsOrAsTheOriginalOnceHadThem) {
     EXPECT_EQ(samples[name + "_bucket" + labels("5")], milliseconds ? 2 : 5);
     EXPECT_EQ(samples[name + "_bucket" + labels("10")], milliseconds ? 3 : 6);
     EXPECT_EQ(samples[name + "_bucket" + labels("+Inf")], 6);
-    // What took more than ten seconds counts as ten.
+    // A call that took more than ten seconds counts as ten.
     EXPECT_DOUBLE_EQ(samples[name + "_sum" + labels("")], milliseconds ? 12'111 : 12.111);
   }
 }

@@ -1,5 +1,5 @@
-// Messages of Envoy's protocol in protoc's classes (proto/envoy.proto), made at random or converted
-// from sluice's own: tests compare reading and writing with them.
+// For tests: messages of Envoy's protocol in the classes that protoc generates from
+// proto/envoy.proto, made at random or converted from sluice's own messages.
 #pragma once
 
 #include <envoy.pb.h>
@@ -30,7 +30,7 @@ inline std::string some_text(tests::Dice& dice) {
                       : std::string(texts[dice(std::size(texts))]);
 }
 
-// Small as a rule, so that random bytes meet them.
+// Half of the numbers are below 10, the others at the ends of ranges.
 inline uint64_t some_number(tests::Dice& dice) {
   static constexpr uint64_t numbers[] = {0,
                                          1,
@@ -122,7 +122,7 @@ inline MetadataValue some_value(tests::Dice& dice, int depth) {
 inline MetadataMap some_map(tests::Dice& dice, int depth) {
   MetadataMap map;
   for (int n = dice(4); n > 0; --n) {
-    // Each key once; one may be empty.
+    // The keys differ; one may be empty.
     std::string key = n == 3 ? "" : some_text(dice) + std::to_string(n);
     map.emplace_back(key, some_value(dice, depth));
   }
@@ -153,7 +153,7 @@ inline void fill_struct(const MetadataMap& map, google::protobuf::Struct& to) {
   for (const auto& [key, value] : map) fill_value(value, (*to.mutable_fields())[key]);
 }
 
-// `texts` keeps what the response points into.
+// The response points into `texts`.
 inline RateLimitResponse some_response(tests::Dice& dice, std::vector<std::string>& texts) {
   texts.clear();
   texts.reserve(32);

@@ -1,5 +1,5 @@
-// The recordings of Envoy's rate limit service (tests/conformance/envoy.json), and functions that
-// all their players use: requests as bytes, answers as JSON, times filled in.
+// For tests that replay the recordings of Envoy's rate limit service
+// (tests/conformance/envoy.json): requests as bytes, answers as JSON, times filled in.
 #pragma once
 
 #include <envoy.pb.h>
@@ -44,12 +44,13 @@ inline std::string unbase64(std::string_view text) {
   return bytes;
 }
 
-// A text of the recording; `{"b64": ...}` where it is not UTF-8.
+// A text of the recording. Texts that are not UTF-8 are recorded as `{"b64": ...}`.
 inline std::string recorded_text(const json& value) {
   return value.is_object() ? unbase64(value["b64"].get<std::string>()) : value.get<std::string>();
 }
 
-// A request of the recording as bytes. Texts that are not UTF-8 come through a stand-in.
+// A request of the recording as bytes. JSON cannot hold texts that are not UTF-8, so names stand in
+// for them until the message is made.
 inline std::string message_of(const json& call) {
   json plain = call;
   std::map<std::string, std::string> texts;
@@ -71,7 +72,8 @@ inline std::string message_of(const json& call) {
   return message.SerializeAsString();
 }
 
-// `@60` anywhere in an answer: what is left of the window; of a duration with its unit.
+// Replaces each `@60` in an answer by the seconds left of the window of 60 s. A duration gets its
+// unit, "s".
 inline void fill_in_times(json& answer, int64_t now, bool is_duration = false) {
   if (answer.is_structured()) {
     for (auto& [key, value] : answer.items())
@@ -88,7 +90,7 @@ inline json as_json(const RateLimitResponse& response) {
   return json::parse(out.view());
 }
 
-// What gRPC sends.
+// The bytes of a response as gRPC sends them, converted to JSON.
 inline json bytes_as_json(std::string_view bytes) {
   proto::RateLimitResponse message;
   EXPECT_TRUE(message.ParseFromString(std::string(bytes)));
@@ -102,7 +104,8 @@ inline json by_bytes(const RateLimitResponse& response) {
   return bytes_as_json(out.view());
 }
 
-// The answer that is due to a step: a decision of ours, if there is one.
+// The answer that sluice must give to a step: the `decision` if the step has one, else the recorded
+// one.
 inline const json& due(const json& step) {
   return step.contains("decision") ? step["decision"] : step;
 }
@@ -110,7 +113,7 @@ inline const json& due(const json& step) {
 // Compares an answer with the one that was recorded at `now` (Unix seconds).
 inline void expect_reply(const json& recorded_case, json expected, json answer, int64_t now) {
   fill_in_times(expected, now);
-  // The text of an override has no stable blanks.
+  // The original prints an override's text with blanks that vary.
   if (recorded_case.contains("text_of_limit")) {
     for (json* reply : {&expected, &answer})
       for (json& descriptor : (*reply)["dynamicMetadata"]["descriptors"])

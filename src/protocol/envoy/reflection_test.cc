@@ -1,4 +1,4 @@
-// Reflection's answers, and the files in them, as libprotobuf reads them.
+// gRPC's server reflection: its answers and the files in them, read with libprotobuf.
 #include "protocol/envoy/reflection.h"
 
 #include <envoy.pb.h>
@@ -29,7 +29,7 @@ std::string sized(char key, std::string_view text) {
   return std::string{key, static_cast<char>(text.size())} + std::string(text);
 }
 
-// What asks for that, by the number of its field.
+// A reflection request with the text `name` in its field `field`.
 std::string asking(int field, std::string_view name) {
   return sized(static_cast<char>(field << 3 | 2), name);
 }
@@ -40,7 +40,7 @@ std::string answer_to(std::string_view request) {
   return std::string(out.view());
 }
 
-// All files, as a client has them that asked for each service.
+// All files, as a client has them after it asked for each service.
 class Pool {
  public:
   Pool() {
@@ -91,7 +91,7 @@ int number_of_error(const pb::Message& error) {
                                          error.GetDescriptor()->FindFieldByName("error_code"));
 }
 
-// The response that holds the named field, and no other answer.
+// A reflection response, as libprotobuf reads it.
 struct Response {
   explicit Response(Pool& pool, const std::string& bytes)
       : message(pool.parsed("grpc.reflection.v1.ServerReflectionResponse", bytes)) {}
@@ -104,7 +104,7 @@ struct Response {
     return field == nullptr ? "" : field->name();
   }
   int error() const { return number_of_error(message_of(*message, "error_response")); }
-  // Of the files that were sent.
+  // The names of the files in the response.
   std::vector<std::string> files() const {
     const pb::Message& answer = message_of(*message, "file_descriptor_response");
     const pb::FieldDescriptor* const field =
@@ -154,7 +154,7 @@ TEST(EnvoyReflectionFiles, MakeAPoolOfTheServicesThatAreServed) {
   }
 }
 
-// Of `ours` all there is must be in `theirs`, by number, name and type; names of packages differ.
+// Both messages must have the same fields: numbers, names and types. Names of packages differ.
 void expect_same_fields(const pb::Descriptor& ours, const pb::Descriptor& theirs,
                         std::set<std::string>& seen) {
   if (!seen.insert(ours.full_name()).second) return;
@@ -201,7 +201,7 @@ TEST(EnvoyReflectionFiles, SayOfEachMessageWhatItHasOnTheWire) {
             "envoy/extensions/common/ratelimit/v3/ratelimit.proto");
 }
 
-// Without options and comments, and without what descriptor.proto leaves out.
+// The files have no options, no comments, and no messages that descriptor.proto leaves out.
 TEST(EnvoyReflectionFiles, OfProtobufItselfAreThoseOfLibprotobuf) {
   int compared = 0;
   for (const ProtoFile& file : proto_files()) {
@@ -309,7 +309,7 @@ TEST(EnvoyReflection, SaysWhatIsNotKnown) {
     EXPECT_EQ(error(asking(4, symbol)), 5) << symbol;
   EXPECT_EQ(error(asking(5, asking(1, "grpc.health.v1.HealthCheckRequest") + "\x10\x64")), 5);
   EXPECT_EQ(error(asking(6, "no.such.Message")), 5);
-  EXPECT_EQ(error(asking(6, "grpc.health.v1.Health")), 5);  // no message
+  EXPECT_EQ(error(asking(6, "grpc.health.v1.Health")), 5);  // a service, not a message
   EXPECT_EQ(error(""), 3);
   EXPECT_EQ(error(asking(1, "host")), 3);
 }
@@ -335,7 +335,7 @@ TEST(EnvoyReflection, OfSeveralQuestionsTheLastOneCounts) {
   EXPECT_EQ(text_of(*response.message, "valid_host"), "last");
   EXPECT_EQ(Response(pool, answer_to(asking(3, health) + asking(7, ""))).kind(),
             "list_services_response");
-  // Both halves of one extension are one.
+  // An extension's two fields that come in separate messages are merged.
   const Response extension(pool, answer_to(asking(5, asking(1, "first")) + asking(5, "\x10\x01")));
   EXPECT_NE(
       text_of(message_of(*extension.message, "error_response"), "error_message").find("first"),

@@ -1,3 +1,5 @@
+// How verdicts of descriptors become a response: statuses, the overall code, header fields,
+// metadata and errors, also against a naive model; and the times of windows.
 #include "protocol/envoy/response.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +76,7 @@ Code overall(const std::vector<DescriptorResult>& results, ResponseOptions optio
   return composed.response.overall_code;
 }
 
-// ---- What a count says ----
+// ---- The standing that a count gives ----
 
 TEST(EnvoyStanding, ByTheCount) {
   EXPECT_EQ(standing_at(0, 5), (Standing{false, 5}));
@@ -212,7 +214,7 @@ TEST(EnvoyHeaders, LegacyTellsTheLastEnforcedOneThatIsOver) {
     return composed.headers().at(0).second;
   };
   EXPECT_EQ(limit_told({limited(1, 1), limited(2, 3), limited(3, 4), limited(4, 4)}), "3");
-  // One that is shadowed or a quota counts by what remains alone.
+  // A limit in shadow mode or a quota is chosen only if it has the fewest units remaining.
   EXPECT_EQ(limit_told({shadowed(limited(1, 9)), limited(2, 2)}), "1");
   EXPECT_EQ(limit_told({limited(2, 2), shadowed(limited(1, 9))}), "2");
   EXPECT_EQ(limit_told({limited(2, 3), quota(limited(1, 9))}), "2");
@@ -289,9 +291,9 @@ TEST(EnvoyHeaders, BothInOrder) {
                                       "RateLimit-Policy", "RateLimit", "Retry-After"}));
 }
 
-// ---- A naive model of all of it ----
+// ---- Against a naive model ----
 
-// The specification's sentences, one by one.
+// The rules for a response, written down as plainly as possible.
 struct Model {
   const std::vector<DescriptorResult>& results;
   const ResponseOptions& options;
@@ -470,7 +472,7 @@ TEST(EnvoyRequestCheck, Overrides) {
   for (int i = 1; i <= 7; ++i) EXPECT_EQ(error(static_cast<WireUnit>(i)), "") << i;
   EXPECT_EQ(error(WireUnit::week, 2), "");
   EXPECT_EQ(override_window(limit), base::seconds(14 * 86'400));
-  // 2^63 microseconds are 292,471 years of 365 days and some.
+  // 2^63 microseconds are a little more than 292,471 years of 365 days.
   EXPECT_EQ(error(WireUnit::year, 292'471), "");
   EXPECT_NE(error(WireUnit::year, 292'472), "");
 }
@@ -483,7 +485,8 @@ TEST(EnvoyWindow, EndsWhereTheNextBegins) {
   EXPECT_EQ(seconds_until_window_ends(60, 60), 60);
   EXPECT_EQ(seconds_until_window_ends(1'795'334'123, 1), 1);
   EXPECT_EQ(seconds_until_window_ends(-1, 60), 1);
-  // Thursday, 2026-12-17, begins a week, and the day behind it a year.
+  // Windows of 7 and of 365 days, counted from 1970: a week begins on Thursday, 2026-12-17, and a
+  // year on the next day.
   EXPECT_EQ(seconds_until_window_ends(1'797'465'600, unit_seconds(WireUnit::week)), 7 * 86'400);
   EXPECT_EQ(seconds_until_window_ends(1'797'465'600 - 1, unit_seconds(WireUnit::week)), 1);
   EXPECT_EQ(seconds_until_window_ends(1'797'552'000 - 1, unit_seconds(WireUnit::year)), 1);

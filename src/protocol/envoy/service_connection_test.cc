@@ -1,4 +1,5 @@
-// What belongs to a connection: health and its watches, reflection, other methods, age and end.
+// What a connection of Envoy's service has beside rate limits: health and its watches, reflection,
+// unknown methods, a maximum age, an end. No sockets are involved.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,7 +26,7 @@ TEST(EnvoyConnections, TellsOfItsHealth) {
     return client.call("\x0A" + std::string(1, static_cast<char>(service.size())) + service, check);
   };
   const std::string serving = "\x08\x01", not_serving = "\x08\x02";
-  EXPECT_EQ(ask("ratelimit").message, serving);  // native rules alone
+  EXPECT_EQ(ask("ratelimit").message, serving);  // with only native rules
   EXPECT_EQ(ask("nosuch").code, 5u);
   ASSERT_TRUE(world.load({}));
   EXPECT_EQ(client.call("", check).message, serving);
@@ -65,7 +66,7 @@ TEST(EnvoyConnections, OtherMethodsAreUnimplemented) {
   EXPECT_EQ(told(client.call("", "/nosuch")), "12 unknown service ");
 }
 
-// Of a call that streams: its messages so far.
+// The messages that a streaming call has received so far.
 std::vector<std::string> messages_of(GrpcClient& client, uint32_t stream) {
   client.peer.read(client.connection.take());
   std::vector<std::string> all;
@@ -89,7 +90,7 @@ TEST(EnvoyConnections, WhoWatchesItsHealthIsToldOfTheEnd) {
   EXPECT_EQ(messages_of(client, other), std::vector<std::string>{unknown});
   EXPECT_FALSE(client.peer.answers[first].ended);
   client.send(wire::http2_peer::rst_stream(other));
-  // Its number is another call's from here on.
+  // The place of the watch that was reset is used for another call from here on.
   EXPECT_EQ(client.call(message_of({{{{"k", "v"}}}})).code, 0u);
   base::Buffer out;
   client.connection.session().goodbye(out);
@@ -98,7 +99,7 @@ TEST(EnvoyConnections, WhoWatchesItsHealthIsToldOfTheEnd) {
   EXPECT_EQ(client.answer_of(first).code, 14u);
 }
 
-// Whatever ends a Watch while its verdict is on its way: the verdict is dropped.
+// If a Watch ends before its verdict is known, for whatever reason, the verdict is dropped.
 TEST(EnvoyConnections, AWatchThatEndsBeforeItsVerdictHarmsNobody) {
   using wire::http2_peer::Peer;
   const std::string watch = "/grpc.health.v1.Health/Watch";
@@ -149,7 +150,7 @@ TEST(EnvoyConnections, WhoWatchesIsToldOfAChange) {
   EXPECT_EQ(messages_of(client, stream).size(), 2u);
 }
 
-// However many watch, the store is asked once for all of them.
+// The store is asked once for all watches of a connection, however many they are.
 TEST(EnvoyConnections, WhoWatchesTogetherIsToldByOneQuestion) {
   World world;
   world.options.healthy_with_store = true;
@@ -173,7 +174,7 @@ TEST(EnvoyConnections, WhoWatchesTogetherIsToldByOneQuestion) {
   EXPECT_EQ(asked_for(50), of_one);
 }
 
-// What rules answer in place of a store is not a sign of it.
+// What rules answer in place of a store that fails does not make the service healthy.
 TEST(EnvoyConnections, AStoreThatIsAwayIsUnhealthyWhateverItsRulesAnswerThen) {
   for (const request::OnError on_error :
        {request::OnError::allow, request::OnError::deny, request::OnError::error}) {
@@ -196,7 +197,7 @@ TEST(EnvoyConnections, AWatchThatIsResetWhileItsVerdictIsLateIsNotMistaken) {
   GrpcClient client(world);
   const std::string message = message_of({{{{"k", "v"}}}});
   using wire::http2_peer::Peer;
-  // All of one batch: the watch is asked behind a call that waits for the store.
+  // A call and a watch in one batch: the call waits for the store, and the watch behind it.
   client.send(wire::http2_peer::join(
       {client.peer.request(1, Peer::grpc(GrpcClient::should_rate_limit), framed(message)),
        client.peer.request(3, Peer::grpc("/grpc.health.v1.Health/Watch"), framed(""))}));
@@ -242,7 +243,8 @@ TEST(EnvoyConnections, AConnectionThatIsOldEndsOnceItsCallsAreAnswered) {
   EXPECT_EQ(client.call(message_of({{{{"k", "v"}}}})).code, 0u);
   ASSERT_EQ(client.peer.goaways.size(), 1u);
   EXPECT_FALSE(client.connection.closed());
-  // The client has seen it: what it sent before is answered, then it is over.
+  // Calls that the client sends before it has seen the GOAWAY are answered. Its answer to the ping
+  // shows that it has seen it; then the connection ends.
   EXPECT_EQ(client.call(message_of({{{{"k", "v"}}}})).code, 0u);
   ASSERT_EQ(client.peer.pings.size(), 1u);
   client.send(wire::http2_peer::ping(client.peer.pings[0], true));

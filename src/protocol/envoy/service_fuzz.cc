@@ -51,7 +51,8 @@ Transcript run(std::string_view bytes, bool is_http2, const std::vector<size_t>&
   peer.read(sent);
   std::map<uint32_t, std::string> answers;
   for (const auto& [stream, answer] : peer.answers) {
-    // When windows are opened depends on how the input is cut.
+    // An empty answer here comes from a frame that only opens a window. When such frames are sent
+    // depends on how the input is cut.
     if (answer.headers.empty() && !answer.ended && answer.reset < 0) continue;
     std::string& text = answers[stream];
     for (const auto* list : {&answer.headers, &answer.trailers})

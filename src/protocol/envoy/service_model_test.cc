@@ -1,5 +1,6 @@
-// Random messages over random connections against the naive service, which knows nothing of rules,
-// engine and table; crossed with reloads, the clock, both doors, and a store that answers late.
+// Random messages over random connections against the naive service of service_model_test.h, which
+// has no rules, engine or table; crossed with reloads, steps of the clock, lost clients, deadlines,
+// and a store that answers late or fails.
 #include "protocol/envoy/service_model_test.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ std::string number(Dice& dice, std::initializer_list<uint32_t> numbers) {
 // How the descriptors of a message are charged.
 enum class Charging { each, sparing, all_or_nothing };
 
-// One of a few policies: the same keys, other numbers, units, modes and names.
+// A random policy: the keys are always the same; numbers, units and modes differ.
 Files some_files(Dice& dice, Charging charging) {
   const auto unit = [&] {
     static constexpr const char* units[] = {"second", "minute", "hour", "day", "week", "month"};
@@ -41,7 +42,8 @@ Files some_files(Dice& dice, Charging charging) {
     return "{unit: " + unit() + ", requests_per_unit: " + number(dice, {0, 1, 3, 20}) + more + "}";
   };
   const auto flag = [&](const std::string& name) {
-    // Where limits are spared, those that settle by themselves are another matter.
+    // With `sparing`, no limit is in shadow mode or a quota: such limits settle by themselves,
+    // which the naive service does not model then.
     const bool is_told_apart = charging != Charging::sparing || name == "share_threshold";
     return dice(4) == 0 && is_told_apart ? std::string(", ") + name + ": true" : std::string();
   };
@@ -76,11 +78,11 @@ proto::RateLimitRequest some_request(Dice& dice, Charging charging) {
     }
     if (dice(4) == 0)
       descriptor->mutable_hits_addend()->set_value(dice(8) == 0 ? UINT64_MAX - dice(3u) : dice(5u));
-    // One counter under two limits cannot be settled all or nothing.
+    // All or nothing, one counter under two limits is an error, so no limits come with requests.
     if (dice(6) == 0 && charging != Charging::all_or_nothing) {
       auto* const limit = descriptor->mutable_limit();
       limit->set_requests_per_unit(dice(5u));
-      // 0 and 9 are not units.
+      // 0 and 9 are not numbers of units.
       const int unit = dice(20) == 0 ? 0 : dice(30) == 0 ? 9 : 1 + dice(7);
       limit->set_unit(static_cast<proto::RateLimitDescriptor::Unit>(unit));
     }
@@ -89,8 +91,9 @@ proto::RateLimitRequest some_request(Dice& dice, Charging charging) {
   return request;
 }
 
-// The table stops counting at 2^53-1 where the naive service stops at 2^63-1; above any limit both
-// are only over, and what is given back from there tells them apart.
+// Whether a counter is so large that the two services may differ: the table stops counting at
+// 2^53-1, the naive service at 2^63-1. Both are above any limit, but a refund gives different
+// counts then.
 bool tells_large_counts_apart(const naive::Service& service) {
   for (const auto& [key, count] : service.counters)
     if (count >= int64_t{1} << 53) return true;
@@ -169,9 +172,9 @@ size_t messages_of(GrpcClient& client, uint32_t stream) {
   return client.peer.answers[stream].body.size() / 7;  // prefix and status
 }
 
-// Each charge of a counter leaves a count that no other one leaves, so what clients receive is
-// compared with what was charged: every call is charged once, whether it is heard of or not.
-// `Trouble` adds calls that are not charged at all.
+// Each charge of a counter gives a count that no other charge gives, because windows are a year
+// long. So the counts that clients receive show that each call was charged once, also if its client
+// did not receive the answer. With `Trouble`, some calls are not charged at all.
 enum class Trouble { none, failures, deadlines };
 
 void play_late(uint32_t seed, Trouble trouble) {
@@ -199,7 +202,7 @@ void play_late(uint32_t seed, Trouble trouble) {
   std::vector<std::unique_ptr<GrpcClient>> clients;
   for (int i = 0; i < 3; ++i) clients.push_back(std::make_unique<GrpcClient>(world));
   std::vector<Asked> asked;
-  std::map<std::string, int64_t> asked_of;  // by key
+  std::map<std::string, int64_t> asked_of;  // the descriptors that were sent, by key
   std::map<GrpcClient*, uint32_t> watches;
   bool any_left = false;
   const auto name = [&](size_t n) {
@@ -220,7 +223,7 @@ void play_late(uint32_t seed, Trouble trouble) {
         one.is_reset = true;
       }
     }
-    if (dice(40) == 0) {  // a client leaves, or is sent away
+    if (dice(40) == 0) {  // a client disconnects, or the server ends its connection
       const size_t n = dice(clients.size());
       base::Buffer out;
       if (dice(2) == 0) clients[n]->connection.session().goodbye(out);
@@ -237,7 +240,7 @@ void play_late(uint32_t seed, Trouble trouble) {
     Asked one{.client = client, .stream = 0, .keys = {}, .is_reset = false};
     for (int n = 1 + dice(3); n > 0; --n) {
       const std::string key = dice(2) == 0 ? "a" : "b", value = dice(2) == 0 ? "1" : "2";
-      // Those of one counter that are settled together receive one count.
+      // Descriptors of one counter that settle together would receive the same count.
       if (all_or_nothing && std::ranges::count(one.keys, key + "_" + value) > 0) continue;
       auto* const entry = request.add_descriptors()->add_entries();
       entry->set_key(key);
@@ -258,7 +261,7 @@ void play_late(uint32_t seed, Trouble trouble) {
   for (const auto& [client, stream] : watches)
     EXPECT_EQ(messages_of(*client, stream), 1u) << "a watching client is notified at once";
 
-  std::map<std::string, std::set<int64_t>> counts;  // by key: those that were answered
+  std::map<std::string, std::set<int64_t>> counts;  // the counts that clients received, by key
   for (const Asked& one : asked) {
     const GrpcAnswer answer = one.client->answer_of(one.stream);
     if (one.is_reset) {

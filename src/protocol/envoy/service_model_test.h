@@ -1,6 +1,6 @@
-// The rate limit service as the specification tells it, for tests: rules are found by going through
-// the files' lists, counters are a map, time stands still unless it is moved. What it finds out is
-// judged by the code under test (compose_response, count_hits, check_request).
+// A naive rate limit service for tests: it searches the lists of the files for rules, its counters
+// are a map, and the test sets its time. From what it finds, the code under test makes the answer
+// (check_request, count_hits, compose_response).
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ inline MetadataValue value_of(policy::YamlNode node) {
   return *end == 0 ? MetadataValue(number) : MetadataValue(text);
 }
 
-// Keys of the outermost map are texts as they stand; within, what they are in YAML.
+// Keys of the outermost map are the texts in the file; keys of inner maps are YAML values.
 inline MetadataMap map_of(policy::YamlNode node, bool outermost) {
   MetadataMap map;
   auto key = node.first_child();
@@ -152,8 +152,8 @@ class Service {
   Options options;
   int64_t now = 1'795'334'123;  // seconds
   std::map<std::string, std::string> files;
-  std::map<std::string, int64_t> counters;  // with prefix and window, as Redis has them
-  HitCounts counts;                         // of all limits together
+  std::map<std::string, int64_t> counters;  // by the domain, the entries and the window's start
+  HitCounts counts;                         // the sums over all limits
   uint64_t unknown_domains = 0;
 
   void load() {
@@ -188,7 +188,7 @@ class Service {
  private:
   struct Found {
     DescriptorResult result;
-    const Rule* rule = nullptr;  // with a limit
+    const Rule* rule = nullptr;  // null: no rule with a limit
     std::string counter;
     uint64_t hits = 1;
     bool refund = false;
@@ -300,7 +300,8 @@ class Service {
 
   static uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-  // Limits in shadow and quotas by themselves, and none that is refused.
+  // Enforced limits settle together; limits in shadow mode and quotas settle by themselves.
+  // Refusals are not charged.
   void charge_all_or_nothing(std::vector<Found>& found) {
     const bool any_enforced = !options.response.shadow && !options.response.quota;
     const auto is_together = [&](const Found& one) {
@@ -322,7 +323,7 @@ class Service {
     if (all_fit)
       for (const auto& [counter, its_hits] : hits)
         counters[counter] += static_cast<int64_t>(its_hits);
-    // Refunds come behind the rest, if that is settled together.
+    // If the others settle together, refunds settle after them.
     for (const bool refunds : {false, true}) {
       if (refunds && !any_enforced) break;
       for (Found& one : found) {

@@ -1,5 +1,5 @@
-// What sluice adds to the original: its own kinds of limits, native rules, requests that settle all
-// or nothing.
+// What sluice adds to Envoy's rate limit service: further kinds of limits, native rules, requests
+// that settle all or nothing. A gRPC client, engine and table in memory, without sockets.
 #include <gtest/gtest.h>
 
 #include <initializer_list>
@@ -30,9 +30,10 @@ struct Service {
   GrpcClient client{world};
 };
 
-// ---- Limits of sluice's own kinds ----
+// ---- Limits of kinds that only sluice has ----
 
-// 37 s are left of the minute, and 7 of a window of 30 s.
+// The clock of the tests stands 37 s before the end of a minute, and 7 s before that of a window of
+// 30 s.
 TEST(EnvoyService, AWindowOfItsOwnIsNotChargedByARefusal) {
   Service service(
       "domain: d\ndescriptors: [{key: k, rate_limit: {window: 30s, requests_per_unit: 3}}]");
@@ -65,7 +66,7 @@ TEST(EnvoyService, ACallWhoseDeadlineHasPassedIsNotCharged) {
   };
   EXPECT_EQ(ask("20m").substr(0, 10), "OK: OK 4/5");
   EXPECT_EQ(ask("0m"), "4 the caller's deadline has passed");
-  // Behind a store that has to be asked first.
+  // The deadline passes while the store is asked.
   service.world.table.settles = [](size_t) { return size_t{0}; };
   const uint32_t late =
       service.client.begin(message, GrpcClient::should_rate_limit, {{"grpc-timeout", "20m"}});
@@ -94,15 +95,15 @@ TEST(EnvoyService, TheStrictestOfNativeRuleAndLimitIsTold) {
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}}), "OK: OK 1/2 tenants HOUR 3600s");
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}}), "OK: OK 0/2 tenants HOUR 3600s");
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}}), "OVER_LIMIT: OVER_LIMIT 0/2 tenants HOUR 3600s");
-  // What the native rule refuses is charged to the limit all the same, as every refusal is.
+  // A request that the native rule refuses is charged to the limit, like every refusal.
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}}), "OVER_LIMIT: OVER_LIMIT 0/2 tenants HOUR 3600s");
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}}), "OVER_LIMIT: OVER_LIMIT 0/2 tenants HOUR 3600s");
   service.world.sleep_us(3'600'000'000);
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}}), "OK: OK 1/2 tenants HOUR 3600s");
-  // Another descriptor of the message is settled by itself.
+  // The descriptors of a message settle by themselves.
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}, {{{"other", "x"}}}}),
             "OK: OK 0/2 tenants HOUR 3600s, OK");
-  // Units come back by refunds.
+  // A refund returns units to the native rule.
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}, 2, true}}), "OK: OK 2/2 tenants HOUR 0s");
 }
 
@@ -112,7 +113,7 @@ TEST(EnvoyService, OfAKeyGivenTwiceNativeRulesSeeTheFirst) {
             "OK: OK 0/2 tenants HOUR 3600s");
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}}}), "OVER_LIMIT: OVER_LIMIT 0/2 tenants HOUR 3600s");
   EXPECT_EQ(service.ask({{{{"tenant", "b"}}}}), "OK: OK 1/2 tenants HOUR 3600s");
-  // A key `domain` of the descriptor's does not hide the request's domain.
+  // A descriptor's key `domain` does not hide the domain of the request.
   EXPECT_EQ(service.ask({{{{"domain", "x"}, {"tenant", "c"}}}}), "OK: OK 1/2 tenants HOUR 3600s");
 }
 
@@ -146,7 +147,7 @@ TEST(EnvoyService, AllOrNothingChargesNoRefusal) {
             "OK: OK 0/0 MINUTE 37s, OK 3/5 MINUTE 37s, OK 0/2 MINUTE 37s");
   EXPECT_EQ(service.ask({large, small}),
             "OVER_LIMIT: OK 3/5 MINUTE 37s, OVER_LIMIT 0/2 MINUTE 37s");
-  // A look beside takes is a take of nothing, a refund settles by itself.
+  // A peek beside takes is a take of 0 units; a refund settles by itself.
   EXPECT_EQ(service.ask({{large.entries, 0}, {small.entries, 1, true}}),
             "OK: OK 3/5 MINUTE 37s, OK 1/2 MINUTE 37s");
   EXPECT_EQ(service.ask(std::vector<Wish>(65, large)),
@@ -154,7 +155,8 @@ TEST(EnvoyService, AllOrNothingChargesNoRefusal) {
             "stop_when_over do");
 }
 
-// A quota that is over refuses no request by itself, so what is admitted beside it is charged.
+// A quota that is over does not refuse a request alone, so a request that is allowed is charged to
+// its other limits.
 TEST(EnvoyService, AllOrNothingChargesBesideAQuotaThatIsOver) {
   Service service(
       "domain: d\ndescriptors:\n"
@@ -165,7 +167,7 @@ TEST(EnvoyService, AllOrNothingChargesBesideAQuotaThatIsOver) {
   std::string admitted;
   for (int i = 0; i < 5; ++i) admitted += service.ask({one, other}).starts_with("OK:") ? "+" : "-";
   EXPECT_EQ(admitted, "+++--");
-  // Where the whole request is let pass, whatever its limits say, each is charged by itself.
+  // With `shadow` for all responses every request is allowed, so each limit is charged by itself.
   Service shadowed(two_limits);
   shadowed.world.options.all_or_nothing = shadowed.world.options.response.shadow = true;
   for (int i = 0; i < 3; ++i) shadowed.ask({{{{"small", "x"}}}, {{{"large", "x"}}}});
@@ -182,7 +184,7 @@ TEST(EnvoyService, AQuotaThatTheStoreCannotDecideIsAnError) {
   EXPECT_EQ(service.ask({{{{"s", "x"}}}}), "OK: OK");
 }
 
-// That a limit in shadow cannot be decided hides nothing that a native rule says.
+// A native rule's refusal holds even if the store cannot decide a limit in shadow mode.
 TEST(EnvoyService, ANativeRefusalStandsBesideAShadowLimitThatFails) {
   Service service(
       "domain: d\ndescriptors: [{key: s, shadow_mode: true, rate_limit: {unit: day, "
@@ -202,7 +204,7 @@ TEST(EnvoyService, OneCounterUnderTwoLimitsCannotBeSettledTogether) {
   limit->set_requests_per_unit(1'000);
   const auto ask = [&] { return told(service.client.call(request.SerializeAsString())); };
   EXPECT_EQ(ask().substr(0, 2), "2 ");
-  // The same limit twice is one charge of both.
+  // The same limit twice is one charge of both costs.
   *request.mutable_descriptors(1)->mutable_limit() = *limit;
   EXPECT_EQ(ask(), "OK: OK 998/1000 MINUTE 37s, OK 998/1000 MINUTE 37s");
 }
@@ -247,7 +249,7 @@ TEST(EnvoyService, AStoreThatFailsIsToldByTheCodeOfTheSettings) {
   EXPECT_EQ(service.ask({{{{"k", "v"}}}}).substr(0, 2), "2 ");
   service.world.options.error_code = wire::GrpcStatus::internal;
   EXPECT_EQ(service.ask({{{{"k", "v"}}}}).substr(0, 3), "13 ");
-  // What needs no counter is answered.
+  // A descriptor without a limit needs no counter, so it is answered.
   EXPECT_EQ(service.ask({{{{"other", "v"}}}}), "OK: OK");
   service.world.table.fails = false;
   EXPECT_EQ(service.ask({{{{"k", "v"}}}}).substr(0, 10), "OK: OK 4/5");

@@ -1,6 +1,6 @@
-// The recordings of Envoy's rate limit service (tests/conformance/envoy.json), answered in memory
-// by sessions, engine, rules and the table, over gRPC and HTTP, however the bytes are cut. A step's
-// `decision` counts where there is one.
+// The recordings of Envoy's rate limit service (tests/conformance/envoy.json), replayed over gRPC
+// and HTTP to sessions, engine, rules and table in memory, with the bytes cut in several ways. A
+// step in which sluice differs on purpose has a `decision` in place of the recorded answer.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ using nlohmann::json;
 using namespace recorded;
 using namespace service_world;
 
-// Cases that need more than one process has by itself, with what that is.
+// Cases that this test cannot replay, with what they need.
 const std::map<std::string_view, std::string_view> not_reached = {
     {"counter that Redis already has", "a Redis"},
     {"counter that Redis has without an end", "a Redis"},
@@ -56,7 +56,7 @@ class Player {
     std::map<std::string, std::string> env;
     for (const auto& [name, value] : config["env"].items())
       if (value.is_string()) env[name] = value.get<std::string>();
-    // Ports that the player of sockets would fill in; nothing is sent from here.
+    // Ports that a test with sockets would fill in; this test sends nothing.
     for (const char* port : {"STATSD_PORT", "PROMETHEUS_ADDR"}) env.erase(port);
     std::ostringstream nowhere;
     const config::CommandIo io{
@@ -92,7 +92,7 @@ class Player {
       else if (step.contains("remove"))
         remove(step["remove"]);
       else if (step.contains("log") || step.contains("sleep_ms"))
-        continue;  // what a process says and waits for
+        continue;  // only for a real process: its log, and waiting for it
       else
         ADD_FAILURE() << "a step of another kind";
     }

@@ -1,4 +1,4 @@
-// Makes messages for tests of the service, and writes their answers as short texts.
+// For tests of the service: makes requests, and converts answers to short texts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,9 @@ inline std::string message_of(const std::vector<Wish>& wishes, const std::string
   return request.SerializeAsString();
 }
 
-// "OVER_LIMIT: OVER_LIMIT 0/5 MINUTE 20s, OK 3/9 x HOUR 40s"
+// The answer as "OVER_LIMIT: OVER_LIMIT 0/5 MINUTE 20s, OK 3/9 x HOUR 40s": the overall code, and
+// for each descriptor its code, remaining/limit, the limit's name, unit, and time to reset. An
+// error is its code and text.
 inline std::string told(const GrpcAnswer& answer) {
   if (answer.code != 0) return std::to_string(answer.code) + " " + answer.text;
   proto::RateLimitResponse response;

@@ -1,5 +1,5 @@
-// Envoy's rate limit service without sockets: sessions, engine, rules and the table in memory, with
-// a clock that stands still until it is set. One of them at a time.
+// For tests: Envoy's rate limit service without sockets, made of sessions, engine, rules and the
+// table in memory, with a clock that the test sets. A test has one world at a time.
 #pragma once
 
 #include <spdlog/sinks/null_sink.h>
@@ -36,7 +36,7 @@
 
 namespace sluice::envoy::service_world {
 
-inline int64_t now_us;  // of the one world
+inline int64_t now_us;  // the clock of the world
 
 inline protocol::Protocol self() {
   return protocol::find("envoy").value();
@@ -44,19 +44,19 @@ inline protocol::Protocol self() {
 
 using Files = std::map<std::string, std::string>;
 
-// A table that is asked elsewhere first when it is set so: it decides `settles` of the groups of a
-// batch at once, and the rest when the batch is named.
+// A table that can answer late, as a store in another process does: of a batch's groups it decides
+// as many at once as `settles` returns, and the others after name() has resumed the batch.
 class LateTable final : public store::tests::Forwarding {
  public:
   explicit LateTable(store::Store& inner) : Forwarding(inner) {}
 
   std::function<size_t(size_t)> settles = [](size_t groups) { return groups; };
-  // Can no counter be asked?
+  // The store fails: it reaches no counter.
   bool fails = false;
   bool keeps_account = true;
-  size_t decided = 0;  // groups, of which some may have failed
-  // Counters by their stored names: how much has been charged to each, whether or not it was
-  // answered. A take counts as one that is allowed.
+  size_t decided = 0;  // groups, including those that failed
+  // The units charged to each counter, by its stored name, whether or not the request was answered.
+  // All takes are counted as allowed.
   std::map<std::string, int64_t> charged;
 
   store::Applied apply(const request::Batch& batch, base::Time now,
@@ -82,7 +82,7 @@ class LateTable final : public store::tests::Forwarding {
   }
   size_t asked() const { return asks_.size(); }
 
-  // By what their rules say of that.
+  // Answers the groups of a store that fails, as their rules say.
   store::Applied fail(const request::Batch& batch, base::Time now) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       request::Group& group = batch.groups[i];
@@ -99,7 +99,7 @@ class LateTable final : public store::tests::Forwarding {
     }
     return {.settled = batch.groups.size(), .later = false};
   }
-  // Names the n-th of those that were put off.
+  // Resumes the n-th batch that was put off.
   void name(size_t n) {
     const auto [completions, ticket] = asks_.at(n);
     asks_.erase(asks_.begin() + static_cast<std::ptrdiff_t>(n));
@@ -128,8 +128,8 @@ class World {
                                          std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // As a reload does it. False: the files are refused, and nothing changes.
-  // `native`: a sluice.yaml with rules, or nothing.
+  // Loads a policy as a reload does. Returns false if the files are refused; nothing changes then.
+  // `native`: the text of a sluice.yaml with rules, or empty.
   bool load(const Files& files, const LimitsReading& reading = {},
             const RulesOptions& rules_options = {}, const std::string& native = {}) {
     std::vector<LimitsText> texts;
@@ -172,7 +172,8 @@ class World {
   std::unique_ptr<engine::Engine> engine_;
 };
 
-// What a connection does with what arrives, as server::Connection does it.
+// Stands in for server::Connection: hands the bytes of a client to a session and its requests to
+// the engine.
 class Connection final : public engine::ReplySink {
  public:
   explicit Connection(World& world) : world_(world), session_(world.peer()) {}
@@ -193,7 +194,7 @@ class Connection final : public engine::ReplySink {
   }
   void flush_late(bool) override {}
 
-  // What was sent since the last time.
+  // What was sent to the client since the last call.
   std::string take() { return std::exchange(out_, {}); }
   bool closed() const { return closed_; }
   EnvoySession& session() { return session_; }
@@ -203,7 +204,8 @@ class Connection final : public engine::ReplySink {
     base::Buffer out;
     while (!closed_ && !session_.holds_back()) {
       engine::Batch& batch = world_.engine().next_batch();
-      // In memory of its own, so that a sanitizer sees a view that lives too long.
+      // The bytes are in memory of their own, so that a sanitizer finds views that are kept too
+      // long.
       const std::string in = in_;
       const auto received = session_.receive(in, false, batch.requests, out);
       const bool asks = batch.requests.size() > 0;
@@ -243,7 +245,7 @@ class GrpcClient {
   static constexpr std::string_view should_rate_limit =
       "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-  // `piece`: how many bytes are sent at a time.
+  // `piece`: how many bytes the client sends at a time.
   explicit GrpcClient(World& world, size_t piece = SIZE_MAX) : piece_(piece), connection(world) {
     send(wire::http2_peer::join({wire::http2_peer::hello(), wire::http2_peer::settings_ack()}));
   }
@@ -253,14 +255,14 @@ class GrpcClient {
     const uint32_t stream = begin(message, path, more, packed);
     return answer_of(stream);
   }
-  // The stream of a call whose answer is looked at later.
+  // Begins a call; returns its stream, for answer_of().
   uint32_t begin(std::string_view message, std::string_view path = should_rate_limit,
                  const wire::http2_peer::Headers& more = {}, bool packed = false) {
     stream_ += 2;
     send(peer.request(stream_, wire::http2_peer::Peer::grpc(path, more), framed(message, packed)));
     return stream_;
   }
-  // What has arrived so far: `code` is 99 of a call without an answer.
+  // The answer if it has arrived, else an answer with the code 99.
   GrpcAnswer answer_of(uint32_t stream) {
     peer.read(connection.take());
     const wire::http2_peer::Answer& answer = peer.answers[stream];

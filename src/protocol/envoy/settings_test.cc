@@ -1,4 +1,5 @@
-// The service's settings about metrics and the debug port.
+// The `envoy` section of sluice.yaml and the environment variables of Envoy's service, about
+// metrics and the debug port.
 #include "protocol/envoy/settings.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,8 @@ std::string texts(const base::Diagnostics& diagnostics) {
   return text;
 }
 
-// What is wrong with a sluice.yaml, "" if nothing.
+// Reads a sluice.yaml with these sections into `config`; returns what is wrong with it, "" if
+// nothing.
 std::string problems(const std::string& sections, config::Config& config) {
   base::Diagnostics diagnostics;
   config::read_config(
@@ -139,7 +141,7 @@ struct World {
                        }};
   config::Config config;
 
-  // What is wrong, "" if nothing.
+  // Reads the variables into `config`; returns what is wrong with them, "" if nothing.
   std::string apply() {
     config = {};
     config.listen = {{{self, {"0.0.0.0", 8081}}, ""}, {{self, {"0.0.0.0", 8080}}, ""}};

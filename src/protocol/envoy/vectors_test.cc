@@ -1,6 +1,7 @@
-// The recordings of Envoy's rate limit service (tests/conformance/envoy.json), answered by a naive
-// service in memory through the reading, the judging and the writing that is tested here. A step's
-// `decision` counts where there is one.
+// The recordings of Envoy's rate limit service (tests/conformance/envoy.json), answered by the
+// naive service of service_model_test.h with the code under test: it reads requests, makes
+// responses from counts, and writes them. A step in which sluice differs on purpose has a
+// `decision` in place of the recorded answer.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace {
 using nlohmann::json;
 using namespace recorded;
 
-// Cases that need more than messages and arithmetic, with what that is.
+// Cases that this test cannot replay, with what they need.
 const std::map<std::string_view, std::string_view> not_reached = {
     {"text in the place of a counter", "an error of Redis"},
     {"Redis without memory", "an error of Redis"},
@@ -63,7 +64,7 @@ class Player {
         static_cast<float>(std::strtod(env.value("NEAR_LIMIT_RATIO", "0.8").c_str(), nullptr));
   }
 
-  // Answers that were compared.
+  // Replays the case; returns how many answers were compared.
   size_t play() {
     for (const json& step : case_["steps"]) {
       SCOPED_TRACE(step.dump());
@@ -138,7 +139,8 @@ class Player {
       return;
     }
     ASSERT_EQ(name, "SET") << command;
-    // {W60}: the start of the window of 60 s; {W60-1}: of the one before.
+    // {W60} stands for the start of the current window of 60 s, {W60-1} for that of the window
+    // before.
     std::string key = command[1];
     const size_t begin = key.find("{W"), end = key.find('}');
     std::string window = key.substr(begin + 2, end - begin - 2);
@@ -158,7 +160,7 @@ class Player {
     service_.load();
   }
 
-  // The names of limits are another matter, so their counters are added together.
+  // The names of limits are not compared here: the recorded counts of all limits are added up.
   void expect_stats(const json& stats) {
     std::map<std::string, uint64_t> recorded;
     for (const auto& [name, count] : stats.items()) {

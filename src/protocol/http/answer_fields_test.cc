@@ -1,4 +1,5 @@
-// The header fields about limits in answers, by settings.
+// The header fields about limits in answers, for different settings. Sessions, engine and table in
+// memory, without sockets.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,7 +14,7 @@ namespace {
 using namespace session_world;
 
 TEST(HttpAnswerFields, OfTimesAreSecondsOrUnixTime) {
-  // now_us is 1'795'334'123 s at first, and the window a minute.
+  // The world begins at 1'795'334'123 s, and the window is a minute.
   for (const auto& [style, reset] :
        {std::pair("x-ratelimit", "60"), std::pair("x-ratelimit-epoch", "1795334183"),
         std::pair("x-rate-limit", "1795334183"), std::pair("draft-06", "60")}) {
@@ -96,7 +97,7 @@ TEST(HttpAnswerFields, TellWhoseLimitItIsByAHash) {
   }
 }
 
-// Seven styles with names of their own at once, as long as names may be, over both versions.
+// Seven styles at once, each with names of its own of the maximum length, over HTTP/1.1 and HTTP/2.
 TEST(HttpAnswerFields, HaveRoomForAllStyles) {
   const auto name = [](const std::string& of) { return of + std::string(40 - of.size(), 'x'); };
   std::string names;

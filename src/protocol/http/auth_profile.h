@@ -86,7 +86,7 @@ struct AuthPlan {
   uint8_t method = FieldNames::none, uri = FieldNames::none, host = FieldNames::none,
           scheme = FieldNames::none, ip = FieldNames::none, secret = FieldNames::none,
           cookie = FieldNames::none;
-  // Does the request give the entry? Not if `entries` of the profile has it.
+  // Whether the request gives the entry. It does not if `entries` of the profile has it.
   bool gives_method = true, gives_path = true, gives_query = true, gives_host = true,
        gives_scheme = true, gives_ip = true;
   std::vector<Header> headers;
@@ -99,7 +99,7 @@ struct AuthProfile {
   ProxyFields fields;
   uint16_t deny = 429, ok = 200;
   int64_t n = 1;
-  // Come before all others, and replace entries of the request with the same key.
+  // These come before all others, and replace entries of the request with the same key.
   std::vector<std::pair<std::string, std::string>> entries;
   request::OnError on_store_error = request::OnError::error;  // error, deny or allow
   std::vector<std::string> headers;  // the fields that become `header.NAME`, in lower case
@@ -107,8 +107,8 @@ struct AuthProfile {
   unsigned ip_depth = 0;
   unsigned ipv6_prefix = 128;
   bool normalize_path = false;
-  bool untrusted_direct =
-      false;           // for a peer that is not trusted: use the entries of the request itself
+  // A peer that is not trusted gets the entries of its own request to /auth instead of a refusal.
+  bool untrusted_direct = false;
   std::string secret;  // the required value of X-Sluice-Secret; empty: none is required
 
   AuthPlan plan;
@@ -124,7 +124,7 @@ struct AuthOptions {
   const AuthProfile* find(std::string_view name) const;
 };
 
-// The fields of that proxy; none for `custom`.
+// The fields that the proxy sends; none for `custom`.
 ProxyFields fields_of(Proxy proxy);
 
 // For messages: a field's name as people write it, and how to make the profile's proxy send that

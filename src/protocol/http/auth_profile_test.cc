@@ -1,3 +1,4 @@
+// The lookup of field names, against a search through all names; and of profiles by their names.
 #include "protocol/http/auth_profile.h"
 
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ struct AuthQuestion {
   std::span<const wire::HttpField> fields{};
 };
 
-// Why no rule is asked. The text is for the log and the answer.
+// Why the request is refused without any rule. The text is for the log and the answer.
 struct AuthRefusal {
   uint16_t status;      // 400: a field is missing, repeated or ill-formed; 403: not trusted
   std::string message;  // the problem and the remedy
@@ -54,23 +54,22 @@ struct AuthRefusal {
 // refusal the entries that were appended must not be used. `profile` must be prepared.
 //
 //   fields  Only the fields of the profile's proxy, and those that its `headers` and `cookies`
-//   name,
-//           are read. A field must not be repeated, except for lists: the lines of X-Forwarded-For,
-//           of Forwarded, of Cookie (RFC 9113, 8.2.3), and of fields that only `headers` names are
-//           joined in their order.
+//           name, are read. A field must not be repeated, except for lists: the lines of
+//           X-Forwarded-For, of Forwarded, of Cookie (RFC 9113, 8.2.3), and of fields that only
+//           `headers` names are joined in their order.
 //   path    The part before `?`; of an absolute URI (RFC 9112, 3.2.2) its path. If it is neither,
-//   nor
-//           `*`: 400.
+//           nor `*`: 400.
 //   host    In lower case, without the port and without a dot at the end; IPv6 in brackets.
 //   scheme  In lower case.
 //   ip      In the form of write_address. A field without an address: 400.
 //   values  The value of `header.authorization`, and of headers and cookies longer than
 //           auth_value_bytes_max, is a digest. Of cookies with equal names the first counts.
 //
-// A peer that is not trusted gets 403. If the profile has `direct`, it is answered instead, but
-// none of the fields is read: `method`, `path`, `host`, `scheme` and `ip` are those of the request
-// to /auth itself and of its connection, and there is no `query`. The path /auth/PROFILE then only
-// serves to recognize such requests in a rule. The secret is required of every peer.
+// A peer that is not trusted gets 403. If the profile has `untrusted_direct`, the rules decide
+// instead, but none of the proxy's fields is read: `method`, `path`, `host`, `scheme` and `ip` are
+// those of the request to /auth itself and of its connection, and there is no `query`. The path
+// /auth/PROFILE then only serves to recognize such requests in a rule. The secret is required of
+// every peer.
 std::optional<AuthRefusal> read_auth_request(const AuthQuestion& question,
                                              const AuthProfile& profile, const AuthOptions& options,
                                              const AuthPeer& peer, base::Arena& texts,

@@ -1,3 +1,5 @@
+// Requests of proxies to /auth: the entries that they give for each proxy, and what is refused;
+// what a client of the proxy can and cannot forge.
 #include "protocol/http/auth_request.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +21,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 constexpr Proxy all_proxies[] = {Proxy::nginx, Proxy::haproxy, Proxy::traefik,
                                  Proxy::caddy, Proxy::apisix,  Proxy::ingress_nginx};
 
-// A profile, a request to it, and the result as a text: each entry as a line `key=value`, or the
+// A profile, a request to it, and the result as a text: a line `key=value` for each entry, or the
 // refusal.
 struct Asking {
   AuthProfile profile;
@@ -39,7 +41,7 @@ struct Asking {
     peer = AuthPeer(address, options.trusted);
     return *this;
   }
-  // Replaces the value of a field, or adds it; an empty value takes it out.
+  // Replaces the value of a field, or adds it; an empty value removes the field.
   Asking& set(const std::string& name, const std::string& value) {
     std::erase_if(fields, [&](const auto& field) { return field.first == name; });
     if (!value.empty()) fields.emplace_back(name, value);
@@ -69,7 +71,7 @@ struct Asking {
       text += (i > 1 ? "\n" : "") + std::string(all[i].key) + "=" + std::string(all[i].value);
     return text;
   }
-  // The value of one of them; of a refusal that.
+  // The value of one entry, or the refusal.
   std::string entry(const std::string& key) {
     const std::string all = "\n" + entries() + "\n";
     const size_t at = all.find("\n" + key + "=");
@@ -80,7 +82,8 @@ struct Asking {
   }
 };
 
-// A request of a client for https://www.example.com/p%20q/../r?x=1&y=%2F as the proxy tells it.
+// The fields with which the proxy describes a client's request for
+// https://www.example.com/p%20q/../r?x=1&y=%2F.
 Fields sent_by(Proxy proxy) {
   const std::string uri = "/p%20q/../r?x=1&y=%2F";
   switch (proxy) {
@@ -125,7 +128,7 @@ Asking asking_custom(const ProxyFields& fields, Fields sent) {
 TEST(AuthRequest, BecomesEntriesByTheFieldsOfItsProxy) {
   for (const Proxy proxy : all_proxies) {
     EXPECT_EQ(asking(proxy).entries(), original_entries) << proxy_names[static_cast<size_t>(proxy)];
-    // As HTTP/2 has it, and as no client sends it.
+    // Names in lower case, as in HTTP/2, and in upper case.
     for (const auto change : {wire::http_lower, +[](char c) -> char {
                                 return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
                               }}) {
@@ -160,7 +163,7 @@ TEST(AuthRequest, TakesNothingFromFieldsOfOtherFamilies) {
       }
       if (in_front) asked.fields.insert(asked.fields.end(), own.begin(), own.end());
       EXPECT_EQ(asked.entries(), original_entries) << proxy_names[static_cast<size_t>(proxy)];
-      // They do not stand in for what is missing either.
+      // The forged fields do not replace a field that is missing either.
       for (const auto& [name, value] : own) {
         Asking without = asked;
         without.set(name, "");
@@ -346,7 +349,7 @@ TEST(AuthRequest, HasTheClientOfXForwardedFor) {
                   .starts_with("400 X-Forwarded-For has `6.6.6.6, someone`, which is not a list "
                                "that ends with an IP address"))
       << ip("6.6.6.6, someone");
-  // Lines are one list.
+  // Several lines of the field are one list.
   asked.set("X-Forwarded-For", "6.6.6.6").add("X-Forwarded-For", "192.0.2.7,127.0.0.2");
   asked.add("x-forwarded-for", "").add("X-FORWARDED-FOR", "127.0.0.3");
   EXPECT_EQ(asked.entry("ip"), "192.0.2.7");
@@ -402,7 +405,7 @@ TEST(AuthRequest, HasTheEntriesOfItsProfileFirstAndInPlaceOfItsOwn) {
                            {"host", "all"}, {"ip", "any"}, {"method", "M"}};
   asked.fields.clear();
   EXPECT_EQ(asked.entries(), "path=/\nquery=\nscheme=s\nhost=all\nip=any\nmethod=M");
-  // The URI has to be there as long as one entry is of it.
+  // The URI is required as long as one entry is made of it.
   Asking ingress = asking(Proxy::ingress_nginx);
   ingress.profile.entries = {{"path", "/"}, {"query", ""}, {"host", "h"}};
   EXPECT_EQ(ingress.entries(), "path=/\nquery=\nhost=h\nmethod=POST\nscheme=https\nip=192.0.2.7");
@@ -421,7 +424,7 @@ TEST(AuthRequest, HasTheHeadersThatItsProfileNames) {
                                  "\nheader.x-api-key=K 1\nheader.accept=a, , b\nheader.te=");
 }
 
-// Digests as `printf VALUE | sha256sum | cut -c1-32` has them.
+// The digests are those of `printf VALUE | sha256sum | cut -c1-32`.
 TEST(AuthRequest, DoesNotShowLongValuesAndCredentials) {
   Asking asked = asking();
   asked.profile.headers = {"authorization", "a-long-name"};
@@ -431,7 +434,7 @@ TEST(AuthRequest, DoesNotShowLongValuesAndCredentials) {
   asked.set("A-Long-Name", std::string(257, 'a')).set("Authorization", "");
   EXPECT_EQ(asked.entry("header.a-long-name"), "sha256:e8d95cc2b4bc198c54b40bd214df958a");
   EXPECT_EQ(asked.entry("header.authorization"), "none");
-  // Of all lines together.
+  // The bound holds for all lines of a field together.
   asked.set("A-Long-Name", std::string(128, 'a')).add("A-Long-Name", std::string(126, 'b'));
   EXPECT_EQ(asked.entry("header.a-long-name"),
             std::string(128, 'a') + ", " + std::string(126, 'b'));
@@ -455,7 +458,7 @@ TEST(AuthRequest, HasTheCookiesThatItsProfileNames) {
   EXPECT_EQ(cookies("sid=" + std::string(256, 'a')), "cookie.sid=" + std::string(256, 'a'));
   EXPECT_EQ(cookies("sid=" + std::string(257, 'a')),
             "cookie.sid=sha256:e8d95cc2b4bc198c54b40bd214df958a");
-  // HTTP/2 may have one for each line.
+  // HTTP/2 may send each cookie in a line of its own.
   asked.set("Cookie", "x=1").add("cookie", "b=2").add("cookie", "sid=3; b=4");
   asked.profile.headers = {"cookie"};
   EXPECT_EQ(asked.entries(), std::string(original_entries) +
@@ -477,7 +480,7 @@ TEST(AuthRequest, TellsItsSecret) {
                   .entries()
                   .starts_with("400 X-Sluice-Secret is there twice"));
   EXPECT_EQ(refused.find("sesame"), std::string::npos);
-  // Of a peer that is not trusted as well.
+  // A peer that is not trusted needs the secret as well.
   asked.profile.untrusted_direct = true;
   asked.from("192.0.2.9:1").set("X-Sluice-Secret", "");
   EXPECT_EQ(asked.entries(), refused);
@@ -516,7 +519,7 @@ TEST(AuthRequest, OfAPeerThatIsNotTrustedMayBeForItself) {
         "method=HEAD\npath=/auth/web\nhost=sluice.local\nscheme=http\nip=2001:db8::1:0\n"
         "header.x-api-key=k\ncookie.c=1";
     EXPECT_EQ(asked.entries(), own);
-    // Whatever it has under the names of the family, twice and ill-formed as well.
+    // It may have fields with the names that proxies use, also ill-formed ones.
     for (const auto& [name, value] : sent_by(proxy)) asked.add(name, " , ");
     EXPECT_EQ(asked.entries(), own);
     asked.profile.entries = {{"ip", "i"}, {"path", "p"}, {"method", "m"}, {"scheme", "s"}};

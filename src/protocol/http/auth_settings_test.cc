@@ -1,3 +1,5 @@
+// The section `auth` of `http` in sluice.yaml: what it is read as, what is reported, and that the
+// printed settings are read as the same.
 #include "protocol/http/auth_settings.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +25,8 @@ namespace {
 
 using tests::Dice;
 
-// What is wrong with a section `auth`, "" if nothing. `to` is as by default before.
+// Reads a section `auth` into `to`, which gets the defaults first; returns what is wrong with it,
+// "" if nothing.
 std::string problems(const std::string& section, AuthOptions& to,
                      const std::string& file = "sluice.yaml") {
   to = default_auth();
@@ -40,7 +43,7 @@ std::string problems(const std::string& section) {
   AuthOptions ignored;
   return problems(section, ignored);
 }
-// Of the profile `p` alone, which is written without braces.
+// The problems of a section with one profile `p`. `text` is the profile without its braces.
 std::string profile_problems(const std::string& text) {
   return problems("profiles: { p: { " + text + " } }");
 }
@@ -172,7 +175,7 @@ TEST(AuthSettings, OfASecretMayBeInAFile) {
             std::string::npos);
 }
 
-// Sections with a mistake, and what is reported of it.
+// Sections with a mistake, and the report of it.
 auto auth_mistakes() {
   return std::vector{
       std::pair("n: 1",
@@ -228,7 +231,7 @@ TEST(AuthSettings, SayWhatIsWrong) {
   for (const auto& [text, told] : auth_mistakes()) {
     const std::string all = profile_problems(text);
     EXPECT_NE(all.find(told), std::string::npos) << text << ": " << all;
-    EXPECT_EQ(all.find('\n'), all.size() - 1) << text << ": " << all;  // and nothing else
+    EXPECT_EQ(all.find('\n'), all.size() - 1) << text << ": " << all;  // there is no other report
   }
   for (const auto& [section, told] : {
            std::pair("x: y", "x: is not a known key"),
@@ -303,9 +306,9 @@ TEST(AuthSettings, AreShownWithoutSecrets) {
   EXPECT_NE(problems(text).find("`(hidden)` is what --print-config shows"), std::string::npos);
 }
 
-// ---- What is shown is read as the same ----
+// ---- Printed settings are read as the same ----
 
-// All but the secret and the plan, which is made of the rest.
+// All options except the secret and the plan, which is made from the others.
 std::string told(const AuthOptions& options) {
   std::string text;
   const auto add = [&](const auto& value) {

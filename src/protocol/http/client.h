@@ -30,12 +30,12 @@ class Client {
 
   enum class Known : uint8_t {
     yes,      // the user is `identity()`, or the server has no users
-    no,       // the server has users, and the client is none of them
+    no,       // the server has users, and the credentials are not those of one of them
     busy,     // too many passwords are being checked
     unknown,  // call `ask`, pass the verdict to `learn`, then call `know` again
   };
   Known know(std::string_view authorization);
-  // Adds a request with the verb `log_in` and that note. One at a time.
+  // Adds a request with the verb `log_in` and the note. One at a time.
   void ask(uint32_t note, request::Requests& requests);
   void learn(const request::Verdict& verdict);
   bool is_asking() const { return asking_; }
@@ -56,7 +56,7 @@ class Client {
   access::Identity identity_;
   uint64_t version_ = 0;          // the version of the list of users for `checked_`
   std::vector<Checked> checked_;  // the last element was used last
-  // Of the credentials that are being checked, or could not be checked.
+  // The credentials that are being checked, or could not be checked.
   Digest digest_{};
   std::string user_, password_;
   bool asking_ = false, busy_ = false;

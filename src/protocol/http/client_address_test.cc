@@ -1,3 +1,5 @@
+// Addresses of clients, also against the C library's inet_pton and inet_ntop; and which address of
+// X-Forwarded-For and Forwarded is the client's, also against a naive model.
 #include "protocol/http/client_address.h"
 
 #include <arpa/inet.h>
@@ -31,7 +33,7 @@ std::string written(const IpAddress& address, unsigned prefix = 128) {
 std::string written(const std::optional<IpAddress>& address) {
   return address ? written(*address) : "none";
 }
-// A text read and written again.
+// Reads an address and writes it again.
 std::string read(std::string_view text) {
   return written(parse_address(text));
 }
@@ -97,7 +99,7 @@ TEST(ClientAddress, MayHaveAPort) {
     EXPECT_EQ(read(text), "1.2.3.4") << text;
   for (const char* const text : {"[2001:db8::1]", "[2001:db8::1]:443", "[2001:DB8::1%eth0]:1"})
     EXPECT_EQ(read(text), "2001:db8::1") << text;
-  // Without brackets it is a part of the address.
+  // Without brackets the last number is a part of the address, not a port.
   EXPECT_EQ(read("2001:db8::1:443"), "2001:db8::1:443");
   for (const char* const text :
        {"1.2.3.4:", "1.2.3.4:65536", "1.2.3.4:080", "1.2.3.4:8a", "1.2.3.4:80:80", "1.2.3.4:-1",
@@ -112,7 +114,7 @@ TEST(ClientAddress, OfIpv6IsToldWithoutItsZone) {
   EXPECT_EQ(read("%eth0"), "none");
 }
 
-// inet_pton wants them with a NUL behind.
+// inet_pton requires a NUL after the text.
 TEST(ClientAddress, HasNoNulAndNoMoreBytesThanAnAddress) {
   EXPECT_EQ(read(std::string_view("::1\0", 4)), "none");
   EXPECT_EQ(read(std::string_view("::1\0::2", 7)), "none");
@@ -123,7 +125,7 @@ TEST(ClientAddress, HasNoNulAndNoMoreBytesThanAnAddress) {
   EXPECT_EQ(read(std::string(100'000, ':')), "none");
 }
 
-// RFC 5952, 4 and 5.
+// RFC 5952, sections 4 and 5.
 TEST(ClientAddress, OfIpv6IsWrittenAsRfc5952HasIt) {
   for (const auto& [text, expected] : {
            std::pair("2001:0db8:0:0:0:0:2:1", "2001:db8::2:1"),
@@ -141,7 +143,7 @@ TEST(ClientAddress, OfIpv6IsWrittenAsRfc5952HasIt) {
            std::pair("1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"),
            std::pair("0:2:3:4:5:6:7:0", "0:2:3:4:5:6:7:0"),
            std::pair("0:0:3:4:5:6:0:0", "::3:4:5:6:0:0"),
-           std::pair("::1.2.3.4", "::102:304"),  // not mapped
+           std::pair("::1.2.3.4", "::102:304"),  // not a mapped IPv4 address
            std::pair("::ffff:0:0:1", "::ffff:0:0:1"),
        })
     EXPECT_EQ(read(text), expected) << text;
@@ -167,7 +169,7 @@ TEST(ClientAddress, OfIpv6IsCutToItsPrefix) {
   EXPECT_EQ(cut("192.0.2.1", 1), "192.0.2.1");
 }
 
-// Against the C library, where its writer keeps to RFC 5952.
+// Against the C library, except for addresses that it writes with the dots of IPv4.
 TEST(ClientAddress, OfIpv6IsAsTheCLibraryHasIt) {
   for (uint32_t seed = 1; seed <= 20'000; ++seed) {
     Dice dice(seed);
@@ -374,7 +376,7 @@ std::string element_client(std::string_view list, unsigned depth = 0) {
   return written(forwarded_element_client(list, trusted({"10.0.0.0/8", "fd00::/8"}), depth));
 }
 
-// RFC 7239, 4 and 6 to 7.
+// RFC 7239, sections 4, 6 and 7.
 TEST(ForwardedElementClient, IsThatOfFor) {
   EXPECT_EQ(element_client("for=192.0.2.60;proto=http;by=203.0.113.43"), "192.0.2.60");
   EXPECT_EQ(element_client("For=\"[2001:db8:cafe::17]:4711\""), "2001:db8:cafe::17");
@@ -400,7 +402,8 @@ TEST(ForwardedElementClient, EndsAtAnElementWithoutAnAddress) {
   EXPECT_EQ(element_client("for=192.0.2.1, for=unknown, for=10.0.0.1", 2), "none");
 }
 
-// A quote that a client opens takes in what the proxy appends: the client gets no address by it.
+// If a client opens a quote, the text that the proxy appends is inside the quote. The client must
+// not get an address in this way.
 TEST(ForwardedElementClient, CannotBeForgedByAQuote) {
   for (const std::string forged :
        {"for=6.6.6.6;x=\"", "for=6.6.6.6, for=\"", "for=6.6.6.6, x=\"\\", "for=6.6.6.6, \""})
@@ -409,14 +412,14 @@ TEST(ForwardedElementClient, CannotBeForgedByAQuote) {
       EXPECT_EQ(element_client(forged + ", " + appended), "none") << forged << ", " << appended;
 }
 
-// ---- A model that does without walks ----
+// ---- Against a naive model ----
 
 struct ModelRange {
   std::string network;
   unsigned bits;
 };
 
-// Bits of an address, of IPv4 those of the mapped one.
+// The 128 bits of an address; IPv4 addresses are mapped to IPv6.
 std::vector<bool> bits_of(const std::string& text) {
   std::array<unsigned char, 16> bytes{};
   const bool is_v4 = text.find('.') != std::string::npos;
@@ -436,14 +439,15 @@ bool is_trusted_by_model(const std::string& text, const std::vector<ModelRange>&
   });
 }
 
-// `good`: the address of an entry, empty: it is none.
+// `good`: the address in each entry; empty if the entry has none.
 std::string client_by_model(const std::vector<std::string>& good,
                             const std::vector<ModelRange>& ranges, unsigned depth) {
   if (depth > 0) {
     if (depth > good.size() || good[good.size() - depth].empty()) return "none";
     return good[good.size() - depth];
   }
-  // The entries behind the last bad one; of these the last one that is not trusted, or the first.
+  // Only the entries after the last bad one count: the last one of them that is not trusted, or the
+  // first one.
   size_t begin = good.size();
   while (begin > 0 && !good[begin - 1].empty()) --begin;
   if (begin == good.size()) return "none";
@@ -453,7 +457,7 @@ std::string client_by_model(const std::vector<std::string>& good,
   return found;
 }
 
-// An entry as it is sent, and the address that it has.
+// An entry as it is sent, and the address in it; empty if it has none.
 struct ModelEntry {
   std::string sent, address;
 };

@@ -1,5 +1,5 @@
-// The requests that the client library writes over HTTP, and the answers that it reads.
-// client_json_test.cc has their bodies.
+// How the client library speaks HTTP: the requests that it sends, and what it makes of answers. The
+// test plays the server and sets the time. client_json_test.cc has their bodies.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -93,7 +93,8 @@ TEST_F(HttpClientDialect, ACommandThatIsNoRequestIsNotSent) {
   }
 }
 
-// A wrong password is the caller's to correct: no call is sent twice, and each says so.
+// The operator must correct a wrong password: no call is sent twice, and its result says what to
+// do.
 TEST(HttpClientUsers, ThatAreNotAcceptedAreTold) {
   for (const bool with_user : {true, false}) {
     std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);

@@ -1,3 +1,4 @@
+// The bodies of requests that the client library writes, and the bodies of answers that it reads.
 #include "protocol/http/client_json.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +68,7 @@ TEST(HttpClientJson, AnswersByStatusAndBody) {
   EXPECT_EQ(read_client_answer(403, R"({"detail": "no right"})", take).error, client_errc::refused);
   EXPECT_EQ(read_client_answer(200, "{}", take).error, client_errc::bad_reply);
   EXPECT_EQ(read_client_answer(200, "[]", take).error, client_errc::bad_reply);
-  // A bound of the server's, not of a counter.
+  // This 429 is about a bound of the server, not about a counter.
   EXPECT_EQ(read_client_answer(429, R"({"detail": "slow down"})", take).error,
             client_errc::refused);
   EXPECT_EQ(read_client_answer(408, R"({"detail": "late"})", wait).error, client_errc::none);

@@ -1,4 +1,4 @@
-// The user of a connection's requests: credentials, which of them are remembered, and how requests
+// Which user a request is from: credentials, which of them a worker remembers, and how requests
 // wait for a password that is being checked.
 #include "protocol/http/client.h"
 
@@ -27,7 +27,7 @@ std::shared_ptr<const access::Users> users(const std::string& password = "secret
 const std::string app = "Authorization: Basic YXBwOnNlY3JldA==\r\n",
                   ops = "Authorization: bearer ops:p:w\r\n";
 
-// The answer to a request whose password has to be checked.
+// The answer to a request whose password must be checked first.
 HttpAnswer ask_late(World& world, Connection& connection, const std::string& request) {
   EXPECT_EQ(connection.ask(request), "");
   world.run_posted();
@@ -75,11 +75,11 @@ TEST(HttpClient, ThatIsNobodyIs401) {
                      post("/v1/take", by_ip("a"), "Authorization: Bearer app:wrong\r\n"))
                 .status,
             401);
-  // That is remembered too.
+  // Wrong passwords are remembered too.
   EXPECT_EQ(
       ask(connection, post("/v1/take", by_ip("a"), "Authorization: Bearer app:wrong\r\n")).status,
       401);
-  EXPECT_EQ(ask(connection, get("/v1/health")).status, 200) << "anybody may ask";
+  EXPECT_EQ(ask(connection, get("/v1/health")).status, 200) << "it needs no user";
   EXPECT_EQ(left(world, by_ip("a")), -1);
 }
 
@@ -106,7 +106,7 @@ TEST(HttpClient, MayBeSeveralUsersOnOneConnection) {
   EXPECT_EQ(ask(connection, post("/v1/explain", by_ip("a"), app)).status, 403);
 }
 
-// The key is one user's own.
+// An idempotency key belongs to one user.
 TEST(HttpClient, HasIdempotencyKeysOfItsOwn) {
   World world({.users = users()});
   Connection connection(world);
@@ -170,7 +170,7 @@ TEST(HttpClient, RemembersSoManyCredentials) {
 TEST(HttpClient, IsTold503WhereTooManyPasswordsAreChecked) {
   World world({.users = users()});
   world.access.stop();
-  // Nothing takes them any more, so they stay.
+  // The thread that checks passwords has stopped, so these checks are never done.
   std::vector<std::unique_ptr<Connection>> connections;
   HttpAnswer refused;
   for (size_t i = 0; i <= access::Access::checks_of_source_max && refused.status == 0; ++i) {

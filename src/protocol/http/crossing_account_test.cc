@@ -1,4 +1,5 @@
-// How the trial of crossing_trial_test.h takes answers into its account.
+// The second half of the trial of crossing_trial_test.h: how answers change its account, and what
+// must hold when it is quiet.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace sluice::http::crossing_trial {
 
-// ---- The account: what is answered ----
+// ---- The account: answers ----
 
 void Trial::collect() {
   for (Seat& seat : seats_) collect_from(seat);
@@ -18,7 +19,7 @@ void Trial::collect() {
 
 void Trial::collect_from(Seat& seat) {
   if (seat.http1 == nullptr) {
-    // First what gave units back, then what these let through.
+    // First the answers to requests that gave units back, then those that these units allowed.
     for (const bool gives_back : {true, false})
       for (size_t i = 0; i < seat.open.size();) {
         const bool is_next =
@@ -63,7 +64,7 @@ void Trial::take_answer(const Asked& asked, const HttpAnswer& answer) {
     take_parts(asked, answer);
 }
 
-// False: it was not executed.
+// Returns false if the request was not executed.
 bool Trial::settle_key(const Asked& asked, const HttpAnswer& answer) {
   const bool replayed = answer.has("idempotency-replayed");
   if (!asked.replay.empty()) {
@@ -82,9 +83,9 @@ bool Trial::settle_key(const Asked& asked, const HttpAnswer& answer) {
     EXPECT_TRUE(replayed) << "executed again";
     ++tally.replayed;
     if (key.state != State::unknown) return false;
-    key.until_us = now_us + ttl_us;  // or earlier
+    key.until_us = now_us + ttl_us;  // at the latest
   }
-  // When that was answered is not known.
+  // After a replay the state stays `unknown`, because the time of the first answer is not known.
   if (!replayed) key.state = State::kept;
   key.status = answer.status;
   key.answer = answer.body;
@@ -165,7 +166,8 @@ void Trial::take_part(const Asked& asked, size_t i, const Json& told, bool charg
   }
 }
 
-// No client will hear of it. `is_parked`: or it has not begun.
+// The client does not receive the answer. `is_parked`: the request waits or has not begun, so it
+// was not charged.
 void Trial::lose(const Asked& asked, bool is_parked) {
   if (!is_parked && asked.what != What::peek && asked.status == 0)
     for (const Part& part : asked.parts) {
@@ -178,14 +180,14 @@ void Trial::lose(const Asked& asked, bool is_parked) {
   key.until_us = now_us + ttl_us;
 }
 
-// ---- The account: what must be so once it is quiet ----
+// ---- The account: what must hold when it is quiet ----
 
 std::vector<Asked*> Trial::parked() {
   std::vector<Asked*> all;
   for (Seat& seat : seats_) {
     for (Asked& asked : seat.open) {
       all.push_back(&asked);
-      if (seat.http1 != nullptr) break;  // those behind it have not begun
+      if (seat.http1 != nullptr) break;  // the next ones have not begun
     }
   }
   return all;
@@ -193,7 +195,7 @@ std::vector<Asked*> Trial::parked() {
 
 void Trial::be_quiet() {
   collect();
-  for (int i = 0; i < 2; ++i) {  // what is matched again later
+  for (int i = 0; i < 2; ++i) {  // requests that are matched again take some time
     world_.pass(10'000);
     collect();
   }
@@ -228,7 +230,8 @@ void Trial::note_parked() {
   }
 }
 
-// The first has reason to wait, and none was granted that came behind another that waits.
+// The first request that waits for the counter does not fit yet, and no wait that arrived after it
+// was granted.
 void Trial::check_queue(const std::string& counter) {
   uint64_t first = UINT64_MAX;
   int64_t most = 0;
@@ -239,7 +242,7 @@ void Trial::check_queue(const std::string& counter) {
   }
   if (first == UINT64_MAX) return;
   for (auto [at, end] = granted_.equal_range(counter); at != end; ++at)
-    EXPECT_LE(at->second, first) << counter << ": granted in front of one that came before";
+    EXPECT_LE(at->second, first) << counter << ": granted before one that arrived earlier";
   ASSERT_FALSE(model_.override_of(counter)) << counter;
   ASSERT_TRUE(model_.quota_of(counter)) << counter;
   const Counter& its = model_.counters[counter];
@@ -248,7 +251,8 @@ void Trial::check_queue(const std::string& counter) {
   }
 }
 
-// As the server has it. What others have a claim on is not told.
+// Compares the account with the server's counter. A counter for which requests wait is skipped: a
+// peek does not show the units on which these have a claim.
 void Trial::look_up(const std::string& counter) {
   const auto quota = model_.quota_of(counter);
   const bool waits = std::ranges::any_of(
@@ -272,7 +276,7 @@ void Trial::finish() {
   be_quiet();
   EXPECT_EQ(world_.engine().held(), engine::Engine::Held{});
   EXPECT_EQ(world_.waiting(), 0u);
-  // Each key had its answer or was forgotten, so none outlasts its time.
+  // Each key was answered or forgotten, so all of them have expired after this time.
   world_.pass(ttl_us);
   for (const char* const key : {"last-1", "last-2", "last-3"})
     session_world::ask(world_, post("/v1/take", by_key("last", 1),

@@ -1,4 +1,5 @@
-// What the trial of crossing_trial_test.h does and how it keeps its account.
+// The first half of the trial of crossing_trial_test.h: its steps, and the answers that it
+// foresees. The test runs many trials.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -13,7 +14,7 @@ constexpr std::string_view path_names[] = {"/v1/take", "/v1/peek", "/v1/put",  "
 
 }  // namespace
 
-// ---- What is done ----
+// ---- Steps ----
 
 std::string Trial::rules() const {
   std::string text = "- { match: { ip: '*' }, actor: ip, name: by-ip, limit: { quota: " +
@@ -24,7 +25,7 @@ std::string Trial::rules() const {
   return text;
 }
 
-// The first two speak HTTP/1.1.
+// The first two seats speak HTTP/1.1, the others HTTP/2.
 void Trial::renew(Seat& seat) {
   seat = Seat();
   if (&seat < &seats_[2])
@@ -50,7 +51,7 @@ void Trial::override_one() {
   world_.override_inline(name, algorithm);
 }
 
-// Time passes, and the clock on the wall is set, ahead or back.
+// Time passes; sometimes the wall clock is also set, ahead or back.
 void Trial::set_clocks() {
   if (dice_(3) == 0) ahead_us = (int64_t{dice_(400)} - 200) * second;
   constexpr std::array<int64_t, 5> lengths = {1'000, 400'000, 3 * second, 21 * second, 61 * second};
@@ -95,7 +96,7 @@ void Trial::take_step() {
   }
 }
 
-// The store answers late, and some of what it is asked fails.
+// The store answers late, and sometimes fails.
 void Trial::be_unquiet() {
   quiet_ = false;
   world_.store.settles = [this](size_t all) { return dice_(3) == 0 ? all : dice_(all + 1); };
@@ -142,8 +143,8 @@ void Trial::ask_one() {
   if (seat.may_ask()) send(seat, some_request(seat));
 }
 
-// What gives back has no place where its turn is not known: a bucket does not hold more than its
-// quota.
+// Puts and resets are only sent when the order of requests is known: a bucket does not hold more
+// than its quota, so what a put gives depends on that order.
 Asked Trial::some_request(const Seat& seat) {
   Asked asked;
   const bool may_give_back = quiet_ && seat.begins_at_once();
@@ -168,7 +169,8 @@ Asked Trial::some_request(const Seat& seat) {
   return asked;
 }
 
-// A new one, or one that was used before, for the same or for something else.
+// Gives the request an idempotency key: a new one, or one that was used for the same request or for
+// another.
 void Trial::add_key(Asked& asked) {
   if (model_.keys.empty() || dice_(3) == 0) {
     asked.key = "key-" + std::to_string(++keys_made_);
@@ -222,7 +224,7 @@ void Trial::reset_one() {
   seat.open.erase(at);
   ++tally.reset;
   if (!quiet_) lose(asked, false);
-  // It goes on, and its answer is kept, from a time that is not known.
+  // The server still executes the request and keeps its answer, from an unknown time on.
   if (asked.owns_key) {
     model_.keys[asked.key].state = State::unknown;
     model_.keys[asked.key].until_us = INT64_MAX;
@@ -236,7 +238,7 @@ void Trial::leave(Seat& seat) {
   renew(seat);
 }
 
-// The client sends no more and reads on.
+// The client closes its sending side and still reads.
 void Trial::end_one() {
   Seat& seat = seats_[dice_(2u)];
   if (seat.is_ending || seat.http1->is_closed()) return;
@@ -253,9 +255,9 @@ void Trial::stop_one() {
   EXPECT_TRUE(seat.connection().is_closed());
 }
 
-// ---- The account: what is foreseen ----
+// ---- The account: foreseen answers ----
 
-// Less than nothing where a reload has taken away, or others wait.
+// The units that a take can get. Below 0 after a reload with a smaller quota, or if others wait.
 int64_t Trial::free_of(const std::string& counter) const {
   const auto at = model_.counters.find(counter);
   int64_t free =
@@ -266,7 +268,7 @@ int64_t Trial::free_of(const std::string& counter) const {
   return free;
 }
 
-// 0: it is not foreseen.
+// The status of a take of `part`; 0 if it cannot be foreseen.
 int Trial::take_status(const Part& part, int64_t free) const {
   if (const auto algorithm = model_.override_of(part.counter))
     return *algorithm == limit::Algorithm::deny ? 429 : 200;
@@ -325,7 +327,7 @@ void Trial::foresee_several(Asked& asked) {
   if (asked.what == What::all) asked.each.clear();
 }
 
-// True: it is not executed.
+// Returns true if the request is not executed, because its key was used before.
 bool Trial::foresee_key(Asked& asked) {
   const std::string request = asked.path + "\n" + asked.body;
   const auto at = model_.keys.find(asked.key);

@@ -1,13 +1,15 @@
-// Random requests of many clients over HTTP/1.1 and HTTP/2, crossed with reloads, overrides, a
-// store that answers late or fails, clients that leave, streams that are reset, a stop and clocks
-// that are set, against the plainest account of the same: what each counter has given out. Counters
-// are of fixed buckets, which time does not fill. For crossing_test.cc; one thread.
+// A trial with random requests of many clients over HTTP/1.1 and HTTP/2, crossed with reloads,
+// overrides, a store that answers late or fails, clients that leave, streams that are reset, stops
+// and clocks that are set. It is compared with a naive account of the units that each counter has
+// given out. All counters are fixed buckets, which time does not fill. For crossing_test.cc; one
+// thread.
 //
-//   quiet    Between two steps nothing is at the store. Then each answer is foreseen: by what is
-//            used, and by what those that wait have a claim on.
-//   unquiet  While the store answers late answers are only accounted for. What a client does not
-//            hear of may have been charged or not; how much of it was is looked up once it is
-//            quiet.
+//   quiet    Between two steps no request is at the store. Then most answers are foreseen, from the
+//            units in use and those on which waiting requests have a claim.
+//   unquiet  While the store answers late, answers only change the account. A request whose answer
+//   no
+//            client receives may have been charged or not. Once it is quiet, the counter shows how
+//            much was charged.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,34 +40,35 @@ using wire::Json;
 enum class What : uint8_t { take, peek, put, reset, wait, all, each, batch };
 
 struct Part {
-  std::string counter;  // "ip:a", "queue:x": by a rule; "key:k": with a limit along
+  std::string counter;  // "ip:a", "queue:x": of a rule; "key:k": with a limit in the request
   int64_t n = 1;
 };
 
-// One request, and how its answer must be.
+// A request, and what its answer must be.
 struct Asked {
   What what = What::take;
   std::vector<Part> parts;
   std::string path, body, key;
   uint32_t stream = 0;
   int64_t sent_us = 0, timeout_us = 0;
-  // Of a wait that is parked: when it was seen to be, and its place in the queue of its counter, or
-  // that of a few that came together; 0: it is not known to be.
+  // Of a wait that is parked: the time at which the trial noticed this, and its place in the order
+  // of waits. Waits that were noticed together have the same place. 0: not known to be parked.
   int64_t parked_us = 0;
   uint64_t arrival = 0;
-  int status = 0;         // foreseen; 0: it is not
-  std::vector<int> each;  // of each part, likewise
-  bool parks = false;     // foreseen: it waits
+  int status = 0;         // the foreseen status; 0: not foreseen
+  std::vector<int> each;  // the same for each part
+  bool parks = false;     // foreseen: the request waits
   bool may_fail = false;  // the store failed meanwhile
-  bool is_ended = false;  // by its client, or by the server
-  bool owns_key = false;  // it is the first with its key
+  bool is_ended = false;  // the client or the server has ended the wait
+  bool owns_key = false;  // the first request with its key
   std::string replay;     // foreseen: the body of the first answer with its key
 };
 
-// What became of a key.
+// An idempotency key, and the first request with it.
 struct Key {
   std::string request;
-  // `unknown`: no client has heard what became of the first one.
+  // `cut`: the connection of the first request was lost. `unknown`: its stream was reset, so that
+  // it goes on, but no client receives its answer.
   enum class State : uint8_t { under_way, kept, cut, unknown } state = State::under_way;
   int status = 0;
   std::string answer;
@@ -74,7 +77,7 @@ struct Key {
 
 struct Counter {
   int64_t used = 0;
-  int64_t unheard = 0;  // charged or not: no client has heard of it
+  int64_t unheard = 0;  // units that may have been charged: no client received the answer
 };
 
 struct Tally {
@@ -93,20 +96,20 @@ struct Tally {
 inline const std::array<std::string, 5> counter_names = {"ip:a", "ip:b", "queue:x", "key:k",
                                                          "key:l"};
 inline constexpr int64_t key_quota = 3, queue_quota = 2, ttl_us = 60 * second;
-// Larger ones are of `unlimited`.
+// A larger limit in an answer is that of `unlimited`.
 inline constexpr int64_t quota_max = 100;
 
-// A connection with what was asked on it and has no answer yet.
+// A connection, and its requests that have no answer yet.
 struct Seat {
   std::unique_ptr<Connection> http1;
   std::unique_ptr<Http2Client> http2;
   std::string text;
   std::deque<Asked> open;
-  bool is_ending = false;  // its client sends no more
+  bool is_ending = false;  // the client has closed its sending side
 
   Connection& connection() { return http1 != nullptr ? *http1 : http2->connection; }
   bool may_ask() { return !connection().is_closed() && !is_ending && open.size() < 10; }
-  // Is the next request begun as soon as it is sent?
+  // Whether the server begins the next request as soon as it is sent.
   bool begins_at_once() const { return http1 == nullptr || open.empty(); }
 };
 
@@ -115,11 +118,11 @@ struct Model {
   std::map<std::string, Key> keys;
   std::map<std::string, limit::Algorithm> overrides;  // by key
   int64_t ip_quota = 3;
-  bool has_queue = true;  // a rule
-  bool fails = false;     // the store
+  bool has_queue = true;  // whether the policy has the rule for `queue`
+  bool fails = false;     // whether the store fails
 
   static bool is_key(const std::string& counter) { return counter.starts_with("key:"); }
-  // Nothing: no rule applies.
+  // Nothing if no rule applies.
   std::optional<int64_t> quota_of(const std::string& counter) const {
     if (is_key(counter)) return key_quota;
     if (counter.starts_with("ip:")) return ip_quota;
@@ -170,7 +173,7 @@ class Trial {
       be_quiet();
     }
   }
-  // Nothing is left of all that.
+  // All clients leave; nothing may be left of their requests.
   void finish();
 
   Tally tally;
@@ -178,7 +181,7 @@ class Trial {
  private:
   using State = Key::State;
 
-  // ---- What is done ----
+  // ---- Steps ----
 
   void take_step();
   void be_unquiet();
@@ -224,7 +227,7 @@ class Trial {
   World world_;
   std::array<Seat, 5> seats_;
   std::map<std::string, Asked> first_with_;       // by key
-  std::multimap<std::string, uint64_t> granted_;  // arrivals of waits, since it was quiet
+  std::multimap<std::string, uint64_t> granted_;  // arrivals of waits granted since it was quiet
   uint64_t arrivals_ = 0;
   int step_ = 0, keys_made_ = 0;
   bool quiet_ = true;

@@ -1,5 +1,5 @@
-// What makes the rules of limits that come with a request of HTTP differ from others, as
-// policy/dialect.h wants it. Constant; any thread.
+// The ways in which the rules for limits that come with HTTP requests differ from others, in the
+// form that policy/dialect.h requires. Constant; any thread.
 #pragma once
 
 #include <string_view>
@@ -16,14 +16,14 @@ extern const policy::Dialect dialect;
 // The entries of such a request's descriptor, in this order. Native rules may match on them.
 inline constexpr std::string_view kind_entry = "http";  // its value: inline_kind
 inline constexpr std::string_view key_entry = "key";
-// And the name of the rule that decides it.
+// Also the name of the rule that decides such a request.
 inline constexpr std::string_view inline_kind = "inline";
-// The same of POST /throttle, whose requests have a database between the two: its counters are
-// those of THROTTLE over Redis' protocol, in database 0.
+// The same for POST /throttle, whose requests have a database between these two entries: its
+// counters are those of THROTTLE over Redis' protocol, in database 0.
 inline constexpr std::string_view throttle_kind = "throttle", database_entry = "db";
 
-// Adds the rules for requests that bring their limits along. Their counters are those of other
-// protocols' requests with the same key and the same algorithms.
+// Adds the rules for requests that bring their limits. Requests of other protocols with the same
+// key and the same algorithms use the same counters.
 void add_request_rules(request::Spaces& spaces, policy::RuleSet& rules, const HttpOptions& options);
 
 }  // namespace sluice::http

@@ -1,6 +1,6 @@
 // One HTTP request and its answer, for all versions of HTTP: from method, path, fields and body to
 // requests for the engine, and from their verdicts to the answer. Belongs to a session while it is
-// under way. The worker keeps it and uses it again, so that a usual take allocates nothing.
+// under way. Then the worker keeps it for reuse, so that a usual take allocates nothing.
 //
 //   begin   reads and checks the request. Result `ready`: `write` can write the answer. `asked`:
 //           requests were added with the given note; their verdicts must be passed to `take` in
@@ -57,7 +57,8 @@ struct ConnectionContext {
   size_t& waiting;  // the number of the connection's requests that wait for units
 };
 
-// Does the route not need the body? Then it answers before the body has arrived (RFC 9110, 10.1.1).
+// Whether the route does not need the body: then it answers before the body has arrived (RFC 9110,
+// 10.1.1).
 bool is_answered_without_body(std::string_view path);
 
 // More than twenty members: the request, the decisions so far, and the data for the answer.
@@ -69,19 +70,19 @@ class Exchange {
               request::Requests& requests);
   // Makes an answer of a problem that the session has found; then it is ready.
   void fail(const Question& question, const ProblemKind& kind, std::string_view detail);
-  // Takes a verdict. True: it was the last.
+  // Takes a verdict. Returns true if it was the last.
   bool take(const request::Request& request, const request::Verdict& verdict, base::Time now,
             const ConnectionContext& around);
   void write(const ConnectionContext& around, Answer& answer);
   void forget(const ConnectionContext& around);
 
-  // Is the answer to HEAD?
+  // Whether the answer is to HEAD.
   bool is_head() const { return is_head_; }
-  // Does it wait for units?
+  // Whether the request waits for units.
   bool waits() const { return waits_; }
-  // Is the answer ready without a verdict?
+  // Whether the answer is ready without a verdict.
   bool is_ready() const { return expected_ == 0; }
-  // Has it grown so much that it must not be kept for reuse?
+  // Whether its memory has grown so much that it must not be kept for reuse.
   bool is_large() const;
 
  private:

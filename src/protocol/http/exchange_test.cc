@@ -1,4 +1,5 @@
-// The answers to takes, peeks, puts and resets, and the counters after them.
+// The answers to takes, peeks, puts, resets and batches, and the counters after them. Sessions,
+// engine and table in memory, without sockets.
 #include "protocol/http/exchange.h"
 
 #include <gtest/gtest.h>
@@ -53,14 +54,14 @@ TEST(HttpTake, ThatIsDeniedIs429WithTheSameMembers) {
             R"("reset_after": 58.75, "rule": "by-ip", "mode": "enforce", "generation": 1})");
   EXPECT_EQ(answer.field("retry-after"), "59");
   EXPECT_EQ(answer.field("ratelimit"), R"("by-ip";r=1;t=59)");
-  // The same where only JSON is taken, without what makes it a problem.
+  // A client that accepts only JSON gets the same without the members of a problem.
   const HttpAnswer plain = ask(connection, post("/v1/take", by_ip("10.0.0.1", R"(, "n": 2)"),
                                                 "Accept: application/json\r\n"));
   EXPECT_EQ(plain.status, 429);
   EXPECT_EQ(plain.field("content-type"), "application/json");
   EXPECT_TRUE(plain.body.starts_with(R"({"allowed": false, "limit": 3, "remaining": 1, )"))
       << plain.body;
-  // And 200 for those that take 429 for trouble.
+  // A client that treats 429 as a failure can ask for 200.
   const HttpAnswer fine =
       ask(connection, post("/v1/take?status=200", by_ip("10.0.0.1", R"(, "n": 2)")));
   EXPECT_EQ(fine.status, 200);
@@ -196,7 +197,7 @@ TEST(HttpBatch, Is200WhateverItsTakesAreAnswered) {
   EXPECT_FALSE(answer.has("ratelimit"));
   EXPECT_EQ(left(world, by_ip("a")), 3);
   EXPECT_EQ(left(world, by_key("k", 1)), 0);
-  // As many as there may be.
+  // The most takes that a batch may have.
   body = R"({"takes": [)";
   for (int i = 0; i < 1000; ++i) body += (i > 0 ? "," : "") + by_key("k" + std::to_string(i), 1);
   const HttpAnswer many = ask(connection, post("/v1/batch", body + "]}"));
@@ -213,7 +214,7 @@ TEST(HttpPeek, ChargesNothingAndIs200) {
   HttpAnswer answer = ask(connection, post("/v1/peek", by_ip("a", R"(, "n": 2)")));
   EXPECT_EQ(answer.status, 200);
   EXPECT_TRUE(answer.tells(R"("allowed": true, "limit": 3, "remaining": 1)"))
-      << "as behind that take: " << answer.body;
+      << "as after that take: " << answer.body;
   answer = ask(connection, post("/v1/peek", by_ip("a", R"(, "n": 4)")));
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.field("content-type"), "application/json");
@@ -298,7 +299,7 @@ TEST(HttpUnmatched, Is404OrAsItIsConfigured) {
   }
 }
 
-// ---- Limits that come along ----
+// ---- Limits that come with requests ----
 
 TEST(HttpInline, HasNamesOfItsOwnOrNumbers) {
   World world;
@@ -359,7 +360,7 @@ TEST(HttpInline, MayBeSwitchedOff) {
   EXPECT_EQ(ask(world, post("/v1/take", by_ip("a"))).status, 200);
 }
 
-// A native rule may stand in front of limits that come along.
+// A native rule applies before limits that come with a request.
 TEST(HttpInline, MeetsTheRulesOfThePolicy) {
   World world({.rules = "- { match: { http: inline, key: 'vip*' }, actor: key, name: vip, limit: { "
                         "quota: 1, window: 1m, algorithm: fixed_window } }\n"});
@@ -383,7 +384,7 @@ TEST(HttpInline, OfTakesThatSettleTogetherAllAreInDetail) {
   EXPECT_EQ(answer.field("ratelimit-policy"), R"("one";q=1;w=60, "x";q=9;w=60, "two";q=2;w=60)");
 }
 
-// A counter that both have is charged once, in one sum.
+// A counter that two takes share is charged once, with the sum of their costs.
 TEST(HttpTakes, ThatShareACounterHaveItInDetailEach) {
   World world({.rules =
                    "- { match: { t: '*' }, actor: t, name: a, then: continue, limit: { quota: 9, "
@@ -415,7 +416,7 @@ TEST(HttpInline, ARuleOfThePolicyMayBeNamedAsTheyAre) {
   EXPECT_TRUE(answer.tells(R"({"name": "default", )")) << answer.body;
 }
 
-// The rules of the program are for its own requests.
+// The rules that sluice itself has for `http: inline` do not match entries that a client sends.
 TEST(HttpEntries, DoNotReachCountersOfKeys) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 200);
@@ -462,7 +463,7 @@ TEST(HttpStore, ThatCannotBeAskedIsWhatTheRuleSays) {
   EXPECT_EQ(denied.field("retry-after"), "1");
   EXPECT_EQ(ask(world, post("/v1/take", R"({"entries": {"b": "x"}})")).status, 200);
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 9))).status, 429);
-  // The answers to a put and to a reset say nothing that is not so.
+  // A put or a reset that was not done is not answered as if it was.
   EXPECT_EQ(ask(world, post("/v1/put", R"({"entries": {"b": "x"}})")).status, 503);
   EXPECT_EQ(ask(world, post("/v1/reset", by_key("k", 9))).status, 503);
   EXPECT_EQ(ask(world, get("/v1/health")).status, 503);

@@ -11,8 +11,8 @@
 
 namespace sluice::http {
 
-// May a request have that host: an address, `localhost`, or one of `hosts` (in lower case), each
-// with or without a port? An empty host, which HTTP/1.0 allows, is accepted.
+// Whether a request may have the host: an address, `localhost`, or one of `hosts` (in lower case),
+// each with or without a port. An empty host, which HTTP/1.0 allows, is accepted.
 bool is_host_allowed(std::string_view host, std::span<const std::string> hosts);
 // Remembers the last host of a connection's requests that was allowed, because clients use only
 // one.
@@ -30,8 +30,8 @@ class AllowedHost {
   std::string last_;
 };
 
-// If a web page sent the request, may it? The browser says that it has the same origin, or its
-// origin is one of `origins`.
+// Whether the request may be answered: no web page sent it, the browser says that the page has the
+// same origin, or the page's origin is one of `origins`.
 bool is_origin_allowed(const RequestFields& fields, std::span<const std::string> origins);
 
 }  // namespace sluice::http

@@ -1,3 +1,5 @@
+// The guard against pages of other sites: which values of Host and Origin are accepted, and which
+// cross-origin requests are answered.
 #include "protocol/http/guard.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +24,8 @@ TEST(HttpGuard, TakesAddressesLocalhostAndNamesThatAreConfigured) {
     EXPECT_TRUE(is_host_allowed(host, hosts)) << host;
 }
 
-// A page of another site whose name was pointed at this machine names that site.
+// If another site points its name at this machine, requests of its pages still have that name as
+// Host.
 TEST(HttpGuard, RefusesOtherNames) {
   const std::vector<std::string> hosts = {"limits.example.com"};
   for (const std::string host : {"evil.com",
@@ -95,7 +98,7 @@ TEST(HttpGuard, TakesRequestsOfNoPageOfTheSameAndOfNamedOnes) {
         {"https://evil.com", "same-origin", false},
         {"null", "", false},
         {"", "", false}}) {
-    // Views of the loop's own texts.
+    // The fields are views of the loop's texts.
     const RequestFields fields = from(origin, site);
     EXPECT_EQ(is_origin_allowed(fields, origins), fits) << origin << " " << site;
   }
@@ -120,7 +123,8 @@ TEST(HttpGuard, Answers421And403) {
   EXPECT_EQ(client.ask("/v1/peek", by_ip("a"), {{"origin", "http://evil.com"}}).status, 403);
 }
 
-// A preflight has no body and takes nothing; a page that may not ask receives nothing either.
+// A preflight has no body and takes nothing. A page that is not allowed gets no fields for
+// cross-origin requests.
 TEST(HttpGuard, SaysOfCrossOriginRequestsOnlyWhatIsConfigured) {
   World world;
   Connection connection(world);

@@ -1,4 +1,5 @@
-// Connections of HTTP/1.1 and 1.0: order, ends, bodies in pieces, and what closes them.
+// Connections of HTTP/1.1 and 1.0 without sockets: the order of answers, ends, bodies in pieces,
+// and what closes a connection.
 #include "protocol/http/http1_session.h"
 
 #include <gtest/gtest.h>
@@ -106,7 +107,7 @@ TEST(Http1Connection, OfHttp10IsKeptOnlyWhereThatIsWanted) {
   EXPECT_EQ(ask(connection, take).status, 200);
 }
 
-// Its answer is the last, and it is there.
+// The answer to the wait is sent, and is the last.
 TEST(Http1Connection, ThatEndsBehindAWaitAnswersItFirst) {
   for (const std::string more : {"Connection: close\r\n", ""}) {
     World world;
@@ -194,9 +195,9 @@ TEST(Http1Connection, SaysToGoAheadOnceAndBehindEarlierAnswers) {
   EXPECT_EQ(connection.ask(request.substr(head, 1)), "");
   EXPECT_EQ(remaining_of(connection.ask(request.substr(head + 1))),
             (std::vector<std::string>{"2"}));
-  // One whose body has arrived need not be answered.
+  // A request whose body has arrived gets no "100 Continue".
   EXPECT_EQ(remaining_of(connection.ask(request)), (std::vector<std::string>{"1"}));
-  // Behind the answer to what was sent before, however late that is.
+  // The "100 Continue" comes after the answers to earlier requests, however late these are.
   world.store.settles = [](size_t) { return 0; };
   EXPECT_EQ(connection.ask(take + request.substr(0, head)), "");
   world.store.settles = [](size_t all) { return all; };

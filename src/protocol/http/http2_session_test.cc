@@ -1,4 +1,5 @@
-// Connections of HTTP/2: streams side by side, bodies, resets, faults and the end of the server.
+// Connections of HTTP/2 without sockets: concurrent streams, bodies, resets, faults and a stop of
+// the server.
 #include "protocol/http/http2_session.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ TEST(Http2Connection, BeginsWithItsPrefaceInPieces) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-// What begins like the preface and is none is HTTP/1.1.
+// A connection that begins like the preface, but does not continue like it, is HTTP/1.1.
 TEST(Http2Connection, IsNoneWithAnotherBeginning) {
   World world;
   Connection connection(world);
@@ -198,7 +199,8 @@ TEST(Http2Connection, ThatBreaksTheProtocolEnds) {
   EXPECT_NE(client.peer.goaways[0].second, 0u);
 }
 
-// No batch grows past its bound by more than one request, however many takes come at once.
+// A batch exceeds its bound by less than the takes of one HTTP request, however many arrive at
+// once.
 TEST(Http2Connection, AsksForNoMoreThanABatchAtATime) {
   World world;
   HttpSession session(world.peer("127.0.0.1:1"));

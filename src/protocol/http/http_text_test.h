@@ -1,4 +1,4 @@
-// Requests of HTTP/1.1 as texts, and answers read back; and a client of HTTP/2. For tests.
+// For tests: requests of HTTP/1.1 as texts, a reader of answers, and a client of HTTP/2.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,11 +29,11 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
          " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n" + std::string(more) + "\r\n" + std::string(body);
 }
-// Entries for the rule that the world has by default.
+// A body with an entry for the rule that the world has by default.
 inline std::string by_ip(std::string_view ip, std::string_view more = {}) {
   return R"({"entries": {"ip": ")" + std::string(ip) + "\"}" + std::string(more) + "}";
 }
-// A key with one limit of a fixed window of a minute.
+// A body with a key and one limit, a fixed window of a minute.
 inline std::string by_key(std::string_view key, int64_t quota, std::string_view more = {}) {
   return R"({"key": ")" + std::string(key) + R"(", "limits": [{"quota": )" + std::to_string(quota) +
          R"(, "window": "1m", "algorithm": "fixed_window"}])" + std::string(more) + "}";
@@ -44,7 +44,7 @@ struct HttpAnswer {
   std::vector<std::pair<std::string, std::string>> fields;  // names in lower case
   std::string body;
 
-  // Values of that name (in lower case), joined; empty: there is none.
+  // The values of the field `name` (in lower case), joined; empty if the answer does not have it.
   std::string field(std::string_view name) const {
     std::string all;
     for (const auto& [its, value] : fields)
@@ -55,11 +55,11 @@ struct HttpAnswer {
     return std::any_of(fields.begin(), fields.end(),
                        [&](const auto& field) { return field.first == name; });
   }
-  // Is that text in the body?
+  // Whether the body contains `text`.
   bool tells(std::string_view text) const { return body.find(text) != std::string::npos; }
 };
 
-// Reads one answer from the front of `text`. Status 0: there is no whole one.
+// Removes one answer from the front of `text`. Its status is 0 if no answer is complete.
 inline HttpAnswer take_answer(std::string& text, bool of_head = false) {
   const size_t end = text.find("\r\n\r\n");
   if (end == text.npos || !text.starts_with("HTTP/1.1 ")) return {};
@@ -81,7 +81,7 @@ inline HttpAnswer take_answer(std::string& text, bool of_head = false) {
   text.erase(0, end + 4 + length);
   return answer;
 }
-// All of them, and nothing else may be there.
+// All answers in `text`, which may contain nothing else.
 inline std::vector<HttpAnswer> answers_of(std::string text) {
   std::vector<HttpAnswer> answers;
   while (!text.empty()) {
@@ -99,7 +99,7 @@ inline std::vector<int> statuses_of(const std::string& text) {
   return statuses;
 }
 
-// The one answer to a request of a connection.
+// Sends a request; returns its answer, after which nothing may follow.
 inline HttpAnswer ask(Connection& connection, const std::string& request) {
   const bool of_head = request.starts_with("HEAD ");
   std::string text = connection.ask(request);
@@ -112,7 +112,7 @@ inline HttpAnswer ask(World& world, const std::string& request) {
   return ask(connection, request);
 }
 
-// Units that are left of the counter of such a body, which asks for one.
+// The units left of the counter that a take with `body` would charge; -1 if there is none.
 inline int64_t left(World& world, const std::string& body) {
   const std::string look = body.substr(0, body.size() - 1) + R"(, "n": 0})";
   const HttpAnswer answer = ask(world, post("/v1/peek", look));
@@ -123,13 +123,13 @@ inline int64_t left(World& world, const std::string& body) {
 // A client of HTTP/2 on one connection.
 class Http2Client {
  public:
-  // `piece`: how many bytes are sent at a time.
+  // `piece`: how many bytes the client sends at a time.
   explicit Http2Client(World& world, size_t piece = SIZE_MAX)
       : connection(world, "127.0.0.1:42000"), piece_(piece) {
     send(wire::http2_peer::join({wire::http2_peer::hello(), wire::http2_peer::settings_ack()}));
   }
 
-  // The bytes of a request on the next stream, which `stream` says.
+  // The bytes of a request on the next stream; sets `stream` to its number.
   std::string request(std::string_view path, std::string_view body, uint32_t& stream,
                       const wire::http2_peer::Headers& more = {}) {
     stream = stream_ += 2;
@@ -151,7 +151,7 @@ class Http2Client {
                  const wire::http2_peer::Headers& more = {}) {
     return answer_of(begin(path, body, more));
   }
-  // What has arrived so far; status 0: not all of it.
+  // The answer on `stream`; its status is 0 if it is not complete yet.
   HttpAnswer answer_of(uint32_t stream) {
     read();
     const wire::http2_peer::Answer& answer = peer.answers[stream];

@@ -1,3 +1,5 @@
+// The memory of answers by idempotency keys, also against a naive model and with several threads;
+// and reading the field Idempotency-Key.
 #include "protocol/http/idempotency.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +50,7 @@ struct Memory {
 
   explicit Memory(const IdempotencyMemory::Bounds& bounds = {}) : memory(bounds) {}
 
-  // Of `kept` the answer as well.
+  // What was found, with the answer if one is kept.
   std::string begin(std::string_view user, std::string_view key, const Request& request = take) {
     answer = "none";
     last = memory.begin(user, key, request, now, answer);
@@ -153,7 +155,7 @@ TEST(IdempotencyMemory, WhatIsForgottenIsAsNew) {
 TEST(IdempotencyMemory, KeepsForItsTimeWhichAnswersDoNotProlong) {
   Memory memory({base::seconds(60), size_t{1} << 20, 1});
   EXPECT_EQ(memory.begin("ann", "k"), "begun");
-  memory.pass(base::seconds(3600));  // what is under way does not expire
+  memory.pass(base::seconds(3600));  // a request that is under way does not expire
   EXPECT_EQ(memory.begin("ann", "k"), "under way");
   memory.memory.finish(1, "x", memory.now);
   memory.pass(base::seconds(40));
@@ -223,9 +225,9 @@ TEST(IdempotencyMemory, SmallAnswersMakeRoomAndTheWaitIsForEnoughOfThem) {
     memory.pass(base::seconds(1));
   }
   const size_t used = fit * idempotent_entry_bytes, most = idempotent_begun_bytes;
-  ASSERT_GT(used, most);  // so one more is refused
+  ASSERT_GT(used, most);  // no room for one more
   EXPECT_EQ(memory.begin("ann", "new"), "full");
-  // The first one's end is enough.
+  // There is room as soon as the first one expires.
   EXPECT_EQ(memory.last.retry_after.us, base::seconds(60).us - base::seconds(1).us * int64_t(fit));
   EXPECT_EQ(memory.begin("ann", "0"), "kept: ");
 }
@@ -263,7 +265,7 @@ TEST(IdempotencyMemory, AUserHasItsPart) {
   EXPECT_EQ(memory.begin("ann", "c"), "begun");
 }
 
-// Where there are no users no room is kept for others.
+// Without users, no room is reserved for other users.
 TEST(IdempotencyMemory, WithoutUsersThereIsOneThatHasItAll) {
   Memory memory({base::seconds(60), 4 * idempotent_begun_bytes, 4});
   for (const char* const key : {"a", "b", "c", "d"}) EXPECT_EQ(memory.begin("", key), "begun");
@@ -275,7 +277,7 @@ TEST(IdempotencyMemory, ManyThatExpireAtOnceHoldNobodyUp) {
   Memory memory({base::seconds(60), (count + 50) * idempotent_entry_bytes, 1});
   for (size_t i = 0; i < count; ++i) memory.keep("ann", std::to_string(i), "");
   memory.pass(base::seconds(60));
-  EXPECT_EQ(memory.begin("ann", "999", other_take), "begun");  // though it is the last one
+  EXPECT_EQ(memory.begin("ann", "999", other_take), "begun");  // the key that was kept last
   const size_t left = memory.memory.held().entries;
   EXPECT_LT(left, count);
   EXPECT_GT(left, count / 2);
@@ -286,7 +288,7 @@ TEST(IdempotencyMemory, ManyThatExpireAtOnceHoldNobodyUp) {
   EXPECT_EQ(memory.held(), held(0, 0, 1));
 }
 
-// What the memory is to do, in a list that is gone through from its front to its end.
+// A naive model of the memory: a list that is searched from its front to its end.
 class Model {
  public:
   explicit Model(const IdempotencyMemory::Bounds& bounds) : bounds_(bounds) {}
@@ -320,7 +322,7 @@ class Model {
     return {Found::begun, count_, {}};
   }
 
-  // Of those under way; nothing: there is none.
+  // A random entry that is under way; nothing if there is none.
   std::optional<size_t> pick(tests::Dice& dice) const {
     std::vector<size_t> all;
     for (const Entry& entry : entries_)
@@ -370,7 +372,8 @@ class Model {
   size_t count_ = 0;
 };
 
-// Times are whole milliseconds, as the model goes through each. Counts what was found.
+// Compares random sequences; counts in `found` what was found. Times are whole milliseconds,
+// because the model tries each millisecond.
 void compare_with_model(uint32_t seed, std::array<size_t, 5>& found) {
   tests::Dice dice(seed);
   const IdempotencyMemory::Bounds bounds = {base::milliseconds(1 + dice(50)),
@@ -417,8 +420,8 @@ TEST(IdempotencyMemory, IsAsTheModelInRandomSequences) {
   for (const size_t count : found) EXPECT_GT(count, 500u);
 }
 
-// Eight threads with keys of few users. What each key is answered is always the one answer that
-// was given for it; the rest adds up.
+// Eight threads use the same keys. Each key is executed once, all replays have its answer, and the
+// counts add up.
 TEST(IdempotencyMemory, ThreadsFindWhatOthersHaveKept) {
   constexpr size_t threads = 8, keys = 40, rounds = 4'000;
   IdempotencyMemory memory({base::seconds(60), size_t{1} << 20, 2});
@@ -457,7 +460,7 @@ TEST(IdempotencyMemory, ThreadsFindWhatOthersHaveKept) {
   EXPECT_EQ(memory.held().entries, keys);
 }
 
-// Time goes on, and all is full now and then.
+// Entries expire all the time, and the memory is sometimes full.
 TEST(IdempotencyMemory, ThreadsLeaveNothingCountedThatIsGone) {
   constexpr size_t threads = 8, rounds = 4'000;
   IdempotencyMemory memory({base::milliseconds(1), 20 * idempotent_begun_bytes, 2});
@@ -497,7 +500,7 @@ TEST(IdempotencyMemory, ThreadsLeaveNothingCountedThatIsGone) {
   EXPECT_EQ(memory.held().users, 0u);
 }
 
-// What a field's value is read as, in `<>`, or "none".
+// The key in a field's value, in `<>`; or "none".
 std::string key_of(std::string_view value) {
   std::string to = "from before";
   return parse_idempotency_key(value, to) ? "<" + to + ">" : "none";
@@ -537,7 +540,7 @@ TEST(IdempotencyKey, Has255CharactersAtMost) {
   EXPECT_EQ(key_of(more), "none");
   EXPECT_EQ(key_of('"' + most + '"'), "<" + most + ">");
   EXPECT_EQ(key_of('"' + more + '"'), "none");
-  // Characters of the key, not of the field.
+  // The bound is on the characters of the key, not on those of the field.
   std::string escaped;
   for (int i = 0; i < 255; ++i) escaped += "\\\"";
   EXPECT_EQ(key_of('"' + escaped + '"'), "<" + std::string(255, '"') + ">");

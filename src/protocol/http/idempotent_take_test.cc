@@ -1,4 +1,5 @@
-// Requests with an Idempotency-Key: executed once, whatever becomes of their connections.
+// Requests with an Idempotency-Key are executed once, whatever happens to their connections.
+// Sessions, engine and table in memory, without sockets.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,10 +32,10 @@ TEST(IdempotentTake, IsChargedOnceAndAnsweredAgain) {
   for (const char* name : {"content-type", "cache-control", "ratelimit", "ratelimit-policy"})
     EXPECT_EQ(again.field(name), first.field(name));
   EXPECT_EQ(left(world, by_ip("a")), 2);
-  // Without quotes it is the same key.
+  // The same key without quotes.
   const HttpAnswer bare = ask(world, post("/v1/take", by_ip("a"), "idempotency-key: 1\r\n"));
   EXPECT_EQ(bare.field("idempotency-replayed"), "true");
-  // And over the other version.
+  // The same key over HTTP/2.
   Http2Client client(world);
   const HttpAnswer h2 = client.ask("/v1/take", by_ip("a"), {{"idempotency-key", "\"1\""}});
   EXPECT_EQ(h2.status, 200);
@@ -102,7 +103,7 @@ TEST(IdempotentTake, Is409WhileTheFirstIsUnderWay) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-// One behind the other in one batch: the second comes while the first is under way.
+// Two requests with the same key in one batch: the second one arrives while the first is under way.
 TEST(IdempotentTake, ThatIsPipelinedBehindItselfIsChargedOnce) {
   World world;
   Connection connection(world);
@@ -115,7 +116,8 @@ TEST(IdempotentTake, ThatIsPipelinedBehindItselfIsChargedOnce) {
   EXPECT_EQ(ask(connection, with_key("1", by_ip("a"))).field("idempotency-replayed"), "true");
 }
 
-// It may have been charged, and its answer is lost: no answer says that it was not.
+// The first request may have been charged, and its answer is lost. The answer to the second one
+// says that this is unknown.
 TEST(IdempotentTake, WhoseConnectionIsCutWhileItIsExecutedIsNotExecutedAgain) {
   World world;
   auto first = std::make_unique<Connection>(world);
@@ -129,7 +131,7 @@ TEST(IdempotentTake, WhoseConnectionIsCutWhileItIsExecutedIsNotExecutedAgain) {
   EXPECT_EQ(answer.status, 503);
   EXPECT_TRUE(answer.tells("urn:sluice:problem:outcome-unknown")) << answer.body;
   EXPECT_EQ(left(world, by_ip("a")), 3);
-  // It is forgotten in its time.
+  // The key is forgotten when its time has passed.
   world.pass(60 * second);
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).status, 200);
 }
@@ -150,7 +152,7 @@ TEST(IdempotentTake, WhoseStreamIsResetWhileItIsExecutedIsAnsweredAgain) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-// Whatever was answered is kept, whether or not it arrived.
+// An answer is kept whether or not it reached the client.
 TEST(IdempotentTake, WhoseAnswerWasLostIsAnsweredAgain) {
   World world;
   {
@@ -180,7 +182,7 @@ TEST(IdempotentTake, ThatWasNotExecutedIsNotKept) {
   EXPECT_FALSE(answer.has("idempotency-replayed"));
 }
 
-// An answer that is too long to be kept would be charged again.
+// If its answer is too long to be kept, a request would be charged again when it is repeated.
 TEST(IdempotentTake, WhoseAnswerMayBeTooLongIs413BeforeItIsDecided) {
   World world;
   std::string body = R"({"takes": [)";

@@ -1,4 +1,4 @@
-// Pieces of JSON (RFC 8259) as answers have them. Appends; pure functions, any thread.
+// Writes the parts of JSON (RFC 8259) that answers contain. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace sluice::http {
 
 // A string with its quotes. Bytes that are not UTF-8 are written as U+FFFD.
 void append_json_text(std::string_view text, base::Buffer& out);
-// Seconds with up to three digits behind the point, rounded up to a millisecond: `1.25`;
+// Seconds with up to three digits after the point, rounded up to a millisecond: `1.25`;
 // base::never: `null`.
 void append_json_seconds(base::Duration length, base::Buffer& out);
-// The same, of at most json_seconds_bytes_max bytes.
+// The same. Writes at most json_seconds_bytes_max bytes.
 inline constexpr size_t json_seconds_bytes_max = base::decimal_digits_max + 4;
 void put_json_seconds(base::Duration length, base::TextWriter& writer);
 

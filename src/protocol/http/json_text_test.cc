@@ -1,3 +1,4 @@
+// Texts and times written as JSON; texts are read back with nlohmann's reader.
 #include "protocol/http/json_text.h"
 
 #include <gtest/gtest.h>

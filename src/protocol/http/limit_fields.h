@@ -5,8 +5,9 @@
 //                      RateLimit: "burst";r=37;t=12
 //                      (draft-ietf-httpapi-ratelimit-headers-10; RFC 9651)
 //   retry-after        Retry-After: 12, of denials (RFC 9110, 10.2.3)
-//   draft-06           RateLimit-Limit: 100, RateLimit-Remaining: 37, RateLimit-Reset: 12; where
-//                      its policy has a name also that, as 100;w=60, 1000;w=86400
+//   draft-06           RateLimit-Limit: 100, RateLimit-Remaining: 37, RateLimit-Reset: 12; if its
+//                      field for the policy has a name, also RateLimit-Policy: 100;w=60,
+//                      1000;w=86400
 //   draft-07           RateLimit-Policy: as in draft-06
 //                      RateLimit: limit=100, remaining=37, reset=12
 //   x-ratelimit        X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset
@@ -15,14 +16,13 @@
 //
 //   q, w           The limit's quota; its window in whole seconds, left out if there is none.
 //   sluice-burst   A bucket's burst, if it differs from the quota.
-//   limit, remaining   Of the decision; debt is sent as 0.
-//   t              Seconds until more units are there (time_to_more); left out if never.
+//   limit, remaining   Those of the decision; debt is sent as 0.
+//   t              Seconds until more units are available (time_to_more); left out if never.
 //   reset          Seconds to the end of the window (fixed_window, aligned_window). For limits
 //                  without such an end: if no unit is left until one is, otherwise until the
 //                  counter is fresh. Left out if never.
-//   Retry-After    LimitFields::retry_after, or `t` of the shown limit if that is later; at
-//   least 1.
-//                  Left out if no wait helps.
+//   Retry-After    LimitFields::retry_after, or `t` of the shown limit if that is later; at least
+//                  1. Left out if no wait helps.
 //   numbers        Seconds are rounded up. No number is above wire::sf_integer_max.
 #pragma once
 
@@ -59,7 +59,7 @@ inline constexpr std::array<std::string_view, 7> header_style_names = {
 };
 static_assert(header_style_names.size() == static_cast<size_t>(HeaderStyle::x_rate_limit) + 1);
 
-// The style with exactly that name; empty: there is none.
+// The style with exactly this name; empty: there is none.
 std::optional<HeaderStyle> header_style_named(std::string_view name);
 
 // The names of a style's fields. An empty name: the field is not sent.
@@ -74,7 +74,8 @@ struct HeaderNames {
 HeaderNames default_header_names(HeaderStyle style);
 
 struct HeaderOptions {
-  std::vector<HeaderStyle> styles = {HeaderStyle::ietf, HeaderStyle::retry_after};  // as sent
+  // In the order in which the fields are sent.
+  std::vector<HeaderStyle> styles = {HeaderStyle::ietf, HeaderStyle::retry_after};
   bool ratelimit_all = false;  // RateLimit of ietf lists all limits, not only the shown one
   std::array<HeaderNames, header_style_names.size()> names{};  // by style
 
@@ -141,9 +142,9 @@ struct ShownLimit {
   std::string_view name{};  // of the member, with "-2" and so on if it is repeated; empty: default
   limit::Limit limit{};
   limit::Decision decision{};
-  // The text of append_policy_member for that name and limit; empty: it is made again.
+  // The text of append_policy_member for this name and limit; empty: it is made again.
   std::string_view policy_member{};
-  std::string_view quoted_name{};  // likewise the text of append_member_name
+  std::string_view quoted_name{};  // the same for append_member_name
   std::string_view partition{};    // the bytes of `pk`; empty: `pk` is left out
 };
 
@@ -151,7 +152,7 @@ struct LimitFields {
   std::span<const ShownLimit> limits{};  // in order; empty: no field except Retry-After
   size_t shown = 0;  // index of the shown limit; limits.size(): it has no counter
   bool denied = false;
-  base::Duration retry_after{};  // of a denial, with jitter, if any; may be base::never
+  base::Duration retry_after{};  // of a denial, including jitter; may be base::never
   base::Time now{};              // for Unix times
 };
 
@@ -172,7 +173,7 @@ struct PreparedLimit {
   const limit::Decision& decision;
 };
 
-// Are there no other styles than ietf and retry_after?
+// Whether all styles are ietf or retry_after.
 bool has_plain_styles(const HeaderOptions& options);
 
 // Appends the same as append_limit_fields for the usual answer: one limit, shown and not denied,
@@ -185,11 +186,11 @@ void append_retry_after(base::Duration retry_after, const HeaderOptions& options
 // The time until one more unit can be taken than now, and at least one, if no other units are
 // taken. It is never too early, and late at most as stated here.
 //   fixed_window, aligned_window   to the end of the window: exact
-//   token_bucket     until the next whole unit: exact, or a microsecond late if the decision does
-//                    not have the last fraction
+//   token_bucket     until the next whole unit: exact, or 1 us late if the decision does not have
+//                    the last fraction
 //   sliding_window   as if all used units were taken in the current window of the clock: the time
-//   to
-//                    its end, and until its first unit fades; less if they are of the window before
+//                    to its end, and until its first unit fades; less if they are of the window
+//                    before
 //   sliding_log      until the newest unit ends: exact if one unit is used
 //   all              not later than the retry_after of a refusal
 // base::never: no unit will come, because the counter is full or units must be put back.

@@ -1,3 +1,4 @@
+// The header fields about limits in all styles; structured fields are read back with wire's parser.
 #include "protocol/http/limit_fields.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +69,7 @@ std::string written(const LimitFields& what, const HeaderOptions& options = {}) 
   return text_of(fields);
 }
 
-// Of one limit, shown.
+// The fields for an answer that shows one limit.
 std::string written(const ShownLimit& one, const HeaderOptions& options = {}) {
   LimitFields what;
   what.limits = {&one, 1};
@@ -78,17 +79,17 @@ std::string written(const ShownLimit& one, const HeaderOptions& options = {}) {
   return written(what, options);
 }
 
-// 37 of 100 are left, and more at the end of the minute, in 11.5 s.
+// 37 of 100 units are left; the minute ends in 11.5 s.
 ShownLimit burst() {
   return {"burst", window_of(Algorithm::fixed_window, 100, minute),
           granted(100, 37, base::milliseconds(11'500))};
 }
-// None of 200 are left, and 100 come back in a minute.
+// None of 200 units is left; 100 come back per minute.
 ShownLimit empty_bucket() {
   return {"tokens", bucket(100, minute, 200),
           refused(200, 0, base::seconds(120), base::milliseconds(600))};
 }
-// Full.
+// All units are left.
 ShownLimit fresh_day() {
   return {"daily", window_of(Algorithm::aligned_window, 1000, day), granted(1000, 1000, {})};
 }
@@ -290,7 +291,7 @@ TEST(LimitFields, AQuotaOfNothingNeverHasMore) {
             "RateLimit-Limit: 0\nRateLimit-Remaining: 0\nRateLimit-Reset: 30\n");
 }
 
-// What Retry-After says of a denial; empty: it is left out.
+// The value of Retry-After in a denial; empty if the field is left out.
 std::string retry_after(base::Duration wait, const ShownLimit& one) {
   LimitFields what;
   what.limits = {&one, 1};
@@ -375,7 +376,7 @@ TEST(FieldList, IsUsedAgain) {
   }
 }
 
-// A value from 0 to `most`, of any length.
+// A random value from 0 to `most`, of any number of digits.
 int64_t any_of(tests::Dice& dice, int64_t most) {
   return std::min(most, dice(INT64_MAX) >> dice(63));
 }
@@ -397,7 +398,7 @@ int64_t cut(int64_t value) {
   return std::clamp<int64_t>(value, 0, 999'999'999'999'999);
 }
 
-// The integer of that parameter; nothing: there is none.
+// The integer of the parameter `name`; nothing if the item does not have it.
 std::optional<int64_t> parameter(const sf::Item& item, std::string_view name) {
   const sf::Bare* const bare = item.find(name);
   if (bare == nullptr) return {};

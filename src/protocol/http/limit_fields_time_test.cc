@@ -1,5 +1,4 @@
-// Compares time_to_more with the algorithms themselves: it must be the time after which they grant
-// the next unit.
+// time_to_more against the algorithms: it must be the time after which they grant the next unit.
 
 #include <gtest/gtest.h>
 
@@ -35,14 +34,15 @@ struct Counter {
   Decision take(int64_t cost) {
     return limit::decide(state.data(), limit, cost, now, state.data());
   }
-  // Whether so many units would be granted after `wait`.
+  // Whether `units` would be granted after `wait`.
   Decision would_take(int64_t units, base::Duration wait = {}) const {
     Cells unused;
     return limit::decide(state.data(), limit, units, {now.us + wait.us}, unused.data());
   }
 };
 
-// How far `t` may be behind the time at which there is more.
+// How much later time_to_more may be than the exact time. A decision does not contain enough to
+// compute that for all algorithms.
 base::Duration late_max(const Counter& counter, const Decision& decision) {
   switch (counter.limit.algorithm) {
     case Algorithm::token_bucket:
@@ -76,7 +76,7 @@ void check(const Counter& counter, const Decision& decision, int64_t cost) {
 }
 
 Limit small_limit(tests::Dice& dice, Algorithm algorithm) {
-  // Units that come back in fractions of microseconds, and in many.
+  // A unit comes back after a fraction of a microsecond, or after up to a second.
   const int64_t quota = 1 + dice(int64_t{1} << dice(12));
   if (algorithm == Algorithm::fixed_bucket) return {algorithm, quota, {}, quota};
   const base::Duration window{1 + dice(int64_t{1} << dice(20))};
@@ -107,7 +107,7 @@ TEST(TimeToMore, IsWhatTheAlgorithmsDo) {
   }
 }
 
-// All is used at once, so no unit is older than another.
+// All units are used at the same time, so none is older than another.
 TEST(TimeToMore, OfWhatWasUsedAtOnceIsExact) {
   for (const Algorithm algorithm : {Algorithm::sliding_window, Algorithm::sliding_log}) {
     for (uint32_t seed = 1; seed <= 2'000; ++seed) {
@@ -123,7 +123,8 @@ TEST(TimeToMore, OfWhatWasUsedAtOnceIsExact) {
   }
 }
 
-// Parts come back evenly, so that a decision does not tell the last fraction of a microsecond.
+// Parts of units come back all the time. A decision does not contain the last fraction of a
+// microsecond, so the time is exact only if a unit takes whole microseconds.
 TEST(TimeToMore, OfBucketsIsExactWhereAUnitTakesWholeMicroseconds) {
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {
     tests::Dice dice(seed);
@@ -151,12 +152,12 @@ TEST(TimeToMore, OfDecisionsThatAStoreHasChangedIsBounded) {
   const Limit sliding{Algorithm::sliding_window, 100, base::seconds(60), 0};
   const Limit log{Algorithm::sliding_log, 100, base::seconds(60), 0};
   const std::vector<Case> cases = {
-      // Two are there, and others wait for them.
+      // Two units are in the bucket, and waiting requests have a claim on them.
       {bucket, {true, 200, 0, base::seconds(119), {}}, base::seconds(119)},
       {bucket, {false, 200, 0, base::seconds(119), base::seconds(3)}, base::seconds(3)},
-      // More is answered as missing than there is room for.
+      // Waiting requests have a claim on more than the bucket can hold.
       {bucket, {true, 200, -7, base::seconds(130), {}}, {base::seconds(130).us - 119'400'000}},
-      // In debt, as the quota was lowered: 300 are used.
+      // The quota was lowered: 300 of 100 units are used.
       {sliding,
        {false, 100, -200, base::seconds(90), base::seconds(60)},
        {base::seconds(30).us + 60'000'000 - 19'800'000}},

@@ -1,4 +1,4 @@
-// The form that paths of forward-auth may be brought into.
+// `normalize_path` of forward-auth, also against a naive model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ TEST(NormalizePath, HasOneFormForAPath) {
            std::pair("/%2f%3f%c3%A9", "/%2F%3F%C3%A9"),
            std::pair("/a//b///c//", "/a/b/c/"),
            std::pair("//evil", "/evil"),
-           std::pair("/a/b/c/./../../g", "/a/g"),  // RFC 3986, 5.2.4
+           std::pair("/a/b/c/./../../g", "/a/g"),  // RFC 3986, section 5.2.4
            std::pair("/a/./b", "/a/b"),
            std::pair("/a/.", "/a/"),
            std::pair("/a/..", "/"),
@@ -56,7 +56,7 @@ TEST(NormalizePath, HasOneFormForAPath) {
     EXPECT_EQ(normal(path), expected) << path;
 }
 
-// In steps of their own: escapes, then slashes, then dots.
+// The same in separate passes: first escapes, then slashes, then dots.
 std::string normal_by_model(std::string_view path) {
   static const std::string hex = "0123456789ABCDEF", lower_hex = "0123456789abcdef";
   const auto digit = [&](char c) {

@@ -1,4 +1,4 @@
-// What the build puts into the program: the text of docs/openapi-http.json.
+// The text of docs/openapi-http.json, which the build puts into the program.
 #pragma once
 
 #include <string_view>

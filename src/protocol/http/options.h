@@ -34,7 +34,7 @@ struct HttpOptions final : request::SessionOptions {
   base::Duration wait_max = base::seconds(60);
   size_t waiting_max = 10'000;  // the most waiting requests of the server; beyond it: 503
   HeaderOptions headers;
-  // The fields name the actor, by a hash with a secret of the server.
+  // The fields name the actor (`pk`), by a hash with a secret of the server.
   bool partition_keys = false;
   std::array<unsigned char, 32> partition_secret{};
   unsigned retry_jitter_percent = 0;  // the most that is added to Retry-After at random

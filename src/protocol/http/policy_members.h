@@ -17,14 +17,14 @@ namespace sluice::http {
 
 class PolicyMembers {
  public:
-  // The most texts that are kept; then new ones replace others.
+  // The most limits whose texts are kept. Beyond it new ones replace others.
   static constexpr size_t kept_max = 256;
 
   struct Texts {
     std::string_view policy_member, quoted_name;  // of ShownLimit
   };
 
-  // The texts for a limit with that name. Valid until the next call.
+  // The texts for a limit with this name. Valid until the next call.
   Texts find(std::string_view name, const limit::Limit& limit) {
     Kept& kept = kept_[place_of(name, limit)];
     if (kept.limit != limit || !base::same(kept.name, name) || kept.member.empty()) [[unlikely]]

@@ -25,7 +25,7 @@ extern const ProblemKind bad_request, unauthorized, forbidden, no_rule, not_foun
 struct Problem {
   const ProblemKind* kind = nullptr;  // null: there is no problem
   std::string detail{};               // a sentence
-  std::string pointer{};  // into the body (RFC 6901), `has_pointer`: it may be empty, the whole
+  std::string pointer{};  // if has_pointer: a place in the body (RFC 6901); empty: the whole body
   bool has_pointer = false;
 };
 

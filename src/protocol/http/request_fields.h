@@ -31,10 +31,11 @@ enum class AnswerForm : uint8_t {
   none,     // neither: 406
 };
 AnswerForm answer_form(std::string_view accept);
-// Does the client prefer text or HTML to JSON? Then a refusal is answered with a line of text.
+// Whether the client prefers text or HTML to JSON; then a refusal is answered with a line of text.
 bool prefers_text(std::string_view accept);
 
-// Is it `application/json`? It may have any parameters except a charset other than UTF-8.
+// Whether the type is `application/json`. It may have any parameters except a charset other than
+// UTF-8.
 bool is_json_type(std::string_view content_type);
 
 }  // namespace sluice::http

@@ -1,3 +1,5 @@
+// What a request's header fields are read as: the form of answer that the client accepts, and
+// fields that must not be repeated.
 #include "protocol/http/request_fields.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +68,7 @@ TEST(AnswerForm, IsWhatTheClientTakes) {
            {"*/*;q=0", AnswerForm::none},
            {"*/*;q=0.0", AnswerForm::none},
            {"*/*;q=0.001", AnswerForm::problem},
-           // The range that says it most exactly counts, wherever it stands.
+           // The most specific range counts, whatever the order.
            {"application/json, */*;q=0", AnswerForm::json},
            {"*/*;q=0, application/*", AnswerForm::problem},
            {"application/*;q=0, application/json", AnswerForm::json},
@@ -74,12 +76,12 @@ TEST(AnswerForm, IsWhatTheClientTakes) {
            {"nonsense", AnswerForm::none},
            {",,,", AnswerForm::none},
            {"application/json ; charset=utf-8 ; Q=0", AnswerForm::none},
-           // What is ill-formed is no less than nothing said.
+           // An ill-formed weight is ignored.
            {"application/json;q=x", AnswerForm::json},
            {"application/json;q=2", AnswerForm::json},
            {"application/json;q=0x", AnswerForm::json}})
     EXPECT_EQ(answer_form(accept), form) << accept;
-  // A list that is too long is read as far as it is read.
+  // Only the beginning of a list that is too long is read.
   EXPECT_EQ(answer_form("application/json," + std::string(5'000, ' ') + "*/*"), AnswerForm::json);
 }
 

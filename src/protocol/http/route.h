@@ -33,14 +33,14 @@ struct Route {
   std::string_view methods;              // in the form of Allow
   std::optional<access::Right> right{};  // empty: no right is needed
   Wanted wanted{};                       // what the body may have
-  bool takes_key = false;                // it accepts Idempotency-Key
+  bool takes_key = false;                // Idempotency-Key is accepted
 };
 
 // The route of a path without its query; null: there is none. All paths below /auth/ have one
 // route.
 const Route* find_route(std::string_view path);
 
-// Does the route have the method? HEAD counts as GET.
+// Whether the route has the method. HEAD counts as GET.
 bool has_method(const Route& route, std::string_view method);
 
 }  // namespace sluice::http

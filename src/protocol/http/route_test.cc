@@ -1,3 +1,4 @@
+// Which paths and methods are answered, and how others are refused.
 #include "protocol/http/route.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
-// The HTTP protocol without sockets: sessions, engine, rules and the table in memory, with a clock
-// that stands still until it is set, and a store in front of the table that answers late or not at
-// all when it is set so. One world at a time, on the test's thread; passwords alone are checked on
-// another one.
+// For tests: the HTTP protocol without sockets, made of sessions, engine, rules and the table in
+// memory. The test sets the clock, and can make the store answer late or fail. A test has one world
+// at a time, on its own thread; only passwords are checked on another one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,22 +45,23 @@
 namespace sluice::http::session_world {
 
 inline constexpr int64_t second = 1'000'000;
-inline int64_t now_us;    // of the one world
-inline int64_t ahead_us;  // that its wall clock is ahead of that
+inline int64_t now_us;    // the clock of the world
+inline int64_t ahead_us;  // how far its wall clock is ahead of that
 
 inline protocol::Protocol self() {
   return protocol::find("http").value();
 }
 
-// Decides `settles` of the groups of a batch at once, and the rest when the batch is named.
+// A store that can answer late: of a batch's groups it decides as many at once as `settles`
+// returns, and the others after name() has resumed the batch.
 class LateStore final : public store::tests::Forwarding {
  public:
   explicit LateStore(store::Store& inner) : Forwarding(inner) {}
 
   std::function<size_t(size_t)> settles = [](size_t all) { return all; };
-  // Can no counter be asked?
+  // The store fails: it reaches no counter.
   bool fails = false;
-  size_t settled = 0;  // groups, by the table
+  size_t settled = 0;  // the groups that the table has settled
 
   store::Applied apply(const request::Batch& batch, base::Time now,
                        store::CompletionQueue* completions, const store::Pin& pin,
@@ -83,9 +83,9 @@ class LateStore final : public store::tests::Forwarding {
     std::erase_if(asks_, [&](const auto& ask) { return ask.second == ticket; });
     inner_.abandon(completions, ticket);
   }
-  // Batches that were put off.
+  // The number of batches that were put off.
   size_t asked() const { return asks_.size(); }
-  // Names the n-th of them.
+  // Resumes the n-th of them.
   void name(size_t n) {
     const auto [completions, ticket] = asks_.at(n);
     asks_.erase(asks_.begin() + static_cast<std::ptrdiff_t>(n));
@@ -97,7 +97,7 @@ class LateStore final : public store::tests::Forwarding {
                       store::CompletionQueue* completions, request::Ticket ticket, size_t all) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       request::Group& group = batch.groups[i];
-      // One that is parked and asked again has its place in the table.
+      // A parked group that is matched again has its place in the table, so it goes there.
       if (group.arrival == 0 && limit::is_counted(batch.charges[group.charge_first].limits)) {
         store::fall_back(group, batch, request::Error::store, now);
       } else {
@@ -116,7 +116,7 @@ class LateStore final : public store::tests::Forwarding {
   std::vector<std::pair<store::CompletionQueue*, request::Ticket>> asks_;
 };
 
-// Lines of the server's log.
+// A server of which the session sees the version, and which keeps warnings for the log.
 struct Log final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
@@ -130,13 +130,13 @@ struct Setup {
   std::string rules =
       "- { match: { ip: '*' }, actor: ip, name: by-ip, limit: { quota: 3, window: "
       "1m, algorithm: fixed_window } }\n";
-  std::string http = "{}";  // as in a sluice.yaml
+  std::string http = "{}";  // the `http` section of a sluice.yaml
   std::shared_ptr<const access::Users> users{};
 };
 
 class Connection;
 
-// More than twenty members: all that a worker has, in one place for the test.
+// More than twenty members: everything that a worker has, in one place for the test.
 class World {
  public:
   explicit World(const Setup& setup = {}) {
@@ -167,7 +167,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // As a reload does it. `rules`: items of a list of native rules.
+  // Loads a policy as a reload does. `rules`: native rules, as the items of a list in YAML.
   void load(const std::string& rules) {
     auto set = std::make_shared<policy::RuleSet>(protocol::dialects());
     base::Diagnostics diagnostics;
@@ -184,7 +184,7 @@ class World {
   }
   uint64_t generation() const { return generation_; }
 
-  // What limits of requests for that key are replaced by; nothing: they are not any more.
+  // Sets an override of the limits that come with requests for `key`; nothing removes it.
   void override_inline(const std::string& key, std::optional<limit::Algorithm> algorithm) {
     const policy::Rule& rule = live_->current()->rules->rules(&dialect).front();
     if (!algorithm) {
@@ -206,14 +206,14 @@ class World {
     settle();
   }
 
-  // Lets so much time pass, all at once.
+  // Advances the clock in one step.
   void pass(int64_t us) {
     now_us += us;
     settle();
   }
-  // Does what can be done at this time.
+  // Runs everything that can run at this time.
   void settle();
-  // Waits for what another thread has for this one, which nothing else does, and does it.
+  // Waits for a task that another thread hands over to this one, and runs it. settle() does not.
   void run_posted() {
     std::unique_lock lock(mutex_);
     ASSERT_TRUE(
@@ -253,7 +253,7 @@ class World {
   config::Config config_;
   std::shared_ptr<const request::SessionOptions> options_;
   request::Spaces spaces_;
-  // Of the time at which its world begins, whatever the one before has left.
+  // Each world begins at the same time, whatever the world before has left.
   base::Clock clock_{[]() -> base::Clock::Source {
     now_us = 1'795'334'123 * second;
     ahead_us = 0;
@@ -261,16 +261,16 @@ class World {
   }()};
   store::EmbeddedStore table_{0, base::Hash(1), spaces_};
   uint64_t generation_ = 0, override_id_ = 0;
-  // None is the last to be held by the engine.
+  // Earlier policies, so that the engine is never the last that holds one.
   std::vector<std::shared_ptr<const live::LivePolicy>> old_;
   std::unique_ptr<live::Live> live_;
   policy::Overrides overrides_;
   std::vector<Connection*> connections_;
   const std::thread::id thread_ = std::this_thread::get_id();
-  std::deque<std::function<void()>> own_;  // of this thread for itself
+  std::deque<std::function<void()>> own_;  // tasks that this thread has for itself
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> posted_;  // guarded: of others
+  std::deque<std::function<void()>> posted_;  // tasks of other threads; guarded by mutex_
   bool woken_ = false;
   std::unique_ptr<engine::Engine> engine_;
 
@@ -281,14 +281,15 @@ class World {
   Log log;
 };
 
-// What server::Connection does with what arrives; the socket takes whatever it is given.
+// Stands in for server::Connection: hands the bytes of a client to a session and its requests to
+// the engine. Its socket accepts all output.
 class Connection final : public engine::ReplySink {
  public:
   explicit Connection(World& world, const std::string& address = "127.0.0.1:41000")
       : world_(world), session_(std::make_unique<HttpSession>(world.peer(address))) {
     world.connections_.push_back(this);
   }
-  // The client is gone.
+  // The client has disconnected.
   ~Connection() override {
     close();
     std::erase(world_.connections_, this);
@@ -299,14 +300,14 @@ class Connection final : public engine::ReplySink {
     process();
     world_.settle();
   }
-  // The client sends nothing more.
+  // The client closes its sending side.
   void end() {
     end_ = ending_ = true;
     if (session_ != nullptr && session_->waits_for_units()) world_.engine().interrupt(*this);
     process();
     world_.settle();
   }
-  // The server stops; all that has arrived was read.
+  // The server stops, after it has read everything that arrived.
   void finish() {
     if (is_closed()) return;
     if (!session_->holds_back()) process();
@@ -318,7 +319,7 @@ class Connection final : public engine::ReplySink {
     close();
   }
 
-  // What was sent since the last time.
+  // What was sent to the client since the last call.
   std::string take() { return std::exchange(out_, {}); }
   std::string ask(std::string_view bytes) {
     send(bytes);
@@ -352,7 +353,7 @@ class Connection final : public engine::ReplySink {
     std::unique_ptr<const std::string> input;
   };
 
-  // True: there was something to do.
+  // Returns true if there was something to do.
   bool turn() {
     if (is_closed() || !std::exchange(undecided_, false)) return false;
     process();
@@ -381,7 +382,7 @@ class Connection final : public engine::ReplySink {
         if (ending_ && session_->waits_for_units()) world_.engine().interrupt(*this);
         return;
       }
-      // As in the server, which does not ask a session that has consumed all there is.
+      // As in the server, which does not call a session again that has consumed all bytes.
       if (!progressed || (in_.empty() && !end_ && resumable_.empty())) break;
     }
     if (end_ && !is_closed() && under_way_.empty()) close();
@@ -389,7 +390,7 @@ class Connection final : public engine::ReplySink {
   engine::Served receive(bool& progressed, base::Buffer& out) {
     engine::Engine& engine = world_.engine();
     engine::Batch& batch = engine.next_batch();
-    // In memory of its own, so that a sanitizer sees a view that lives too long.
+    // The bytes are in memory of their own, so that a sanitizer finds views that are kept too long.
     auto input = std::make_unique<const std::string>(in_);
     const request::Received received = session_->receive(*input, end_, batch.requests, out);
     EXPECT_LE(received.consumed, in_.size());

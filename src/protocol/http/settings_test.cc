@@ -1,3 +1,4 @@
+// The `http` section of sluice.yaml. auth_settings_test.cc tests its section `auth`.
 #include "protocol/http/settings.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@
 namespace sluice::http::settings_test {
 namespace {
 
-// What is wrong with a sluice.yaml, "" if nothing.
+// Reads a sluice.yaml with the `http` section `section` into `config`; returns what is wrong with
+// it, "" if nothing.
 std::string problems(const std::string& section, config::Config& config) {
   base::Diagnostics diagnostics;
   config::read_config("listen: [{ protocol: http, address: a }]\nhttp: " + section + "\n",
@@ -126,7 +128,7 @@ TEST(HttpSettings, MaySwitchIdempotencyKeysOff) {
   EXPECT_EQ(its.idempotency, nullptr);
 }
 
-// What sessions share is one server's own.
+// Sessions of one server share state; servers do not.
 TEST(HttpSettings, AreSharedByOneServerAlone) {
   config::Config config;
   EXPECT_EQ(problems("{ partition_keys: true }", config), "");

@@ -1,5 +1,5 @@
-// Sessions answer alike however their input is cut: for texts by hand, and for what becomes of them
-// by chance.
+// Sessions answer the same however their input is cut (split_trial_test.h): requests written by
+// hand, and random changes of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ const std::vector<std::string> fields = {"",
                                          "Idempotency-Key: \"k1\"\r\n",
                                          "Origin: http://evil.com\r\n"};
 
-// Requests of HTTP/1.1, each by itself.
+// Single requests of HTTP/1.1.
 std::vector<std::string> requests_by_hand() {
   std::vector<std::string> all = {
       "GET /v1/health HTTP/1.1\r\n" + host + "\r\n",
@@ -94,7 +94,7 @@ std::vector<Kind> kinds(bool is_http2) {
           {is_http2, true, false, Unmatched::deny, Kind::End::stopped}};
 }
 
-// A client's preface, and its requests one behind the other.
+// The bytes of an HTTP/2 client: its preface, then its requests one after another.
 class Http2Text {
  public:
   Http2Text()
@@ -135,7 +135,7 @@ std::string http2_text(tests::Dice& dice, bool resets) {
   return text.text();
 }
 
-// By chance: bytes changed, taken away, doubled, and pieces of others put in.
+// Changes, removes or doubles random bytes, and inserts pieces of other texts.
 std::string mutated(std::string text, const std::vector<std::string>& others, tests::Dice& dice) {
   for (int left = dice(4); left > 0 && !text.empty(); --left) {
     const size_t at = dice(text.size()), count = dice(std::min<size_t>(text.size() - at, 20)) + 1;
@@ -160,7 +160,7 @@ std::string mutated(std::string text, const std::vector<std::string>& others, te
 TEST(HttpSplit, MakesNoDifferenceToAnyRequestWhereverItIsCut) {
   for (const Kind& kind : kinds(false)) {
     for (const std::string& request : requests_by_hand()) {
-      // With one in front and one behind.
+      // The request is sent between two others.
       const std::string text = with_body("/v1/take", subjects[0]) + request +
                                with_body("/v1/put", subjects[0], fields[2]);
       const auto whole = run(text, {}, kind);
@@ -202,7 +202,7 @@ TEST(HttpSplit, MakesNoDifferenceToStreams) {
     ASSERT_EQ(difference(whole, cut, kind), "") << "seed " << seed;
     const auto bytes = run(text, std::vector<size_t>(text.size(), 1), kind);
     ASSERT_EQ(difference(whole, bytes, kind), "") << "seed " << seed;
-    // Without a reset all that was answered is answered.
+    // If no stream was reset and no byte changed, both answer the same streams.
     if (seed % 3 != 0 && seed % 4 != 0) {
       ASSERT_EQ(whole.streams, cut.streams) << "seed " << seed;
     }

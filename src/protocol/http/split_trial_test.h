@@ -1,6 +1,6 @@
-// Any bytes of a client, in one piece and in pieces, must bring the same requests and the same
-// answers. What the engine would decide is made up here, of the request alone. For tests and the
-// fuzz target; one thread.
+// Any bytes of a client must give the same requests and answers in one piece and in pieces. No
+// engine is involved: verdicts are made from the requests alone. For tests and the fuzz target; one
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -32,20 +32,20 @@ struct Kind {
   Unmatched unmatched = Unmatched::error;
   enum class End : uint8_t { answered, stopped, dropped } end = End::answered;
 
-  // By two bytes of a fuzz target's input.
+  // The kind that two bytes of a fuzz target's input choose.
   static Kind of(uint8_t a, uint8_t b) {
     return {(a & 0x80) != 0, (a & 0x40) != 0, (a & 0x20) != 0, static_cast<Unmatched>(b % 3),
             static_cast<End>(b / 3 % 3)};
   }
 };
 
-// What does not depend on how the input was cut.
+// The parts of a run that must not depend on how the input was cut.
 struct Transcript {
-  std::string requests, answers, fault;     // requests: of HTTP/1.1
-  std::map<uint32_t, std::string> streams;  // of HTTP/2
+  std::string requests, answers, fault;     // requests: only for HTTP/1.1
+  std::map<uint32_t, std::string> streams;  // answers of HTTP/2
   bool closed = false;
-  bool has_goaway = false;  // of the client
-  // What must not be, if it was; empty: nothing.
+  bool has_goaway = false;  // the client sent a GOAWAY
+  // What went wrong in the run itself; empty: nothing.
   std::string wrong;
 };
 
@@ -64,7 +64,7 @@ inline std::string text_of(const request::Request& request, const request::Reque
   return to + "\n";
 }
 
-// A verdict that lives as long as this, made up of the request's text.
+// Makes a verdict from the text of a request, and owns what the verdict points to.
 class MadeUp {
  public:
   MadeUp(const request::Request& its, const request::Requests& all)
@@ -145,7 +145,7 @@ class MadeUp {
   const std::string rule_ = "a \"rule\"", inline_rule_ = "inline";
 };
 
-// The settings of all trials, but for what a trial has of its own.
+// The settings that all trials share.
 inline const HttpOptions& common_options() {
   static const std::shared_ptr<const request::SessionOptions> options = [] {
     config::Config config;
@@ -208,7 +208,8 @@ class Trial {
         answer_one_late();
         continue;
       }
-      // In memory of its own, so that a sanitizer sees a view that lives too long.
+      // The bytes are in memory of their own, so that a sanitizer finds views that are kept too
+      // long.
       const std::string input = in_;
       requests_.clear();
       const request::Received received = session_->receive(input, false, requests_, out_);
@@ -225,7 +226,7 @@ class Trial {
         break;
     }
   }
-  // Waits and passwords are answered late, the others now.
+  // Answers all requests of the batch except waits and logins, which are answered late.
   void answer_batch() {
     for (const request::Request& request : requests_.items()) {
       if (request.verb != request::Verb::noop) told_.requests += text_of(request, requests_);
@@ -257,7 +258,7 @@ class Trial {
     }
     require(!session_->is_interrupted(), "it is still interrupted");
   }
-  // What it holds back for: the password that is checked, else the first wait.
+  // Answers the request for which the session holds back: the login, or else the first wait.
   void answer_one_late() {
     const auto found = std::find_if(late_.begin(), late_.end(), [](const auto& one) {
       return one->request.verb == request::Verb::log_in;
@@ -286,7 +287,7 @@ class Trial {
     require(options_.waits->waiting() == 0, "waits are left");
     told_.answers = out_.view();
     if (!kind_.is_http2) {
-      // A client that sends all at once need not be asked to.
+      // A client that has sent the body already gets no "100 Continue".
       constexpr std::string_view go_ahead = "HTTP/1.1 100 Continue\r\n\r\n";
       for (size_t at = 0; (at = told_.answers.find(go_ahead, at)) != std::string::npos;)
         told_.answers.erase(at, go_ahead.size());
@@ -319,7 +320,7 @@ class Trial {
   Transcript told_;
 };
 
-// Is there a GOAWAY among a client's frames?
+// Whether the client's frames contain a GOAWAY.
 inline bool has_goaway(std::string_view bytes) {
   constexpr size_t preface_bytes = 24, header_bytes = 9, type_at = 3;
   constexpr char goaway = 7;
@@ -337,8 +338,9 @@ inline Transcript run(std::string_view bytes, const std::vector<size_t>& cuts, c
   return told;
 }
 
-// A question whose body is not awaited: a body that is broken is found if it comes with it, and
-// else is not. Either answer is the last.
+// The difference of two runs that end with a forward-auth request, whose body is not awaited. A
+// broken body is only found if it arrives together with the request. So the last answers may
+// differ.
 inline std::string difference_but_for_the_last(const Transcript& broken, const Transcript& other) {
   const auto front = [](const std::string& answers) {
     return answers.substr(0, answers.rfind("HTTP/1.1 "));
@@ -349,11 +351,12 @@ inline std::string difference_but_for_the_last(const Transcript& broken, const T
   return {};
 }
 
-// What of two runs of the same bytes differs that must not; empty: nothing.
+// The difference of two runs of the same bytes that is not allowed; empty: none.
 inline std::string difference(const Transcript& whole, const Transcript& cut, const Kind& kind) {
   if (!whole.wrong.empty() || !cut.wrong.empty()) return whole.wrong + " / " + cut.wrong;
-  // What follows the end of a request is a fault as long as its stream has no answer; and what
-  // follows a GOAWAY is not looked at once all streams have theirs.
+  // Two things depend on when answers are sent. Frames after the end of a request are a fault only
+  // while its stream has no answer. Frames after a GOAWAY are ignored once all streams have
+  // answers.
   const bool by_time =
       whole.has_goaway || whole.fault == "stream_closed" || cut.fault == "stream_closed";
   if (!by_time && whole.fault == "http" && cut.fault.empty() && !kind.has_keys)
@@ -361,11 +364,11 @@ inline std::string difference(const Transcript& whole, const Transcript& cut, co
   if (!by_time && (!kind.has_keys || kind.is_http2) &&
       (whole.closed != cut.closed || whole.fault != cut.fault))
     return "closed: " + whole.fault + " / " + cut.fault;
-  // A key is under way as long as its request is, which is a matter of time.
+  // Whether an idempotency key is still under way depends on time as well.
   if (kind.has_keys) return {};
   if (whole.requests != cut.requests) return whole.requests + " / " + cut.requests;
   if (!by_time && whole.answers != cut.answers) return whole.answers + " / " + cut.answers;
-  // Of a stream that was reset there may be an answer or not.
+  // A stream that was reset may have an answer or not.
   for (const auto& [stream, answer] : whole.streams)
     if (const auto other = cut.streams.find(stream); other != cut.streams.end())
       if (answer != other->second) return answer + " / " + other->second;

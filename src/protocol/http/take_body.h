@@ -3,25 +3,23 @@
 // have grown.
 //
 //   subject   {"entries": {KEY: VALUE...}} or {"key": KEY, "limits": [LIMIT...]}, and `n`
-//   body      A subject, or {"takes": [subject...]}; besides it `mode`, `detail`, `timeout`, `n`
-//   and
+//   body      A subject, or {"takes": [subject...]}; beside it `mode`, `detail`, `timeout`, `n` and
 //             `all`, if the path allows them (Wanted).
 //   entries   1 to takes_entries_max. Keys must not be empty. Values are texts; for numbers, true
-//   and
-//             false the text in the body; null, lists and objects are errors. A repeated key is an
-//             error.
+//             and false the text in the body; null, lists and objects are errors. A repeated key is
+//             an error.
 //   key       Any text; may be empty.
 //   limit     {"name"?, "quota", "window"?, "algorithm"?, "burst"?}. `quota` and `burst`: a number,
-//   or
-//             a text as in policies ("10k"). `window`: a text as in policies ("1m"), or a number of
-//             seconds with up to 6 digits after the point. `algorithm` as in policies, by default
-//             token_bucket, the only one that may have a burst. A fixed_bucket has no window. quota
-//             and burst are 1 or more, a window is 1 us to base::bounds::window_us_max. There are 1
-//             to limit::slots_max limits, with at most limit::cells_max cells together.
+//             or a text as in policies ("10k"). `window`: a text as in policies ("1m"), or a number
+//             of seconds with up to 6 digits after the point. `algorithm` as in policies, by
+//             default token_bucket, the only one that may have a burst. A fixed_bucket has no
+//             window. quota and burst are 1 or more, a window is 1 us to
+//             base::bounds::window_us_max. There are 1 to limit::slots_max limits, with at most
+//             limit::cells_max cells together.
 //   name      As names of rules: 1 to 64 letters, digits, `_`, `-`, `.`, `:`, `/`; by default
-//   empty.
-//             The names of a list must differ.
-//   numbers   Whole, 0 to base::bounds::quota_max, unless stated otherwise; 1.0 and 1e2 are whole.
+//             empty. The names of a list must differ.
+//   numbers   Integers, 0 to base::bounds::quota_max, unless stated otherwise; 1.0 and 1e2 are
+//             integers.
 //   members   Unknown and repeated members are errors.
 #pragma once
 

@@ -1,6 +1,6 @@
-// A naive reader of the bodies of take_body.h, from what its contract says: nlohmann's document, a
-// copy of everything, and decimal numbers as texts. And a writer of such bodies, in all the ways
-// that JSON has. For tests and fuzz targets.
+// For tests and fuzz targets: a naive reader of bodies, written from the contract of take_body.h.
+// It uses nlohmann's document, copies all texts, and computes with decimal numbers as texts. Also a
+// writer of such bodies in all forms that JSON allows.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct NamedLimit {
 };
 
 struct Subject {
-  std::optional<std::string> key;  // inline
+  std::optional<std::string> key;  // of a subject with limits of its own
   std::vector<std::pair<std::string, std::string>> entries;
   std::vector<NamedLimit> limits;
   int64_t n = 1;
@@ -65,7 +65,7 @@ inline Asked asked_of(const TakeBody& body) {
 
 // ---- Numbers ----
 
-// A number of JSON in its parts; nothing: it is none.
+// The parts of a JSON number.
 struct Decimal {
   bool negative = false;
   std::string digits, fraction;
@@ -97,16 +97,17 @@ inline std::optional<Decimal> decimal_of(std::string_view text) {
   return all;
 }
 
-// The number, which is one, times 10^places, if that is whole and 0 to `most`.
+// The number `text` times 10^places; nothing if that is not an integer from 0 to `most`.
 inline std::optional<int64_t> scaled(std::string_view text, size_t places, int64_t most) {
   Decimal all = *decimal_of(text);
   const std::string both = all.digits + all.fraction;
   if (both.find_first_not_of('0') == both.npos) return 0;
   if (all.negative) return {};
   const size_t first = std::min(all.exponent.find_first_not_of('0'), all.exponent.size());
-  if (all.exponent.size() - first > 6) return {};  // larger than any, or smaller than any
+  if (all.exponent.size() - first > 6) return {};  // too large, or too small to be an integer
   const size_t exponent = static_cast<size_t>(std::stol("0" + all.exponent));
-  // The point goes to the left by as many places as there are zeros in front, and so on.
+  // A negative exponent moves the point to the left: the last `exponent` digits, with zeros before
+  // them, become the first digits of the fraction.
   if (all.down) {
     all.digits.insert(0, exponent, '0');
     all.fraction.insert(0, all.digits.substr(all.digits.size() - exponent));
@@ -127,8 +128,8 @@ inline std::optional<int64_t> scaled(std::string_view text, size_t places, int64
 
 // ---- Reader ----
 
-// The same document with all texts and names beginning with `s`, and all numbers as texts that
-// begin with `n`: so that numbers stay as they stand. Nothing: a number is none.
+// The same document with an `s` before each text and name, and each number as a text that begins
+// with `n`, so that the library does not convert numbers. Nothing if a number is ill-formed.
 inline std::optional<std::string> marked(const std::string& json) {
   std::string out;
   for (size_t i = 0; i < json.size();) {
@@ -154,9 +155,9 @@ inline std::optional<std::string> marked(const std::string& json) {
   return out;
 }
 
-// Nothing: it is not JSON, or an object of it has a member twice.
+// The document; nothing if it is not JSON, or if an object has a member twice.
 inline std::optional<Json> parsed(const std::string& json) {
-  // The library skips a byte order mark, and takes a zero byte for the end.
+  // The library skips a byte order mark and stops at a zero byte; both must be refused.
   if (json.starts_with("\xEF\xBB\xBF") || json.find('\0') != json.npos) return {};
   const auto text = marked(json);
   if (!text) return {};
@@ -176,7 +177,7 @@ inline std::optional<Json> parsed(const std::string& json) {
 
 struct Refused {};
 
-// What each thing is read as, or Refused thrown.
+// Reads a document; throws Refused.
 class Reader {
  public:
   explicit Reader(const Wanted& wanted) : wanted_(wanted) {}
@@ -270,7 +271,7 @@ class Reader {
     return boolean(*all);
   }
 
-  // `n` and `all`: of the body.
+  // `n` and `all`: those of the body, for subjects without their own.
   Subject subject(const Json& json, std::optional<int64_t> n, std::optional<bool> all) const {
     Subject subject;
     const Json* const entries = member(json, "entries");
@@ -380,7 +381,7 @@ class Reader {
   const Wanted& wanted_;
 };
 
-// Nothing: it is refused.
+// What `json` is read as; nothing if it is refused.
 inline std::optional<Asked> read(const std::string& json, const Wanted& wanted) {
   const auto document = parsed(json);
   if (!document) return {};
@@ -393,7 +394,7 @@ inline std::optional<Asked> read(const std::string& json, const Wanted& wanted) 
 
 // ---- Writer ----
 
-// Writes what is asked in one of the many ways there are; `choose(n)` says in which, 0 to n - 1.
+// Writes a body in one of its many forms; `choose(n)` chooses, and returns 0 to n - 1.
 template <class Choose>
 class Writer {
  public:
@@ -410,7 +411,7 @@ class Writer {
       append_subject(members, asked.subjects[0], wanted, 1);
       return blanks() + object(members) + blanks();
     }
-    // Some may be given in the body, for all that have none of their own.
+    // The body may have an `n` for the subjects that have none of their own.
     int64_t n_of_body = 1;
     if (wanted.has_n && !wanted.only_takes && choose_(2) == 0) {
       n_of_body = asked.subjects[choose_(asked.subjects.size())].n;
@@ -469,13 +470,13 @@ class Writer {
     return text(n % 1000 == 0 ? std::to_string(n / 1000) + "k" : std::to_string(n));
   }
 
-  // What stands there where it is a number, true or false; else, and sometimes, a text.
+  // A value that reads as a number, true or false is sometimes written as that, else as a text.
   std::string entry(const std::string& value) {
     const bool is_word = value == "true" || value == "false" || decimal_of(value);
     return is_word && choose_(2) == 0 ? value : text(value);
   }
 
-  // n / 10^places.
+  // The number n / 10^places.
   std::string number(int64_t n, size_t places) {
     if (n == 0) return std::vector<std::string>{"0", "-0", "0.0", "0e9", "-0.00E-5"}[choose_(5)];
     std::string digits = std::to_string(n);
@@ -485,7 +486,7 @@ class Writer {
     digits.erase(digits.size() - places);
     const bool is_whole = fraction.find_first_not_of('0') == std::string::npos;
     if (is_whole && choose_(2) == 0) return digits;
-    // The point to the left by one.
+    // The same number with the point one place further left.
     if (digits.size() > 1 && choose_(3) == 0)
       return digits.substr(0, digits.size() - 1) + "." + digits.back() + fraction + "e+1";
     return fraction.empty() ? digits : digits + "." + fraction;

@@ -1,3 +1,5 @@
+// The reader of bodies against the naive reader of take_body_model.h: random bodies of the naive
+// writer, as they are, with changed bytes, and cut off.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +38,7 @@ class Random {
     return asked;
   }
 
-  // Changes, drops, doubles or moves some bytes.
+  // Changes, removes, inserts or repeats some bytes.
   void spoil(std::string& json) {
     constexpr std::string_view bytes = "{}[]:,\"\\01e-.nutf \n\x01\x80\xC3";
     for (int changes = dice_(3) == 0 ? 3 : 1; changes > 0 && !json.empty(); --changes) {
@@ -90,7 +92,7 @@ class Random {
     return one;
   }
 
-  // Of all magnitudes.
+  // A number of any magnitude.
   int64_t number(int64_t most, int64_t least) {
     int64_t n = most;
     for (int i = dice_(16); i > 0; --i) n /= 10;
@@ -112,7 +114,8 @@ class Random {
   tests::Dice dice_;
 };
 
-// As /v1/take, put, wait, batch and reset have it, and one that has next to nothing.
+// What /v1/take, put, wait, batch and reset allow in their bodies; and one that allows almost
+// nothing.
 std::vector<Wanted> make_all_wanted() {
   std::vector<Wanted> all(6);
   all[0].has_mode = true;
@@ -173,7 +176,7 @@ TEST(TakeBodyReader, RefusesEveryBeginningOfABody) {
     const Wanted& wanted = all_wanted[seed % all_wanted.size()];
     const std::string json = take_model::Writer(random).write(random.asked(wanted), wanted);
     for (size_t size = 0; size <= json.rfind('}'); ++size) {
-      // Elsewhere in memory, so that a byte too far is seen.
+      // A copy of the exact size, so that a sanitizer finds a read past its end.
       const std::vector<char> part(json.begin(), json.begin() + static_cast<ptrdiff_t>(size));
       ASSERT_FALSE(reader.read({part.data(), size}, wanted, body))
           << "seed " << seed << ", " << size << " of " << json;

@@ -13,8 +13,8 @@
 
 namespace sluice::http {
 
-// A number of JSON times 10^places, if that is a whole number from 0 to `most`; otherwise empty. It
-// is computed from the digits, so nothing is rounded.
+// A number of JSON times 10^places, if that is an integer from 0 to `most`; otherwise empty. It is
+// computed from the digits, so nothing is rounded.
 std::optional<int64_t> scale_number(std::string_view number, int64_t places, int64_t most);
 
 // The first byte in [at, end) that a text of JSON cannot contain unescaped: a quote, a backslash, a
@@ -49,7 +49,7 @@ class TakeBodyScanner {
     ++at_;
     return true;
   }
-  // Did any text have escapes?
+  // Whether any text had escapes.
   bool has_copies() const { return has_copies_; }
   bool is_done() { return peek() == '\0' && at_ == end_; }
 

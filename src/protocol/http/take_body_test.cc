@@ -1,3 +1,4 @@
+// The reader of bodies: cases written by hand, with what each is read as or why it is refused.
 #include "protocol/http/take_body.h"
 
 #include <gtest/gtest.h>
@@ -39,8 +40,8 @@ Wanted bare_wanted() {
 }
 const Wanted bare = bare_wanted();
 
-// What a body is read as, in one line; what is as by default is left out. Or the pointer and what
-// is wrong.
+// What a body is read as, in one line without defaults; or the pointer to the problem and what is
+// wrong.
 std::string read(std::string_view json, const Wanted& wanted = take) {
   TakeBodyReader reader;
   TakeBody body;
@@ -86,8 +87,7 @@ std::string keys(size_t count) {
   return all;
 }
 
-// The limit that stands in the brackets, as read() tells it, or what is wrong with it, if it is at
-// the limit or in it.
+// The limit with these members, as read() writes it; or what is wrong with the limit.
 std::string limit_of(const std::string& members) {
   const std::string all = read(R"({"key": "k", "limits": [{)" + members + "}]}");
   for (const std::string_view head : {"one | key(k) ", "/limits/0"})
@@ -510,7 +510,7 @@ TEST(TakeBody, HoldsItsBounds) {
             "takes" + times(1000, " | a->1", ""));
   EXPECT_EQ(read("{\"takes\": [" + times(1001, subject) + "]}", batch),
             "/takes/1000 `takes` has more than 1000 items");
-  // Each subject has these for itself.
+  // The bounds hold for each subject by itself.
   const std::string full = "{\"entries\": {" + keys(64) + "}}";
   EXPECT_TRUE(read("{\"takes\": [" + full + "," + full + "]}").ends_with(" k63->1"));
   EXPECT_EQ(read("{\"takes\": [" + full + ",{\"entries\": {" + keys(65) + "}}]}"),
@@ -561,7 +561,7 @@ TEST(TakeBody, DoesBoundedWorkForALargeBody) {
     EXPECT_FALSE(reader.read(deep, take, body));
     EXPECT_LE(body.pointer.size(), 32u);
   }
-  // Names are looked for among 64 at most, since the next one is refused.
+  // A name is compared with 64 others at most, because the 65th entry is refused.
   EXPECT_FALSE(reader.read("{\"entries\": {" + keys(90'000) + "}}", take, body));
   EXPECT_EQ(body.pointer, "/entries/k64");
   EXPECT_EQ(body.entries.size(), 64u);

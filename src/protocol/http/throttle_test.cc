@@ -1,4 +1,5 @@
-// POST /throttle and GET /health as throttlecrab has them, and takes by GET.
+// POST /throttle and GET /health as in throttlecrab, and takes by GET. Sessions, engine and table
+// in memory, without sockets.
 #include <gtest/gtest.h>
 
 #include <string>

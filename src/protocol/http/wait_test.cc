@@ -1,5 +1,5 @@
-// Requests that wait for units, over both versions: granted, timed out, ended by their client, and
-// how many there may be.
+// Requests that wait for units, over HTTP/1.1 and HTTP/2: granted, timed out, ended by their
+// client, and how many may wait. Sessions, engine and table in memory, without sockets.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,12 +15,12 @@ using namespace session_world;
 
 const engine::Engine::Held nothing_held{};
 
-// A world whose counter of that body has nothing left.
+// A world in which the counter of by_ip("a") has no units left.
 struct Empty : World {
   explicit Empty(const std::string& settings = "{}") : World({.http = settings}) {
     EXPECT_EQ(ask(*this, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
   }
-  // So many units come back.
+  // Puts `units` back.
   void give(int64_t units) {
     EXPECT_EQ(ask(*this, post("/v1/put", by_ip("a", ", \"n\": " + std::to_string(units)))).status,
               200);
@@ -135,7 +135,7 @@ TEST(HttpWait, OfNoTimeIsAnsweredAtOnce) {
   EXPECT_EQ(world.waiting(), 0u);
 }
 
-// More than the limit ever allows.
+// The wait is for more units than the limit ever allows.
 TEST(HttpWait, ThatCanNeverBeGrantedIsRefusedAtOnce) {
   World world;
   const HttpAnswer answer = ask(world, post("/v1/wait", by_ip("a", R"(, "n": 4)")));
@@ -174,7 +174,8 @@ TEST(HttpWait, EndsUnchargedWithItsConnection) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-// It may still read: so it is answered, and what it sent behind that is answered.
+// A client that has closed its sending side may still read, so the wait and the requests after it
+// are answered.
 TEST(HttpWait, EndsUnchargedWhenItsClientSendsNoMore) {
   Empty world;
   Connection connection(world);
@@ -239,7 +240,7 @@ TEST(HttpWait, IsRefusedPastTheBoundOfTheServer) {
   EXPECT_EQ(world.waiting(), 2u);
 }
 
-// ---- HTTP/2: waits side by side ----
+// ---- HTTP/2: concurrent waits ----
 
 TEST(Http2Wait, DoesNotHoldUpOtherStreams) {
   Empty world;
@@ -288,7 +289,7 @@ TEST(Http2Wait, ThatIsResetWithItsRequestIsNeverAsked) {
   EXPECT_EQ(client.ask("/v1/take", by_ip("b")).status, 200);
 }
 
-// Before the store has answered, so it is unknown yet whether it waits.
+// The reset arrives before the store has answered, so whether the request waits is not known yet.
 TEST(Http2Wait, ThatIsResetWhileTheStoreIsAskedIsChargedNothing) {
   Empty world;
   Http2Client client(world);

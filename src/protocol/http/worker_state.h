@@ -57,10 +57,10 @@ struct HttpWorker final : request::WorkerState {
   TakeBody body;
   Answer answer;
   std::vector<request::Entry> auth_entries;
-  std::vector<wire::HttpField> fields;   // of an HTTP/2 request
+  std::vector<wire::HttpField> fields;   // those of an HTTP/2 request
   wire::Http1FieldList spare_fields;     // shared by the idle readers of HTTP/1.1
   base::Buffer kept;                     // an answer to be kept under its key
-  std::vector<ShownLimit> shown_limits;  // of the answer
+  std::vector<ShownLimit> shown_limits;  // those of the answer
   PolicyMembers policy_members;
   std::string date_text;  // of date_second
   int64_t date_second = INT64_MIN;

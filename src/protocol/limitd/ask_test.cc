@@ -1,5 +1,5 @@
-// What `sluice ask limitd` and `sluice limitdctl` say of a server that does not answer as it
-// should.
+// What `sluice ask limitd` and `sluice limitdctl` print when a server does not answer as the
+// protocol requires. A server with fixed replies stands in for it.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -11,7 +11,7 @@
 namespace sluice::limitd::ask_test {
 namespace {
 
-constexpr const char* end_of_take = "\x28\x01";  // the count
+constexpr const char* end_of_take = "\x28\x01";  // the count is the last field of a take
 
 struct Outcome {
   int status = 0;

@@ -1,5 +1,5 @@
-// Any bytes of a server give the client the same answers, or the same problem, in one piece and in
-// pieces. The first byte says how they are cut.
+// Whatever a server sends, the client must read the same answers, or the same problem, in one piece
+// and in pieces. The first byte says how the bytes are cut.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

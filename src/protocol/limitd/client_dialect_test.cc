@@ -1,3 +1,6 @@
+// How the client library speaks limitd's protocol: what it sends, what it makes of replies, when it
+// connects again, and how it divides keys among shards. The test plays the servers and sets the
+// time.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -26,7 +29,7 @@ client_request asks(client_verb verb, std::string_view key, std::optional<int64_
   return request;
 }
 
-// The requests in what was sent.
+// The requests in the bytes that the client sent.
 std::vector<LimitdRequest> requests_of(std::string_view text) {
   std::vector<LimitdRequest> requests;
   std::string_view body;
@@ -45,7 +48,7 @@ std::string take_reply(const LimitdId& id, bool conformant, int64_t remaining) {
 
 TEST(LimitdClientDialect, SaysWhatTheRealClientSays) {
   ClientWorld world(client_dialect);
-  EXPECT_EQ(world.tries.size(), 1u);  // it connects at once
+  EXPECT_EQ(world.tries.size(), 1u);  // the client connects before the first call
   world.accept(0);
   world.submit(asks(client_verb::take, "a"), "take");
   world.submit(asks(client_verb::wait, "a", 3), "wait");
@@ -128,7 +131,8 @@ TEST(LimitdClientDialect, APutWithoutAnAnswerEndsWhenItIsSent) {
   EXPECT_EQ(world.core.pending(), 0u);
 }
 
-// As reconnect-core has it: a Fibonacci sequence of waits from 200 ms to 1 s, for ever.
+// As limitd's own client, which uses reconnect-core: the waits are a Fibonacci sequence from 200 ms
+// up to 1 s, and the tries never end.
 TEST(LimitdClientDialect, TriesForEver) {
   ClientWorld world(client_dialect);
   world.refuses = true;
@@ -167,7 +171,7 @@ TEST(LimitdClientDialect, AListOverShardsHasOfEachItsOwnKeys) {
   }
   ASSERT_EQ(shard_of.size(), 30u);
   world.submit(asks(client_verb::list, "k"), "all", {.timeout = 1s});
-  // Each tells all keys; the last one does not answer.
+  // Two shards answer, each with all keys; the third does not answer.
   for (uint32_t link = 0; link < 2; ++link) {
     const std::string sent = world.take_sent(link);
     std::string items;

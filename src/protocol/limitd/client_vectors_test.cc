@@ -1,5 +1,5 @@
-// What the real client sent and the original server answered (tests/conformance/limitd.json),
-// against what this client sends and understands.
+// What sluice's client sends and understands, against what limitd's own client sent and its server
+// answered (tests/conformance/limitd.json).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +32,8 @@ const std::map<std::string, client_verb> verbs = {
     {"TAKE", client_verb::take},   {"WAIT", client_verb::wait}, {"PUT", client_verb::put},
     {"STATUS", client_verb::list}, {"PING", client_verb::ping}, {"GET", client_verb::peek}};
 
-// The recorded reply with another id: a text in its first field. Empty: it has another form.
+// The recorded reply with `id` in place of its own id. Empty if the reply does not begin with an id
+// that is a text.
 std::string with_id(std::string_view frame, const std::string& id) {
   std::string_view body;
   size_t bytes = 0;
@@ -92,7 +93,7 @@ bool play(const json& step) {
   const std::string reply =
       with_id(from_hex(step.at("response_hex").get<std::string>()), std::to_string(id));
   if (id == 0 || reply.empty()) return false;
-  world.receive(0, reply + reply);  // as the original sends it
+  world.receive(0, reply + reply);  // limitd sends most replies twice
   EXPECT_EQ(world.ended["call"], 1);
   expect_meaning(step.at("response"), world.results["call"]);
   return true;

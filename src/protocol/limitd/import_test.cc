@@ -1,3 +1,5 @@
+// `sluice store import-limitd`: buckets from databases that the test writes as limitd does, and the
+// counters that the store has then.
 #include "protocol/limitd/import.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +34,7 @@ class ImportTest : public testing::Test {
     user = spaces.intern("limitd:user:", "", like);
     fixed = spaces.intern("limitd:fixed:", "", like);
   }
-  // As limitd writes it.
+  // Writes a database as limitd does.
   void write(const std::vector<std::pair<std::string, std::string>>& entries) {
     leveldb::DB* opened = nullptr;
     leveldb::Options options;
@@ -79,7 +81,7 @@ class ImportTest : public testing::Test {
     EXPECT_TRUE(succeeds(disk::dump(folder.path(), spaces, add), problem)) << problem;
     return all;
   }
-  // A store of nothing, in the same folder.
+  // Opens a store in the folder of the database, which makes its files.
   void open_store() {
     disk::JournalOptions options;
     options.path = folder.path();
@@ -127,7 +129,7 @@ TEST_F(ImportTest, BucketsComeOverAsTheyStand) {
   };
   EXPECT_EQ(left(user, "empty", refills, now_us), 0);
   EXPECT_EQ(left(user, "empty", refills, now_us + 500'000), 1);
-  // 3.5 a second ago, and 2 in it: the half unit is there in a quarter of a second.
+  // 3.5 units a second ago and 2 units per second make 5.5; the sixth is complete 250 ms later.
   EXPECT_EQ(left(user, "half", refills, now_us), 5);
   EXPECT_EQ(left(user, "half", refills, now_us + 249'999), 5);
   EXPECT_EQ(left(user, "half", refills, now_us + 250'000), 6);
@@ -135,7 +137,7 @@ TEST_F(ImportTest, BucketsComeOverAsTheyStand) {
   EXPECT_EQ(all.at({user, "empty"}).forget_us, now_us + 125'000'000);
   EXPECT_EQ(all.at({fixed, "some"}).forget_us, INT64_MAX);
 
-  // Once more: what is there stays.
+  // A second import keeps the counters that are in the store.
   ImportReport again;
   ASSERT_TRUE(import(again)) << problem;
   EXPECT_EQ(again.imported, 0u);
@@ -155,7 +157,8 @@ TEST_F(ImportTest, WhatCannotBeImportedIsTold) {
   EXPECT_NE(problem.find("cannot be read"), std::string::npos) << problem;
 }
 
-// limitd's database and the store in the same folder do not touch each other.
+// A store can be opened in the folder of a database of limitd, and its files are not mistaken for
+// one. A folder with an OPTIONS file has files of RocksDB, not of LevelDB.
 TEST_F(ImportTest, AStoreStandsBesideADatabase) {
   EXPECT_FALSE(has_database(folder.path()));
   open_store();

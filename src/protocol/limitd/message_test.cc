@@ -1,3 +1,5 @@
+// Reading limitd's requests and writing its replies, against the code that protoc generates and the
+// naive model in session_model.h. "The original" is limitd 7.0.1's server.
 #include "protocol/limitd/message.h"
 
 #include <google/protobuf/stubs/logging.h>
@@ -24,7 +26,7 @@ using tests::Dice;
 
 constexpr base::Time now{1'425'920'267'000'000};
 
-// protoc's reading of a request; nothing: it is none.
+// The request that protoc's code reads; nothing if it refuses.
 std::optional<limitd::Request> by_protoc(const std::string& body) {
   limitd::Request r;
   if (!r.ParseFromString(body)) return std::nullopt;
@@ -44,9 +46,9 @@ uint64_t number_of(std::string_view id) {
 
 // ---- Requests ----
 
-// Whatever protoc writes is read as it was meant.
+// What protoc's code writes is read with the same meaning.
 TEST(LimitdMessage, ReadsWhatProtocWrites) {
-  const google::protobuf::LogSilencer hush;  // ids and keys are bytes, which it complains of
+  const google::protobuf::LogSilencer hush;  // it would log that ids and keys are not UTF-8
   Dice dice(1);
   for (int round = 0; round < 20'000; ++round) {
     limitd::Request r;
@@ -55,7 +57,7 @@ TEST(LimitdMessage, ReadsWhatProtocWrites) {
       for (char& c : out) c = static_cast<char>(dice(256));
       return out;
     };
-    // One spelling of the id; which of two wins is shown below.
+    // One id at most, as a text or a number. Messages with both are tested below.
     if (const int id = dice(3); id == 0) {
       r.set_id(word());
     } else if (id == 1) {
@@ -89,7 +91,7 @@ TEST(LimitdMessage, ReadsWhatProtocWrites) {
 // A field of random number, wire type and content, mostly well-formed.
 std::string random_field(Dice& dice) {
   static constexpr uint32_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 19, 20, 21, 2047, (1u << 29) - 1};
-  // Rarely a wire type that its field does not have, or that nothing has.
+  // The usual wire type of each number; one time in 25 any type, also one that does not exist.
   static constexpr uint32_t types[] = {0, 2, 2, 2, 0, 0, 0, 5, 1, 0, 2, 2, 0};
   const size_t i = dice(std::size(numbers));
   const uint32_t type = dice(25) == 0 ? dice(8u) : types[i];
@@ -105,17 +107,17 @@ std::string random_field(Dice& dice) {
     }
     case 5:
       return out + std::string(4, 'x');
-    case 3:  // half of them closed
+    case 3:  // a group; half of the groups are closed
       return dice(2) ? out + varint(uint64_t{numbers[i]} << 3 | 4) : out;
     default:
       return out;
   }
 }
 
-// Why protoc reads a message that we refuse:
-// 1. No method and no type, or a method that is none: protoc does not ask. Of several methods the
-//    last one counts, while protoc passes over those it does not know.
-// 2. Groups, the wire types 3 and 4, are skipped by protoc where they are closed.
+// Why protoc's code reads a message that sluice refuses:
+// 1. The message has neither a method nor a type, or its last method does not exist. protoc's code
+//    does not check the first, and ignores methods that it does not know.
+// 2. The message has a group (wire types 3 and 4). protoc's code skips groups that are closed.
 struct ReadByProtocOnly {
   explicit ReadByProtocOnly(const Request& read)
       : method(!read.has_method() && read.type().empty()) {
@@ -129,8 +131,8 @@ struct ReadByProtocOnly {
   bool method = false, group = false;
 };
 
-// Random fields in random order, some cut off: what protoc refuses is refused, what it reads is
-// read the same, but for the differences that this test names.
+// Random fields in random order, some cut off: sluice refuses what protoc's code refuses, and reads
+// the same in other messages. The differences are listed above (1 and 2) and in the test (3 and 4).
 TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
   const google::protobuf::LogSilencer hush;
   Dice dice(2);
@@ -165,11 +167,11 @@ TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
     ASSERT_EQ(ours->key, theirs->key());
     ASSERT_EQ(ours->all, theirs->all());
     ASSERT_EQ(ours->silent, theirs->skip_response());
-    // 3. protoc keeps 32 bits of a count, and of a method.
+    // 3. protoc's code keeps only 32 bits of a count.
     ASSERT_EQ(static_cast<int32_t>(ours->count), theirs->count());
     wide += ours->count != theirs->count();
     ASSERT_EQ(static_cast<int>(ours->method), static_cast<int>(theirs->method()));
-    // 4. protoc does not tell which id came last.
+    // 4. sluice keeps the id that came last; protoc's code keeps both, and not their order.
     if (ours->id.numeric) {
       ASSERT_EQ(number_of(ours->id.bytes), static_cast<uint64_t>(theirs->id2()));
     } else {
@@ -188,21 +190,21 @@ TEST(LimitdMessage, DiffersFromProtocInLongKeys) {
   const std::string five("\xA0\x80\x80\x80\x00", 5), six("\xA0\x80\x80\x80\x80\x00", 6);
   EXPECT_TRUE(by_protoc(five + value));
   EXPECT_EQ(by_us(five + value)->method, LimitdMethod::ping);
-  // Not minimal, in more bytes than 32 bits need: only protoc minds.
+  // Zeros in more bytes than 32 bits need: only protoc's code refuses them.
   EXPECT_FALSE(by_protoc(six + value));
   EXPECT_EQ(by_us(six + value)->method, LimitdMethod::ping);
-  // The 33rd bit: protoc drops it.
+  // A key with a 33rd bit: protoc's code drops the bit, sluice refuses the message.
   const std::string wide("\xA0\x80\x80\x80\x10", 5);
   EXPECT_TRUE(by_protoc(wide + value));
   EXPECT_FALSE(by_us(wide + value));
-  // Field 0 is none to either.
+  // Both refuse field 0.
   for (const std::string& zero : {std::string("\0\0", 2), std::string("\2\0", 2)}) {
     EXPECT_FALSE(by_protoc(zero + method));
     EXPECT_FALSE(by_us(zero + method + text(2, "t")));
   }
 }
 
-// A known number with another wire type is an unknown field: what the field had before stays.
+// A known field number with another wire type is an unknown field: the value read before stays.
 TEST(LimitdMessage, AnotherWireTypeIsAnUnknownField) {
   const std::string body = text(1, "id") + text(2, "t") + number(4, 5) + number(1, 7) +
                            number(2, 7) + number(3, 7) + text(4, "x") + text(5, "x") +
@@ -233,8 +235,9 @@ TEST(LimitdMessage, MethodsBeyondGetAreNone) {
   EXPECT_FALSE(by_us(number(4, 5) + number(4, 99)));
 }
 
-// Every prefix of a message and every single byte of it changed: what is read is what the naive
-// model reads, and no byte beyond is touched.
+// All prefixes of a message, and all messages that differ from it in one byte: the naive model
+// reads the same. The bytes are in memory of their exact size, so a sanitizer finds a read past the
+// end.
 TEST(LimitdMessage, EveryPrefixAndEveryByte) {
   const std::string body = text(1, "id-1") + text(2, "ip") + text(3, "10.0.0.1") + number(4, 1) +
                            number(5, UINT64_MAX) + number(6, 1) + number(7, 1) + number(20, 300) +
@@ -267,7 +270,7 @@ TEST(LimitdMessage, EveryPrefixAndEveryByte) {
 
 // ---- Replies ----
 
-// The one message of a frame, by protoc.
+// The only message in a frame, as protoc's code reads it.
 Response parsed(const base::Buffer& out) {
   std::string bytes(out.view());
   const uint64_t size = model::take_varint(bytes);
@@ -275,8 +278,8 @@ Response parsed(const base::Buffer& out) {
   Response r;
   EXPECT_TRUE(r.ParseFromString(bytes));
   EXPECT_TRUE(r.unknown_fields().empty());
-  // Nothing is spelled otherwise than protoc would: fields in order, varints minimal. Only an id2
-  // stands before its time, where the original has it.
+  // The bytes are those that protoc's code would write: fields in order, varints as short as
+  // possible. Only request_id2 comes before fields with lower numbers, as in the original.
   if (!r.has_request_id2()) {
     EXPECT_EQ(r.SerializeAsString(), bytes);
   }
@@ -287,7 +290,7 @@ int32_t as_int32(int64_t v) {
   return static_cast<int32_t>(std::clamp<int64_t>(v, INT32_MIN, INT32_MAX));
 }
 
-// A random reply's id and numbers, and comparisons of what protoc reads with them.
+// The id and the numbers of a random reply, and checks that protoc's code reads the same.
 struct RandomReply {
   explicit RandomReply(Dice& random) : dice(random), id2(some()), word(dice(300u), 'i') {
     id = dice(2) ? LimitdId{digits = varint(static_cast<uint64_t>(id2)), true}
@@ -410,7 +413,8 @@ TEST(LimitdMessage, ResetIsTheSecondInWhichItHasPassed) {
   EXPECT_EQ(limitd_reset(base::seconds(1'800), now), 1'425'920'267u + 1'800);
   EXPECT_EQ(limitd_reset(base::never, now), 0u);
   EXPECT_EQ(limitd_reset({-1}, {0}), 0u);
-  // 2038 passes, and so does the end of time.
+  // Seconds beyond 32 bits (the year 2038), and a time that would be beyond 64 bits of
+  // microseconds.
   EXPECT_EQ(limitd_reset(base::seconds(1), {int64_t{INT32_MAX} * 1'000'000}), 2'147'483'648u);
   EXPECT_EQ(limitd_reset({INT64_MAX - 1}, now), 9'223'372'036'855u);
 }

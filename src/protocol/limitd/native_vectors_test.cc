@@ -1,5 +1,6 @@
-// limitd's recorded requests, matched by its own configurations and by the native rules that
-// `sluice init --limitd` makes of them: the same counters, charged under the same limits.
+// Recorded requests of limitd (tests/conformance/limitd.json), matched by limitd's configurations
+// and by the native rules that `sluice init --limitd` makes of these: both must charge the same
+// counters under the same limits.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -56,7 +57,7 @@ struct Both {
   }
 };
 
-// What the request is charged: "key: limits", or "" where nothing applies.
+// The charges of the request as "key: limits", a line each; "" if no rule applies.
 std::string charged(const policy::RuleSet& rules, std::span<const request::Entry> request) {
   policy::Plan plan;
   rules.match(&dialect, {.descriptor = request, .now = in_2026}, plan);
@@ -81,7 +82,8 @@ TEST(LimitdNative, RecordedRequestsMeetTheSameLimits) {
   for (const json& vector : recorded().at("cases")) {
     const std::string config = vector.at("config");
     const Both& both = all.try_emplace(config, config).first->second;
-    // One override of theirs ends in 2099, which is reported; until then it is as the rule.
+    // One recorded override ends in 2099, which a native rule cannot express: it is reported. It
+    // gives the same limits as the rule until then.
     for (const auto& d : both.diagnostics) {
       if (d.severity != base::Diagnostic::Severity::error) continue;
       ASSERT_EQ(d.message, "has an `until`, which no native rule has") << to_string(d);

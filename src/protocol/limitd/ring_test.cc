@@ -1,3 +1,4 @@
+// Which host of a list has a key, against what limitd's own client said.
 #include "protocol/limitd/ring.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 namespace sluice::limitd {
 namespace {
 
-// What the real client said (tests/clients/limitd/ring.test.mjs).
+// tests/clients/limitd/ring.test.mjs compares limitd's own client with the same recording.
 TEST(Ring, TheShardsAreTheRealClients) {
   std::ifstream file(tests::source_path("tests/conformance/limitd_ring.json"));
   const auto recorded = nlohmann::json::parse(file);

@@ -1,6 +1,6 @@
-// Any texts as limitd's configuration: files, each behind a line `---- NAME`, and an environment
-// behind the line `---- environment`. They are read or refused with one line for each reason; what
-// is read has sound limits and answers its own requests.
+// Any texts, read as limitd's configuration: each file follows a line `---- NAME`, the environment
+// follows the line `---- environment`. The texts must be read, or refused with one line for each
+// reason. The rules that were read must have valid limits and match requests made from them.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -84,7 +84,8 @@ void read_one(std::string_view all) {
   policy::Plan plan;
   for (const policy::Rule& rule : read) {
     check(rule);
-    // The key that it is written for, or for an expression itself as a key, meets it or one before.
+    // The request has the rule's key, or its expression's text as the key. It must meet a rule of
+    // the same type; for a rule with a key, that rule or an earlier one.
     const std::string_view type = rule.conditions[0].pattern.text();
     const std::string_view key =
         rule.conditions.size() > 1 ? std::string_view(rule.conditions[1].pattern.text()) : "";

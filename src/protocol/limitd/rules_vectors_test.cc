@@ -1,5 +1,6 @@
-// limitd's recorded configurations: which it refused and accepted, and what became of the accepted
-// ones. What differs here is listed with its reason, and must differ.
+// Configurations recorded with limitd 7.0.1 (tests/conformance/limitd.json): which it refused or
+// accepted, and which limits the accepted ones gave. Cases in which sluice differs are listed with
+// the reason, and must differ.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -26,24 +27,26 @@ const json& vectors() {
   return all;
 }
 
-// Judged otherwise than by limitd 7.0.1, with the decision of docs/compat/limitd.md.
+// Configurations that sluice accepts and limitd refuses, then the opposite. docs/compat/limitd.md
+// explains the decisions.
 const std::map<std::string, std::string> accepted_here = {
     {"per_day on a validated name", "per_day is a rate like the others"},
-    {"per_interval on a validated name", "so is per_interval with its interval"},
-    {"env: BUCKET_1_PER_DAY", "so is PER_DAY"},
-    {"HOSTNAME in the environment beats the file", "it does, but is not looked up here"},
+    {"per_interval on a validated name",
+     "per_interval with its interval is a rate like the others"},
+    {"env: BUCKET_1_PER_DAY", "PER_DAY is a rate like the others"},
+    {"HOSTNAME in the environment beats the file", "a HOSTNAME that is not an address is ignored"},
 };
 const std::map<std::string, std::string> refused_here = {
     {"override with two rates", "which one counts was an accident"},
     {"underscore name is not validated", "every name is validated"},
     {"override key with dots is not validated", "every name is validated"},
-    {"env: bucket without name", "it would be called undefined"},
+    {"env: bucket without name", "limitd names such a bucket `undefined`"},
 };
-// They are about flags, and the cli's.
+// Cases about flags, which are tested with the commands.
 const std::set<std::string> about_flags = {"-h is --hostname, not help", "--version",
                                            "unknown flag"};
 
-// A part of our message that shows that the reason is theirs.
+// A text that sluice's message must contain to give the same reason as limitd's message.
 std::string reason_of(const std::string& theirs) {
   const std::pair<const char*, const char*> words[] = {
       {"Error parsing configuration", "is not YAML"},
@@ -127,7 +130,8 @@ TEST(LimitdVectors, VerdictsOnConfigurations) {
       EXPECT_TRUE(!is_error || !d.remedy.empty()) << to_string(d);
     }
     if (accepted || differs) continue;
-    // A file that is not there is the cli's to tell; what is missing then is reported here.
+    // The command reports a file that does not exist. This test reads no file then, and expects
+    // what is missing to be reported.
     const std::string reason =
         name == "file not found" ? "missing database path" : reason_of(vector.at("message"));
     ASSERT_NE(reason, "");
@@ -138,9 +142,10 @@ TEST(LimitdVectors, VerdictsOnConfigurations) {
   EXPECT_EQ(vectors().at("config_errors").size(), 50u);
 }
 
-// The limits that recorded requests met, by the rules that decide them here.
+// The limit in each recorded reply is the limit of the rule that matches the request here.
 TEST(LimitdVectors, LimitsOfRecordedRequests) {
-  // Their own decisions: quoted dates are dates, nothing inherits, strings are expressions, g is
+  // The limits of cases in which sluice differs: a quoted date is a date, an override with neither
+  // size nor rate has those of its type, `match` as a plain string is an expression, and flag g is
   // ignored.
   const std::map<std::string, int64_t> otherwise = {
       {"override: quoted until disables the rule", 88},
@@ -214,7 +219,7 @@ TEST(LimitdVectors, EnvironmentProbes) {
       if (rule == nullptr) continue;
       const limit::Limit& limit = rule->limits.at(0);
       EXPECT_EQ(std::max(limit.burst, limit.quota), probe.at("reply").at("limit"));
-      // BUCKET_3_UNLIMITED=false was true there, and left 9 of 9.
+      // limitd reads BUCKET_3_UNLIMITED=false as true, and answers that 9 of 9 are left.
       EXPECT_NE(limit.algorithm, limit::Algorithm::unlimited);
     }
   }

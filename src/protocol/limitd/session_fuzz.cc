@@ -1,5 +1,5 @@
-// Any bytes, in one piece and in pieces, must give what the naive model of the protocol gives. The
-// first byte says how the rest is cut.
+// Any bytes, in one piece and in pieces, must give the same as in the naive model. The first byte
+// says how the rest is cut.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

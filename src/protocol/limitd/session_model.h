@@ -1,6 +1,6 @@
-// For tests and fuzzing only: limitd's protocol field by field, without protobuf's library and
-// without a thought for speed; and a stand-in for the connection that feeds a session in pieces.
-// Compared with LimitdSession.
+// The naive model of LimitdSession, for tests and fuzzing only: reads and writes limitd's protocol
+// field by field, without protobuf's library and without regard for speed. Also stands in for the
+// connection that feeds a session in pieces.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace sluice::limitd::model {
 
 // ---- Bytes ----
 
-struct Bad {};  // no message
+struct Bad {};  // thrown for bytes that are not a message
 
 inline std::string varint(uint64_t value) {
   std::string out;
@@ -106,7 +106,7 @@ inline Asked message(std::string body) {
   return a;
 }
 
-// What the engine is asked for.
+// A request as the engine gets it.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 struct Requested {
   request::Verb verb{};
@@ -145,7 +145,7 @@ inline Requested requested(const Asked& a) {
 
 // ---- Replies ----
 
-// A verdict and the time it was reached at, and what it points to.
+// A verdict with what it points to, and the time at which it was reached.
 struct Answer {
   limit::Decision decision;
   bool matched = true, allowed = true, delayed = false, counted = true, failed = false;
@@ -165,7 +165,7 @@ struct Answer {
   }
 };
 
-// That of the n-th request of a connection: all shapes in turn.
+// The answer to the n-th request of a connection; over many n, replies of all shapes.
 inline Answer answer_of(size_t n) {
   const auto k = static_cast<int64_t>(n);
   Answer a;
@@ -236,7 +236,7 @@ inline std::string reply(const Asked& a, const Answer& answer) {
 
 // ---- Connections ----
 
-// What became of one connection's bytes.
+// What a session made of one connection's bytes.
 struct Transcript {
   std::vector<Requested> requests;
   std::vector<std::string> replies;  // with the verdicts of `answer_of`
@@ -244,7 +244,7 @@ struct Transcript {
   friend bool operator==(const Transcript&, const Transcript&) = default;
 };
 
-// The whole life of a connection that sends `bytes`.
+// What a session must make of a connection that sends `bytes`.
 inline Transcript expected(std::string bytes) {
   Transcript t;
   for (const char* word :
@@ -276,9 +276,10 @@ inline Transcript expected(std::string bytes) {
   return t;
 }
 
-// Feeds `session` as a connection does: `cuts` are the sizes of what arrives at a time, the rest
-// arrives at last. Every call sees its bytes in memory of their own that dies before the next one,
-// and requests that may wait, or are listed, are answered behind all others, from copies.
+// Feeds `session` as a connection does: `cuts` are the sizes of the pieces that arrive one by one,
+// the rest arrives last. Each call gets its bytes in memory of their own, freed before the next
+// call, so that a sanitizer finds views that are kept too long. Waits and lists are answered last,
+// from copies of their requests.
 inline Transcript run(request::Session& session, std::string_view bytes,
                       const std::vector<size_t>& cuts) {
   struct Later {

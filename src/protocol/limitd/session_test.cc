@@ -1,3 +1,5 @@
+// A connection's bytes to requests, and verdicts to reply bytes, against the naive model in
+// session_model.h. "The original" is limitd 7.0.1's server.
 #include "protocol/limitd/session.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +46,7 @@ std::string count(int64_t n) {
 }
 const std::string all = number(6, 1), silent = number(7, 1);
 
-// ---- What is asked ----
+// ---- Requests ----
 
 TEST(LimitdSession, MethodsAsVerbs) {
   const model::Pairs both{{"type", "ip"}, {"key", "k"}}, type{{"type", "ip"}};
@@ -62,7 +64,7 @@ TEST(LimitdSession, MethodsAsVerbs) {
       {asked(wait), {Verb::wait, false, false, 1, both, "", 0}},
       {asked(wait, count(0)), {Verb::wait, false, false, 1, both, "", 0}},
       {asked(wait, count(3)), {Verb::wait, false, false, 3, both, "", 0}},
-      // Less than nothing is more than any bucket has, and nothing to wait for.
+      // A count below 0 is read as more units than any bucket has; a WAIT for it does not wait.
       {asked(take, count(-1)), {Verb::take, false, false, INT64_MAX, both, "", 0}},
       {asked(wait, count(-1)), {Verb::take, false, false, INT64_MAX, both, "", 0}},
       {asked(wait, count(INT64_MIN)), {Verb::take, false, false, INT64_MAX, both, "", 0}},
@@ -147,14 +149,16 @@ class LimitdKiller : public testing::TestWithParam<Killer> {};
 INSTANTIATE_TEST_SUITE_P(LimitdSession, LimitdKiller, testing::ValuesIn(killers),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// It ends its own connection: what was asked before it is answered, nothing behind it is asked for.
+// Bytes that end the original's process only close their connection here. The requests before them
+// are answered, and the bytes after them are ignored.
 TEST_P(LimitdKiller, ClosesItsConnection) {
   const std::string& bytes = GetParam().bytes;
   const Transcript alone = whole(bytes);
   EXPECT_TRUE(alone.closing);
   EXPECT_EQ(alone.requests.size(), 0u);
   EXPECT_EQ(cut(bytes, std::vector<size_t>(bytes.size(), 1)), alone);
-  if (std::string_view(GetParam().name).starts_with("http")) return;  // seen at the front only
+  // HTTP is recognized only at the beginning of a connection.
+  if (std::string_view(GetParam().name).starts_with("http")) return;
 
   const Transcript between = whole(asked(take) + asked(get) + bytes + asked(put));
   EXPECT_TRUE(between.closing);
@@ -169,13 +173,13 @@ TEST_P(LimitdKiller, ClosesItsConnection) {
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, in.size());
   EXPECT_EQ(requests.size(), 1u);
-  EXPECT_EQ(requests.open_entries(), 2u);  // of the one that was committed
+  EXPECT_EQ(requests.open_entries(), 2u);  // those of the take; the bytes after it left none
   received = session.receive(asked(take), true, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(requests.size(), 1u);
 }
 
-// Names that the original trips over are names.
+// These names make the original fail; here they are names like any other.
 TEST(LimitdSession, NamesOfJavaScriptsObjectsAreNames) {
   for (const char* name :
        {"constructor", "toString", "__proto__", "hasOwnProperty", "valueOf", "prototype"}) {
@@ -210,12 +214,12 @@ TEST(LimitdSession, LengthsNeedNotBeMinimal) {
     EXPECT_EQ(t.requests.size(), 2u) << bytes;
     EXPECT_FALSE(t.closing);
   }
-  // An empty frame has as many spellings.
+  // The length 0 may also be written in 1 to 5 bytes; such frames are skipped.
   EXPECT_EQ(whole(std::string("\x00\x80\x00\x80\x80\x80\x80\x00", 8) + asked(ping)).requests.size(),
             1u);
 }
 
-// HTTP is looked for at the front of a connection, not at that of what is left of it.
+// The session looks for HTTP at the beginning of a connection, not at the beginning of each piece.
 TEST(LimitdSession, AFrameMayBeginAsHttpDoes) {
   const std::string like_get =
       std::string("GET xx") + text(2, "ip") + text(9, std::string(60, 'x'));
@@ -270,7 +274,7 @@ TEST(LimitdSession, TakesABatchAtATime) {
     sizes.push_back(requests.size());
   }
   EXPECT_EQ(sizes, (std::vector<size_t>{batch_requests_max, batch_requests_max, 5}));
-  // A batch behind requests that others have put there is as large.
+  // Requests that other connections have added do not make the batch smaller.
   session.receive(in, false, requests, out);
   EXPECT_EQ(requests.size(), batch_requests_max + 5);
 }
@@ -347,8 +351,8 @@ TEST(LimitdSession, ResetSaysWhenTheBucketIsFull) {
   EXPECT_EQ(reply_to(asked(take), v), taken(true, 3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(put), v), put_back(3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(get), v), got(3, now_s + 1'440, 5));
-  // PUT says 0 where it fills: by what was asked, whatever waiters took at once, or by what is
-  // there.
+  // The reset of a PUT is 0 if it fills the bucket: if its count does (even if waiting requests
+  // took units at once), or if the bucket is full now.
   EXPECT_EQ(reply_to(asked(put, all), v), put_back(3, 0, 5));
   EXPECT_EQ(reply_to(asked(put, count(0)), v), put_back(3, 0, 5));
   EXPECT_EQ(reply_to(asked(put, count(5)), v), put_back(3, 0, 5));
@@ -507,7 +511,7 @@ class Frames {
  public:
   explicit Frames(uint32_t seed) : dice_(seed) {}
 
-  // A frame as clients send it, or rarely something else.
+  // Usually a frame as clients send it, sometimes other bytes.
   std::string next() {
     switch (dice_(40)) {
       case 0:
@@ -562,7 +566,7 @@ TEST(LimitdSession, AnswersAsTheNaiveModelHoweverSplit) {
       for (size_t at = 0; at <= bytes.size(); ++at) ASSERT_EQ(cut(bytes, {at}), expected) << at;
     }
   }
-  // The generator makes enough of both to mean something.
+  // The generator made enough of both.
   EXPECT_GT(requests, 10'000u);
   EXPECT_GT(closed, 300u);
 }

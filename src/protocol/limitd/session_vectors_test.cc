@@ -1,5 +1,6 @@
-// The recordings of limitd 7.0.1 (tests/conformance/limitd.json), message by message: every request
-// is read as it was meant, and every reply is written byte for byte from the verdict that it shows.
+// Sessions against the recording of limitd 7.0.1 (tests/conformance/limitd.json), message by
+// message: each request is read as it was meant, and each reply has the recorded bytes. The test
+// makes the verdict for a reply from the recorded reply.
 #include <gtest/gtest.h>
 #include <limitd.pb.h>
 
@@ -33,7 +34,7 @@ std::string bytes_of(const json& hex) {
   return out;
 }
 
-// The message of a frame that is whole.
+// The message of a complete frame.
 std::string body_of(std::string frame) {
   const uint64_t size = model::take_varint(frame);
   EXPECT_EQ(size, frame.size());
@@ -89,8 +90,8 @@ TEST(LimitdVectors, RequestsAreReadAsTheyWereMeant) {
   EXPECT_GT(read, 190u);
 }
 
-// The engine's part of a reply, for a type that has a rate or has none. The moment of the decision
-// is half a second before the reset that was recorded.
+// The decision behind a recorded reply, for a type with or without a rate. The time of the decision
+// is half a second before the recorded reset.
 struct Decided {
   limit::Decision decision;
   base::Time now{};
@@ -102,12 +103,12 @@ Decided decided(const Body& body, bool has_rate) {
     d.now = {static_cast<int64_t>(body.reset()) * 1'000'000 - 500'000};
     d.decision.reset_after = {200'000};
   } else if (has_rate) {
-    d.decision.reset_after = {};  // it is full, and PUT does not say so
+    d.decision.reset_after = {};  // the bucket is full, for which PUT answers the reset 0
   }
   return d;
 }
 
-// The bytes that `step` of `c` answers. Frames that came in pieces are put together again.
+// The bytes that were answered in `step` of `c`, also if earlier steps sent some of them.
 std::string sent_for(const json& c, const json& step) {
   std::string in;
   if (step.contains("request_hex")) in = bytes_of(step.at("request_hex"));
@@ -121,7 +122,8 @@ std::string sent_for(const json& c, const json& step) {
   return in;
 }
 
-// The bucket that a request of the case `c` names, by the policies of the recording.
+// What the test must know of the bucket of a request: whether the recorded configuration gives it a
+// rate, or no limit.
 struct RecordedBucket {
   RecordedBucket(const json& c, const request::Requests& requests) {
     const request::Request& request = requests.items()[0];
@@ -142,7 +144,7 @@ struct RecordedBucket {
   bool has_rate = false, unlimited = false;
 };
 
-// The engine's verdict that `response` shows.
+// The verdict that gives `response`.
 struct RecordedVerdict {
   RecordedVerdict(const limitd::Response& response, const RecordedBucket& bucket) {
     if (response.has_take()) {
@@ -171,10 +173,11 @@ struct RecordedVerdict {
     }
     verdict.listed = listed;
     verdict.counted = !bucket.unlimited && bucket.type != "zero";
-    // As limit::Algorithm::deny decides.
+    // As limit::Algorithm::deny decides, which the type `zero` has.
     if (bucket.type == "zero") d.decision.allowed = false;
     if (!bucket.unlimited) return;
-    // A type without a rate has no reset: where one was recorded it is that of an unlimited type.
+    // The recorded reset of an unlimited bucket is the time of the reply, rounded up to seconds.
+    // `now` stays within that second.
     d.decision.reset_after = bucket.has_rate ? base::Duration{} : base::never;
     if (d.now.us % 1'000'000 != 0) d.now.us += 300'000;
   }
@@ -220,8 +223,8 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
   EXPECT_GT(written["status"], 9u);
   EXPECT_GT(written["error"], 7u);
   EXPECT_GT(written["pong"], 7u);
-  // Where the original closed and we do not, the vectors have a decision: an absent method is TAKE,
-  // an empty key is a key, and names are names.
+  // The cases in which both close. The original also closed at an absent method (TAKE here), at an
+  // empty key, and at names of JavaScript's objects (both as any other here).
   EXPECT_EQ(closed, (std::set<std::string>{
                         "error: unknown method closes the connection",
                         "error: frame holding only an id closes the connection",

@@ -1,5 +1,5 @@
-// `sluice ask resp`: what it prints, and how it ends, with servers that answer from a
-// script. tests/e2e/resp_ask_test.cc asks the real one.
+// `sluice ask resp`: what it prints and which status it exits with, for servers with fixed replies.
+// tests/e2e/resp_ask_test.cc runs it against a real server.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ TEST(RespValues, HoldAllThatAReplyHolds) {
   EXPECT_EQ(list->items[1].items[0].text, "a");
   EXPECT_EQ(list->items[1].items[1].text, "b");
   EXPECT_EQ(list->items[2].kind, Kind::null);
-  // Attributes are about a reply, and none of it.
+  // An attribute describes the reply that follows, and is not a part of it.
   const auto with = resp_value("*2\r\n|1\r\n+ttl\r\n*1\r\n:3\r\n:1\r\n:2\r\n");
   ASSERT_TRUE(with);
   ASSERT_EQ(with->items.size(), 2u);
@@ -68,7 +68,7 @@ TEST(RedisCliText, IsWhatRedisCliPrints) {
   for (int i = 0; i < 10; ++i) ten += ":7\r\n";
   EXPECT_TRUE(as_cli(ten).starts_with(" 1) (integer) 7\n 2) (integer) 7\n")) << as_cli(ten);
   EXPECT_TRUE(as_cli(ten).ends_with("\n10) (integer) 7\n")) << as_cli(ten);
-  // What a server writes does nothing to the terminal.
+  // A server's reply cannot send control characters to the terminal.
   EXPECT_EQ(as_cli("+a\x1b[31m\r\n"), "a\\x1b[31m\n");
 }
 
@@ -107,7 +107,8 @@ class RespAsk : public cli::CommandTest {
       return out << said.status << " " << said.text;
     }
   };
-  // What is printed where a server answers so to `words`. Standard error is added.
+  // The exit status, and what is printed on standard output and standard error, if a server answers
+  // `words` with `reply`.
   Said ask(const std::string& reply, cli::Words words, bool as_json = false) {
     calls::FakeServer server({reply}, "k=v\r\n");
     words.insert(words.begin(),
@@ -124,7 +125,7 @@ class RespAsk : public cli::CommandTest {
     return json::parse(out);
   }
 
-  std::string asked_;  // what the server was sent, without its last word
+  std::string asked_;  // what was sent to the server, without its last word
 };
 
 TEST_F(RespAsk, SaysDecisionsInWords) {
@@ -156,7 +157,7 @@ TEST_F(RespAsk, SaysThoseOfTheThreeOtherProgramsAlike) {
             (Said{1, "denied: 0 of 5 left, try again in 6s\n"}));
   EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:0\r\n:-1\r\n:30\r\n", {"CL.THROTTLE"}),
             (Said{1, "denied: 0 of 5 left, and waiting does not help\n"}));
-  // The flag means the opposite, and the last two are the other way round.
+  // In replies to THROTTLE 1 means allowed, and the time to reset comes before the time to retry.
   EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:4\r\n:180\r\n:0\r\n", {"throttle"}),
             (Said{0, "allowed: 4 of 5 left\n"}));
   EXPECT_EQ(ask("*5\r\n:0\r\n:5\r\n:0\r\n:180\r\n:6\r\n", {"throttle"}),
@@ -263,7 +264,7 @@ TEST_F(RespAsk, SaysWhatIsWrongWithAServer) {
   for (size_t i = 0; i < resp_depth_max; ++i) deep += "*1\r\n";
   EXPECT_EQ(ask(deep + ":1\r\n", {"ping"}), (Said{3, "error: a reply is nested too deeply\n"}));
   EXPECT_EQ(ask(">2\r\n+news\r\n:1\r\n+PONG\r\n", {"ping"}), (Said{0, "PONG\n"}))
-      << "what the server sends without being asked is skipped";
+      << "pushes of the server are skipped";
   calls::FakeServer silent({calls::FakeServer::silence}, "k=v\r\n");
   EXPECT_EQ(command({"ask", "resp", "--server", "127.0.0.1:" + std::to_string(silent.port()),
                      "--timeout", "20", "ping", "k=v"}),

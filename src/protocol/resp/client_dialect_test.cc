@@ -1,3 +1,5 @@
+// How the client library speaks RESP: what it sends, what it makes of replies, how it logs in, and
+// when it connects again. The test plays the server and sets the time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +18,7 @@ namespace {
 using calls::ClientWorld;
 using namespace std::chrono_literals;
 
-// Words as they are typed, from a command's array.
+// The words of a command that was sent, with blanks between them.
 std::string typed(std::string_view command) {
   std::string words;
   for (size_t at = command.find('$'); at != command.npos; at = command.find('$', at)) {
@@ -156,7 +158,7 @@ TEST_F(RespClientDialect, ACancelledWaitClosesItsConnection) {
   EXPECT_EQ(world_.core.pending(), 0u);
 }
 
-// The waits in front of the first tries of a client whose server is away, in milliseconds.
+// The waits between the first tries of a client whose server is unreachable, in milliseconds.
 std::vector<int64_t> first_waits(uint64_t seed, size_t count) {
   ClientWorld world(client_dialect, 1, {}, seed);
   world.refuses = true;
@@ -167,7 +169,8 @@ std::vector<int64_t> first_waits(uint64_t seed, size_t count) {
   return waits;
 }
 
-// 100 ms, twice as long each time up to 2 s, for ever, each between its half and the whole.
+// The longest wait is 100 ms at first and doubles up to 2 s; the tries never end. Each wait is a
+// random time between half of the longest and the longest.
 TEST(RespClientTries, GrowUpToTwoSeconds) {
   const std::vector<int64_t> longest = {100, 200, 400, 800, 1'600, 2'000, 2'000, 2'000};
   for (uint64_t seed = 1; seed <= 100; ++seed) {
@@ -176,12 +179,12 @@ TEST(RespClientTries, GrowUpToTwoSeconds) {
       EXPECT_GE(waits[i], longest[i] / 2 - 1) << seed << " " << i;
       EXPECT_LE(waits[i], longest[i] + 1) << seed << " " << i;
     }
-    EXPECT_EQ(waits, first_waits(seed, longest.size())) << "the seed says all";
+    EXPECT_EQ(waits, first_waits(seed, longest.size())) << "the seed determines the waits";
   }
 }
 
-// Of clients that lost one server together the tries are spread evenly: of a fleet of 4,000, one in
-// ten comes in each tenth of the 50 ms that there are.
+// Clients that lose a server at the same time spread their tries evenly. The first wait is 50 to
+// 100 ms, so each 5 ms get about a tenth of the tries of 4,000 clients.
 TEST(RespClientTries, AreSpreadOverAFleet) {
   std::vector<int> tenths(10);
   for (uint64_t client = 1; client <= 4'000; ++client) {
@@ -202,7 +205,7 @@ TEST(RespClientTries, ACallBetweenTwoFailsAtOnce) {
 
 constexpr const char* wrong = "-WRONGPASS invalid username-password pair\r\n";
 
-// A client whose user the server does not accept.
+// A client that logs in with a user and a password.
 class RespClientUsers : public testing::Test {
  protected:
   static std::vector<calls::Target> host_with_user() {
@@ -222,7 +225,7 @@ class RespClientUsers : public testing::Test {
     };
     return options;
   }
-  // The server's answer to AUTH at the next connection.
+  // Accepts the connection of `link`, and answers its AUTH with `reply`.
   void answer_login(uint32_t link, std::string_view reply) {
     world_.accept(link);
     EXPECT_EQ(typed(world_.take_sent(link)), "AUTH app swordfish");
@@ -277,7 +280,8 @@ TEST_F(RespClientUsers, AreTriedAgainWhereTheServerCannotCheckThem) {
   EXPECT_GE(world_.tries.size(), 2u);
 }
 
-// Ours and Redis' words at the bound of connections: no wrong password.
+// The replies of sluice and of Redis to a connection beyond their bound. They do not mean that the
+// password is wrong.
 constexpr const char* at_bound[] = {
     "-ERR too many connections; this server has reached its bound\r\n",
     "-ERR max number of clients reached\r\n"};
@@ -319,7 +323,7 @@ TEST_F(RespClientUsers, AreRefusedWhateverTheWordsOfTheServer) {
   }
 }
 
-// Of each link, so that none stays idle behind one that is ready.
+// All links are tried again, so that none stays unused because another one is ready.
 TEST(RespClientRefusedLinks, AreAllTriedAgainByTheNextCall) {
   std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
   hosts[0].user = "app";
@@ -358,7 +362,7 @@ TEST(RespClientRefusedLinks, AreTriedAgainWhileAnotherHostIsReady) {
   }
   world.advance(base::seconds(9));
   world.submit(keyed(client_verb::take), "b");
-  EXPECT_EQ(world.tries.size(), 2u) << "in its pause";
+  EXPECT_EQ(world.tries.size(), 2u) << "the refused link is in its pause";
   world.advance(base::seconds(2));
   world.submit(keyed(client_verb::take), "c");
   EXPECT_EQ(world.tries.size(), 3u);
@@ -367,7 +371,7 @@ TEST(RespClientRefusedLinks, AreTriedAgainWhileAnotherHostIsReady) {
   EXPECT_EQ(world.core.ready_links(), 2u);
 }
 
-// The server has removed the user, and has it again.
+// The server removes the user, and adds it again.
 TEST_F(RespClientUsers, LogInAgainWhereTheServerHasForgottenThem) {
   world_.submit(keyed(client_verb::take), "a");
   answer_login(0, "+OK\r\n");

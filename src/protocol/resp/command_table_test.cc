@@ -1,3 +1,4 @@
+// The search for a command by its name, against a search through the whole list.
 #include "protocol/resp/command_table.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ char small(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-// Name after name, and letter after letter.
+// Compares with each name, letter by letter.
 const CommandEntry* search(std::string_view name) {
   for (const CommandEntry& entry : command_entries())
     if (std::ranges::equal(entry.name, name, {}, {}, small)) return &entry;
@@ -41,7 +42,7 @@ TEST(CommandTable, FindsEachNameInAnyCaseAndNothingElse) {
     }
     for (size_t more = 1; more < 20; ++more) expect_as_searched(name + std::string(more, 'x'));
   }
-  // Each letter in both cases.
+  // Each name was found with each of its letters in both cases.
   EXPECT_GE(found, 2 * command_entries().size());
   EXPECT_GT(tried, 50'000u);
 }

@@ -1,4 +1,5 @@
-// The commands that charge counters: the three that throttle, and SLUICE.*.
+// The commands that charge counters: CL.THROTTLE, THROTTLE and GCRA (also against the naive model
+// of limit/), and SLUICE.*. A session is served by an engine with the store in memory.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -37,18 +38,19 @@ TEST(Throttle, ResetIsTheTimeUntilTheBucketIsFullWhereThatIsWanted) {
   EXPECT_EQ(world.numbers("THROTTLE k 5 1 60"), "0 5 0 300 60");
   now_us += second - 1;
   EXPECT_EQ(world.numbers("THROTTLE k 5 1 60"), "0 5 0 299 59");
-  // A bucket of one, which is empty for an emission.
+  // A bucket of one unit is empty for one emission interval after a take.
   EXPECT_EQ(world.numbers("THROTTLE one 1 1 60 0"), "1 1 1 0 0");
   EXPECT_EQ(world.numbers("THROTTLE one 1 1 60"), "1 1 0 60 0");
   EXPECT_EQ(world.numbers("THROTTLE one 1 1 60"), "0 1 0 60 60");
   now_us += 59 * second + 1;
   EXPECT_EQ(world.numbers("THROTTLE one 1 1 60 0"), "1 1 0 1 0");
-  // The others are as before.
+  // The setting changes neither CL.THROTTLE nor servers without it.
   EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
   EXPECT_EQ(World().numbers("THROTTLE k 5 1 60"), "1 5 4 240 0");
 }
 
-// Of other databases the name is a part, which redis-cell knows nothing of.
+// The stored name of a key in another database contains the database. redis-cell does not use such
+// names, so only keys of database 0 can be shared with it.
 TEST(Throttle, KeysThatRedisCellSharesAreOfOneDatabase) {
   RespOptions options;
   options.cell_shared = true;
@@ -74,7 +76,7 @@ TEST(Throttle, DatabasesCountApart) {
   EXPECT_EQ(world.numbers("CL.THROTTLE k 0 1 60"), "1 1 0 60 60");
 }
 
-// Every reply of a random sequence, against the naive model.
+// The replies to random sequences of commands are those of the naive model.
 TEST(Throttle, AnswersAsTheModelDoes) {
   std::mt19937_64 random(5);
   for (const auto& [algorithm, name] :
@@ -114,7 +116,7 @@ TEST(Throttle, AnswersAsTheModelDoes) {
   }
 }
 
-// The numbers of commands are not interned.
+// Limits that come as the numbers of a command are not interned, so they need no memory.
 TEST(Throttle, DistinctNumbersAreNotRemembered) {
   World world;
   const size_t known = world.spaces.known();
@@ -137,7 +139,8 @@ TEST(Throttle, SilentCommandsCharge) {
   EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 0 -1 120");
 }
 
-// A rule or an override of another algorithm refuses, and never comes; it is not an error.
+// A rule that never allows (`deny`, or a bucket that only puts fill) gives -1 as the time to wait.
+// It is not an error.
 TEST(Throttle, WhatNeverComesIsMinusOne) {
   World world;
   EXPECT_EQ(world.numbers("CL.THROTTLE no1 3 1 60"), "1 0 0 -1 -1");
@@ -191,13 +194,13 @@ TEST(SluiceCommands, InlineLimitsAreOneCounterForKeyAndAlgorithms) {
   EXPECT_EQ(world.numbers("SLUICE.PEEK KEY j LIMIT 10 1s LIMIT 15 1h N 10"), "1 10 0 0 1000");
 }
 
-// Lists that came with requests are given back.
+// Lists of limits that came with requests are forgotten when no counter names them.
 TEST(SluiceCommands, InlineLimitsAreBounded) {
   World world;
   for (int i = 1; i <= 3 * static_cast<int>(base::bounds::inline_limits_kept_max); ++i)
     world.say("SLUICE.TAKE KEY k LIMIT " + std::to_string(i) + " 60\n");
   EXPECT_GT(world.spaces.known_lists(), 10'000u);
-  // A round of the collector over a store whose counters name the last one alone.
+  // A round of the limits collector; the only counter of the store names the last list.
   request::Marks marks = world.spaces.begin_round();
   bool first = true;
   while (!world.store.catalog().mark_named(marks, first)) first = false;
@@ -234,8 +237,8 @@ TEST(SluiceCommands, ExplainNamesCountersAndLimits) {
       << "nothing taken";
 }
 
-// A rule of the policy takes part where units are taken, and is looked at with what would be; what
-// is given back to a key, or reset, is the key's own.
+// For a subject with KEY and LIMIT, a take also charges the rules of the policy that match it, and
+// a peek shows them. A put or a reset changes only the key's own counter.
 TEST(SluiceCommands, APolicysRulesForKeySubjectsKeepTheirCounters) {
   World world({},
               "- { match: { command: inline, key: 'r*' }, actor: key, limit: { quota: 2, window: "
@@ -248,7 +251,7 @@ TEST(SluiceCommands, APolicysRulesForKeySubjectsKeepTheirCounters) {
   EXPECT_EQ(world.numbers("SLUICE.RESET " + subject), "1");
   EXPECT_EQ(world.numbers("SLUICE.RESET " + subject), "0");
   EXPECT_EQ(world.numbers("SLUICE.TAKE " + subject), "0 2 0 3600000 3600000");
-  // The rule's counter has a subject of its own.
+  // The rule's counter is put to and reset under the entries that the rule matches.
   EXPECT_EQ(world.numbers("SLUICE.PUT command=inline key=r1"), "1 2");
   EXPECT_EQ(world.numbers("SLUICE.TAKE " + subject), "1 2 0 0 3600000");
   EXPECT_EQ(world.numbers("SLUICE.RESET command=inline key=r1"), "1");

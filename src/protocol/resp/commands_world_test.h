@@ -1,5 +1,5 @@
-// What tests of commands that charge counters ask: a session behind the engine and the table in
-// memory, with some rules, at a time that the test sets. Single-threaded.
+// For tests of commands that charge counters: a session that is served by an engine with the table
+// in memory, with some rules, at a time that the test sets. Single-threaded.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,9 +29,9 @@ namespace sluice::resp::commands_test {
 
 inline constexpr int64_t second = 1'000'000;
 
-inline int64_t now_us;  // of all worlds, one at a time
+inline int64_t now_us;  // the clock of the world; a test has one world at a time
 
-// Tells nothing of a server but the lists of algorithms that were met.
+// A server of which a session sees only the lists of algorithms that requests brought.
 struct View final : request::ServerView {
   explicit View(const policy::InlineLists& its_lists) : lists(its_lists) {}
   std::string_view version() const override { return "1.2.3"; }
@@ -43,7 +43,7 @@ struct View final : request::ServerView {
 };
 
 struct World {
-  // `more_rules`: items of a policy's list of rules, behind those below.
+  // `more_rules`: further rules as YAML, added to those below.
   explicit World(const RespOptions& its_options = {}, const std::string& more_rules = "")
       : options(its_options), session({.server = &view, .options = &options}) {
     now_us = 1'795'000'000 * second;
@@ -75,7 +75,7 @@ struct World {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // What the session replies to inline commands.
+  // The session's replies to inline commands.
   std::string say(RespSession& session, std::string text) {
     base::Buffer replies;
     while (!text.empty()) {
@@ -94,7 +94,7 @@ struct World {
     return std::string(replies.view());
   }
   std::string say(const std::string& text) { return say(session, text); }
-  // A reply of integers as words.
+  // The integers of a reply, separated by blanks; or the line of its error.
   std::string numbers(const std::string& command) {
     const std::string reply = say(command + "\n");
     std::string words;
@@ -103,7 +103,7 @@ struct World {
     return reply.starts_with('-') ? reply.substr(0, reply.find('\r')) : words;
   }
 
-  size_t most_asked = 0;  // requests of one batch
+  size_t most_asked = 0;  // the most requests of one batch so far
   const RespOptions options;
   policy::InlineLists inline_lists;
   const View view{inline_lists};

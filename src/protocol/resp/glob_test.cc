@@ -1,3 +1,4 @@
+// Redis' patterns of keys, against a naive recursive search.
 #include "protocol/resp/glob.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ TEST(Glob, FitsAsInRedis) {
     EXPECT_EQ(fits_glob(one.text, one.pattern), one.fits) << one.pattern << " " << one.text;
 }
 
-// By definition: a star is any number of characters.
+// The definition of a pattern, for patterns of `*`, `?` and letters.
 bool fits_slowly(const std::string& text, const std::string& pattern) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*')

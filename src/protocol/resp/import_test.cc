@@ -1,5 +1,5 @@
-// Which keys are redis-cell's, and the options of `sluice store import-redis-cell`.
-// tests/redis/redis_cell_import_test.cc brings them over from a real Redis.
+// Which keys of a Redis are recognized as redis-cell's, and the options of `sluice store
+// import-redis-cell`. tests/redis/redis_cell_import_test.cc imports from a real Redis.
 #include "protocol/resp/import.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t read_at_us = 1'700'000'000'000'000;
 constexpr int64_t second_ms = 1'000;
 
-// Read within 100 ms.
+// The key's text and remaining life (in ms) were read within 100 ms.
 CellKey read_key(std::string_view text, int64_t life_ms) {
   return read_cell_key(text, life_ms, {read_at_us}, {read_at_us + 100'000});
 }
@@ -27,20 +27,20 @@ TEST(CellKeys, AreNumbersThatLiveUntilThen) {
   EXPECT_FALSE(read.skip);
   EXPECT_EQ(read.tat, (read_at_us + 60'000'000) * 1'000);
   EXPECT_EQ(cell_state(read.tat), (limit::State{read_at_us + 60'000'000, read.tat}));
-  // The last representable moment.
+  // The largest number that is read.
   EXPECT_EQ(read_key("9223372036854775807", (INT64_MAX / 1'000 - read_at_us) / 1'000).skip,
             std::nullopt);
 }
 
 TEST(CellKeys, LiveAsLongAsTheNumberSaysGiveOrTakeFiveSeconds) {
-  // Between 59.9 and 60 s were left.
+  // By its number the key lives for another 59.9 to 60 s. Up to 5 s less or more are accepted.
   EXPECT_EQ(read_key(tat_in(60), 54'900).skip, std::nullopt);
   EXPECT_EQ(read_key(tat_in(60), 54'899).skip, CellSkip::other_life);
   EXPECT_EQ(read_key(tat_in(60), 65'000).skip, std::nullopt);
   EXPECT_EQ(read_key(tat_in(60), 65'001).skip, CellSkip::other_life);
   EXPECT_EQ(read_key(tat_in(60), -1).skip, CellSkip::no_life);
   EXPECT_EQ(read_key("123456789012345678", 60 * second_ms).skip, CellSkip::other_life);
-  // The number is of now, or was a moment ago.
+  // The number is a time that has passed when the reading ends.
   EXPECT_EQ(read_key(tat_in(0), 1).skip, CellSkip::expired);
   EXPECT_EQ(read_key(tat_in(-1), 1).skip, CellSkip::expired);
   EXPECT_EQ(read_key(tat_in(1), 1).skip, std::nullopt);

@@ -1,4 +1,5 @@
-// DEL, EXISTS, TTL and the others: which counters keys have.
+// DEL, EXISTS, TTL and the other commands about keys: which counters are those of a key. A session
+// is served by an engine with the store in memory.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -24,7 +25,8 @@ TEST(Keys, AreTheCountersOfTheCommandsThatThrottle) {
   EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
 }
 
-// A policy's rule that all keys share, or that decides in place of a key's counter, is not a key's.
+// The counter of a policy's rule is not a key's counter, whether all keys share it or it decides in
+// place of the key's.
 TEST(Keys, AreNotTheCountersOfAPolicysRules) {
   World world({},
               "- { match: { command: throttle }, limit: { quota: 3, window: 1h, algorithm: "
@@ -36,7 +38,7 @@ TEST(Keys, AreNotTheCountersOfAPolicysRules) {
   EXPECT_EQ(world.numbers("THROTTLE d 9 1 60"), "0 3 0 3600 3600") << "the rule's counter is full";
   EXPECT_EQ(world.say("EXISTS a\nDEL a\nEXISTS a\n"), ":1\r\n:1\r\n:0\r\n");
   EXPECT_EQ(world.numbers("THROTTLE d 9 1 60").substr(0, 1), "0");
-  // Of these a rule of the policy decides.
+  // For `vip*` a rule of the policy decides, so the key has no counter.
   EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60 2"), "0 2 0 -1 10");
   EXPECT_EQ(world.say("EXISTS vip1\nDEL vip1\n"), ":0\r\n:0\r\n");
   EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60"), "1 2 0 10 10");
@@ -62,7 +64,7 @@ TEST(Keys, ABucketThatFillsByPutsAloneIsThereWhileItLacksUnits) {
   EXPECT_EQ(world.say("EXISTS x\nTTL x\nDEL x\nEXISTS x\n"), ":2\r\n:-1\r\n:2\r\n:0\r\n");
 }
 
-// SLUICE commands for that key with each of so many lists of algorithms.
+// The SLUICE command for `key`, `count` times, each with another list of algorithms.
 std::string lists_of(const std::string& command, const std::string& key, size_t count) {
   static constexpr const char* algorithms[] = {"aligned_window", "fixed_window", "sliding_log",
                                                "token_bucket"};
@@ -94,7 +96,7 @@ TEST(Keys, AreFoundByTheFirstListsThatWereCharged) {
   EXPECT_EQ(world.numbers("EXISTS u"), std::to_string(most));
   EXPECT_EQ(world.numbers("DEL u"), std::to_string(most));
   EXPECT_EQ(world.numbers("EXISTS u"), "0");
-  // The others are still reached by what they are.
+  // The other counters can still be reset by commands with their lists of algorithms.
   size_t left = 0;
   const std::string resets = world.say(lists_of("SLUICE.RESET", "u", most + 5));
   for (size_t at = resets.find(":1"); at != resets.npos; at = resets.find(":1", at + 1)) ++left;

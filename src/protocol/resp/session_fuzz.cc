@@ -1,5 +1,6 @@
-// Any bytes, in one piece and in pieces, must bring the same requests and the same replies, for
-// each user. The first byte says how the rest is cut, and whether the server has users.
+// Any bytes must give the same requests and replies in one piece and in pieces, on a server with
+// users and on one without. The first byte says how the rest is cut, and whether the server has
+// users.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ struct Server final : request::ServerView {
       policy::limits_named("token_bucket"), policy::limits_named("fixed_window,sliding_log")};
 };
 
-// What depends on nothing but the request.
+// Makes verdicts that depend only on the request.
 class Verdicts {
  public:
   const request::Verdict& of(const request::Request& request, const request::Requests& all) {
@@ -103,7 +104,9 @@ const Server server;
 
 Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
                const access::Access& access) {
-  resp::RespOptions options;  // with clients of its own, so that the numbers are the same
+  // Options of this run alone: they number the connections, and the numbers must be the same in
+  // every run.
+  resp::RespOptions options;
   resp::RespSession session({.server = &server, .options = &options, .access = &access});
   request::Requests requests;
   base::Buffer out, handshake;
@@ -120,7 +123,7 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
       const auto received = session.receive(in, false, requests, handshake);
       require(received.consumed <= in.size() && handshake.view().empty());
       for (const request::Request& request : requests.items()) {
-        // Only the last one may be one that the others wait behind.
+        // Later requests wait for one of these, so it must be the last one of its batch.
         if (request.verb == Verb::wait || request.verb == Verb::log_in ||
             request.verb == Verb::scan)
           require(&request == &requests.items().back() && session.holds_back());

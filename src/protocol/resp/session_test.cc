@@ -1,3 +1,5 @@
+// A session without an engine: what it answers to commands about the connection and the server,
+// however the bytes are cut.
 #include "protocol/resp/session.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +27,8 @@ struct Talk {
   friend bool operator==(const Talk&, const Talk&) = default;
 };
 
-// What a new connection answers to `text` that arrives in pieces of so many bytes, after a first.
-// The ids that there are in it become #.
+// What a new connection answers to `text`, which arrives in pieces of `piece` bytes after one of
+// `first` bytes.
 Talk talk(const std::string& text, size_t first, size_t piece) {
   RespSession session({.server = &server});
   request::Requests requests;
@@ -59,7 +61,7 @@ Talk talk(const std::string& text, size_t first, size_t piece) {
   return result;
 }
 
-// The same however it is cut.
+// What a new connection answers to `text`; checks that it answers the same wherever `text` is cut.
 Talk talk(const std::string& text) {
   const Talk whole = talk(text, text.size(), 1);
   for (size_t cut = 1; cut < text.size(); ++cut) {
@@ -78,7 +80,7 @@ std::string said(const std::string& text) {
   return all.said;
 }
 
-// Without the number of the connection.
+// The replies after the reply to HELLO, which is checked except for the number of the connection.
 std::string greeting(char proto, std::string_view head, const std::string& text) {
   std::string all = said(text);
   const std::string id = "$2\r\nid\r\n:";
@@ -212,7 +214,7 @@ TEST(RespSession, TellsOfItsCommands) {
             "$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n"
             "$9\r\narguments\r\n*1\r\n*6\r\n$4\r\nname\r\n$7\r\nmessage\r\n$4\r\ntype\r\n"
             "$6\r\nstring\r\n$5\r\nflags\r\n*1\r\n+optional\r\n");
-  // Of all, as many items as are announced.
+  // Replies about all commands have as many items as they announce.
   for (const std::string text : {"COMMAND\r\n", "COMMAND INFO\r\n", "COMMAND DOCS\r\n",
                                  "COMMAND LIST\r\n", "HELLO 3\r\nCOMMAND DOCS\r\n"}) {
     const std::string replies = talk(text, text.size(), 1).said;

@@ -1,3 +1,4 @@
+// The `resp` section of sluice.yaml.
 #include "protocol/resp/settings.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,8 @@
 namespace sluice::resp {
 namespace {
 
-// What is wrong with a sluice.yaml, "" if nothing.
+// Reads a sluice.yaml with the `resp` section `section` into `config`; returns what is wrong with
+// it, "" if nothing.
 std::string problems(const std::string& section, config::Config& config) {
   base::Diagnostics diagnostics;
   config::read_config("listen: [{ protocol: resp, address: a }]\nresp: " + section + "\n",
@@ -74,13 +76,13 @@ TEST(RespSettings, ThatAreNotAsUsualAreShown) {
                       "cell_shared: true, idle_timeout: 90s, max_waiting: 10000, max_words: "),
             std::string::npos)
       << line;
-  // Of its listeners and no other's.
+  // The timeout is that of the protocol's own listeners only.
   config.listen.push_back({{*protocol::find("divvy"), {"b", 1}}});
   const server::Options options = config.options();
   ASSERT_EQ(options.listeners.size(), 2u);
   EXPECT_EQ(options.listeners[0].timeouts.idle, base::seconds(90));
   EXPECT_EQ(options.listeners[1].timeouts.idle, base::Duration());
-  // They are what they were written as.
+  // Reading the printed settings gives the same settings.
   config::Config again;
   EXPECT_EQ(problems(line.substr(line.find('{')), again), "");
   EXPECT_EQ(again.settings_of(number).lines().front().first, line);
@@ -93,7 +95,7 @@ TEST(RespSettings, ThatAreNotAsUsualAreShown) {
   }
 }
 
-// Counters are shared in a Redis or nowhere.
+// `cell_shared` requires a store in Redis.
 TEST(RespSettings, SharedCountersAreInRedis) {
   for (const auto& [store, resp, sound] :
        {std::tuple("", "cell_shared: true", false), std::tuple("", "cell_shared: false", true),

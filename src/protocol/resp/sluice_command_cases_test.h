@@ -1,5 +1,5 @@
-// SLUICE.* commands, and what each is read as, in the words of sluice_command_test.cc, or its
-// error.
+// SLUICE.* commands, and for each the line that read() of sluice_command_test.cc makes of it, or
+// its error.
 #pragma once
 
 #include <string_view>
@@ -11,12 +11,12 @@ inline constexpr std::string_view no_window = "ERR window is not a length of tim
 inline constexpr std::string_view no_float = "ERR timeout is not a float or out of range";
 inline constexpr std::string_view syntax = "ERR syntax error";
 
-// Words have a blank between; '' is an empty one.
+// Blanks separate the words of `text`; '' is an empty word.
 struct Case {
   std::string_view text, expected;
 };
 
-// What is as by default is left out.
+// `expected` leaves out what has its default.
 inline constexpr Case accepted[] = {
     {"SLUICE.TAKE a=1", "TAKE | a->1"},
     {"SLUICE.TAKE method=POST path=/login ip=10.0.0.1",

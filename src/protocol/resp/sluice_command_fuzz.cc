@@ -1,6 +1,6 @@
-// Any words, one a line, must be an error or a command within its bounds; written down again by the
-// naive writer, in a way that the first byte chooses, it must be the same command. So must it be in
-// an object that held another one.
+// Any words, one a line, must be an error or a command within its bounds. Read into an object that
+// held another command, they must give the same. Written by the naive writer, in a form that the
+// first byte chooses, and read again, the command must be the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -27,7 +27,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-// As limit::Limit wants its numbers.
+// The numbers of a limit are as limit::Limit requires.
 void check(const sluice::limit::Limit& limit) {
   const bool is_bucket = limit.algorithm == Algorithm::token_bucket;
   const bool is_fixed = limit.algorithm == Algorithm::fixed_bucket;

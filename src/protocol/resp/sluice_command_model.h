@@ -1,5 +1,5 @@
-// A naive writer of the SLUICE.* commands, from what the specification says: to hold the parser of
-// sluice_command.h to what was asked. It copies. For tests and fuzz targets.
+// A naive writer of SLUICE.* commands: the parser of sluice_command.h must read what was written.
+// For tests and fuzz targets only.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace sluice::resp::sluice_model {
 
 struct Subject {
-  std::optional<std::string> key;  // inline
+  std::optional<std::string> key;  // of a subject with limits of its own (KEY, LIMIT)
   std::vector<std::pair<std::string, std::string>> entries;
   std::vector<limit::Limit> limits;
   friend bool operator==(const Subject&, const Subject&) = default;
@@ -58,7 +58,7 @@ inline std::string name_of(SluiceVerb verb) {
   return std::string("SLUICE.") + names[static_cast<size_t>(verb)];
 }
 
-// Writes what is asked in one of the many ways there are; `choose(n)` says in which, 0 to n - 1.
+// Writes a command in one of its many forms; `choose(n)` chooses, and returns 0 to n - 1.
 template <class Choose>
 class Writer {
  public:
@@ -145,7 +145,7 @@ class Writer {
     return std::to_string(us / length) + name;
   }
 
-  // With as many places as it takes, or more.
+  // Seconds with as many decimal places as necessary, sometimes more.
   std::string seconds(int64_t us) {
     std::string places = std::to_string(1'000'000 + us % 1'000'000).substr(1);
     for (size_t more = choose_(10); more > 0; --more) places += '0';
@@ -156,8 +156,8 @@ class Writer {
   Choose& choose_;
 };
 
-// Makes commands of whatever kind, with numbers at their ends more often than others. `dice(n)` is
-// 0 to n - 1, of n's type.
+// Makes random valid commands, often with the least or the largest number allowed. `dice(n)`
+// returns 0 to n - 1, of n's type.
 template <class Dice>
 class AnyCommand {
  public:
@@ -193,7 +193,7 @@ class AnyCommand {
   }
 
   std::string text(size_t least) {
-    // Any bytes, and words that stand for something elsewhere.
+    // Any bytes, or words that have a meaning elsewhere in a command.
     static const std::string words[] = {"KEY", "LIMIT", "N", "ENTRIES",
                                         "1",   "ALL",   "a", "WITHNAME"};
     if (dice_(2) == 0) return words[dice_(std::size(words))];

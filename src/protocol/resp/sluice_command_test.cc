@@ -1,3 +1,5 @@
+// The parser of SLUICE.* commands, against the cases of sluice_command_cases_test.h and random
+// commands of the naive writer in sluice_command_model.h.
 #include "protocol/resp/sluice_command.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +24,7 @@ namespace {
 using sluice_model::Asked;
 using Words = std::vector<std::string>;
 
-// Words with a blank between; '' is an empty one.
+// The words of `text`, which blanks separate; '' is an empty word.
 Words split(std::string_view text) {
   Words words;
   while (!text.empty()) {
@@ -41,7 +43,7 @@ bool parse(const Words& words, SluiceCommand& command) {
   return sound;
 }
 
-// What a command is read as, in one line, or its error. What is as by default is left out.
+// What a command is read as, in one line without defaults; or its error.
 std::string read(const Words& words) {
   SluiceCommand command;
   if (!parse(words, command)) return command.error;
@@ -108,7 +110,7 @@ TEST(SluiceCommand, HoldsItsBounds) {
   EXPECT_TRUE(
       read_text(take + " KEY k" + times(2, few) + " LIMIT 1 1 LIMIT 1 1").starts_with("TAKE |"));
   EXPECT_EQ(read_text(take + " KEY k" + log + few + " LIMIT 1 1 LIMIT 1 1"), at_most_two);
-  // Each subject has these for itself.
+  // The bounds hold for each subject of an MTAKE by itself.
   const std::string subjects =
       times(32, " ENTRIES 4" + times(4, " a=1")) + times(32, " KEY k" + times(2, log));
   SluiceCommand command;
@@ -177,8 +179,8 @@ TEST(SluiceCommand, ReadsWindows) {
   EXPECT_EQ(window(std::string("60\0", 3)), no_window);
 }
 
-// Of Redis 7.0.15, asked by BLPOP, but for what is negative and below half a millisecond, and for
-// what overflows: there these are taken for 0, and for negative.
+// Redis 7.0.15 reads the timeouts of BLPOP in the same way, with two differences: it reads a
+// negative timeout of less than half a millisecond as 0, and a timeout that overflows as negative.
 TEST(SluiceCommand, ReadsTimeouts) {
   const std::pair<std::string, std::string_view> cases[] = {
       {"0", "0"},
@@ -218,7 +220,7 @@ TEST(SluiceCommand, KnowsWordsInAnyCase) {
       "TAKE N=2 NOW=3000us WITHNAME | key(K) token_bucket:5/3600000000us+6");
   EXPECT_EQ(read_text("sluice.mtake 1 entries 1 A=B each"), "MTAKE EACH | A->B");
   EXPECT_EQ(read_text("sluice.put a=1 all"), "PUT ALL | a->1");
-  // Letters alone have two cases.
+  // Only letters have two cases: other bytes that differ in the same bit are different.
   EXPECT_EQ(read_text("SLUICE\x0etake a=1"), "ERR unknown command 'SLUICE\x0etake'");
   EXPECT_EQ(read_text("SLUICE.TAKE KEY k LIMIT 1 1 ALGORITHM TOKEN\x7f"
                       "BUCKET"),
@@ -237,7 +239,7 @@ TEST(SluiceCommand, CutsWhatItQuotes) {
   EXPECT_EQ(read({"SLUICE.TAKE", "=" + more}), "ERR entry '=" + most.substr(1) + "' has no key");
 }
 
-// What is left of a command is another one, or an error.
+// All beginnings of a command are another command or an error.
 TEST(SluiceCommand, ReadsEveryBeginning) {
   for (const Case& c : accepted) {
     const Words words = split(c.text);
@@ -253,7 +255,7 @@ TEST(SluiceCommand, ReadsEveryBeginning) {
   }
 }
 
-// By one object throughout, so nothing of an earlier command is left in it.
+// One object reads all commands, which shows that no part of an earlier command is left in it.
 TEST(SluiceCommand, IsWhatWasWritten) {
   tests::Dice dice(17);
   const auto choose = [&](size_t n) { return dice(n); };

@@ -1,4 +1,5 @@
-// MULTI and EXEC: what is executed, when, and as what its replies are written.
+// MULTI and EXEC: what is executed, when, and how its replies are written. A session is served by
+// an engine with the store in memory.
 #include "protocol/resp/transaction.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ TEST(Transactions, WorksWithinATransaction) {
       "+OK\r\n-ERR DISCARD without MULTI\r\n+OK\r\n+OK\r\n");
 }
 
-// Each in memory of its own while its requests are decided.
+// Each transaction keeps its words in memory of its own while its requests are decided.
 TEST(Transactions, TransactionsInOneWriteChargeTheirOwnKeys) {
   World world;
   const std::string a(200, 'a'), b(200, 'b');
@@ -42,7 +43,7 @@ TEST(Transactions, TransactionsInOneWriteChargeTheirOwnKeys) {
   EXPECT_EQ(world.numbers("CL.THROTTLE " + b + " 3 1 600 0"), "0 4 2 -1 1200");
 }
 
-// A batch of it at a time, as of commands outside of it.
+// A batch has no more requests than outside a transaction.
 TEST(Transactions, ALongTransactionIsExecutedInParts) {
   World world;
   std::string all = "MULTI\n", expected = "+OK\r\n", replies;
@@ -57,12 +58,13 @@ TEST(Transactions, ALongTransactionIsExecutedInParts) {
   EXPECT_EQ(world.say(all + "EXEC\nPING\n"), expected + "*4000\r\n" + replies + "+PONG\r\n");
   EXPECT_LE(world.most_asked, base::bounds::batch_requests_max);
   EXPECT_EQ(world.session.unfinished_bytes(), 0u) << "its memory is given back";
-  // Nothing is left of it.
+  // The connection can begin another transaction.
   EXPECT_EQ(world.say("EXEC\nMULTI\nPING\nEXEC\n"),
             "-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
 }
 
-// What changes how replies are written, or what one tells, holds from its own place on.
+// A command that changes how later replies are written, or what they contain, has its effect from
+// its place in the transaction on.
 TEST(Transactions, WithinATransactionEachReplyIsOfItsTime) {
   World world;
   const std::string told = world.say(
