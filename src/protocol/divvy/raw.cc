@@ -64,8 +64,7 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
     return number;
   }
   if (above) {
-    number.problem = "is beyond " + std::to_string(base::bounds::quota_max) +
-                     ", the largest number there is here";
+    number.problem = "must be at most " + std::to_string(base::bounds::quota_max);
     return number;
   }
   if (negative) number.value = -number.value;
@@ -78,7 +77,7 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
     number.kind = RawNumber::Kind::wrong;
     const int64_t seconds = length->us / 1'000'000 + (length->us % 1'000'000 == 0 ? 0 : 1);
     number.problem =
-        "has a unit, and is a number of seconds; write `" + std::to_string(seconds) + "`";
+        "must be a number of seconds without a unit; write `" + std::to_string(seconds) + "`";
     return number;
   }
   const std::string taken = std::to_string(number.value);

@@ -77,8 +77,8 @@ TEST(DivvyMistakes, ALengthOfTimeIsNotReadAsItsDigits) {
     return told_of_ini("[default]\ncreditLimit = 1\nresetSeconds = " + seconds + "\n");
   };
   EXPECT_EQ(told("1m"),
-            "r.ini:3: error: rule [default]: resetSeconds `1m` has a unit, and is a number of "
-            "seconds; write `60`\n");
+            "r.ini:3: error: rule [default]: resetSeconds `1m` must be a number of seconds "
+            "without a unit; write `60`\n");
   EXPECT_NE(told("24h").find("write `86400`"), std::string::npos);
   EXPECT_NE(told("1500ms").find("write `2`"), std::string::npos);
   // Where the unit is seconds, the digits are the number that was meant: only a warning.
