@@ -7,8 +7,8 @@
 3. The same on a Redis Cluster of three primaries, beside the single Redis.
 4. A HIT of two native rules whose counters are in two slots (`across_slots: settle`) of those three primaries, beside a HIT of one such rule.
 
-All Redis and sluice share one processor, the load has another, and all that is measured takes turns in every round, so that a busy machine disturbs
-it alike. A measurement is one request for each of so many keys. Exit status 1: a limit was missed.
+All Redis and sluice share one processor, the load has another. All measurements take turns in every round, so that a busy machine disturbs them
+alike. A measurement is one request for each of --requests keys. Exit status 1: a limit was exceeded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ else
 end
 return {left, redis.call('TTL', KEYS[1])}
 """
-# Both count by the address, the second one by the method as well: so their counters have other tags, and are in other slots.
+# Both count by the address, the second one by the method as well: so their counters have different tags and different
+# slots.
 ONE_RULE = 'rules:\n  - { name: one, match: { path: /bench, ip: "*" }, actor: ip, then: continue, ' \
     "limit: { quota: 1000000000, window: 1d, algorithm: fixed_window } }\n"
 TWO_RULES = ONE_RULE + '  - { name: two, match: { method: GET, path: /bench, ip: "*" }, actor: [ip, method], ' \
@@ -52,8 +53,9 @@ TWO_RULES = ONE_RULE + '  - { name: two, match: { method: GET, path: /bench, ip:
 class Comparison(NamedTuple):
     what: str
     beside: str
-    limit: float  # the most that it may cost, in costs of the other
-    # Two other costs, whose ratio is Redis' own part: what the same script costs more in a cluster without sluice. The limit is of the rest.
+    limit: float  # the most that its cost may be, divided by the other's
+    # Two other costs, whose ratio is Redis' own part: how much more the same script costs in a cluster, without sluice.
+    # The limit applies to the rest.
     redis_part: tuple[str, str] | None = None
 
 
@@ -69,7 +71,7 @@ COMPARISONS = [
 
 
 def cpu_seconds(server: Server) -> float:
-    """Of all threads, those that ended as well."""
+    """Processor time of all threads, including those that have ended."""
     return time.clock_gettime(~server.pid << 3 | 2)
 
 
@@ -161,13 +163,13 @@ def through_sluice(nodes: list[Server], sluice: Server, requests: int) -> Cost:
 
 @contextlib.contextmanager
 def serving_on(nodes: list[Server], cluster: bool, rules: str | None = None) -> Iterator[Server]:
-    """Sluice with its counters there: of Divvy's policy, or of native rules."""
+    """Sluice with its counters on `nodes`, by Divvy's policy or by native rules."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "bench.ini").write_text(DIVVY_POLICY, encoding="utf-8")
         config = Path(folder) / "sluice.yaml"
         named = ", ".join(f'"127.0.0.1:{node.port}"' for node in nodes)
         how = "cluster: true, across_slots: settle" if cluster else "cluster: false"
-        # The deadline is long: a machine that does other things as well must not end the run.
+        # The deadline is long: a busy machine must not end the run.
         config.write_text(f"""listen: [{{ protocol: divvy, address: "127.0.0.1:0" }}]
 store: {{ redis: {{ nodes: [{named}], {how}, deadline_ms: 10000 }} }}
 {rules or "policy: [{ divvy: bench.ini }]"}
@@ -187,7 +189,7 @@ def setups(stack: contextlib.ExitStack, requests: int) -> dict[str, Callable[[],
 
     one, three = (stack.enter_context(serving_cluster(primaries)) for primaries in (1, 3))
     add("single Redis", [single])
-    # How much of the difference is Redis' own.
+    # How much of the difference is Redis' own part.
     measured["bare script, cluster of one"] = lambda: bare(one[0], requests)
     add("cluster of one", one)
     add("cluster of three", three)
