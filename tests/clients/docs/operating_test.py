@@ -16,7 +16,7 @@ TOKEN = "0123456789abcdef"
 
 
 def commands_of(heading: str) -> list[str]:
-    """A command ends with its line, or where its quotes and pipes end."""
+    """The commands of a section. A command ends with its line, or where its quotes and pipes end."""
     found: list[str] = []
     goes_on = False
     for line in lines_of(PAGE, heading):
@@ -29,7 +29,7 @@ def commands_of(heading: str) -> list[str]:
 
 
 def shown_after(command: str) -> str:
-    """The block behind the one of the command, which shows what it prints."""
+    """The block after the command's own, which shows what the command prints."""
     page = (ROOT / PAGE).read_text(encoding="utf-8")
     rest = page[page.index(command.replace("\n", "\n    ")) + len(command.replace("\n", "\n    ")):]
     return re.search(r"\n\n((?:    .*\n)+)", rest)[1].replace("    ", "")
@@ -55,7 +55,7 @@ class OperatingTest(unittest.TestCase):
             for left in (2, 1, 0):
                 manual.compare("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7",
                                f"allowed: {left} left, all of them again in 1h")
-            self.assertEqual(manual.run("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7")[0], 1)  # for the list
+            self.assertEqual(manual.run("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7")[0], 1)  # which is listed
             done = self.follow(manual, "## Who is limited, and why?")
             self.assertEqual(len(done), 8)
             self.assertIn('"actor": "10.0.0.7"', done[1][1])
@@ -98,7 +98,7 @@ class OperatingTest(unittest.TestCase):
             self.assertEqual(json.loads(done[2][1])["denials"]["every"], 100)
 
     def test_the_sections_are_all(self) -> None:
-        """That no other section has a command (the override's is typed elsewhere)."""
+        """No other section has a command (the one that sets an override is typed elsewhere)."""
         typed = [command for heading in SECTIONS for command in commands_of(heading)]
         every = re.findall(r"^    (?:curl|sluice|\(umask)\b.*", (ROOT / PAGE).read_text(encoding="utf-8"), re.MULTILINE)
         others = [line for line in every if not any(command.startswith(line[4:]) for command in typed)]
