@@ -118,7 +118,7 @@ class Server:
             raise RuntimeError(f"{name} does not listen: {(path / 'log').read_text(encoding='utf-8')}")
 
     def stop(self) -> None:
-        """As an upgrade stops a server: requests under way are answered."""
+        """As an upgrade does: what is under way is answered."""
         self._process.terminate()
         status = self._process.wait(SECONDS_MAX)
         if status != 0:
@@ -360,7 +360,7 @@ def run(old: Path, seconds: float) -> tuple[Ledger, list[str]]:
                 serving.append(start("this 2", this))
                 serving.pop(0).stop()
                 time.sleep(seconds)
-                # Back to the previous release, as after an upgrade that failed.
+                # Back, as an upgrade that did not please.
                 serving.append(start("previous 3", old))
                 time.sleep(seconds)
             drain(ledger, serving)

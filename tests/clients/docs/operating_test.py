@@ -55,7 +55,7 @@ class OperatingTest(unittest.TestCase):
             for left in (2, 1, 0):
                 manual.compare("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7",
                                f"allowed: {left} left, all of them again in 1h")
-            self.assertEqual(manual.run("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7")[0], 1)  # which is listed
+            self.assertEqual(manual.run("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7")[0], 1)  # for the list
             done = self.follow(manual, "## Who is limited, and why?")
             self.assertEqual(len(done), 8)
             self.assertIn('"actor": "10.0.0.7"', done[1][1])
