@@ -6,7 +6,7 @@
 #     compile without them.
 #   - batches (SLUICE_UNITY): a file that includes several sources, which compiles what their headers have in common once. The
 #     release build compiles only tests so, and its program file by file, as the inlining of a batch is another; debug and bench
-#     compile everything file by file, and so notice an include that a file lacks and another file of its batch has.
+#     compile everything file by file, and so see what a file lacks that another of its batch has.
 
 #   - tests compiled without optimization (SLUICE_TEST_FLAGS): the bodies of tests are long and run once, and took more than half of
 #     the time of all compilers. Rooms whose tests compute long (exact models, exhaustive sequences) have optimized ones.
@@ -36,19 +36,19 @@ if(SLUICE_MOLD)
 endif()
 
 if(SLUICE_PRECOMPILED)
-  # g++ 12 believes that std::string's operator+, inlined from a precompiled header, exceeds its bounds (its bugs
-  # 105329, 105651). The bench preset compiles the program with these warnings, and without precompiled headers.
+  # Inlined from a precompiled header, g++ 12 takes std::string's operator+ to leave its bounds (its bugs 105329, 105651). The
+  # bench preset compiles the program with these warnings, and without precompiled headers.
   foreach(warning restrict array-bounds stringop-overflow stringop-overread)
     add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-${warning}>)
   endforeach()
   # Both let ccache see what a precompiled header depends on.
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
-  # hiredis.pc defines this, and a precompiled header can be used only where the same is defined.
+  # hiredis.pc defines this, and a precompiled header is only of use where the same is defined.
   add_compile_definitions(_FILE_OFFSET_BITS=64)
 endif()
 
-# The headers that most sources include. Not those that few include, and not those that give every file more code to
-# compile, used or not (CLI11, nlohmann/json): a file pays for each header of its set.
+# What most of the source reads. Not those that few read, and not those that leave every file with code to compile, used or not
+# (CLI11, nlohmann/json): a file pays for each header of its set.
 set(sluice_core_headers
     <algorithm> <array> <atomic> <bit> <chrono> <compare> <condition_variable> <deque> <filesystem> <functional> <map>
     <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <vector>)
@@ -117,7 +117,7 @@ function(sluice_batches out target kind)
     endforeach()
     set(file ${CMAKE_BINARY_DIR}/batches/${target}_${batch}.cc)
     file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
-    # In a batch a local variable may have the name of another file's constant: that is not a fault of its own file.
+    # A local variable named as another file's constant shadows nothing in its own file.
     set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -Wno-shadow)
     list(APPEND result ${file})
   endforeach()
