@@ -53,9 +53,8 @@ TWO_RULES = ONE_RULE + '  - { name: two, match: { method: GET, path: /bench, ip:
 class Comparison(NamedTuple):
     what: str
     beside: str
-    limit: float  # the most that its cost may be, divided by the other's
-    # Two other costs, whose ratio is Redis' own part: how much more the same script costs in a cluster, without sluice.
-    # The limit applies to the rest.
+    limit: float  # the most that it may cost, in costs of the other
+    # Two other costs, whose ratio is Redis' own part: what the same script costs more in a cluster without sluice. The limit is of the rest.
     redis_part: tuple[str, str] | None = None
 
 
@@ -163,13 +162,13 @@ def through_sluice(nodes: list[Server], sluice: Server, requests: int) -> Cost:
 
 @contextlib.contextmanager
 def serving_on(nodes: list[Server], cluster: bool, rules: str | None = None) -> Iterator[Server]:
-    """Sluice with its counters on `nodes`, by Divvy's policy or by native rules."""
+    """Sluice with its counters there: of Divvy's policy, or of native rules."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "bench.ini").write_text(DIVVY_POLICY, encoding="utf-8")
         config = Path(folder) / "sluice.yaml"
         named = ", ".join(f'"127.0.0.1:{node.port}"' for node in nodes)
         how = "cluster: true, across_slots: settle" if cluster else "cluster: false"
-        # The deadline is long: a busy machine must not end the run.
+        # The deadline is long: a machine that does other things as well must not end the run.
         config.write_text(f"""listen: [{{ protocol: divvy, address: "127.0.0.1:0" }}]
 store: {{ redis: {{ nodes: [{named}], {how}, deadline_ms: 10000 }} }}
 {rules or "policy: [{ divvy: bench.ini }]"}
@@ -189,7 +188,7 @@ def setups(stack: contextlib.ExitStack, requests: int) -> dict[str, Callable[[],
 
     one, three = (stack.enter_context(serving_cluster(primaries)) for primaries in (1, 3))
     add("single Redis", [single])
-    # How much of the difference is Redis' own part.
+    # How much of the difference is Redis' own.
     measured["bare script, cluster of one"] = lambda: bare(one[0], requests)
     add("cluster of one", one)
     add("cluster of three", three)
