@@ -21,7 +21,7 @@ function(sluice_folder name)
   cmake_parse_arguments(ARG "WITHOUT_LOG;OPTIMIZED_TESTS" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   string(REPLACE "/" "_" id ${name})
-  # What a fuzz target of a protocol's folder reads is named after the protocol: protocol/divvy/session_fuzz.cc is
+  # A fuzz target in a protocol's folder, and its seeds, are named after the protocol: protocol/divvy/session_fuzz.cc is
   # divvy_session_fuzz.
   set(fuzz_prefix "")
   if(name MATCHES "^protocol/(.+)")
@@ -36,7 +36,7 @@ function(sluice_folder name)
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
 
-  # Programs of tests bring a list of protocols of their own in its place.
+  # Test programs may have a list of protocols of their own in place of this one.
   set(list_of_protocols ${sources})
   list(FILTER list_of_protocols INCLUDE REGEX "/protocol/all\\.cc$")
   list(FILTER sources EXCLUDE REGEX "/protocol/all\\.cc$")

@@ -23,7 +23,7 @@ function(sluice_public_flags target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                         VISIBILITY_INLINES_HIDDEN ON)
   target_compile_definitions(${target} PRIVATE SLUICE_CHECK_THROWS)
-  # The types of the interface, for the comparison with its baseline (scripts/lint).
+  # Debug information has the types of the interface, which are compared with a baseline (scripts/lint).
   target_compile_options(${target} PRIVATE -g)
   # A unique symbol would keep the library loaded after dlclose().
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
@@ -69,7 +69,7 @@ function(sluice_public_library name)
   add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
   target_link_libraries(${name}_static INTERFACE ${ARG_LINK})
   foreach(kind shared static)
-    if(SLUICE_SANITIZE)  # nothing of those builds links it: the rooms' tests have the same code
+    if(SLUICE_SANITIZE)  # no program of these builds links it: the rooms' tests have the same code
       set_target_properties(${name}_${kind} PROPERTIES EXCLUDE_FROM_ALL ON)
     endif()
     set_target_properties(${name}_${kind} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)

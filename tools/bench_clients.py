@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What clients may cost that ask for much and take little: lists over a million counters and what others wait for beside
-them, replies that are not read, and requests that wait and are matched again. Exit status 1: a bound was missed.
+"""The cost of clients that ask for much and read little: lists over a million counters, and the delay of other clients
+meanwhile; replies that are not read; waiting requests that are matched again. Exit status 1: a bound was exceeded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COUNTERS, CLIENTS, WAITERS, LISTS = 1_000_000, 100, 32_000, 9
 WORKERS = 2
 LONG_KEY = 62 << 10  # bytes; what fits into a frame
 MIB = 1 << 20
-UNREAD_MIB_MAX = 64 * WORKERS + 32  # base::bounds::unsent_bytes_max of each worker, and some
+UNREAD_MIB_MAX = 64 * WORKERS + 32  # base::bounds::unsent_bytes_max of each worker, and a reserve
 SOCKET_KIB_MAX = 384  # twice base::bounds::socket_send_bytes, and the kernel's own share of the last piece
 MATCH_SECONDS_MAX = 1.0
 RULES = """
@@ -134,7 +134,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def lists() -> bool:
-    """A STATUS walks the whole table, whatever it finds; a TAKE beside it is what others see."""
+    """A STATUS passes through the whole table; a TAKE at the same time measures what other clients notice."""
     with serving("limitd") as server:
         client, other = Client(server.port), Client(server.port)
         for first in range(0, COUNTERS, 500):
@@ -199,7 +199,7 @@ def unread_lists() -> bool:
 
 
 def unread_replies() -> bool:
-    """What the kernel keeps for the server of clients that ask as long as they can and read nothing."""
+    """The kernel's memory for clients that send as long as they can and read nothing."""
     with serving("divvy") as server:
         crowd = [Client(server.port) for _ in range(CLIENTS)]
         for one in crowd:

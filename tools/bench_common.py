@@ -1,4 +1,4 @@
-"""What the whole-server benchmarks share: servers on a processor of their own, and the load generator beside them."""
+"""Parts of the whole-server benchmarks: servers on a processor of their own, and the load generator on another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ BUILD = Path(os.environ.get("SLUICE_BENCH_BUILD", ROOT / "build/bench"))
 SERVER_CORE, LOAD_CORE = "0", "1"
 READY_SECONDS_MAX = 30.0
 
-# One counter for each actor, with credit that no benchmark uses up; droplet's requests bring theirs (load_protocol.cc).
+# One counter for each actor, with credit that no benchmark uses up; droplet's requests bring their own limits
+# (load_protocol.cc).
 DIVVY_POLICY = """
 [method=GET path=/bench ip=*]
 creditLimit = 1000000000
@@ -36,14 +37,15 @@ db: { inMemory: true }
 buckets:
   bench: { size: 1000, per_second: 1000 }
 """
-# What load asks for (protocol/envoy/load.cc).
+# The limits of the requests that the load generator sends (protocol/envoy/load.cc).
 ENVOY_LIMITS = """
 domain: bench
 descriptors:
   - key: remote_address
     rate_limit: { unit: day, requests_per_unit: 1000000000 }
 """
-# What load asks for (protocol/http/load.cc): one counter for each address, or for each key of an API.
+# The rules for the requests that the load generator sends (protocol/http/load.cc): one counter for each address, or for
+# each key of an API.
 NATIVE_RULES = """
 listen: [{ protocol: http, address: "127.0.0.1:0" }]
 rules:
@@ -136,7 +138,7 @@ def serving_floor(protocol: str) -> contextlib.AbstractContextManager[Server]:
 
 
 def load(server: Server, protocol: str = "divvy", core: str = LOAD_CORE, **options: int) -> dict[str, float]:
-    """One run of the generator on its processor; what it measured, by name."""
+    """Runs the generator once on its processor. Returns what it measured, by name."""
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     command = [*pinned(core), str(BUILD / "tools/load"), "--port", str(server.port),
                "--protocol", protocol, *flags]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Instructions of a decision in the store, counted by valgrind: two limits on one key beside one limit, a token bucket
-beside a fixed window. Counts do not depend on what else the machine does. Exit status 1: a target was missed.
+"""Instructions of a decision in the store, counted by valgrind: two limits on one key compared with one limit, a token
+bucket compared with a fixed window. Counts do not depend on what else the machine does. Exit status 1: a target was
+missed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from functools import cache
 from bench_common import BUILD, give_up
 
 BATCH = 16
-COUNTED = "--toggle-collect=*EmbeddedStore::apply*"  # nothing of what asks
-FEW, MANY = 1_000, 3_000  # batches: what the first ones and the start cost is taken off
-TARGETS = [  # what, beside what, at most
+COUNTED = "--toggle-collect=*EmbeddedStore::apply*"  # not the caller's instructions
+FEW, MANY = 1_000, 3_000  # batches: the difference leaves out the start and the first batches
+TARGETS = [  # what, compared with what, ratio at most
     (("fixed_window", "fixed_window"), ("fixed_window",), 1.3),
     (("token_bucket", "token_bucket"), ("token_bucket",), 1.3),
     (("token_bucket", "fixed_window"), ("token_bucket",), 1.3),

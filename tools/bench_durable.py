@@ -24,9 +24,9 @@ from pathlib import Path
 from bench_common import BUILD, DIVVY_POLICY, SERVER_CORE, Server, load, serving
 
 CONNECTIONS, DEPTH, KEYS = 50, 16, 100_000
-COST_MAX = 1.25  # of `interval`, in costs of `none`
+COST_MAX = 1.25  # the cost of `interval` divided by the cost of `none`
 RATE_MIN = 400_000
-LATE_US_MAX, LATE_RATIO_MAX = 2000.0, 2.0  # the larger of the two counts
+LATE_US_MAX, LATE_RATIO_MAX = 2000.0, 2.0  # whichever is larger
 
 
 def arguments() -> argparse.Namespace:
@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
 
 @contextlib.contextmanager
 def sluice(folder: str, durability: str, core: str) -> Iterator[Server]:
-    """With a store of its own, which goes with it."""
+    """A server with a store of its own, which is removed with it."""
     with tempfile.TemporaryDirectory(dir=folder, prefix="durable-") as place:
         policy = Path(place) / "bench.ini"
         policy.write_text(DIVVY_POLICY, encoding="utf-8")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Memory of sluice for each counter: how far its resident size has grown, at every tenth more from a million counters
-to ten million, so that no size between two steps of growth is skipped. Exit status 1: more than the most allowed.
+"""Memory of sluice for each counter: the growth of its resident size, measured from one million counters to ten million
+in steps of a tenth, so that no size between two steps of the table's growth is missed. Exit status 1: a counter took
+more than the most allowed.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 3. The same on a Redis Cluster of three primaries, beside the single Redis.
 4. A HIT of two native rules whose counters are in two slots (`across_slots: settle`) of those three primaries, beside a HIT of one such rule.
 
-All Redis and sluice share one processor, the load has another, and all that is measured takes turns in every round, so that a busy machine disturbs
-it alike. A measurement is one request for each of so many keys. Exit status 1: a limit was missed.
+All Redis and sluice share one processor, the load has another. All measurements take turns in every round, so that a busy machine disturbs them
+alike. A measurement is one request for each of --requests keys. Exit status 1: a limit was exceeded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ else
 end
 return {left, redis.call('TTL', KEYS[1])}
 """
-# Both count by the address, the second one by the method as well: so their counters have other tags, and are in other slots.
+# Both count by the address, the second one by the method as well: so their counters have different tags and different
+# slots.
 ONE_RULE = 'rules:\n  - { name: one, match: { path: /bench, ip: "*" }, actor: ip, then: continue, ' \
     "limit: { quota: 1000000000, window: 1d, algorithm: fixed_window } }\n"
 TWO_RULES = ONE_RULE + '  - { name: two, match: { method: GET, path: /bench, ip: "*" }, actor: [ip, method], ' \
@@ -69,7 +70,7 @@ COMPARISONS = [
 
 
 def cpu_seconds(server: Server) -> float:
-    """Of all threads, those that ended as well."""
+    """Processor time of all threads, including those that have ended."""
     return time.clock_gettime(~server.pid << 3 | 2)
 
 

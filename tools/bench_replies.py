@@ -20,13 +20,13 @@ import bench_common
 from bench_common import BUILD, load, serving_sluice
 
 REQUESTS = 8_000
-FEW, MANY = 1, 3  # times that all of them are sent: what the start and new counters cost is taken off
+FEW, MANY = 1, 3  # how often all of them are sent: the difference leaves out the start and new counters
 DEPTHS = (1, 16)  # requests under way on the one connection
 PROTOCOLS = ("divvy", "limitd", "droplet")
 
 
 def collected(folder: Path) -> int:
-    """Of the thread that has the most, which is the worker's."""
+    """The instructions of the thread that has most, which is the worker's."""
     totals = [int(found[1]) for path in folder.glob("callgrind.out*")
               if (found := re.search(r"^(?:totals|summary): (\d+)", path.read_text(encoding="utf-8"), re.MULTILINE))]
     if not totals:

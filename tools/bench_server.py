@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Processor time of sluice for each reply, beside that of a server which decides nothing (tools/floor.cc); of a protocol
-over HTTP/2, beside that of sluice's line protocol.
+"""Processor time of sluice for each reply, compared with a server that decides nothing (tools/floor.cc); for a protocol
+over HTTP/2, compared with sluice's line protocol.
 
 Both run on one processor, the load on another, in turns, so that a busy machine disturbs both alike. What counts is
 the ratio of the medians; rates say more about the generator. With --against, another build of sluice stands in place of
@@ -20,16 +20,17 @@ from bench_common import Server, load, serving_floor, serving_sluice
 
 CONNECTIONS = 50
 KEYS = 100_000
-# The most that sluice may cost, in floors, by protocol and by the requests outstanding on each connection.
+# The most that sluice's cost may be, divided by the floor's, by protocol and by the requests outstanding on each
+# connection.
 TARGETS = {"divvy": {1: 1.2, 16: 2.5}, "limitd": {1: 1.25, 16: 3.0}, "droplet": {1: 1.25, 16: 3.0},
            "resp": {1: 1.2, 16: 2.2}, "envoy": {1: 1.45, 16: 4.0}, "http": {1: 1.3, 16: 2.8},
            "http/auth": {1: 1.3, 16: 2.8}, "http/h2": {16: 5.0}}
-# Protocols that are held to another one of sluice's in place of a floor.
+# Protocols that are compared with another protocol of sluice in place of a floor.
 HELD_TO = {"envoy": "divvy", "http/h2": "divvy"}
 
 
 class Side(NamedTuple):
-    """A server, and the protocol that it is asked in."""
+    """A server, and the protocol that it is measured with."""
     server: Server
     protocol: str
 
@@ -50,7 +51,7 @@ def arguments() -> argparse.Namespace:
 
 
 def measure(protocol: str, sides: dict[str, Side], depth: int, target: float, rounds: int, seconds: int) -> bool:
-    """`sides`: what sluice is held to, and sluice. True: it costs at most `target` times as much."""
+    """`sides`: what sluice is compared with, and sluice. True: it costs at most `target` times as much."""
     other = next(iter(sides))
     title = f"{protocol} {CONNECTIONS}x{depth}"
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in sides}

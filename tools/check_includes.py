@@ -134,7 +134,7 @@ OTHERS: list[tuple[str, str]] = [
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 STD = re.compile(r"\bstd::([a-z_0-9]+)")
-# Comments and literals name nothing.
+# Comments and literals are skipped.
 WORDS = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 PROVIDERS = {name: headers.split() for headers, names in NAMES.items() for name in names.split()}
 
@@ -206,7 +206,7 @@ def check(root: Path) -> Iterator[tuple[Path, Missing]]:
 
 
 def add_include(path: Path, header: str) -> None:
-    """In front of the first system header, or behind #pragma once."""
+    """Adds it before the first system header, or after #pragma once."""
     text = path.read_text(encoding="utf-8")
     line = f"#include <{header}>\n"
     if line in text:

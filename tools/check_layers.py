@@ -44,12 +44,12 @@ ROOMS: dict[str, str] = {
     "main": "cli",
     "testing": "base limit request policy disk client",
 }
-# Includes of the table that a file has still to lose; the rooms' order does not count for them.
+# Pairs of the table that must still be removed; the check for cycles ignores them.
 KNOWN_DEBTS = {
 }
-# Rooms of which another uses headers alone, so that its library does not link theirs.
+# Pairs of rooms of which the first uses headers of the second alone, so their libraries are not linked.
 HEADERS_ALONE = {
-    ("store", "net"),  # the loop that stores with sockets are handed: an interface
+    ("store", "net"),  # an interface: the loop that stores with sockets get
 }
 # What tests, fuzz targets and microbenchmarks of a room may include beside that, and what lies under tests/.
 SIDE_ROOMS: dict[str, str] = {
@@ -89,7 +89,7 @@ def line_of(room: str) -> str | None:
 
 
 def check_table() -> Iterator[str]:
-    """A cycle among the rooms, and rooms that the table names and does not have."""
+    """Yields a cycle among the rooms, and names in the table that are not rooms."""
     below = {
         room: {r for r in rooms.split() if (room, r) not in KNOWN_DEBTS} for room, rooms in ROOMS.items()
     }

@@ -36,7 +36,7 @@ def without_text(code: str) -> str:
 
 
 def body_at(code: str, start: int) -> str:
-    """What is between the brace before `start` and its partner, without what further braces hold."""
+    """The text between the brace before `start` and its partner, without the contents of inner braces."""
     depth, body = 1, []
     for char in code[start:]:
         if char == "}":
@@ -53,7 +53,7 @@ def body_at(code: str, start: int) -> str:
 
 
 def count_members(body: str) -> int:
-    """Of declarations without functions; `int a, b;` are two."""
+    """The number of members that are declared, without functions; `int a, b;` are two."""
     body = re.sub(r"\balignas\([^()]*\)", " ", body)
     while (shorter := re.sub(r"<[^<>;]*>", " ", body)) != body:
         body = shorter

@@ -23,7 +23,7 @@ SHARED_WORDS: dict[str, str] = {
     "http": "the codec of the same name in wire/, which other protocols and the admin port speak as well",
 }
 
-# Of these a string that is nothing but the name says something else as well: only includes are breaches.
+# A string that is nothing but one of these names may mean something else: only includes are breaches.
 SHARED_STRINGS: dict[str, str] = {
     "http": "the scheme of URIs, and what a client speaks that took the wrong port",
 }
@@ -103,7 +103,7 @@ class Breach(NamedTuple):
 
 
 def blank(text: str) -> str:
-    """As many lines, with nothing in them."""
+    """As many empty lines."""
     return "\n" * text.count("\n")
 
 
@@ -115,7 +115,7 @@ def without_cpp_comments(text: str) -> str:
 
 
 def without_python_comments(text: str) -> str:
-    """Without comments and strings that stand for themselves (docstrings)."""
+    """Without comments, and without statements that are a string (docstrings)."""
     lines = text.splitlines(keepends=True)
     begins = True  # of a statement
     for token in list(tokenize.generate_tokens(io.StringIO(text).readline)):
@@ -147,7 +147,8 @@ def code_of(path: Path) -> str:
 
 
 def pattern_of(name: str) -> re.Pattern[str]:
-    """A word that begins with the name: `divvy:`, `of_divvy`, `DivvyPage`, `limitdctl`, but no part of another word."""
+    """A word that begins with the name: `divvy:`, `of_divvy`, `DivvyPage`, `limitdctl`, but not a part of another
+    word."""
     lower, title, upper = (re.escape(form) for form in (name, name.capitalize(), name.upper()))
     return re.compile(rf"{title}[a-z]*|(?<![A-Za-z]){lower}[a-z]*|(?<![A-Za-z]){upper}(?![a-z])")
 

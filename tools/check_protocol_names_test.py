@@ -29,7 +29,7 @@ class CheckProtocolNamesTest(unittest.TestCase):
         return [f"{b.path}:{b.line}: {b.text}" for b in found]
 
     def lines(self, name: str, text: str) -> list[int]:
-        """The lines of the breaches in one file, which is taken away again."""
+        """The lines of the breaches in one file, which is removed afterwards."""
         self.write(name, text)
         found = [b.line for b in check_protocol_names.check(self.root, {}) if b.path == name]
         (self.root / name).unlink()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 FOLDERS = ("src", "include", "tests", "tools")
 NAMES = "problems?|errors?|failure|fault|reason|why|wrong"
 
-# By a pattern of paths' beginnings: the parameters that may stay there, and why. A protocol's folder is `*`, because tools name
+# Why such parameters may stay, by patterns of the beginnings of paths. A protocol's folder is `*`, because tools name
 # no protocol.
 EXCEPTIONS: Mapping[str, str] = {
     "src/base/result_test.h": "makes a text of a Result, for tests",

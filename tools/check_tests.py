@@ -68,7 +68,7 @@ def check_python(path: Path) -> Iterator[Breach]:
 
 
 def check(root: Path) -> Iterator[Breach]:
-    """Code that npm or pip installed beside our tests is not ours."""
+    """Checks all tests, except code that npm or pip installed beside them."""
     for path in sorted(p for folder in FOLDERS for p in (root / folder).rglob("*")):
         if {"node_modules", "site-packages"} & set(path.parts):
             continue

@@ -4,7 +4,7 @@ wording for one thing. Prints file:line for each breach with the wording to use,
 
     tools/check_words.py [ROOT]      ROOT: the checkout, by default the one this file is in
 
-Of pages (Markdown) all but code (blocks, `code`) is read; of the source comments and strings.
+It reads pages (Markdown) without code (blocks, `code`), and the comments and strings of sources.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ ONE_WORDING: list[tuple[str, str]] = [
     (r"\brate-?limiters?\b", "limiter, rate limiter"),
 ]
 
-# Messages of the programs that sluice takes the place of, and names in their recorded answers: they are as they are.
+# Messages of the programs that sluice replaces, and names in their recorded answers, which cannot change.
 RECORDED = re.compile("must provide config file as an argument|Unrecognized format for config file|config files|"
                       "start: a bad file is mended|text in the place of a counter")
 
 WORDS = [(re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE), better) for pattern, better in NOT_USED + ONE_WORDING]
 
-# What lists the words itself.
+# Files that list the words.
 EXCEPTIONS = {"tools/check_words.py", "tools/check_words_test.py"}
 PAGES = ("docs", "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")
 FOLDERS = ("src", "tests", "tools", "examples", "scripts", "cmake", "proto", "CMakeLists.txt", "Makefile")
@@ -110,12 +110,12 @@ class Breach(NamedTuple):
 
 
 def blank(text: str) -> str:
-    """As many lines, as long, with nothing in them."""
+    """The same lines with the same lengths, of blanks."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def prose_of_page(text: str) -> str:
-    """Without blocks of code and `code`, each replaced by as much that is not a word."""
+    """The text without blocks of code and `code`: blanks and underscores of the same length replace them."""
     lines = []
     fence = None
     after_blank, indented, item = True, False, False
@@ -149,15 +149,15 @@ def prose_of_page(text: str) -> str:
 
 
 def text_of_cpp(text: str) -> str:
-    """Comments and strings. The rest is no text (NUL), and so is a string without a blank, which is data; strings that
-    follow each other are one text."""
+    """Comments and strings. Everything else becomes NUL, also a string without a blank, which is data. Adjacent strings
+    are one text."""
     parts = list(re.sub(r"[^\s\"]", "\0", text.replace('"', " ")))
     for found in CPP_PART.finditer(text):
         for group in ("comment", "raw", "string"):
             if found[group] is not None and (group == "comment" or re.search(r"\s", found[group])):
                 start, end = found.span(group)
                 parts[start:end] = text[start:end]
-    # A comment goes on behind the `//` of its next line.
+    # A comment continues after the `//` of its next line.
     prose = re.sub(r"//+", lambda slashes: " " * len(slashes[0]), "".join(parts))
     return RECORDED.sub(lambda words: blank(words[0]), prose)
 
@@ -183,7 +183,7 @@ def text_of_hash(text: str) -> str:
 
 
 def text_of(path: Path) -> str | None:
-    """What people read in a file, at its lines; None of one that is not read."""
+    """The text in a file that people read, on its own lines. None: the file has no such text."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -213,7 +213,7 @@ def files(root: Path, tops: tuple[str, ...]) -> Iterator[Path]:
 
 
 def breaches(root: Path, tops: tuple[str, ...]) -> dict[str, list[Breach]]:
-    """Of each file that has any."""
+    """The breaches of each file that has any."""
     found = {}
     for path in files(root, tops):
         name = path.relative_to(root).as_posix()

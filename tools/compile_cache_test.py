@@ -22,7 +22,7 @@ SOURCE_OF_PATHS = "paths.cc"  # the one source whose object contains the checkou
 
 
 def clone(folder: Path) -> None:
-    """Copies the files of this checkout, those that are not committed too."""
+    """Copies the files of this checkout, including those that are not committed."""
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True, text=True
     ).stdout
@@ -34,7 +34,7 @@ def clone(folder: Path) -> None:
 
 
 def compiled(log: Path) -> dict[str, str]:
-    """By the path of a source: `hit`, or what else ccache wrote of it."""
+    """What ccache wrote about each source, by its path: `hit`, or something else."""
     results: dict[str, str] = {}
     source = ""
     for line in log.read_text().splitlines():

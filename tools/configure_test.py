@@ -7,7 +7,7 @@ Packages are hidden, by the first of these that works here or by the one that SL
     prefix   a folder of links to what is in /usr, without the package's files, where CMake, pkg-config and the shell look
              in place of /usr. Compilers still find what is theirs in /usr, so LOOKED_UP_BY_COMPILERS is skipped.
 
-In each the copy of dpkg's list of packages that the script looks at is the test's own (DPKG_ADMINDIR).
+In each of them the script reads a copy of dpkg's list of packages that is the test's own (DPKG_ADMINDIR).
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ LOOKED_UP_BY_COMPILERS = ("libclang-rt-14-dev",)
 NAMESPACES = {"mount": ["unshare", "--mount"], "user": ["unshare", "--map-root-user", "--mount"]}
 WAYS = (*NAMESPACES, "prefix")
 
-# Begins a script in a namespace, whose $1 is the folder of the test: the upper layer of the overlay is in memory, and has a
-# whiteout for each path that the file `hidden` names. (Removing the files instead takes the rights of who owns /usr.)
+# Begins a script in a namespace, whose $1 is the folder of the test: the upper layer of the overlay is in memory, and
+# has a whiteout for each path that the file `hidden` names. (Removing the files instead would need the rights of /usr's
+# owner.)
 HIDE_BY_MOUNT = """
 set -eu
 mount -t tmpfs none "$1/overlay"
@@ -76,7 +77,7 @@ reveal() { /bin/rm -r "$usr"; /bin/ln -s /usr "$usr"; }
 
 
 def files_of(packages: Iterable[str]) -> list[Path]:
-    """What dpkg installed below /usr that is not a folder, and no documentation (thousands of links)."""
+    """The files that dpkg installed below /usr, without folders and without documentation (thousands of links)."""
     files = []
     for package in packages:
         listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=True).stdout
@@ -156,8 +157,8 @@ class ConfigureTest(unittest.TestCase):
                 (self.tree / path.name).symlink_to(path)
 
     def run_hidden(self, script: str, *packages: str, needs: tuple[str, ...] = ()) -> str:
-        """Runs a script in the tree, from which the packages are hidden until it says `reveal`. Returns its output, and fails
-        if it does."""
+        """Runs a script in the tree, from which the packages are hidden until it says `reveal`. Returns its output; the
+        test fails if the script fails."""
         missing = [package for package in (*packages, *needs) if not installed(package)]
         if missing:
             self.skipTest(f"not installed: {' '.join(missing)}")
@@ -209,7 +210,7 @@ class ConfigureTest(unittest.TestCase):
         self.assertIn("The tests need protoc", said)
 
     def test_what_was_installed_since_is_found(self) -> None:
-        """Also where nothing failed before: the folder of the program, then packages change."""
+        """The same if nothing failed before: the program is configured, then packages change."""
         said = self.run_hidden("""
             scripts/configure release program
             scripts/configure release program            # nothing to do

@@ -48,7 +48,7 @@ PANELS = (
 
 
 class Course(NamedTuple):
-    """Of one algorithm."""
+    """What one algorithm did."""
 
     remaining: list[int]  # at each second
     requests: list[tuple[int, bool]]  # second, allowed?

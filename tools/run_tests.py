@@ -44,7 +44,7 @@ GTEST_SUMMARY = {
     "failed": r"^ *(\d+) FAILED TESTS?$",
     "skipped": r"^\[  SKIPPED \] (\d+) tests?, listed",
 }
-GO_SUMMARY = {  # of tests, not of what they run beneath themselves
+GO_SUMMARY = {  # tests, without their subtests
     "passed": r"^--- PASS: ",
     "failed": r"^--- FAIL: ",
     "skipped": r"^--- SKIP: ",
@@ -126,7 +126,7 @@ def build(preset: str, *targets: str) -> None:
 
 
 def count_suite(path: Path) -> Tally:
-    """What GoogleTest reports of one suite. A test that skips itself is not a failure, one that did not end is."""
+    """What GoogleTest reports of one suite. A test that skips itself is not a failure; one that did not end is."""
     tally = Tally()
     for case in xml.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname', '?')}.{case.get('name', '?')}"
@@ -188,7 +188,7 @@ def ctest(preset: str, seconds_max: float, prefix: Iterable[str] = (), extra: It
 def count_words(status: int, output: str, patterns: dict[str, str]) -> Tally:
     """Counts by the numbers that a runner prints; `patterns` finds them for passed, failed and skipped."""
     def number(kind: str) -> int:
-        """The sum of the numbers; of a pattern without one, how often it is there."""
+        """The sum of the numbers that the pattern finds; if it has no group, how often it matches."""
         found = re.findall(patterns[kind], output, re.MULTILINE)
         return sum(map(int, found)) if re.compile(patterns[kind]).groups else len(found)
 
@@ -287,7 +287,7 @@ def python_clients(total: Tally) -> None:
 
 
 def go_clients(total: Tally) -> None:
-    """Folders with a go.mod; modules are what go.sum says."""
+    """Folders with a go.mod; go.sum has the versions of the modules."""
     for module in in_folders("go.mod"):
         if not shutil.which("go"):
             print(f"{module.parent.relative_to(ROOT)}: skipped, there is no go", flush=True)
@@ -309,13 +309,13 @@ def clients() -> Tally:
 
 
 def bench() -> Tally:
-    """That the benchmarks build; `make bench` runs them."""
+    """Checks that the benchmarks build; `make bench` runs them."""
     build("bench")
     return Tally(passed=1)
 
 
 def install() -> Tally:
-    """That `make install` puts a program that runs where it is asked to."""
+    """Checks that `make install` installs a program that runs."""
     destination = ROOT / "build/install"
     shutil.rmtree(destination, ignore_errors=True)
     make = ["make", "install", f"DESTDIR={destination}", "PREFIX=/usr"]
@@ -342,7 +342,7 @@ def install() -> Tally:
 
 
 def again() -> Tally:
-    """That a second `make run` listens within two seconds."""
+    """Checks that a second `make run` listens within two seconds."""
     build("release", "sluice")
     start = time.monotonic()
     with subprocess.Popen(
@@ -366,13 +366,14 @@ def again() -> Tally:
 
 
 def debug() -> Tally:
-    """That everything compiles without precompiled headers, which hide an include that is missing."""
+    """Checks that everything compiles without precompiled headers, which would hide missing includes."""
     build("debug")
     return Tally(passed=1)
 
 
 def packages() -> Tally:
-    """That the configuration misses each package that the program and the tests need (tools/configure_test.py)."""
+    """Checks that the configuration misses each package that the program and the tests need
+    (tools/configure_test.py)."""
     command = ["env", "SLUICE_ALL_PACKAGES=1", sys.executable, "-m", "unittest", "discover", "-s", "tools",
                "-p", "configure_test.py"]
     return count_unittest(*run(command, 1200, listen=True))
@@ -430,7 +431,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "tools": tools,
     "release": lambda: ctest("release", 900),
     "clients": clients,
-    # What only makes sense at full speed carries the label release-only.
+    # Tests that only make sense at full speed have the label release-only.
     "asan": lambda: ctest("asan", 1200, fixed_addresses(), ["--label-exclude", "release-only"]),
     "tsan": lambda: ctest("tsan", 2400, fixed_addresses(), ["--label-exclude", "release-only"]),
     "bench": bench,

@@ -1,3 +1,4 @@
+// The thread that checks passwords (access/access.h): bounds, turns of the sources, and the stop.
 #include "access/access.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 namespace sluice::access {
 namespace {
 
-// Of "secret", with the least rounds that there are.
+// The hash of "secret", with the fewest rounds possible.
 constexpr const char* hash_of_secret =
     "$5$rounds=1000$pepper$JROTJSt4tiA47bQ/K0e5W4RN/7VOstexNBFc.0mB6w9";
 
@@ -19,7 +20,7 @@ std::shared_ptr<const Users> list_of(const std::string& password) {
   return std::make_shared<const Users>(std::vector<User>{{"app", {Right::take}, "", password}});
 }
 
-// Keeps the thread that checks passwords busy until it is released; `secret` is app's password.
+// Keeps the thread busy until it is released, with a check of app's password `secret`.
 class Held {
  public:
   explicit Held(Access& access) {
@@ -68,7 +69,7 @@ TEST(Access, GoesByTheListThatIsLive) {
 
 TEST(Access, TakesNoMoreThanItsBound) {
   Access access(list_of("secret"));
-  Held held(access);  // its check does not wait any more
+  Held held(access);  // this check is running, not waiting
   size_t wrong = 0;
   for (size_t i = 0; i < Access::checks_of_source_max; ++i)
     ASSERT_TRUE(access.check("app", "other", "a", [&](bool its) { wrong += its ? 0 : 1; })) << i;
@@ -81,7 +82,7 @@ TEST(Access, TakesNoMoreThanItsBound) {
   EXPECT_EQ(wrong, Access::checks_of_source_max);
 }
 
-// A fleet that comes back while a client guesses passwords.
+// Many clients connect again while one guesses passwords.
 TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
   Access access(std::make_shared<const Users>(std::vector<User>{{"app", {}, hash_of_secret, ""}}));
   EXPECT_TRUE(check(access, "app", "secret"));
@@ -114,7 +115,7 @@ TEST(Access, SourcesHaveTheirTurns) {
   std::promise<void> all;
   for (const char* source : {"b", "b", "b", "a", "c", "a"})
     ASSERT_TRUE(access.check("app", "other", source, [&order, source](bool) { order += source; }));
-  // The bound of all of them.
+  // Fills the queue to the bound for all sources together.
   size_t others = 6;
   for (int source = 0; others < Access::checks_max; ++source) {
     const std::string name = "d" + std::to_string(source);

@@ -1,3 +1,4 @@
+// Users, their passwords and rights (access/users.h).
 #include "access/users.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 namespace sluice::access {
 namespace {
 
-// Of "open sesame", as `openssl passwd -6 -salt pepper` and `mkpasswd -m bcrypt -R 5` make them.
+// Hashes of "open sesame", made by `openssl passwd -6 -salt pepper` and `mkpasswd -m bcrypt -R 5`.
 constexpr const char* sha512 =
     "$6$pepper$"
     "5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFcM1";
@@ -37,7 +38,7 @@ TEST(Users, KnowsAPasswordOnceItWasRight) {
 
 TEST(Users, APasswordIsCheckedAgainstItsHash) {
   const Users users(some());
-  for (int round = 0; round < 2; ++round) {  // the second one knows what was right
+  for (int round = 0; round < 2; ++round) {  // the second round knows the right ones
     EXPECT_TRUE(users.check("a", "open sesame"));
     EXPECT_TRUE(users.check("b", "open sesame"));
     EXPECT_FALSE(users.check("a", "open sesam"));
@@ -62,7 +63,7 @@ TEST(Users, WhoIsNotInTheListHasNoPassword) {
   EXPECT_FALSE(Users({named("nobody", "")}).check("nobody", ""));
 }
 
-// crypt(3) would take it for what stands in front of the NUL.
+// crypt(3) would ignore everything from the NUL on.
 TEST(Users, APasswordDoesNotEndAtANul) {
   const Users users(some());
   using namespace std::string_literals;

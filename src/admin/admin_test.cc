@@ -1,4 +1,5 @@
-// Who may ask the admin port, and how much he may send. The answers themselves are in tests/e2e.
+// Which requests the admin port refuses, by token, origin and size. The answers are tested in
+// tests/e2e.
 #include "admin/admin.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ struct World {
                .body_bytes_max = base::bounds::admin_small_body_bytes_max,
                .handler = [](const Admin::Call&) { return json_response(200, Json::object()); }});
   }
-  // 0: it is not refused.
+  // The status of the refusal; 0: the request is not refused.
   unsigned refused(const wire::HttpRequest& request) const {
     const auto refusal = admin.refuse(request);
     if (!refusal) return 0;
@@ -53,7 +54,7 @@ TEST(Admin, WithoutATokenNoWebPageMayAsk) {
   request.origin = "null";
   EXPECT_EQ(world.refused(request), 403u);
   request.origin.clear();
-  // As <img> and <script> ask, without an Origin.
+  // Browsers send no Origin for <img> and <script>.
   for (const char* from : {"cross-site", "same-site"}) {
     request.sec_fetch_site = from;
     EXPECT_EQ(world.refused(request), 403u) << from;
@@ -74,7 +75,7 @@ TEST(Admin, WithoutATokenNoWebPageMayAsk) {
   }
 }
 
-// From a wiki or a dashboard.
+// A link, for example from a wiki or a dashboard.
 TEST(Admin, ALinkToItMayBeFollowed) {
   const World world("");
   wire::HttpRequest visit = get("/metrics");
@@ -84,7 +85,7 @@ TEST(Admin, ALinkToItMayBeFollowed) {
   EXPECT_EQ(world.refused(visit), 0u);
   visit.method = "HEAD";
   EXPECT_EQ(world.refused(visit), 0u);
-  // A form that is sent off, a frame, a script, a page that has got itself this host's address.
+  // Not links: forms, frames, scripts, and a page whose hostname resolves to this machine.
   using Change = std::pair<std::string wire::HttpRequest::*, const char*>;
   for (const auto& [field, value] :
        {Change{&wire::HttpRequest::method, "POST"}, Change{&wire::HttpRequest::method, "DELETE"},
@@ -108,12 +109,12 @@ TEST(Admin, ATokenIsTakenByItsWholeText) {
     request.authorization = given;
     EXPECT_EQ(world.refused(request), 401u) << given;
   }
-  // The scheme's case is of no interest (RFC 9110, 11.1).
+  // The scheme's case does not matter (RFC 9110, 11.1).
   for (const char* scheme : {"Bearer", "bearer", "BEARER"}) {
     request.authorization = std::string(scheme) + " 0123456789-token";
     EXPECT_EQ(world.refused(request), 0u) << scheme;
   }
-  // It need not be one of this machine then.
+  // With a token the host may be any, and so may the origin.
   request.host = "sluice.example";
   request.origin = "https://sluice.example";
   EXPECT_EQ(world.refused(request), 0u);
@@ -141,7 +142,7 @@ TEST(Admin, OnlyWhoMayBringMuchDoes) {
     EXPECT_EQ(refused(method, path, small), 0u) << path;
     EXPECT_EQ(refused(method, path, small + 1), 413u) << path;
   }
-  // Who needs no token has no more either.
+  // Paths that need no token have the same bound.
   wire::HttpRequest request = get("/health/ready");
   request.body_bytes = small + 1;
   EXPECT_EQ(world.refused(request), 413u);
@@ -158,7 +159,8 @@ TEST(Admin, AnIllFormedQueryIsNotPassedOver) {
   EXPECT_EQ(world.admin.answer(request).status, 200u);
 }
 
-// The library would not come back from the first, and from the second after hours.
+// Unbounded, the JSON library would never return from the first text, and after hours from the
+// second.
 TEST(Admin, JsonThatIsTooMuchIsNotParsed) {
   World world("");
   wire::HttpRequest request = get("/v1/parsed");

@@ -1,3 +1,5 @@
+// The socket by which `sluice store backup` asks a running server for a copy
+// (admin/backup_socket.h).
 #include "admin/backup_socket.h"
 
 #include <fcntl.h>
@@ -34,13 +36,13 @@ class BackupSocketTest : public testing::Test {
     EXPECT_TRUE(socket) << socket.problem().text;
     return *std::move(socket);
   }
-  // "done", "no server", or the problem.
+  // "done", "no server", or what went wrong.
   static std::string copied(const std::string& dir, const std::string& target) {
     const auto answer = ask_for_backup(dir, target);
     if (!answer) return answer.problem().text;
     return *answer == BackupAnswer::done ? "done" : "no server";
   }
-  // What the server says to these bytes; then it has closed.
+  // What the server sends for these bytes before it closes.
   std::string answer_to(const std::string& bytes) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -89,7 +91,8 @@ TEST_F(BackupSocketTest, WhatIsNoRequestIsToldOrClosed) {
   EXPECT_EQ(asked, "/copy");
 }
 
-// One that was killed leaves its socket behind; and the path may be longer than an address.
+// A killed server leaves its socket's file behind; and the path may be longer than a socket address
+// allows.
 TEST_F(BackupSocketTest, WhateverIsThereAndHoweverDeepItLies) {
   const std::string deep = folder + "/" + std::string(90, 'a') + "/" + std::string(90, 'b');
   std::filesystem::create_directories(deep);

@@ -1,5 +1,6 @@
-// What the admin port answers of counters where something comes in between: limits that change
-// between the rounds of a question, a store that cannot be looked through at once, the end.
+// What the admin port answers about counters in the hard cases: limits that change between the
+// steps of a query, a store that does not search all names at once, long names, many bytes, and the
+// server's end.
 #include "admin/counter_routes.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +27,7 @@ namespace {
 
 constexpr int64_t now_us = 1'700'000'000'000'000;
 
-// A table of which one search looks at a third of the names; and something happens behind each
-// batch.
+// A store of which one search covers a third of the names. `behind` runs after each batch.
 class Meddling final : public store::Store, public store::Catalog {
  public:
   explicit Meddling(const request::Spaces& spaces) : inner_(0, base::Hash(1), spaces) {}
@@ -148,7 +148,7 @@ TEST(CounterRoutes, AChangeThatIsDeniedIsTold) {
   World world;
   ASSERT_EQ(world.put("limitd:user:k", 3).first, 200u);
   world.set_override("k", bucket(10));
-  // Its limits are known by then, and what is asked for fits them.
+  // The limits change after the query has read them, and the units fit the old ones.
   world.store.behind = [&] {
     world.store.behind = nullptr;
     world.set_override("k", bucket(2));
@@ -213,18 +213,18 @@ TEST(CounterRoutes, APageThatIsCutSaysWhereToGoOn) {
     EXPECT_EQ(parts, Meddling::parts);
     EXPECT_GE(cut, Meddling::parts - 1);
   }
-  // The last is well-formed, but no store says such.
+  // The last one is well-formed, but no store names such a place.
   for (const char* wrong :
        {"after=-", "after=61-", "after=61-6", "after=6-61", "after=61-zz", "after=-30780d0a"})
     EXPECT_EQ(world.ask("GET", "/v1/counters", wrong).first, 400u) << wrong;
 }
 
-// In a part of the names each page has as many as fit, and says where the next one begins.
+// Each page of a part of the names ends when it is full, and names the place of the next.
 TEST(CounterRoutes, APageEndsByBytes) {
   World world;
   constexpr size_t count = 2400;
   for (size_t i = 0; i < count; ++i) {
-    // As it stands in a path each byte is three.
+    // Three bytes each in a path: '/' is percent-encoded.
     const std::string name = "limitd:user:" + std::string(230, '/') + std::to_string(i);
     ASSERT_EQ(world.put(wire::percent_encoded(name), 1).first, 200u);
   }
@@ -305,7 +305,7 @@ TEST(CounterRoutes, AnExplanationIsBoundedInBytes) {
   EXPECT_EQ(rule.at("path"), wire::path_of_name("limitd:user:" + key));
 }
 
-// What waits for others may find too many of them.
+// Slow routes wait for others, of which there may be too many: the document must list 503.
 TEST(CounterRoutes, WhatIsSlowIsDescribedAsRefusedAtTimes) {
   World world;
   const Json paths = Json::parse(openapi_document).at("paths");

@@ -1,5 +1,6 @@
-// What is explained against what is then answered: random policies of every dialect and algorithm,
-// and random requests of every protocol, some of which wait; and what changes to counters come to.
+// Explanations against the replies of takes that follow: random policies of all dialects and
+// algorithms, and random requests of all protocols, some of which wait. And counters that are set
+// and forgotten by name.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -28,7 +29,7 @@
 namespace sluice::admin::explain_test {
 namespace {
 
-// In the order of protocol::all().
+// As in protocol::all().
 constexpr std::array dialects{&divvy::dialect, &limitd::dialect, &droplet::dialect};
 
 size_t place_of(const policy::Dialect* dialect) {
@@ -41,7 +42,7 @@ using tests::Dice;
 constexpr int64_t start_us = 1'700'000'000'000'000;
 int64_t now_us = start_us;
 
-// The reply to a request.
+// What a request was answered.
 struct Told {
   bool told = false, allowed = false, matched = false;
   std::string error;
@@ -139,7 +140,7 @@ struct World {
   Client client;
 };
 
-// Windows of a few units of a few seconds.
+// Windows of a few seconds, quotas of a few units.
 std::string random_limit(Dice& dice) {
   static constexpr std::array algorithms = {"fixed_window", "aligned_window", "token_bucket",
                                             "sliding_window", "sliding_log"};
@@ -181,7 +182,7 @@ std::string random_native(Dice& dice) {
   return text;
 }
 
-// Canaries, some of which share the counter of a rule behind them.
+// Some rules are canaries, and some of these share the counter of a later rule.
 std::string random_divvy(Dice& dice) {
   std::string text = "{\"overrides\": [";
   for (int i = 0, count = dice(5); i < count; ++i) {
@@ -228,7 +229,7 @@ std::shared_ptr<policy::RuleSet> random_rules(Dice& dice, request::Spaces& space
   }
 }
 
-// For some actors of some rules.
+// Overrides for some actors of some rules.
 void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
   const policy::RuleSet& rules = *world.live.current()->rules;
   std::vector<const policy::Rule*> all;
@@ -292,7 +293,7 @@ ExplainedRequest random_request(Dice& dice) {
   return asked;
 }
 
-// An explanation and the reply of a take right behind it agree.
+// The explanation agrees with the reply of the take that follows.
 void expect_told_as_explained(const ExplainedVerdict& said, const std::vector<ExplainedStep>& steps,
                               const Told& told) {
   ASSERT_TRUE(told.told);
@@ -360,7 +361,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
   EXPECT_GT(overridden, 1'000u);
 }
 
-// Every counter that rules make is found by its name and is what replies say.
+// Each counter that rules create is found by its name, and its state agrees with the replies.
 TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
   size_t set = 0, refused = 0, found = 0;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
@@ -403,7 +404,7 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
         EXPECT_EQ(one.remaining, (one.limit.burst > 0 ? one.limit.burst : one.limit.quota) - used);
         ++set;
       }
-      // Nothing is done where it is more than a fresh one has.
+      // A request to use more units than a fresh counter has changes nothing.
       const CounterState same = world.change(name, CounterQuery::Change::set, most + 1);
       for (size_t i = 0; i < same.limits.size(); ++i)
         EXPECT_EQ(same.limits[i].remaining, after.limits[i].remaining);

@@ -1,4 +1,5 @@
-// Over real sockets: which thread answers what.
+// The HTTP server of the admin port over socket pairs: its threads, and its bounds on connections
+// and bodies.
 #include "admin/http_server.h"
 
 #include <fcntl.h>
@@ -47,7 +48,7 @@ class Noting final : public HttpHandler {
   mutable std::mutex mutex_;
 };
 
-// What handlers of one kind may rely on (HttpHandler).
+// Handlers rely on it (HttpHandler): slow answers come from one thread, all others from another.
 TEST(HttpServer, SlowAnswersAreMadeByOneThreadAndAllOthersByAnother) {
   Noting handler;
   HttpServer server(
@@ -84,7 +85,7 @@ TEST(HttpServer, SlowAnswersAreMadeByOneThreadAndAllOthersByAnother) {
   EXPECT_NE(handler.first, handler.second);
 }
 
-// Answers every request; a slow one waits until the test releases it.
+// A handler that answers every request; a slow one waits until the test releases it.
 class Patient final : public HttpHandler {
  public:
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override { return {}; }
@@ -126,7 +127,7 @@ class Places : public testing::Test {
     for (const int fd : clients_) ::close(fd);
   }
 
-  // Connects and sends; the end of the client, which the fixture closes.
+  // Connects and sends `text`. Returns the client's end, which the fixture closes.
   int connect(const std::string& text = {}) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
@@ -143,7 +144,7 @@ class Places : public testing::Test {
   static std::string get(const std::string& path) {
     return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
   }
-  // What comes first; "" at the end, "(nothing)" where nothing comes in time.
+  // The first bytes that arrive; "" at the connection's end, "(nothing)" after the time.
   static std::string receive(int fd, int patience_ms = 20'000) {
     pollfd watched{fd, POLLIN, 0};
     if (::poll(&watched, 1, patience_ms) <= 0) return "(nothing)";
@@ -188,7 +189,8 @@ TEST_F(Places, ClientsThatSayNothingKeepNobodyOut) {
   }
 }
 
-// Half a request, an answer that is not read and an idle client are silent alike.
+// A connection with half a request, one that does not read its answer, and an idle one all count as
+// silent.
 TEST_F(Places, WhatIsSilentInTheMiddleOfSomethingMakesRoomToo) {
   connect("GET /any HT");
   connect("POST /any HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
@@ -208,14 +210,14 @@ TEST_F(Places, WhatIsSilentInTheMiddleOfSomethingMakesRoomToo) {
 }
 
 TEST_F(Places, HealthIsAnsweredWhileAllPlacesAreTaken) {
-  // As many as may wait for the second thread, and they may not be closed.
+  // As many connections as have places: they wait for the second thread, and must not be closed.
   std::vector<int> waiting;
   for (size_t i = 0; i < places; ++i) waiting.push_back(connect(get("/slow")));
   const int other = connect(get("/any"));
   EXPECT_TRUE(receive(other).starts_with("HTTP/1.1 503"));
   for (int round = 0; round < 100; ++round) {
     expect_answered(connect(get("/health/live")));
-    connect();  // and those that say nothing do not keep it out
+    connect();  // a silent connection does not keep it out
   }
   site_.let_go();
   for (const int fd : waiting) expect_answered(fd);
@@ -242,7 +244,7 @@ TEST_F(Places, BodiesOfAllRequestsTogetherAreBounded) {
     EXPECT_TRUE(receive(granted.back()).starts_with("HTTP/1.1 100")) << i;
   }
   EXPECT_TRUE(receive(connect(upload(each))).starts_with("HTTP/1.1 503"));
-  // One that goes leaves its bytes to others.
+  // When a request ends, its bytes are free for others.
   ::shutdown(granted.front(), SHUT_RDWR);
   std::string answer;
   for (const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -1,3 +1,4 @@
+// Changes of log levels by the admin port (admin/log_control.h), several at a time.
 #include "admin/log_control.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ class Plain final : public HttpHandler {
   }
 };
 
-// Each changes its own setting alone: no change undoes another.
+// Each thread changes the level of its own module: no change may undo another.
 TEST(LogControl, ChangesAtATimeAreAllMade) {
   log::Log log(spdlog::level::off, std::make_shared<spdlog::sinks::null_sink_mt>(), 16);
   LogControl control(log, 0);
@@ -37,7 +38,7 @@ TEST(LogControl, ChangesAtATimeAreAllMade) {
         wire::HttpRequest request;
         request.body = R"({"modules": {")" + name + R"(": ")" + level + R"("}})";
         control.put(request, handler, "a test", changes);
-        // No other test names this module.
+        // Only this thread names this module.
         if (Json::parse(control.get().body).at("modules").at(name) != level) ++lost;
       }
     });

@@ -1,4 +1,4 @@
-// What docs/openapi.json lists against what the program has.
+// docs/openapi.json against the protocols, dialects and routes that the program has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using wire::Json;
 
-// The lists below `json` that hold names of protocols, and how often each kind of list is marked.
+// The lists below `json` that name protocols, and how many lists are marked as of each kind.
 struct Lists {
   std::vector<std::string> unmarked;
   size_t protocols = 0, dialects = 0;
@@ -26,7 +26,7 @@ void collect(const Json& json, const std::vector<std::string>& protocols, Lists&
     found.protocols += kind == "protocols" ? 1u : 0u;
     found.dialects += kind == "dialects" ? 1u : 0u;
     const Json& names = json["enum"];
-    // Kinds of files, of which some are called like protocols.
+    // Lists of file formats, some of which are named like protocols.
     const bool is_of_files = std::find(names.begin(), names.end(), "sluice") != names.end();
     const bool is_ours = std::any_of(names.begin(), names.end(), [&](const Json& name) {
       return name.is_string() && std::find(protocols.begin(), protocols.end(),

@@ -1,4 +1,4 @@
-// What the admin port answers of overrides at a time that the test sets.
+// What the admin port answers about overrides, on the test's own clock.
 #include "admin/overrides_api.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ struct World {
   Admin admin{{}, {live, server_stats, sources}};
 };
 
-// Between its end and the round of housekeeping that forgets it.
+// The time between the override's end and the housekeeping that forgets it.
 TEST(OverridesApi, AnOverrideThatHasEndedSaysSo) {
   World world;
   const auto [status, made] =

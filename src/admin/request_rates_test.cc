@@ -1,3 +1,4 @@
+// Requests per second in /v1/status (admin/request_rates.h), against a model.
 #include "admin/request_rates.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +48,8 @@ TEST(RequestRates, AtTheStartItselfAreFinite) {
   EXPECT_GT(rates.rates({}, start).over_seconds, 0);
 }
 
-// Against all samples that were ever added: the last one that is at least the window old, else the
-// first.
+// The model stores all samples, and compares with the latest one that is at least a window old,
+// else with the first.
 TEST(RequestRates, AreThoseOfAModelThatKeepsEverySample) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     tests::Dice dice(seed);

@@ -1,5 +1,4 @@
-// What GET /v1/status says, member by member, of stores that are made up. With the real ones:
-// tests/e2e/status_test.cc.
+// The members of GET /v1/status, with made-up stores. tests/e2e/status_test.cc has the real ones.
 #include "admin/status_api.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Work of low priority in short bursts (base/background.h).
 #include "base/background.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ double processor_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
-// Work of 20 ms of processor time; how long it took beside that.
+// Works for 20 ms of processor time. Returns for how many ms of that span it was not running.
 double idle_ms() {
   const auto begin = steady_clock::now();
   const double first = processor_ms();
@@ -30,12 +31,13 @@ double idle_ms() {
 TEST(Pace, RestsBetweenBurstsWhereItIsAskedTo) {
   {
     const Paced paced;
-    // A hundred bursts, each with its rest of 50 us; some of the work is the resting itself.
+    // About a hundred bursts, with a pause of 50 us after each; the pauses take processor time,
+    // too.
     EXPECT_GT(idle_ms(), 2.0);
   }
   const auto begin = steady_clock::now();
   for (int i = 0; i < 1'000'000; ++i) yield_if_background();
-  // A look at a flag: a clock would take ten times as long.
+  // Without Paced a call reads one flag; reading a clock would take ten times as long.
   EXPECT_LT(steady_clock::now() - begin, tests::promised(std::chrono::milliseconds(500)));
 }
 

@@ -1,3 +1,4 @@
+// The clock (base/clock.h) on made-up sources: steps forward and back, and time that is settled.
 #include "base/clock.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +57,7 @@ TEST_F(ClockTest, FollowsAStepForwardAndHoldsAStepBack) {
   wall_us -= 2 * hour;
   pass(200'000);
   EXPECT_EQ(clock.now().us, later + 200'000);
-  wall_us += hour;  // back where it was before the step back: nothing to catch up
+  wall_us += hour;  // back where it was before the step back: not a step for the clock
   pass(200'000);
   EXPECT_EQ(clock.now().us, later + 400'000);
 }
@@ -92,7 +93,7 @@ TEST_F(ClockTest, KeepsAStepForwardThatHasLastedAMinute) {
   EXPECT_EQ(clock.now().us, start + day + 400'000 + Clock::trial_us);
 }
 
-// What is taken back beyond the step is a step back as any other.
+// What goes back beyond the step forward is not followed, like any other step back.
 TEST_F(ClockTest, GoesBackToWhereItWasBeforeTheStepAndNoFurther) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
@@ -102,13 +103,13 @@ TEST_F(ClockTest, GoesBackToWhereItWasBeforeTheStepAndNoFurther) {
   wall_us -= 2 * hour;
   pass(200'000);
   EXPECT_EQ(clock.now().us, start + 400'000);
-  wall_us += hour + hour / 2;  // half an hour ahead
+  wall_us += hour + hour / 2;  // half an hour ahead of the clock
   pass(200'000);
   EXPECT_EQ(clock.now().us, start + hour / 2 + 600'000);
 }
 
-// In other words: the clock is the wall clock, or where it was at the lowest within the last
-// minute, whichever is more.
+// The model: the clock is the wall clock or its own lowest offset of the last minute, whichever is
+// later.
 TEST_F(ClockTest, RandomStepsAreFollowedAsANaiveModelSays) {
   std::mt19937_64 dice(7);
   const auto roll = [&](int64_t most) { return static_cast<int64_t>(dice() % uint64_t(most)); };
@@ -127,7 +128,7 @@ TEST_F(ClockTest, RandomStepsAreFollowedAsANaiveModelSays) {
         if (all[i + 1].from_us > monotonic_us - Clock::trial_us)
           lowest_us = std::min(lowest_us, all[i].offset_us);
       const int64_t wanted_us = std::max(wall_us - monotonic_us, lowest_us);
-      // A difference below a millisecond does not count as a step.
+      // The clock ignores differences below a millisecond.
       if (std::abs(wanted_us - all.back().offset_us) >= 1'000)
         all.push_back({monotonic_us, wanted_us});
       ASSERT_EQ(clock.now().us, monotonic_us + all.back().offset_us) << round << " " << step;
@@ -139,7 +140,7 @@ TEST_F(ClockTest, RandomStepsAreFollowedAsANaiveModelSays) {
   }
 }
 
-// More steps than it keeps: it still never runs back behind what is settled.
+// More steps than the clock remembers: still the settled time never goes back.
 TEST_F(ClockTest, AnyNumberOfStepsWithinAMinuteLeavesSettledTimeAlone) {
   std::mt19937_64 dice(8);
   Clock clock(fake());

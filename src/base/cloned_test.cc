@@ -1,3 +1,4 @@
+// Members that are copied with their owner (base/cloned.h).
 #include "base/cloned.h"
 
 #include <gtest/gtest.h>

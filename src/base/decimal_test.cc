@@ -1,3 +1,4 @@
+// Numbers as decimal text (base/decimal.h), against the standard library.
 #include "base/decimal.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ std::string as_the_library(Integer value) {
   return text;
 }
 
-// Checks a value, and that no byte behind it is touched.
+// Compares with the library, and checks that no other byte is written.
 void check_unsigned(uint64_t value) {
   const std::string expected = as_the_library(value);
   std::string room(decimal_digits_max + 4, '#');
@@ -42,7 +43,7 @@ void check_signed(int64_t value) {
   EXPECT_EQ(out.view(), "n=" + as_the_library(value));
 }
 
-// Around each power of ten and of two.
+// Numbers around each power of ten and of two.
 std::vector<uint64_t> edges() {
   std::vector<uint64_t> all = {0, std::numeric_limits<uint64_t>::max()};
   uint64_t ten = 1;

@@ -1,3 +1,4 @@
+// Messages about files (base/diagnostic.h), and suggestions for mistyped words.
 #include "base/diagnostic.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// When removed objects are freed (base/epoch_reclaimer.h).
 #include "base/epoch_reclaimer.h"
 
 #include <gtest/gtest.h>
@@ -34,9 +35,9 @@ TEST(EpochReclaimer, FreesOnceEveryReaderHasPassed) {
   b->quiesce();
   reclaimer.retire(std::make_unique<Counted>(alive));
   reclaimer.reclaim();
-  EXPECT_EQ(alive, 1);  // the first one went
+  EXPECT_EQ(alive, 1);  // the first one was freed
   a->quiesce();
-  b.reset();  // a reader that has left holds nothing up
+  b.reset();  // a reader that has left delays nothing
   reclaimer.reclaim();
   EXPECT_EQ(alive, 0);
 }

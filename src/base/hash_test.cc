@@ -1,3 +1,4 @@
+// Digests of texts (base/hash.h).
 #include "base/hash.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 namespace sluice::base {
 namespace {
 
-// The numbers are xxhsum's own.
+// The numbers that xxhsum prints for XXH3.
 TEST(Digest, IsXxh3OfTheText) {
   EXPECT_EQ(digest(""), 0x2d06800538d394c2u);
   EXPECT_EQ(digest("a"), 0xe6c632b61e964e1fu);

@@ -1,3 +1,4 @@
+// Results that are a value or a problem (base/result.h).
 #include "base/result.h"
 
 #include <gtest/gtest.h>

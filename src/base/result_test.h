@@ -1,4 +1,4 @@
-// For tests of what returns a Result: whether it succeeded, and if not, why.
+// For tests of functions that return a Result: whether it succeeded, and if not, why.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline bool succeeds(const Done& done, std::string& problem) {
   return static_cast<bool>(done);
 }
 
-// Its value becomes `value`.
+// On success its value is moved to `value`.
 template <class T>
 bool succeeds(Result<T> result, T& value, std::string& problem) {
   if (result)

@@ -1,3 +1,4 @@
+// Times as RFC 3339 writes them (base/rfc3339.h).
 #include "base/rfc3339.h"
 
 #include <gtest/gtest.h>

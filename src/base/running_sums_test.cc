@@ -1,3 +1,4 @@
+// Sums over numbered parts in a balanced tree (base/running_sums.h), against a map.
 #include "base/running_sums.h"
 
 #include <gtest/gtest.h>
@@ -47,10 +48,10 @@ TEST(RunningSums, AsAPlainMap) {
   }
 }
 
-// Rising numbers, as arrivals are, would make a plain tree a list.
+// Numbers in rising order, as arrivals have them, would make an unbalanced tree a list.
 TEST(RunningSums, ACallVisitsFewNodesWhateverTheOrder) {
   constexpr uint64_t many = 1 << 16;
-  constexpr uint64_t visits_max = 80;  // a call: 5 log2(n)
+  constexpr uint64_t visits_max = 80;  // for one call: 5 log2(n)
   Sums sums;
   auto visited = [&, before = uint64_t{0}](const char* what) mutable {
     const uint64_t visits = running_sums_visited() - std::exchange(before, running_sums_visited());

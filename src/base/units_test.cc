@@ -1,3 +1,4 @@
+// Counts, sizes, durations and ports as users write them (base/units.h).
 #include "base/units.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Repair of texts that are not UTF-8 (base/utf8.h), against a model and the Unicode standard.
 #include "base/utf8.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace sluice::base {
 namespace {
 
-// Sanitized in memory of exactly the size promised.
+// Sanitizes into memory of exactly the size that sanitized_size() names.
 std::string sanitized(std::string_view text) {
   const size_t size = utf8::sanitized_size(text);
   const std::unique_ptr<char[]> out(new char[size]);
@@ -18,7 +19,7 @@ std::string sanitized(std::string_view text) {
   return {out.get(), size};
 }
 
-// U+FFFD as it is written below.
+// Each '?' in the expected texts below stands for U+FFFD.
 std::string with_marks(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '?' ? std::string(utf8::replacement) : std::string(1, c);
@@ -58,7 +59,7 @@ TEST(Utf8, MaximalSubparts) {
       {"\xF4\x90\x80\x80", "????"},
       {"\xF5\x80\x80\x80", "????"},
       {"\xFE\xFF", "??"},
-      // The Unicode standard's own example, table 3-11.
+      // The example of the Unicode standard, table 3-11.
       {"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", "????A"},
   };
   for (const auto& row : table) {
@@ -74,7 +75,7 @@ void same_as_whatwg(std::string_view text) {
   ASSERT_EQ(sanitized(text), expected) << testing::PrintToString(text);
 }
 
-// All sequences of up to four bytes out of those at which the rules change.
+// All sequences of up to four bytes, from the bytes at which the rules change.
 TEST(Utf8, AllShortSequences) {
   const std::string bytes =
       "A\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xC1\xC2\xDF\xE0\xE1\xEC\xED\xEE\xEF\xF0\xF1\xF3\xF4\xF5"
@@ -96,8 +97,8 @@ TEST(Utf8, AllShortSequences) {
   }
 }
 
-// Words are looked at eight bytes at a time: something ill-formed, and something sound, at every
-// place of every length.
+// Texts are checked eight bytes at a time: an ill-formed or a valid sequence at each place of each
+// length.
 TEST(Utf8, AtEveryPlace) {
   for (size_t size = 0; size < 40; ++size) {
     for (size_t at = 0; at < size; ++at) {

@@ -1,4 +1,4 @@
-// What a server's admin port answers, for tests of the commands that ask it.
+// Answers of a server's admin port, for tests of the commands that use it.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ inline std::string page(const Json& json, unsigned status = 200) {
 inline constexpr const char* metrics_type = "text/plain; version=0.0.4; charset=utf-8";
 inline constexpr const char* metrics = "sluice_counters 7\n";
 
-// Of a server whose counters are in memory.
+// The answer of a server whose counters are in memory.
 inline Json status_answer() {
   return Json::parse(R"({
     "version": "0.1.0", "at": "2026-11-20T10:02:00Z", "up_seconds": 120,

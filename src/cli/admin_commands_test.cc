@@ -1,5 +1,6 @@
-// The commands over the admin port, asked of a server that is made up: what they send, print and
-// end with. With the real one: tests/e2e/terminal_test.cc; `override`: override_command_test.cc.
+// The commands over the admin port, against a made-up server: what they send and print, and their
+// exit statuses. tests/e2e/terminal_test.cc has the real server, override_command_test.cc has
+// `override`.
 #include "cli/admin_commands_test.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ TEST_F(AdminCommands, WrongArgumentsAreRefusedAndNothingIsSent) {
                          {"override", "list", "--actor", "a", "--actor", "b"},
                          {"override", "set"},
                          {"override", "set", "--rule", "r"}};
-  // Behind `override set --rule r`.
+  // The arguments that follow `override set --rule r`.
   const Words wrong_set[] = {{"--actor", "a"},
                              {"--actor", "a", "--window", "1h"},
                              {"--actor", "a", "--quota", "x"},
@@ -96,7 +97,7 @@ TEST_F(AdminCommands, StatusSaysWhatThereIs) {
       "waiting      2",
       "store        memory alone: a restart forgets"};
   EXPECT_EQ(lines(), expected);
-  // It asks for one document.
+  // One document is enough.
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(server.requests()[0].target, "/v1/status");
 
@@ -123,7 +124,7 @@ TEST_F(AdminCommands, StatusReadsTwiceForRatesOfATimeOfOnesOwn) {
       for (Json* counts : {&document["requests"], &document["protocols"]["divvy"]}) {
         (*counts)["total"]["allowed"] = 12345 + 1'000'000;
         (*counts)["total"]["unmatched"] = 1'000'000;
-        (*counts)["total"]["denied"] = 0;  // as of a server that was restarted
+        (*counts)["total"]["denied"] = 0;  // as after a restart of the server
       }
     return page(document);
   });
@@ -188,7 +189,7 @@ TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
   EXPECT_TRUE(said(out, ": degraded\n             the disk is full\n")) << out;
 }
 
-// A field that is missing, or of another kind, reads as nothing.
+// A field that is missing or of another kind is treated as if it were empty.
 TEST_F(AdminCommands, StatusTakesTheDocumentOfAnotherVersion) {
   for (const char* document :
        {R"({"ready": true})",
@@ -223,7 +224,7 @@ TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
   EXPECT_EQ(err, "error: no web page\n");
   EXPECT_FALSE(said(out + err, "secret"));
 
-  // An older server, and something else altogether.
+  // A server of an older version, and a server that is not sluice.
   answers.erase("GET /v1/status");
   for (const auto& [name, path] :
        {std::pair("top", "/v1/top"), std::pair("status", "/v1/status")}) {
@@ -250,7 +251,8 @@ TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
       << err;
 }
 
-// Droplet's port, for one, answers any path so; and another server has JSON of its own.
+// Droplet's port, for example, answers any path in this way, and other servers answer with JSON of
+// their own.
 TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
   const auto described = [](const std::string& body, const std::string& type) {
     return FakeHttp::response(200, body, type);
@@ -289,7 +291,7 @@ TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
 TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
   answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
   variables["SLUICE_ADMIN_SERVER"] = server.address();
-  variables["SLUICE_ADMIN"] = "127.0.0.1:1";  // where servers listen
+  variables["SLUICE_ADMIN"] = "127.0.0.1:1";  // the address at which servers listen
   EXPECT_EQ(command({"reload"}), 0) << err;
   EXPECT_EQ(err, "");
   variables["SLUICE_ADMIN_TOKEN"] = "by-the-environment";
@@ -318,7 +320,7 @@ TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
-// Earlier versions took the variable by which servers listen.
+// Earlier versions used the variable that says where servers listen.
 TEST_F(AdminCommands, TakeTheVariableOfServersWithAWarning) {
   answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
   variables["SLUICE_ADMIN"] = server.address();
@@ -427,7 +429,7 @@ TEST_F(AdminCommands, RulesAreListedOverAllPages) {
 }
 
 TEST_F(AdminCommands, RulesHaveRatesByTwoReadings) {
-  // The second look finds more, and a rule that was loaded meanwhile.
+  // The second answer has higher counts, and a rule that was loaded meanwhile.
   int looks = 0;
   FakeHttp growing([&](const Request&) {
     const int more = ++looks == 1 ? 0 : 1'000'000;
@@ -442,7 +444,7 @@ TEST_F(AdminCommands, RulesHaveRatesByTwoReadings) {
   EXPECT_EQ(command({"rules", "--over", "10ms", "--json", "--admin", growing.address()}), 0) << err;
   const Json native = result()["rules"][0]["per_second"],
              divvy = result()["rules"][1]["per_second"];
-  // In ten milliseconds at the least, and in a minute at most.
+  // The two answers are 10 ms apart at least and a minute at most.
   EXPECT_GT(native["allowed"].get<double>(), 1e6 / 60);
   EXPECT_LE(native["allowed"].get<double>(), 1e8);
   EXPECT_EQ(native["denied"], native["allowed"]);
@@ -488,7 +490,7 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   answers["GET /v1/counters?prefix=n&limit=100"] = page({{"counters", Json::array({none})}});
   EXPECT_EQ(ask({"counters", "n"}), 0) << err;
   EXPECT_EQ(out, "COUNTER  HOW IT STANDS\nn        no counter\n");
-  // It may take the server longer than other answers.
+  // This answer may take longer than others.
   lateness = std::chrono::milliseconds(200);
   answers["GET /v1/counters?prefix=late&limit=100"] = page({{"counters", Json::array()}});
   EXPECT_EQ(ask({"counters", "late", "--timeout", "1"}), 0) << err;
@@ -505,7 +507,7 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   EXPECT_EQ(out, "divvy:k=*:a b/\xc3\xa9: 3 left of 3 per 1h\n");
   EXPECT_EQ(ask({"reset", "--encoded", "divvy%3Ak%3D%2A%3Aa%20b%2F%C3%A9", "--json"}), 0) << err;
   EXPECT_EQ(result(), fresh);
-  // A path that the server has: so it is about what stands in it.
+  // The server knows the path, so the error is about the counter.
   EXPECT_EQ(ask({"reset", "nothing"}), 1);
   EXPECT_EQ(err, "error: there is nothing here\n");
 }

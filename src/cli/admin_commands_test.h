@@ -1,5 +1,5 @@
-// A fixture for the commands over the admin port: a server that is made up, and what a command
-// prints and ends with.
+// A fixture for the commands over the admin port: a made-up server, and what a command prints and
+// its exit status.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using Request = FakeHttp::Request;
 
 class AdminCommands : public CommandTest {
  protected:
-  // Has the server answer by method and target, with 404 what is not there.
+  // The answer to this method and target; 404 if the test has set none.
   std::string answer(const Request& request) {
     std::this_thread::sleep_for(lateness);
     const auto at = answers.find(request.method + " " + request.target);
@@ -31,7 +31,7 @@ class AdminCommands : public CommandTest {
     return problem(404, "there is nothing here");
   }
 
-  // At the server that is made up.
+  // Runs the command against the made-up server.
   int ask(Words words) {
     words.insert(words.end(), {"--admin", server.address()});
     return command(words);

@@ -1,3 +1,4 @@
+// How long lines of help are wrapped (cli/arguments.h).
 #include "cli/arguments.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A fixture for the commands as a user meets them: what is in the environment, a folder for files,
-// and what a command prints and ends with.
+// A fixture for the commands as a user calls them: the environment, a folder for files, and what a
+// command prints and its exit status.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class CommandTest : public testing::Test {
     std::filesystem::remove_all(folder_, ignored);
   }
 
-  // The status; what was said is in out and err.
+  // Runs a command. Returns its exit status; its output is in `out` and `err`.
   int command(const Words& words) {
     std::ostringstream out_stream, err_stream;
     config::CommandIo io{out_stream, err_stream, false, false,

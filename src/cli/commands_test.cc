@@ -1,5 +1,5 @@
-// The commands as a user meets them, with everything but files and sockets made up. Serving is
-// tested with the binary.
+// The commands as a user calls them, in this process with real files and sockets and a made-up
+// environment. Serving is tested with the program.
 #include "cli/commands.h"
 
 #include <gtest/gtest.h>
@@ -143,13 +143,13 @@ TEST_F(Commands, NativeRulesAreCountedAndChecked) {
   EXPECT_TRUE(said(out, "counter: native:all::token_bucket")) << out;
   EXPECT_TRUE(said(out, "5 rules behind it are not reached.")) << out;
 
-  // Of every part of a file every mistake is reported in one run.
+  // All mistakes in all parts of a file are reported in one run.
   EXPECT_EQ(command({"check", file("bad.yaml", "wrokers: 1\nrules: [{ quota: 1 }]\n")}), 1);
   EXPECT_TRUE(said(err, "bad.yaml:1:1: error: wrokers")) << err;
   EXPECT_TRUE(said(err, "bad.yaml:2:11: error: rule 1: quota: is not a known key")) << err;
 }
 
-// docs/policy.md shows files, each in front of what a command says of it.
+// docs/policy.md shows policies, each followed by a command and what it prints.
 TEST_F(Commands, TheExamplesOfTheManualAreWhatIsSaid) {
   std::ifstream manual(tests::source_path("docs/policy.md"));
   std::string yaml, shown, line;
@@ -225,7 +225,7 @@ TEST_F(Commands, DivvyWarnsOfWhatItDoesNotServe) {
   EXPECT_FALSE(said(err, "REDIS_"));
 }
 
-// Who moves from `sluice divvy` to `serve` would not notice that counters are his own again.
+// After a change from `sluice divvy` to `serve`, counters would silently no longer be in Redis.
 TEST_F(Commands, ServeSaysThatItReadsNoRedisHost) {
   const auto path = file("sluice.yaml", "policy: [{ divvy: rules.ini }]\n");
   file("rules.ini", rules_ini);
@@ -268,7 +268,7 @@ TEST_F(Commands, CheckOfASluiceYamlChecksItsPolicies) {
   EXPECT_TRUE(said(out, "good.yml: ok, 4 rules")) << out;
 }
 
-// With either setting the rules are named; a single Redis has them in one place.
+// With both settings the rules are named; with a single Redis there is only one place.
 TEST_F(Commands, CheckNamesRulesThatSettleOverSeveralSlots) {
   const std::string rules =
       "rules:\n"
@@ -485,7 +485,7 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
   }
 }
 
-// Who starts the server without a file has written nothing that there is to warn of.
+// A server without a policy file must not warn: its operator has written no policy.
 TEST_F(Commands, TheBuiltInExamplesAreServedWithoutAWarning) {
   request::Spaces spaces;
   base::Diagnostics diagnostics;
@@ -497,7 +497,7 @@ TEST_F(Commands, TheBuiltInExamplesAreServedWithoutAWarning) {
             "built-in example (limitd)");
 }
 
-// limitd's files end as sluice's do: what is in them tells.
+// limitd's files have the same extension as sluice's: the contents tell them apart.
 TEST_F(Commands, ChecksAndCountsLimitdsFiles) {
   const auto path = file("limitd.yaml",
                          "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 10\n"
@@ -522,7 +522,8 @@ TEST_F(Commands, ChecksAndCountsLimitdsFiles) {
             0)
       << err;
   EXPECT_TRUE(said(out, ": ok, 8 rules\n")) << out;
-  // The file may say where to listen, and there it does not count.
+  // The file may say where limitd listens; inside sluice.yaml these settings are ignored, with a
+  // warning.
   file("limitd.yaml.d/20.yml", "port: 1\nhostname: a\nlog_level: warn\nlog_file: x\n");
   EXPECT_EQ(command({"check", folder_ + "/sluice.yaml"}), 0) << err;
   EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 4) << err;

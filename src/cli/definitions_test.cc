@@ -1,5 +1,5 @@
-// What all commands have in common, over all of them: exit statuses, how messages begin, and what
-// is made of their definitions.
+// What all commands have in common: exit statuses, the beginning of messages, and what is generated
+// from their definitions.
 #include "cli/definitions.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using AllCommands = CommandTest;
 
-// Commands in place of other programs, which end as these do.
+// Commands in place of other programs have the exit statuses of these.
 bool ends_as_another(const std::string& name) {
   return name == "limitd" || name == "limitdctl";
 }
@@ -52,7 +52,7 @@ TEST_F(AllCommands, AreDefinedAndSayHowTheyEnd) {
   }
 }
 
-// One prefix, the usage, and 2.
+// One prefix, the usage, and exit status 2.
 TEST_F(AllCommands, TellWrongUsageAlike) {
   for (const DefinedCommand& command : defined_commands()) {
     Words words = words_of(command);
@@ -65,7 +65,7 @@ TEST_F(AllCommands, TellWrongUsageAlike) {
   }
 }
 
-// Those that ask a server where there is none: 3, and one line that says so.
+// A command whose server is not there exits with 3 and prints one line.
 TEST_F(AllCommands, WithoutAServerEndWithThree) {
   const std::map<std::string, Words> more = {{"reset", {"key"}},
                                              {"override", {"list"}},
@@ -143,7 +143,8 @@ TEST_F(AllCommands, AreInTheCompletionOfEachShell) {
   EXPECT_EQ(command({"completion"}), 2);
 }
 
-// What a shell that reads it offers. tests/clients/shells types at real ones.
+// What a real bash offers after it has read the completion. tests/clients/shells types at real
+// shells.
 std::string offered_by_bash(const std::string& completion, const std::string& words) {
   std::istringstream in(words);
   size_t count = 0;

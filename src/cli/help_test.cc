@@ -1,4 +1,4 @@
-// What every command has in common: help that fits a terminal, and output that has to arrive.
+// Every command's help, which must fit a terminal, and output that cannot be written.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -27,7 +27,7 @@ std::string help_of(Words words) {
   return out.str();
 }
 
-// Examples aside, which must be copied as they are.
+// Except examples, which must be on one line to be copied.
 TEST(Help, IsNoWiderThanAPage) {
   for (const Words& words : commands) {
     std::istringstream lines(help_of(words));
@@ -53,7 +53,7 @@ TEST(Help, OfACommandIsAlsoHelpAndItsName) {
   EXPECT_NE(err.str().find("did you mean `rules`?"), std::string::npos) << err.str();
 }
 
-// A full disk, or a pipe without a reader.
+// As on a full disk, or a pipe whose reader has gone.
 TEST(Output, ThatCannotBeWrittenIsAFailure) {
   for (const Words& words : {Words{"--version"}, Words{"rules", "--help"}}) {
     std::ostringstream out, err;

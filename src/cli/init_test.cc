@@ -1,4 +1,4 @@
-// `sluice init`: what it writes can be served as it is, and nothing is written over.
+// `sluice init`: its file can be served as it is, and no existing file is overwritten.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -29,7 +29,7 @@ TEST_F(Init, WritesAFileThatHasNothingToWarnOf) {
   EXPECT_EQ(command({"explain", "--policy", path, "method=POST", "path=/login", "ip=10.0.0.7"}), 0)
       << err;
   EXPECT_TRUE(said(out, "applies and decides")) << out;
-  // Its other rules, once their marks are taken away, are sound as well.
+  // Its other rules, which are commented out, are right as well.
   std::istringstream lines(content_of(path));
   std::string text;
   for (std::string line; std::getline(lines, line); text += line + "\n")

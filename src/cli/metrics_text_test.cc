@@ -1,3 +1,4 @@
+// Samples of a Prometheus page (cli/metrics_text.h).
 #include "cli/metrics_text.h"
 
 #include <gtest/gtest.h>

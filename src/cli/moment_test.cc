@@ -1,3 +1,4 @@
+// Times that users write on the command line (cli/moment.h).
 #include "cli/moment.h"
 
 #include <gtest/gtest.h>

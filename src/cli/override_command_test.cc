@@ -1,4 +1,4 @@
-// `sluice override`, asked of a server that is made up.
+// `sluice override`, against a made-up server.
 #include <gtest/gtest.h>
 
 #include "cli/admin_commands_test.h"
@@ -94,7 +94,7 @@ TEST_F(AdminCommands, OverrideSetSaysWhichLimitsItReplaces) {
       page({{"overrides", Json::array({one})}, {"total", 1}, {"kept", true}});
   EXPECT_EQ(ask({"override", "list"}), 0) << err;
   EXPECT_TRUE(said(out, "  5 per 1s, token_bucket; 9 per 1d (the rule's)  2030")) << out;
-  // As one that an earlier version kept.
+  // The answer about an override that an earlier version stored.
   one["all_limits"] = true;
   one["limits"].erase(1);
   answers["POST /v1/overrides"] = page(one, 201);
@@ -137,7 +137,7 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   answers["GET /v1/overrides/o-3"] = page(ended);
   EXPECT_EQ(ask({"override", "show", "o-3"}), 0) << err;
   EXPECT_TRUE(said(out, "until     2030-01-01T00:00:00Z (ended)\n")) << out;
-  // As the server has it, whether they survive included.
+  // The document as the server sent it, with `kept`.
   const Json none{{"total", 0}, {"kept", false}, {"overrides", Json::array()}};
   answers["GET /v1/overrides?limit=100"] = page(none);
   EXPECT_EQ(ask({"override", "list", "--json"}), 0);
@@ -154,7 +154,7 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   answers["DELETE /v1/overrides/o-1"] = page(override_of("o-1"));
   EXPECT_EQ(ask({"override", "remove", "o-1"}), 0);
   EXPECT_EQ(out, "o-1: removed\n");
-  // One that is not there keeps none of the others.
+  // An id that does not exist does not keep the others from being removed.
   answers["DELETE /v1/overrides/o-2"] = page(override_of("o-2"));
   const Words some{"override", "remove", "o-1", "o-9", "o-8\x1b", "o-2"};
   EXPECT_EQ(ask(some), 1);

@@ -1,4 +1,4 @@
-// `sluice store` as a user meets it, on stores that the test fills.
+// `sluice store` as a user calls it, on stores that the test fills.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -56,7 +56,8 @@ class StoreCommand : public testing::Test {
     EXPECT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
     return journal;
   }
-  // A fixed window with 7 of 10 taken, a bucket that never refills, and droplet's balance.
+  // A fixed window with 7 of 10 units used, a bucket that never refills, and a balance of
+  // droplet's.
   void fill() {
     const auto journal = open();
     const auto add = [&](const request::Space* space, std::vector<limit::Limit> limits,

@@ -1,3 +1,4 @@
+// Tables on a terminal (cli/table.h): columns, and what is cut in narrow windows.
 #include "cli/table.h"
 
 #include <gtest/gtest.h>

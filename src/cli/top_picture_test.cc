@@ -1,3 +1,4 @@
+// The screen of `sluice top` (cli/top_picture.h): rates from two answers, and what fits the window.
 #include "cli/top_picture.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +27,14 @@ TEST(TopRates, AreOfTwoAnswersInARow) {
   Json first = answer_of({item("a", 10, 0), item("b", 5, 5)});
   rates.add(first, begin);
   EXPECT_FALSE(first["items"][0].contains("allowed_per_second"));
-  // In half a second; `c` is new, and of `b` the oldest minute has gone.
+  // Half a second later `c` is new, and `b` has lost the counts of its oldest minute.
   Json second = answer_of({item("a", 20, 2), item("c", 1, 0), item("b", 6, 4)});
   rates.add(second, begin + std::chrono::milliseconds(500));
   EXPECT_EQ(second["items"][0]["allowed_per_second"], 20.0);
   EXPECT_EQ(second["items"][0]["denied_per_second"], 4.0);
   EXPECT_FALSE(second["items"][1].contains("allowed_per_second"));
   EXPECT_FALSE(second["items"][2].contains("denied_per_second"));
-  // Where less is counted, what held before still does.
+  // If a count falls, the last rate stays.
   Json third = answer_of({item("a", 3, 0), item("b", 8, 4)});
   rates.add(third, begin + std::chrono::milliseconds(1500));
   EXPECT_EQ(third["items"][0]["allowed_per_second"], 20.0);

@@ -1,3 +1,5 @@
+// The client library's core (client/core.h) with a protocol of its own, without sockets and clocks:
+// order, timeouts, lost connections, bounds, and random sequences against a model of the server.
 #include "client/core.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A protocol of tests: `KEY ID` and LF in, `ID NUMBER` and LF out. By its id or in order.
+// The tests' protocol: requests are `KEY ID` and LF, replies `ID NUMBER` and LF. Replies are
+// matched by id or by order.
 class LineCodec final : public Codec {
  public:
   explicit LineCodec(bool in_order) : in_order_(in_order) {}
@@ -74,7 +77,7 @@ Dialect line_dialect(bool in_order) {
 
 const Dialect ordered = line_dialect(true), by_id = line_dialect(false);
 
-// Of so small a bound that requests wait for their socket.
+// With a small bound of output, so that requests wait for their socket.
 Dialect narrow_dialect(bool in_order) {
   Dialect dialect = line_dialect(in_order);
   dialect.output_bytes_max = 30;
@@ -89,7 +92,7 @@ client_request asks(std::string_view key) {
   return request;
 }
 
-// The ids of the requests that were sent, by their keys.
+// The keys and ids of the requests in `text`.
 std::vector<std::pair<std::string, uint64_t>> lines_of(std::string_view text) {
   std::vector<std::pair<std::string, uint64_t>> lines;
   while (!text.empty()) {
@@ -131,9 +134,9 @@ TEST(ClientCore, WhatHasTimedOutBeforeTheConnectionIsNotSent) {
   EXPECT_EQ(world.results["b"].remaining, 5);
 }
 
-// More lengths than there are queues.
+// More different timeouts than there are queues for them.
 TEST(ClientCore, CallsOfManyTimeoutsEndEachInTime) {
-  constexpr int calls = 48, stride = 29;  // without a common divisor, so in another order
+  constexpr int calls = 48, stride = 29;  // no common divisor, so all come in a mixed order
   ClientWorld world(ordered);
   for (int i = 0; i < calls; ++i) {
     const int tenths = 1 + i * stride % calls;
@@ -216,7 +219,7 @@ TEST(ClientCore, RepliesThatComeTwiceAreDroppedByTheirIds) {
   EXPECT_EQ(world.results["b"].remaining, 9);
   EXPECT_EQ(world.closed.count(0), 0u);
   world.submit(asks("c"), "c");
-  world.receive(0, second + " 9\n");  // of a call that has ended, whose place is used again
+  world.receive(0, second + " 9\n");  // for a call that has ended, whose place another one has now
   EXPECT_EQ(world.ended.count("c"), 0u);
   world.receive(0, std::to_string(lines[0].second) + " 3\n");
   EXPECT_EQ(world.results["a"].remaining, 3);
@@ -285,7 +288,7 @@ TEST(ClientCore, TheFirstHostThatIsConnectedIsAsked) {
   EXPECT_EQ(lines_of(world.take_sent(1)).size(), 1u);
   world.advance(base::milliseconds(100));
   world.accept(0);
-  EXPECT_EQ(lines_of(world.take_sent(0)).size(), 1u);  // `a`, which has waited
+  EXPECT_EQ(lines_of(world.take_sent(0)).size(), 1u);  // `a`, which waited
   world.submit(asks("c"), "c");
   EXPECT_EQ(lines_of(world.take_sent(0)).size(), 1u);
 }
@@ -338,7 +341,7 @@ TEST(ClientCore, WhatTheSocketDoesNotTakeWaitsInTheQueue) {
   for (int i = 1; i < calls; ++i) world.submit(asks(key), std::to_string(i), {.timeout = 1h});
   EXPECT_EQ(world.core.pending(), size_t{calls});
   EXPECT_LE(world.core.output_bytes(0), mebibyte + 200);
-  // It takes much, but never all.
+  // The socket takes much, but never everything.
   for (int i = 0; i < 200; ++i) {
     world.drain(0, 10'007);
     ASSERT_LE(world.core.output_bytes(0), 2 * mebibyte + 200);
@@ -353,7 +356,7 @@ TEST(ClientCore, WhatTheSocketDoesNotTakeWaitsInTheQueue) {
   EXPECT_EQ(world.core.pending(), 0u);
 }
 
-// Without a reply to wait for, only the socket holds such a call up.
+// Such a call has no reply to wait for: only the socket can hold it up.
 TEST(ClientCore, CallsWithoutAnAnswerWaitForTheSocketAndFailPastTheBound) {
   ClientWorld world(by_id, 1, many_calls(100));
   world.submit(asks("first"), "first");
@@ -408,7 +411,7 @@ TEST(ClientCore, WhatTimesOutBehindTheSocketIsNotSentAndAnUnaskedReplyIsNotItsOw
   world.socket_room = 0;
   world.submit(asks("longer than the bound"), "c");
   world.submit(asks("d"), "d");
-  world.receive(0, "1 1\n1 1\n");  // the second answers nothing that was sent
+  world.receive(0, "1 1\n1 1\n");  // the second one answers no request that was sent
   EXPECT_EQ(world.results["d"].error, client_errc::bad_reply);
   EXPECT_EQ(world.closed[0], 1);
 }
@@ -420,7 +423,7 @@ TEST(ClientCore, AServerThatHasStoppedReadingIsLeft) {
   world.socket_room = 0;
   for (int i = 0; i < 20; ++i) world.submit(asks("0123456789"), "stuck");
   world.advance(base::milliseconds(9'000));
-  world.drain(0, 5);  // it still reads a little
+  world.drain(0, 5);  // the server still reads a little
   world.advance(base::milliseconds(9'999));
   EXPECT_EQ(world.closed.count(0), 0u);
   world.advance(base::milliseconds(1));
@@ -430,10 +433,11 @@ TEST(ClientCore, AServerThatHasStoppedReadingIsLeft) {
 
 // ---- Random sequences against a model of the server ----
 
-// What a server has got and not answered. It answers a request by the number that is its key.
+// The requests that a server has received and not answered. It answers with the number that is the
+// request's key.
 struct Peer {
   std::deque<std::pair<std::string, uint64_t>> requests;
-  std::string part;  // of one that has not come whole
+  std::string part;  // the beginning of an incomplete request
 };
 
 class RandomRun {
@@ -447,7 +451,7 @@ class RandomRun {
       collect();
       ASSERT_LE(world_.core.pending(), 50u);
     }
-    // All that is left ends by its deadline.
+    // All calls that are left end by their deadlines.
     world_.advance(base::seconds(30));
     for (int i = 0; i < asked_; ++i) {
       const std::string name = std::to_string(i);

@@ -1,3 +1,4 @@
+// The terminal's HTTP client (client/http_client.h), against a made-up server.
 #include "client/http_client.h"
 
 #include <gtest/gtest.h>
@@ -116,7 +117,8 @@ TEST(HttpClient, SaysThatNobodyListens) {
             "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused");
 }
 
-// A wait that also watches a terminal's keys is not held up by a server that is silent.
+// A call that also watches a descriptor, such as a terminal's keys, ends when that is readable,
+// even if the server is silent.
 TEST(HttpClient, GivesUpWhenSomethingElseComes) {
   FakeHttp silent([](const FakeHttp::Request&) { return FakeHttp::silence; });
   std::array<int, 2> ends{};

@@ -1,3 +1,4 @@
+// What another program at the port seems to be, by its answer (client/looks_like.h).
 #include "client/looks_like.h"
 
 #include <gtest/gtest.h>

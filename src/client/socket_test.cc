@@ -1,3 +1,4 @@
+// Blocking sockets with deadlines (client/socket.h).
 #include "client/socket.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ TEST(Socket, GoesOnAfterItsDeadlineOnceThatIsRenewed) {
   std::string problem, got;
   auto socket = Socket::connect("127.0.0.1", server.port(), milliseconds(20));
   ASSERT_TRUE(socket) << socket.problem().text;
-  // It waits for a line first.
+  // The server waits for a line before it answers.
   EXPECT_FALSE(succeeds(socket->receive(got), problem));
   EXPECT_EQ(problem, "no reply in time");
   EXPECT_FALSE(socket->receive(got));

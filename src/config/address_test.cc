@@ -1,3 +1,4 @@
+// Addresses as settings write them (config/address.h).
 #include "config/address.h"
 
 #include <gtest/gtest.h>

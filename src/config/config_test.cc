@@ -1,3 +1,5 @@
+// Settings (config/config.h): from the file, variables and flags; mistakes and their messages; what
+// `--print-config` prints is read back as the same.
 #include "config/config.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +20,7 @@ std::string messages(const base::Diagnostics& all) {
   return text;
 }
 
-// What is wrong with a file, "" if nothing.
+// Reads a file; returns the messages, "" if there are none.
 std::string problems(std::string_view text, Config& config) {
   base::Diagnostics diagnostics;
   read_config(text, "conf/sluice.yaml", config, diagnostics);
@@ -29,7 +31,7 @@ std::string problems(std::string_view text) {
   return problems(text, config);
 }
 
-// The one option of the first policy.
+// The name of the first policy's only option.
 std::string option_of(const Config& config) {
   const auto options = config.policy.at(0).files->options();
   EXPECT_EQ(options.size(), 1u);
@@ -145,7 +147,7 @@ TEST(ReadConfig, DropletNeedsNoPolicy) {
             "");
 }
 
-// A reload reads a configuration of its own and compares it with that of the start.
+// A reload reads its own configuration and compares it with the one of the start.
 TEST(ReadConfig, ACopyHasPoliciesAndSettingsOfItsOwn) {
   Config config;
   ASSERT_EQ(problems("policy: [{ divvy: a.ini }]", config), "");
@@ -173,7 +175,7 @@ TEST(ReadConfig, MergesAndAliases) {
   EXPECT_EQ(config.listen[1].value.address.port, 9001);
 }
 
-// Each is one line of a file that is otherwise sound, on line 2, and what is said of it.
+// Each case is line 2 of a file that is right otherwise, and the message about it.
 auto read_config_mistakes() {
   struct Case {
     const char* line;
@@ -280,7 +282,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
   }
 }
 
-// The two are mixed up easily.
+// `policy` and `rules` are easily confused.
 TEST(ReadConfig, SaysWhereRulesBelong) {
   const std::string rule = "{ name: a, match: { k: v }, limit: { quota: 1, window: 1s } }";
   const std::string beside =
@@ -325,7 +327,8 @@ TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
             "it out\n");
 }
 
-// Without `listen`, the protocols that have a policy are served where its clients look for it.
+// Without `listen`, each protocol that has a policy is served at the port where its clients expect
+// it.
 TEST(ReadConfig, ListensByPolicy) {
   const std::pair<const char*, std::vector<uint16_t>> cases[] = {
       {"policy: [{ divvy: a.ini }]", {8321, 8380}},

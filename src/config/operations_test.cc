@@ -1,3 +1,5 @@
+// Settings of operations, such as the admin port, and candidates of policies that clients of the
+// admin port send.
 #include "config/operations.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +38,7 @@ TEST(Operations, TheTokenFileIsReadBack) {
   read_config(printed, "/sluice.yaml", again, diagnostics);
   ASSERT_TRUE(diagnostics.empty()) << printed;
   EXPECT_FALSE(same_lines(lines_of(config.operations), lines_of(again.operations))) << printed;
-  again.operations.admin_token_file.value = "conf/secret";  // relative to another folder
+  again.operations.admin_token_file.value = "conf/secret";  // read in another folder
   EXPECT_TRUE(same_lines(lines_of(config.operations), lines_of(again.operations))) << printed;
 }
 
@@ -106,8 +108,8 @@ TEST(Candidates, AreReadAsAServerWouldReadThem) {
   EXPECT_FALSE(one->rules);
 }
 
-// The rules whose counters would be in different slots of a cluster are named, as by `sluice
-// check`.
+// Rules that settle together but whose counters would be in different slots of a cluster are named,
+// as `sluice check` names them.
 TEST(Candidates, NameTheRulesThatSettleOverSeveralSlots) {
   const auto with = [](const std::string& more) {
     return read_candidate(
@@ -134,7 +136,7 @@ TEST(Candidates, NameTheRulesThatSettleOverSeveralSlots) {
   EXPECT_TRUE(settled->rules);
 }
 
-// A client that may ask does not learn what is in any file of the machine.
+// A client that may have a candidate read must not learn the contents of other files.
 TEST(Candidates, NameTheServersOwnFilesOnly) {
   const std::string root = testing::TempDir() + "sluice-candidates-" + std::to_string(::getpid());
   const std::string folder = root + "/served/", elsewhere = root + "/elsewhere/";

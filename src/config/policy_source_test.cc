@@ -1,3 +1,5 @@
+// Where reloads get their rules (config/policy_source.h): the bound on known limits, and rules that
+// a cluster cannot settle.
 #include "config/policy_source.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +16,7 @@ class PolicySourceTest : public testing::Test {
  protected:
   ~PolicySourceTest() override { std::remove(path_.c_str()); }
 
-  // A rule of limits that no generation before had.
+  // Writes a rule with limits that no earlier generation had, and returns its configuration.
   Config next() {
     std::ofstream(path_) << "[default]\ncreditLimit = " << ++units_ << "\nresetSeconds = 60\n";
     Config config;
@@ -30,7 +32,8 @@ class PolicySourceTest : public testing::Test {
   int units_ = 0;
 };
 
-// What is learned is bounded, whatever comes: the live policy stays, and the operator is informed.
+// Known limits are bounded: past the bound a reload is refused with a message, and the live policy
+// stays.
 TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
   constexpr size_t known_max = 100;
   request::Spaces spaces;
@@ -55,14 +58,14 @@ TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
   EXPECT_EQ(live, known_max - known_first);
   EXPECT_EQ(refused, 1'000 - live);
   EXPECT_EQ(spaces.known(), known_max);
-  // A round forgets those that nothing names, and reloads go on.
+  // After a round has forgotten the limits that nothing names, reloads succeed again.
   EXPECT_TRUE(spaces.wants_round());
   EXPECT_GT(spaces.end_round(spaces.begin_round()), 0u);
   next();
   EXPECT_TRUE(source.again(0).rules);
 }
 
-// A policy that is live already, or brings nothing new, is none of it.
+// A policy that is live already, or that brings no new limits, is not refused at the bound.
 TEST_F(PolicySourceTest, TheBoundIsOfWhatIsNew) {
   request::Spaces spaces;
   const Config config = next();
@@ -76,8 +79,8 @@ TEST_F(PolicySourceTest, TheBoundIsOfWhatIsNew) {
   EXPECT_EQ(same.hash, first.hash);
 }
 
-// What a cluster cannot settle in one slot is refused at the start and by a reload, where the rules
-// in force stay; by the store of the start, which a reload does not change.
+// Rules that a cluster cannot settle in one slot are refused at the start, and by a reload, after
+// which the old rules stay. The setting of the start counts: a reload does not change the store.
 TEST(PolicySource, RulesOfSeveralSlotsAreRefused) {
   const std::string one =
       "rules:\n  - { name: u, match: { user: \"*\" }, actor: user, limit: { quota: 5, window: 1m "
@@ -93,10 +96,10 @@ TEST(PolicySource, RulesOfSeveralSlotsAreRefused) {
     read_config(rules + "store: { redis: { nodes: [\"a:1\"], cluster: true" + more + " } }\n", "f",
                 config, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    config.file.clear();  // it is not a file
+    config.file.clear();  // the text was not a file
     return config;
   };
-  request::Spaces spaces;  // outlive the rules
+  request::Spaces spaces;  // must outlive the rules
   const auto is_loaded_again = [&](const std::string& at_start, const std::string& now) {
     PolicySource source(
         config_of(one, at_start), [&](base::Diagnostics&) { return config_of(two, now); }, spaces);

@@ -1,5 +1,5 @@
-// Settings of how a Redis is reached, of what a listener answers where no rule applies, and where
-// the admin port's socket is.
+// Settings for the access to a Redis, for answers where no rule applies, for failing stores, and
+// for the place of the admin socket.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -72,7 +72,7 @@ TEST(RedisAccess, AFileIsNamedBesideSluiceYaml) {
   }
 }
 
-// What is printed is read as the same.
+// What is printed is read back as the same.
 TEST(RedisSettings, AcrossSlots) {
   const auto read = [](const std::string& text, Config& config) {
     EXPECT_EQ(problems(text, config), "");
@@ -156,7 +156,8 @@ TEST(RedisAccess, APasswordIsReadWithoutItsLineEnd) {
   EXPECT_EQ(diagnostics.size(), 4u);
 }
 
-// Two formats have an option of that name: it is the one's whose file stands beside it.
+// Two formats of policies have an option of this name: it belongs to the one whose file is in the
+// same entry.
 TEST(OnStoreError, IsOfThePolicyThatItStandsBeside) {
   Config config;
   EXPECT_EQ(problems("policy:\n- { on_store_error: local, divvy: a.ini }\n"

@@ -1,4 +1,4 @@
-// Settings of a Redis Cluster and of sentinels: by the file, by variables and by flags.
+// Settings of a Redis Cluster and of sentinels, from the file, variables and flags.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -23,9 +23,9 @@ std::string text_of(const base::Diagnostics& diagnostics) {
   return all;
 }
 
-// A file, then variables, then flags, as a start applies them; then what is wrong with all of it.
+// Applies a file, then variables, then flags, as a start does, and returns what is wrong.
 struct World {
-  std::string file;  // keys of store.redis; empty: it has none
+  std::string file;  // the keys of store.redis; empty: no store
   std::map<std::string, std::string> variables = {};
   Flags flags = {};
   Config config = {};
@@ -78,7 +78,7 @@ TEST(RedisClusterSettings, AreNamedByFileVariableOrFlag) {
   EXPECT_EQ(by_flag.config.store.redis->origin, "--redis-cluster");
 }
 
-// What is said last says how all of it is reached; other settings of the file hold.
+// The last source says which servers are meant; the file's other settings stay.
 TEST(RedisClusterSettings, AFlagGoesBeforeAVariableBeforeTheFile) {
   const std::string more = ", key_prefix: \"p:\", across_slots: settle, deadline_ms: 70";
   World world{"nodes: [\"file:1\"]" + more, {{"SLUICE_REDIS_CLUSTER", "variable:1"}}};
@@ -164,7 +164,7 @@ TEST(RedisSentinelSettings, WhatIsWrongIsTold) {
   EXPECT_TRUE(has(problem("sentinel: { master: m, nodes: [\"s:1\"], tls: true }"), "tls"));
 }
 
-// A password is never printed; all else is read as the same.
+// A password is never printed; everything else is read back as the same.
 TEST(RedisSentinelSettings, AreReadBackAsTheyArePrinted) {
   for (const std::string& file :
        {sentinel, std::string("cluster: true, nodes: [\"a:1\", \"[::1]:2\"], username: u"),

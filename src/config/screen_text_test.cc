@@ -1,3 +1,4 @@
+// Texts of clients on a terminal (config/screen_text.h): what is escaped, and widths.
 #include "config/screen_text.h"
 
 #include <gtest/gtest.h>
@@ -20,14 +21,14 @@ TEST(OnScreen, EscapesWhatWouldMoveHideOrTurn) {
       {"a\x1b[2Jb", "a\\x1b[2Jb"},
       {"\r\n\t", "\\r\\n\\t"},
       {std::string("\0\x7f", 2), "\\x00\\x7f"},
-      {"\u009b31m", "\\u{9b}31m"},          // CSI in one character
-      {"\x9b", "\\x9b"},                    // and in one byte
-      {"\xe2\x82", "\\xe2\\x82"},           // a character cut off
+      {"\u009b31m", "\\u{9b}31m"},          // CSI as a character
+      {"\x9b", "\\x9b"},                    // CSI as a byte
+      {"\xe2\x82", "\\xe2\\x82"},           // a character that is cut off
       {"\xed\xa0\x80", "\\xed\\xa0\\x80"},  // a surrogate
-      {"a\u202eb", "a\\u{202e}b"},          // right to left from here on
+      {"a\u202eb", "a\\u{202e}b"},          // text from right to left
       {"a\u200bb\u200d", "a\\u{200b}b\\u{200d}"},
       {"\u2028", "\\u{2028}"},
-      {"\u0301x", "\\u{301}x"},  // a mark with nothing in front of it
+      {"\u0301x", "\\u{301}x"},  // a combining mark without a letter
       {"\U000e0041", "\\u{e0041}"},
       {"\U0010ffff", "\\u{10ffff}"},
   };
@@ -67,7 +68,7 @@ TEST(OnScreen, NothingHarmfulComesOutOfAnyBytes) {
   for (int round = 0; round < 20'000; ++round) {
     std::string text;
     for (uint64_t left = dice(12u); left > 0; --left) {
-      // Bytes, and pieces of characters that are near the ones that are escaped.
+      // Random bytes, and parts of characters next to those that are escaped.
       static const char* const pieces[] = {"\xc2",   "\x9b",     "\u009b",   "\u202e",
                                            "\u0301", "\xe2\x80", "日",       "\x1b",
                                            "[2J",    "a",        "\xf0\x9f", "🍪"};

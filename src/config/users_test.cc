@@ -1,3 +1,5 @@
+// Users in the configuration (config/users.h): names, passwords, rights, and what is printed of
+// them.
 #include "config/users.h"
 
 #include <gtest/gtest.h>

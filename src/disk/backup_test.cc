@@ -1,5 +1,5 @@
-// Where copies lie, who may read them, and what is never removed for one; how many logs short runs
-// leave; numbers that nothing names.
+// Copies of a store (rights of the files, unfinished copies, refused places), the number of logs
+// after many short runs, and numbers of the dictionary that are used again.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -41,7 +41,7 @@ class BackupTest : public testing::Test {
     journal.add({space, 0, key, {}, INT64_MAX});
     ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
   }
-  // All is folded: what blocks say of counters that are gone names lists, too.
+  // Waits until every block is folded: blocks of erased counters still name lists of limits.
   static void settle(Journal& journal) {
     for (int i = 0; i < 20'000 && journal.stats().unfolded_bytes > 0; ++i) ::usleep(1000);
     ASSERT_EQ(journal.stats().unfolded_bytes, 0u);
@@ -74,7 +74,7 @@ TEST_F(BackupTest, IsForItsOwnerAlone) {
   EXPECT_GT(files, 8u);
   EXPECT_FALSE(fs::exists(folder / "deep/copy.new"));
   EXPECT_FALSE(fs::exists(folder / "deep/copy/UNFINISHED"));
-  // As are the store's own.
+  // The store itself has the same rights.
   EXPECT_EQ(mode_of(store_of(data)), 0700u);
   EXPECT_EQ(mode_of(data + "/sluice.lock"), 0600u);
 }
@@ -101,7 +101,7 @@ TEST_F(BackupTest, RemovesOnlyWhatAnEarlierOneLeft) {
   refuses();
   EXPECT_TRUE(fs::exists(folder / "else/letters"));
   fs::remove(fresh);
-  // One that was being made when its maker was killed.
+  // A copy that was unfinished when its process was killed.
   fs::create_directories(fresh + "/sluice/counters");
   std::ofstream(fresh + "/UNFINISHED") << "";
   EXPECT_TRUE(succeeds(journal->backup(copy), problem)) << problem;
@@ -145,8 +145,8 @@ TEST_F(BackupTest, ShortRunsLeaveFewLogs) {
   }
 }
 
-// Lists of limits that no counter names any more: a start does not make them this process's, and
-// their numbers stand for others.
+// Lists of limits that no counter names any more: a start does not intern them in the process, and
+// their numbers on the disk are used for other lists.
 TEST_F(BackupTest, NumbersThatNothingNamesAreUsedAgain) {
   StoreStats before, after;
   {
@@ -164,7 +164,8 @@ TEST_F(BackupTest, NumbersThatNothingNamesAreUsedAgain) {
   for (int life = 0; life < 5; ++life) {
     found.clear();
     auto journal = open();
-    // The scan is that of read_all. What no counter names is not known here: its number is new.
+    // read_all interned the lists of all counters. A list that only the dictionary still names must
+    // not be among them, so the next number is small.
     const uint32_t next = spaces->intern_limits(
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 999'999, base::seconds(1), 0}});
     EXPECT_LE(next, 4u);
@@ -177,7 +178,7 @@ TEST_F(BackupTest, NumbersThatNothingNamesAreUsedAgain) {
   }
   ASSERT_TRUE(succeeds(stats(data), after, problem)) << problem;
   EXPECT_LE(after.limits, 54u);
-  // What is there has its own limits.
+  // Each counter that is left has its own limits.
   found.clear();
   auto journal = open();
   const auto limits = [&](const std::string& key) {

@@ -1,3 +1,5 @@
+// The dictionary of a store (disk/dictionary.h): against a model that notes for each record under
+// which space and limits it was written, over many rounds and openings.
 #include "disk/dictionary.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +22,8 @@ Limit window(int64_t quota) {
   return {limit::Algorithm::fixed_window, quota, base::seconds(60), 0};
 }
 
-// A store's entries and records by their numbers, as a disk has them, and the model: what each was
-// written as.
+// The entries and records of a store by their numbers, as on a disk, and the model: the prefix and
+// the quota that each record was written under.
 struct Disk {
   std::map<uint32_t, std::string> spaces, lists;
   struct Record {
@@ -29,8 +31,8 @@ struct Disk {
     std::string prefix;
     int64_t quota;
   };
-  std::map<std::string, Record> records;  // by the counter
-  std::map<std::string, Record> begun;    // those that were there when the round began
+  std::map<std::string, Record> records;  // by the counter's name
+  std::map<std::string, Record> begun;    // the records at the beginning of the round
 
   void take(Dictionary& dictionary) {
     for (const auto& entry : dictionary.fresh())
@@ -52,7 +54,7 @@ struct Disk {
     counter.cell_count = 1;
     return counter;
   }
-  // Does each say what it was written as? To one process, which then knows all of it.
+  // Resolves each record and compares it with the model. `dictionary` was opened from this disk.
   void check(const Dictionary& dictionary, const request::Spaces& spaces_here) const {
     for (const auto& [name, record] : records) {
       const StoredCounter counter = stored(record);
@@ -66,14 +68,15 @@ struct Disk {
     dictionary.begin_round();
     begun = records;
   }
-  // No others: what is committed meanwhile names what it does by itself.
+  // Reports the records of the round's beginning. Records that were committed since then have their
+  // numbers marked by number_of.
   void meet(Dictionary& dictionary) const {
     for (const auto& [name, record] : begun) ASSERT_TRUE(dictionary.is_known(stored(record)));
     dictionary.all_are_met();
   }
 };
 
-// Generations of spaces and limits, rounds at any time, and lives one after the other.
+// New spaces and limits all the time, rounds at random times, and several openings of one store.
 TEST(Dictionary, NumbersThatNoRecordNamesAreUsedAgainAndNoOthers) {
   std::mt19937 dice(7);
   Disk disk;
@@ -92,7 +95,7 @@ TEST(Dictionary, NumbersThatNoRecordNamesAreUsedAgainAndNoOthers) {
     bool meeting = false;
     for (int i = 0; i < 1'000; ++i) {
       ++generation;
-      // One of a few counters is written under what is new, or was before.
+      // One of ten counters is written, mostly under new limits, else under earlier ones.
       const int64_t which =
           dice() % 4 == 0 ? std::max<int64_t>(1, generation - static_cast<int64_t>(dice() % 40))
                           : generation;
@@ -112,7 +115,7 @@ TEST(Dictionary, NumbersThatNoRecordNamesAreUsedAgainAndNoOthers) {
         disk.begin_round(dictionary);
         meeting = true;
       }
-      // This process forgets at other times.
+      // The process's own round, which forgets spaces and lists, runs at times of its own.
       if (dice() % 16 == 0) spaces.end_round(spaces.begin_round());
       most = std::max(most, dictionary.spaces() + dictionary.lists());
     }
@@ -121,11 +124,12 @@ TEST(Dictionary, NumbersThatNoRecordNamesAreUsedAgainAndNoOthers) {
     ASSERT_NO_FATAL_FAILURE(disk.open(reader));
     ASSERT_NO_FATAL_FAILURE(disk.check(reader, others));
   }
-  // 20 at most are named at a time, and 10,000 there were.
+  // The records name 20 numbers at most at a time; 10,000 were used in all.
   EXPECT_LE(most, 200u);
 }
 
-// A counter's key begins with the number of its space: two for one would be two counters.
+// A counter's key on the disk begins with its space's number: a space with two numbers would have
+// two counters.
 TEST(Dictionary, ASpaceThatComesBackHasItsNumberAgain) {
   request::Spaces spaces;
   Dictionary dictionary(spaces, 1);
@@ -142,7 +146,7 @@ TEST(Dictionary, ASpaceThatComesBackHasItsNumberAgain) {
   EXPECT_EQ(dictionary.used(), 0u);
   EXPECT_EQ(dictionary.number_of(*a.get()), number);
   EXPECT_TRUE(dictionary.fresh().empty());
-  // The free one is the other's.
+  // The other free number goes to the other space.
   EXPECT_NE(dictionary.number_of(*c.get()), number);
   disk.take(dictionary);
   EXPECT_EQ(dictionary.spaces(), 2u);

@@ -1,6 +1,7 @@
-// No thread waits for the idle thread that folds: it is stopped wherever it is, as a busy machine
-// stops it, and commits go on. Only in the C library and its loader it is not stopped: there it
-// may hold a lock, of the allocator for one, that is held for moments and that every thread needs.
+// No thread waits for the idle thread that folds: the test stops that thread at any place, as a
+// busy machine does, and commits must go on. It is not stopped inside the C library and its loader:
+// there it may hold a lock that every thread needs, such as the allocator's, though only for
+// microseconds.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -49,7 +50,7 @@ struct Range {
 
   bool contains(uintptr_t at) const { return at >= begin && at < end; }
 };
-// The code of the C library and of its loader in this process. Written before the signals come.
+// The code of the C library and of its loader in this process. Set before the first signal.
 Range c_library, loader;
 
 void find_c_library() {
@@ -87,7 +88,7 @@ void stand_still(int, siginfo_t*, void* context) {
   held = false;
 }
 
-// 0: there is none.
+// Returns 0 if no thread has this name.
 pid_t thread_named(const std::string& wanted) {
   for (const auto& at : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
@@ -105,7 +106,7 @@ bool eventually(Condition&& condition) {
   return true;
 }
 
-// A journal under `folder`, which folds all at once, and what was committed to it.
+// A journal under `folder` that folds every block at once, and a model of what was committed to it.
 struct Committed {
   explicit Committed(const Folder& folder)
       : space(spaces.intern("fold:", "")),
@@ -151,7 +152,7 @@ struct Committed {
   RocksJournal journal;
 };
 
-// Commits until `thread` stands still outside the C library.
+// Commits until the signal has stopped `thread` outside the C library.
 void stop_while_committing(pid_t thread, Committed& committed) {
   hold = true;
   ASSERT_TRUE(eventually([&] {
@@ -163,7 +164,7 @@ void stop_while_committing(pid_t thread, Committed& committed) {
   }));
 }
 
-// Another journal reads from `folder` what `model` holds.
+// Opens a second journal on `folder` and compares its counters with `model`.
 void expect_on_disk(const Folder& folder, const std::map<std::string, int64_t>& model) {
   request::Spaces spaces;
   const auto* const space = spaces.intern("fold:", "");
@@ -197,7 +198,7 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
     for (int round = 0; round < 8 && !testing::Test::HasFailure(); ++round) {
       SCOPED_TRACE(round);
       ASSERT_NO_FATAL_FAILURE(stop_while_committing(idle, committed));
-      // More than `most_unfolded`.
+      // More bytes than `most_unfolded`: without folds the commits would have to wait.
       auto done = std::async(std::launch::async, [&] { committed.commit(130); });
       EXPECT_EQ(done.wait_for(300s), std::future_status::ready);
       hold = false;
@@ -210,15 +211,15 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
   expect_on_disk(folder, model);
 }
 
-// Where merging does not get on, as beside busy processors, folds and with them commits go on: that
-// is not a failure of the disk.
+// Where RocksDB's compactions make no progress, as beside busy processors, folds and so commits go
+// on, and no failure of the disk is reported.
 TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
   const Folder folder;
   std::atomic<bool> stands_still{true}, stood{false};
   const auto now = [&] {
     char name[16] = {};
     ::pthread_getname_np(::pthread_self(), name, sizeof name);
-    // It asks which counters are past their time.
+    // A compaction asks for the time to find counters that are past it; here it waits.
     while (stands_still && std::string_view(name).starts_with("rocksdb:")) {
       stood = true;
       std::this_thread::sleep_for(100us);
@@ -241,7 +242,7 @@ TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
     JournalOptions options;
     options.path = folder / "data";
     options.now = now;
-    // Each commit waits until the one before is folded.
+    // Each commit waits until the block of the commit before is folded.
     RocksJournal journal(std::move(options), spaces, {1, 1, 1, 1});
     ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
     ASSERT_TRUE(succeeds(journal.read_blocks(), problem)) << problem;

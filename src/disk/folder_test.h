@@ -1,5 +1,5 @@
-// A folder of its own for one test, removed with all that is in it; counters for it to hold. One
-// thread.
+// A directory of its own for one test, removed with all its contents at the end; helpers to read a
+// store's counters and to make writes fail. For one thread.
 #pragma once
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ inline Kept kept_of(const Record& record) {
   return {{record.cells.begin(), record.cells.end()}, record.limits_id, record.forget_us};
 }
 
-// Collects records; those of forgotten counters remove them.
+// Collects counters; a record without cells removes its counter.
 inline Visit collect(KeptByKey& all) {
   return [&all](const Record& record) {
     const std::pair key(record.space, std::string(record.key));
@@ -66,7 +66,8 @@ inline Visit collect(KeptByKey& all) {
   };
 }
 
-// All of what a journal holds that was just opened: the folded, then what its blocks say.
+// Reads all counters of a journal that was just opened: the folded ones, then the states of the
+// blocks.
 inline base::Done read_all(Journal& journal, KeptByKey& all) {
   std::string position;
   do {
@@ -76,7 +77,7 @@ inline base::Done read_all(Journal& journal, KeptByKey& all) {
   return journal.replay(collect(all));
 }
 
-// Files may not grow beyond `bytes` from now on: writing to them fails, as on a full disk. Of the
+// From now on files cannot grow beyond `bytes`: writes to them fail, as on a full disk. For the
 // whole process, which ignores SIGXFSZ.
 inline void limit_files(rlim_t bytes) {
   ::signal(SIGXFSZ, SIG_IGN);
@@ -86,7 +87,7 @@ inline void limit_files(rlim_t bytes) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-// What is committed is folded now.
+// Waits until `folds` folds have finished; 20 s at most.
 inline bool wait_for_folds(const Journal& journal, uint64_t folds) {
   for (int i = 0; i < 20'000 && journal.stats().folds < folds; ++i) ::usleep(1000);
   return journal.stats().folds >= folds;

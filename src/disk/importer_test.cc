@@ -1,3 +1,4 @@
+// Imports of counters into a store that may have some already (disk/importer.h).
 #include "disk/importer.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ TEST_F(ImporterTest, CommitsNoneBeforeItIsFinished) {
   {
     const auto importer = open();
     EXPECT_EQ(add(*importer, "a", 1'000'000), Added::yes);
-    // The folder is its own as long as it is there.
+    // An importer holds the directory's lock as long as it exists.
     request::Spaces other;
     const auto again = Importer::open(folder_.path(), base::Time{import_now_us}, other);
     ASSERT_FALSE(again);

@@ -1,4 +1,5 @@
-// What a kill and a full disk cost. The process that is killed is this program again.
+// A journal over kills and on full disks, against a model of what was committed. The process that
+// is killed is this program, started again.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -52,7 +53,7 @@ struct World {
   }
 };
 
-// Round `n` writes these counters: its own number, or 0, to forget it.
+// What round `n` writes: counters with the number `n`, or 0, which erases the counter.
 template <class Add>
 void round_of(int64_t n, Add&& add) {
   tests::Dice dice(static_cast<uint32_t>(n));
@@ -60,14 +61,15 @@ void round_of(int64_t n, Add&& add) {
     const int number = dice(dice(2) == 0 ? 50 : 5000);
     add("k" + std::to_string(number), dice(10) == 0 ? 0 : n);
   }
-  // Each names a counter of its own as well, for what comes twice.
+  // Every round also writes its number, so that the test can tell which round was committed last.
   add("round", n);
 }
 
-// Folds run into each other; flushes and compactions are under way all the time.
+// Each block is folded at once; flushes and compactions run all the time.
 constexpr Folding busy{1, 1, 256 << 10, 512 << 10, 32 << 10};
 
-// Not a test: what the next one starts and kills. A line for each round that is committed.
+// Not a test: the child process that the next test starts and kills. It writes one line for each
+// committed round.
 TEST(JournalCrash, DISABLED_Child) {
   const char* const folder = std::getenv(folder_variable);
   const char* const first = std::getenv(round_variable);
@@ -85,7 +87,8 @@ TEST(JournalCrash, DISABLED_Child) {
   }
 }
 
-// Starts the child and kills it after a while; returns the last round that it told of, or 0.
+// Starts the child and kills it `after_ms` after its first commit. Returns the last round that the
+// child reported, or 0.
 int64_t run_and_kill(const std::string& folder, int64_t first, int after_ms) {
   int pipe[2];
   if (::pipe(pipe) != 0) return 0;
@@ -107,7 +110,7 @@ int64_t run_and_kill(const std::string& folder, int64_t first, int after_ms) {
   for (ssize_t n; (n = ::read(pipe[0], bytes, sizeof bytes)) > 0;) {
     said.append(bytes, static_cast<size_t>(n));
     if (killed) continue;
-    // Counted from its first commit, as a start takes a while.
+    // The time counts from the first commit, as opening the store takes a while.
     killed = true;
     killer = std::thread([child, after_ms] {
       std::this_thread::sleep_for(std::chrono::microseconds(after_ms * 1000 + 137));
@@ -144,7 +147,7 @@ TEST(JournalCrash, NothingCommittedIsLostAndNothingComesTwice) {
     ASSERT_TRUE(world.open(folder / "data", {})) << world.problem;
     KeptByKey all;
     ASSERT_TRUE(succeeds(read_all(*world.journal, all), world.problem)) << world.problem;
-    // It may have committed one more that it could not tell of.
+    // The child may have committed one more round than it could report.
     const auto round = all.find({world.space, "round"});
     ASSERT_NE(round, all.end());
     const int64_t reached = round->second.cells[0].units;
@@ -185,7 +188,7 @@ class FullDisk : public testing::Test {
     }
     return false;
   }
-  // By another process, with what this one may have left behind.
+  // Opens the store again, as another process would, and compares all counters with the model.
   void expect_model() {
     world.journal.reset();
     World again;
@@ -222,7 +225,7 @@ TEST_F(FullDisk, ACommitFailsIsKeptAndGoesThroughLater) {
     EXPECT_NE(world.problem.find(folder / "data"), std::string::npos) << world.problem;
     EXPECT_GT(world.journal->pending(), 0u);
     EXPECT_GT(world.journal->stats().failures, 0u);
-    // What is folded can be read meanwhile.
+    // Folded counters can be read meanwhile.
     EXPECT_NE(world.journal->find(*world.space, "round", [](const Record&) {}),
               Journal::Found::failed)
         << trouble << " " << world.problem;
@@ -235,8 +238,8 @@ TEST_F(FullDisk, ACommitFailsIsKeptAndGoesThroughLater) {
   expect_model();
 }
 
-// Killed, or stopped, while the disk is full: what is there is served, and the next commits go
-// through once there is room.
+// After a kill or a stop while the disk is full, a start serves what was committed, and commits
+// succeed again once there is room.
 TEST_F(FullDisk, AStartNeedsNoRoom) {
   int64_t n = 0;
   for (int round = 0; round < 4; ++round) {
@@ -247,7 +250,7 @@ TEST_F(FullDisk, AStartNeedsNoRoom) {
     }
     const auto kept = model;
     limit_files(4096);
-    // These are never committed: the first that fails leaves the beginning of a write.
+    // These commits fail; the first failed one leaves the beginning of its write in the log.
     for (int i = 0; i < 3 + round; ++i) {
       round_of(n + 1000, [&](const std::string& key, int64_t units) { world.add(key, units); });
       EXPECT_FALSE(commit());
@@ -284,7 +287,7 @@ TEST_F(FullDisk, AStartNeedsNoRoom) {
 
 TEST_F(FullDisk, WhatIsKeptIsBounded) {
   limit_files(4096);
-  // 100 MiB of states of 300,000 counters.
+  // 100 MiB: 4,000,000 states of 300,000 counters.
   for (int64_t i = 0; i < 4'000'000; ++i) {
     const std::string key = "some key of a counter " + std::to_string(i % 300'000);
     world.add(key, i + 1);
@@ -298,7 +301,7 @@ TEST_F(FullDisk, WhatIsKeptIsBounded) {
 }
 
 TEST_F(FullDisk, AFoldFailsIsCountedAndGoesThroughLater) {
-  // Commits are small, the table of a fold is not.
+  // Commits are small and fit; the table that a fold writes does not.
   for (int64_t i = 0; i < 30'000; ++i) {
     world.add("key " + std::to_string(i), i + 1);
     model["key " + std::to_string(i)] = i + 1;
@@ -320,7 +323,7 @@ TEST_F(FullDisk, AFoldFailsIsCountedAndGoesThroughLater) {
   expect_model();
 }
 
-// The same on a medium that is really full, where a test may mount one.
+// The same on a file system that is full, where the test may mount one.
 class SmallDisk : public FullDisk {
  protected:
   SmallDisk() {
@@ -376,7 +379,7 @@ TEST_F(SmallDisk, AStartNeedsNoRoom) {
       while (ballast.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
       }
     }
-    // As many as fit, and the beginning of one that does not.
+    // Commits until the file system is full; the last write is left incomplete.
     while (commit()) add_round(++n);
     world.journal.reset();
     ASSERT_TRUE(world.open(folder / "data", folding)) << world.problem;

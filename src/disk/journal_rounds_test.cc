@@ -1,6 +1,6 @@
-// Rounds of the dictionary in a real journal that goes on committing: numbers that no record names
-// are used again, and each counter is found under the space and the limits that it was written as,
-// whether its record is folded, only in a block, or committed while the round goes on.
+// Rounds of the dictionary in a real journal, while it commits: numbers that no record names are
+// used again, and each counter is found under the space and the limits that it was written under,
+// whether its record is folded, only in a block, or committed during the round.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr int lives = 2, cycles = 5, generations = 40, numbers_min = 32;
 
 class JournalRounds : public testing::Test {
  protected:
-  // Nothing but a round of the dictionary has blocks folded.
+  // These sizes are never reached: blocks are folded only for a round of the dictionary.
   static constexpr Folding only_for_rounds{size_t{64} << 20,  1 << 20,  size_t{96} << 20,
                                            size_t{128} << 20, 64 << 10, numbers_min};
 
@@ -41,7 +41,7 @@ class JournalRounds : public testing::Test {
   }
   using Name = std::pair<std::string, std::string>;  // a counter's space and key
 
-  // Under limits that are known by their quota.
+  // Writes a counter under limits that are recognized by their quota.
   void write(Journal& journal, const Name& name, int64_t quota) {
     const uint32_t limits_id = spaces->intern_limits(
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, quota, base::seconds(1), 0}});
@@ -55,7 +55,7 @@ class JournalRounds : public testing::Test {
     ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
     model.erase(name);
   }
-  // Is each counter there as it was written last, and no other?
+  // Compares the counters with the model: each as it was written last, and no others.
   void expect_all() {
     std::map<Name, int64_t> read;
     for (const auto& [at, kept] : found) {
@@ -85,17 +85,17 @@ TEST_F(JournalRounds, FreeWhatNoRecordNamesAndNothingElse) {
     for (uint64_t cycle = 1; cycle <= cycles; ++cycle) {
       for (int i = 0; i < generations; ++i) {
         ++generation;
-        // Limits, and every other time a space, that nothing had before; one of each cycle stays.
+        // New limits each time, and a new space every other time; one counter of each cycle stays.
         const Name name{"space " + std::to_string(generation / 2) + ":", "k"};
         ASSERT_NO_FATAL_FAILURE(write(*journal, name, generation));
         if (generation % generations != 7) {
           ASSERT_NO_FATAL_FAILURE(forget(*journal, name));
         }
-        // Limits that are known, and that nothing may have named since.
+        // Limits that were used before, and that no counter may have named since.
         const Name again{"again:", std::to_string(generation % (2 * generations))};
         ASSERT_NO_FATAL_FAILURE(write(*journal, again, std::max<int64_t>(1, generation - 20)));
       }
-      // A commit, also of nothing, begins a round once the one before has ended.
+      // A commit, even an empty one, begins a round if the last round has ended.
       const auto deadline = steady_clock::now() + std::chrono::seconds(60);
       while (journal->stats().folds < cycle && steady_clock::now() < deadline) {
         ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
@@ -106,7 +106,8 @@ TEST_F(JournalRounds, FreeWhatNoRecordNamesAndNothingElse) {
   }
   open();
   ASSERT_NO_FATAL_FAILURE(expect_all());
-  // Of 400 lists and 200 spaces: what is named, and what two rounds are begun for.
+  // Of 400 lists and 200 spaces there are those that counters name, and as many as may be unused
+  // before two rounds begin.
   StoreStats its;
   ASSERT_TRUE(succeeds(stats(data), its, problem)) << problem;
   EXPECT_LE(its.limits, model.size() + 4 * generations);

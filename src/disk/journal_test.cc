@@ -1,3 +1,5 @@
+// The journal in RocksDB (disk/rocks_journal.h): what was committed is found again by another
+// process, against a map; folds, bounds, formats, damage and copies.
 #include "disk/journal.h"
 
 #include <fcntl.h>
@@ -22,7 +24,7 @@ using limit::Algorithm;
 using limit::Limit;
 using limit::State;
 
-// Everything is folded as soon as it is committed, and flushed often.
+// Each block is folded as soon as it is committed, and flushes are frequent.
 constexpr Folding at_once{1, 1, 1 << 20, 2 << 20, 64 << 10};
 
 class JournalTest : public testing::Test {
@@ -46,7 +48,7 @@ class JournalTest : public testing::Test {
     EXPECT_TRUE(succeeds(read_all(journal, all), problem)) << problem;
     return all;
   }
-  // Another process: its numbers are others.
+  // As in another process, where spaces and limits have other numbers.
   void forget_numbers() {
     spaces = std::make_unique<request::Spaces>();
     spaces->intern_limits(std::vector<Limit>{{Algorithm::fixed_window, 999, {5}, 0}});
@@ -70,7 +72,7 @@ class JournalTest : public testing::Test {
     return {{{now_us + 5, units}}, one, forget_us};
   }
   void commit(Journal& journal) { ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem; }
-  // `all` of a journal are those of `model`. Counters past their time may be gone.
+  // Compares what a journal holds with `model`. Counters past their time may be missing.
   void expect_like(const KeptByKey& model, const KeptByKey& all) const {
     for (const auto& [key, its] : all) {
       if (its.forget_us <= now_us) continue;
@@ -86,7 +88,7 @@ class JournalTest : public testing::Test {
     ASSERT_EQ(journal.stats().unfolded_bytes, 0u);
   }
   std::string file(const std::string& name) { return folder / ("data/" + name); }
-  // The only file below `part` whose name ends so; of several the largest.
+  // The only file below `part` whose name ends with `end`; of several the largest.
   std::string file_like(const std::string& part, const std::string& end) {
     std::string found;
     uintmax_t most = 0;
@@ -126,7 +128,7 @@ TEST_F(JournalTest, WhatIsCommittedIsThereAgain) {
     EXPECT_EQ(journal->pending(), 3u);
     commit(*journal);
     EXPECT_EQ(journal->pending(), 0u);
-    commit(*journal);  // nothing
+    commit(*journal);  // an empty commit
     EXPECT_EQ(journal->stats().blocks, 1u);
     add(*journal, "c", 4);  // never committed
   }
@@ -158,7 +160,7 @@ TEST_F(JournalTest, FoldedCountersAreFound) {
                        {{ip, "b"}, kept(2, now_us + 10)},
                        {{pairs, std::string("\0\xff", 2)}, {three, two, 77'000'000'000'000'000}}}));
 
-  // Past its time it is not there; nor is one that is forgotten.
+  // A counter past its time is not found, nor is one that was erased.
   now_us += 10;
   EXPECT_EQ(journal->find(*ip, "b", collect(found)), Journal::Found::no);
   journal->add({ip, one, "a", {}, INT64_MAX});
@@ -198,7 +200,7 @@ TEST_F(JournalTest, AScanGoesOnWhereItWas) {
   EXPECT_EQ(calls, 143u);
 }
 
-// Adding, committing, folding, time passing, closing, against a map.
+// Random adds, commits, folds, steps of time and reopenings, against a map.
 TEST_F(JournalTest, HoldsWhatAMapWould) {
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     Folder another;
@@ -272,7 +274,7 @@ TEST_F(JournalTest, UnfoldedBlocksStayBelowTheBound) {
   EXPECT_EQ(all_of(*journal), model);
 }
 
-// A commit that grows too large is written in parts, each counter's last state last.
+// A commit that grows too large is written in parts; the last part has each counter's last state.
 TEST_F(JournalTest, ACommitOfAnySize) {
   auto journal = open();
   all_of(*journal);
@@ -303,8 +305,7 @@ TEST_F(JournalTest, TheDirectoryIsMadeWithItsParents) {
   EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c/sluice/counters"));
 }
 
-// What earlier versions wrote is all that this one reads of a store of theirs; the number is
-// raised.
+// A store of an earlier format is read, and then gets this version's format number.
 TEST_F(JournalTest, AStoreOfFormatTwoIsReadAndGetsTheNewNumber) {
   KeptByKey wanted;
   {
@@ -324,7 +325,7 @@ TEST_F(JournalTest, AStoreOfFormatTwoIsReadAndGetsTheNewNumber) {
   EXPECT_EQ(line, "sluice store 3, read by sluice 0.1.0 and later");
 }
 
-// Cells behind those of the limits are limits that are left out, or nonsense.
+// The cells after those of a counter's limits are the states of limits that are left out.
 TEST_F(JournalTest, LimitsThatAreLeftOutAreKept) {
   State cells[limit::cells_max];
   cells[0] = {now_us + 5, 7};
@@ -394,7 +395,7 @@ TEST_F(JournalTest, ANewerFormatIsRefusedAndNamesItsReader) {
   EXPECT_NE(problem.find("is damaged: its file FORMAT"), std::string::npos) << problem;
 }
 
-// All that is missing or changed is reported, and nothing is begun again.
+// Every missing or changed file is reported as damage, and no store is started empty in its place.
 TEST_F(JournalTest, DamageIsToldAndNeverPapered) {
   {
     auto journal = open(at_once);

@@ -1,3 +1,4 @@
+// The latest states of counters in blocks (disk/latest.h), against a map.
 #include "disk/latest.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace {
 
 using limit::State;
 
-// Against a map that is written oldest first.
+// The map is filled from the oldest block to the newest.
 TEST(Latest, IsWhatAMapWouldHold) {
   tests::Dice dice(3);
   const base::Hash hash(7);
@@ -24,7 +25,8 @@ TEST(Latest, IsWhatAMapWouldHold) {
     for (int n = dice(5) + 1; n > 0; --n) {
       BlockWriter writer;
       for (unsigned i = dice(3000u) + 1; i > 0; --i) {
-        // Keys that begin alike, that begin each other, and that hold zeros.
+        // Keys with common beginnings, keys that are the beginning of others, and keys with zero
+        // bytes.
         std::string key(dice(4u) * 7, dice(2) == 0 ? 'a' : '\0');
         const unsigned number = dice(keys);
         if (number % 3 > 0) key += std::to_string(number);

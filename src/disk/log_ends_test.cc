@@ -1,5 +1,5 @@
-// The ends of the logs, as a power cut, a kill and a full disk leave them: what was never synced is
-// cut off and told, what was synced and is gone is damage.
+// The ends of logs after a power cut, a kill or a full disk: bytes that were never synced are cut
+// off and reported; if bytes that were synced are missing, the store is damaged.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -49,7 +49,8 @@ class LogEnds : public testing::TestWithParam<bool> {
     if (!succeeds(journal->open(), problem)) return nullptr;
     return journal;
   }
-  // Commits `count` counters, each alone, of keys of these sizes; where the log ended then.
+  // Commits `count` counters, one for each commit, with keys of these sizes, and notes where the
+  // log ended after each.
   void fill(size_t count, const std::function<size_t()>& key_bytes) {
     auto journal = open(data);
     ASSERT_TRUE(journal && succeeds(journal->read_blocks(), problem)) << problem;
@@ -61,7 +62,7 @@ class LogEnds : public testing::TestWithParam<bool> {
       ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
       ends.push_back(fs::file_size(log));
     }
-    // The first commit names its limits, so it is synced, whatever the others are.
+    // The first commit also writes its limits, so it is synced with any durability.
     synced = GetParam() ? ends.back() : ends.front();
     journal.reset();
     whole = bytes_of(log);
@@ -74,7 +75,7 @@ class LogEnds : public testing::TestWithParam<bool> {
         found = std::max(found, at.path().string());
     return found;
   }
-  // How many commits are whole in a log that begins as the whole one for so long.
+  // The number of whole commits in a log of which the first `same` bytes are unchanged.
   size_t whole_commits(size_t same) const {
     size_t count = 0;
     while (count < ends.size() && ends[count] <= same) ++count;
@@ -91,7 +92,8 @@ class LogEnds : public testing::TestWithParam<bool> {
     EXPECT_EQ(scan.bytes, bytes.size());
     return scan.whole_bytes;
   }
-  // A start on a log that has these bytes does as it must.
+  // A start on a log with these bytes is refused if synced bytes are missing; else it serves the
+  // whole commits.
   void start_on(const std::string& bytes) {
     const std::string copy = folder / "copy";
     fs::remove_all(copy);
@@ -108,7 +110,7 @@ class LogEnds : public testing::TestWithParam<bool> {
       EXPECT_FALSE(report.damages.empty());
       return;
     }
-    // Who only looks sees the same, and changes nothing.
+    // The tool that checks a store sees the same, and changes nothing.
     CheckReport report;
     ASSERT_TRUE(succeeds(check(copy), report, problem)) << problem;
     EXPECT_TRUE(report.damages.empty()) << report.damages.front();
@@ -131,7 +133,7 @@ class LogEnds : public testing::TestWithParam<bool> {
       journal->add({space, limits_id, "later", {&cell, 1}, INT64_MAX});
       ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
     }
-    // It is reported once, and nothing is missed from then on.
+    // The torn end is reported once; the next start reports nothing, and all commits are there.
     auto journal = open(copy);
     ASSERT_TRUE(journal) << problem;
     EXPECT_TRUE(told.empty());
@@ -154,7 +156,7 @@ class LogEnds : public testing::TestWithParam<bool> {
   size_t synced = 0;
 };
 
-// Every byte of the log, by what reads it; a start on each end of a commit, and around it.
+// Scans the log cut or zeroed at every byte; starts on it where a commit ends, and around there.
 TEST_P(LogEnds, CutOrZeroedAnywhere) {
   fill(4, [] { return size_t{9}; });
   for (size_t at = 0; at <= whole.size() && !HasFailure(); ++at) {
@@ -173,7 +175,7 @@ TEST_P(LogEnds, CutOrZeroedAnywhere) {
   }
 }
 
-// As blocks of a file system are lost: zeros at the end, or in the middle with more behind them.
+// Blocks that a file system lost: zeros at the end of the log, or in the middle of it.
 TEST_P(LogEnds, BlocksThatWereNeverWritten) {
   tests::Dice dice(17);
   fill(60, [&] { return size_t{1} + static_cast<size_t>(dice(9000)); });
@@ -194,7 +196,7 @@ TEST_P(LogEnds, BlocksThatWereNeverWritten) {
   }
 }
 
-// Commits of many counters: records of many fragments.
+// Commits of many counters, whose records have many fragments.
 TEST_P(LogEnds, LargeCommitsAreReadToTheirEnds) {
   tests::Dice dice(29);
   {
@@ -218,12 +220,12 @@ TEST_P(LogEnds, LargeCommitsAreReadToTheirEnds) {
   EXPECT_TRUE(told.empty());
 }
 
-// A bit that turns is none of that.
+// A flipped bit is always damage, also in bytes that were not synced.
 TEST_P(LogEnds, WhatIsGarbledIsDamaged) {
   fill(6, [] { return size_t{700}; });
   tests::Dice dice(3);
   for (int i = 0; i < 12; ++i) {
-    // In a record that is behind what was synced, and not the last one.
+    // A byte of a record after the synced ones that is not the last record.
     const size_t at = ends[1] + 20 + static_cast<size_t>(dice(600));
     std::string with = whole;
     with[at] = static_cast<char>(with[at] ^ 1 << dice(8));
@@ -237,7 +239,7 @@ TEST_P(LogEnds, WhatIsGarbledIsDamaged) {
   }
 }
 
-// A log behind which another was begun is whole on the medium, whatever is written without a sync.
+// A log that is followed by another was synced to its end, with any durability.
 TEST_P(LogEnds, OfALogThatIsNotTheLastNothingMayBeMissing) {
   fill(3, [] { return size_t{50}; });
   ASSERT_TRUE(open(data)) << problem;
@@ -258,7 +260,7 @@ TEST_P(LogEnds, ARepairSaysWhatIsLostAndNoMore) {
   EXPECT_TRUE(report.damages.empty()) << report.damages.front();
   EXPECT_EQ(report.torn.size(), 1u);
   EXPECT_EQ(report.counters, 4u);
-  // Nothing of this is lost either.
+  // A repair of the blocks from their tables and logs loses nothing, either.
   fs::remove(blocks_of(data) + "/CURRENT");
   report = {};
   ASSERT_TRUE(succeeds(repair(data), report, problem)) << problem;

@@ -1,3 +1,5 @@
+// Logs that are missing as a whole are noticed: by the marks in the logs and by the files LOGS and
+// SYNCED (disk/log_marks.h).
 #include "disk/log_marks.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +23,7 @@ namespace fs = std::filesystem;
 using limit::State;
 
 constexpr int64_t now_us = 1'700'000'000'000'000;
-// Nothing is folded, and everything at once, with a new log each time.
+// `never` folds no block; `at_once` folds each block and begins a log each time.
 constexpr Folding never{}, at_once{1, 1, 1 << 20, 2 << 20, 1};
 
 class LogMarksTest : public testing::Test {
@@ -39,7 +41,7 @@ class LogMarksTest : public testing::Test {
     if (!succeeds(journal->open(), problem)) return nullptr;
     return journal;
   }
-  // Opens it, adds a counter of this name, and closes it.
+  // Opens the store, adds a counter of this name, and closes the store.
   void add(const std::string& key, Folding folding = never) {
     auto journal = open(data, folding);
     ASSERT_TRUE(journal) << problem;
@@ -90,8 +92,8 @@ class LogMarksTest : public testing::Test {
     });
     return count;
   }
-  // Marks a log when its table in memory is full, so that the mark itself begins another: `after`
-  // is the one that is written then. `flushed_at_once`: so many full tables.
+  // Marks a log when its memory table is full, so that the mark itself begins another log, `after`.
+  // `flushed_at_once`: how many full memory tables RocksDB flushes together.
   void mark_when_full(int flushed_at_once, uint64_t& after) {
     auto options = blocks_options();
     options.write_buffer_size = size_t{64} << 10;
@@ -118,7 +120,7 @@ class LogMarksTest : public testing::Test {
           blocks.use([&](rocksdb::DB& db) { return db.Put({}, key, std::string(1'000, '.')); })
               .ok());
     };
-    // How many of these make the table in memory full; the one behind them begins a log.
+    // Puts until a new log begins; returns how many puts that took.
     const auto fill = [&] {
       const uint64_t before = log();
       const size_t from = puts;
@@ -127,7 +129,8 @@ class LogMarksTest : public testing::Test {
     };
     fill();
     const size_t full = fill();
-    // Else what one log holds might be flushed with those before it.
+    // Waits for the flush: a memory table that is still there might be flushed together with the
+    // next.
     const auto unflushed = [&] {
       uint64_t count = 0;
       EXPECT_TRUE(blocks
@@ -141,7 +144,7 @@ class LogMarksTest : public testing::Test {
     };
     for (int i = 0; unflushed() > 0 && i < 20'000; ++i) ::usleep(1000);
     ASSERT_GT(full, 10u);
-    // There is one in it already.
+    // The put that began this log is in it already.
     for (size_t i = 1; i < full; ++i) put();
     const uint64_t before = log();
     mark();
@@ -174,8 +177,8 @@ class LogMarksTest : public testing::Test {
   std::string problem;
 };
 
-// Several openings leave a log each. Whichever is taken away, it is reported; repaired, the store
-// has what the others held, and keeps what comes then.
+// Each opening leaves a log. Any log that is removed is reported; after a repair the store has the
+// counters of the others, and keeps what is committed later.
 TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
   const std::vector<std::string> all{"a", "b", "c", "d"};
   for (const auto& key : all) add(key);
@@ -211,7 +214,8 @@ TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
   EXPECT_EQ(keys(data), all);
 }
 
-// The file is gone as well: the marks themselves say that one between them is missing.
+// LOGS is removed as well: the marks in the logs still show that a log between two others is
+// missing.
 TEST_F(LogMarksTest, WithoutTheFileALogInTheMiddleIsMissed) {
   for (const char* const key : {"a", "b", "c"}) add(key);
   const auto names = logs(data);
@@ -221,7 +225,8 @@ TEST_F(LogMarksTest, WithoutTheFileALogInTheMiddleIsMissed) {
   is_damaged(data, "a log (.log) is missing");
 }
 
-// A server that runs begins a log with each flush, and drops the ones before.
+// A running server begins a log with each flush and removes the earlier ones: these are not
+// missing.
 TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
   for (int i = 0; i < 3; ++i) {
     auto journal = open(data, at_once);
@@ -234,7 +239,7 @@ TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
     }
   }
   EXPECT_EQ(keys(data).size(), 30u);
-  // Nor are their marks kept.
+  // Their marks are removed as well.
   EXPECT_LT(marks(), 12u);
   const auto names = logs(data);
   ASSERT_FALSE(names.empty());
@@ -242,7 +247,7 @@ TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
   is_damaged(data, "a log (.log) is missing");
 }
 
-// A kill between the two writes, and a store that has no such file as yet.
+// The process was killed after it began a log and before it wrote LOGS; and a store without LOGS.
 TEST_F(LogMarksTest, ALogThatTheFileDoesNotNameYet) {
   add("a");
   const std::string before = text_of(logs_file());
@@ -255,7 +260,7 @@ TEST_F(LogMarksTest, ALogThatTheFileDoesNotNameYet) {
   fs::remove(logs_file());
   EXPECT_EQ(keys(data), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(fs::exists(logs_file()));
-  // It is as good as one that was always there.
+  // The new LOGS works like the old one.
   fs::remove(blocks_of(data) + "/" + logs(data).front());
   is_damaged(data, "a log (.log) is missing");
 }
@@ -273,7 +278,7 @@ TEST_F(LogMarksTest, AFileThatIsNone) {
   EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
 }
 
-// Many logs become a table at a start, but not those of a store that is damaged.
+// A start turns many logs into one table, but keeps the logs of a damaged store.
 TEST_F(LogMarksTest, AStartOnWhatIsDamagedKeepsItsLogs) {
   std::vector<std::string> all{"a"};
   add("a");
@@ -290,11 +295,11 @@ TEST_F(LogMarksTest, AStartOnWhatIsDamagedKeepsItsLogs) {
   std::ofstream(logs_file(), std::ios::binary) << file;
   EXPECT_EQ(keys(data), all);
   EXPECT_EQ(logs(data).size(), 1u);
-  // What the table holds now is not missed.
+  // The logs that became the table are not reported as missing.
   EXPECT_EQ(keys(data), all);
 }
 
-// A write may end the log that is about to be marked: the mark is then in the next one, which is
+// A write may end the log that is about to be marked: then the mark is in the next log, which is
 // marked as well.
 TEST_F(LogMarksTest, AMarkThatItselfBeginsALog) {
   add("a");
@@ -308,11 +313,11 @@ TEST_F(LogMarksTest, AMarkThatItselfBeginsALog) {
   is_damaged(data, "a log (.log) is missing");
 }
 
-// There it says nothing of the log that it is about: whichever is there still is missed.
+// There the mark is not in the log that it is for; still any log that is removed is missed.
 TEST_F(LogMarksTest, EachLogIsMissedWhereAMarkBeganOne) {
   add("a");
   uint64_t after = 0;
-  // What one log holds is not flushed by itself.
+  // With 2 RocksDB does not flush a single full memory table, so the logs stay.
   mark_when_full(2, after);
   for (const auto& name : logs(data)) {
     SCOPED_TRACE(name);
@@ -325,7 +330,8 @@ TEST_F(LogMarksTest, EachLogIsMissedWhereAMarkBeganOne) {
   EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
 }
 
-// The part of a record that was written so far is not promised: its rest may never come.
+// The part of a record that is written so far is not noted as synced: the rest may never be
+// written.
 TEST_F(LogMarksTest, ARecordThatIsBeingWrittenIsNotSyncedYet) {
   add("a");
   std::string wrong, log, part;
@@ -346,7 +352,8 @@ TEST_F(LogMarksTest, ARecordThatIsBeingWrittenIsNotSyncedYet) {
     std::ofstream(log, std::ios::binary | std::ios::app) << part;
     mark();
   }
-  // As a kill leaves it: a database that is closed cuts its log where it wrote last.
+  // Appends the part as a kill would leave it: closing a database cuts its log after the last whole
+  // write.
   std::ofstream(log, std::ios::binary | std::ios::app) << part;
   LogMarks marks(data);
   std::vector<TornLog> torn;
@@ -376,13 +383,13 @@ TEST_F(LogMarksTest, ABackupMissesItsOwn) {
   EXPECT_EQ(keys(folder / "copy"), (std::vector<std::string>{"a", "b", "c"}));
 }
 
-// The numbers of blocks go on behind what is folded, even if those of the openings are lost.
+// After a repair without the blocks, new blocks get higher numbers than the folded ones.
 TEST_F(LogMarksTest, BlocksAreNeverNumberedBelowWhatIsFolded) {
   for (const char* const key : {"a", "b", "c"}) add(key, at_once);
   fs::remove_all(blocks_of(data));
   RepairReport report;
   ASSERT_TRUE(succeeds(repair(data), report, problem)) << problem;
-  // What the counters mean is lost with the blocks, and so are they.
+  // The repair also loses the counters, as the blocks' database holds what their numbers mean.
   EXPECT_EQ(report.counters, 0u);
   add("d");
   add("e");

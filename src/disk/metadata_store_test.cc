@@ -1,4 +1,4 @@
-// The texts of a store: against a map, over kills, full files and damage.
+// The texts of a store (metadata): against a map, over kills, full disks and damage.
 #include "disk/metadata_store.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,8 @@ void take_over(const Step& step, Map& model) {
       model.erase(name);
   }
 }
-// What round `n` writes; its own number always among it, more than once now and then.
+// What round `n` writes: random texts, some names more than once, and always its own number under
+// `round`.
 Step step_of(int64_t n) {
   tests::Dice dice(static_cast<uint32_t>(n));
   Step step;
@@ -93,7 +94,7 @@ class TextsTest : public testing::Test {
     EXPECT_TRUE(journal) << problem;
     return journal ? read(*journal->metadata()) : Map{};
   }
-  // Many more than a memory table holds.
+  // Writes more rounds than a memory table holds.
   void fill(int64_t rounds) {
     const auto journal = open(data);
     ASSERT_TRUE(journal) << problem;
@@ -104,7 +105,7 @@ class TextsTest : public testing::Test {
     }
   }
   std::string file_like(const std::string& end) {
-    std::pair<uintmax_t, std::string> found;  // the largest
+    std::pair<uintmax_t, std::string> found;  // of several the largest
     for (const auto& at : fs::directory_iterator(texts_of(data)))
       if (at.path().string().ends_with(end))
         found = std::max(found, {at.file_size(), at.path().string()});
@@ -155,7 +156,7 @@ TEST_F(TextsTest, AreWhatWasWrittenLast) {
     }
     ASSERT_EQ(read(*journal->metadata()), model);
   }
-  // Any bytes, and nothing.
+  // Names and texts of any bytes, and an empty text.
   {
     const auto journal = open(data);
     const Step step{
@@ -194,7 +195,7 @@ TEST_F(TextsTest, AreInTheTools) {
   EXPECT_EQ(stored(data), model);
 }
 
-// While others write.
+// Copies that are made while another thread writes.
 TEST_F(TextsTest, ABackupHoldsWholeWrites) {
   fill(5);
   const auto journal = open(data);
@@ -227,7 +228,8 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
   writer.join();
 }
 
-// A store of format 1 has none; it gets them, also where a kill came in between.
+// A store of format 1 has no texts. The first start adds them, also if an earlier start was killed
+// while it did.
 TEST_F(TextsTest, AnOldStoreGetsThem) {
   const auto make_old = [&](bool with_texts) {
     if (!with_texts) fs::remove_all(texts_of(data));
@@ -264,7 +266,7 @@ TEST_F(TextsTest, AnOldStoreGetsThem) {
   EXPECT_TRUE(repaired.damages.empty()) << repaired.damages[0];
   EXPECT_EQ(stored(data), Map());
 
-  // One that has had them and has them no more is damaged.
+  // A store of the present format whose texts are missing is damaged.
   fs::remove_all(texts_of(data));
   is_damaged("texts/CURRENT");
   EXPECT_EQ(after_repair(), Map());
@@ -281,7 +283,7 @@ TEST_F(TextsTest, DamageIsFoundAndMended) {
     f.put(static_cast<char>(byte ^ 4));
     EXPECT_TRUE(f.good());
   };
-  // Its middle: what stands before it is read, what follows is lost.
+  // Damage in the middle of a log: texts before it are read, texts after it are lost.
   turn(log, static_cast<std::streamoff>(fs::file_size(log) / 2));
   is_damaged("Corruption");
   Map all = after_repair();
@@ -309,7 +311,7 @@ TEST_F(TextsTest, DamageIsFoundAndMended) {
   after_repair();
 }
 
-// The end of a log may be missing after a power cut: what is whole before it counts.
+// The end of a log may be missing after a power cut: the whole writes before it count.
 TEST_F(TextsTest, ALogThatIsCutHoldsWholeWrites) {
   fill(8);
   const std::string log = file_like(".log");
@@ -319,7 +321,7 @@ TEST_F(TextsTest, ALogThatIsCutHoldsWholeWrites) {
   EXPECT_EQ(stored(data), expected);
 }
 
-// What failed never was, though a part or all of it may stand in the log.
+// A failed write has no effect, although a part or all of it may be in the log.
 TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
   auto journal = open(data);
   int64_t n = 0;
@@ -348,7 +350,7 @@ TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
   }
 }
 
-// As long as nothing has succeeded behind it, either.
+// That also holds after a stop and in a copy, if no later write succeeded.
 TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
   fill(10);
   for (const bool copies : {false, true}) {
@@ -380,7 +382,8 @@ TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
   }
 }
 
-// What is under a name cannot be read, and so could not be put back: nothing is written.
+// If the present text of a name cannot be read, it could not be restored after a failure: so
+// nothing is written.
 TEST_F(TextsTest, WhatCannotBeTakenBackIsNotWritten) {
   fill(300);
   auto journal = open(data);
@@ -411,7 +414,8 @@ TEST_F(TextsTest, WhatCannotBeTakenBackIsNotWritten) {
   EXPECT_EQ(stored(data), model);
 }
 
-// Not a test: what the next one starts and kills. A line for each round that is written.
+// Not a test: the child process that the next test starts and kills. It writes one line for each
+// written round.
 TEST(TextsCrash, DISABLED_Child) {
   const char* const folder = std::getenv(folder_variable);
   const char* const first = std::getenv(round_variable);

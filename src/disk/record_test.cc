@@ -1,3 +1,5 @@
+// The bytes of records, blocks and dictionary entries (disk/record.h): what is written is read
+// back, and damage is noticed or harmless.
 #include "disk/record.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +28,7 @@ Plain plain_of(const StoredCounter& c) {
   return {c.space, c.limits, std::string(c.key), {cells.begin(), cells.end()}, c.forget_us};
 }
 
-// Numbers of every size, the ends among them.
+// A number of any size, often one at the end of the range.
 int64_t any(tests::Dice& dice) {
   switch (dice(6)) {
     case 0:
@@ -78,7 +80,7 @@ TEST(Record, WhatIsWrittenIsRead) {
     EXPECT_FALSE(reader.next(stored));
     EXPECT_TRUE(reader.sound());
 
-    // And so are the keys and values that are folded from it.
+    // The keys and values that a fold makes of the block are read back as well.
     BlockReader packed(block);
     PackedCounter counter;
     for (const Plain& p : records) {
@@ -114,7 +116,7 @@ TEST(Record, AWriterGoesOnWithTheMemoryItIsGiven) {
   }
 }
 
-// Cut anywhere, a block is not sound; with any one bit turned it is read without harm.
+// A block that is cut anywhere is refused; one with any single bit flipped is read without harm.
 TEST(Record, DamageIsSeenOrHarmless) {
   tests::Dice dice(2);
   std::vector<Plain> records;
@@ -185,13 +187,13 @@ TEST(Record, SpacesAndLimits) {
   EXPECT_EQ(limits_again, limits);
   for (size_t n = 0; n < bytes.size(); ++n)
     EXPECT_FALSE(parse_limits(bytes.substr(0, n), limits_again));
-  // What an algorithm could not work with is not let in.
+  // Limits that no algorithm could decide with are refused.
   bytes.clear();
   append_limits(bytes, std::vector<Limit>{{Algorithm::token_bucket, 0, base::seconds(1), 20}});
   EXPECT_FALSE(parse_limits(bytes, limits_again));
 }
 
-// The bytes of docs/store-format.md.
+// The example of docs/store-format.md.
 TEST(Record, TheExampleOfTheManual) {
   const State cell{1'700'000'003'000'000, 7};
   BlockWriter writer;

@@ -1,3 +1,5 @@
+// The databases under a journal (disk/rocks.h): recovery on a full disk, the counters that a
+// compaction drops, and the priorities of RocksDB's threads.
 #include "disk/rocks.h"
 
 #include <gtest/gtest.h>
@@ -30,11 +32,12 @@ rocksdb::Status get(Rocks& rocks, const std::string& key, std::string& value) {
   return rocks.use([&](rocksdb::DB& db) { return db.Get({}, key, &value); });
 }
 
-// There is space enough to try, and not to open it again: what is there is read meanwhile.
+// A database that cannot be opened again for lack of room is still read meanwhile, and recovers
+// once there is room.
 TEST(Rocks, WhatCannotBeOpenedAgainCanStillBeRead) {
   const Folder folder;
   rocksdb::Options options = blocks_options();
-  options.avoid_flush_during_recovery = false;  // writes one file of all there is
+  options.avoid_flush_during_recovery = false;  // opening writes one file with all of it
   Rocks rocks(folder / "blocks", options);
   ASSERT_TRUE(rocks.open(true).ok());
   const std::string large(size_t{3} << 20, 'x');
@@ -74,7 +77,7 @@ std::string counter(int64_t units, int64_t forget_us) {
   return value;
 }
 
-// What a compaction leaves of counters, down to the bytes.
+// Compares all keys and values, byte by byte, before and after a compaction.
 class Forgetting : public testing::Test {
  protected:
   Forgetting() {
@@ -103,7 +106,7 @@ class Forgetting : public testing::Test {
         rocks->use([&](rocksdb::DB& db) { return db.CompactRange(options, nullptr, nullptr); });
     ASSERT_TRUE(status.ok()) << text_of(status);
   }
-  // All tables but the oldest.
+  // Compacts all tables but the oldest.
   void compact_newer() {
     const auto status = rocks->use([&](rocksdb::DB& db) {
       std::vector<rocksdb::LiveFileMetaData> files;
@@ -150,7 +153,7 @@ TEST_F(Forgetting, ACompactionDropsWhatIsPastItsTime) {
 
   now_us += 10;
   EXPECT_EQ(all(), left);
-  // Without a clock, as the tools have none, nothing is past its time.
+  // The tools open a store without a clock: then no counter is past its time.
   ASSERT_NO_FATAL_FAILURE(open(nullptr));
   ASSERT_NO_FATAL_FAILURE(compact_all());
   EXPECT_EQ(all(), left);
@@ -160,7 +163,7 @@ TEST_F(Forgetting, ACompactionDropsWhatIsPastItsTime) {
   EXPECT_EQ(all(), left);
 }
 
-// An older table may say something else of the same counter, which must not come back.
+// A compaction of newer tables must keep hiding the states of the same counters in an older one.
 TEST_F(Forgetting, ACompactionOfSomeTablesHidesTheOlderOnes) {
   ASSERT_NO_FATAL_FAILURE(add_table({{"\1a", counter(1, INT64_MAX)}, {"\1z", counter(1, 5)}}));
   ASSERT_NO_FATAL_FAILURE(
@@ -177,8 +180,8 @@ TEST_F(Forgetting, ACompactionOfSomeTablesHidesTheOlderOnes) {
   EXPECT_EQ(all(), (Values{{"\1c", counter(3, INT64_MAX)}}));
 }
 
-// Threads of this process by name: niceness, ticks of the clock that they have run for, and the
-// policy they are scheduled by.
+// A thread of this process: its name, its niceness, the clock ticks that it ran for, and its
+// scheduling policy.
 struct Thread {
   std::string name;
   long nice = 0, ticks = 0, policy = 0;
@@ -190,7 +193,7 @@ std::vector<Thread> threads() {
     text << std::ifstream(at.path() / "stat").rdbuf();
     const std::string stat = text.str();
     const size_t begin = stat.find('('), end = stat.rfind(')');
-    if (begin == std::string::npos || end == std::string::npos) continue;  // it has ended
+    if (begin == std::string::npos || end == std::string::npos) continue;  // the thread has ended
     Thread thread{stat.substr(begin + 1, end - begin - 1)};
     std::istringstream rest(stat.substr(end + 1));
     std::string word;
@@ -218,7 +221,7 @@ TEST(Priorities, WhatRunsInTheBackgroundTakesWhatIsLeftOver) {
   ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
   ASSERT_TRUE(succeeds(journal.read_blocks(), problem)) << problem;
   journal.start_folding();
-  // Until a fold, a flush and a compaction have run.
+  // Commits until a fold, a flush and a compaction have run.
   bool fold = false, flush = false, compaction = false;
   for (uint64_t n = 1; n < 2000 && !(fold && flush && compaction); ++n) {
     const limit::State cell{1, 1};
@@ -240,7 +243,7 @@ TEST(Priorities, WhatRunsInTheBackgroundTakesWhatIsLeftOver) {
   EXPECT_TRUE(fold);
   EXPECT_TRUE(flush);
   EXPECT_TRUE(compaction);
-  // One that never had anything to do is as it was made.
+  // A thread that has not run yet still has the niceness that it was created with.
   for (const Thread& thread : threads()) {
     if (!thread.name.starts_with("rocksdb:") || thread.ticks == 0) continue;
     EXPECT_EQ(thread.nice, 19) << thread.name;

@@ -1,3 +1,5 @@
+// The tools for a store that no server has open (disk/tools.h): check, stats, dump, repair and
+// backup, against a model of the counters.
 #include "disk/tools.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +50,7 @@ class ToolsTest : public testing::Test {
     else
       model[{space, key}] = {{cell}, limits_id, INT64_MAX};
   }
-  // Many folds over the same counters, then some blocks that are not folded.
+  // Folds the same counters many times, then leaves some blocks unfolded.
   void fill() {
     tests::Dice dice(5);
     {
@@ -139,9 +141,9 @@ TEST_F(ToolsTest, WhoHasItOrThatThereIsNoneIsTold) {
 
 class RepairTest : public ToolsTest {
  protected:
-  std::vector<std::string> damages;  // that the last repair told
+  std::vector<std::string> damages;  // as the last repair reported them
   std::string file_like(const std::string& part, const std::string& end) {
-    std::string found;  // the newest
+    std::string found;  // of several the newest
     for (const auto& at : std::filesystem::directory_iterator(folder / ("sluice/" + part))) {
       if (at.path().string().ends_with(end)) found = std::max(found, at.path().string());
     }
@@ -156,7 +158,7 @@ class RepairTest : public ToolsTest {
     f.put(static_cast<char>(byte ^ 4));
     EXPECT_TRUE(f.good());
   }
-  // Damaged, told, repaired, sound, and nothing there that never was. Returns what is there.
+  // The store is reported as damaged, is repaired, and is sound then. Returns its counters.
   KeptByKey after_repair() {
     CheckReport report;
     EXPECT_TRUE(succeeds(check(folder.path()), report, problem)) << problem;
@@ -176,7 +178,8 @@ class RepairTest : public ToolsTest {
   }
 };
 
-// Nothing is damaged, and yet it is made again from the tables: the latest state wins.
+// Only two index files are missing: both databases are made again from their tables, and the latest
+// states win.
 TEST_F(RepairTest, OfAllTablesLosesNothing) {
   fill();
   std::filesystem::remove(folder / "sluice/counters/CURRENT");
@@ -184,7 +187,7 @@ TEST_F(RepairTest, OfAllTablesLosesNothing) {
   EXPECT_EQ(after_repair(), model);
   for (const std::string& damage : damages)
     EXPECT_EQ(damage.find("lost what"), damage.npos) << damage;
-  // Nor is what that repair put aside told by the next one.
+  // The next repair does not report again what the last one put aside.
   std::filesystem::remove(folder / "sluice/blocks/CURRENT");
   EXPECT_EQ(after_repair(), model);
   for (const std::string& damage : damages)
@@ -225,7 +228,7 @@ TEST_F(RepairTest, OfAStoreWithoutItsCountersKeepsTheBlocks) {
   for (const auto& [key, its] : all) EXPECT_EQ(model.at(key), its);
 }
 
-// Killed between its two renames, it goes on from there.
+// A repair that was killed between its two renames is continued by the next one.
 TEST_F(RepairTest, OfARepairThatWasStoppedKeepsWhatItMade) {
   fill();
   const std::string counters = folder / "sluice/counters";
@@ -236,7 +239,7 @@ TEST_F(RepairTest, OfARepairThatWasStoppedKeepsWhatItMade) {
   EXPECT_EQ(after_repair(), model);
   EXPECT_TRUE(std::filesystem::exists(counters + ".lost"));
 
-  // What it made is damaged too: the old ones stay where they are.
+  // The database that the repair made is damaged too: the old one stays where it is.
   std::filesystem::rename(counters, counters + ".new");
   std::filesystem::remove(counters + ".new/CURRENT");
   RepairReport repaired;
@@ -259,7 +262,7 @@ TEST_F(RepairTest, WhereCountersWerePutAsideSaysWhere) {
   EXPECT_EQ(dumped(), model);
 }
 
-// What root makes with a tool is for the server's user.
+// Files that a tool makes as root belong to the store's owner.
 TEST_F(RepairTest, WhatRootMakesIsTheOwners) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   constexpr uid_t user = 12345;
@@ -290,7 +293,7 @@ TEST_F(RepairTest, WhatRootMakesIsTheOwners) {
   all_are_the_owners(folder.path());
   all_are_the_owners(elsewhere / "copy");
   std::filesystem::remove(folder / "sluice/counters/CURRENT");
-  after_repair();  // which opens it as this user
+  after_repair();  // which opens the store as root
   RepairReport repaired;
   ASSERT_TRUE(succeeds(repair(folder.path()), repaired, problem)) << problem;
   all_are_the_owners(folder.path());

@@ -1,6 +1,6 @@
-// The wall clock steps forward and is set right again (base/clock.h) while a store decides: how
-// many units too many that grants, that no actor is locked out by it, and that nothing is forgotten
-// for it. The clock's sources are the test's.
+// The wall clock steps forward and back again (base/clock.h) while a store decides: how many units
+// more are granted, that no actor is locked out, and that no counter is forgotten. The test sets
+// the clock's sources.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,14 +66,14 @@ TEST_P(ClockSteps, OneThatIsAskedMeanwhileGrantsAFreshOnesUnitsOnceMoreAndIsNotL
   const auto refused = w.ask({{"k", 1, {GetParam()}}}, clock.now());
   EXPECT_FALSE(refused.allowed());
   EXPECT_LE(refused[0].retry_after.us, 2 * GetParam().window.us) << "and no day ahead";
-  // Others ask again and again; it comes back nevertheless.
+  // The counter is asked for all the time, and comes back nevertheless.
   int64_t waited = 0;
   for (; !take("k") && waited <= 2 * GetParam().window.us; waited += second) pass(second);
   EXPECT_LE(waited, 2 * GetParam().window.us);
 }
 
-// Random requests and steps, each taken back within a minute. Units that are granted are at most
-// those that the limit admits in the time that has passed, and a fresh counter's for each step.
+// Random requests and steps forward, each taken back within a minute. The grants are at most those
+// that the limit allows in the time that passed, and the units of a fresh counter for each step.
 TEST_P(ClockSteps, GrantAtMostAFreshCountersUnitsMoreForEach) {
   const Limit limit = GetParam();
   const int64_t most = std::max(limit.quota, limit.burst);
@@ -129,7 +129,7 @@ std::string name_of_case(const testing::TestParamInfo<Limit>& one) {
 
 INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps, limits_with_windows, name_of_case);
 
-// One that begins to wait while the clock is ahead is answered when its units are there.
+// A request that begins to wait while the clock is ahead is answered when its units are back.
 TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
   World w;
   Counting completions;
@@ -139,14 +139,15 @@ TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
   while (w.ask({{"k", 1, {ten}}}, {now + day}).allowed()) continue;
   EXPECT_TRUE(w.wait(completions, 1, {{"k", 3, {ten}}}, {now + day}).group.parked);
   EXPECT_TRUE(w.answered(completions, {now + day}).empty());
-  // Set right again: the bucket is empty as of now.
+  // After the step back: the bucket is empty and fills from now on.
   EXPECT_TRUE(w.answered(completions, {now + second}).empty());
   ASSERT_TRUE(w.next.has_value());
   EXPECT_LE(w.next->us, now + 11 * second);
   EXPECT_EQ(w.answered(completions, *w.next), std::vector<uint32_t>{1});
 }
 
-// There is no other request: when it is answered, looked at whenever the store wants it.
+// How long a waiting request waits if the store is called at the times that it names, and no other
+// request is made.
 base::Duration waited(World& w, Counting& completions, base::Time from, base::Duration most) {
   for (base::Time now = from; now.us <= from.us + most.us; now = *w.next) {
     if (!w.answered(completions, now).empty()) return {now.us - from.us};
@@ -184,8 +185,7 @@ TEST_P(ClockStepsOfWaitingUnder, ThoseOfSeveralCountersAreNotWaitedFor) {
   EXPECT_LE(waited(w, completions, back, {2 * most.us}).us, 2 * most.us);
 }
 
-// The counter is kept under other limits than those that it waits under, and it has been asked
-// again.
+// Another request changed the counter's limits, and the waiting request was matched again.
 TEST_P(ClockStepsOfWaitingUnder, OtherLimitsThanTheCountersAreNotWaitedFor) {
   Limit other = limit;
   other.quota = 4;
@@ -201,7 +201,8 @@ TEST_P(ClockStepsOfWaitingUnder, OtherLimitsThanTheCountersAreNotWaitedFor) {
   EXPECT_LE(waited(w, completions, back, most).us, most.us);
 }
 
-// Limits that an override leaves out, one of them as fresh by then: they decide nothing.
+// Limits that an override leaves out do not affect the waiting request; one of them equals a fresh
+// one by then.
 TEST_P(ClockStepsOfWaitingUnder, LimitsBesideOnesThatAreLeftOutAreNotWaitedFor) {
   const std::vector<Limit> rules = {limit, window(9, second), window(900, 100 * day)};
   w.answered(completions, now);

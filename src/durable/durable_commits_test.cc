@@ -1,4 +1,4 @@
-// How long commits take, and how long what they hold up waits.
+// The time that commits take, and how long replies wait for them.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ TEST(DurableCommits, NoMoreIsToldThanTwoIntervalsMayForget) {
     disk.set(&Disk::holds_commits, true);
     life.ask({one});
     const auto since = steady_clock::now();
-    auto told = since;  // when it was last asked, and no reply had to wait
+    auto told = since;  // the last call after which no reply had to wait
     for (auto now = since; life.store->commit_seq() == 0 && told - since <= 2 * interval;
          now = steady_clock::now())
       told = now;
@@ -36,8 +36,8 @@ TEST(DurableCommits, NoMoreIsToldThanTwoIntervalsMayForget) {
   }
 }
 
-// Killed while a commit does not end: what was answered and is forgotten was decided within
-// two intervals, wherever in them it began, and however long it is since.
+// A server is killed while a commit hangs: the takes that were answered and are lost were decided
+// within two intervals, whenever in an interval the hang began and however long it lasts.
 TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
   using std::chrono::steady_clock;
   struct Told {
@@ -51,7 +51,7 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
     std::vector<Told> told;
     Life life(disk, Durability::interval, start, 0, base::milliseconds(interval.count()));
     life.until_loaded();
-    // False: the reply is held back.
+    // False: the reply must wait.
     const auto ask = [&] {
       told.push_back({steady_clock::now(), {}});
       life.ask({part});
@@ -69,7 +69,7 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
     const auto end = steady_clock::now() + std::chrono::seconds(120);
     while (ask()) ASSERT_LT(steady_clock::now(), end);
     told.pop_back();
-    // It is not over, and no more replies are sent.
+    // The commit still hangs, and still no reply is sent.
     for (int i = 0; i < 100; ++i) {
       EXPECT_FALSE(ask());
       told.pop_back();
@@ -107,7 +107,7 @@ TEST(DurableCommits, CommitsAreTimed) {
     life.until_committed();
     EXPECT_EQ(count(), i);
   }
-  // One that fails is not, until it goes through.
+  // A failed commit is not counted; it is counted when it succeeds.
   disk.set(&Disk::fails, true);
   life.ask({one});
   eventually([&] { return life.store->stats().failing; });

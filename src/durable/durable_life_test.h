@@ -1,4 +1,4 @@
-// A durable store over a disk that is a test's own, and outlives it. The test's thread.
+// A durable store on a test's own disk, which outlives the store. For the test's thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using namespace store::tests;
 inline constexpr int64_t second = 1'000'000;
 inline constexpr base::Time start{1'000 * second};
 
-// Waits for what another thread is about to do; a test fails if it does not come.
+// Waits for the work of another thread; fails after 120 s.
 template <class Condition>
 void eventually(Condition&& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
@@ -36,7 +36,7 @@ void eventually(Condition&& condition) {
   }
 }
 
-// One life of a server: a durable store over a disk that outlives it.
+// One run of a server: a durable store on a disk that outlives it.
 struct Life {
   Life(Disk& disk, Durability durability, base::Time now = start, size_t memory_bytes = 0,
        base::Duration interval = base::milliseconds(1))
@@ -68,7 +68,7 @@ struct Life {
     completions.drain_batches(ready);
     return std::erase(ready, ticket) > 0;
   }
-  // However long it takes.
+  // Applies until the group is settled, however long that takes.
   void settle(Asked& asked, base::Time now) {
     while (apply(asked, now).later) eventually([&] { return named({0, 0}); });
   }
@@ -92,7 +92,7 @@ struct Life {
 
   std::ostringstream told;
   std::shared_ptr<spdlog::logger> log;
-  World world;  // for its spaces and what it prepares
+  World world;  // its spaces, and its prepare()
   std::array<const request::Space*, 3> spaces;
   std::unique_ptr<DurableStore> store;
   std::atomic<int> wakes{0};

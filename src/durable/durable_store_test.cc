@@ -1,3 +1,6 @@
+// The durable store (durable/durable_store.h) over a journal in memory: decisions over stops
+// against a table that never stops, commits, failing disks, loading, and steps of the clock between
+// two runs.
 #include "durable/durable_store.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +44,7 @@ TEST(DurableStore, CountersSurviveAStop) {
 
 using ThreeSpaces = std::array<const Space*, 3>;
 
-// The spaces of a `Life`, in a table that never stops.
+// The spaces of a `Life`, for the model: a table that never stops.
 ThreeSpaces spaces_like_a_life(World& model) {
   Space kept;
   kept.windows = {base::seconds(1), base::seconds(60)};
@@ -51,7 +54,7 @@ ThreeSpaces spaces_like_a_life(World& model) {
           model.spaces.intern("lingering/", "", lingering)};
 }
 
-// One group of one or two counters, of one kind each; at times a counter's limits have changed.
+// A group of one or two counters of different kinds; some counters change their limits.
 struct RandomGroup {
   explicit RandomGroup(Dice& dice) {
     const size_t count = 1 + dice(size_t{2});
@@ -108,7 +111,7 @@ struct RandomGroup {
   std::vector<Part> parts;
 };
 
-// Every decision as if the server had never stopped, whatever is asked.
+// Each decision is the same as if the server had never stopped.
 TEST(DurableStore, DecidesAsAStoreThatNeverStopped) {
   size_t refused = 0, granted = 0;
   for (uint32_t seed = 1; seed <= 30; ++seed) {
@@ -162,7 +165,7 @@ TEST(DurableStore, WhatWasAnsweredIsCommitted) {
   EXPECT_GE(life.store->durable_seq(), commit_seq);
   EXPECT_EQ(disk.block_count(), 1u);
   EXPECT_FALSE(life.store->await_commit(life.completions));
-  // Who only looks, or is refused, waits for nothing.
+  // A peek and a refusal wait for no commit.
   life.ask({one}, start, Verb::peek);
   EXPECT_FALSE(life.ask({{"k", 10, one.limits}}).allowed());
   EXPECT_EQ(life.store->commit_seq(), 0u);
@@ -174,7 +177,7 @@ TEST(DurableStore, RequestsThatComeWhileOneIsWrittenAreWrittenTogether) {
   life.until_loaded();
   disk.set(&Disk::holds_commits, true);
   life.ask({one});
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for the first to be under way
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the first commit has begun
   for (int i = 0; i < 100; ++i) life.ask({{std::to_string(i), 1, one.limits}});
   disk.set(&Disk::holds_commits, false);
   life.until_committed();
@@ -193,7 +196,7 @@ TEST(DurableStore, AtNoGateAnythingIsOnDiskWhoeverTookIt) {
   std::atomic<int> missing{0};
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
-      World world;  // to prepare in
+      World world;  // prepares the charges
       store::CompletionQueue completions{[] {}};
       for (int i = 0; i < takes; ++i) {
         Asked asked = world.prepare({{std::to_string(t) + "/" + std::to_string(i), 1, one.limits}});
@@ -222,7 +225,7 @@ TEST(DurableStore, ADiskThatFailsIsAnsweredAsTheRulesSay) {
     life.ask({one});
     life.until_committed();
     disk.set(&Disk::fails, true);
-    life.ask({one});  // it was decided, and cannot be committed
+    life.ask({one});  // decided, but not committed
     eventually([&] { return life.store->stats().failing; });
     EXPECT_EQ(life.store->commit_seq(), 0u);
     EXPECT_GT(life.store->failed_seq(), life.store->durable_seq());
@@ -235,7 +238,7 @@ TEST(DurableStore, ADiskThatFailsIsAnsweredAsTheRulesSay) {
     EXPECT_EQ(ask(OnError::error).group.error, Error::store);
     EXPECT_FALSE(ask(OnError::deny).allowed());
     EXPECT_TRUE(ask(OnError::allow).allowed());
-    EXPECT_EQ(ask(OnError::error, Verb::peek)[0].remaining, 8);  // none of them was charged
+    EXPECT_EQ(ask(OnError::error, Verb::peek)[0].remaining, 8);  // none of the takes was charged
     const Asked local = ask(OnError::local);
     EXPECT_TRUE(local.allowed());
     EXPECT_EQ(local[0].remaining, 7);
@@ -267,7 +270,7 @@ TEST(DurableStore, InAnIntervalADiskThatFailsChangesNoAnswer) {
   EXPECT_EQ(life.ask({one})[0].remaining, 3);
 }
 
-// A disk with one counter that is all but used up, folded.
+// A disk with one folded counter, of which one unit is left.
 void use_nine(Disk& disk) {
   {
     Life life(disk, Durability::interval);
@@ -296,7 +299,7 @@ TEST(DurableStore, ACounterIsLookedForBeforeItIsCharged) {
   eventually([&] { return life.named({2, 0}); });
   EXPECT_EQ(life.apply(other, start, {2, 0}).settled, 1u);
   EXPECT_TRUE(other.allowed());
-  // One that was never there.
+  // A counter that was never there.
   EXPECT_EQ(life.ask({{"new", 1, one.limits}})[0].remaining, 9);
   EXPECT_TRUE(life.store->stats().loading);
   disk.set(&Disk::holds_scans, false);
@@ -373,8 +376,8 @@ TEST(DurableStore, WhoGoesIsNotNamed) {
 
 TEST(DurableStore, MoreCountersThanMemoryAreRefusedNotBegunAnew) {
   Disk disk;
-  // More than the smallest table holds, of 16 MiB. Long keys: the thread that loads them has the
-  // lowest priority, so few counters are loaded in time on a busy machine.
+  // More than the smallest table, of 16 MiB, holds. The keys are long, so there are few: the thread
+  // that loads them has the lowest priority, and a busy machine loads few in time.
   constexpr size_t many = 20'000;
   const auto key_of = [](size_t i) { return std::to_string(i) + std::string(1'000, '.'); };
   {
@@ -409,18 +412,19 @@ TEST(DurableStore, AClockThatWasSetBetweenTwoLives) {
     }
     if (folded) disk.fold();
     {
-      // Back: nothing comes back, and nothing is lost.
+      // The clock was set back: no units come back, and none are lost.
       Life life(disk, Durability::interval, {start.us - 500 * second});
       const Time now{start.us - 500 * second};
       EXPECT_EQ(life.ask({used}, now, Verb::peek)[0].remaining, 1);
-      // A bucket keeps when it will be full; that far away it is empty, and fills from now on.
+      // A bucket stores the time at which it is full; if that is too far ahead, it is empty now and
+      // fills from now on.
       const Asked bucket = life.ask({{"b", 2, bucketful.limits}}, now);
       EXPECT_FALSE(bucket.allowed());
       EXPECT_LE(bucket[0].retry_after.us, 20 * second);
       EXPECT_LE(life.ask({used}, now)[0].retry_after.us, 1'000 * second);
     }
     {
-      // Forward, over the end of both.
+      // The clock was set forward, past the end of both.
       Life life(disk, Durability::interval, {start.us + 2'000 * second});
       const Time now{start.us + 2'000 * second};
       EXPECT_TRUE(life.ask({used}, now).allowed());
@@ -446,7 +450,7 @@ TEST(DurableStore, APurgeIsForGood) {
     EXPECT_EQ(take(life, start, {bucket(5, 5, second)}), 1u);
     EXPECT_EQ(life.store->purge(start), 0u);
     life.until_loaded();
-    eventually([&] { return life.store->purge(later) == 1; });  // once it has been committed
+    eventually([&] { return life.store->purge(later) == 1; });  // after it was committed
     EXPECT_EQ(life.store->purge(later), 0u);
   }
   disk.fold();

@@ -1,4 +1,5 @@
-// What is forgotten before it was ever committed: while the disk fails, or an interval is long.
+// Counters that are forgotten before they were ever committed: while the disk fails, and in long
+// intervals.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +24,7 @@ using request::Verb;
 using store::Restored;
 using namespace tests;
 
-// Of 20,000 actors that ask for the first time in that round, how many are not answered.
+// 20,000 actors make their first request in this round. Returns how many of them fail.
 uint64_t failed_of_new_actors(Life& life, int round, Time now) {
   uint64_t failed = 0;
   for (int i = 0; i < 20'000; ++i) {
@@ -34,8 +35,8 @@ uint64_t failed_of_new_actors(Life& life, int round, Time now) {
   return failed;
 }
 
-// New actors every second, whose counters are as fresh ones a second later. None of them fails, and
-// nothing of the disk's comes back, however long it fails.
+// New actors each second, whose counters equal fresh ones a second later. No request fails, and no
+// old state of the disk counts again, however long the disk fails.
 TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
   Disk disk;
   {
@@ -69,7 +70,7 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
   EXPECT_EQ(life.ask({one})[0].remaining, 8);
 }
 
-// An interval that is longer than the windows.
+// With an interval that is longer than the limits' windows.
 TEST(DurableSweep, ALongIntervalFillsNoMemory) {
   Disk disk;
   Life life(disk, Durability::interval, start, 0, base::seconds(60));
@@ -84,8 +85,9 @@ TEST(DurableSweep, ALongIntervalFillsNoMemory) {
   EXPECT_EQ(failed, 0u);
 }
 
-// Units that are put back, resets, and limits that end earlier: what the disk holds may count for
-// longer than what took its place. Every decision is as if nothing were ever forgotten or stopped.
+// After puts, resets and limits that end earlier, the disk's state of a counter may count for
+// longer than the state that replaced it. Each decision is as if no counter were ever forgotten and
+// the server never stopped.
 TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
   size_t swept = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
@@ -97,7 +99,8 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
     lingering.keep_fresh_for = base::seconds(30);
     const std::array<const Space*, 2> model_spaces{
         model.space, model.spaces.intern("lingering/", "", lingering)};
-    // One counter has one of a row: rules and overrides with longer and shorter windows.
+    // Each counter has the limits of one row: a rule's and an override's, with longer and shorter
+    // windows.
     const std::vector<std::vector<std::vector<Limit>>> kinds{
         {{window(5, 100 * second)}, {window(5, second)}},
         {{bucket(7, 5, 40 * second)}, {bucket(7, 5, second)}},
@@ -142,13 +145,13 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
     }
     if (HasFatalFailure()) return;
   }
-  // A counter is swept once it is committed, and when that is depends on the processor's other
-  // work.
+  // A counter is swept after it was committed; how soon that is depends on the machine's load.
   EXPECT_GT(swept, 100u);
   EXPECT_GT(refused, 500u);
 }
 
-// Those that no disk ever held are gone at once; of others a mark that they are gone is kept.
+// Counters that were never on the disk are forgotten at once; of others a mark is kept that they
+// are erased.
 TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
   Disk disk;
   {
@@ -175,7 +178,8 @@ TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
   EXPECT_EQ(life.ask({one})[0].remaining, 9);
 }
 
-// At the bound, while the disk is still read, what is fetched takes the place of what lingers.
+// The table is full while the disk is still being read: counters that are fetched replace counters
+// that equal fresh ones.
 TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
   Disk disk;
   {
@@ -196,7 +200,7 @@ TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
       ASSERT_EQ(asked.group.error, Error::none) << wave << " " << i;
     }
     life.until_committed();
-    now.us += 2 * second;  // full again, and lingering
+    now.us += 2 * second;  // full again, and kept for a while
   }
   EXPECT_GT(life.store->stats().swept, 50'000u);
   life.world.space = usual;
@@ -209,8 +213,8 @@ TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
   disk.set(&Disk::holds_scans, false);
 }
 
-// What the disk was found not to hold stays known until it is asked for, whatever wants the place;
-// a round of the sweep forgets it.
+// That a counter is not on the disk is remembered, however full the table is, until the sweep's
+// next round.
 TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
   World w;
   w.store.keep_changes();
@@ -247,7 +251,7 @@ TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
   EXPECT_EQ(absent(), looked_up);
 }
 
-// A disk that cannot be read is not ready, with the reason, and is once it can be.
+// A disk that cannot be read makes the store not ready, with the reason, until it can be read.
 TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
   Disk disk;
   {
@@ -262,7 +266,7 @@ TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
   const std::string why = life.store->why_not_ready();
   for (const char* const words : {"DIR", "cannot be read", "sluice store check"})
     EXPECT_NE(why.find(words), std::string::npos) << why;
-  // What changes meanwhile is forgotten in its time.
+  // A change that is made meanwhile is forgotten when it has expired.
   life.ask({{"brief", 1, {window(10, second)}}});
 }
 

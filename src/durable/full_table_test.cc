@@ -1,5 +1,5 @@
-// A table whose memory is used up: a new counter takes the place of one that equals a fresh one,
-// and never of another.
+// A table whose memory is used up: a new counter replaces a counter that equals a fresh one, and no
+// other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using limit::Limit;
 using request::Space;
 using namespace tests;
 
-// A flood of new keys over a table that has room for a third of them. `length`: bytes of a key.
+// New keys for three times the table's memory. `length`: the bytes of the next key.
 template <class Length>
 void expect_a_flood_is_granted(bool keeps_fresh, Length&& length) {
   World w;
@@ -58,7 +58,7 @@ void expect_a_flood_is_granted(bool keeps_fresh, Length&& length) {
     ASSERT_EQ(w.left({"live " + std::to_string(i), 0, {lasting}}, now), 2) << i;
 }
 
-// Nothing is swept meanwhile but by those that want a place.
+// The sweep does not run meanwhile; new counters replace old ones.
 TEST(FullTable, AFloodOverWhatLingersIsGranted) {
   expect_a_flood_is_granted(true, [] { return size_t{16}; });
 }
@@ -72,7 +72,7 @@ TEST(FullTable, AFloodOfKeysOfAnyLengthIsGranted) {
   expect_a_flood_is_granted(true, [&] { return 8 + dice(size_t{493}); });
 }
 
-// Keys that lie outside of the table's pages.
+// Keys that are stored apart from the table's pages.
 TEST(FullTable, AFloodOfLongKeysIsGranted) {
   Dice dice(5);
   expect_a_flood_is_granted(true, [&] { return 513 + dice(size_t{2'000}); });
@@ -89,7 +89,7 @@ TEST(FullTable, WhereNothingIsFreshANewCounterIsRefused) {
     w.apply(asked, {us});
     return asked.group.error;
   };
-  // Refused first are those whose stripe has no place left, in the end all.
+  // At first counters are refused whose stripe is full, in the end all new ones.
   std::vector<int> there;
   for (int refused = 0; refused < 2'000; ++count) {
     const bool granted = ask(count, 0) == request::Error::none;
@@ -117,13 +117,13 @@ const std::vector<std::vector<Limit>>& kinds_of_counters() {
   return all;
 }
 
-// Counters in a plain map that is never full.
+// The model: counters in a map, which is never full.
 struct PlainCounters {
   struct Counter {
     size_t kind = 0;
     std::vector<State> state;
   };
-  // A group of counters, each once. `fresh`: the counter starts again.
+  // A group of counters, each once. `fresh`: the counter begins again.
   struct Group {
     std::vector<Part> parts;
     std::vector<size_t> of_space;
@@ -140,7 +140,7 @@ struct PlainCounters {
       Counter& counter = model[{space, key}];
       if (std::find(group.counters.begin(), group.counters.end(), &counter) != group.counters.end())
         continue;
-      // A counter begins again with other limits, and mostly needs another place then.
+      // A counter that begins again may have other limits, and then mostly needs another size.
       const bool first = counter.state.empty(), fresh = first || dice(8) == 0;
       if (fresh && !first && dice(2) == 0) counter.kind = dice(kinds.size());
       if (first) counter.kind = dice(10) == 0 ? 4 : dice(size_t{4});
@@ -152,8 +152,8 @@ struct PlainCounters {
     }
     return group;
   }
-  // Nothing happened: a counter that should have started again is as it was, so its state is
-  // unknown.
+  // The store refused the group: a counter that should have begun again has its old state, which
+  // the model no longer has.
   void forget_new(const Group& group) {
     for (size_t i = 0; i < group.parts.size(); ++i)
       if (group.fresh[i]) model.erase({group.of_space[i], group.parts[i].key});
@@ -190,12 +190,12 @@ struct PlainCounters {
     }
   }
 
-  const std::string padding = std::string(400, '.');  // so that few fill the table
+  const std::string padding = std::string(400, '.');  // so that few counters fill the table
   std::map<std::pair<size_t, std::string>, Counter> model;
 };
 
-// Against limits in plain maps, over a full table: whatever takes whose place, every decision is
-// what it would be with room for all. Groups settle together, and counters change their size.
+// A full table against the model: each decision is the same as with memory for all counters,
+// whichever ones are replaced. Groups settle together, and counters change their sizes.
 TEST(FullTable, NothingThatDiffersFromAFreshCounterGoes) {
   World w;
   Space like;
@@ -230,7 +230,7 @@ TEST(FullTable, NothingThatDiffersFromAFreshCounterGoes) {
   EXPECT_GT(w.store.stats().memory_bytes, w.store.stats().memory_bytes_max / 8 * 7);
 }
 
-// Stripes of a table of this size share slabs, and each thread replaces counters of its own.
+// Stripes of a table of this size share their memory, and each thread replaces counters.
 TEST(FullTableThreads, CountersThatLastAreExactWhileOthersAreReplaced) {
   constexpr int hot = 50, threads = 4, units = 200;
   World w;
@@ -266,7 +266,8 @@ TEST(FullTableThreads, CountersThatLastAreExactWhileOthersAreReplaced) {
   EXPECT_GT(w.store.stats().swept, 400'000u);
 }
 
-// What has changed is not forgotten before it is committed; then it is as in memory.
+// A changed counter is not replaced before it is committed; then it is replaced as in a table in
+// memory.
 TEST(FullTable, ADurableOneReplacesWhatIsCommitted) {
   Disk disk;
   {
@@ -285,7 +286,7 @@ TEST(FullTable, ADurableOneReplacesWhatIsCommitted) {
         ASSERT_TRUE(asked.allowed());
       }
       life.until_committed();
-      now.us += 2 * second;  // full again, and lingering
+      now.us += 2 * second;  // full again, and kept for a while
     }
     EXPECT_EQ(life.store->stats().refused, 0u);
     EXPECT_GT(life.store->stats().swept, 50'000u);

@@ -1,6 +1,6 @@
-// Counters whose limits change while they are used, on the table in memory and on a durable store
-// that is stopped and started between: what is granted never exceeds what the largest limit of each
-// kind alone would have granted.
+// Counters whose limits change while they are used, in the table in memory and in a durable store
+// that is stopped and started meanwhile: the grants never exceed what the largest limit of each
+// kind would have granted alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using limit::bounds_check::limit_of;
 using sluice::tests::Dice;
 
 constexpr int64_t hour = 3'600 * second;
-// A store that can be stopped and started, where it outlives that.
+// A store that is stopped and started, if it is durable.
 class Subject {
  public:
   explicit Subject(bool durable) {
@@ -49,7 +49,7 @@ class Subject {
     const Part part{"k", cost, limits};
     if (world_) {
       const bool allowed = world_->ask({part}, now, verb).allowed();
-      // What is as fresh is forgotten.
+      // The sweep forgets counters that equal fresh ones.
       world_->store.sweep(now, 2 * world_->store.chains() + store::EmbeddedStore::stripes);
       return allowed;
     }
@@ -126,7 +126,7 @@ TEST_P(LimitsChange, ALimitLoweredAndRaisedGivesNothingAnew) {
   }
 }
 
-// Rules that change, overrides that come and go, restarts.
+// Rules change, overrides are set and removed, and the server restarts.
 TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
   Dice dice(GetParam() ? 51 : 50);
   size_t grants = 0, refusals = 0;
@@ -158,21 +158,21 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
   EXPECT_GT(refusals, rounds * 5);
 }
 
-// A counter that exists goes on where there is no memory to leave a limit out.
+// A counter works on although there is no memory for the state of a limit that is left out.
 TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
   World world;
   const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
               slow = limit_of(Algorithm::fixed_window, 100, hour);
   ASSERT_TRUE(world.ask({{"k", 10, {fast, slow}}}, noon).allowed());
-  // Of every size that the counter might take.
-  // In every stripe, as each has places of its own.
+  // Fills the table with counters of every size that this counter might need, in every stripe, as
+  // each has its own memory.
   for (uint32_t i = 0, refused = 0; refused < 50'000; ++i) {
     bool full = true;
     for (const size_t count : {1u, 2u, 3u, 4u}) {
       std::vector<Limit> limits;
       for (size_t n = 0; n < count; ++n)
         limits.push_back(limit_of(Algorithm::fixed_window, 5, hour + static_cast<int64_t>(n)));
-      // Keys that take as many bytes as `k`, to the next four.
+      // Keys of as many bytes as `k`, rounded up to four.
       std::string key(4, static_cast<char>(count));
       for (size_t byte = 0; byte < 3; ++byte) key[byte] = static_cast<char>(i >> 8 * byte);
       Asked asked = world.prepare({{key, 1, limits}});
@@ -186,12 +186,12 @@ TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
   world.apply(asked, after(1));
   EXPECT_EQ(asked.group.error, request::Error::none);
   EXPECT_EQ(asked[0].remaining, 80);
-  // It was not left out, so it begins again.
+  // The state was not kept, so the limit begins again.
   EXPECT_EQ(world.left({"k", 0, {fast, slow}}, after(2)), 50);
 }
 
-// A group that is refused still brings a put of all to a counter under other limits, which take
-// another number of cells than its entry has.
+// A group that is refused brings a put of all under other limits, which need another number of
+// cells than the counter has.
 TEST(LimitsChangeOfARefusedPut, HasRoomForItsCells) {
   const std::vector<Limit> small{limit_of(Algorithm::fixed_window, 50, second)},
       large{limit_of(Algorithm::sliding_log, 10, hour)};

@@ -1,3 +1,5 @@
+// sluice::limiter (include/sluice/limiter.h): decisions against a model, reloads, overrides,
+// bounds, threads, forks, and the C functions.
 #include <gtest/gtest.h>
 #include <sluice/limiter.h>
 #include <sluice/sluice.h>
@@ -79,7 +81,8 @@ TEST(Limiter, BadArgumentsAreValues) {
   EXPECT_EQ(other.take(by, "a", 1, start).error, errc::invalid_argument);  // NOLINT
 }
 
-// Whatever is asked, at the ends of every range: answers, no overflow, no end of the process.
+// For arguments at both ends of every range each call returns a decision: nothing overflows, and
+// the process does not end.
 TEST(Limiter, ExtremesAreAnswered) {
   limiter limiter = made();
   const std::array costs = {int64_t{0}, int64_t{1}, quota_max, INT64_MAX};
@@ -106,7 +109,7 @@ TEST(Limiter, ExtremesAreAnswered) {
   }
 }
 
-// The naive model: a map of counters, and the pure algorithms in turn.
+// The model: counters in a map, decided by the pure functions of limit/.
 class Model {
  public:
   using Key = std::pair<size_t, std::string>;
@@ -181,7 +184,7 @@ std::vector<Kind> kinds() {
   };
 }
 
-// One random sequence over all verbs, the limiter beside the model.
+// A random sequence of all calls, on the limiter and the model.
 class Sequence {
  public:
   explicit Sequence(uint64_t seed) : dice_(seed), limiter_(made()), model_(limits()) {
@@ -240,7 +243,7 @@ class Sequence {
     EXPECT_EQ(limiter_.peek(handles_[one.key.first], one.key.second, now_).remaining,
               model_.remaining(one.key, at()));
   }
-  // Some charges are of one counter.
+  // Some charges have the same counter.
   void take_all() {
     std::vector<Model::Asked> all(1 + dice_() % 5);
     std::map<Model::Key, int64_t> costs;
@@ -289,7 +292,7 @@ TEST(Limiter, ConflictingLimitsOfOneCounterAreAnError) {
   const decision both = limiter.take_all({{&one, "k", 1}, {&other, "k", 1}}, start);
   EXPECT_EQ(both.error, errc::conflicting_limits);
   EXPECT_EQ(limiter.peek(one, "k", start).remaining, 2);
-  // The same counter under other numbers: what was used stays used.
+  // The same counter under another quota: used units stay used.
   EXPECT_TRUE(limiter.take(one, "k", 2, start).allowed);
   EXPECT_EQ(limiter.peek(other, "k", start).remaining, 1);
 }
@@ -309,7 +312,7 @@ TEST(LimiterPolicy, RulesDecideTogether) {
   EXPECT_FALSE(take("1").allowed);
   EXPECT_TRUE(take("2").allowed);
   EXPECT_TRUE(take("2").allowed);
-  EXPECT_FALSE(take("2").allowed);  // `all` is used up, and nothing was taken of per-ip
+  EXPECT_FALSE(take("2").allowed);  // `all` refuses, and per-ip is not charged
   EXPECT_EQ(limiter.peek(*limiter.find("per-ip"), "2", start).remaining, 1);
   EXPECT_FALSE(limiter.take({{"other", "x"}}, 1, start).matched);
   EXPECT_TRUE(limiter.take({{"other", "x"}}, 1, start).allowed);
@@ -361,7 +364,7 @@ TEST(LimiterPolicy, OverridesHoldUntilTheyEnd) {
             errc::invalid_argument);
 }
 
-// Lists of limits that nothing names are forgotten, or the bound would be reached at once.
+// Lists of limits that nothing names are forgotten; else the bound would be reached here.
 TEST(Limiter, WhatItInternsIsBounded) {
   options how;
   how.limits_max = 64;
@@ -394,7 +397,8 @@ TEST(Limiter, AHandleMayOutliveItsLimiter) {
   EXPECT_EQ(other.take(by, "a", 1, start).error, errc::invalid_argument);
 }
 
-// The child's counters go their own way, and it ends though the sweep thread is not there.
+// The child has a copy of the counters, and can destroy the limiter although it has no sweep
+// thread.
 TEST(Limiter, AForkedChildHasACopy) {
   options how;
   how.sweep_thread = true;
@@ -415,7 +419,7 @@ TEST(Limiter, AForkedChildHasACopy) {
   EXPECT_EQ(limiter->peek(by, "a", start).remaining, 1);
 }
 
-// Many threads never grant more than there is, whatever is reloaded and overridden meanwhile.
+// Threads together grant the quota and no more, during reloads and changes of overrides.
 TEST(LimiterThreads, GrantWhatThereIs) {
   const std::string text =
       "rules: [{ name: r, match: { k: \"*\" }, actor: k, limit: { quota: 1000, window: 1h, "

@@ -1,3 +1,5 @@
+// Waits of sluice::limiter (include/sluice/limiter.h): answers, timeouts, reloads, overrides,
+// callbacks and threads.
 #include <gtest/gtest.h>
 #include <sluice/limiter.h>
 
@@ -29,7 +31,7 @@ limiter made(const std::string& policy = {}, size_t waiting_max = 1000) {
   return std::move(*made);
 }
 
-// Answers by their waits.
+// The answers by their waits, and the order in which they arrived.
 struct Answers {
   std::map<wait_id, decision> all;
   std::vector<wait_id> order;
@@ -112,7 +114,7 @@ TEST(LimiterWait, AReloadMatchesAgain) {
   EXPECT_TRUE(limiter.take(by, "a", 2, start).allowed);
   const auto one = limiter.wait(by, "a", 2, start + 1h, answers.callback(), start);
   const auto other = limiter.wait({{"k", "a"}}, 2, start + 1h, answers.callback(), start);
-  ASSERT_TRUE(limiter.reload_text(two, start));  // nothing changes
+  ASSERT_TRUE(limiter.reload_text(two, start));  // the same rules
   EXPECT_EQ(limiter.run_due(start).called, 0u);
   ASSERT_TRUE(limiter.reload_text(five, start));
   EXPECT_EQ(limiter.run_due(start).called, 1u);
@@ -139,7 +141,7 @@ TEST(LimiterWait, AnOverrideMatchesAgainAndItsEndToo) {
   ASSERT_TRUE(limiter.set_override({"r", {"a"}, {{3, 1min, algorithm::fixed_window}}}, start));
   EXPECT_EQ(limiter.run_due(start).called, 1u);
   EXPECT_TRUE(answers.all.at(one.id).allowed);
-  // A tight one that ends: then there is enough.
+  // An override with a small quota expires: then there are units enough.
   ASSERT_TRUE(
       limiter.set_override({"r", {"b"}, {{1, 1min, algorithm::fixed_window}}, start + 5s}, start));
   EXPECT_TRUE(limiter.take(by, "b", 1, start).allowed);
@@ -177,7 +179,7 @@ TEST(LimiterWait, ACallbackMayDoAnything) {
   EXPECT_EQ(limiter, nullptr);
 }
 
-// Waits crossed with puts, takes, reloads, overrides, cancels and steps of the clock.
+// Waits crossed with puts, takes, reloads, overrides, cancels, sweeps and steps of the clock.
 struct RandomWaits {
   explicit RandomWaits(uint64_t seed) : dice(seed) {}
 
@@ -192,7 +194,7 @@ struct RandomWaits {
     if (dice() % 2) limiter.run_due(now);
     settle();
   }
-  // Until every wait has ended, as long as that takes.
+  // Calls run_due until every wait has ended, 100 times at most.
   void finish() {
     now += 10min;
     for (int i = 0; i < 100 && !open.empty(); ++i) {
@@ -203,7 +205,7 @@ struct RandomWaits {
 
   void wait(uint64_t what, const std::string& key, int64_t cost) {
     waiting w;
-    int64_t units = 0;  // of the bucket
+    int64_t units = 0;  // units of the bucket
     switch (what) {
       case 0:
         w = limiter.wait(by, key, cost, now + duration(dice() % 90'000'000), answers.callback(),
@@ -218,7 +220,7 @@ struct RandomWaits {
       default:
         w = limiter.wait_all({{&by, key, 1}, {&bucket, "k", 1}}, now + 70s, answers.callback(),
                              now);
-        // A policy without the rule: nothing is taken.
+        // If the policy has no such rule, nothing is taken.
         if (w.id != 0 || w.now.matched) units = 1;
         break;
     }
@@ -262,7 +264,7 @@ struct RandomWaits {
         break;
     }
   }
-  // Of a wait that ended: it was open, and the bucket never has more than 3 units out.
+  // A wait that ended was open before, and at most 3 units of the bucket are out.
   void settle() {
     for (const wait_id id : std::exchange(answers.order, {})) {
       EXPECT_EQ(open.count(id), 1u);
@@ -280,11 +282,10 @@ struct RandomWaits {
   std::set<wait_id> open;
   std::map<wait_id, int64_t> bucket_cost;
   time_point now = start;
-  int64_t out = 0;  // units of the bucket that are taken
+  int64_t out = 0;  // units of the bucket that are out
 };
 
-// What is granted in a window is never more than the largest limit that held in it, and every wait
-// ends once.
+// Every wait ends once, and the bucket never grants more than its 3 units.
 TEST(LimiterWait, EachEndsOnceWhateverHappens) {
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE(seed);

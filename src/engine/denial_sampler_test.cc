@@ -1,3 +1,4 @@
+// How many refusals are logged each second (engine/denial_sampler.h).
 #include "engine/denial_sampler.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@ namespace {
 constexpr int64_t second = 1'000'000, day = 86'400 * second;
 constexpr int64_t now = 1'800'000'000 * second;
 
-// Of as many as are denied at that time, how many are logged.
+// Refuses `denied` requests of rule 1 at that time; returns how many of them are logged.
 uint64_t told(DenialSampler& denials, int64_t at_us, uint64_t denied = 25) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < denied; ++i) count += denials.wants(1, {at_us}) ? 1u : 0u;
@@ -23,7 +24,7 @@ TEST(DenialSampler, SoManyASecondAreTold) {
   EXPECT_EQ(denials.take_passed_over(), 75 - 2 * DenialSampler::lines_per_second_max);
 }
 
-// A worker whose batch is a little older does not start a new second.
+// A batch of an earlier second, of a slower worker, does not begin a new second.
 TEST(DenialSampler, AnotherWorkersSecondIsNotBegunAnew) {
   DenialSampler denials;
   EXPECT_EQ(told(denials, now, 4), 4u);

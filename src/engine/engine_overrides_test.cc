@@ -1,4 +1,4 @@
-// What overrides change of decisions, for rules of every dialect, and of those who wait.
+// What overrides change: decisions by rules of every dialect, and requests that wait.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -44,7 +44,7 @@ Reply read(const request::Verdict& verdict) {
   return reply;
 }
 
-// Keeps the replies, early and late ones, in the order in which they come.
+// Records the replies, early and late ones, in the order in which they arrive.
 struct Client final : request::Session, ReplySink {
   request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
     return {};
@@ -108,7 +108,7 @@ struct Fixture {
         log);
   }
 
-  // Of the live rule of that dialect and name.
+  // An override of the live rule of that dialect and name.
   live::OverrideRequest override_of(const std::string& dialect, const std::string& name,
                                     const std::string& actor, std::vector<limit::Limit> limits,
                                     int64_t until_us = INT64_MAX) {
@@ -140,7 +140,7 @@ struct Fixture {
     EXPECT_FALSE(registry->remove(id, was));
   }
 
-  // One request; its reply, or nothing if it waits.
+  // Serves one request. Returns its reply, or nothing if the request waits.
   std::optional<Reply> ask(protocol::Protocol protocol, const Entries& entries, int64_t cost = 1,
                            request::Verb verb = request::Verb::take,
                            std::vector<limit::Limit> limits = {}) {
@@ -163,7 +163,7 @@ struct Fixture {
   Reply take(protocol::Protocol protocol, const Entries& entries, int64_t cost = 1) {
     return ask(protocol, entries, cost).value();
   }
-  // As a worker does when overrides have changed.
+  // Does what a worker does after overrides have changed.
   void tell() {
     engine->take_policy();
     engine->match_again();
@@ -207,7 +207,7 @@ TEST(EngineOverrides, ANativeRuleKeepsWhatWasUsed) {
   const Reply back = f.take(protocol::find("divvy").value(), acme, 1);
   EXPECT_FALSE(!back.allowed && back.remaining > 0);
   EXPECT_EQ(back.limit, 3);
-  EXPECT_FALSE(back.allowed);  // three were used
+  EXPECT_FALSE(back.allowed);  // three are used
 }
 
 TEST(EngineOverrides, OneIsBannedAndOneSetFree) {
@@ -226,7 +226,7 @@ TEST(EngineOverrides, MoreLimitsThanTheRuleHasAndFewer) {
   const uint64_t id =
       f.set(f.override_of("native", "bucket", "a", {bucket(10), fixed_window(4), bucket(9, 60)}));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).remaining,
-            3);  // of the second, which is new
+            3);  // of the second limit, which is new
   EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"b", "a"}}, 4).allowed);
   EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"b", "a"}}, 3).allowed);
   f.remove(id);
@@ -241,7 +241,7 @@ TEST(EngineOverrides, AGroupSettlesAllOrNothingWithOneChargeOverridden) {
   for (int i = 0; i < 3; ++i)
     EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
   f.remove(id);
-  // The refusals took nothing of the first rule's, which has one of two left.
+  // The refusals took nothing from the first rule's counter, which has one of two units left.
   EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
   EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"u", "u2"}}).remaining, 1);
@@ -254,7 +254,7 @@ TEST(EngineOverrides, ShadowRulesAndRulesWithoutACounter) {
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"s", "s1"}}).remaining, 1);
   EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"s", "s1"}}).allowed);
   EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"s", "s1"}}).allowed);
-  EXPECT_EQ(f.store.stats().counters, 2u);  // the shadow rule's as well
+  EXPECT_EQ(f.store.stats().counters, 2u);  // the shadow rule has one, too
   EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"s", "s2"}}).allowed);
 }
 
@@ -270,14 +270,14 @@ TEST(EngineOverrides, DivvysCounterHasTheKeyThatDivvyWouldGiveIt) {
       f.spaces.intern("divvy:ip=* method=GET:", ":5:120");  // known already
   EXPECT_EQ(space->encoding, request::KeyEncoding::remaining_text);
   EXPECT_EQ(f.store.list(*space, "", 10), std::vector<std::string>{"10.0.0.7"});
-  // The canary of the same operation has a name of its own, and was not touched.
+  // The canary of the same operation has a rule name of its own; its counter was not touched.
   EXPECT_EQ(f.store.list(*f.spaces.intern("divvy:ip=* method=GET:", ":1:60"), "", 10).size(), 1u);
   EXPECT_NE(f.override_of("divvy", "ip=* method=GET (canary)", "x", {deny}).one.rule, nullptr);
   f.set(f.override_of("divvy", rule, "10.0.0.7", {deny}));
   EXPECT_FALSE(f.take(protocol::find("divvy").value(), get).allowed);
   f.remove(f.override_of("divvy", rule, "10.0.0.7", {deny}).one.id());
   f.remove(id);
-  EXPECT_EQ(f.take(protocol::find("divvy").value(), get).remaining, 0);  // as it was before
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), get).remaining, 0);  // as before the override
   f.set(f.override_of("divvy", "default", "", {fixed_window(3, 60)}));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"x", "y"}}).remaining, 2);
 }
@@ -291,7 +291,7 @@ TEST(EngineOverrides, LimitdsOwnOverridesGiveWay) {
   f.set(f.override_of("limitd", "ip", "a", {never_refills(9)}));
   EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 7);
   EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("a")).limit, 9);
-  // limitd's way: what was left is left, a larger bucket has to be filled.
+  // As in limitd what was left stays: a larger bucket must fill up first.
   EXPECT_EQ(f.ask(protocol::find("limitd").value(), ip("a"), 1, request::Verb::put)->remaining, 1);
   f.remove(all);
   EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 5);
@@ -311,7 +311,7 @@ TEST(EngineOverrides, DropletsRequestsBringTheOverridesLimits) {
   EXPECT_EQ(reply.slots[0].limit, 10);
   EXPECT_EQ(reply.slots[1].limit, 20);
   EXPECT_FALSE(take(11, {bucket(100, 60)}).allowed);
-  EXPECT_TRUE(take(1, {}).slots.empty());  // a request without limits is given none
+  EXPECT_TRUE(take(1, {}).slots.empty());  // a request without limits gets no slots
   f.set(f.override_of("droplet", "droplet", "me", {deny}));
   EXPECT_FALSE(take(1, {bucket(5, 60)}).allowed);
   EXPECT_TRUE(take(1, {bucket(5, 60)}).slots.empty());
@@ -340,16 +340,16 @@ TEST(EngineOverrides, WhoWaitsIsWokenByARaiseAndKeepsItsPlaceAtALowering) {
     return f.ask(protocol::find("limitd").value(), key, cost, request::Verb::wait);
   };
   EXPECT_TRUE(f.take(protocol::find("limitd").value(), key, 2).allowed);
-  EXPECT_FALSE(wait(1));  // nothing comes back by itself
+  EXPECT_FALSE(wait(1));  // units come back by puts alone
   EXPECT_FALSE(wait(2));
   EXPECT_EQ(f.store.stats().waiting, 2u);
-  // A lower one, of another algorithm even, keeps both in their order.
+  // A lower limit, even of another algorithm, keeps both requests in their order.
   f.set(f.override_of("limitd", "ip", "w", {never_refills(1)}));
   f.tell();
   EXPECT_FALSE(f.next());
   EXPECT_EQ(f.store.stats().waiting, 2u);
-  EXPECT_FALSE(f.take(protocol::find("limitd").value(), key).allowed);  // no request slips in
-  // Set free: both are answered, first come first.
+  EXPECT_FALSE(f.take(protocol::find("limitd").value(), key).allowed);  // no request overtakes
+  // Without a limit both are answered in the order of arrival.
   f.set(f.override_of("limitd", "ip", "w", {unlimited}));
   f.tell();
   for (int i = 0; i < 2; ++i) {
@@ -383,7 +383,7 @@ TEST(EngineOverrides, AGroupOfSeveralChargesThatWaitsIsWoken) {
   EXPECT_FALSE(f.ask(protocol::find("limitd").value(), key, 2, request::Verb::wait));
   const uint64_t id = f.set(f.override_of("native", "second", "w", {bucket(50), bucket(60, 60)}));
   f.tell();
-  EXPECT_FALSE(f.next());  // it is the first rule that it lacks units of
+  EXPECT_FALSE(f.next());  // the first rule has too few units
   f.set(f.override_of("native", "first", "w", {bucket(10)}));
   f.tell();
   const auto reply = f.next();
@@ -411,7 +411,7 @@ TEST(EngineOverrides, SurvivesAReloadAndSleepsWhileItsRuleIsGone) {
   EXPECT_FALSE(f.registry->applies(*all.items[0].rule));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 4);
   reload("rules:\n- { name: bucket, match: { b: '*', c: '*' }, actor: [b, c]" + limit, 4);
-  EXPECT_FALSE(f.registry->applies(*all.items[0].rule));  // another actor
+  EXPECT_FALSE(f.registry->applies(*all.items[0].rule));  // the actor is another one
   reload("rules:\n- { name: bucket, match: { b: 'a' }, actor: b" + limit, 5);
   EXPECT_TRUE(f.registry->applies(*all.items[0].rule));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);

@@ -1,3 +1,5 @@
+// The engine (engine/engine.h) behind a session of Divvy, without sockets: batches, shadow rules,
+// errors of rules and of the store, and what it logs.
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +36,7 @@ struct Fixture {
         std::make_unique<Engine>(Engine::Deps{.store = store, .clock = clock, .live = *live}, log);
   }
 
-  // The replies to a text, and whether the session goes on.
+  // The replies to a text, and false if the session was closed.
   std::pair<std::string, bool> ask(std::string_view text) {
     base::Buffer out;
     bool open = true;
@@ -74,7 +76,7 @@ TEST(Engine, ShadowGroupsStandApartWhenTheEnforcedOneRefuses) {
       "[default]\ncreditLimit = 0\n");
   EXPECT_EQ(f.ask("HIT a=1 who=x\nHIT a=1 who=x\nHIT a=1 who=y\n").first,
             "OK true 0 60\nOK false 0 60\nOK false 0 60\n");
-  EXPECT_EQ(f.store.stats().counters, 3u);  // the canary counted x and y all the same
+  EXPECT_EQ(f.store.stats().counters, 3u);  // the canary counted x and y nevertheless
 }
 
 TEST(Engine, RequestsOfOneBatchAreDecidedInOrder) {
@@ -93,7 +95,7 @@ TEST(Engine, ARuleThatCannotBeEvaluatedEndsTheSessionAndChargesNothingBehindIt) 
   EXPECT_EQ(f.ask("HIT\n").first, "OK true 3 60\n");
 }
 
-// The native rules' text in front of Divvy's.
+// The native rule comes before Divvy's.
 TEST(Engine, ARefusalSaysWhenItPassesAndAGrantWhenItsTightestLimitIsFresh) {
   auto set = std::make_shared<policy::RuleSet>();
   Fixture f("[default]\ncreditLimit = 0\n");
@@ -142,7 +144,7 @@ TEST(Engine, AtDebugLevelItTellsEachRuleWithItsComment) {
       << f.told.str();
 }
 
-// Rules that settle together: the one that refused is blamed, and no other.
+// Of the rules of one group only the one that refused is logged as having refused.
 TEST(Engine, AtDebugLevelEachRuleOfAGroupIsToldForItselfAndByItsName) {
   Fixture f("[default]\ncreditLimit = 9\nresetSeconds = 60\n");
   auto set = std::make_shared<policy::RuleSet>();

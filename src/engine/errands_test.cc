@@ -1,4 +1,4 @@
-// Passwords and names that other threads see to, for the requests of a worker.
+// Checks of passwords and pages of names, which other threads make for a worker's requests.
 #include "engine/errands.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 
 using request::Verb;
 
-// A session that keeps the verdicts that it receives.
+// A session that records the verdicts that it receives.
 struct Asker final : request::Session, ReplySink {
   struct Told {
     bool allowed = false;
@@ -93,7 +93,7 @@ struct World {
          {request::password_entry, password},
          {request::address_entry, "127.0.0.1"}});
   }
-  // What another thread has for this one.
+  // Waits for work that another thread posts to this one, and runs it.
   void run_posted() {
     std::unique_lock lock(mutex);
     ASSERT_TRUE(some.wait_until(lock, sluice::tests::soon(), [this] { return !posted.empty(); }));

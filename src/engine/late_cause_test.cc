@@ -1,5 +1,5 @@
-// A request that waited, and whose store fails: its late verdict tells the cause, by which
-// protocols choose their errors.
+// A request waits, and then its store fails: the late verdict has the cause, by which protocols
+// choose their errors.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr base::Time now{1'000'000'000'000};
 
-// Parks every request that may wait.
+// A store that parks every request that may wait.
 class Parking final : public store::tests::Forwarding {
  public:
   using Forwarding::Forwarding;

@@ -1,3 +1,6 @@
+// Limits and spaces that no rule, override or counter names are forgotten: the same random script
+// on a server that forgets and on one that does not (engine/limits_trial_test.h), over several
+// stores.
 #include "live/limits_collector.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +30,7 @@ using tests::Side;
 using tests::Trial;
 using tests::World;
 
-// A durable store over that journal, when all that is stored is loaded.
+// A durable store over that journal. Returns it when everything is loaded.
 std::unique_ptr<durable::DurableStore> open_durable(Durability durability, request::Spaces& spaces,
                                                     std::unique_ptr<disk::Journal> journal) {
   auto opened = std::make_unique<durable::DurableStore>(
@@ -41,7 +44,7 @@ std::unique_ptr<durable::DurableStore> open_durable(Durability durability, reque
   return opened;
 }
 
-// What each counter of the live rules has used of each of its limits.
+// What a counter of a live rule has used of one of its limits.
 struct Used {
   std::string rule, actor;
   limit::Limit limit;
@@ -66,7 +69,7 @@ TEST(LimitsCollector, TenThousandGenerationsAreDecidedAsIfNothingWereForgotten) 
   EXPECT_GT(trial.remembers.world.spaces.known(), 5'000u);
 }
 
-// Two stores over disks of their own, which fail and recover together.
+// A durable store for each server, on two disks in memory that fail and recover together.
 struct TwoDisks {
   explicit TwoDisks(Durability its_durability) : durability(its_durability) {}
   std::unique_ptr<store::Store> open(request::Spaces& spaces) {
@@ -94,8 +97,8 @@ TEST(LimitsCollector, SoAreThoseOverADurableStore) {
   EXPECT_GT(trial.forgets.collector->rounds(), 20u);
 }
 
-// A disk that fails now and then, for some time each: `fail` and `repair` it. Recovered, it is
-// mostly waited for, else it is likely to fail again first.
+// A disk that fails from time to time: `fail` and `repair` it. After a repair the trial mostly
+// waits until the store has noticed; else the disk may fail again before.
 class FailingTrial : public Trial {
  public:
   using Trial::Trial;
@@ -108,7 +111,7 @@ class FailingTrial : public Trial {
       fail(disk_dice_() % 20'000);
       is_failing_ = true;
       left_ = disk_dice_() % 20;
-    } else if (failing && left_-- == 0) {  // that it fails is known
+    } else if (failing && left_-- == 0) {  // the store has noticed the failure
       ++failures;
       recover(disk_dice_() % 4 != 0);
     }
@@ -118,9 +121,9 @@ class FailingTrial : public Trial {
   size_t failures = 0;
 
  protected:
-  virtual void fail(size_t bytes) = 0;  // when so many more have been written, if it counts them
+  virtual void fail(size_t bytes) = 0;  // fails after so many more bytes if it counts them
   virtual void repair() = 0;
-  virtual void catch_up() {}  // while it does not fail
+  virtual void catch_up() {}  // while the disk does not fail
 
  private:
   void recover(bool awaits) {
@@ -131,7 +134,7 @@ class FailingTrial : public Trial {
         durable::tests::eventually([&] { return !side->world.made->catalog().stats().failing; });
   }
 
-  // Not the script's: when a failure is seen is a matter of other threads.
+  // Apart from the script's dice: when a failure is noticed depends on other threads.
   std::minstd_rand disk_dice_;
   size_t steps_ = 0, left_ = 0;
   bool is_failing_ = false;
@@ -162,13 +165,13 @@ TEST(LimitsCollector, SoAreThoseOverADiskThatFailsAndRecovers) {
   }
 }
 
-// In RocksDB, which many small blocks are folded in, under numbers that are used again.
+// One store in RocksDB that folds many small blocks, whose numbers are used again.
 class FullDisk final : public FailingTrial {
  public:
   explicit FullDisk(uint32_t seed, const World::Make& make) : FailingTrial(seed, make, {}) {
-    // A round goes on while the disk is full or its threads have no processor, and leaves what
-    // arrived since it began: how much that is depends on the machine. Without rounds it would be
-    // some two for each generation.
+    // A round takes as long as the disk is full or its threads have no processor, and leaves what
+    // was added meanwhile; how much that is depends on the machine. Without rounds about two for
+    // each generation would be known, 3,000 and more.
     known_after_round_max = known_max = 4'000;
   }
   ~FullDisk() override { disk::limit_files(RLIM_INFINITY); }
@@ -176,7 +179,7 @@ class FullDisk final : public FailingTrial {
  private:
   void fail(size_t bytes) override { disk::limit_files(bytes); }
   void repair() override { disk::limit_files(RLIM_INFINITY); }
-  // What is committed is folded, and then its numbers may be used again.
+  // Waits until everything is folded; then numbers may be used again.
   void catch_up() override {
     durable::tests::eventually(
         [&] { return forgets.world.made->catalog().stats().unfolded_bytes == 0; });
@@ -190,7 +193,7 @@ TEST(LimitsCollector, SoAreThoseOverADiskThatIsFullNowAndThen) {
   const auto make = [&](request::Spaces& spaces) {
     disk::JournalOptions options;
     options.path = folder.path();
-    // It stands still there, so nothing that is stored is past its time.
+    // The journal's clock stands still, so no stored counter expires there.
     options.now = [&] { return base::Time{its_now_us}; };
     auto made = std::make_unique<disk::RocksJournal>(
         std::move(options), spaces,
@@ -206,7 +209,8 @@ TEST(LimitsCollector, SoAreThoseOverADiskThatIsFullNowAndThen) {
     FullDisk trial(4, make);
     size_t generations = 1'500;
     trial.run(generations);
-    // The threads that write to the disk may get no processor for a while.
+    // The threads that write to the disk may get no processor for a while, so the trial may need to
+    // be longer.
     while (!HasFailure() && generations < 40'000 &&
            (trial.failures <= 2 || journal->stats().folds <= 5))
       trial.run(generations += 500);
@@ -220,7 +224,7 @@ TEST(LimitsCollector, SoAreThoseOverADiskThatIsFullNowAndThen) {
     rules = trial.rules_text;
     EXPECT_GT(journal->stats().folds, 5u);
   }
-  // What was written under numbers that stood for something else before is read as it was.
+  // Counters that were written under numbers with an earlier other meaning are read back right.
   World again(1, make);
   if (HasFailure()) return;
   again.reload(rules);
@@ -232,7 +236,7 @@ TEST(LimitsCollector, SoAreThoseOverADiskThatIsFullNowAndThen) {
   }
   EXPECT_GT(used, 0u);
 }
-// A thread with a policy from before the round may be about to write a counter under its limits.
+// A thread that holds a policy from before the round may still write a counter under its limits.
 TEST(LimitsCollector, WaitsUntilNoPolicyFromBeforeIsHeld) {
   Side side(true, {});
   side.reload(

@@ -1,6 +1,6 @@
-// A server that forgets the spaces and lists of limits that nothing names any more, beside one that
-// never forgets: the same random script runs on both, over stores of any kind, and every reply is
-// compared. Single-threaded, but for what the stores do beside it.
+// A server that forgets spaces and lists of limits that nothing names any more, and one that never
+// forgets: the same random script runs on both, over stores of any kind, and all replies are
+// compared. Single-threaded, except for the threads of the stores.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ using request::Verb;
 inline constexpr size_t seats_count = 2, clients_count = 6;
 inline const std::vector<std::string> actors = {"a", "b", "c"};
 
-// A server's engines, registry of overrides and rules, with a collector or without: then it
-// remembers whatever it was ever told.
+// The engines, overrides and rules of a server. With a collector it forgets; without it keeps every
+// space and list that it ever had.
 struct Side {
   Side(bool collects, const World::Make& make) : world(seats_count, make) {
     for (size_t i = 0; i < clients_count; ++i) clients.push_back(std::make_unique<Client>());
@@ -59,7 +59,7 @@ struct Side {
     if (forever)
       for (const policy::Rule& rule : world.live.current()->rules->native_rules())
         forever->keep(rule);
-    world.old.clear();  // who still plans by one holds it
+    world.old.clear();  // an engine that still uses an old policy holds it
     match_again();
   }
   void end_rules() {
@@ -70,7 +70,7 @@ struct Side {
   void match_again() {
     for (auto& seat : world.seats) seat->match_again();
   }
-  using Place = std::pair<uint64_t, std::string>;  // rule and actor
+  using Place = std::pair<uint64_t, std::string>;  // the rule's id and the actor
   static std::array<std::string, 1> one(const Place& place) { return {place.second}; }
   void set(const Place& place, const Limit& limit, base::Time until) {
     policy::Override made;
@@ -83,7 +83,7 @@ struct Side {
     made.terms.limits_id = held.id();
     made.terms.limits = world.spaces.limits(held.id());
     ASSERT_TRUE(world.overrides.set(made));
-    overrides[place] = std::move(held);  // in this order
+    overrides[place] = std::move(held);  // after the set: this lets go of the list before
     match_again();
   }
   void remove(const Place& place) {
@@ -116,17 +116,17 @@ struct Side {
   std::vector<std::unique_ptr<Client>> clients;
   std::map<Place, request::LimitsRef> overrides;
   std::optional<live::LimitsCollector> collector;
-  std::function<void()> renewed;  // what must be called once it is
+  std::function<void()> renewed;  // to be called when the live policy was published again
 };
 
-// The same script on two servers, of which one forgets. A subclass says what happens to the stores
-// beside it, and how to wait for one that decides later.
+// Runs the same script on both servers. A subclass says what happens to the stores meanwhile, and
+// how to wait for a store that decides later.
 struct Trial {
-  // How long the windows of limits are, and whether time passes.
+  // How long the windows of the limits are; with `endless` ones no time passes.
   enum class Windows : uint8_t { seconds, endless };
 
-  // `make`: the store that forgets, `other`: the one that does not. Those that decide later by
-  // themselves are not put off besides.
+  // `make`: the store of the server that forgets, `other`: of the one that does not. `puts_off`:
+  // the test has them answer `later` at random; not for stores that do so by themselves.
   Trial(uint32_t seed, const World::Make& make, const World::Make& other, bool puts_off = true,
         Windows its_windows = Windows::seconds)
       : dice(seed), windows(its_windows), forgets(true, make), remembers(false, other) {
@@ -152,7 +152,7 @@ struct Trial {
     for (Side* side : sides) act(*side);
   }
 
-  // Mostly one that never was.
+  // Mostly a limit that was never used before.
   Limit limit() {
     static constexpr limit::Algorithm algorithms[] = {
         limit::Algorithm::fixed_window, limit::Algorithm::token_bucket,
@@ -196,7 +196,7 @@ struct Trial {
     const base::Time until{roll(2) == 0 ? INT64_MAX
                                         : now_us + static_cast<int64_t>(roll(10'000'000))};
     both([&](Side& side) { side.set(place, one, until); });
-    // Those of rules that are gone are forgotten, as an operator would.
+    // Above 12 one is removed at random, as an operator removes overrides of rules that are gone.
     if (forgets.overrides.size() <= 12) return;
     const Side::Place other =
         std::next(forgets.overrides.begin(), static_cast<ptrdiff_t>(roll(forgets.overrides.size())))
@@ -220,7 +220,7 @@ struct Trial {
   }
   void collect() {
     if (forgets.renewed && roll(2) == 0) {
-      // Both, as who waits is matched again by it.
+      // On both servers, as this matches waiting requests again.
       both([](Side& side) {
         side.world.live.renew();
         side.match_again();
@@ -229,7 +229,7 @@ struct Trial {
     }
     forgets.collector->force_step();
   }
-  // True: it may have asked the stores for something.
+  // True: the step may have called the stores.
   bool step() {
     switch (roll(16)) {
       case 0:
@@ -265,13 +265,13 @@ struct Trial {
         return true;
     }
   }
-  // What was put off is to go on.
+  // Resumes every batch that was answered `later`.
   void name_all() {
     both([](Side& side) {
       while (side.world.store.name(0)) continue;
     });
   }
-  // So that there is something in the counters: no time passes.
+  // Makes requests without steps of time, so that counters have used units.
   void ask_some_more() {
     for (int i = 0; i < 40; ++i) {
       ask();
@@ -280,7 +280,7 @@ struct Trial {
     }
     compare();
   }
-  // Each reply of each client, and what is left.
+  // Compares all replies of all clients, and the numbers of what the engines hold.
   void compare() {
     for (size_t i = 0; i < clients_count; ++i) {
       auto &a = forgets.clients[i]->replies, &b = remembers.clients[i]->replies;
@@ -308,8 +308,8 @@ struct Trial {
       compare();
       if (testing::Test::HasFailure()) return;
       const request::Spaces& spaces = forgets.world.spaces;
-      // A round leaves what 3 rules, 12 overrides and the counters of half a minute name; and until
-      // the next one there is no end of generations, but there are not many.
+      // A round leaves what 3 rules, 12 overrides and the counters of half a minute name. Until the
+      // next round some generations are added, of which the bound allows for.
       most = std::max(most, spaces.known());
       if (forgets.collector->rounds() == rounds) continue;
       rounds = forgets.collector->rounds();
@@ -320,7 +320,7 @@ struct Trial {
   void forget_clients() {
     for (size_t i = 0; i < clients_count; ++i) both([&](Side& side) { side.forget(i); });
   }
-  // Once nothing is named, nothing is known.
+  // Removes everything that names a space or a list; then all of them must be forgotten.
   void end() {
     before_end();
     forget_clients();
@@ -358,7 +358,7 @@ struct Trial {
   size_t known_after_round_max = 500;  // right after a round
   size_t generations = 0, asked = 0, late = 0, most = 0;
   uint64_t tags = 0;
-  std::string rules_text;  // of those that are live
+  std::string rules_text;  // of the live rules
 };
 
 }  // namespace sluice::engine::tests

@@ -1,5 +1,5 @@
-// Lists of several connections at once, held to what a naive list of the keys says: each is
-// answered exactly once and in order, or its recipient is gone.
+// Lists for several connections at once, against the keys that were taken: each list is answered
+// exactly once and in order, or its client has gone.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -33,7 +33,7 @@ using sluice::tests::Dice;
 
 int64_t now_us = 1'000'000'000'000;
 
-// Has often to ask elsewhere before it decides, if it is set so.
+// A store that, if `hesitates`, often answers `later` before it decides.
 class Hesitant final : public store::tests::Forwarding {
  public:
   Hesitant(store::Store& inner, bool hesitates) : Forwarding(inner), hesitates_(hesitates) {}
@@ -68,7 +68,8 @@ class Hesitant final : public store::tests::Forwarding {
 
 struct World;
 
-// As a connection: it has one batch under way, and serves none while it has unsent output.
+// Like a connection: at most one batch is suspended, and no batch is served while there is unsent
+// output.
 struct Client final : ReplySink {
   explicit Client(World& its_world) : world(its_world) {}
   ~Client() override;
@@ -94,9 +95,9 @@ struct Client final : ReplySink {
 
   World& world;
   limitd::LimitdSession session;
-  std::deque<std::string> texts;  // what requests point to
+  std::deque<std::string> texts;  // the texts that requests refer to
   base::Buffer out;
-  Batch* batch = nullptr;  // of what it asked last
+  Batch* batch = nullptr;  // of its last request
   bool suspended = false, resumable = false, unsent = false, slow = false, leaving = false;
   std::vector<std::pair<std::string, std::string>> asked;  // ids and prefixes
   std::vector<std::pair<std::string, std::vector<std::string>>> answers;
@@ -127,7 +128,7 @@ struct World {
     posted.push_back(std::move(what));
     has_posted.notify_all();
   }
-  // Runs what is posted, and has the store answer. False: there was nothing of either.
+  // Runs what was posted, and has the store answer. False: there was nothing to do.
   bool turn() {
     std::deque<std::function<void()>> all;
     {
@@ -179,7 +180,7 @@ struct World {
     }
     return all;
   }
-  // So far; and to the end, where all have been answered.
+  // Checks the answers so far; with `all`, that there is one for each request.
   void check(const Client& client, bool all) const {
     if (all) {
       EXPECT_EQ(client.answers.size(), client.asked.size());
@@ -283,7 +284,7 @@ TEST(EngineLists, OneWhoseClientDoesNotReadIsNotBegun) {
   w.check(slow, true);
 }
 
-// What does not fit into the keys that are kept for slow ones is looked for again.
+// Only so many bytes of keys are held for slow clients; what does not fit is searched again.
 TEST(EngineLists, LongKeysOfSlowClientsAreLookedForAgain) {
   World w(false);
   for (int i = 0; i < 20; ++i) w.take("k" + std::to_string(10 + i) + std::string(60'000, 'x'));
@@ -354,7 +355,7 @@ TEST_P(EngineListsAtRandom, EachIsAnsweredOnceOrItsClientIsGone) {
       }
       if (HasFailure()) return;
     }
-    // The server stops: all that was asked is answered.
+    // As when a server stops: every request that was made is answered.
     ASSERT_TRUE(w.run_until([&] {
       bool all = true;
       for (auto& client : clients) {

@@ -1,5 +1,5 @@
-// Requests of one message: a finder sees all of them, also where some were decided before, and a
-// verdict tells what the protocol keeps of its own rule.
+// Requests of one message (siblings): the rule finder of a protocol sees all of them, also those
+// that were decided before, and the verdict has what the protocol keeps with its rule.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using request::Entry;
 
-// Its one rule; of a request with siblings the key tells all of their values.
+// The finder of one rule. Its key has the values of all siblings.
 struct AllValues final : policy::Finder {
   std::optional<Found> find(const policy::Asked& asked, policy::MatchSteps&,
                             base::Arena& keys) const override {

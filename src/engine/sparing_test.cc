@@ -1,5 +1,5 @@
-// Requests that settle together and spare what fits, and requests that come too late for their
-// clients: what their sessions receive.
+// Requests that settle together and spare counters whose quota they fit, and requests whose time to
+// be answered has passed: what their sessions receive.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -65,7 +65,8 @@ struct World {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // Of one message: its requests by the rules' names, with what all of them say.
+  // Serves the requests of one message, one for each rule's name, all of them like `like`. Returns
+  // all verdicts.
   std::string take(const std::vector<std::string>& names, request::Request like) {
     Batch& batch = engine->next_batch();
     for (size_t i = 0; i < names.size(); ++i) {
@@ -100,7 +101,8 @@ TEST(Sparing, WhatFitsIsNotChargedWhereSomethingDoesNot) {
   EXPECT_EQ(world.take({"hour"}, {.prefix = {}, .tag = {}}), "yes 3");
 }
 
-// Each of them is asked of the counter as it was, and they count one behind the other.
+// Each charge is decided on the counter's state before the group, and they count one after the
+// other.
 TEST(Sparing, ACounterMayComeSeveralTimes) {
   World world;
   const request::Request sparing{.joins = true, .sparing = true, .prefix = {}, .tag = {}};

@@ -1,3 +1,5 @@
+// Batches that wait for their store: replies stay in order, several batches wait at once, policies
+// change meanwhile, and clients go.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -17,7 +19,7 @@ namespace {
 
 int64_t now_us = 1'000'000'000'000;
 
-// Decides `step` groups a call and has to ask elsewhere for the next ones.
+// A store that decides `step` groups at each call, and answers `later` for the rest.
 class Elsewhere final : public store::tests::Forwarding {
  public:
   Elsewhere(store::Store& inner, size_t step) : Forwarding(inner), step_(step) {}
@@ -46,7 +48,7 @@ class Elsewhere final : public store::tests::Forwarding {
     asked_.erase(ticket.slot);
     abandoned.push_back(ticket);
   }
-  // Names all that asked.
+  // Resumes all batches that were answered `later`.
   void answer(store::CompletionQueue& completions) {
     for (const request::Ticket ticket : std::exchange(asks, {})) completions.resume_batch(ticket);
   }
@@ -96,7 +98,7 @@ struct Fixture {
     return engine->serve(*client.batch, protocol::find("divvy").value(), client.session, client.out,
                          &client);
   }
-  // Until the client has its replies; how often it had to wait.
+  // Serves until the client has its replies. Returns how many times the batch was suspended.
   size_t finish(Client& client) {
     size_t waits = 0;
     for (Served served = Served::later; served == Served::later; ++waits) {
@@ -122,7 +124,7 @@ TEST(Suspended, RepliesComeInOrderHoweverOftenTheStoreIsWaitedFor) {
   for (size_t step = 1; step <= 8; ++step) {
     Fixture f(step);
     Client client;
-    const std::string text = "HIT a=1\nHIT a=2\nHIT a=1\nHIT\n";  // six groups, two of them shadow
+    const std::string text = "HIT a=1\nHIT a=2\nHIT a=1\nHIT\n";  // 6 groups, 2 of shadow rules
     ASSERT_EQ(f.ask(client, text), Served::later);
     EXPECT_EQ(client.out.view(), "");
     const size_t waits = f.finish(client);
@@ -172,7 +174,7 @@ TEST(Suspended, AClientThatGoesIsNotAskedAboutAgain) {
   }
   ASSERT_EQ(f.elsewhere.abandoned.size(), 1u);
   f.elsewhere.answer(f.engine->completions());
-  f.engine->advance();  // names a ticket that no batch has
+  f.engine->advance();  // resumes a ticket that has no batch any longer
   Client next;
   ASSERT_EQ(f.ask(next, "HIT a=2\n"), Served::later);
   EXPECT_NE(f.elsewhere.asks.front(), f.elsewhere.abandoned.front());

@@ -1,3 +1,5 @@
+// The thread that makes lists (engine/table_scanner.h), over a store whose passes the test
+// controls.
 #include "engine/table_scanner.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +23,8 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-// Each walk waits until it is let go on, and finds what the list asks for with a `!` behind it.
+// Each pass waits until the test lets it continue, and then finds one key for each list: its prefix
+// and `!`.
 class SlowStore final : public store::Catalog {
  public:
   void list_all(store::ListPass& pass) override {
@@ -44,7 +47,7 @@ class SlowStore final : public store::Catalog {
     let_ = walks;
     changed_.notify_all();
   }
-  // Those that wait look whether they are needed still.
+  // Has the waiting passes check whether they are still needed.
   void look_again() {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
@@ -63,7 +66,7 @@ class SlowStore final : public store::Catalog {
   size_t purge(base::Time) override { return 0; }
   store::Stats stats() const override { return {}; }
 
-  std::vector<size_t> sizes;  // of the walks: lists
+  std::vector<size_t> sizes;  // the number of lists of each pass
   std::atomic<int> ended_early{0};
 
  private:

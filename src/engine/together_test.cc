@@ -1,4 +1,4 @@
-// Requests that settle together, all or nothing, against a naive count of what is left.
+// Requests that settle together, all or nothing, against a map of what is left.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -20,12 +20,12 @@ namespace {
 
 constexpr int64_t now_us = 1'800'000'000'000'000;
 
-// What the session receives of each request, in order.
+// What the session receives for each request, in order.
 struct Told {
   bool allowed = false, matched = false;
   int64_t remaining = -1;
   std::string error;
-  std::set<std::string> counters{};  // of its enforced rules
+  std::set<std::string> counters{};  // charged by its enforced rules
 };
 
 struct Ear final : request::Session {
@@ -53,11 +53,11 @@ struct Ear final : request::Session {
   std::vector<Told> told;
 };
 
-// One request: entry `key` of that value.
+// One request: an entry `key` with that value.
 struct Wish {
   std::string key, value;
   int64_t cost = 1;
-  int64_t quota = 0;  // a second's, that it brings along; 0: none
+  int64_t quota = 0;  // a limit per second that the request brings; 0: none
 };
 
 struct World {
@@ -92,7 +92,7 @@ struct World {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // Requests that settle together, as one of several such in a batch.
+  // Adds requests that settle together; a batch may have several such groups.
   void add(request::Requests& requests, const std::vector<Wish>& wishes) const {
     for (size_t i = 0; i < wishes.size(); ++i) {
       requests.open();
@@ -126,7 +126,7 @@ struct World {
 TEST(Together, AllOrNothingIsTaken) {
   World world;
   EXPECT_TRUE(world.take({{{"user", "a", 6}}})[0].matched);
-  // The second would fit, the first does not.
+  // The second would fit alone; the first does not fit.
   const auto refused = world.take({{{"user", "a", 2}, {"path", "/x", 1}}});
   ASSERT_EQ(refused.size(), 2u);
   EXPECT_FALSE(refused[0].allowed || refused[1].allowed);
@@ -178,7 +178,7 @@ TEST(Together, AsManyAsMaySettleTogether) {
   EXPECT_EQ(world.take({{{"user", "0", 0}}})[0].remaining, 6);
 }
 
-// A counter that several of them charge counts once.
+// A counter that several requests of a group charge counts as one charge.
 TEST(Together, MatchesAreNoCharges) {
   World world;
   std::vector<Wish> wishes;
@@ -202,7 +202,7 @@ TEST(Together, TooManyChargesAreAnErrorOfAllAndTakeNothing) {
   EXPECT_EQ(world.take({{{"more", "0", 0}}})[0].remaining, 7);
 }
 
-// One that another request of the group has as well, too.
+// Each request gets its own counters, also one that another request of the group charges, too.
 TEST(Together, EachRequestIsToldOfItsOwnCounters) {
   World world;
   using Counters = std::set<std::string>;
@@ -217,7 +217,7 @@ TEST(Together, EachRequestIsToldOfItsOwnCounters) {
   EXPECT_EQ(told[5].counters, told[4].counters);
 }
 
-// Which of the two lists of limits would hold for the one counter?
+// Two requests bring different limits for the same counter: neither would be right.
 TEST(Together, LimitsThatComeAlongTwiceForOneCounterAreAnErrorOfAllAndTakeNothing) {
   World world;
   const auto apart = world.take({{{"kept", "a", 1, 5}, {"kept", "b", 1, 9}, {"user", "a", 1}}});

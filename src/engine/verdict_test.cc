@@ -1,3 +1,4 @@
+// What a request is answered that no rule applies to (engine/verdict.h).
 #include "engine/verdict.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ TEST(Verdict, AListenerSaysWhatATakeIsAnsweredThatNoRuleAppliesTo) {
   answer_unmatched(Unmatched::allow, allowed);
   answer_unmatched(Unmatched::deny, denied);
   answer_unmatched(Unmatched::error, failed);
-  // As the rules `unlimited: true` and `deny: true` have it.
+  // The same as the rules `unlimited: true` and `deny: true` answer.
   EXPECT_TRUE(allowed.matched && allowed.allowed);
   EXPECT_EQ(allowed.tightest->remaining, base::bounds::quota_max);
   EXPECT_EQ(allowed.limit->algorithm, limit::Algorithm::unlimited);

@@ -1,8 +1,8 @@
-// Random requests of many clients over a store that says `later` whenever it likes, while policies
-// are reloaded, overrides are set, end and are removed, clients leave, and time passes, or is set
-// ahead and back: against the plainest account of the same. Every unit that the store has charged
-// was granted to one request, once; who waits has reason to; a list says what was so at a moment
-// between its request and its reply; and at the end nothing is left.
+// Random requests of many clients over a store that may answer `later` at any time. Meanwhile
+// policies are reloaded, overrides are set, expire and are removed, clients leave, time passes, and
+// the clock is set ahead and back. A model accounts for each unit: what the store charged was
+// granted to one request, once; a request waits only if it has to; a list has what was true at a
+// time between its request and its reply; at the end no state is left.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -39,8 +39,8 @@ TEST(WaitingModel, EveryUnitIsAccountedForAndNothingIsLeft) {
       all.granted, all.late, all.refused, all.suspended, all.lost);
 }
 
-// With lists in the same batches, and more of them than there is room for; in some trials of more
-// clients than may have a list to be read at once; and with a clock that is set ahead and back.
+// With lists in the same batches, more than a connection may have; in one of eight trials with more
+// clients than may have a list read at once; in most with a clock that is set ahead and back.
 TEST(WaitingModel, BesideListsAndOverAClockThatGoesBack) {
   Counts all;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
@@ -65,8 +65,8 @@ TEST(WaitingModel, BesideListsAndOverAClockThatGoesBack) {
               all.listed, all.held_back, all.left_lists);
 }
 
-// Some wait for a while at most, are ended by others, or are refused at once where they want more
-// than there ever is.
+// Some requests wait for a limited time, are cancelled by another client, or are refused at once
+// because they ask for more than the limit.
 TEST(WaitingModel, ThoseWhosePatienceEnds) {
   Counts all;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
@@ -85,8 +85,8 @@ TEST(WaitingModel, ThoseWhosePatienceEnds) {
               all.interrupted, all.did_not_fit);
 }
 
-// The same over a store whose counters are on disk and are fetched one by one, as it is loading all
-// the time.
+// The same over a durable store that is loading all the time: each counter is on disk and is
+// fetched alone.
 TEST(WaitingModel, OverADurableStoreThatLoads) {
   namespace durable = store::tests;
   for (uint32_t seed = 1; seed <= 12; ++seed) {

@@ -1,5 +1,5 @@
-// Where requests that wait meet what changes beside them: suspended batches, reloads, overrides,
-// rules that end, clients that go.
+// Requests that wait, crossed with what changes meanwhile: suspended batches, reloads, overrides,
+// rules that expire, clients that go.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -25,7 +25,7 @@ std::string pool(int64_t quota) {
          std::to_string(quota) + ", window: 10h, algorithm: fixed_window } }\n";
 }
 
-// One engine over the table in memory, behind a store that can put things off.
+// One engine over the table in memory, whose store can answer `later`.
 struct Fixture {
   Fixture() {
     world.reload(pool(3));
@@ -38,11 +38,11 @@ struct Fixture {
     seat.match_again();
     settle();
   }
-  // All that is under way, but for batches that the store has put off.
+  // Runs all that is due, except batches for which the store answered `later`.
   void settle() {
     while (seat.look(world.now()) || seat.run_posted()) continue;
   }
-  // These as well.
+  // Runs these as well.
   void finish() {
     do {
       while (wavering.name(0)) continue;
@@ -51,14 +51,14 @@ struct Fixture {
     } while (client.suspended);
     settle();
   }
-  // Was the request answered, and was it allowed?
+  // What became of the request with this tag.
   std::string fate(const std::string& tag) {
     const auto at = client.replies.find(tag);
     if (at == client.replies.end()) return "waits";
     return !at->second.error.empty() ? "failed" : at->second.allowed ? "granted" : "refused";
   }
   int64_t used(const std::string& key = "a") { return world.used("pool", key, window(1'000'000)); }
-  // Nothing is left of anything that was asked.
+  // No state of any request is left.
   void expect_nothing_left() {
     EXPECT_EQ(seat.engine.held(), Engine::Held());
     EXPECT_EQ(seat.engine.completions().parked(), 0u);
@@ -77,7 +77,8 @@ struct Fixture {
   Client client;
 };
 
-// Its batch waits for the store, which has not seen it: nothing may be done for it twice.
+// The store has not seen the request yet, as its batch is suspended: a change of overrides must not
+// have it decided twice.
 TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspended) {
   for (const Limit& other : {unlimited, deny, window(5), window(1)}) {
     SCOPED_TRACE(static_cast<int>(other.algorithm));
@@ -91,7 +92,7 @@ TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspended) {
     f.match_again();
     EXPECT_EQ(f.fate("w"), "waits");
     EXPECT_EQ(f.used(), 2);
-    f.finish();  // by the rules that it was matched by; then, as it waits, by those that are live
+    f.finish();  // by the rules of the match; then, while it waits, by the live ones
     now_us += 10'000;
     f.settle();
     const bool fits = other == unlimited || other == window(5);
@@ -111,7 +112,7 @@ TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspendedAndAnotherSOverrideIsSet)
   f.match_again();
   f.finish();
   EXPECT_EQ(f.fate("w"), "granted");
-  EXPECT_EQ(f.used(), 3);  // once
+  EXPECT_EQ(f.used(), 3);  // charged once
 }
 
 TEST(EngineWaiting, IsMatchedAgainWhereThePolicyChangedWhileItsBatchWasSuspended) {
@@ -124,7 +125,7 @@ TEST(EngineWaiting, IsMatchedAgainWhereThePolicyChangedWhileItsBatchWasSuspended
   EXPECT_EQ(f.fate("w"), "waits");
   f.wavering.settles = [](size_t groups) { return groups; };
   f.finish();
-  EXPECT_EQ(f.fate("w"), "waits");  // by the rules that it was matched by
+  EXPECT_EQ(f.fate("w"), "waits");  // decided by the rules of its match
   now_us += 10'000;
   f.settle();
   EXPECT_EQ(f.fate("w"), "granted");
@@ -132,8 +133,8 @@ TEST(EngineWaiting, IsMatchedAgainWhereThePolicyChangedWhileItsBatchWasSuspended
   EXPECT_EQ(f.used(), 4);
 }
 
-// The store may settle more of a batch than is asked for, and put off the rest: what waits by then
-// can be answered before its batch goes on.
+// The store may settle some groups of a batch and answer `later` for the rest: a request that waits
+// already may be answered before its batch is resumed.
 TEST(EngineWaiting, IsAnsweredWhileTheRestOfItsBatchIsPutOff) {
   Fixture f;
   f.ask("used", Verb::take, 3);
@@ -178,8 +179,8 @@ TEST(EngineWaiting, AClientGoesWithABatchPutOffAndOthersParked) {
   f.seat.engine.forget(other);
 }
 
-// Where the store puts off what is matched again it is tried again, however often, and each is
-// remembered once.
+// While the store answers `later` for requests that are matched again, they are tried again and
+// again, and each is remembered once.
 TEST(EngineWaiting, WhatIsMatchedAgainLaterIsRememberedOnce) {
   Fixture f;
   f.ask("used", Verb::take, 3);
@@ -197,15 +198,14 @@ TEST(EngineWaiting, WhatIsMatchedAgainLaterIsRememberedOnce) {
   f.match_again();
   EXPECT_EQ(f.fate("one"), "waits");
   f.wavering.puts_off = [] { return false; };
-  now_us += 5'000;  // it does not recede while more comes
+  now_us += 5'000;  // the time to try again is not moved by each change
   f.settle();
-  EXPECT_EQ(f.fate("one"), "granted");  // in order of their arrival
+  EXPECT_EQ(f.fate("one"), "granted");  // the one that came first
   EXPECT_EQ(f.fate("two"), "waits");
   EXPECT_EQ(f.seat.engine.held().later, 0u);
 }
 
-// An override or a rule ends of itself, and a request waits under it. Others are refused meanwhile,
-// as it is the first.
+// An override or a rule that expires while requests wait under it.
 struct Ends {
   std::string name;
   std::function<void(Fixture&, base::Time)> begin;
@@ -235,7 +235,7 @@ TEST(EngineWaiting, GoesOnUnderTheRulesThatAreLeftWhenOneEnds) {
     ends.begin(f, end);
     f.match_again();
     f.ask("more", Verb::take, 1);
-    f.ask("large", Verb::wait, 9);  // it is asked for under nine units, and can never fit in three
+    f.ask("large", Verb::wait, 9);  // fits nine units, but can never fit three
     f.ask("small", Verb::wait, 1);
     EXPECT_EQ(f.fate("large"), "waits");
     EXPECT_EQ(f.fate("small"), "waits");
@@ -244,7 +244,7 @@ TEST(EngineWaiting, GoesOnUnderTheRulesThatAreLeftWhenOneEnds) {
     EXPECT_EQ(f.fate("small"), "waits");
     now_us = end.us;
     f.ask("before it is looked at", Verb::take, 1);
-    f.settle();  // the timer, and nothing else: nothing notifies it
+    f.settle();  // the timer alone; nothing notifies the worker
     EXPECT_EQ(f.fate("large"), "waits");
     EXPECT_EQ(f.fate("small"), "granted");
     EXPECT_EQ(f.client.replies["small"].limit, 3);
@@ -254,7 +254,7 @@ TEST(EngineWaiting, GoesOnUnderTheRulesThatAreLeftWhenOneEnds) {
   }
 }
 
-// One that is set again with another end, before the first came.
+// An override that is set again with another end, before it has expired.
 TEST(EngineWaiting, AnEndThatMoves) {
   Fixture f;
   const base::Time first{now_us + 1'000'000}, second{now_us + 2'000'000};
@@ -271,7 +271,7 @@ TEST(EngineWaiting, AnEndThatMoves) {
   EXPECT_EQ(f.fate("w"), "granted");
 }
 
-// What it was matched by has ended while its batch was suspended.
+// The override that a request was matched by expires while its batch is suspended.
 TEST(EngineWaiting, AnEndThatComesWhileItsBatchIsSuspended) {
   Fixture f;
   const base::Time end{now_us + 1'000'000};
@@ -287,8 +287,8 @@ TEST(EngineWaiting, AnEndThatComesWhileItsBatchIsSuspended) {
   EXPECT_EQ(f.fate("w"), "granted");
 }
 
-// Another worker has the new rules already, and writes the counter by them. The first of the queue
-// is matched again though nothing was posted to its worker.
+// Another worker has the new rules already, and writes the counter by them. The first request of
+// the queue is matched again although nothing was posted to its worker.
 TEST(EngineWaiting, ACounterThatIsKeptUnderOtherLimitsHasItsFirstMatchedAgain) {
   World world(2);
   world.reload(pool(9));
@@ -304,9 +304,9 @@ TEST(EngineWaiting, ACounterThatIsKeptUnderOtherLimitsHasItsFirstMatchedAgain) {
   settle();
   world.reload(pool(3));
   two.engine.take_policy();
-  two.ask(there, {{"refused", "k", "a", Verb::take, 1}});  // the counter is kept under three now
+  two.ask(there, {{"refused", "k", "a", Verb::take, 1}});  // the counter's quota is 3 now
   two.ask(there, {{"p", "k", "a", Verb::put, 6}});
-  EXPECT_TRUE(here.replies.empty());  // seven of nine are left, of three one
+  EXPECT_TRUE(here.replies.empty());  // 7 of 9 would be left, 1 of 3 is
   settle();
   EXPECT_FALSE(here.replies.contains("large"));
   ASSERT_TRUE(here.replies.contains("small"));
@@ -317,8 +317,9 @@ TEST(EngineWaiting, ACounterThatIsKeptUnderOtherLimitsHasItsFirstMatchedAgain) {
   EXPECT_EQ(world.store.stats().waiting, 0u);
 }
 
-// What had ended holds again where the clock goes back. Nothing notifies the worker, and it has no
-// other time to look at: the units never come back of themselves.
+// An override that had expired is in force again after the clock went back. Nothing notifies the
+// worker, and it has no timer: the units come back by puts alone. So it looks at the clock every
+// second while a request waits.
 TEST(EngineWaiting, TheClockIsLookedAtWhileSomebodyWaitsForNoTime) {
   const Limit nine{Algorithm::fixed_bucket, 9, {}, 9};
   Fixture f;
@@ -337,13 +338,14 @@ TEST(EngineWaiting, TheClockIsLookedAtWhileSomebodyWaitsForNoTime) {
   f.settle();
   EXPECT_EQ(f.fate("w"), "granted");
   EXPECT_EQ(f.client.replies["w"].limit, 9);
-  // And only so long.
+  // It does so only while a request waits.
   now_us += base::seconds(1).us;
   f.settle();
   EXPECT_FALSE(f.seat.timer);
 }
 
-// All that waits in one queue, matched again one by one: each must know what is ahead of it.
+// All requests of a long queue are matched again one by one; for each the units ahead of it must be
+// known.
 TEST(EngineWaiting, MatchingManyOfOneQueueAgainTakesAFewStepsEach) {
   constexpr int many = 4'000;
   World world(1);
@@ -363,7 +365,7 @@ TEST(EngineWaiting, MatchingManyOfOneQueueAgainTakesAFewStepsEach) {
   while (seat.look(world.now()) || seat.run_posted()) continue;
   const uint64_t steps = base::running_sums_visited() - before;
   EXPECT_GT(steps, uint64_t{many});
-  EXPECT_LT(steps, uint64_t{many} * 200);  // some 100 each, of which none grows but by a logarithm
+  EXPECT_LT(steps, uint64_t{many} * 200);  // about 100 each, which grow with the queue's logarithm
   std::printf("%d matched again: %.1f nodes visited for each\n", many,
               static_cast<double>(steps) / many);
   EXPECT_EQ(world.store.stats().waiting, static_cast<uint64_t>(many));

@@ -1,5 +1,6 @@
-// The trial of waiting_model_test.cc: random clients over a store that wavers, and the plainest
-// account of what became of each unit. Single-threaded, but for what waiting_world_test.h has.
+// The trial of waiting_model_test.cc: random clients over a store that answers `later` at random,
+// and a model that accounts for each unit. Single-threaded, except for the threads that
+// waiting_world_test.h names.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ using request::Verb;
 using sluice::tests::Dice;
 using namespace tests;
 
-// A window that outlasts the test, as it never forgets what was used whatever becomes of its quota.
+// A window longer than the test, so used units stay used, also when the quota changes.
 inline Limit window(int64_t quota) {
   return {Algorithm::fixed_window, quota, base::seconds(36'000'000), 0};
 }
@@ -50,17 +51,17 @@ struct Counts {
   }
 };
 
-// What a trial has beside waiting requests.
+// What a trial has besides waiting requests.
 struct Also {
   size_t clients = 6;
   bool lists = false, clock_steps = false;
-  bool patience = false;  // some wait for a while at most, or are cancelled
+  bool patience = false;  // some wait for a limited time, or are cancelled
 };
 
 inline constexpr int64_t item_size = 5;
 
 struct Trial {
-  // `used_before`: units of each key of `pool` that are used at the start.
+  // `used_before`: how many units of each key of `pool` are used at the start.
   Trial(uint32_t seed, size_t seats, const Also& its_also = {}, const World::Make& make = {},
         int64_t used_before = 0)
       : also(its_also), dice(seed), world(seats, make), clients(also.clients) {
@@ -94,13 +95,13 @@ struct Trial {
     std::string rule, key;
     Verb verb = Verb::take;
     int64_t cost = 0;
-    // Of a list: changes of items by then, and its place among what was asked.
+    // For a list: `item_changes` at its request, and its number among the client's requests.
     uint64_t asked_at = 0, number = 0;
-    // Of one that waits, by monotonic time.
+    // For a wait: when it must end, in monotonic time.
     int64_t until_us = INT64_MAX;
     bool must_fit = false, interrupted = false;
   };
-  // Those without a reply, by tag.
+  // Requests without a reply, by tag.
   std::map<std::string, Request> open;
 
   Seat& seat_of(size_t client) { return *world.seats[client % world.seats.size()]; }
@@ -129,7 +130,7 @@ struct Trial {
       if (reply.counted)
         for (const auto& counter : counters_of(request)) used[counter] -= request.cost;
       else
-        held[{request.rule, request.key}] += request.cost;  // it came back to nothing
+        held[{request.rule, request.key}] += request.cost;  // an unlimited rule has no counter
       return;
     }
     if (reply.expired) {
@@ -146,7 +147,7 @@ struct Trial {
     held[{request.rule, request.key}] += request.cost;
   }
 
-  // An item's units that are used, over time: which of `item_changes` made it so many.
+  // The used units of an item over time: each change by its number in `item_changes`.
   using Past = std::vector<std::pair<uint64_t, int64_t>>;
   void take_item(const Request& request, const Reply& reply) {
     Past& past = items.try_emplace(request.key, Past{{0, 0}}).first->second;
@@ -162,7 +163,7 @@ struct Trial {
     ASSERT_TRUE(request.verb == Verb::put || reply.allowed == (before + request.cost <= item_size));
     if (after != before) past.emplace_back(++item_changes, after);
   }
-  // A list may be looked for, and each of its counters be read, at any time until it is answered.
+  // A list may be made, and each of its counters read, at any time until it is answered.
   void take_list(const Request& request, const Reply& reply) {
     EXPECT_LT(last_list[request.client], request.number) << "they are answered in order";
     last_list[request.client] = request.number;
@@ -200,7 +201,7 @@ struct Trial {
     return {tag, "item", request.key, request.verb, request.cost};
   }
   bool has_lists(size_t i) { return seat_of(i).engine.has_lists(*clients[i]); }
-  // It sends no more, and wants no list; what it has asked beside is answered.
+  // The client sends no more and cancels its lists; its other requests are answered.
   void leave(size_t i) {
     if (clients[i]->leaving) return;
     clients[i]->leaving = true;
@@ -214,7 +215,7 @@ struct Trial {
     Client& client = *clients[i];
     if (client.suspended || client.unsent || client.leaving) return;  // one batch at a time
     std::vector<Wish> wishes;
-    // Beyond what a connection may have of them.
+    // Sometimes more lists than a connection may have.
     const bool many = also.lists && dice(40) == 0;
     for (size_t n = many ? 2 * base::bounds::lists_per_connection_max : 1 + dice(size_t{4}); n > 0;
          --n) {
@@ -233,14 +234,14 @@ struct Trial {
       if (request.verb == Verb::put) {
         request.cost = std::min(request.cost, mine);
         if (request.cost == 0) continue;
-        mine -= request.cost;  // the same is not put back twice
+        mine -= request.cost;  // units are put back once
       }
       Wish wish{{}, request.rule == "pool" ? "k" : "u", request.key, request.verb, request.cost};
       if (also.patience && request.verb == Verb::wait) {
         if (dice(2) == 0) wish.wait_at_most = {1 + dice(int64_t{5'000})};
         if (wish.wait_at_most.us > 0) request.until_us = now_us + wish.wait_at_most.us;
         wish.must_fit = request.must_fit = dice(2) == 0;
-        if (request.must_fit && dice(4) == 0) wish.cost = request.cost = 20;  // more than any limit
+        if (request.must_fit && dice(4) == 0) wish.cost = request.cost = 20;  // above any limit
       }
       wish.tag = std::to_string(++tags);
       open.emplace(wish.tag, request);
@@ -251,7 +252,7 @@ struct Trial {
     counts.suspended += client.suspended ? 1 : 0;
     counts.held_back += many && client.suspended ? 1 : 0;
   }
-  // Another client has its waits end.
+  // Another client cancels this client's waits.
   void interrupt(size_t i) {
     for (auto& [tag, request] : open)
       if (request.client == i && request.verb == Verb::wait) request.interrupted = true;
@@ -287,11 +288,11 @@ struct Trial {
                                   std::to_string(item_size) + " } }\n"
                             : "");
   }
-  // Where the clock is set ahead, what ends then holds again when it is set back.
+  // When the clock is set ahead these expire; when it is set back they are in force again.
   int64_t soon_us() { return dice(also.clock_steps && dice(2) == 0 ? 9'000'000 : int64_t{60'000}); }
   void override_some() {
-    const std::string key(1, static_cast<char>('a' + dice(5)));  // two that no request names
-    // The group of two is never without a counter, as its replies show one of two limits.
+    const std::string key(1, static_cast<char>('a' + dice(5)));  // no request has 'd' or 'e'
+    // The rules `first` and `second` always keep a counter: their replies show one of two limits.
     const size_t kind = dice(size_t{6});
     const std::string rule = kind == 0 ? "first" : kind == 1 ? "second" : "pool";
     const std::pair place(rule, key);
@@ -306,7 +307,7 @@ struct Trial {
     world.set(rule, key, {limit}, until);
     overridden[place] = {limit, until};
   }
-  // What stands in place of the rule's limit now.
+  // The limit in force now: an override's or the rule's.
   Limit limit_of(const std::string& rule, const std::string& key) {
     const base::Time now = world.now();
     const auto at = overridden.find({rule, key});
@@ -325,7 +326,7 @@ struct Trial {
     }
     if (also.lists && dice(60) == 0) {
       if (dice(3) == 0) return leave(i);
-      // Of all at once: more can be read then than may be.
+      // All clients ask for a list at once: more lists can be read then than may be.
       for (size_t k = 0; k < clients.size(); ++k) {
         if (clients[k]->suspended || clients[k]->unsent || clients[k]->leaving) continue;
         seat_of(k).ask(*clients[k], {item(k, 1)});
@@ -377,11 +378,11 @@ struct Trial {
     }
   }
 
-  // Until nothing is under way but what waits for units.
+  // Runs until only requests that lack units are left.
   void settle() {
     be_steady();
     for (auto& seat : world.seats) seat->match_again();
-    if (also.clock_steps) now_us += base::seconds(1).us;  // each looks at the clock by then
+    if (also.clock_steps) now_us += base::seconds(1).us;  // every worker looks at the clock by then
     const auto deadline = sluice::tests::soon();
     for (bool busy = true; busy;) {
       busy = false;
@@ -401,7 +402,7 @@ struct Trial {
         if (clients[i]->suspended && clients[i]->named)
           seat_of(i).resume(*clients[i]);
         else
-          std::this_thread::yield();  // for the scanner, or a durable store's own threads
+          std::this_thread::yield();  // for the scanner's or a durable store's threads
       }
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     }
@@ -410,13 +411,13 @@ struct Trial {
 
   void check() {
     for (size_t i = 0; i < clients.size(); ++i) ASSERT_FALSE(has_lists(i));
-    // What the store has charged is what was granted.
+    // The store has charged what the requests were granted.
     for (const auto& [counter, units] : used) {
       const std::string rest = counter.substr(counter.find(':') + 1);
       const size_t colon = rest.find(':');
       ASSERT_EQ(charged(rest.substr(0, colon), rest.substr(colon + 1)), units) << counter;
     }
-    // Who has no reply waits, and all that waits has an owner.
+    // A request without a reply waits, and each waiting group has an owner.
     size_t waiting = 0;
     for (const auto& [tag, request] : open) {
       ASSERT_EQ(request.verb, Verb::wait) << tag;
@@ -444,7 +445,7 @@ struct Trial {
                           ? window(quotas[0])
                           : limit_of(rule, key));
   }
-  // Of those that wait for the key, the first that could ever have its units does not have them.
+  // The first request in the key's queue that could ever be granted does not fit now.
   void check_first(const std::string& rule, const std::string& key) {
     std::map<uint64_t, int64_t> costs;  // by arrival
     const std::string counter = "native:" + rule + ":" + key;
@@ -459,7 +460,7 @@ struct Trial {
       bool ever = true, fits = true;
       for (const auto& [limit, units] : limits) {
         ASSERT_NE(limit, unlimited);
-        ASSERT_NE(limit, deny);  // its group would have no counter
+        ASSERT_NE(limit, deny);  // else its group would have no counter
         ever &= cost <= limit.quota;
         fits &= units + cost <= limit.quota;
       }
@@ -477,7 +478,7 @@ struct Trial {
     return false;
   }
 
-  // With all that is under way just then.
+  // Stops at any time, whatever is under way.
   void stop() {
     for (size_t i = 0; i < clients.size(); ++i) {
       if (clients[i]->suspended) ++counts.stopped;
@@ -520,12 +521,12 @@ struct Trial {
   base::Time ending{};
   std::map<std::pair<std::string, std::string>, std::pair<Limit, base::Time>> overridden;
   std::map<std::string, int64_t> used;                          // by stored name
-  std::map<std::pair<std::string, std::string>, int64_t> held;  // that may be put back
+  std::map<std::pair<std::string, std::string>, int64_t> held;  // units that may be put back
   uint64_t tags = 0;
   bool forgetting = false;
   std::map<std::string, Past> items;
   uint64_t item_changes = 0;
-  std::map<size_t, uint64_t> last_list;  // the tags of those that were answered last, by client
+  std::map<size_t, uint64_t> last_list;  // the number of the last list answered, by client
 };
 
 }  // namespace sluice::engine::waiting_trial

@@ -1,7 +1,7 @@
-// What tests of waiting requests and of lists work with: a store that says `later` when it is set
-// so to, clients that keep their replies, and engines over one store whose time, wakes and posted
-// work the test hands on itself. Single-threaded, but for the thread that makes lists and for what
-// a durable store does beside it.
+// For tests of waiting requests and lists: a store that answers `later` when a test wants it,
+// clients that record their replies, and engines over one store whose time, wakes and posted work
+// the test controls. Single-threaded, except for the thread that makes lists and the threads of a
+// durable store.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,14 +33,14 @@
 
 namespace sluice::engine::tests {
 
-// Puts off what another store decides.
+// Answers `later` in place of another store's decision.
 class Wavering final : public store::tests::Forwarding {
  public:
   explicit Wavering(store::Store& inner) : Forwarding(inner) {}
 
-  // Of so many groups of a batch, how many are settled before it says `later`; all: it does not.
+  // Given the groups of a batch, how many are settled before `later`; all: no `later`.
   std::function<size_t(size_t)> settles = [](size_t groups) { return groups; };
-  // Is one that is matched again put off? Nothing is named then.
+  // Is a request that is matched again answered `later`? It is then not resumed.
   std::function<bool()> puts_off = [] { return false; };
 
   store::Applied apply(const request::Batch& batch, base::Time now,
@@ -50,7 +50,7 @@ class Wavering final : public store::tests::Forwarding {
       if (puts_off()) return {.settled = 0, .later = true};
       return note(batch, inner_.apply(batch, now, completions, pin, ticket), completions);
     }
-    // A batch that was answered `later` asks again when it is named.
+    // A batch that was answered `later` calls again only after it was resumed.
     EXPECT_FALSE(asks_.contains({completions, ticket.slot}));
     const size_t count = std::min(settles(batch.groups.size()), batch.groups.size());
     auto first = batch;
@@ -74,7 +74,7 @@ class Wavering final : public store::tests::Forwarding {
     if (at != parked_.end() && (cancelled || lost)) parked_.erase(at);
     return cancelled;
   }
-  // Names the n-th batch that was put off. False: there are not so many.
+  // Resumes the n-th batch that was answered `later`. False: there are fewer.
   bool name(size_t n) {
     if (n >= asks_.size()) return false;
     const auto at = std::next(asks_.begin(), static_cast<std::ptrdiff_t>(n));
@@ -86,17 +86,17 @@ class Wavering final : public store::tests::Forwarding {
   }
   size_t asked() const { return asks_.size(); }
 
-  // A group that is parked: its counters by their stored names, and its place.
+  // A parked group: the stored names of its counters, its cost and its place in the queue.
   struct Waiting {
     std::vector<std::string> counters;
     int64_t cost = 0;
     uint64_t arrival = 0;
   };
-  // Those under their tickets' slots and generations, by completion queue; also those whose answer
-  // is on its way.
+  // The parked groups by completion queue and by their tickets' slots and generations. A group
+  // whose answer is on its way is among them.
   const auto& parked() const { return parked_; }
-  // It was granted, and is cancelled before its owner was answered. False: it is answered all the
-  // same.
+  // Called for a group that was granted and is cancelled before its owner had the answer. False: it
+  // is answered nevertheless.
   std::function<bool(const Waiting&)> on_lost;
 
  private:
@@ -116,7 +116,7 @@ class Wavering final : public store::tests::Forwarding {
         if (limit::is_counted(charge.limits))
           waiting.counters.push_back(charge.space->prefix + std::string(charge.key));
       }
-      // A ticket is of one group, which keeps its place.
+      // A ticket stands for one group, which keeps its place.
       const auto [at, fresh] = parked_.try_emplace(key, waiting);
       if (!fresh) {
         EXPECT_EQ(at->second.arrival, group.arrival);
@@ -134,10 +134,10 @@ struct Reply {
   bool allowed = false, matched = false, delayed = false, counted = false, expired = false;
   int64_t limit = -1, remaining = -1;
   std::string error;
-  std::vector<std::pair<std::string, int64_t>> listed;  // keys, and what is left of each
+  std::vector<std::pair<std::string, int64_t>> listed;  // keys, and the units left of each
 };
 
-// Keeps its replies, by the tags of the requests.
+// Records its replies by the requests' tags.
 struct Client final : request::Session, ReplySink {
   request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
     return {};
@@ -185,13 +185,14 @@ struct Client final : request::Session, ReplySink {
   std::map<std::string, Reply> replies;
   std::function<void(const std::string&, const Reply&)> on_reply;
   Batch* suspended = nullptr;  // its batch, while that waits for the store
-  bool named = false;          // it can go on
-  // It takes late replies when the test drains it; some are not taken; it sends no more.
+  bool named = false;          // the batch can be resumed
+  // slow: late replies stay unsent until the test drains them. unsent: some are. leaving: it sends
+  // no more requests.
   bool slow = false, unsent = false, leaving = false;
 };
 
-// One thing that is asked: of a native rule by that entry, or of limitd's type `item`. Of a list
-// the key is what its keys begin with.
+// One request: by native rules with the entry `entry: key`, or of limitd's type `item`. Of a list
+// `key` is the prefix.
 struct Wish {
   std::string tag, entry, key;
   request::Verb verb = request::Verb::take;
@@ -200,7 +201,8 @@ struct Wish {
   bool must_fit = false;
 };
 
-// Of every world: monotonic time, which never goes back, and how far ahead of it the wall clock is.
+// For all worlds: the monotonic time, which never goes back, and how far ahead of it the wall clock
+// is.
 inline int64_t now_us = 1'800'000'000'000'000;
 inline int64_t ahead_us = 0;
 
@@ -245,13 +247,13 @@ struct Seat {
     base::Buffer out;
     if (engine.resume(*client.suspended, out) != Served::later) client.suspended = nullptr;
   }
-  // As a worker does when the policy or overrides have changed.
+  // Does what a worker does after the policy or overrides have changed.
   void match_again() {
     engine.take_policy();
     engine.match_again();
   }
-  // What a worker does when it is woken or its timer has run out, which looks at the clock after a
-  // second at the latest. False: neither.
+  // Does what a worker does when it is woken or its timer is due; the timer looks at the clock
+  // after a second at most. False: neither.
   bool look(base::Time now) {
     const bool due = timer && (now >= *timer || now_us >= looks_at_us);
     if (!woken.exchange(false) && !due) return false;
@@ -284,7 +286,7 @@ struct Seat {
   int64_t looks_at_us = 0;
   std::mutex mutex;
   std::deque<std::function<void()>> posted;  // guarded
-  std::deque<Wish> texts;                    // what requests point to
+  std::deque<Wish> texts;                    // the texts that requests refer to
   Engine engine;
 };
 
@@ -292,7 +294,7 @@ struct Seat {
 struct World {
   using Make = std::function<std::unique_ptr<store::Store>(request::Spaces&)>;
 
-  // Over a table in memory, or what `make` makes.
+  // Over a table in memory, or the store that `make` makes.
   explicit World(size_t seats_count, const Make& make = {})
       : made(make ? make(spaces)
                   : std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces)),
@@ -301,7 +303,8 @@ struct World {
       seats.push_back(std::make_unique<Seat>(store, clock, live, overrides, scanner, log));
   }
 
-  // `end`: of the rules that stand in front, so many. `items`: limitd's policy.
+  // The first `ending` rules are in force until `end`, in place of the rule whose name their own
+  // begins with. `items`: limitd's policy.
   void reload(const std::string& text, size_t ending = 0, base::Time end = {INT64_MAX},
               const std::string& items = "") {
     policy::RuleSet read;
@@ -317,7 +320,7 @@ struct World {
     }
     for (policy::Rule rule : read.native_rules()) {
       if (rule.number < ending) {
-        // Of the counters, and the name, of the rule that it stands in front of.
+        // It has the counters and the name of the rule that it is in place of.
         rule.name = rule.name.substr(0, rule.name.find('-'));
         rule.until = end;
         for (const policy::Rule& other : read.native_rules())
@@ -348,15 +351,15 @@ struct World {
     overrides.remove(rule(rule_name).id, std::array{actor});
   }
   base::Time now() { return clock.now(); }
-  // The wall clock is set, and the clock has seen it.
+  // Sets the wall clock, and lets the clock notice.
   void step_clock(int64_t its_ahead_us) {
     ahead_us = its_ahead_us;
     now_us += 100'000;
     clock.now();
   }
 
-  // Units of a native rule's counter that are used. By a put of nothing, which answers the state,
-  // also where requests wait for it; `limit` is the one that is in force.
+  // The used units of a native rule's counter: from the answer to a put of 0 units, which also
+  // works while requests wait. `limit` is the one in force.
   int64_t used(const std::string& rule_name, const std::string& key, const limit::Limit& limit) {
     request::Charge charge;
     charge.space = rule(rule_name).space;
@@ -367,7 +370,7 @@ struct World {
     charge.limits_id = spaces.intern_limits(charge.limits);
     limit::Decision decision;
     request::Group group{.charge_count = 1};
-    // One that loads has the counter fetched first.
+    // A store that loads has to fetch the counter first.
     while (made->apply({{&group, 1}, {&charge, 1}, {&decision, 1}}, now()).later)
       std::this_thread::yield();
     return limit.quota - decision.remaining;
@@ -381,7 +384,7 @@ struct World {
   Wavering store;
   live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
   std::vector<std::shared_ptr<const live::LivePolicy>>
-      old;  // none is the last to be held by an engine
+      old;  // so that no engine is the last to hold a policy
   uint64_t generation = 1;
   policy::Overrides overrides;
   std::vector<std::unique_ptr<Seat>> seats;

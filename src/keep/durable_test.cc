@@ -1,3 +1,5 @@
+// sluice::durable (include/sluice/durable.h): over stops, kills and full disks, against a model of
+// the last commit.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sluice/durable.h>
@@ -25,7 +27,7 @@
 #include "embed/core.h"
 #include "request/counter_record.h"
 
-// Children of this test begin threads, which ThreadSanitizer refuses by default.
+// Children of this test start threads, which ThreadSanitizer refuses by default after a fork.
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() {
   return "die_after_fork=0";
@@ -54,7 +56,8 @@ class Durable : public testing::Test {
     how.clock = [this] { return now_; };
     return durable::open(where_, std::move(how));
   }
-  // Runs `life` in a child, which ends without a destructor. Its status: 0 if all went well.
+  // Runs `life` in a child, which ends without destructors. Returns its exit status: 0 means
+  // success.
   static int in_a_child(const std::function<int()>& life) {
     const pid_t child = fork();
     if (child == 0) _exit(life());
@@ -73,7 +76,8 @@ std::string rules(int64_t quota) {
          std::to_string(quota) + ", window: 1h, algorithm: fixed_window } }]";
 }
 
-// What two families of counters must be: units in use, and the window that a rule's are in.
+// The model of two families of counters: the units in use of the first, and the window of each key
+// of the rule.
 struct Model {
   struct Window {
     time_point begun;
@@ -110,7 +114,7 @@ struct World {
   }
 };
 
-// One random step of the model, and of the world if there is one. False: they differ.
+// One random step of the model, and of the world unless it is null. False: they differ.
 bool step(Model& model, World* world, std::mt19937& dice) {
   const std::string key = std::to_string(dice() % keys);
   const auto cost = static_cast<int64_t>(dice() % 6);
@@ -148,8 +152,8 @@ bool step(Model& model, World* world, std::mt19937& dice) {
   return true;
 }
 
-// Steps and commits of one life; false: the world differs from the model. `committed`
-// is the model as of the last commit.
+// The steps and commits of one life. False: the world differs from the model. `committed` is the
+// model at the last commit.
 bool live(uint32_t seed, Model& model, Model& committed, World* world, time_point& clock) {
   std::mt19937 dice(seed);
   for (int i = 0; i < 300; ++i) {
@@ -175,9 +179,9 @@ class DurableCrossing : public Durable {
   }
 };
 
-// Each life opens the directory, compares all counters with the model's, takes random steps and
-// commits, and ends by the destructor, which commits, or without one, which leaves the last commit.
-// Decisions, putting back, resets, reloads, sweeps and the clock are in the steps.
+// Each life opens the directory, compares all counters with the model's, and takes random steps and
+// commits. It ends with the destructor, which commits, or without it, which leaves the last commit.
+// The steps are takes, puts, resets, reloads, sweeps and steps of the clock.
 TEST_F(DurableCrossing, CountersAreThoseOfTheLastCommit) {
   Model model;
   for (uint32_t life = 0; life < 40; ++life) {
@@ -195,7 +199,7 @@ TEST_F(DurableCrossing, CountersAreThoseOfTheLastCommit) {
     });
     ASSERT_EQ(status, 0) << "life " << life;
     ASSERT_TRUE(live(life, model, committed, nullptr, now_));
-    // Time and rules are not in the directory.
+    // The time and the rules are not stored.
     if (is_killed) {
       model.places = committed.places;
       model.windows = committed.windows;
@@ -250,7 +254,7 @@ TEST_F(Durable, CommitsAgainOnceTheDiskHasRoom) {
       has_failed = !kept->commit();
     }
     if (!has_failed) return 3;
-    if (!(*kept)->take(by, "all", 7, start).allowed) return 4;  // it goes on in memory
+    if (!(*kept)->take(by, "all", 7, start).allowed) return 4;  // in memory it still decides
     if (const auto again = kept->commit(); again || again.why().code != errc::storage) return 5;
     setrlimit(RLIMIT_FSIZE, &before);
     for (int i = 0; i < 1'000 && !kept->commit(); ++i) usleep(10'000);
@@ -262,7 +266,7 @@ TEST_F(Durable, CommitsAgainOnceTheDiskHasRoom) {
   auto kept = open();
   ASSERT_TRUE(kept) << kept.why().message;
   const handle by = places_of(*kept);
-  // Each key of the loop has one unit, and so has `all` for it; then seven more.
+  // Each key that was taken has one unit, and `all` has one for each of them; then 7 more.
   int64_t found = 0;
   while ((*kept)->peek(by, std::to_string(found) + std::string(1'000, 'x'), start).remaining < many)
     ++found;
@@ -376,8 +380,8 @@ TEST(DurableChanges, AreCollectedAfterACollectorThatThrew) {
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), 300u);
 }
 
-// Without a commit new counters find no place past options::memory_bytes, and those that exist go
-// on; a commit makes room of those that equal fresh ones by then.
+// Without a commit new counters get no memory past options::memory_bytes, and existing ones still
+// work; a commit frees those that equal fresh ones by then.
 TEST_F(Durable, MemoryOfChangesIsBounded) {
   auto kept = open();
   ASSERT_TRUE(kept) << kept.why().message;

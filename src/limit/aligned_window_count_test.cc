@@ -1,5 +1,6 @@
-// Counting past the limit: against an exact model that keeps every cost with the number of its
-// window, exhaustively for short sequences and at random for large numbers.
+// aligned_window::count, which charges refused requests too: against an exact model that stores
+// every cost with the number of its window. Short sequences are tried exhaustively, large numbers
+// at random.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,8 +35,8 @@ struct Model {
   std::vector<Cost> costs = {};
 
   Wide window_of(Wide t) const { return t / window - (t % window < 0); }
-  // Forgets the windows that are over; one that has not begun, as the clock stepped back, is the
-  // present one.
+  // Forgets the windows that are over. After the clock stepped back, a window that has not begun
+  // becomes the present one.
   Wide used(Wide now) {
     std::erase_if(costs, [&](const Cost& c) { return c.k < window_of(now); });
     Wide sum = 0;
@@ -140,14 +141,14 @@ TEST(CountingPastTheLimit, RandomCostsPutsAndPeeksAsTheModel) {
   EXPECT_GT(full, 1'000u);
 }
 
-// The bound of the header: what is allowed in any interval, tried with every way of asking.
+// The header's bound: what is allowed in any interval. Refused costs are charged as well.
 TEST(CountingPastTheLimit, AllowsWithinAnIntervalNoMoreThanTakingDoes) {
   tests::Dice dice(7);
   for (int round = 0; round < 20'000; ++round) {
     const int64_t quota = dice(int64_t{4}), window = 1 + dice(int64_t{4});
     const Limit limit = limit_of(quota, window);
     State state;
-    std::vector<std::pair<int64_t, int64_t>> allowed;  // when, units
+    std::vector<std::pair<int64_t, int64_t>> allowed;  // at which time, how many units
     int64_t now = dice(int64_t{5});
     for (int i = 0; i < 12; ++i) {
       now += dice(int64_t{3});
@@ -165,7 +166,7 @@ TEST(CountingPastTheLimit, AllowsWithinAnIntervalNoMoreThanTakingDoes) {
   }
 }
 
-// A reload, an override or a request's own limit changes the quota: what was counted stays.
+// A reload, an override or a request's own limit may change the quota; the count stays.
 TEST(CountingPastTheLimit, AnotherQuotaOfTheWindowGoesOnWithTheCount) {
   const Limit five = limit_of(5, 60), hundred = limit_of(100, 60), other = limit_of(5, 30);
   State state;
@@ -180,7 +181,7 @@ TEST(CountingPastTheLimit, AnotherQuotaOfTheWindowGoesOnWithTheCount) {
   EXPECT_EQ(peek(&state, other, {9}).remaining, 5);
 }
 
-// The smaller request behind one that was too large is refused as well: that is what it is for.
+// A request that fits is refused after one that was too large, as the refused one was charged.
 TEST(CountingPastTheLimit, ARefusalIsChargedAndALookIsNot) {
   const Limit limit = limit_of(5, 60);
   State state;

@@ -1,3 +1,5 @@
+// The aligned window: every short sequence and random ones against a model that stores all grants,
+// each statement of limit/aligned_window.h by itself, and numbers at the ends of their ranges.
 #include "limit/aligned_window.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +61,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
                     const std::vector<int64_t>& costs) {
   for (const int64_t quota : {1, 3}) {
     for (const int64_t window : {1, 2, 3, 4}) {
-      // From below zero, so that windows end at it and on both sides of it.
+      // Starts below time 0, so that windows end below, at and above 0.
       bounds_check::Sequences<Subject, Naive> all({quota, window}, quota, steps, costs);
       all.run(length, Cells(1), {quota, window}, -2);
       ASSERT_EQ(all.wrong, "") << "quota " << quota << " window " << window;
@@ -86,7 +88,7 @@ TEST(AlignedWindow, TheBoundIsTheMost) {
   }
 }
 
-// docs/algorithms.md
+// The example of docs/algorithms.md.
 TEST(AlignedWindow, AWorkedExample) {
   constexpr int64_t second = 1'000'000, noon = 1'800'014'400 * second;
   const Subject subject{100, 60 * second};
@@ -122,7 +124,7 @@ TEST(AlignedWindow, RandomSequencesAsTheModel) {
       Cells next(1);
       const Decision d = subject.ask(state, cost, now, next);
       const Decision expected = bounds_check::ask(model, quota, cost, now);
-      // The last moment of all closes every window, so that nothing is left to wait for.
+      // At max64 every window is over: no wait is left, so `d` may differ from the model.
       ASSERT_TRUE(bounds_check::same(d, expected) || now == max64)
           << text(d) << "\n"
           << text(expected) << "\nat " << now << " window " << window;

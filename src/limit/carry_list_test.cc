@@ -1,3 +1,6 @@
+// A counter whose list of limits changes, by a reload or an override: against the bound that the
+// largest limit of each kind allows (testing/grants_model.h), and the states of limits that are
+// left out.
 #include "limit/carry_list.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +33,7 @@ std::string text(const std::vector<Limit>& list) {
   return all;
 }
 
-// A counter as a store keeps it.
+// A counter as a store holds it.
 struct Counter {
   CarryOver carry = CarryOver::used;
   std::vector<Limit> limits;
@@ -84,7 +87,7 @@ struct Counter {
     left_out::put({next + at, count.left_out}, list, units, {now_us});
     store(list, next, count.all);
   }
-  // As many single units as there are.
+  // Takes single units until one is refused.
   int64_t take_all(const std::vector<Limit>& list, int64_t now_us) {
     int64_t taken = 0;
     while (taken < 1'000 && take(list, 1, now_us)) ++taken;
@@ -103,7 +106,7 @@ TEST(CarryList, TwoLimitsChangePlaces) {
     for (int i = 0; i < 20; ++i)
       granted += counter.take_all(i % 2 == 0 ? std::vector{fast, slow} : std::vector{slow, fast},
                                   noon + i * 2 * second);
-    // A bucket of 100 an hour brings one each 36 s.
+    // A bucket of 100 an hour gets one unit back every 36 s.
     EXPECT_LE(granted, algorithm == Algorithm::token_bucket ? 101 : 100) << name_of(algorithm);
     EXPECT_GE(granted, 100);
   }
@@ -132,13 +135,13 @@ TEST(CarryList, AnOverrideOfAnotherWindowLeavesTheDayAsItWas) {
     const std::vector rule{limit_of(algorithm, 100, 24 * hour)};
     const std::vector override_{limit_of(algorithm, 150, hour)};
     Counter counter;
-    // Midnight, as some windows begin there.
+    // Midnight, where the aligned windows begin.
     const int64_t start = 24 * hour * 20'000;
     EXPECT_EQ(counter.take_all(rule, start), 100);
     counter.take_all(override_, start + second);
     counter.take_all(override_, start + 2 * hour);
     const int64_t again = counter.take_all(rule, start + 4 * hour + second);
-    // What comes back to a bucket in four hours.
+    // The units that a bucket gets back in four hours.
     EXPECT_LE(again, algorithm == Algorithm::token_bucket ? 17 : 0) << name_of(algorithm);
   }
 }
@@ -172,14 +175,14 @@ TEST(CarryList, PlacesThatAreOutStayOut) {
   counter.put(rule, 1, noon);
   EXPECT_EQ(counter.take_all(rule, noon), 1);
   EXPECT_EQ(counter.take_all(more, noon), 5);
-  // 15 are out. What is put back while places are left out is back.
+  // 15 units are out. Units that are put back under another limit count as put back.
   counter.take(other, 1, noon);
   counter.put(other, 8, noon);
-  // Of 16 that were out 8 are.
+  // 16 units were out; 8 are.
   EXPECT_EQ(counter.take_all(rule, noon), 2);
 }
 
-// What is kept is not charged by others, and comes back in its time.
+// Takes under other limits do not charge a state that is left out, and its units come back in time.
 TEST(CarryList, ALimitThatIsLeftOutKeepsItsState) {
   const Limit fast = tokens(50, second), day = limit_of(Algorithm::fixed_window, 100, 24 * hour);
   Counter counter;
@@ -187,7 +190,7 @@ TEST(CarryList, ALimitThatIsLeftOutKeepsItsState) {
   EXPECT_EQ(counter.take_all({tokens(500, second)}, noon), 460);
   EXPECT_EQ(counter.take_all({fast, day}, noon + 5 * second), 50);
   EXPECT_EQ(counter.take_all({fast, day}, noon + 10 * second), 10);
-  // A bucket's memory ends when all of it is back.
+  // A bucket that is left out is forgotten when it is full again.
   counter.take_all({tokens(500, second), day}, noon + 20 * second);
   EXPECT_FALSE(counter.take({fast}, 1, noon + 48 * hour - second) && counter.cells.size() > 1);
   counter.take({fast}, 1, noon + 72 * hour);
@@ -199,14 +202,15 @@ TEST(CarryList, SixtyFourCellsAreAll) {
   Counter counter;
   const std::vector rule{log, slow};
   for (int i = 0; i < 40; ++i) counter.take(rule, 2, noon + i);
-  // 32 cells, three of the bucket, and 29 of the log's runs, which hold all of its units.
+  // 32 cells of the log, 3 of the bucket, and 29 for the runs of the log that is left out: they
+  // hold all of its units.
   const std::vector other{limit_of(Algorithm::sliding_log, 100, 2 * hour)};
   counter.take(other, 1, noon + 50);
   EXPECT_EQ(counter.cells.size(), cells_max);
   EXPECT_EQ(counter.take_all(rule, noon + 60), 20);
   EXPECT_EQ(counter.take_all({tokens(200, 2 * hour)}, noon + 61), 100);
   EXPECT_LE(counter.cells.size(), cells_max);
-  // Two logs fill it: what would be left out is not kept.
+  // Two logs use all cells: a state that would be left out is dropped.
   const std::vector two{log, limit_of(Algorithm::sliding_log, 100, 3 * hour)};
   EXPECT_EQ(counter.take_all(two, noon + 62), 0);
   EXPECT_EQ(counter.cells.size(), cells_max);
@@ -252,8 +256,8 @@ TEST(CarryList, CellsThatAreNoneAreKnown) {
   breaks([&] { cells[2].fresh_at_us = 0; });
 }
 
-// Every sequence of a length: one of three limits, a cost, a step in time. What is granted the
-// largest limit alone grants as well.
+// Every sequence of `length` steps; a step is one list of `lists`, a cost and a step in time. The
+// model fails where a grant exceeds what the largest limit alone allows.
 void every_sequence(const std::vector<std::vector<Limit>>& lists, size_t length,
                     const Counter& counter, const GrantsModel& naive, int64_t now, bool puts,
                     size_t& grants, const std::string& told) {
@@ -291,7 +295,7 @@ TEST(CarryList, EverySequenceKeepsTheBoundOfTheLargestLimit) {
                    grants, "");
     EXPECT_GT(grants, 1'000u);
   }
-  // A bucket whose speed changes, and whose burst alone does.
+  // A bucket of which the rate and the burst change, and one of which only the burst does.
   const std::vector<std::vector<Limit>> bursts{{{Algorithm::token_bucket, 3, {4}, 1}},
                                                {{Algorithm::token_bucket, 3, {4}, 6}},
                                                {{Algorithm::token_bucket, 1, {4}, 3}}};
@@ -300,7 +304,7 @@ TEST(CarryList, EverySequenceKeepsTheBoundOfTheLargestLimit) {
   EXPECT_GT(grants, 1'000u);
 }
 
-// Limits that come and go, change places and numbers.
+// Lists in which limits are added, removed and moved, and their numbers change.
 TEST(CarryList, AnyListsKeepTheBoundOfTheLargestOfEachKind) {
   tests::Dice dice(20261122);
   size_t grants = 0, left = 0;

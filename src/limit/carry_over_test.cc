@@ -1,3 +1,5 @@
+// One limit's state under another limit: each statement of limit/carry_over.h, for all pairs of
+// algorithms and random numbers.
 #include "limit/carry_over.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +46,7 @@ std::string name(const Limit& limit) {
          std::to_string(limit.window.us) + " burst " + std::to_string(limit.burst);
 }
 
-// What the old counter has used, and has left, in parts of a unit / its window: by its own numbers.
+// The units that a bucket misses and holds, in fractions of 1/`unit`, computed from its own limit.
 struct Parts {
   Wide missing, capacity, unit;
 };
@@ -57,13 +59,13 @@ Parts parts(const Limit& limit, const State& state, int64_t now) {
   return {std::min(missing, capacity), capacity, limit.window.us};
 }
 
-// Every statement of the header for one change.
+// Checks every statement of the header for one change. Empty: all of them hold.
 std::string wrong(const Limit& from, const Limit& to, CarryOver carry, const Cells& state,
                   const Cells& next, int64_t now) {
   const Subject was(from), is(to);
   const int64_t left = bounds_check::remaining(is, next, now);
   if (is_bucket(from) && is_bucket(to)) {
-    // In parts of both, so that nothing is rounded here.
+    // In fractions of both limits, so that nothing is rounded here.
     const Parts before = parts(from, state[0], now), after = parts(to, next[0], now);
     const Wide missed = before.missing * after.unit, misses = after.missing * before.unit;
     const Wide had = (before.capacity - before.missing) * after.unit;
@@ -92,7 +94,7 @@ std::string wrong(const Limit& from, const Limit& to, CarryOver carry, const Cel
     if (peek(next.data(), to, {now}).reset_after.us != std::min(to_end, to.window.us))
       return "another end";
   } else if (same_cells) {
-    // It is the same counter.
+    // The same window and as many cells: the state must be unchanged.
     Cells was_seen = was.zero();
     was.ask(state, 0, now, was_seen);
     if (next != was_seen) return "another state";
@@ -105,7 +107,7 @@ struct Change {
   int64_t now;
 };
 
-// A counter used for a while, then under another limit.
+// A counter that was used for a while, before and after its limit changed.
 Change change(AnyLimit& any, const Subject& was, const Subject& is, CarryOver carry, int64_t now,
               int64_t step) {
   Cells state = was.zero();
@@ -129,7 +131,7 @@ TEST(CarryOver, EveryPairOfAlgorithmsKeepsItsPromises) {
   for (int round = 0; round < 600; ++round) {
     for (const Algorithm a : all_algorithms) {
       for (const Algorithm b : all_algorithms) {
-        // Mostly alike, as that is where something is kept.
+        // Mostly pairs that keep a state; nine of ten other pairs are skipped.
         if (a != b && !(a == Algorithm::token_bucket && b == Algorithm::fixed_bucket) &&
             round % 10 != 0)
           continue;
@@ -151,7 +153,7 @@ TEST(CarryOver, EveryPairOfAlgorithmsKeepsItsPromises) {
         if (b == Algorithm::fixed_bucket) continue;  // no time resets it
         for (int64_t cost = 0; cost <= is.cost_max + 1; ++cost)
           ASSERT_EQ(bounds_check::broken(is, c.next, cost, c.now), "") << where << " cost " << cost;
-        // And of what is made of it from here on.
+        // The statements must also hold for takes that follow.
         Cells next = c.next;
         for (int64_t i = 1; i < 4; ++i) {
           is.ask(next, 1, c.now + i, next);
@@ -178,7 +180,7 @@ TEST(CarryOver, NumbersOfAnySize) {
     const CarryOver carry = any.dice(2) == 0 ? CarryOver::used : CarryOver::left;
     const int64_t start = any.one_of({0, 1'795'000'000'000'000});
     const Change c = change(any, Subject(from), Subject(to), carry, start, from.window.us);
-    // A bucket that needs longer to fill than there is time holds less.
+    // A bucket that would take longer to fill than time lasts holds less.
     if (is_bucket(from) && std::max(Wide{from.burst} * from.window.us / from.quota,
                                     Wide{to.burst} * to.window.us / to.quota) > INT64_MAX / 4)
       continue;
@@ -187,7 +189,7 @@ TEST(CarryOver, NumbersOfAnySize) {
   }
 }
 
-// Whatever the numbers and the time: it ends in a state that the new limit knows how to read.
+// For any numbers and any time the result is a state that is valid under the new limit.
 TEST(CarryOver, AtAnyTime) {
   AnyLimit any{tests::Dice(20261212)};
   const std::vector<int64_t> units = {1, 2, 33, (int64_t{1} << 53) - 1};
@@ -207,7 +209,7 @@ TEST(CarryOver, AtAnyTime) {
     Cells seen = is.zero();
     const Decision d = is.ask(next, 0, now, seen);
     ASSERT_LE(d.remaining, d.limit);
-    if (now == INT64_MAX) continue;  // every counter is fresh then
+    if (now == INT64_MAX) continue;  // at INT64_MAX every counter is fresh
     ASSERT_EQ(seen, next) << name(from) << " to " << name(to) << " at " << now;
     if (cells(from) == cells(to)) {
       carry_over(state, from, to, CarryOver::used, {now}, next);
@@ -236,7 +238,7 @@ TEST(CarryOver, UsedAndLeft) {
   EXPECT_EQ(left(bucket(5), places, CarryOver::left, 3), 2);
   EXPECT_EQ(left(places, bucket(5), CarryOver::used, 7), 0);
   EXPECT_EQ(left(places, bucket(5), CarryOver::left, 7), 1);
-  // A third of a unit that came back is none where there are only whole ones.
+  // A third of a unit is lost in a fixed_bucket, which holds whole units only.
   State state;
   decide(&state, bucket(5), 3, {1000}, &state);
   carry_over({&state, 1}, bucket(5), places, CarryOver::used, {1007}, {&state, 1});

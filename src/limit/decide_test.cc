@@ -1,3 +1,5 @@
+// Calls by the name of the algorithm (limit/decide.h): each reaches its own algorithm, and peeks
+// and refusals are the same for all of them.
 #include "limit/decide.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +25,7 @@ TEST(Decide, LimitsWithoutACounterHaveNoCells) {
   EXPECT_TRUE(same(decide(nullptr, deny, 0, {}, nullptr), {false, 0, 0, base::never, base::never}));
 }
 
-// Each name leads to its own algorithm, in the caller's cells and over the same memory.
+// The decision is also the same if the new state replaces the old one in the same memory.
 TEST(Decide, EachAlgorithmDecidesInItsCells) {
   const Duration window{1'000};
   const Limit all[] = {
@@ -65,7 +67,7 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
   }
 }
 
-// A refusal leaves what a look (cost 0) leaves, which the store relies on.
+// The store relies on it: a refusal leaves the same state as a take of cost 0.
 TEST(Decide, ARefusalLeavesWhatALookLeaves) {
   const Limit all[] = {
       {Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},

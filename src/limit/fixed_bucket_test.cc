@@ -1,3 +1,5 @@
+// The fixed bucket: every short sequence of takes and puts against a model with one flag for each
+// unit, each statement of limit/fixed_bucket.h by itself, and numbers at the ends of their ranges.
 #include "limit/fixed_bucket.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +21,7 @@ Limit bucket_of(int64_t burst) {
   return {Algorithm::fixed_bucket, burst, {}, burst};
 }
 
-// A shelf with one place per unit; nothing is computed.
+// One flag for each unit, true while it is in the bucket: nothing is computed.
 struct Naive {
   std::vector<bool> here;
   explicit Naive(int64_t burst) : here(static_cast<size_t>(burst), true) {}
@@ -39,7 +41,8 @@ struct Naive {
   }
 };
 
-// Every sequence of takes and puts against the model, and each statement of the header.
+// Every sequence of takes (0 or more units) and puts (below 0) against the model, and each
+// statement of the header.
 void every_sequence(size_t length, const Limit& limit, const State& state, const Naive& model,
                     int64_t now, size_t& decisions) {
   if (length == 0) return;

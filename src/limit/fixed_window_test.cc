@@ -1,3 +1,5 @@
+// The fixed window: every short sequence and random ones against a model that stores all grants,
+// each statement of limit/fixed_window.h by itself, and numbers at the ends of their ranges.
 #include "limit/fixed_window.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +21,7 @@ Limit window_of(int64_t quota, int64_t window_us) {
   return {Algorithm::fixed_window, quota, {window_us}};
 }
 
-// The rule told once more, in wide numbers: every grant of the window that is open, and when it
-// opened.
+// The model: every grant of the open window, and the time at which that opened, in 128 bits.
 struct Naive {
   Wide quota, window;
   std::optional<Wide> opened = {};
@@ -72,7 +73,7 @@ bool allows(const State& state, const Limit& limit, int64_t cost, Wide now) {
   return fixed_window::decide(state, limit, cost, {static_cast<int64_t>(now)}).decision.allowed;
 }
 
-// What the header says of one outcome. Empty: all of it holds.
+// Checks what the header says of one outcome. Empty: all of it holds.
 std::string broken_promise(const State& before, const Limit& limit, int64_t cost, Time now) {
   const Outcome out = fixed_window::decide(before, limit, cost, now);
   const Decision& d = out.decision;
@@ -124,7 +125,7 @@ struct Step {
   bool allowed;
 };
 
-// Every sequence of (time step, cost) up to a length; stops at the first difference from the model.
+// Every sequence of (time step, cost) up to a length. Stops at the first difference from the model.
 class Sequences {
  public:
   Sequences(Limit limit, Alphabet alphabet) : limit_(limit), alphabet_(std::move(alphabet)) {}
@@ -155,8 +156,8 @@ class Sequences {
  private:
   bool clock_steps_back() const { return alphabet_.steps.front() < 0; }
 
-  // No run of grants that ends with the latest admits more than the header's bound for the time it
-  // takes.
+  // For each grant of the path: the units granted from there to the latest grant are at most the
+  // header's bound for that time.
   void check_bound() {
     int64_t sum = 0;
     for (size_t i = path_.size(); i-- > 0;) {
@@ -192,7 +193,7 @@ void exhaust(const Alphabet& alphabet, size_t length) {
   for (const int64_t quota : {1, 2, 3}) {
     for (const int64_t window : {1, 2, 3, 4}) {
       Sequences all(window_of(quota, window), alphabet);
-      // From below zero, so that windows end at it and on both sides of it.
+      // Starts below time 0, so that windows end below, at and above 0.
       all.run(length, {}, {quota, window}, -2);
       ASSERT_EQ(all.wrong, "");
       decisions += all.decisions;
@@ -218,7 +219,8 @@ TEST(FixedWindow, TheBoundIsReached) {
     for (const int64_t window : {1, 2, 3, 7}) {
       const Limit limit = window_of(quota, window);
       for (int64_t t = 1; t < 5 * window; ++t) {
-        // Everything at once in each window; then one unit first and the rest at the last moment.
+        // Takes all units at once in each window; then one unit first, and the rest in its last
+        // microsecond.
         int64_t most = 0;
         for (const bool late : {false, true}) {
           State state;
@@ -262,7 +264,7 @@ TEST(FixedWindow, RandomSequencesAsTheModel) {
       const Outcome out = fixed_window::decide(state, limit, cost, {now});
       const Decision expected = model.ask(cost, now);
       ASSERT_TRUE(same(out.decision, expected)) << text(out.decision) << "\n" << text(expected);
-      // The last moment of all closes every window, so that nothing is left to wait for.
+      // At max64 every window is over, so no wait is left and the statements do not apply.
       if (now < max64 - window) {
         ASSERT_EQ(broken_promise(state, limit, cost, {now}), "")
             << text(out.decision) << " cost " << cost;

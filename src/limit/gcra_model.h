@@ -1,5 +1,5 @@
-// CL.THROTTLE, THROTTLE and GCRA, naively: integers without bounds, the words of the specification
-// in their order, one counter. For tests.
+// The model of CL.THROTTLE, THROTTLE and GCRA, for tests: unbounded integers, the formulas of the
+// specification in their order, one counter.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ inline const Int int_min = -(Int(1) << 63), int_max = (Int(1) << 63) - 1;
 struct Call {
   Algorithm kind = Algorithm::gcra_cell;
   int64_t max_burst = 0, count = 1;
-  int64_t period = 1;  // of redis in microseconds: the double is period / 10^6
+  int64_t period = 1;  // for gcra_redis in microseconds: its double is period / 10^6
   int64_t quantity = 1;
-  bool to_full = false;  // of crab: its reset_after is the time until the bucket is full
+  bool to_full = false;  // for gcra_crab: its reset_after is the time until the bucket is full
 };
 
 inline gcra::Rate rate_of(const Call& call) {
@@ -42,8 +42,8 @@ inline Int ceil_div(const Int& a, const Int& b) {
   return a > 0 && down * b != a ? Int(down + 1) : down;
 }
 
-// The replies of one key: five integers as the command has them, nothing for an error. One for each
-// dialect, as the specification has a formula for each.
+// The replies about one key: five integers as the command has them, or nothing for an error. Each
+// algorithm has a function of its own, as the specification has a formula for each.
 class Key {
  public:
   std::optional<Five> ask(const Call& call, int64_t now_us) {
@@ -51,7 +51,7 @@ class Key {
     if (call.kind == Algorithm::gcra_crab) return crab(call, Int(now_us) * 1000);
     return redis(call, Int(now_us / 1000) * 1000);
   }
-  // Of a key that has been asked in one dialect alone.
+  // For a key of which all calls were of one kind.
   bool fresh(Algorithm kind, int64_t now_us) const {
     const int64_t us = kind == Algorithm::gcra_redis ? now_us / 1000 * 1000 : now_us;
     return !tat_ || Int(us) * 1000 >= fresh_from_;
@@ -87,7 +87,7 @@ class Key {
     const Int tat = tat_ && *tat_ > now ? *tat_ : now;
     Int new_tat = tat + cost;
     if (new_tat < now) new_tat = now;
-    // Under a negative limit all is denied, units that are given back too.
+    // A negative limit denies every call, also one that gives units back.
     const bool allowed = new_tat - tolerance <= now && limit >= 0;
     if (allowed && call.quantity != 0) {
       if (!fits(new_tat)) return {};
@@ -136,7 +136,7 @@ class Key {
   Int fresh_from_ = 0;  // in nanoseconds
 };
 
-// A decision in the words of its command.
+// A decision as the command's reply has it.
 inline Five five_of(Algorithm kind, const Decision& d) {
   const int64_t retry = d.retry_after == base::never ? -1 : gcra::seconds_up(d.retry_after);
   const int64_t reset = gcra::seconds_up(d.reset_after);
@@ -144,7 +144,7 @@ inline Five five_of(Algorithm kind, const Decision& d) {
   return {d.allowed ? 0 : 1, d.limit, d.remaining, d.allowed ? -1 : retry, reset};
 }
 
-// A counter that the pure functions keep.
+// A counter that the pure functions decide.
 struct Counter {
   State state;
 

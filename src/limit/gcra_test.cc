@@ -1,3 +1,6 @@
+// The generic cell rate algorithm of redis-cell, throttlecrab and Redis: against a model of the
+// originals (limit/gcra_model.h), each statement of limit/gcra.h by itself, and numbers of any
+// size.
 #include "limit/gcra.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +41,7 @@ std::string show(const Call& call) {
          std::to_string(call.quantity);
 }
 
-// Asks both, and fails where they differ.
+// Makes each call of both the counter and the model, and fails where they differ.
 struct Pair {
   Counter counter;
   Key model;
@@ -67,12 +70,12 @@ Limit limit_of(const Call& call) {
 constexpr std::array<Algorithm, 3> kinds = {Algorithm::gcra_cell, Algorithm::gcra_crab,
                                             Algorithm::gcra_redis};
 
-// Units of a call's step in time, of the kind's own fineness.
+// A step of a call's time: the algorithm's resolution or part of it.
 int64_t step_us(Algorithm kind) {
   return kind == Algorithm::gcra_redis ? 500 : 1;
 }
 
-// An emission of so many nanoseconds (redis: microseconds).
+// An emission of so many nanoseconds (gcra_redis: microseconds).
 Call call_of(Algorithm kind, int64_t max_burst, int64_t emission) {
   if (kind == Algorithm::gcra_redis) return {kind, max_burst, 1, emission, 1};
   return {kind, max_burst, 1'000'000'000 / emission, 1, 1};
@@ -116,7 +119,7 @@ TEST(Gcra, AnySequenceOfAnyNumbers) {
     for (int round = 0; round < 800; ++round) {
       Pair pair;
       int64_t now = round % 3 == 0 ? static_cast<int64_t>(random() % 3 * second) : start;
-      // Numbers that change from call to call, and of all sizes.
+      // Numbers that change from call to call, and numbers of all sizes.
       const bool changes = round % 2 == 0, wild = round % 5 == 0;
       Call call{kind};
       for (int i = 0; i < 12; ++i) {
@@ -129,7 +132,7 @@ TEST(Gcra, AnySequenceOfAnyNumbers) {
           call.period =
               wild ? pick({-1, 0, 1, 60, 1'000'000'000, 9'223'372'036, 9'223'372'037, INT64_MAX})
                    : static_cast<int64_t>(random() % 100 + 1);
-          // The model's period is in microseconds, of which a double has 2^53.
+          // The model's period is a double in microseconds, which is exact up to 2^53.
           if (kind == Algorithm::gcra_redis)
             call.period = std::min<int64_t>(call.period, int64_t{1} << 50) * (wild ? 1 : second);
         }
@@ -148,8 +151,8 @@ TEST(Gcra, AnySequenceOfAnyNumbers) {
   }
 }
 
-// No interval takes more than the contract says, units given back counted as less; also where the
-// clock stands still, and where calls come as fast as they can.
+// No interval takes more than the header says; units given back are subtracted. Includes calls at
+// one time, and calls that take all units as soon as they are back.
 TEST(Gcra, NoIntervalTakesMoreThanTheBound) {
   std::mt19937_64 random(19);
   for (const Algorithm kind : kinds) {
@@ -212,7 +215,7 @@ TEST(Gcra, AClockThatStepsBackLosesNoDebt) {
   }
 }
 
-// The wait is exact: a moment before it the same call is denied.
+// The wait is exact: the same call is still denied a microsecond before.
 TEST(Gcra, TheWaitIsNoMicrosecondTooLong) {
   for (const Algorithm kind : kinds) {
     for (int64_t quantity : {1, 2, 3}) {
@@ -220,9 +223,9 @@ TEST(Gcra, TheWaitIsNoMicrosecondTooLong) {
       const State state = gcra::decide({}, rate, 3, {start}).next;
       int64_t now = start;
       const auto denied = gcra::decide(state, rate, quantity, {now});
-      if (denied.decision.allowed) continue;  // of the larger limits
+      if (denied.decision.allowed) continue;  // the burst still covers it
       const int64_t wait = denied.decision.retry_after.us;
-      const int64_t unit = kind == Algorithm::gcra_redis ? 1000 : 1;  // of the clock that it has
+      const int64_t unit = kind == Algorithm::gcra_redis ? 1000 : 1;  // us, the clock's resolution
       const int64_t then = (start + wait + unit - 1) / unit * unit;
       EXPECT_TRUE(gcra::decide(state, rate, quantity, {then}).decision.allowed);
       EXPECT_FALSE(gcra::decide(state, rate, quantity, {then - 1}).decision.allowed);
@@ -269,13 +272,14 @@ TEST(Gcra, WhatLeavesSixtyThreeBitsIsRefusedAndChangesNothing) {
   };
   EXPECT_TRUE(leaves(gcra::cell_rate(5, 1, 60), INT64_MAX, start));
   EXPECT_TRUE(leaves(gcra::cell_rate(5, 1, 60), INT64_MIN, start));
-  // 292 years from now and from 1970.
+  // A period of 292 years ends in 63 bits of nanoseconds if it starts in 1970, not if it starts
+  // now.
   EXPECT_FALSE(leaves(gcra::cell_rate(0, 1, 9'223'372'036), 1, 0));
   EXPECT_TRUE(leaves(gcra::cell_rate(0, 1, 9'223'372'036), 1, start));
   EXPECT_FALSE(leaves(gcra::cell_rate(0, 1, 9'223'372'036), 0, start));
 }
 
-// As many as were used, also where the counter owes more than the burst of that call.
+// A put gives back no more than was used, also if the counter owes more than the put's burst.
 TEST(Gcra, UnitsThatArePutBackAreNoMoreThanWereUsed) {
   std::mt19937_64 random(20);
   for (const Algorithm kind : kinds) {
@@ -292,14 +296,14 @@ TEST(Gcra, UnitsThatArePutBackAreNoMoreThanWereUsed) {
       EXPECT_EQ(gcra::decide(outcome.next, rate, 0, {now}).decision.remaining,
                 outcome.decision.remaining);
     }
-    // Written under a larger burst.
+    // A counter that was written under a larger burst.
     const State owing = gcra::decide({}, limit_of(call_of(kind, 99, 7'777)), 50, {start}).next;
     EXPECT_EQ(gcra::put(owing, rate, 20, {start}).decision.remaining, 0);
     EXPECT_GT(gcra::put(owing, rate, 45, {start}).decision.remaining, 0);
   }
 }
 
-// Allowed, as every put is; also under numbers that refuse whatever is asked.
+// A put is allowed, as every put is, also under a limit that refuses every take.
 TEST(Gcra, PuttingAllBackIsAllowedUnderAnyLimit) {
   for (const Algorithm kind : kinds) {
     for (const int64_t quota : {-5, -1, 0, 3}) {
@@ -316,7 +320,7 @@ TEST(Gcra, PuttingAllBackIsAllowedUnderAnyLimit) {
   }
 }
 
-// Together they grant what one would: as many at once, and as many in a long time.
+// The shares of all servers together grant what the whole limit does, at once and over a long time.
 TEST(Gcra, SharesAreTheLimitTogether) {
   for (const Algorithm kind : kinds) {
     for (const unsigned servers : {1u, 2u, 4u}) {
@@ -338,7 +342,7 @@ TEST(Gcra, SharesAreTheLimitTogether) {
       EXPECT_EQ(at_once, 8) << servers;
       EXPECT_EQ(later, 400) << servers;
     }
-    // A unit at least, and no number past the last one.
+    // A share has at least one unit, and no number overflows.
     EXPECT_EQ(gcra::share_of({kind, 2, {5}, 10}, 7).quota, 1);
     EXPECT_EQ(gcra::share_of({kind, -2, {5}, -10}, 7).quota, -2);
     EXPECT_EQ(gcra::share_of({kind, 1, {INT64_MAX}, INT64_MAX}, 2).window.us, INT64_MAX);
@@ -347,7 +351,7 @@ TEST(Gcra, SharesAreTheLimitTogether) {
             (Limit{Algorithm::gcra_crab, 4, {10}, 30}));
 }
 
-// It is the first moment at which the store may forget the counter, with no reply changed.
+// fresh_at_us is the first time at which the store may forget the counter without changing a reply.
 TEST(Gcra, IsAsFreshFromThatTimeOn) {
   for (const Algorithm kind : kinds) {
     const Limit rate = limit_of(call_of(kind, 3, 7'777));
@@ -368,7 +372,8 @@ TEST(Gcra, IsAsFreshFromThatTimeOn) {
   }
 }
 
-// THROTTLE with resp.throttle_true_reset: of all else nothing changes.
+// With resp.throttle_true_reset THROTTLE's reset is when the bucket is full; the rest of the reply
+// is the same.
 TEST(Gcra, TellsWhenTheBucketIsFull) {
   std::mt19937_64 random(19);
   size_t bursts_of_one = 0;
@@ -384,15 +389,15 @@ TEST(Gcra, TellsWhenTheBucketIsFull) {
       auto full = pair.counter.ask(call, now);
       EXPECT_EQ(full, pair.model.ask(call, now)) << show(call);
       ASSERT_TRUE(told && full);
-      // The bucket is full from then on. A second before it is not, where this call has written the
-      // counter: else it is kept for as long as an earlier call's emission wants it.
+      // The bucket is full after `reset` seconds. A second earlier it is not, if this call wrote
+      // the counter; else an earlier call's emission may keep the counter for longer.
       const int64_t reset = (*full)[3];
       Call look = call;
       look.quantity = 0;
       Counter then = pair.counter;
       EXPECT_EQ((*then.ask(look, now + reset * second))[2], call.max_burst) << show(call);
       if (reset > 0 && (*full)[0] == 1 && call.quantity > 0) {
-        then = pair.counter;  // a look may have seen that it is fresh
+        then = pair.counter;  // the peek above may have forgotten the counter
         EXPECT_LT((*then.ask(look, now + (reset - 1) * second))[2], call.max_burst);
       }
       bursts_of_one += call.max_burst == 1 && reset > 0;
@@ -417,8 +422,8 @@ TEST(Gcra, RoundsSecondsUp) {
     return gcra_model::five_of(Algorithm::gcra_cell,
                                gcra::decide(state, rate, 1, {start + wait_us}).decision);
   };
-  EXPECT_EQ(denied(2500, 0), (Five{1, 1, 0, 1, 1}));    // 0.4 ms
-  EXPECT_EQ(denied(2500, 399), (Five{1, 1, 0, 1, 1}));  // 1 us
+  EXPECT_EQ(denied(2500, 0), (Five{1, 1, 0, 1, 1}));    // a wait of 0.4 ms
+  EXPECT_EQ(denied(2500, 399), (Five{1, 1, 0, 1, 1}));  // a wait of 1 us
   EXPECT_EQ(denied(2500, 400), (Five{0, 1, 0, -1, 1}));
   EXPECT_EQ(denied(1, 0), (Five{1, 1, 0, 1, 1}));
   EXPECT_EQ(gcra::seconds_up({0}), 0);

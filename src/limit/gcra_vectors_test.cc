@@ -1,6 +1,6 @@
 // The recorded answers of redis-cell and throttlecrab (tests/conformance/resp.json), replayed on
-// the pure functions: each command as the numbers that it carries, and the time that passed. What
-// is about bytes, connections and keys in Redis is the protocol's test.
+// the pure functions: each command as its numbers, with the time that passed. The tests of
+// protocol/resp replay the bytes, connections and keys.
 #include <gtest/gtest.h>
 
 #include <charconv>
@@ -24,7 +24,7 @@ using gcra_model::Counter;
 using gcra_model::Five;
 using nlohmann::json;
 
-// Of a command whose words after the key are numbers.
+// The call of a command whose words after the key are numbers.
 std::optional<Call> call_of(const json& words) {
   if (!words.is_array() || words.empty() || !words[0].is_string()) return {};
   std::string name = words[0];
@@ -64,7 +64,7 @@ struct Replay {
   size_t steps = 0;
 
   void step(const json& words, const json& reply, const std::string& where) {
-    now_us += 1000;  // as it takes, about
+    now_us += 1000;  // about what a command takes
     const std::optional<Call> call = call_of(words);
     if (!call) return;
     ++steps;
@@ -98,7 +98,7 @@ TEST(Gcra, AsTheOriginalsWereRecorded) {
   for (const json& recorded : vectors.at("cases")) {
     const std::string dialect = recorded.at("dialect");
     if (dialect != "cell" && dialect != "crab") continue;
-    // Those that look at keys begin with what they put there.
+    // Cases that look at keys start with values that they put into Redis.
     if (recorded.contains("redis") || recorded.contains("any_answer")) continue;
     Replay replay;
     for (const json& step : recorded.at("steps")) replay.step(step, recorded.at("name"));

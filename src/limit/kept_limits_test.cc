@@ -1,3 +1,5 @@
+// Counters that keep their limits: every short sequence and random ones against a model, each
+// statement of limit/kept_limits.h by itself, and the numbers of droplet's recorded server.
 #include "limit/kept_limits.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +31,7 @@ Limit of(int64_t quota, int64_t window_us) {
   return {Algorithm::token_bucket, quota, {window_us}, quota};
 }
 
-// A counter with the calls as the store makes them.
+// A counter, called as the store calls it.
 struct Counter {
   std::vector<Duration> windows = periods;
   Cells cells = {};
@@ -44,7 +46,7 @@ struct Counter {
                                           decisions.data(), ask.take_nothing);
     settle(result);
     out.resize(result.cells);
-    // Over the same memory it is the same.
+    // The result must be the same if the new state replaces the old one in the same memory.
     Cells same = cells;
     same.resize(1 + 2 * windows.size());
     std::vector<Decision> again(windows.size());
@@ -77,7 +79,7 @@ struct Counter {
   }
 };
 
-// The rule in other words: each balance in parts of one window, moved by the formula of one step.
+// The model: each balance in fractions of 1/window unit, moved by one formula.
 struct Naive {
   struct Period {
     Wide limit, balance, at;
@@ -94,7 +96,7 @@ struct Naive {
   static int64_t wait(Wide now, Wide us) {
     return us > INT64_MAX - std::max<Wide>(now, 1) ? INT64_MAX : static_cast<int64_t>(us);
   }
-  // Longer than any wait here.
+  // Microseconds; longer than any wait here.
   static constexpr Wide patience = Wide{1} << 66;
 
   Decision decide(size_t i, Wide cost, Wide now) const {
@@ -167,7 +169,8 @@ std::string text(const std::vector<Decision>& all) {
   return out;
 }
 
-// The first cell's mark: then all is full, a microsecond before it is not.
+// Checks the first cell's mark: then every balance is at its limit, a microsecond before not every
+// one is.
 std::string wrong_mark(const Counter& counter, int64_t now) {
   const auto full = [&](int64_t then) {
     Counter seen = counter;
@@ -183,7 +186,7 @@ std::string wrong_mark(const Counter& counter, int64_t now) {
   return "";
 }
 
-// Both of one call, and what they say of it.
+// Makes one call of both, and returns how they differ. Empty: they agree.
 std::string compare(Counter& counter, Naive& model, const Ask& ask, int64_t now) {
   std::vector<Decision> expected;
   const Counter before = counter;
@@ -197,7 +200,7 @@ std::string compare(Counter& counter, Naive& model, const Ask& ask, int64_t now)
   if (text(looked.decisions) != text(model.peek(now)))
     return "there is " + text(looked.decisions) + " not " + text(model.peek(now));
 
-  // A wait is enough, and a microsecond less is not.
+  // The call is allowed after the wait, and not a microsecond earlier.
   size_t n = 0;
   for (size_t i = 0; i < counter.windows.size(); ++i) {
     if ((counter.mask >> i & 1) == 0) continue;
@@ -211,7 +214,7 @@ std::string compare(Counter& counter, Naive& model, const Ask& ask, int64_t now)
     }
   }
   if (!allowed || ask.take_nothing) {
-    // Nothing but the limits is in place.
+    // A refusal must change the limits alone, as a call that takes nothing does.
     Counter held = before;
     Ask denied = ask;
     denied.take_nothing = true;
@@ -303,7 +306,7 @@ TEST(KeptLimits, RandomSequencesAsTheModel) {
   EXPECT_GT(nevers, 100u);
 }
 
-// The recorded server's numbers, as far as the documented behaviour is theirs.
+// Numbers that were recorded from droplet's server where its code does what its documentation says.
 TEST(KeptLimits, WorkedNumbers) {
   constexpr int64_t month = 30 * day;
   Counter c;
@@ -338,7 +341,8 @@ TEST(KeptLimits, WorkedNumbers) {
   EXPECT_EQ(take({of(5, day)}, 0, 0), "no -4");
   EXPECT_EQ(take({of(5, day)}, -4, 0), "yes 0");
 
-  // Where it is documented otherwise than it was programmed: a balance never exceeds its limit,
+  // Where droplet's code differs from its documentation we follow the documentation: a balance
+  // never exceeds its limit,
   c = {};
   EXPECT_EQ(take({of(10, second)}, 1, 0), "yes 9");
   EXPECT_EQ(take({of(10, second)}, 25, 2 * second), "no -15");
@@ -350,16 +354,16 @@ TEST(KeptLimits, WorkedNumbers) {
   EXPECT_EQ(take({of(100, month)}, 1, 0), "yes 99");
   EXPECT_EQ(take({of(10, month)}, 1, 0), "yes 10");
   EXPECT_EQ(take({of(10, month)}, 90, 0), "no -80");
-  EXPECT_EQ(take({of(3, month)}, 11, 0), "no -1");  // of the 10 that were there
+  EXPECT_EQ(take({of(3, month)}, 11, 0), "no -1");  // of 10 units
   EXPECT_EQ(take({of(3, month)}, 4, 0), "no -1");
-  // and what came back came at the limit of then.
+  // and units that came back before a new limit came back at the old limit's rate.
   c = {};
   EXPECT_EQ(take({of(5, second)}, 5, 0), "yes 0");
   EXPECT_EQ(take({of(200, second)}, 0, 400'000), "yes 2");
   EXPECT_EQ(take({of(200, second)}, 0, 500'000), "yes 22");
 }
 
-// docs/algorithms.md
+// The example of docs/algorithms.md.
 TEST(KeptLimits, AWorkedExample) {
   constexpr int64_t now = 1'800'000'000 * second;
   Counter c;
@@ -380,7 +384,7 @@ TEST(KeptLimits, WithoutWindows) {
   Counter c;
   EXPECT_TRUE(c.take({{}, 7}, 1'000));
   EXPECT_EQ(c.mask, 0u);
-  EXPECT_EQ(c.cells, (Cells{{1'000, 0}}));  // may be dropped at once
+  EXPECT_EQ(c.cells, (Cells{{1'000, 0}}));  // fresh at once: may be forgotten
   c.peek(1'000);
   EXPECT_EQ(c.mask, 0u);
   c.cells.clear();
@@ -411,7 +415,7 @@ TEST(KeptLimits, DebtEndsAtItsBound) {
   EXPECT_EQ(c.left(), "4294967295 1");
 }
 
-// Debts of int32 takes are exact to the unit, however many there are.
+// A debt of many takes of INT32_MAX is exact to the unit.
 TEST(KeptLimits, DebtsOfManyTakes) {
   Counter c;
   EXPECT_TRUE(c.take({{of(1, 30 * day)}, 0}, 0));
@@ -421,12 +425,12 @@ TEST(KeptLimits, DebtsOfManyTakes) {
   EXPECT_EQ(c.decisions[0].reset_after, Duration{INT64_MAX});
 }
 
-// A limit kept and named by every take: the bound, by every way to take.
+// Every take names the limit: they take as much as the bound allows, and no more.
 TEST(KeptLimits, TheBoundIsTheMost) {
   for (const int64_t limit : {1, 2, 5}) {
     for (const int64_t window : {1, 3, 4}) {
       const int64_t span = 2 * window + 1;
-      // As much as there is in every microsecond is the most.
+      // The most is reached by taking all that is left in each microsecond.
       Counter c{{{window}}};
       int64_t taken = 0;
       for (int64_t t = 0; t < span; ++t) {

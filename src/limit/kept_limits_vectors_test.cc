@@ -1,6 +1,6 @@
-// Droplet's recorded sessions, replayed against counters that keep their limits: takes and queries
-// as they were decoded, with the time that passed. What differs here is listed with its reason, and
-// must differ. (What is about bytes is the protocol's test.)
+// Droplet's recorded sessions, replayed on the pure functions: decoded takes and queries, with the
+// time that passed. Each case that differs here is listed with its reason, and must differ. The
+// tests of protocol/droplet replay the bytes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -44,7 +44,7 @@ class Server {
     std::erase_if(buckets_, [&](const auto& b) { return b.second[0].fresh_at_us <= now_.us; });
   }
 
-  // The response as droplet's clients decode it: balances are int32.
+  // The response as droplet's clients decode it, with int32 balances.
   json answer(const json& request) {
     const std::string name = request.at("bucket");
     std::array<Decision, slots_max> decisions;

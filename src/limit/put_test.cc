@@ -1,6 +1,6 @@
-// What giving back does, for every algorithm: each sequence of takes and puts of a length against a
-// model that keeps every grant, and random ones with a clock that steps back and numbers of any
-// size for what holds whatever happened before.
+// Units that are put back, for every algorithm: every sequence of takes and puts of one length
+// against a model that stores all grants; random sequences with a clock that steps back and numbers
+// of any size for the statements that always hold.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,18 +27,19 @@ struct Subject {
   }
 };
 
-// Every grant that still counts; a put takes the latest ones out. Only for a clock that goes on.
+// Every grant that still counts; a put removes the latest ones. Only for a clock that does not step
+// back.
 struct Naive {
   Limit limit;
   struct Grant {
     Wide at, units;
   };
   std::vector<Grant> grants = {};
-  Wide missing = 0, at = 0;  // a bucket's parts
+  Wide missing = 0, at = 0;  // of a bucket: units missing, in fractions of 1/window
 
   Wide window() const { return std::max<Wide>(limit.window.us, 1); }
   Wide most() const { return limit.burst > 0 ? limit.burst : limit.quota; }
-  Wide window_of(Wide t) const { return t / window(); }  // from the epoch on
+  Wide window_of(Wide t) const { return t / window(); }  // counted from the epoch
 
   void see(Wide now) {
     if (limit.algorithm == Algorithm::token_bucket)
@@ -93,8 +94,8 @@ std::string name(const Limit& limit) {
          std::to_string(limit.window.us) + " burst " + std::to_string(limit.burst);
 }
 
-// The header's statements of a counter; fixed_bucket_test.cc has those of the one that no time
-// resets.
+// The statements that bounds_check.h checks. No time resets a fixed_bucket: its statements are
+// checked in fixed_bucket_test.cc.
 std::string broken(const Subject& subject, const Cells& state, int64_t cost, int64_t now) {
   if (subject.numbers.algorithm == Algorithm::fixed_bucket) return "";
   return bounds_check::broken(subject, state, cost, now);
@@ -183,7 +184,7 @@ TEST(Put, WhateverHappenedBefore) {
     const Subject subject(any());
     const Limit& limit = subject.numbers;
     const int64_t most = subject.cost_max, window = std::max<int64_t>(limit.window.us, 1);
-    // A bucket that needs longer to fill than there is time holds less (token_bucket.h).
+    // A bucket that would take longer to fill than time lasts holds less (token_bucket.h).
     if (Wide{most} * window / limit.quota > INT64_MAX / 4) continue;
     int64_t now = any.one_of({0, -5 * window, 1'795'000'000'000'000});
     Cells state = subject.zero();
@@ -238,7 +239,7 @@ TEST(Put, WhateverHappenedBefore) {
   EXPECT_GT(debts, 0u);
 }
 
-// Up to the last moments of time nothing overflows, and a put is never a loss.
+// Nothing overflows up to the last microseconds of time, and a put never lowers what is left.
 TEST(Put, AtAnyTime) {
   AnyLimit any{tests::Dice(20261206)};
   const std::vector<int64_t> moments = {INT64_MIN, INT64_MIN + 1, -1,       0,
@@ -266,15 +267,17 @@ TEST(Put, WithoutACounter) {
   }
 }
 
-// Both windows of two counters give: 84 a minute ago and 10 now, of 100.
+// A put is taken from the newer of the two windows first: here 84 units a minute ago and 10 now, of
+// 100.
 TEST(Put, TheNewerWindowGivesFirst) {
   const Limit limit{Algorithm::sliding_window, 100, {60}};
   Cells state(2), next(2);
   decide(state.data(), limit, 84, {0}, state.data());
-  decide(state.data(), limit, 10, {75}, state.data());  // 84 * 45 / 60 = 63 count
+  decide(state.data(), limit, 10, {75}, state.data());  // 84 * 45 / 60 = 63 of them count
   EXPECT_EQ(put(state.data(), limit, 4, false, {75}, next.data()).remaining, 31);
   EXPECT_EQ(put(state.data(), limit, 10, false, {75}, next.data()).remaining, 37);
-  EXPECT_EQ(put(state.data(), limit, 14, false, {75}, next.data()).remaining, 40);  // 80 count 60
+  // 80 units of the older window are left, of which 60 count.
+  EXPECT_EQ(put(state.data(), limit, 14, false, {75}, next.data()).remaining, 40);
   EXPECT_EQ(next, (Cells{{120, 80}, {60, 0}}));
   EXPECT_EQ(put(state.data(), limit, 93, false, {75}, next.data()).remaining, 99);
   EXPECT_EQ(put(state.data(), limit, 94, false, {75}, next.data()).remaining, 100);

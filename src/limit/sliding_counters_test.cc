@@ -1,3 +1,6 @@
+// The sliding window of two counters: every short sequence and random ones against a model that
+// stores all grants, each statement of limit/sliding_counters.h by itself, and numbers at the ends
+// of their ranges.
 #include "limit/sliding_counters.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +47,7 @@ struct Naive {
     const Wide k = window_of(now);
     Wide last = k - 2;
     for (const Grant& g : grants) last = std::max(last, g.k);
-    if (last == k - 2) grants.clear();  // nothing counts any more
+    if (last == k - 2) grants.clear();  // no grant counts any longer
     for (Grant& g : grants) g.k -= std::max<Wide>(last - k, 0);
   }
   Wide room(Wide t) const {
@@ -56,7 +59,7 @@ struct Naive {
   void take(Wide units, Wide now) { grants.push_back({window_of(now), units}); }
 };
 
-// The header's sum.
+// The sum of the header's bound.
 int64_t bound(int64_t q, int64_t w, int64_t t) {
   int64_t sum = q, x = q;
   for (int64_t i = 0; i < (t - 1) / w; ++i) {
@@ -71,7 +74,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
                     const std::vector<int64_t>& costs) {
   for (const int64_t quota : {1, 3}) {
     for (const int64_t window : {1, 2, 3, 4}) {
-      // From below zero, so that windows end at it and on both sides of it.
+      // Starts below time 0, so that windows end below, at and above 0.
       bounds_check::Sequences<Subject, Naive> all({quota, window}, quota, steps, costs);
       all.run(length, Cells(2), {quota, window}, -2);
       ASSERT_EQ(all.wrong, "") << "quota " << quota << " window " << window;
@@ -105,7 +108,7 @@ TEST(SlidingCounters, TheBoundIsTheMost) {
   }
 }
 
-// docs/algorithms.md
+// The bound that docs/algorithms.md states.
 TEST(SlidingCounters, TheBoundOfOneWindow) {
   for (const int64_t quota : {1, 2, 3, 10, 100}) {
     for (const int64_t window : {2, 3, 10, 1000, 60'000'000})
@@ -116,12 +119,12 @@ TEST(SlidingCounters, TheBoundOfOneWindow) {
   EXPECT_EQ(bound(1'000'000, 1'000, 1'000), 1'998'000);
 }
 
-// docs/algorithms.md
+// The example of docs/algorithms.md.
 TEST(SlidingCounters, AWorkedExample) {
   constexpr int64_t minute = 60'000'000, start = 30'000'000 * minute;
   const Subject subject{100, minute};
   Cells cells(2);
-  // 84 in a minute; 15 s into the next, three quarters of them still count.
+  // 84 units in one minute; 15 s into the next three quarters of them still count.
   subject.ask(cells, 84, start + 1, cells);
   Decision d = subject.ask(cells, 36, start + minute + 15'000'000, cells);
   EXPECT_EQ(text(d), text({true, 100, 1, {105'000'000}, {}}));
@@ -131,7 +134,8 @@ TEST(SlidingCounters, AWorkedExample) {
   d = subject.ask(cells, 8, start + minute + 20'000'000, cells);
   EXPECT_EQ(text(d), text({true, 100, 0, {100'000'000}, {}}));
 
-  // 199 within a minute: 100 in the last microsecond of one, 99 in the last but one of the next.
+  // 199 units within a minute: 100 in the last microsecond of a window, 99 in the last but one of
+  // the next.
   cells = Cells(2);
   EXPECT_TRUE(subject.ask(cells, 100, start - 1, cells).allowed);
   EXPECT_EQ(subject.ask(cells, 100, start + minute - 2, cells).remaining, 99);
@@ -154,7 +158,7 @@ TEST(SlidingCounters, RandomSequencesAsTheModel) {
     Cells state(2);
     Naive model{quota, window};
     for (int i = 0; i < 40; ++i) {
-      // The last moment of all is another test's.
+      // The last windows of time are tested in Extremes.
       if (now > max64 - 3 * window) break;
       const int64_t cost =
           one_of({0, 1, 1, 1, 2, quota / 3, quota / 2, quota - 1, quota, quota + 1, max64});
@@ -317,7 +321,7 @@ TEST(SlidingCounters, Extremes) {
   }
 }
 
-// No state, not even one of another limit, makes it count in a way that is not defined.
+// Any state, also one of another limit, is decided in a defined way.
 TEST(SlidingCounters, AnyNumbersAtAnyTime) {
   tests::Dice dice(20261127);
   const auto one_of = [&](const std::vector<int64_t>& values) {

@@ -1,3 +1,6 @@
+// The sliding log: every short sequence and random ones against a model that stores all grants,
+// each statement of limit/sliding_log.h by itself, how runs are merged, and numbers at the ends of
+// their ranges.
 #include "limit/sliding_log.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +30,7 @@ struct Subject {
   }
 };
 
-// Every grant with the time at which it ends to count.
+// Every grant with the time from which it no longer counts.
 struct Naive {
   Wide cost_max, window, patience = window;
   struct Grant {
@@ -57,7 +60,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
                     const std::vector<int64_t>& costs) {
   for (const int64_t quota : {1, 3}) {
     for (const int64_t window : {1, 2, 3, 4}) {
-      // From below zero, so that runs end at it and on both sides of it.
+      // Starts below time 0, so that runs end below, at and above 0.
       const Subject subject{quota, window};
       bounds_check::Sequences<Subject, Naive> all(subject, quota, steps, costs);
       all.run(length, subject.zero(), {quota, window}, -2);
@@ -90,7 +93,7 @@ TEST(SlidingLog, TheBoundIsTheMost) {
   }
 }
 
-// docs/algorithms.md
+// The example of docs/algorithms.md.
 TEST(SlidingLog, AWorkedExample) {
   constexpr int64_t second = 1'000'000, now = 1'800'000'000 * second;
   const Subject subject{5, 60 * second};
@@ -110,7 +113,7 @@ TEST(SlidingLog, AWorkedExample) {
   EXPECT_EQ(bound(100, 60 * second, 120 * second), 200);
 }
 
-// At most 32 times are distinguished here.
+// Takes at 32 different times at most, so that no runs are merged and the log is exact.
 TEST(SlidingLog, RandomSequencesAsTheModel) {
   tests::Dice dice(20261128);
   const auto one_of = [&](const std::vector<int64_t>& values) {
@@ -131,7 +134,7 @@ TEST(SlidingLog, RandomSequencesAsTheModel) {
       Cells next = subject.zero();
       const Decision d = subject.ask(state, cost, now, next);
       const Decision expected = bounds_check::ask(model, quota, cost, now);
-      // The last moment of all ends every run, so that nothing is left to wait for.
+      // At max64 every run has ended: no wait is left, so `d` may differ from the model.
       ASSERT_TRUE(bounds_check::same(d, expected) || now == max64)
           << text(d) << "\n"
           << text(expected) << "\nat " << now << " " << quota << " per " << window;
@@ -154,8 +157,8 @@ int64_t in_use(const Naive& model, Wide now) {
   return static_cast<int64_t>(model.cost_max - model.room(now));
 }
 
-// More times than there are cells: never a unit forgotten before its window is over, and none kept
-// for longer than a slot more; the other statements hold as before.
+// Takes at more times than there are cells: a unit never stops counting before its window is over,
+// and counts for less than a slot longer. The other statements hold as before.
 TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
   tests::Dice dice(20261129);
   const auto one_of = [&](const std::vector<int64_t>& values) {
@@ -166,7 +169,7 @@ TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
     const int64_t quota = one_of({33, 50, 1000, 1'000'000'000, (int64_t{1} << 53) - 1});
     const int64_t window = one_of({33, 100, 1000, 1'000'003, 3'600'000'000, century});
     const Subject subject{quota, window};
-    // Ends on both sides of zero as well.
+    // Runs end below and above 0 as well.
     int64_t now = one_of({0, -3 * window, 1'795'000'000'000'000, min64});
     Cells state = subject.zero();
     Naive exact{quota, window}, longest{quota, window + sliding_log::slot_us(window) - 1};
@@ -199,15 +202,15 @@ TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
   EXPECT_GT(granted, 10'000u);
 }
 
-// One that keeps the cells full and always has the newest pair merged, so that a unit could be
-// carried on with it: it stays in its slot.
+// A client keeps the cells full and always makes the newest pair merge, so a unit might be moved on
+// with it for ever: it must stay in its slot.
 TEST(SlidingLog, AUnitCannotBeCarriedOn) {
   for (const int64_t heavy : {1, 10, 1'000'000}) {
     const Subject subject{int64_t{1} << 40, 31'000};
     Cells state = subject.zero();
     int64_t now = 0;
     for (int i = 0; i < 31; ++i) subject.ask(state, heavy, now += 10, state);
-    // From here a unit each microsecond, for ever: the merge that loses least is the newest pair's.
+    // From here on a unit each microsecond: merging the newest pair loses least.
     subject.ask(state, 1, now += 10, state);
     const int64_t first = now;
     for (int i = 0; i < 40'000; ++i) {
@@ -223,7 +226,7 @@ TEST(SlidingLog, TheThirtyThirdTimeMergesThePairThatLosesLeast) {
   const auto fill = [&](int64_t light_at) {
     Cells state = subject.zero();
     for (int64_t i = 0; i < 32; ++i) {
-      // Two to a slot, the second 100 us later.
+      // Two runs in each slot, the second 100 us later.
       subject.ask(state, i == light_at ? 1 : 10, i / 2 * 1000 + i % 2 * 100, state);
     }
     return state;
@@ -233,16 +236,17 @@ TEST(SlidingLog, TheThirtyThirdTimeMergesThePairThatLosesLeast) {
   EXPECT_EQ(next[0], (State{47'000, 5}));
   EXPECT_EQ(next[30], (State{32'000, 10}));
   EXPECT_EQ(next[31], (State{31'100, 20})) << "the oldest of equals";
-  // The sixth is light, and older than its neighbour in the slot.
+  // A light run that is older than the other run of its slot.
   state = fill(6);
   subject.ask(state, 5, 16'000, next);
   EXPECT_EQ(next[31], (State{31'000, 10}));
   EXPECT_EQ(std::count(next.begin(), next.end(), State{34'100, 11}), 1);
-  // Light, but newer: what moves is its neighbour, as dear as any.
+  // A light run that is newer: the merge would move the older, heavy run, so this pair loses as
+  // much as any other.
   state = fill(7);
   subject.ask(state, 5, 16'000, next);
   EXPECT_EQ(next[31], (State{31'100, 20}));
-  // The same microsecond needs no new run, and room is made by expired runs.
+  // A take in the same microsecond needs no new run, and expired runs make room.
   state = fill(99);
   subject.ask(state, 5, 15'100, next);
   EXPECT_EQ(next[0], (State{46'100, 15}));
@@ -255,7 +259,7 @@ TEST(SlidingLog, NoSlotReachesAcrossZero) {
   Cells runs{{1'500, 9}, {1'400, 9}, {10, 1}, {-10, 1}, {-1'001, 1}};
   sliding_log::merge_pair(runs, 31'000);
   EXPECT_EQ(runs[0], (State{1'500, 18})) << text(runs);
-  // The pair in the slot that ends at zero loses less.
+  // The pair in the slot that ends at 0 loses less.
   runs = {{1'500, 999}, {1'400, 999}, {-10, 1}, {-999, 1}};
   sliding_log::merge_pair(runs, 31'000);
   EXPECT_EQ(runs[2], (State{-10, 2}));
@@ -267,7 +271,7 @@ TEST(SlidingLog, Cells) {
   EXPECT_EQ(sliding_log::cells(Subject{32, 1}.limit()), 32u);
   EXPECT_EQ(sliding_log::cells(Subject{33, 1}.limit()), 32u);
   EXPECT_EQ(sliding_log::cells(Subject{max64, 1}.limit()), 32u);
-  // 32 slots hold any window, and no slot is longer than it must be.
+  // 32 slots cover any window, and no slot is longer than needed.
   for (int64_t window = 1; window < 5'000; ++window) {
     const int64_t slot = sliding_log::slot_us(window);
     EXPECT_GE(slot * 31, window);
@@ -391,7 +395,7 @@ TEST(SlidingLog, Extremes) {
   }
 }
 
-// The longest window that there is, at either end of time, with every cell full.
+// The longest window possible, at both ends of time, with all cells in use.
 TEST(SlidingLog, MergesAtTheEndsOfTime) {
   for (const int64_t window : {int64_t{1'000}, century, max64}) {
     for (const int64_t start : {min64, int64_t{-500}, max64 - 900}) {

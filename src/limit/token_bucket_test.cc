@@ -1,3 +1,5 @@
+// The token bucket: every short sequence and random ones against a model, each statement of
+// limit/token_bucket.h by itself, numbers at the ends of their ranges, and changes of the limit.
 #include "limit/token_bucket.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +32,7 @@ struct Subject {
   }
 };
 
-// limit::carry_over of buckets that keep what was used; the bursts come beside the limits here.
+// limit::carry_over of buckets with CarryOver::used; here the bursts are arguments of their own.
 State carry_used(const State& state, Limit from, Limit to, Time now, int64_t from_burst,
                  int64_t to_burst) {
   from.algorithm = to.algorithm = Algorithm::token_bucket;
@@ -41,7 +43,7 @@ State carry_used(const State& state, Limit from, Limit to, Time now, int64_t fro
   return next;
 }
 
-// The parts that miss, as they stood when it was last asked.
+// The model: the missing fractions of 1/window unit, as they were at the last call.
 struct Naive {
   Wide quota, window, cost_max;
   Wide patience = (cost_max * window - 1) / quota + 1;
@@ -72,7 +74,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
     for (const int64_t window : {1, 3, 4}) {
       for (const int64_t burst : {1, 3}) {
         const Subject subject{quota, window, burst};
-        // From below zero, so that buckets are full again before, at and after it.
+        // Starts below time 0, so that buckets are full again below, at and above 0.
         bounds_check::Sequences<Subject, Naive> all(subject, burst, steps, costs);
         all.run(length, Cells(1), Naive(subject), -2);
         ASSERT_EQ(all.wrong, "") << quota << " per " << window << " burst " << burst;
@@ -115,9 +117,9 @@ TEST(TokenBucket, TheBoundHoldsAndIsReached) {
   EXPECT_GT(reached, 200u);
 }
 
-// docs/algorithms.md
+// The example of docs/algorithms.md.
 TEST(TokenBucket, AWorkedExample) {
-  // 100 a minute, 20 at once: one comes back each 0.6 s.
+  // 100 a minute, burst 20: one unit comes back every 0.6 s.
   const Subject subject{100, 60'000'000, 20};
   constexpr int64_t now = 1'800'000'000'000'000;
   Cells cells(1);
@@ -148,7 +150,7 @@ TEST(TokenBucket, RandomSequencesAsTheModel) {
   for (int round = 0; round < 1'500; ++round) {
     const Subject subject{random.units(), random.window(), random.units()};
     Naive model(subject);
-    // A bucket that needs longer to fill than there is time is another test's.
+    // A bucket that would take longer to fill than time lasts is tested in AnyNumbersAtAnyTime.
     if (model.patience > (Wide{1} << 61)) continue;
     const int64_t refill = static_cast<int64_t>(model.patience);
     int64_t now =
@@ -193,7 +195,7 @@ TEST(TokenBucket, RandomSequencesAsTheModel) {
   EXPECT_GT(wide, 50u);
 }
 
-// Both ways through the arithmetic are one.
+// The fast arithmetic (64 bits) and the wide one (128 bits) give the same results.
 TEST(TokenBucket, TheFastWayIsTheWideWay) {
   Numbers random{tests::Dice(20261123)};
   for (int round = 0; round < 100'000; ++round) {
@@ -214,7 +216,7 @@ TEST(TokenBucket, TheFastWayIsTheWideWay) {
   }
 }
 
-// Any numbers at any time: what is answered stays true, up to the last moment.
+// For any numbers at any time, up to the last microsecond, the header's statements hold.
 TEST(TokenBucket, AnyNumbersAtAnyTime) {
   Numbers random{tests::Dice(20261124)};
   const std::vector<int64_t> any = {1, 2, 1000, century, quota_max, max64 / 2, max64 - 1, max64};
@@ -327,7 +329,7 @@ auto token_bucket_extremes() {
        min64,
        {false, 5, 0, {167}, {34}},
        {min64 + 167, 2}},
-      // 2^53 - 1 units that come back one in a century: 2915 centuries are left of time.
+      // 2^53 - 1 units of which one comes back in a century: 2,915 centuries are left of time.
       {"more than comes back in all of time",
        {},
        {1, century, quota_max},
@@ -389,14 +391,14 @@ TEST(TokenBucket, CarryOverKeepsWhatWasUsed) {
   EXPECT_EQ(carried(faster, 2), token_bucket::decide({}, faster, 2, {1000}, 2).next);
   EXPECT_EQ(carry_used(three, from, faster, {1100}, 5, 5), State{});
   EXPECT_EQ(carry_used({}, from, faster, {1000}, 5, 5), State{});
-  // A third of a unit misses: 34 of 100 parts are 1 of 2, rounded up.
+  // A third of a unit is missing: 34 of 100 parts become 1 of 2, rounded up.
   const State third = token_bucket::put(three, from, 2, {1022}, 5).next;
   EXPECT_EQ(third, (State{1034, 1}));
   EXPECT_EQ(carry_used(third, from, {Algorithm::fixed_window, 1, {2}}, {1022}, 5, 5),
             (State{1023, 1}));
 }
 
-// Whatever the numbers: never a unit given back or taken beyond the rounding of one part.
+// For any numbers a change gives or takes less than one part of a unit.
 TEST(TokenBucket, CarryOverIsExactToAPart) {
   Numbers random{tests::Dice(20261125)};
   for (int round = 0; round < 20'000; ++round) {
@@ -414,7 +416,7 @@ TEST(TokenBucket, CarryOverIsExactToAPart) {
       ASSERT_GE(missed / from.window + (missed % from.window != 0), to.burst);
       continue;
     }
-    // misses = ceil(missed * to.window / from.window), told without a product beyond 128 bits.
+    // misses = ceil(missed * to.window / from.window), checked without a product beyond 128 bits.
     ASSERT_EQ(misses / to.window - missed / from.window,
               misses % to.window == 0 && missed % from.window != 0 ? 1 : 0);
     if (misses % to.window != 0 || missed % from.window == 0) {

@@ -1,3 +1,4 @@
+// The log of changes that operators make (live/change_log.h).
 #include "live/change_log.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ TEST(ChangeLog, KeepsTheLastThousand) {
   EXPECT_EQ(page.total, 2500u);
   ASSERT_EQ(page.changes.size(), ChangeLog::kept_max);
   EXPECT_EQ(page.changes.front().number, 1501u);
-  // What is forgotten is skipped.
+  // Changes that were forgotten are skipped.
   EXPECT_EQ(log.page(3, 1).changes.front().number, 1501u);
 }
 

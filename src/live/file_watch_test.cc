@@ -1,3 +1,4 @@
+// Changes of watched files, folders and links are noticed (live/file_watch.h).
 #include "live/file_watch.h"
 
 #include <gtest/gtest.h>
@@ -31,14 +32,14 @@ class FileWatches : public testing::Test {
     return folder_ / name;
   }
   void open() { ASSERT_EQ(watch_.open(), std::nullopt); }
-  // Watches a name in the folder. Is that new?
+  // Watches a name in the folder. True: something changed since the last call.
   bool watch(const std::string& name) {
     std::optional<std::string> problem;
     const bool changed = watch_.watch({folder_ / name}, problem);
     EXPECT_EQ(problem, std::nullopt);
     return changed;
   }
-  // The kernel tells of what this thread has done before it is done.
+  // inotify reports a change before the system call that makes it returns.
   bool news() { return watch_.read_news(); }
 
   fs::path folder_;
@@ -158,7 +159,7 @@ TEST_F(FileWatches, SaysWhyItCannot) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};
-  FileWatch& watch = watch_;  // the sanitizers want a descriptor to look at `this`
+  FileWatch& watch = watch_;  // a sanitizer needs a descriptor to check `this`
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const auto problem = watch.open();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);

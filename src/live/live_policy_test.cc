@@ -1,3 +1,4 @@
+// The live policy (live/live_policy.h): its locks, and what readers see when it is exchanged.
 #include "live/live_policy.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace sluice::live {
 namespace {
 
-// A mutex that notes which ones its thread has locked.
+// A mutex that notes which mutexes its thread locked.
 struct NotingMutex {
   void lock() {
     locked.push_back(this);
@@ -59,7 +60,7 @@ TEST(Live, AnExchangedPolicyIsHeldByItsReadersAlone) {
   EXPECT_EQ(live.shown()->generation, 2u);
 }
 
-// A reader never sees an older one after a newer one, whichever it asks for.
+// No reader sees an older policy after a newer one, whichever function it calls.
 TEST(Live, GenerationsOnlyRise) {
   Live live(generation(1));
   constexpr uint64_t last = 5'000;

@@ -1,3 +1,5 @@
+// The registry of overrides (live/override_registry.h) over a metadata store that may fail and that
+// other servers may write to.
 #include "live/override_registry.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +17,7 @@ namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
 
-// A metadata store in memory, which may fail, and which another server may write to.
+// A metadata store in memory, which may fail, and to which other servers may write.
 struct FakeMetadataStore final : store::MetadataStore {
   using enum Written;
   base::Done read(const std::function<void(std::string_view, std::string_view)>& visit) override {
@@ -78,7 +80,7 @@ struct Fixture {
     fresh.clear();
     return registry->set(all, fresh);
   }
-  // The quota that holds for an actor; 0: the rule's own.
+  // The quota in force for an actor; 0: the rule's own.
   int64_t quota(const std::string& actor) const {
     policy::Override::Terms terms;
     const auto held = registry->table().hold();
@@ -151,7 +153,7 @@ TEST(OverrideRegistry, WhatIsNotUnderstoodIsToldAndLeft) {
     EXPECT_FALSE(f.set({f.make("a")}));
   }
   const auto [name, text] = *metadata.kept.begin();
-  // Every text with a piece missing or a byte of it another is refused or still an override.
+  // A text that is cut anywhere, or has one other byte, is refused or is still an override.
   Fixture reader;
   size_t refused = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -163,7 +165,7 @@ TEST(OverrideRegistry, WhatIsNotUnderstoodIsToldAndLeft) {
         EXPECT_EQ(id_text(asked->one.id()), name);
         EXPECT_FALSE(intern(*asked, reader.spaces, SIZE_MAX));
         compiled(asked->one, reader.spaces);
-        // What it is written as is read as the same, and written so again.
+        // What was read is written and read again without a change.
         const std::string again = persisted_text(asked->one, asked->limits);
         const auto same = read_persisted(name, again);
         ASSERT_TRUE(same) << same.problem().text;
@@ -207,7 +209,7 @@ TEST(OverrideRegistry, KeptTextsAreWhatTheyShouldBeOrRefused) {
   };
   const wire::Json limit = good["limits"][0];
   EXPECT_EQ(why(good), "");
-  // Of a later version, perhaps.
+  // Members that this version does not know, as a later version may write them.
   EXPECT_EQ(with("more", {{"limits", 1}, {"list", {1, {{"actor", "x"}}, "x"}}}), "");
   EXPECT_EQ(with("until_us", nullptr), "");
   EXPECT_EQ(why(wire::Json::array({good})), "it is not a JSON object");
@@ -230,7 +232,7 @@ TEST(OverrideRegistry, KeptTextsAreWhatTheyShouldBeOrRefused) {
   EXPECT_EQ(with("limits", wire::Json(100, limit)).substr(0, 7), "limits:");
 }
 
-// Of a server with more protocols, perhaps: it stays, and no rule here is its.
+// An override of a server with more protocols: it stays stored, and applies to no rule here.
 TEST(OverrideRegistry, AnOverrideOfAnUnknownDialectIsKept) {
   FakeMetadataStore metadata;
   {
@@ -274,7 +276,7 @@ TEST(OverrideRegistry, TakesWhatOtherServersWrite) {
   EXPECT_EQ(f.changes, 2);
   EXPECT_EQ(metadata.writes, 0);
   f.registry.reset();
-  metadata.tell(set);  // it outlives the registry
+  metadata.tell(set);  // the store may still report changes then
 }
 
 TEST(OverrideRegistry, AllOrNothingOfAList) {
@@ -290,7 +292,7 @@ TEST(OverrideRegistry, AllOrNothingOfAList) {
   EXPECT_EQ(f.registry->table().size(), 0u);
   alike.pop_back();
   EXPECT_FALSE(f.set(alike));
-  EXPECT_FALSE(f.set(alike));  // each in its own place
+  EXPECT_FALSE(f.set(alike));  // each replaces itself
   EXPECT_EQ(f.set({f.make("*x")}).status, 507u);
 }
 
@@ -307,7 +309,7 @@ TEST(OverrideRegistry, ForgetsWhatHasEnded) {
   EXPECT_EQ(total(), 3u);
   metadata.fails = false;
   f.registry->housekeep();
-  EXPECT_EQ(total(), 3u);  // not at once again
+  EXPECT_EQ(total(), 3u);  // tried again only after a while
   now_us += 5'000'000;
   f.registry->housekeep();
   EXPECT_EQ(f.registry->table().size(), 1u);
@@ -316,8 +318,9 @@ TEST(OverrideRegistry, ForgetsWhatHasEnded) {
   EXPECT_EQ(f.changes, 3);
 }
 
-// Two servers with one metadata store: a server that does not know yet that another one has set an
-// override again must not forget that one; and whose clock is ahead must not end it for the others.
+// Two servers with one metadata store. A server that does not know yet that the other one has set
+// an override again must not forget that one. A server whose clock is ahead must not end an
+// override for the other one.
 TEST(OverrideRegistry, WhatAnotherServerRenewedIsNotForgotten) {
   FakeMetadataStore metadata;
   metadata.shared = true;
@@ -341,7 +344,7 @@ TEST(OverrideRegistry, WhatAnotherServerRenewedIsNotForgotten) {
   EXPECT_EQ(f.quota("a"), 7);
   f.registry->housekeep();
   EXPECT_EQ(f.quota("a"), 7);
-  // One that has ended and is set again before it is forgotten.
+  // An expired override that is set again before it is forgotten.
   EXPECT_FALSE(f.set({f.make("b", 5, now_us + 10)}));
   now_us += 10;
   f.registry->housekeep();
@@ -353,7 +356,8 @@ TEST(OverrideRegistry, WhatAnotherServerRenewedIsNotForgotten) {
   EXPECT_EQ(metadata.kept.size(), 2u);
 }
 
-// It has no place among those that begin alike until it is forgotten.
+// An expired override no longer counts among those that begin alike, so setting it again needs
+// room.
 TEST(OverrideRegistry, OneThatHasEndedNeedsRoomToBeSetAnew) {
   FakeMetadataStore metadata;
   metadata.shared = true;
@@ -384,7 +388,7 @@ TEST(OverrideRegistry, AStartCountsThoseThatHaveNotEnded) {
   EXPECT_NE(f.told.str().find(" 1 overrides are in force"), std::string::npos) << f.told.str();
 }
 
-// As a server that stops does, whose metadata store goes on.
+// A server stops, and its metadata store still reports a change.
 TEST(OverrideRegistry, NothingIsToldBehindItsEnd) {
   FakeMetadataStore metadata, others;
   Fixture f(&metadata), other(&others);
@@ -415,7 +419,8 @@ TEST(OverrideRegistry, WhoLooksDoesNotWaitForTheStore) {
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
   size_t looks = 0;
-  // On the thread that writes: a look that waited for it would never end.
+  // These calls are made by the thread that writes: if they waited for the write, they would never
+  // return.
   metadata.while_writing = [&] {
     looks += f.registry->list(0, 10, {}).total;
     looks += f.registry->find(f.make("a").one.id()).has_value();
@@ -437,9 +442,9 @@ TEST(OverrideRegistry, WhatReplacesOneAndIsNotUnderstoodEndsIt) {
 
 TEST(OverrideRegistry, NewLimitsHaveABound) {
   FakeMetadataStore metadata;
-  Fixture f(&metadata, 4);  // the rule has the first
+  Fixture f(&metadata, 4);  // the rule's list is the first
   EXPECT_EQ(f.registry->load(), std::nullopt);
-  // What is refused leaves nothing behind.
+  // A refused request interns no list of limits.
   for (int i = 0; i < 10; ++i) {
     const auto twice = f.set({f.make("a", 100 + i), f.make("a", 100 + i)});
     EXPECT_EQ(twice.status, 422u);
@@ -450,7 +455,7 @@ TEST(OverrideRegistry, NewLimitsHaveABound) {
   EXPECT_EQ(problem.field, "[1].limits");
   EXPECT_EQ(f.quota("d"), 0);
   EXPECT_FALSE(f.set({f.make("d", 1)}));
-  // Nor does another server bring more.
+  // Another server's override cannot exceed the bound, either.
   FakeMetadataStore others;
   Fixture other(&others);
   EXPECT_FALSE(other.set({other.make("x", 9)}));

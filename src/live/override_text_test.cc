@@ -1,4 +1,4 @@
-// The limits of an override, which are JSON: they are read as those of a policy, which are YAML.
+// The limits of an override, in JSON, are read as the limits of a policy, in YAML.
 #include "live/override_text.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 struct Read {
   limit::Limit limit;
-  std::string wrong;  // the first that is
+  std::string wrong;  // the first thing that is wrong
 };
 
 Read by_yaml(const std::string& text) {
@@ -43,7 +43,7 @@ Read by_json(const std::string& text) {
   return {limits.at(0), ""};
 }
 
-// JSON is YAML, but each text is read by a parser of its own.
+// JSON is YAML, but each is read by a parser of its own: both must agree.
 TEST(OverrideText, ALimitIsReadAsAPolicysIs) {
   for (const std::string text : {
            R"({"quota": 5, "window": "1s"})",
@@ -95,7 +95,7 @@ TEST(OverrideText, WhatIsWrongWithALimitIsToldByItsField) {
             "limit: must be an object, as {\"quota\": 100, \"window\": \"1s\"}");
 }
 
-// What answers have beside what policies have is taken back.
+// An answer's members that policies do not have are accepted when it is sent back.
 TEST(OverrideText, ALimitOfAnAnswerIsRead) {
   const limit::Limit bucket{limit::Algorithm::fixed_bucket, 3, {}, 3},
       window{limit::Algorithm::token_bucket, 5, base::seconds(60), 9};

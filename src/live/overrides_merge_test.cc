@@ -1,6 +1,6 @@
 // Overrides that replace some limits of their rule, through the admin port's handlers, a metadata
-// store, and policies that change: what holds, and what servers of an earlier version make of the
-// text.
+// store and changing policies: which limits are in force, and what servers of an earlier version
+// read in the text.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
 
-// Shared by several servers; a change is sent to all of them but the writer by `tell`.
+// A store that several servers share; `tell` reports a change to the last one that watches.
 struct SharedTexts final : store::MetadataStore {
   base::Done read(const std::function<void(std::string_view, std::string_view)>& visit) override {
     for (const auto& [name, text] : kept) visit(name, text);
@@ -76,7 +76,7 @@ struct Fixture {
     registry->housekeep();
   }
   const policy::Rule& rule() const { return live.current()->rules->native_rules().front(); }
-  // As the admin port has it: the body of a POST.
+  // Sets an override from the body of a POST, as the admin port does.
   OverrideProblem post(const std::string& body) {
     const wire::Json json = wire::Json::parse(body);
     auto named = std::make_shared<NamedRule>();
@@ -93,7 +93,7 @@ struct Fixture {
     std::vector<bool> fresh;
     return registry->set(all, fresh);
   }
-  // The limits that decide: "100/1s 1000/1d".
+  // The limits in force: "100/1 1000/86400" are 100 a second and 1,000 a day.
   std::string holds() const {
     policy::Override::Terms terms;
     const auto held = registry->table().hold();
@@ -108,7 +108,7 @@ struct Fixture {
     const auto page = registry->list(0, 10, {});
     return page.items.size() == 1 ? to_json(page.items[0], registry->spaces(), true) : wire::Json();
   }
-  // Which of the limits shown are the rule's: "-r".
+  // Which of the shown limits are the rule's ("r") and which the override's ("-").
   std::string whose() const {
     const wire::Json json = shown();
     std::string text;
@@ -126,7 +126,7 @@ struct Fixture {
   std::optional<OverrideRegistry> registry;
 };
 
-// What a server of the version before made of a text: all of its limits, in place of the rule's.
+// What a server of the earlier version reads in a text: all of its limits replace the rule's.
 std::string as_read_before(const std::string& text) {
   std::string limits;
   const wire::Json json = wire::Json::parse(text);
@@ -144,7 +144,7 @@ TEST(OverridesMerge, ALimitReplacesTheOneOfItsWindow) {
   EXPECT_FALSE(f.post(R"({"limits":[{"quota":9000,"window":"24h"}]})"));
   EXPECT_EQ(f.holds(), "10/1 9000/86400");
   EXPECT_EQ(f.whose(), "r-");
-  // An answer can be sent back as it is.
+  // An answer can be sent back unchanged.
   EXPECT_FALSE(f.post(f.shown().dump()));
   EXPECT_EQ(f.whose(), "r-");
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"},"all_limits":true})"));
@@ -168,7 +168,7 @@ TEST(OverridesMerge, AWindowThatTheRuleHasNotIsRefused) {
   EXPECT_EQ(f.post(R"({"limit":{"quota":1,"window":"1s"},"all_limits":1})").field, "all_limits");
   EXPECT_EQ(f.post(R"({"limits":[{"quota":1,"window":"1s","of_rule":true}]})").field, "limits");
   EXPECT_EQ(f.holds(), "the rule's");
-  // Two of one window are distinguished by the algorithm.
+  // Two limits with one window differ by their algorithms.
   f.reload(rule_of(second + ", { quota: 5, window: 1s, algorithm: sliding_log }"));
   EXPECT_EQ(f.post(R"({"limit":{"quota":7,"window":"1s","algorithm":"fixed_window"}})").field,
             "limit.window");
@@ -183,7 +183,7 @@ TEST(OverridesMerge, TheOnlyLimitIsReplacedWhateverItsWindow) {
   EXPECT_EQ(f.whose(), "- all");
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
   EXPECT_EQ(f.whose(), "-");
-  // What the rule gets later is not dropped.
+  // A limit that the rule gets later is kept.
   f.reload(rule_of(second + ", " + day));
   EXPECT_EQ(f.holds(), "100/1 1000/86400");
 }
@@ -197,7 +197,8 @@ TEST(OverridesMerge, AnAlgorithmThatIsNotSaidIsThatOfTheLimit) {
   EXPECT_EQ(f.shown().at("limits")[0].at("algorithm"), "sliding_window");
 }
 
-// The others are the rule's, also after a reload; what cannot be merged stays as it was.
+// The other limits are the rule's, also after a reload. If the override cannot be merged any
+// longer, the last limits stay in force.
 TEST(OverridesMerge, FollowsTheLivePolicy) {
   SharedTexts texts;
   Fixture f(&texts);
@@ -211,20 +212,21 @@ TEST(OverridesMerge, FollowsTheLivePolicy) {
   EXPECT_EQ(f.holds(), "50/86400 7/60 100/1");
   EXPECT_EQ(f.whose(), "rr-");
   EXPECT_EQ(f.changes, before + 1);
-  // Servers of an earlier version do the same.
+  // Servers of an earlier version decide the same.
   EXPECT_EQ(as_read_before(texts.only_text()), "50/86400 7/60 100/1");
-  // The limit is gone: what held last holds, and the text is not touched.
+  // The rule no longer has the limit: the last limits stay in force, and the text is not written
+  // again.
   const std::string text = texts.only_text();
   f.reload(rule_of("{ quota: 1, window: 1d }, { quota: 7, window: 1m }"));
   EXPECT_EQ(f.holds(), "50/86400 7/60 100/1");
   EXPECT_EQ(f.whose(), "--- all");
   EXPECT_EQ(texts.only_text(), text);
-  // It is back.
+  // The rule has the limit again.
   f.reload(rule_of(second + ", { quota: 1, window: 1d }"));
   EXPECT_EQ(f.holds(), "100/1 1/86400");
   EXPECT_EQ(f.whose(), "-r");
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1/86400");
-  // The rule is gone, and back.
+  // The rule was removed, and is back.
   const std::string other = rule_of(second);
   f.live.exchange(f.policy("rules:\n- { name: x, match: { ip: '*' }, actor: ip, deny: true }\n"));
   f.registry->housekeep();
@@ -238,7 +240,7 @@ TEST(OverridesMerge, WhatCouldNotBeWrittenAgainIsTriedLater) {
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
   texts.fails = true;
   f.reload(rule_of(second + ", { quota: 5, window: 1d }"));
-  EXPECT_EQ(f.holds(), "100/1 5/86400");  // it decides so all the same
+  EXPECT_EQ(f.holds(), "100/1 5/86400");  // in force nevertheless
   texts.fails = false;
   f.registry->housekeep();
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1000/86400");
@@ -247,7 +249,7 @@ TEST(OverridesMerge, WhatCouldNotBeWrittenAgainIsTriedLater) {
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
 }
 
-// A start is a change of policy too: the file may have been edited while there was no server.
+// A start counts as a change of policy: the file may have been edited while no server ran.
 TEST(OverridesMerge, FollowsAPolicyThatChangedBeforeAStart) {
   SharedTexts texts;
   {
@@ -260,7 +262,7 @@ TEST(OverridesMerge, FollowsAPolicyThatChangedBeforeAStart) {
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
 }
 
-// Recorded from the version before, of `override set --quota 100 --window 1s` on this very rule.
+// Recorded from the earlier version: `override set --quota 100 --window 1s` for this rule.
 const std::string recorded =
     R"({"v":1,"dialect":"native","rule":"api","entries":["ip"],"actor":"a",)"
     R"("limits":[["token_bucket",100,1000000,100]],"created_us":1800000000000000})";
@@ -272,7 +274,7 @@ TEST(OverridesMerge, WhatAnEarlierVersionKeptReplacesAll) {
   {
     Fixture f(&texts);
     EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"},"all_limits":true})"));
-    EXPECT_EQ(texts.only_text(), recorded);  // so servers of both versions agree on it
+    EXPECT_EQ(texts.only_text(), recorded);  // servers of both versions agree on it
     id = f.registry->list(0, 1, {}).items[0].id();
   }
   texts.kept[id_text(id)] = recorded;
@@ -282,7 +284,7 @@ TEST(OverridesMerge, WhatAnEarlierVersionKeptReplacesAll) {
   f.reload(rule_of(second + ", " + day + ", { quota: 3, window: 1h }"));
   EXPECT_EQ(f.holds(), "100/1");
   EXPECT_EQ(texts.only_text(), recorded);
-  // One that such a server sets in place of ours.
+  // Such a server replaces an override of ours.
   EXPECT_FALSE(f.post(R"({"limit":{"quota":50,"window":"1s"}})"));
   EXPECT_EQ(f.whose(), "-rr");
   texts.kept[id_text(id)] = recorded;
@@ -290,8 +292,8 @@ TEST(OverridesMerge, WhatAnEarlierVersionKeptReplacesAll) {
   EXPECT_EQ(f.whose(), "- all");
 }
 
-// Two servers of this version and what one of the version before would do, with policies that
-// change in any order: once all have the same policy all decide the same.
+// Two servers of this version, and what one of the earlier version would read, with policies that
+// change in any order: once all have the same policy, all decide the same.
 TEST(OverridesMerge, ServersOfBothVersionsAgree) {
   SharedTexts texts;
   Fixture one(&texts);

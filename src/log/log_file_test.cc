@@ -1,4 +1,4 @@
-// The log in a file, and what becomes of it when the file is moved away.
+// The log in a file: appending, and opening it again after it was moved.
 #include "log/log_file.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(LogFiles, AreAppendedToAndOpenedAgain) {
   EXPECT_EQ(text_of(path + ".1"), "before\ninfo one\ninfo two\n");
   EXPECT_EQ(text_of(path), "info three\n");
 
-  // What cannot be opened again goes on.
+  // If the path cannot be opened again, lines still go to the old file.
   fs::remove(path);
   fs::create_directory(path);
   fs::rename(folder, folder + ".moved");

@@ -1,4 +1,4 @@
-// Lines of the log as JSON, read by a parser that is not ours.
+// Log lines as JSON, read by another parser (nlohmann's).
 #include "log/log_json.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::string line_of(std::string_view message, spdlog::level::level_enum level = 
   return out;
 }
 
-// As UTF-8 reads.
+// As a reader of UTF-8 shows the text.
 std::string sanitized(std::string_view text) {
   std::string out(base::utf8::sanitized_size(text), '\0');
   base::utf8::sanitize(text, out.data());
@@ -60,7 +60,7 @@ TEST(LogJson, HasEveryByteRight) {
 }
 
 TEST(LogJson, IsWellFormedWhateverTheMessageHas) {
-  // What is likely to go wrong: starts and ends of characters, escapes, control characters.
+  // Parts that may be handled wrong: starts and ends of characters, escapes, control characters.
   static const std::string parts[] = {"\xc3",
                                       "\xa9",
                                       "\xe2\x82",
@@ -111,7 +111,7 @@ TEST(Log, ChangesFormAndLevelsWhileItRuns) {
     log.logger(LogModule::redis)->warn("three");
   }
   const std::string text = testing::internal::GetCapturedStderr();
-  // The form is that of the moment in which a line is written, which may be a little later.
+  // A line has the format of the time when it is written, which may be a little later.
   const size_t second = text.find('\n') + 1, third = text.find('\n', second) + 1;
   const Json two = Json::parse(text.substr(second, third - second));
   EXPECT_EQ(two.at("message"), "two\n");

@@ -1,3 +1,4 @@
+// The log's queue (log/log.h): dropped and cut lines, a writer that is stuck, and the end.
 #include "log/log.h"
 
 #include <gtest/gtest.h>
@@ -16,13 +17,13 @@
 namespace sluice::log {
 namespace {
 
-// Keeps the lines; its first one waits until the test lets it go on.
+// Stores the lines; the first one waits until the test releases it.
 class HeldSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   std::promise<void> reached, release;
   std::vector<std::string> lines;
 
-  // Of a writer that may be at it still.
+  // The lines so far, while the writer may still be at work.
   std::vector<std::string> lines_so_far() {
     const std::lock_guard lock(mutex_);
     return lines;
@@ -60,7 +61,7 @@ TEST(Log, DropsTheOldestLinesAndTells) {
   }
   ASSERT_EQ(sink->lines.size(), 1 + 1 + queue_lines);
   EXPECT_EQ(sink->lines[0], "first");
-  EXPECT_EQ(sink->lines[1],  // where they are missing
+  EXPECT_EQ(sink->lines[1],  // at the place where they are missing
             "12 log lines were dropped: they came faster than standard error took them");
   EXPECT_EQ(sink->lines[2], "line 12");
   EXPECT_EQ(sink->lines[9], "line 19");
@@ -74,14 +75,15 @@ TEST(Log, CutsALineThatIsTooLong) {
     const Log log(spdlog::level::info, sink, 64);
     log.logger()->info(most);
     log.logger()->info(most + "y");
-    log.logger()->info(half + "é");  // its second byte is one too many
+    log.logger()->info(half + "é");  // one byte too long, by its second half
     log.logger()->info("{}", std::string(10 << 20, 'x'));
   }
   const std::vector<std::string> expected{most, most + "...", half + "...", most + "..."};
   EXPECT_EQ(sink->lines, expected);
 }
 
-// A writer that is stuck for good keeps no thread from ending, and writes no more once it is free.
+// A writer that is stuck does not keep the log from ending, and writes nothing more when it is
+// free.
 TEST(Log, EndsAlthoughNobodyTakesItsLines) {
   const auto sink = std::make_shared<HeldSink>();
   const auto start = std::chrono::steady_clock::now();
@@ -93,7 +95,7 @@ TEST(Log, EndsAlthoughNobodyTakesItsLines) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, tests::promised(std::chrono::seconds(3)));
   sink->release.set_value();
-  while (sink.use_count() > 1) std::this_thread::yield();  // the writer's is the other
+  while (sink.use_count() > 1) std::this_thread::yield();  // the writer holds the other one
   EXPECT_EQ(sink->lines_so_far(), std::vector<std::string>{"first"});
 }
 

@@ -1,3 +1,4 @@
+// Cells, histograms, names, pages, rings and lines for statsd (metrics/).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -53,7 +54,7 @@ TEST(Histograms, PutEachValueIntoTheBucketThatANaiveSearchFinds) {
   histogram.add_to(all);
   EXPECT_EQ(all.counts, naive);
   EXPECT_EQ(all.sum, sum);
-  histogram.add_to(all);  // of a second worker
+  histogram.add_to(all);  // as of a second worker
   EXPECT_EQ(all.sum, 2 * sum);
 }
 
@@ -145,7 +146,7 @@ TEST(Rings, KeepOrderAndCountWhatFoundNoRoom) {
   const auto drain = [&] { ring.drain([&](int n) { taken.push_back(n); }); };
   for (int i = 0; i < 3; ++i) ring.put(i);
   drain();
-  EXPECT_TRUE(taken.empty());  // not published
+  EXPECT_TRUE(taken.empty());  // not published yet
   ring.each_unpublished([](int& n) { n += 10; });
   EXPECT_FALSE(ring.publish());
   ring.put(3);
@@ -197,7 +198,7 @@ TEST(StatsdBatches, HoldLinesUpToTheBytesOfADatagram) {
   EXPECT_EQ(batch.text().size(), StatsdBatch::bytes_max);
   EXPECT_FALSE(batch.add(""));
   batch.clear();
-  EXPECT_TRUE(batch.add(std::string(2 * StatsdBatch::bytes_max, 'x')));  // alone
+  EXPECT_TRUE(batch.add(std::string(2 * StatsdBatch::bytes_max, 'x')));  // goes alone
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The sketches against exact counts: what is promised holds for every key of every stream.
+// The most frequent keys (metrics/top.h) against exact counts: the promised bounds hold for every
+// key of every stream.
 #include "metrics/top.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ std::string text_of(uint64_t key) {
   return "10.0." + std::to_string(key >> 8) + "." + std::to_string(key & 255);
 }
 
-// One stream over several workers and minutes, beside its exact counts.
+// One stream of decisions over several workers and minutes, with its exact counts.
 class World {
  public:
   World(size_t workers, size_t minutes) : workers_(workers), minutes_(minutes), tops_(workers) {}
@@ -90,7 +91,7 @@ class World {
   uint64_t decisions_ = 0, denied_ = 0;
 };
 
-// Keys by their rank: the n-th comes 1/n^s as often as the first.
+// Keys by rank: the n-th is 1/n^s times as frequent as the first.
 Stream zipf(Dice& dice, size_t keys, double s, size_t denied_of_100) {
   std::vector<double> sums;
   double sum = 0;
@@ -117,8 +118,9 @@ TEST(Top, ZipfStreamsKeepTheirBounds) {
   }
 }
 
-// What is hardest for such a sketch, and for this table: keys that come just when they have been
-// dropped, counts that all differ, the two orders pulling apart.
+// Streams that are hard for such a sketch and this table: keys that return just after they were
+// dropped, counts that all differ, and keys whose orders by all and by denied requests are
+// opposite.
 TEST(Top, AdversarialStreamsKeepTheirBounds) {
   constexpr size_t size = TopSketch::tracked_max, decisions = 40'000;
   const std::map<std::string, Stream> streams{
@@ -170,7 +172,7 @@ TEST(Top, AdversarialStreamsKeepTheirBounds) {
   }
 }
 
-// Small enough to say what it has to be.
+// Few enough keys that all counts must be exact.
 TEST(Top, CountsExactlyWhileAllKeysFit) {
   Top top;
   const base::Hash hash(1);
@@ -210,7 +212,7 @@ TEST(Top, CutsLongKeysAndTellsThemApart) {
   EXPECT_EQ(items[1].cut + items[2].cut, 1);
 }
 
-// Two keys that happen to share a hash, each with another worker.
+// Two keys with the same hash, at different workers.
 TEST(Top, KeysOfOneHashStayApart) {
   const int families[2] = {};
   const auto sketch = [](const void* family, std::string_view key, int count, bool denied) {
@@ -250,7 +252,7 @@ TEST(Top, MinutesSlide) {
   };
   EXPECT_EQ(top.at(0), nullptr);
   for (int64_t minute = 100; minute < 120; ++minute) {
-    if (minute == 110) continue;  // no requests
+    if (minute == 110) continue;  // a minute without requests
     count(minute, "at " + std::to_string(minute));
     for (int64_t before = 0; before <= Top::periods_before + 1; ++before) {
       const TopSketch* const sketch = top.at(minute - before);
@@ -267,8 +269,8 @@ TEST(Top, MinutesSlide) {
   }
 }
 
-// What is counted while the clock is ahead is of that time; what was before is there again, unless
-// its place was taken; and the minute that has begun counts on.
+// What is counted while the clock is ahead belongs to that minute. After the step back the earlier
+// minutes are there again, except one whose place was used, and the minute that had begun goes on.
 TEST(Top, MinutesWhereTheClockGoesBack) {
   const base::Hash hash(1);
   const std::string key = "k";
@@ -321,7 +323,7 @@ TEST(Top, ACopyIsAsTheSketchWas) {
     sketch->copy_to(*copy);
     const std::string before = text(*sketch);
     ASSERT_EQ(text(*copy), before);
-    for (size_t i = 0; i < 100; ++i) count(*copy, i);  // it can go on, and the other knows nothing
+    for (size_t i = 0; i < 100; ++i) count(*copy, i);  // the original must not change
     ASSERT_EQ(text(*sketch), before);
   }
 }

@@ -1,3 +1,4 @@
+// How many descriptors are reserved for what (net/files.h).
 #include "net/files.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Over real sockets: there is little else to a listener.
+// Listeners over real sockets: options of accepted sockets, floods of connections, names.
 #include "net/listener.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ std::shared_ptr<spdlog::logger> silent() {
   return std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
 }
 
-// Its end is a reset, so that no port is left in TIME_WAIT.
+// Closing it sends a reset, so that no port stays in TIME_WAIT.
 int connect_to(uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in to{};
@@ -35,8 +35,8 @@ int connect_to(uint16_t port) {
   return fd;
 }
 
-// What a connection is handed on with: nothing is held back for a later byte, a dead peer is
-// noticed, and neither a blocked call nor a child process can hold it.
+// The options of an accepted socket: small writes are sent at once, a dead peer is noticed, calls
+// do not block, and child processes do not inherit it.
 TEST(Listener, HandsOnSocketsThatAreSetUp) {
   boost::asio::io_context io;
   int taken = -1;
@@ -56,8 +56,8 @@ TEST(Listener, HandsOnSocketsThatAreSetUp) {
   };
   EXPECT_NE(option(IPPROTO_TCP, TCP_NODELAY), 0);
   EXPECT_NE(option(SOL_SOCKET, SO_KEEPALIVE), 0);
-  // What a client does not take costs the kernel so much at most, and no longer than that. Linux
-  // doubles what it is asked for.
+  // What a client does not take is bounded in the kernel's bytes and in time. Linux doubles the
+  // sizes that it is asked for.
   EXPECT_LE(option(SOL_SOCKET, SO_SNDBUF), 2 * static_cast<int>(base::bounds::socket_send_bytes));
   EXPECT_LE(option(SOL_SOCKET, SO_RCVBUF),
             2 * static_cast<int>(base::bounds::socket_receive_bytes));
@@ -68,7 +68,7 @@ TEST(Listener, HandsOnSocketsThatAreSetUp) {
   ::close(taken);
 }
 
-// A listener for each of whose connections another one comes.
+// A listener whose every accepted connection is followed by a new one.
 class Flood {
  public:
   Flood()

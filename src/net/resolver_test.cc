@@ -1,3 +1,4 @@
+// Addresses of names, which a thread looks up (net/resolver.h).
 #include "net/resolver.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ std::string ports_of(const std::vector<Address>& addresses) {
   return text;
 }
 
-// A lookup waits until the test releases it.
+// A lookup that waits until the test releases it.
 struct Slow {
   std::mutex mutex;
   std::condition_variable changed;
@@ -57,10 +58,10 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
     resolver.look();
     resolver.await(20ms);
     EXPECT_TRUE(resolver.addresses().empty());
-    resolver.look();  // it is looking
+    resolver.look();  // a lookup is still running
   }
   EXPECT_LT(std::chrono::steady_clock::now() - began, tests::promised(5s));
-  // The thread outlives it, and does no harm.
+  // The thread of the lookup outlives its resolver, without harm.
   slow->let_go();
   Resolver resolver({{"somewhere", 1}}, [](const HostPort&) { return std::vector{address_of(8)}; });
   resolver.look();
@@ -104,7 +105,7 @@ TEST(Resolver, NumbersAreFoundWhateverTheMachineHas) {
   EXPECT_EQ(found[1].node, 1u);
 }
 
-// Not again and again.
+// A numeric address is resolved once, not at each look.
 TEST(Resolver, NumbersAreLookedForOnce) {
   int asked = 0;
   Resolver resolver({{"127.0.0.1", 5}}, [&](const HostPort&) {

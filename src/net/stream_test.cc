@@ -1,5 +1,5 @@
-// Streams over socket pairs, plain and with TLS on either side: the far end is a socket and, with
-// TLS, a session between buffers, so that the test decides which bytes arrive when.
+// Streams over socket pairs, plain and with TLS on either side. The far end is a socket and, with
+// TLS, a session in memory, so that the test decides which bytes arrive when.
 #include "net/stream.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ const SelfSigned& certificate() {
   return made;
 }
 
-// As a program that trusts nothing but the certificate of the tests, or another one.
+// Trusts the given certificate alone.
 std::unique_ptr<TlsContext> trusting(const SelfSigned& trusted) {
   std::string path = testing::TempDir() + "stream_test_XXXXXX";
   const int file = ::mkstemp(path.data());
@@ -72,7 +72,7 @@ struct Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  // Raw bytes of the far end's socket.
+  // Raw bytes at the far end's socket.
   void send(std::string_view raw) const {
     const ssize_t sent = raw.empty() ? 0 : ::send(far, raw.data(), raw.size(), MSG_NOSIGNAL);
     EXPECT_EQ(sent, static_cast<ssize_t>(raw.size()));
@@ -88,13 +88,13 @@ struct Pair {
     }
     return all;
   }
-  // What the far end has to send to say `text`.
+  // The raw bytes that the far end must send for the stream to read `text`.
   std::string raw_of(std::string_view text) {
     if (!peer) return std::string(text);
     peer->write(text);
     return peer->out();
   }
-  // What the stream has said.
+  // What the stream has sent.
   std::string heard() {
     std::string raw = receive();
     if (!peer) return raw;
@@ -111,14 +111,14 @@ struct Pair {
       send(peer->out());
     }
     char room[1];
-    EXPECT_EQ(stream.read(room, 1), -1);  // the tickets of a session
+    EXPECT_EQ(stream.read(room, 1), -1);  // TLS session tickets
     EXPECT_EQ(errno, EAGAIN);
     heard();
     EXPECT_TRUE(shaken);
     EXPECT_FALSE(stream.is_handshaking());
   }
-  // Fills the stream's socket behind its back. Returns how many bytes the far end has to throw
-  // away.
+  // Fills the stream's socket without the stream's knowledge. Returns how many bytes the far end
+  // must discard.
   size_t fill() const {
     const std::string junk(4096, 'j');
     size_t all = 0;
@@ -138,8 +138,7 @@ struct Pair {
   std::optional<TlsPeer> peer;
 };
 
-// Reads until a read would block, as a caller with edge-triggered readiness does. Appends "(end)",
-// or "(error)".
+// Reads until a read would block, as an edge-triggered caller does. Appends "(end)" or "(error)".
 std::string read_all(Stream& stream, size_t room = 64) {
   std::string all, bytes(room, '\0');
   for (;;) {
@@ -166,7 +165,7 @@ TEST_P(Streams, AMessageArrivesHoweverItIsSplit) {
   Pair pair(GetParam());
   pair.shake_hands();
   const std::string text = "a message of some bytes";
-  size_t size = pair.peer ? SIZE_MAX : text.size();  // of its raw bytes, once they are known
+  size_t size = pair.peer ? SIZE_MAX : text.size();  // how many raw bytes, once known
   for (size_t split = 0; size == SIZE_MAX || split <= size; ++split) {
     const std::string raw = pair.raw_of(text);
     size = raw.size();
@@ -257,7 +256,7 @@ TEST_P(Streams, AnAnnouncedEndIsAnEndAndTheOtherWayStaysOpen) {
 }
 
 TEST_P(TlsStreams, AnEndThatIsNotAnnouncedIsATruncation) {
-  for (const size_t missing : {size_t{0}, size_t{1}}) {  // of the last record
+  for (const size_t missing : {size_t{0}, size_t{1}}) {  // bytes of the last record
     Pair pair(GetParam());
     pair.shake_hands();
     std::string raw = pair.raw_of("first");
@@ -386,7 +385,7 @@ TEST(Stream, ACertificateThatNobodyKnowsIsAFault) {
   EXPECT_TRUE(pair.stream.problem(EPROTO).starts_with("its certificate is not trusted: "));
 }
 
-// No SIGPIPE, which would end this program.
+// No SIGPIPE is raised, which would end this program.
 TEST_P(Streams, AWriteToAPeerThatHasGoneIsAnError) {
   for (const bool announced : {false, true}) {
     Pair pair(GetParam());

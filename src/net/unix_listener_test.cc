@@ -1,3 +1,5 @@
+// UNIX sockets that the server listens on (net/unix_listener.h): rights, leftovers of killed
+// servers, wrong paths.
 #include "net/unix_listener.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +15,7 @@
 namespace sluice::net {
 namespace {
 
-// "": it can be made, and is gone again.
+// Makes a listener and removes it again. Returns what went wrong, "" if nothing.
 std::string problem_of(const std::string& path) {
   const auto listener = UnixListener::open(path);
   return listener ? "" : listener.problem().text;
@@ -38,7 +40,7 @@ TEST(UnixListener, IsForItsOwnerAloneAndGoes) {
 
 TEST(UnixListener, TakesThePlaceOfADeadOneAndOfNothingElse) {
   const std::string path = path_of("b");
-  // As a process that was killed leaves it behind.
+  // A killed process leaves its socket's file like this.
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -1,3 +1,5 @@
+// The search for a text in another (policy/find_piece.h) against std::string_view's, and the steps
+// that patterns count (policy/match_steps.h).
 #include "policy/find_piece.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +14,7 @@
 namespace sluice::policy {
 namespace {
 
-// All texts of up to `most` characters of an alphabet.
+// All texts of at most `most` characters of an alphabet.
 std::vector<std::string> texts_of(const std::string& alphabet, size_t most) {
   std::vector<std::string> all = {""};
   for (size_t from = 0, size = 1; size <= most; ++size)
@@ -28,7 +30,7 @@ TEST(FindPiece, FindsWhatAPlainSearchFinds) {
       ASSERT_EQ(find_piece(text, piece, steps), text.find(piece)) << text << ' ' << piece;
 }
 
-// Behind much that nearly fits the search is another one.
+// After many texts that nearly match, the search changes to another method.
 TEST(FindPiece, FindsWhatAPlainSearchFindsBehindMuchThatNearlyFits) {
   uint64_t steps = 0;
   for (const std::string& filler : {std::string(300, 'a'), std::string(150, 'a') + "b"}) {
@@ -64,7 +66,7 @@ TEST(FindPiece, AWildcardFitsWhatItShould) {
           << pattern << ' ' << text;
 }
 
-// The worst that is known of plain searches, on a million bytes: steps, not time.
+// The worst texts known for plain searches, a million bytes each. Counts steps, not time.
 TEST(FindPiece, TakesStepsLinearInTheText) {
   const std::string text(1'000'000, 'a');
   std::string fibonacci = "b", longer = "a";
@@ -112,10 +114,10 @@ TEST(MatchSteps, WhatGoesThroughALongValueIsCountedAndEnds) {
     for (; !steps.over() && count < 100; ++count) EXPECT_FALSE(pattern.matches(value, steps));
     EXPECT_GE(count, 2);
     EXPECT_LE(count, 5);
-    // None that would fit does then.
+    // From then on patterns do not match, even if they would.
     EXPECT_FALSE(Pattern::wildcard("*a").matches(value, steps));
   }
-  // What needs no search is free.
+  // Patterns that need no search take no steps.
   MatchSteps none(0);
   EXPECT_TRUE(Pattern::wildcard("a*").matches(value, none));
   EXPECT_TRUE(Pattern::equal_to(value).matches(value, none));
@@ -136,7 +138,7 @@ RuleSet stars(size_t count, const request::Space& space) {
   return rules;
 }
 
-// A request does not pass by rules that it has no steps left for.
+// A request without steps left is an error: it must not skip the rules that are left.
 TEST(MatchSteps, ARequestThatNeedsTooManyCannotBeDecided) {
   const request::Space space;
   const RuleSet rules = stars(20, space);
@@ -154,7 +156,7 @@ TEST(MatchSteps, ARequestThatNeedsTooManyCannotBeDecided) {
   EXPECT_EQ(ordinary.error, "");
   EXPECT_EQ(ordinary.step_count, 1u);
   EXPECT_EQ(rules.too_costly(), 1u);
-  // However many rules there are, if values are ordinary.
+  // Ordinary values take no steps, whatever the number of rules.
   const RuleSet many = stars(20'000, space);
   const std::string value(250, 'a');
   const request::Entry entry{"k", value};

@@ -1,4 +1,5 @@
-// A dialect whose rule is found by a structure of its protocol's own, beside native rules.
+// A dialect whose rule is found by a structure of its own protocol (policy::Finder), beside native
+// rules.
 #include "policy/finder.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +22,8 @@ namespace {
 using request::Entry;
 using request::Verb;
 
-// The rule whose name is the value of `want`, in one counter for each value of `who`; of a request
-// with siblings, none where one of them wants `silence`.
+// Finds the rule whose name is the value of `want`, with one counter for each value of `who`. Of a
+// request with siblings it finds none if a sibling wants `silence`.
 struct ByName final : Finder {
   explicit ByName(std::vector<std::string> its_names) : names(std::move(its_names)) {}
 
@@ -107,7 +108,8 @@ TEST(Finder, FindsTheRuleAndItsKey) {
   EXPECT_TRUE(world.plan.steps(world.match({{"want", "c"}})).empty());
 }
 
-// They settle in one group; a native one that stops does not keep it from applying.
+// Both rules settle in one group. A native rule that stops does not keep the found rule from
+// applying.
 TEST(Finder, AppliesBesideNativeRules) {
   World world;
   const auto& part = world.match({{"path", "/stop"}, {"want", "b"}});
@@ -115,7 +117,7 @@ TEST(Finder, AppliesBesideNativeRules) {
   EXPECT_EQ(part.groups_end, 1u);
   EXPECT_EQ(world.plan.batch().groups[0].charge_count, 2u);
   EXPECT_EQ(world.names(world.match({{"path", "/stop"}})), std::vector<std::string>{"native"});
-  // Other dialects are as before: behind a rule that stops none of theirs applies.
+  // For a dialect without a finder a native rule that stops hides the dialect's rules, as before.
   const std::vector<Entry> stopped = {{"path", "/stop"}};
   world.plan.clear();
   world.rules.match(&second_dialect, {.descriptor = stopped}, world.plan);

@@ -1,3 +1,5 @@
+// Lists of limits that requests bring along (policy/inline_limits.h): their spaces, and the lists
+// that were charged.
 #include "policy/inline_limits.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Networks and lists of values in conditions: against a model that compares bit by bit and goes
-// through all rules one by one.
+// Conditions with networks and with lists of values, against a model that compares bit by bit and
+// checks all rules one by one.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using request::Entry;
 using tests::Dice;
 
-// An address as a string of its bits, of IPv4 32 and of IPv6 128; IPv4-mapped IPv6 is IPv4.
+// The bits of an address as a text: 32 of IPv4, 128 of IPv6. IPv4-mapped IPv6 is IPv4.
 std::optional<std::string> bits_of(const std::string& text) {
   std::array<unsigned char, 16> bytes{};
   size_t size = 16;
@@ -36,7 +36,7 @@ std::optional<std::string> bits_of(const std::string& text) {
   return bits;
 }
 
-// "10.0.0.0/8" or "2001:db8::/32"
+// The model of a network: "10.0.0.0/8", "2001:db8::/32".
 struct PlainNetwork {
   explicit PlainNetwork(const std::string& text) {
     const size_t slash = text.find('/');
@@ -65,8 +65,8 @@ std::string address_of(const std::string& bits) {
   return text;
 }
 
-// Every length of a network of both families, with each single bit of an address inside flipped:
-// inside exactly if the bit is behind the network's.
+// Networks of every length in both families: an address of the network with any one bit flipped is
+// inside only if that bit is after the network's bits.
 TEST(Networks, OfEveryLengthDifferInEveryBit) {
   for (const std::string first : {"198.51.100.37", "2001:db8:1234:5678:9abc:def0:1357:9bdf"}) {
     const std::string bits = *bits_of(first);
@@ -99,7 +99,7 @@ TEST(Networks, TakeEverySpellingOfAnAddressAndNothingElse) {
     EXPECT_TRUE(v6.matches(text)) << text;
   for (const char* text : {"2001:db7::", "2001:db9::", "10.0.0.1", "2001:db8:::1"})
     EXPECT_FALSE(v6.matches(text)) << text;
-  // All of IPv6 has no IPv4 in it, whatever the spelling.
+  // The network of all IPv6 addresses does not contain IPv4 addresses, in any spelling.
   EXPECT_TRUE(all6.matches("::1"));
   EXPECT_FALSE(all6.matches("10.0.0.1"));
   EXPECT_FALSE(all6.matches("::ffff:10.0.0.1"));
@@ -141,14 +141,14 @@ TEST(Covers, SaysOnlyWhatIsTrue) {
         EXPECT_FALSE(a.covers(b) && b.matches(value) && !a.matches(value))
             << a.text() << " covers " << b.text() << ", but not " << value;
   }
-  EXPECT_TRUE(all[4].covers(all[5]));    // 10.0.0.0/8 the one address
-  EXPECT_TRUE(all[4].covers(all[2]));    // and its text
-  EXPECT_TRUE(all[11].covers(all[10]));  // a list's network both of a list
+  EXPECT_TRUE(all[4].covers(all[5]));    // 10.0.0.0/8 covers its first address
+  EXPECT_TRUE(all[4].covers(all[2]));    // and that address as a text
+  EXPECT_TRUE(all[11].covers(all[10]));  // a network in a list covers a list of both halves
   EXPECT_TRUE(all[0].covers(all[9]));
-  EXPECT_FALSE(all[1].covers(all[4]));  // 10.* has no ::ffff:10.0.0.1
+  EXPECT_FALSE(all[1].covers(all[4]));  // 10.* does not match ::ffff:10.0.0.1
 }
 
-// A rule as the scan sees it: texts, "10.0.0.0/8" a network.
+// A rule of the model: keys with their values' texts, of which "10.0.0.0/8" is a network.
 struct Plain {
   std::vector<std::pair<std::string, std::vector<std::string>>> conditions;
 };
@@ -178,7 +178,7 @@ Rule compiled(const Plain& plain) {
       all.push_back(one.find('/') != one.npos ? network(one) : Pattern::wildcard(one));
     rule.conditions.push_back({key, all.size() == 1 ? all.front() : Pattern::any_of(all)});
   }
-  // Shadow rules do not end the search, so that all that apply are seen.
+  // Shadow rules do not end the search, so all rules that apply are found.
   rule.mode = Mode::shadow;
   rule.limits = {{limit::Algorithm::fixed_window, 3, base::seconds(60)}};
   return rule;

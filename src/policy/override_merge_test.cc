@@ -1,3 +1,4 @@
+// Overrides that replace some limits of a rule (policy/override_merge.h).
 #include "policy/override_merge.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ TEST(OverrideMerge, ReplacesTheLimitOfTheSameWindow) {
   EXPECT_EQ(day->limits, (std::vector{bucket(10, 1), window(5000, 86'400)}));
   EXPECT_EQ(day->own, 2u);
   EXPECT_EQ(own_limits(day->limits, day->own), std::vector{window(5000, 86'400)});
-  // In the rule's order, whatever that of the override; of another algorithm as well.
+  // The result has the order of the rule, whatever the order of the override; the algorithm may be
+  // another one.
   const auto both = merge_limits(rule, std::vector{bucket(9, 86'400), window(8, 1)}, wrong);
   ASSERT_TRUE(both);
   EXPECT_EQ(both->limits, (std::vector{window(8, 1), bucket(9, 86'400)}));
@@ -37,7 +39,7 @@ TEST(OverrideMerge, ReplacesTheLimitOfTheSameWindow) {
   EXPECT_EQ(wrong, 1u);
   EXPECT_FALSE(merge_limits(rule, std::vector{bucket(1, 1), bucket(2, 1)}, wrong));
   EXPECT_EQ(wrong, 1u);
-  // What decides without a counter has no window.
+  // A limit without a counter has no window to be recognized by.
   EXPECT_FALSE(
       merge_limits(std::vector{Limit{Algorithm::deny, 0, {}, 0}}, std::vector{fixed(5)}, wrong));
 }
@@ -61,8 +63,9 @@ TEST(OverrideMerge, TellsLimitsOfOneWindowApartByTheAlgorithm) {
   EXPECT_EQ(window_words(std::vector{bucket(1, 1), bucket(1, 86'400)}), "1s and 1d");
 }
 
-// Every rule of up to four limits over three windows and two algorithms, and every override of up
-// to two: what is merged has each own limit once, and the rule's at all other places.
+// Every rule of up to four limits with three windows and two algorithms, and every override of one
+// or two limits: the result has each limit of the override once, and the rule's limits in all other
+// places.
 TEST(OverrideMerge, EverySmallCase) {
   std::vector<Limit> all;
   for (const int64_t seconds : {1, 60, 3600}) {
@@ -103,7 +106,7 @@ TEST(OverrideMerge, EverySmallCase) {
         else
           ASSERT_EQ(merged->limits[i].window, rule[i].window);
       }
-      // What was merged once is merged to the same again.
+      // Merging with the result's own limits gives the same result.
       const auto again = merge_limits(rule, its, wrong);
       ASSERT_TRUE(again && again->limits == merged->limits && again->own == merged->own);
     }

@@ -1,4 +1,5 @@
-// Overrides against a scan of all of them: every rule of precedence is a line of that.
+// Overrides (policy/overrides.h) against a scan of all of them, which states the rules of
+// precedence.
 #include "policy/overrides.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ using limit::Time;
 using tests::Dice;
 using Values = std::vector<std::string>;
 
-// Does `*` as any run of characters make one of the other?
+// Does `pattern` match, with `*` as any run of characters? By trying everything.
 bool fits(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern.front() == '*')
@@ -39,7 +40,7 @@ class Naive {
   bool remove(uint64_t rule, const Values& actor) { return all_.erase({rule, actor}) > 0; }
   size_t size() const { return all_.size(); }
 
-  // The id of the one that applies; 0: none.
+  // The id of the override that applies; 0: none does.
   uint64_t find(uint64_t rule, const Values& values, Time now) const {
     const Override* best = nullptr;
     for (const auto& [key, one] : all_) {
@@ -112,7 +113,7 @@ TEST(Overrides, ExactOnesComeBeforePatternsAndMoreCharactersBeforeFewer) {
   set("10.0.0.7", 5, 1);
   EXPECT_EQ(found(o, 1, {"10.0.0.7"}, {0}), 5u);
   EXPECT_EQ(found(o, 1, {"10.0.0.8"}, {0}), 2u);
-  EXPECT_EQ(found(o, 1, {"11.0.0.7"}, {0}), 4u);  // as many characters as `*.7`, but set later
+  EXPECT_EQ(found(o, 1, {"11.0.0.7"}, {0}), 4u);  // as many characters as `*.7`, set later
   EXPECT_EQ(found(o, 1, {"x"}, {0}), 1u);
   EXPECT_EQ(found(o, 2, {"10.0.0.7"}, {0}), 0u);
   EXPECT_EQ(o.size(), 5u);
@@ -137,7 +138,7 @@ TEST(Overrides, PatternsThatBeginAlikeAreBounded) {
   const auto actor = [](size_t i) { return Values{"*" + std::to_string(i)}; };
   for (size_t i = 0; i < max; ++i) EXPECT_TRUE(o.set(make(1, actor(i), i + 1)));
   EXPECT_FALSE(o.set(make(1, actor(max), max + 1)));
-  EXPECT_TRUE(o.set(make(1, actor(0), 99)));  // in place of one
+  EXPECT_TRUE(o.set(make(1, actor(0), 99)));  // replaces an override, so it is allowed
   EXPECT_TRUE(o.set(make(1, {"x*"}, 1000)));
   EXPECT_TRUE(o.set(make(2, actor(0), 1)));
   EXPECT_EQ(o.alike(1, ""), max);
@@ -145,7 +146,7 @@ TEST(Overrides, PatternsThatBeginAlikeAreBounded) {
   EXPECT_TRUE(o.set(make(1, actor(max), max + 1)));
 }
 
-// Every set of three out of all patterns of two letters and stars, on every key.
+// Every set of three patterns of at most three letters and stars, on every key.
 TEST(Overrides, FindsWhatAScanFindsExhaustively) {
   std::vector<std::string> texts = {""};
   for (size_t i = 0; texts[i].size() < 3; ++i)
@@ -180,10 +181,10 @@ TEST(Overrides, FindsWhatAScanFindsHoweverTheyChange) {
     Dice dice(seed);
     Overrides o;
     Naive naive;
-    const size_t entries = dice(size_t{4});  // of each rule's actor
+    const size_t entries = dice(size_t{4});  // how many values each actor has
     const auto value = [&](bool pattern) {
       std::string text;
-      // Long common beginnings as well: what is filed is cut.
+      // Long common beginnings too: patterns are filed by a bounded part of theirs.
       if (dice(4) == 0) text.assign(dice(size_t{70}), 'p');
       for (size_t n = dice(size_t{4}); n > 0; --n)
         text += (pattern ? "ab|\\**" : "ab|\\ab")[dice(6)];
@@ -198,7 +199,7 @@ TEST(Overrides, FindsWhatAScanFindsHoweverTheyChange) {
     int64_t now_us = 0;
     for (int step = 0; step < 400; ++step) {
       now_us += dice(int64_t{3});
-      const uint64_t rule = 1 + 4096 * dice(uint64_t{2}) + dice(uint64_t{2});  // some share flags
+      const uint64_t rule = 1 + 4096 * dice(uint64_t{2}) + dice(uint64_t{2});  // some share a flag
       if (dice(3) > 0) {
         Override one = make(rule, values(dice(2) == 0), ++id, dice(int64_t{5}),
                             dice(3) == 0 ? now_us + dice(int64_t{50}) : INT64_MAX);
@@ -236,22 +237,21 @@ TEST(Overrides, FindsWhatAScanFindsHoweverTheyChange) {
   }
 }
 
-// While one thread changes them, readers see of each override what it was or what it becomes: what
-// is never changed is always there, and terms are never mixed.
-// With no change behind the last one.
+// Removed overrides are freed without a further change.
 TEST(Overrides, WhatIsGoneIsFreedWithoutAFurtherChange) {
   Overrides o;
   Overrides::Reader reader(o);
   EXPECT_TRUE(o.set(make(1, {"a"}, 1)));
   EXPECT_TRUE(o.remove(1, Values{"a"}));
   o.reclaim();
-  EXPECT_GT(o.retired(), 0u);  // the reader may be looking at it
+  EXPECT_GT(o.retired(), 0u);  // the reader may still use it
   reader.quiesce();
   o.reclaim();
   EXPECT_EQ(o.retired(), 0u);
 }
 
-// Its steps are bounded, and it does not escape an override that would have denied it.
+// The steps of a lookup are bounded; a key that needs more is denied, so that it cannot evade an
+// override.
 TEST(Overrides, AKeyThatTakesTooManyStepsIsDenied) {
   Overrides o;
   for (uint64_t i = 0; i < 60; ++i) o.set(make(7, {"*x" + std::to_string(i)}, i + 1, 0, INT64_MAX));
@@ -264,13 +264,13 @@ TEST(Overrides, AKeyThatTakesTooManyStepsIsDenied) {
   ASSERT_EQ(terms.limits.size(), 1u);
   EXPECT_EQ(terms.limits[0].algorithm, limit::Algorithm::deny);
   EXPECT_EQ(o.too_costly(), 1u);
-  // An exact one goes before all patterns, whatever the key.
+  // An override of exactly this actor applies before all patterns, for a key of any length.
   o.set(make(7, {std::string(1'000'000, 'a')}, 99, 0, INT64_MAX));
   ASSERT_TRUE(o.find(7, std::string(1'000'000, 'a'), {0}, terms));
   EXPECT_EQ(terms.id, 99u);
 }
 
-// As Plan has it: the steps are those of one request, not of a batch.
+// As in a plan: each request of a batch has steps of its own.
 TEST(Overrides, EachRequestOfABatchHasItsOwnSteps) {
   request::Spaces spaces;
   RuleSet rules;
@@ -300,6 +300,8 @@ TEST(Overrides, EachRequestOfABatchHasItsOwnSteps) {
   EXPECT_EQ(algorithms, "uudu");
 }
 
+// One thread changes overrides while others read. A reader finds an override as it was or as it
+// becomes: overrides that do not change are always found, and terms are never mixed.
 TEST(Overrides, AreReadWhileTheyChange) {
   Overrides o;
   constexpr uint64_t rule = 7, kept = 1000;
@@ -324,7 +326,7 @@ TEST(Overrides, AreReadWhileTheyChange) {
           ASSERT_EQ(terms.id, n + 1);
           ASSERT_EQ(terms.until.us, static_cast<int64_t>(n + 1) * 1000);
           ASSERT_TRUE(o.find(rule, "p" + std::to_string(n % 50) + "-x", {0}, terms));
-          // One that comes and goes, and that changes in place.
+          // An override that is added, removed and replaced all the time.
           if (o.find(rule, "goes" + std::to_string(dice(64)), {0}, terms)) {
             ASSERT_EQ(static_cast<int64_t>(terms.id), terms.until.us);
           }

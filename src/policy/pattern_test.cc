@@ -1,3 +1,5 @@
+// Patterns of conditions (policy/pattern.h): Divvy's loose ones against std::regex and a model,
+// wildcards against a model, and texts that are hard to match.
 #include "policy/pattern.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +50,7 @@ TEST(LoosePattern, FitsAsTheTableSays) {
       {"/a/*/b", "/a/\xE2\x80\xA9/b", false},
       {"/a/*/b", "/a/\xE2\x80\xAA/b", true},
       {"/a/*/b", "/a/1/b\r", true},
-      {"a*\rb", "ax\rb", true},  // a terminator may be met by the literal, not by the run
+      {"a*\rb", "ax\rb", true},  // the literal may match a line end, the star may not
       {"a*\rb", "ax\ry\rb", false},
       {"*.example.com", "www.example.com", true},
       {"*.example.com", "www.example.community", true},
@@ -65,7 +67,7 @@ TEST(LoosePattern, FitsAsTheTableSays) {
       {"x*\xC3\xA9*y", "xy", true},
       {"x*\xC3\xA9*y", "x\xC3\xA9\xC3\xA9y", true},
       {"x*a\xC3\xA9*y", "xa\xC3\xAAy", false},
-      {"x*a\xC3\xA9*y", "xa\xC3y", false},  // half a character is none
+      {"x*a\xC3\xA9*y", "xa\xC3y", false},  // half a character does not match
       {"x*a\xF0\x9F\x98\x80*y", "xa\xF0\x9F\x98\x80\xF0\x9F\x98\x80y", true},
       {"/x+y/(z)/[q]{1}/^$|?#,-.v\\*", "/x+y/(z)/[q]{1}/^$|?#,-.v\\zzz", true},
       {"/x+y/(z)/[q]{1}/^$|?#,-.v\\*", "/xxy/(z)/[q]{1}/^$|?#,-.v\\zzz", false},
@@ -106,12 +108,12 @@ TEST(LoosePattern, RefusesMoreElementsThanItsBound) {
   EXPECT_FALSE(Pattern::loose("x*" + long_tail + "b*c").oversized());
   EXPECT_TRUE(Pattern::loose("x*" + long_tail + "ab*c").oversized());
   EXPECT_FALSE(Pattern::loose("x*" + long_tail + "ab*c").matches("x" + long_tail + "ac"));
-  // One star only, or nothing needed behind the second: any length.
+  // With one star only, or if nothing is left after the second star, any length is accepted.
   EXPECT_TRUE(Pattern::loose("x*" + long_tail + "abc").matches("xx" + long_tail + "abcd"));
   EXPECT_TRUE(Pattern::loose("x*" + long_tail + "abc*").matches("x" + long_tail + "ab"));
 }
 
-// Every string of at most `length_max` characters of the alphabet.
+// Every text of at most `length_max` characters of the alphabet.
 std::vector<std::string> all_strings(std::string_view alphabet, size_t length_max) {
   std::vector<std::string> all{""};
   for (size_t first = 0, length = 0; length < length_max; ++length) {
@@ -123,7 +125,7 @@ std::vector<std::string> all_strings(std::string_view alphabet, size_t length_ma
   return all;
 }
 
-// The expression that the original builds, for the standard library.
+// The expression that Divvy builds of a pattern, for std::regex.
 std::string expression_of(std::string_view pattern) {
   std::string out;
   bool first = true;
@@ -164,7 +166,7 @@ TEST(LoosePattern, EqualsTheExpressionThatTheOriginalBuilds) {
   EXPECT_GT(compared, 100'000u);
 }
 
-// The meaning of Divvy's pattern written down as plainly as can be, with remembered results.
+// The model of Divvy's patterns, with remembered results.
 bool divvy_model(const std::string& pattern, const std::string& value) {
   const size_t star = pattern.find('*');
   if (pattern == "*") return true;
@@ -201,7 +203,7 @@ TEST(LoosePattern, EqualsItsModelBeyondOneWord) {
   for (int i = 0; i < 4'000; ++i) {
     std::string text = random_text(random, i % 2 ? "aaab*" : "ab****", 200);
     while (text.find("**") != std::string::npos) text.erase(text.find("**"), 1);
-    // A value made from the pattern, so that many fit, sometimes spoilt.
+    // A value that is made from the pattern, so that many match, and sometimes changed.
     std::string value;
     bool first = true;
     for (size_t p = 0; p < text.size(); ++p) {
@@ -258,7 +260,7 @@ TEST(WildcardPattern, IsAnchoredAtBothEnds) {
   EXPECT_TRUE(Pattern::wildcard("a*\n*").matches("ab\r\n"));
 }
 
-// What takes a backtracking matcher for ever.
+// Texts on which a backtracking matcher takes exponential time.
 TEST(Patterns, StayLinearOnHostileInput) {
   std::string repeats = "a*";
   for (int i = 0; i < 300; ++i) repeats += "a*";

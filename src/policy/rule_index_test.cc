@@ -1,3 +1,4 @@
+// The index that finds the rules that may apply to a request (policy/rule_index.h).
 #include "policy/rule_index.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ std::vector<uint32_t> candidates(const RuleIndex& index, const std::vector<Entry
   return numbers;
 }
 
-// Of a key's entries the last one counts, so only that one costs: more of them are neither more
-// rules to look at nor, past some number of lists, a look at every rule.
+// Only the last entry of a key counts. More entries of the same key must not bring more candidates,
+// and must not exceed the number of lists, past which every rule would be a candidate.
 TEST(RuleIndex, AKeyNamedOverAndOverCostsWhatItDoesOnce) {
   RuleIndex index;
   std::vector<std::string> values;
@@ -52,7 +53,8 @@ TEST(RuleIndex, ManyKeysThatNoRuleKnowsCostNothing) {
   EXPECT_EQ(candidates(index, request), std::vector<uint32_t>{7});
 }
 
-// However many sizes prefixes have, a request is shown those that its value begins with.
+// Whatever the number of lengths of prefixes, the candidates are the rules whose prefix the value
+// begins with.
 TEST(RuleIndex, PrefixesOfAllSizes) {
   RuleIndex index;
   std::vector<std::string> prefixes;
@@ -69,8 +71,7 @@ TEST(RuleIndex, PrefixesOfAllSizes) {
   }
 }
 
-// So many prefixes of each other that some are filed under shorter ones: none is lost, in whatever
-// order they come.
+// So many prefixes of each other that some are filed under shorter ones: in any order none is lost.
 TEST(RuleIndex, PrefixesOfEachOther) {
   for (const bool rising : {true, false}) {
     RuleIndex index;

@@ -1,4 +1,4 @@
-// Matching equals going through all rules one by one: native rules in front, then those of the
+// Matching against a scan of all rules one by one: native rules first, then the rules of the
 // request's own dialect and of no other.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 using request::Entry;
 using tests::Dice;
 
-// Anchored at both ends, a star is any run; by trying everything.
+// Does the whole value match, with a star as any run of characters? By trying everything.
 bool fits(std::string_view pattern, std::string_view value) {
   if (pattern.empty()) return value.empty();
   if (pattern[0] != '*') {
@@ -29,7 +29,7 @@ bool fits(std::string_view pattern, std::string_view value) {
   return false;
 }
 
-// A rule as the scan sees it. Conditions of Divvy's are asked of Pattern, which has its own tests.
+// A rule of the scan. Divvy's conditions are matched by Pattern, which has its own tests.
 struct Plain {
   std::vector<std::pair<std::string, std::string>> conditions;
   bool divvy = false;
@@ -67,7 +67,7 @@ struct Lists {
 
   RuleSet compile() const {
     RuleSet rules;
-    // In any order: it is the lists that count.
+    // In another order than they apply in: the lists decide, not the order of adding.
     for (size_t d = 0; d < test_dialects.size(); ++d)
       for (const Plain& rule : own[d]) rules.add(*test_dialects[d], compiled(rule));
     for (const Plain& rule : native) rules.add(native_dialect, compiled(rule));
@@ -76,7 +76,7 @@ struct Lists {
 };
 
 struct Met {
-  std::vector<std::string> rules;  // "native 3", shadows first
+  std::vector<std::string> rules;  // "native 3", shadow rules first
   bool error = false;
 };
 
@@ -155,7 +155,7 @@ Plain random_rule(Dice& dice, bool divvy) {
   for (const std::string& key : keys) {
     if (dice(3) != 0) continue;
     std::string text = texts[dice(texts.size())];
-    if (divvy && text == "1**") text = "3";  // Divvy cannot read it
+    if (divvy && text == "1**") text = "3";  // Divvy could not read it
     rule.conditions.emplace_back(key, text);
   }
   const size_t mode = dice(size_t{8});
@@ -171,7 +171,7 @@ std::vector<Plain> random_rules(Dice& dice, size_t count, bool divvy) {
   return rules;
 }
 
-// Short lists are gone through, long ones looked up: both, and one beside the other.
+// Short lists of rules are scanned, long ones use the index: both, also side by side.
 TEST(RuleSetScan, EveryDialectSeesNativeRulesAndItsOwn) {
   const std::vector<std::string> values = {"",      "1",      "2", "12",  "112",       "1234",
                                            "12345", "123456", "x", "1x2", "undefined", "12 6"};
@@ -195,7 +195,7 @@ TEST(RuleSetScan, EveryDialectSeesNativeRulesAndItsOwn) {
   }
 }
 
-// More enforced rules that continue than settle together, in every place of the two lists.
+// One enforced rule more than a group may have, at every place of the two lists.
 TEST(RuleSetScan, TooManyAreAnErrorWhereverTheyAre) {
   for (size_t native = 60; native <= 66; ++native) {
     for (size_t own = 0; own <= 6; ++own) {
@@ -210,7 +210,7 @@ TEST(RuleSetScan, TooManyAreAnErrorWhereverTheyAre) {
   }
 }
 
-// The rule sets that the benchmarks are about, with any mode, and requests around their rules.
+// The rule sets of the benchmarks with any mode, and requests that meet their rules.
 TEST(RuleSetScan, NamedRuleSets) {
   for (const auto& set : tests::named_rules) {
     for (const size_t count : {size_t{10}, size_t{300}}) {
@@ -228,7 +228,7 @@ TEST(RuleSetScan, NamedRuleSets) {
           Plain plain;
           for (const Condition& condition : rule.conditions)
             plain.conditions.emplace_back(condition.key, condition.pattern.text());
-          // The first time as it is read.
+          // Unchanged in the first round.
           if (seed > 0 && dice(4) == 0) plain.mode = Mode::shadow;
           if (seed > 0 && dice(3) == 0) plain.then = Then::continue_;
           lists.native.push_back(plain);

@@ -1,3 +1,5 @@
+// Rule sets (policy/rule_set.h): which rules a request meets and what it is charged, against a
+// model that scans the rules.
 #include "policy/rule_set.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +63,7 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   ASSERT_EQ(batch.charges.size(), 3u);
   ASSERT_EQ(batch.decisions.size(), 3u);
   EXPECT_EQ(batch.charges[0].space, shadow.space);
-  EXPECT_EQ(batch.charges[0].key, "9");  // of two entries with one key the last counts
+  EXPECT_EQ(batch.charges[0].key, "9");  // the last of two entries with one key counts
   EXPECT_EQ(batch.charges[0].key.data(), request[3].value.data());
   EXPECT_EQ(batch.charges[1].key, "");
   EXPECT_EQ(batch.charges[1].cost, 2);
@@ -109,7 +111,7 @@ TEST(RuleSet, RequestsOfNoDialectMeetNativeRulesAlone) {
   rules.add(first_dialect, rule_of({}));
   Plan plan;
   rules.match(nullptr, {}, plan);
-  rules.match(&second_dialect, {}, plan);  // of which there are no rules
+  rules.match(&second_dialect, {}, plan);  // a dialect without rules
   rules.match(&first_dialect, {}, plan);
   std::vector<size_t> met;
   for (const Plan::RequestPlan& part : plan.parts()) met.push_back(plan.steps(part).size());
@@ -200,7 +202,7 @@ TEST(RuleSet, AnImpossiblePatternEndsTheSearchWhereItIsReached) {
   rules.add(first_dialect, rule_of({{"m", "GET"}, {"p", "**"}}));
   rules.add(first_dialect, rule_of({}));
   Plan plan;
-  rules.match(&first_dialect, {std::vector<Entry>{{"m", "GET"}}}, plan);  // even without the key
+  rules.match(&first_dialect, {std::vector<Entry>{{"m", "GET"}}}, plan);  // even without `p`
   rules.match(&first_dialect, {std::vector<Entry>{{"m", "PUT"}, {"p", "x"}}}, plan);
   EXPECT_EQ(plan.parts()[0].error, "Invalid regular expression: /^.**/: Nothing to repeat");
   EXPECT_EQ(plan.parts()[0].step_count, 1u);
@@ -235,7 +237,7 @@ TEST(RuleSet, NamesTheConditionThatFails) {
   EXPECT_FALSE(mismatch(rule_of({{"z", "*"}}), lacks, error));
 }
 
-// What a request meets, written down plainly: numbers of the rules, -1 for an impossible pattern.
+// The model: the numbers of the rules that a request meets; -1: an impossible pattern.
 std::vector<int> model(std::span<const Rule> rules, std::span<const Entry> request) {
   std::vector<int> met;
   for (size_t i = 0; i < rules.size(); ++i) {
@@ -321,7 +323,7 @@ TEST(RuleSet, EqualsItsModelByIndex) {
   for (uint32_t seed = 0; seed < 1'000; ++seed) compare_with_model(seed, 200, seed % 2 == 0);
 }
 
-// More lists of candidates than are merged: every rule is looked at instead.
+// More lists of candidates than can be merged: then every rule is a candidate.
 TEST(RuleSet, MeetsItsRulesWhereARequestFitsManyLists) {
   RuleSet rules;
   std::vector<std::string> keys;

@@ -1,3 +1,4 @@
+// Texts as JavaScript treats them (policy/text.h): UTF-8, spaces, numbers, order and shortening.
 #include "policy/text.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A connection with a clock of the test's own and a peer that says what the test wants: whatever a
-// Redis, or something that is none, may do to it.
+// A connection to Redis (redis/async_connection.h) on the test's own clock, against a peer that
+// sends what the test wants: what a Redis, or another program at its port, may do.
 #include "redis/async_connection.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner 
     connection().out() += "ask" + std::to_string(index) + "\r\n";
     connection().sent({kind, 0, 0, index}, {now_us_ + 50 * ms});
   }
-  // Until nothing happens any more.
+  // Turns the loop until nothing happens any longer.
   void settle() {
     while (loop_.turn(20)) {
     }
@@ -95,14 +95,14 @@ TEST_F(AsyncConnectionTest, AnswersComeInTheirOrderAndAnywhereCut) {
   EXPECT_EQ(told(), "0 says abc; 1 error ERR no; 2 says 7; 3 says ; 4 says ; ");
 }
 
-// An answer that comes after its deadline belongs to no call, least of all the next one's.
+// An answer after its call's deadline is dropped, and is not taken as the next call's answer.
 TEST_F(AsyncConnectionTest, ALateAnswerIsDropped) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
   greet(peer);
   ask(0);
-  ask(1, 2);  // who has time
+  ask(1, 2);  // with a later deadline
   settle();
   EXPECT_TRUE(connection().takes());
   advance(60 * ms);
@@ -123,7 +123,7 @@ TEST_F(AsyncConnectionTest, ALateAnswerIsDropped) {
   EXPECT_EQ(told(), "2 says new2; ");
 }
 
-// What has arrived and was not read is not late.
+// An answer that arrived in time and was read late is in time.
 TEST_F(AsyncConnectionTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
   Peer peer;
   peer.listen();
@@ -156,7 +156,7 @@ TEST_F(AsyncConnectionTest, SilenceForASecondIsTheEnd) {
   EXPECT_EQ(last_news_, "bad: localhost:6379: it does not answer; trying again");
 }
 
-// A reply that never ends is none, however much of it comes.
+// A reply that never ends counts as silence, however many bytes arrive.
 TEST_F(AsyncConnectionTest, ATrickleIsSilence) {
   Peer peer;
   peer.listen();
@@ -251,7 +251,7 @@ TEST_F(AsyncConnectionTest, OnlyWhoIsSentAwayIsRefused) {
   }
 }
 
-// Its end may come with its last bytes, and is reported once.
+// The peer closes right after an answer: the answer counts, and the end is noticed.
 TEST_F(AsyncConnectionTest, AnEndBehindAnAnswerIsSeen) {
   Peer peer;
   peer.listen();
@@ -269,7 +269,7 @@ TEST_F(AsyncConnectionTest, AnEndBehindAnAnswerIsSeen) {
 }
 
 TEST_F(AsyncConnectionTest, OneAddressThatRefusesCostsNothing) {
-  Peer nobody, peer;  // the first does not listen
+  Peer nobody, peer;  // the first one does not listen
   peer.listen();
   addresses_ = {nobody.address, peer.address};
   ask(0);
@@ -288,7 +288,7 @@ TEST_F(AsyncConnectionTest, OneAddressThatRefusesCostsNothing) {
   EXPECT_EQ(told(), "0 says ok; ");
 }
 
-// Once all have refused there is a pause, longer each time and never the same.
+// After all nodes have refused, the connection pauses, longer each time and by random times.
 TEST_F(AsyncConnectionTest, PausesGrowAndDiffer) {
   Peer nobody, neither;
   addresses_ = {nobody.address, neither.address};
@@ -312,10 +312,10 @@ TEST_F(AsyncConnectionTest, PausesGrowAndDiffer) {
   }
   EXPECT_GE(last, 500 * ms);
   EXPECT_GE(seen.size(), 10u);
-  EXPECT_EQ(news_, 1);  // of the node that was the last
+  EXPECT_EQ(news_, 1);  // about the last node
 }
 
-// A node that takes no writes is left, and come back to after a pause that grows: it is reported
+// A node that takes no writes is left, and tried again after pauses that grow. That is reported
 // once.
 TEST_F(AsyncConnectionTest, ReplicasAreNotAskedOverAndOver) {
   Peer replica;
@@ -337,7 +337,7 @@ TEST_F(AsyncConnectionTest, ReplicasAreNotAskedOverAndOver) {
   EXPECT_GE(pauses, 2 * second);
   EXPECT_EQ(news_, 2);
   EXPECT_EQ(last_news_, "bad: localhost:6379: it takes no writes; trying again");
-  // It is promoted.
+  // The replica becomes a primary.
   greet(replica);
   ask(1);
   settle();
@@ -346,7 +346,8 @@ TEST_F(AsyncConnectionTest, ReplicasAreNotAskedOverAndOver) {
   EXPECT_EQ(last_news_, "good: localhost:6379: connected");
 }
 
-// What ended of itself may be back, and the next node a replica.
+// After a peer has closed, the same node is tried first, as it may be back, and the next node may
+// be a replica.
 TEST_F(AsyncConnectionTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
   Peer first, second_one;
   first.listen();
@@ -359,7 +360,7 @@ TEST_F(AsyncConnectionTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
   now_us_ = next->us;
   greet(first);
   EXPECT_EQ(last_news_, "good: localhost:6379: connected");
-  // One that is silent is not.
+  // After a node was silent, the next node is tried.
   ask(0);
   settle();
   advance(60 * ms);
@@ -369,10 +370,10 @@ TEST_F(AsyncConnectionTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
   EXPECT_EQ(last_news_, "good: node1:1: connected");
 }
 
-// A request that was answered that Redis cannot be reached is not charged when it turns up, minutes
-// later.
+// A request that was answered with an error, as Redis could not be reached, must not be sent, and
+// so charged, minutes later.
 TEST_F(AsyncConnectionTest, WhatNeverLeftIsForgotten) {
-  Peer peer;  // no process listens, and no name is found yet
+  Peer peer;  // it does not listen yet, and has no address
   ask(0);
   ask(1, 2);
   EXPECT_TRUE(connection().takes());
@@ -405,14 +406,14 @@ TEST_F(AsyncConnectionTest, WhatIsUnderWayHasABound) {
   advance(1100 * ms);
   EXPECT_FALSE(connection().is_full());
   EXPECT_EQ(connection().under_way(), 0u);
-  // By bytes, where few are asked.
+  // Full by bytes, with few requests.
   now_us_ = advance()->us;
   greet(peer);
   connection().out().append(base::bounds::redis_bytes_max, 'x');
   EXPECT_TRUE(connection().is_full());
 }
 
-// A socket that takes no more, and goes on when it does.
+// What the socket does not take is sent when it takes more.
 TEST_F(AsyncConnectionTest, WhatDoesNotFitTheSocketLeavesLater) {
   Peer peer;
   peer.listen();

@@ -1,3 +1,5 @@
+// The times of calls to Redis (redis/call_times.h): which writes are measured, and which calls
+// count with the measured time.
 #include "redis/call_times.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +43,7 @@ TEST(CallTimes, ThoseBetweenCountAsTheNextThatIsTimed) {
   EXPECT_EQ(of(times).count(), 1u);
   call(11'000);
   EXPECT_EQ(of(times).count(), 11u);
-  // While one is timed no other is.
+  // While one write is measured no other is.
   times.queued(20'000);
   times.written();
   times.queued(30'000);
@@ -50,7 +52,7 @@ TEST(CallTimes, ThoseBetweenCountAsTheNextThatIsTimed) {
   EXPECT_EQ(of(times).count(), 12u);
   times.answered();
   EXPECT_EQ(of(times).count(), 12u);
-  // A clock that was set back holds nothing up.
+  // After the clock was set back, calls are measured again.
   call(1'000);
   EXPECT_EQ(of(times).count(), 14u);
 }

@@ -1,4 +1,5 @@
-// Topology without sockets: what nodes say is read from bytes as they come over the wire.
+// The map of a cluster's slots (redis/cluster_map.h), read from the bytes that nodes send; no
+// sockets.
 #include "redis/cluster_map.h"
 
 #include <gtest/gtest.h>
@@ -66,13 +67,13 @@ TEST(ClusterMap, IsReadFromShards) {
                     shard("*0\r\n", array({shard_node(bulk("10.0.0.8"), 8, "master", "fail")}))}));
   const auto map = read_shards(*reply, "asked", false);
   ASSERT_TRUE(map);
-  ASSERT_EQ(map->primaries.size(), 2u);  // by their first slots
+  ASSERT_EQ(map->primaries.size(), 2u);  // one for each shard, by its first slot
   EXPECT_EQ(owner(*map, 0), "asked:1");
   EXPECT_EQ(owner(*map, 10), "no owner");
   EXPECT_EQ(owner(*map, 29), "asked:1");
   EXPECT_EQ(owner(*map, 16383), "10.0.0.2:2");
   EXPECT_EQ(map->covered(), 20u + 16284u);
-  EXPECT_EQ(owner(*read_shards(*reply, "asked", true), 0), "asked:2");  // the port of TLS
+  EXPECT_EQ(owner(*read_shards(*reply, "asked", true), 0), "asked:2");  // the port for TLS
 }
 
 TEST(ClusterMap, OfTwoPrimariesOfAShardTheOneThatIsOnlineCounts) {
@@ -109,7 +110,7 @@ TEST(ClusterMap, WhatIsNotSuchAnAnswerIsNone) {
   std::string many = "*1001\r\n";
   for (int i = 0; i < 1001; ++i) many += range(i, i, bulk("h"), i + 1);
   EXPECT_FALSE(read_slots(*parsed(many), "a"));
-  EXPECT_TRUE(read_slots(*parsed("*0\r\n"), "a"));  // it has no slots yet
+  EXPECT_TRUE(read_slots(*parsed("*0\r\n"), "a"));  // a node without slots yet
 }
 
 TEST(ClusterMap, OfANodeItIsToldHowMuchItKnows) {

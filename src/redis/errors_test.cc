@@ -1,3 +1,5 @@
+// What an error of Redis means (redis/errors.h): to the request's reply, to a script, to a node of
+// a cluster.
 #include "redis/errors.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +54,7 @@ TEST(Errors, OfAScriptsCommandsAreUnwrapped) {
   EXPECT_EQ(error_of(head + "@user_script:5: attempt to compare number with nil"), Error::store);
   EXPECT_EQ(error_of(head), Error::store);
   EXPECT_EQ(error_of(head + "@user_script"), Error::store);
-  // A key may hold any words.
+  // A key in the text may have any words.
   EXPECT_EQ(error_of("ERR no such thing as @user_script: 1: -READONLY"), Error::store);
 }
 
@@ -64,7 +66,7 @@ TEST(Errors, OfANodeOfAClusterAreToldApart) {
         "ERR Error running script (call to f_0a9a): @user_script:4: @user_script: 4: -CROSSSLOT "
         "Keys in request"})
     EXPECT_TRUE(is_of_cluster(text)) << text;
-  // A key may hold any words.
+  // A key in the text may have any words.
   for (const char* text : {"", "MOVED ", "MOVED away", "WRONGTYPE key MOVED 1 a:2",
                            "FOREIGN; key CROSSSLOT ", "ERR cluster support disabled"})
     EXPECT_FALSE(is_of_cluster(text)) << text;

@@ -1,5 +1,4 @@
-// The event loop that tests of Redis have in place of a worker's, whose turns the test takes. For
-// one thread.
+// An event loop in place of a worker's, which the test turns. For one thread.
 #pragma once
 
 #include <sys/epoll.h>
@@ -12,7 +11,7 @@
 
 namespace sluice::redis {
 
-// Edge by edge, as the workers' own.
+// Edge-triggered, like the workers' poller.
 class FakeLoop final : public net::Loop {
  public:
   ~FakeLoop() { ::close(epoll_); }
@@ -26,7 +25,7 @@ class FakeLoop final : public net::Loop {
   void unwatch(net::Watcher& watcher) override { watched_.erase(&watcher); }
   void at_turn_end(net::Watcher& watcher) override { ending_.insert(&watcher); }
 
-  // Tells what is new, if there is something within a moment.
+  // Waits up to `wait_ms` for one event and reports it. False: none came.
   bool turn(int wait_ms = 0) {
     epoll_event event{};
     const bool told = ::epoll_wait(epoll_, &event, 1, wait_ms) > 0;

@@ -1,3 +1,4 @@
+// A set of names with a secret hash (redis/name_set.h).
 #include "redis/name_set.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ TEST(NameSet, IsASet) {
   }
 }
 
-// Names that would all be looked for in one slot by the standard library's hash.
+// Names that would all be in one slot of a table with the standard library's hash.
 TEST(NameSet, NamesThatAClientChoosesDoNotMeet) {
   NameSet names;
   for (uint64_t number = 0; names.size() < 1'000; ++number) {

@@ -1,3 +1,4 @@
+// Counters that are known to be past a quota until their window ends (redis/over_cache.h).
 #include "redis/over_cache.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ TEST(OverCache, KnowsWhatWasPastAQuotaUntilTheEnd) {
   EXPECT_FALSE(cache.is_over("k", 0, {150}));
 }
 
-// Past its memory those go whose windows end first.
+// When the memory is full, counters whose windows end first are forgotten.
 TEST(OverCache, ForgetsWhatEndsFirst) {
   OverCache cache(0);
   for (int i = 0; i < 100'000; ++i) cache.remember("short" + std::to_string(i), 1, {1'000}, {0});

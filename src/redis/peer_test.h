@@ -1,4 +1,4 @@
-// What tests of connections have at the other end: something that says what the test wants.
+// A peer for tests of connections: it sends what the test wants.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace sluice::redis {
 
-// A port of this machine at which a process listens, or none.
+// A port of this machine; a process listens there after listen().
 class Peer {
  public:
   Peer() : listens_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -40,7 +40,7 @@ class Peer {
     }
     return false;
   }
-  // Whatever has arrived; at least what is waited for.
+  // Everything that has arrived, once it contains `awaited`, or after 2 s.
   std::string heard(const std::string& awaited = "") {
     std::string all;
     for (int i = 0; i < 2000; ++i) {
@@ -55,7 +55,7 @@ class Peer {
   void say(std::string_view text) const {
     while (!text.empty()) {
       const ssize_t done = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (done <= 0) return;  // no process reads
+      if (done <= 0) return;  // the other side does not read
       text.remove_prefix(static_cast<size_t>(done));
     }
   }

@@ -1,3 +1,4 @@
+// The queues of requests that wait for counters in Redis (redis/queues.h).
 #include "redis/queues.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ TEST(Queues, TheFirstIsCalledAtItsOwnWorker) {
   queues.leave("c", 1);
   EXPECT_EQ(two.called(queues), Arrivals{2});
   EXPECT_GT(two.woken, 0);
-  // Who was not the first leaves no one first.
+  // When a request that was not the first leaves, no other becomes the first.
   queues.leave("c", 3);
   queues.leave("c", 3);
   queues.leave("nobody", 3);
@@ -65,12 +66,12 @@ TEST(Queues, WhatIsAheadIsWhatThoseInFrontWaitFor) {
   EXPECT_EQ(queues.ahead("c", 3), 30);
   EXPECT_EQ(queues.ahead("c", 0), 100);
   EXPECT_EQ(queues.ahead("d", 0), 0);
-  queues.enter("c", 2, 1'000, worker.completions);  // is there already
+  queues.enter("c", 2, 1'000, worker.completions);  // it is in the queue already
   EXPECT_EQ(queues.ahead("c", 0), 100);
   queues.leave("c", 2);
   EXPECT_EQ(queues.ahead("c", 0), 80);
   EXPECT_EQ(queues.ahead("c", 3), 10);
-  // Past what a quota may be it is all the same.
+  // The sum stops at the largest quota.
   for (uint64_t i = 5; i < 8; ++i) queues.enter("c", i, INT64_MAX, worker.completions);
   EXPECT_EQ(queues.ahead("c", 0), base::bounds::quota_max);
   for (uint64_t i = 1; i < 8; ++i) queues.leave("c", i);
@@ -78,7 +79,7 @@ TEST(Queues, WhatIsAheadIsWhatThoseInFrontWaitFor) {
   EXPECT_FALSE(queues.any());
 }
 
-// Names that share a bucket where the standard library hashes them, as a client might send.
+// Names that are in one bucket of the standard library's hash table, as a client might choose them.
 TEST(Queues, NamesThatAClientChoosesDoNotMeet) {
   constexpr size_t count = 1'000;
   std::unordered_map<std::string, int> plain;
@@ -99,14 +100,14 @@ TEST(Queues, AsManyAsMayWaitCostLittle) {
   Worker worker;
   for (size_t i = 0; i < base::bounds::waiting_max; ++i)
     queues.enter("c", i + 1, 1, worker.completions);
-  // Every request on a counter that is waited for asks: not one by one.
+  // Each request on a counter with a queue asks what is ahead: that must not count them one by one.
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 10'000; ++i)
     ASSERT_EQ(queues.ahead("c", 0), static_cast<int64_t>(base::bounds::waiting_max));
   EXPECT_LT(std::chrono::steady_clock::now() - began, tests::promised(std::chrono::seconds(2)));
 }
 
-// Of a group with several counters each one's queue is asked what is ahead of it.
+// A group with several counters asks each counter's queue what is ahead of it.
 TEST(Queues, WhatIsAheadTakesAFewSteps) {
   constexpr uint64_t many = 1 << 14;
   Queues queues;

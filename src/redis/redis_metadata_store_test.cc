@@ -1,3 +1,5 @@
+// Writes of metadata whose answer never arrives (redis/redis_metadata_store.h). Tests with a real
+// Redis are in tests/redis/metadata_store_test.cc.
 #include "redis/redis_metadata_store.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +10,7 @@
 namespace sluice::redis {
 namespace {
 
-// What a real Redis does is in tests/redis/metadata_store_test.cc.
+// After a write was sent and the connection ended, it is unknown whether it was kept.
 TEST(RedisMetadataStoreAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
   Peer peer;
   peer.listen();

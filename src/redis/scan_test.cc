@@ -1,3 +1,5 @@
+// Lists and pages of stored names by SCAN (redis/scan.h), from a peer that answers what the test
+// wants.
 #include "redis/scan.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +23,8 @@ struct ScanTest : testing::Test {
     options.nodes = {
         {"127.0.0.1", ntohs(reinterpret_cast<const sockaddr_in&>(peer.address.storage).sin_port)}};
   }
-  // What is listed, with the same answer to each step; of all that is stored.
+  // The keys that a list, or with `stored` a page of names, returns if each step has the same
+  // answer.
   std::vector<std::string> list(const std::string& answer, bool stored = false) {
     auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
     Shared shared(options, spaces, std::move(table), nullptr, nullptr);
@@ -60,13 +63,13 @@ struct ScanTest : testing::Test {
 
 TEST_F(ScanTest, AListIsOverWhenTheServerStops) {
   ends_at = 3;
-  // One that never comes to an end.
+  // The answer's cursor never becomes 0.
   const auto found = list("*2\r\n$1\r\n5\r\n*1\r\n$10\r\nsluice:s:k\r\n");
   EXPECT_EQ(found, std::vector<std::string>{"k"});
   EXPECT_EQ(steps, 3);
 }
 
-// One search for what all of them begin with; each has its own of it.
+// One pass with the prefix that all lists have in common; each list gets its own keys.
 TEST_F(ScanTest, ManyListsAreOnePass) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
@@ -115,7 +118,7 @@ TEST_F(ScanTest, WhatIsNoListEndsIt) {
   EXPECT_TRUE(list("*2\r\n$1\r\n0\r\n*2\r\n:1\r\n*-1\r\n").empty());
 }
 
-// What a search did not come to it says, and the next one goes on there.
+// A page that did not cover all says where the next one must continue.
 TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
@@ -127,7 +130,7 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
   const request::SpaceIndex index(all);
   std::vector<std::string> asked;
   std::thread redis([&] {
-    // A pass takes three steps for the one form, two for the other.
+    // Names of one form take three steps, those of the other two.
     const char* const cursors[] = {"5", "9", "0", "7", "0"};
     const char* const keys[] = {"sluice:s:b", "sluice:s:a", "sluice:s:c", "d:x", "d:y"};
     for (size_t i = 0; i < std::size(keys);) {
@@ -159,8 +162,8 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
             (std::vector<std::string>{"$1\r\n0", "$1\r\n5", "$1\r\n9", "$1\r\n0", "$1\r\n7"}));
 }
 
-// One that has taken its time ends, and says where it ended; another search through what
-// it has looked at finds nothing behind it, however much time there is then.
+// A page whose time is up ends, and says where. Another page of the part that was scanned returns
+// nothing of what follows it, however much time it has.
 TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
@@ -216,7 +219,7 @@ TEST_F(ScanTest, WhatNoSearchSaysIsNoBegin) {
           .unknown);
 }
 
-// A server that ignores the pattern of SCAN.
+// The server ignores the pattern of SCAN, so the keys are filtered here.
 TEST_F(ScanTest, WhatWasNotAskedForIsLeftOut) {
   for (const bool stored : {false, true}) {
     done = false;

@@ -1,3 +1,4 @@
+// The bytes of script calls (redis/script_call.h) for limits whose numbers come with each request.
 #include "redis/script_call.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ std::string bulks(const std::vector<std::string>& words) {
   return out;
 }
 
-// So a counter is the same whatever numbers come along, and nothing is made again for each call.
+// So a counter is the same for any numbers, and no text is made again for each call.
 TEST(ScriptCall, NumbersThatComeAlongAreNoPartOfACountersName) {
   request::Spaces spaces;
   const request::Space& space = *spaces.intern("cell:", "");
@@ -69,7 +70,7 @@ TEST(ScriptCall, NumbersThatComeAlongAreNoPartOfACountersName) {
   }
 }
 
-// Its name is the client's, and so is its form.
+// The key is the client's own, and the value has redis-cell's form.
 TEST(ScriptCall, ACounterThatRedisCellSharesHasItsKeyAndItsForm) {
   request::Spaces spaces;
   request::Space like;

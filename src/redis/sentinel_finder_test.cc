@@ -1,3 +1,4 @@
+// Which primary to believe when sentinels differ (redis/sentinel_finder.h).
 #include "redis/sentinel_finder.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ TEST(SentinelViews, TheNewestDecisionCounts) {
 }
 
 TEST(SentinelViews, AnOlderDecisionIsNotGoneBackTo) {
-  // The one sentinel that answers has been cut off from the others.
+  // The only sentinel that answers is cut off from the others, and has an older epoch.
   EXPECT_FALSE(newest(std::vector<SentinelView>{{a, 3}}, 4, 3));
   EXPECT_FALSE(newest(std::vector<SentinelView>{{a, 3}, {b, 2}}, 4, 3));
   EXPECT_FALSE(newest({}, 0, 3));

@@ -1,3 +1,4 @@
+// Slots of keys in a cluster and their tags (redis/slots.h).
 #include "redis/slots.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,8 @@
 namespace sluice::redis::slots_test {
 namespace {
 
-// The examples of Redis Cluster's specification, and what CLUSTER KEYSLOT of Redis 7.0 answered.
+// The examples of Redis Cluster's specification, and recorded answers of Redis 7.0 to CLUSTER
+// KEYSLOT.
 TEST(Slots, AreThoseOfTheSpecification) {
   EXPECT_EQ(slot_of("123456789"), 0x31C3);
   EXPECT_EQ(slot_of(""), 0);
@@ -19,8 +21,8 @@ TEST(Slots, AreThoseOfTheSpecification) {
   EXPECT_EQ(slot_of("{user1000}.following"), slot_of("{user1000}.followers"));
   EXPECT_EQ(slot_of("foo{bar}{zap}"), slot_of("bar"));
   EXPECT_EQ(slot_of("foo{{bar}}zap"), slot_of("{bar"));
-  EXPECT_NE(slot_of("foo{}{bar}"), slot_of("bar"));  // an empty tag is none
-  EXPECT_NE(slot_of("foo{bar"), slot_of("bar"));     // nor is one that has no end
+  EXPECT_NE(slot_of("foo{}{bar}"), slot_of("bar"));  // an empty tag does not count
+  EXPECT_NE(slot_of("foo{bar"), slot_of("bar"));     // nor does a tag without an end
 }
 
 uint16_t slot_bit_by_bit(std::string_view key) {

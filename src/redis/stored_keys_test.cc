@@ -1,3 +1,5 @@
+// Keys of a single Redis and their names in a cluster (redis/stored_keys.h): which keys are
+// counters, and which of two values stays.
 #include "redis/stored_keys.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +17,7 @@ constexpr int64_t now_ms = 1'800'000'000'000;
 constexpr base::Time now{now_ms * 1'000};
 const std::string own_value = "s1;f3,3600000000,0 1800000060000000 1";
 
-// Rules of every encoding.
+// Rules with every encoding of keys.
 class Rules {
  public:
   explicit Rules(bool tats = false) {
@@ -42,7 +44,7 @@ class Rules {
   std::vector<KeyFamily> families_;
 };
 
-// Its name in a cluster; empty: it is not a counter.
+// The counter's name in a cluster; empty: the key is not a counter.
 std::string name_of(const StoredKeys& keys, const std::string& name, const std::string& text,
                     int64_t expires_ms = now_ms + 60'000) {
   const auto found = keys.find(name, {text, expires_ms}, now);
@@ -64,7 +66,7 @@ TEST(StoredKeys, OwnKeysGetTheTagOfTheirActor) {
   EXPECT_EQ(name_of(keys, "sluice:bucket:fixed:k", own_value), tagged("k", "bucket:fixed:k"));
   EXPECT_EQ(name_of(keys, "sluice:inline:k:x:fixed_window,token_bucket", own_value),
             tagged("k:x", "inline:k:x:fixed_window,token_bucket"));
-  // By limits of another kind than a window's.
+  // Names with limits of other kinds than windows.
   EXPECT_EQ(name_of(keys, "sluice:hourly60:pre_d_k", own_value), tagged("d_k", "hourly60:pre_d_k"));
   EXPECT_EQ(name_of(keys, "sluice:inline:k:other", own_value), "");
   EXPECT_EQ(name_of(keys, "sluice:native:other:a:r:fixed_window", own_value), "");
@@ -82,7 +84,7 @@ TEST(StoredKeys, SharedKeysKeepTheirNames) {
   EXPECT_EQ(name_of(keys, "shared:a=b:x:10:60", "seven"), "");
   EXPECT_EQ(name_of(keys, "shared:a=b:x:10:y", "7"), "");
   EXPECT_EQ(name_of(keys, "shared:c=d:x:10:60", "7"), "");
-  // It begins later, or ended before it began; or is of no window.
+  // The window begins later, or the key expires before the window begins; or there is no window.
   EXPECT_EQ(name_of(keys, "pre_d_k_v_1800000060", "7"), "");
   EXPECT_EQ(name_of(keys, "pre_d_k_v_1799999940", "7", 1'799'999'900'000), "");
   EXPECT_EQ(name_of(keys, "pre_d_k_v", "7"), "");
@@ -97,7 +99,7 @@ TEST(StoredKeys, ATheoreticalArrivalTimeEndsWithItsKey) {
   EXPECT_EQ(name_of(Rules().keys(), "user:1", tat), "");
 }
 
-// What becomes of `stored` beside `other`; "=": it stays.
+// The value that replaces `stored` when it meets `other`; "=": it stays.
 std::string merged(const std::string& stored, const std::string& other,
                    ValueForm form = ValueForm::own) {
   const auto more = more_used(form, {stored, 100}, {other, 50});
@@ -112,7 +114,7 @@ TEST(StoredKeys, TheValueWithMoreUsedStays) {
   EXPECT_EQ(merged(head + "-;200 5", head + "100 1;201 0"), head + "100 1;201 0");
   EXPECT_EQ(merged(head + "100 4;200 5", head + "100 3;200 4"), "=");
   EXPECT_EQ(merged("s1;b9,0,9 0 3", "s1;b9,0,9 0 4"), "s1;b9,0,9 0 4");
-  // Other limits: as a whole.
+  // With other limits one of the values is taken as a whole.
   EXPECT_EQ(merged("s1;f9,60000000,0 100 3", "s1;f8,60000000,0 101 1"), "s1;f8,60000000,0 101 1");
   EXPECT_EQ(merged("s1;f9,60000000,0 100 3", "s1;f8,60000000,0 100 7"), "=");
   EXPECT_EQ(merged("s1;k 1 100 9 5 0", "s1;k 1 100 9 4 0"), "s1;k 1 100 9 4 0");

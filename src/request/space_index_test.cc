@@ -1,3 +1,5 @@
+// Which space a stored name belongs to (request/space_index.h), against a search through all
+// spaces.
 #include "request/space_index.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +13,7 @@
 namespace sluice::request {
 namespace {
 
-// By trying them all.
+// The model: tries all spaces.
 const Space* named(const std::vector<const Space*>& spaces, const std::string& stored) {
   const Space* best = nullptr;
   for (const Space* one : spaces) {

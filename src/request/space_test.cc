@@ -1,3 +1,5 @@
+// Spaces and lists of limits and their numbers (request/space.h): threads, and the rounds that
+// forget them.
 #include "request/space.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +22,7 @@ TEST(Spaces, OneForEachIdentity) {
   EXPECT_EQ(spaces.intern("divvy:ip=*:", ":3:60"), a);
   EXPECT_NE(spaces.intern("divvy:ip=*:", ":3:61"), a);
   EXPECT_NE(spaces.intern("divvy:ip=*", ":3:60"), a);
-  // Where prefix ends and suffix begins is part of the identity.
+  // The same text with another border between prefix and suffix is another space.
   EXPECT_NE(spaces.intern("divvy:ip=*::3:60", ""), a);
   EXPECT_EQ(spaces.intern("", ""), spaces.intern("", ""));
 }
@@ -58,7 +60,7 @@ TEST(Spaces, ThreadsAgree) {
   for (const auto& one : seen) EXPECT_EQ(one, seen[0]);
 }
 
-// Readers see whole what they know of, while others intern.
+// While other threads intern, readers see complete entries.
 TEST(Spaces, AreReadWithoutALock) {
   Spaces spaces;
   constexpr uint32_t count = 5'000;
@@ -89,7 +91,7 @@ TEST(Spaces, AreReadWithoutALock) {
     ASSERT_EQ(spaces.intern("p", std::to_string(i), like)->id, i);
     ASSERT_EQ(spaces.intern_limits(limits_of(i)), 1 + i);
     told.store(i + 1);
-    // A busy machine may not have run them yet.
+    // On a busy machine the readers may not have run yet.
     while (i == count / 2 && read.load() == 0) std::this_thread::yield();
   }
   for (auto& reader : readers) reader.join();
@@ -107,7 +109,7 @@ LimitsRef hold(Spaces& spaces, int64_t quota) {
   const limit::Limit limit = window(quota);
   return spaces.hold_limits({&limit, 1});
 }
-// A round in which counters were seen to name these.
+// A round in which counters name these lists and spaces. Returns how many were forgotten.
 size_t round_of(Spaces& spaces, const std::vector<uint32_t>& lists = {},
                 const std::vector<uint32_t>& ids = {}) {
   Marks marks = spaces.begin_round();
@@ -132,14 +134,14 @@ TEST(SpacesRound, ForgetsWhatNeitherARefNorACounterNames) {
   EXPECT_EQ(spaces.limits(copy.id()).front().quota, 2);
   EXPECT_EQ(spaces.limits(named_id).front().quota, 3);
   EXPECT_EQ(spaces.at(space_id).prefix, "a");
-  // Its number is used again, and told apart.
+  // Its number is used again; the serial tells the two apart.
   const uint32_t serial = spaces.serial_of_limits(gone_id);
   const LimitsRef next = hold(spaces, 5);
   EXPECT_EQ(next.id(), gone_id);
   EXPECT_EQ(spaces.limits(next.id()).front().quota, 5);
   EXPECT_EQ(spaces.serial_of_limits(gone_id), serial);
   EXPECT_NE(serial, 0u);
-  // Now nothing names them.
+  // Now no counter names these, either.
   EXPECT_EQ(round_of(spaces), 2u);
   EXPECT_EQ(spaces.known_spaces(), 1u);
   const SpaceRef again = spaces.hold("c", "");
@@ -157,7 +159,7 @@ TEST(SpacesRound, WhatIsNamedAgainMeanwhileStays) {
   const Marks marks = spaces.begin_round();
   const LimitsRef again = hold(spaces, 1);
   EXPECT_EQ(again.id(), held);
-  // Also if it is named no more by then: a counter may have been written meanwhile.
+  // It also stays if it is no longer named at the end: a counter may have been written meanwhile.
   EXPECT_EQ(hold(spaces, 2).id(), used);
   const uint32_t fresh = hold(spaces, 3).id();
   EXPECT_EQ(spaces.end_round(marks), 0u);
@@ -172,7 +174,7 @@ TEST(SpacesRound, SharesAreKnownAsLongAsTheList) {
   spaces.divide_by(2);
   LimitsRef late = hold(spaces, 20), least = hold(spaces, 1);
   EXPECT_EQ(spaces.limits(spaces.divided(early.id())).front().quota, 5);
-  // The shares of the other are a list that is in use.
+  // The share of this list equals a list that is in use.
   EXPECT_EQ(spaces.divided(late.id()), early.id());
   EXPECT_EQ(spaces.divided(least.id()), least.id());
   early = {};
@@ -180,7 +182,7 @@ TEST(SpacesRound, SharesAreKnownAsLongAsTheList) {
   EXPECT_EQ(spaces.limits(spaces.divided(late.id())).front().quota, 10);
   late = {};
   least = {};
-  // What it shared is unnamed from when it is forgotten.
+  // The list's share is unnamed only once the list is forgotten.
   for (int i = 0; i < 5; ++i) round_of(spaces);
   EXPECT_EQ(spaces.known(), 0u);
 }
@@ -202,7 +204,7 @@ TEST(SpacesRound, IsWantedWhenMuchIsUnnamedOrThereIsNoRoom) {
   EXPECT_TRUE(spaces.wants_round());
 }
 
-// Numbers are used again all the time, and what one of them is known to stand for holds.
+// Numbers are used again all the time, and a number that is held keeps its meaning.
 TEST(SpacesRound, RefsOfManyThreadsHold) {
   constexpr int rounds = 300;
   Spaces spaces;

@@ -1,3 +1,4 @@
+// Connections in the order in which they joined (server/age_list.h), against a vector.
 #include "server/age_list.h"
 
 #include <gtest/gtest.h>

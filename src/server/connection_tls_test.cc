@@ -1,4 +1,4 @@
-// Connections with TLS, which no listener has yet: a worker serves them over socket pairs.
+// Connections with TLS, which no listener offers yet: a worker serves them over socket pairs.
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -35,7 +35,7 @@ net::TlsContext& context() {
   return *made;
 }
 
-// The client's end.
+// The client's end of a connection.
 class TlsClient {
  public:
   explicit TlsClient(int fd)
@@ -43,7 +43,7 @@ class TlsClient {
     peer_.take("");
   }
 
-  // Sends what must be sent, and reads, until it is `done` or the end of the connection.
+  // Sends what TLS has to send, and reads, until `done` or the end of the connection.
   template <class Done>
   bool until(Done&& done) {
     for (const auto deadline = tests::soon();;) {
@@ -71,7 +71,7 @@ class TlsClient {
   bool until_end() {
     return until([this] { return ended_; });
   }
-  // Each text is a record.
+  // Sends each text as a record of its own.
   void say(std::initializer_list<std::string_view> texts) {
     for (const std::string_view text : texts) peer_.write(text);
     send();
@@ -108,7 +108,7 @@ int client_of(World& world, const net::Timeouts& timeouts = {},
 
 constexpr net::Timeouts brief{.request = base::milliseconds(500)};
 
-// One that has its handshake done in that time, however busy the machine is.
+// A client that finished its handshake within `brief`, even on a busy machine: it tries again.
 std::unique_ptr<TlsClient> client_in_time(World& world) {
   const auto deadline = tests::soon();
   for (;;) {
@@ -118,7 +118,7 @@ std::unique_ptr<TlsClient> client_in_time(World& world) {
   }
 }
 
-// As many as one record can hold, and more than one buffer.
+// Requests that fit one record, and are more than the connection's buffer.
 constexpr size_t many = 1'500;
 
 std::string requests() {
@@ -135,14 +135,14 @@ bool serves_nobody(const World& world) {
   return false;
 }
 
-// The window's end comes nearer while a busy machine takes its time.
+// The window moves on while a busy machine takes its time, so the seconds are not compared.
 std::string last_line(TlsClient& client) {
   std::string heard(client.heard());
   if (heard.ends_with('\n')) heard.pop_back();
   return heard.substr(heard.rfind('\n') + 1);
 }
 
-// What is decrypted raises no event: the connection has to go on reading by itself.
+// Bytes that were decrypted already raise no event: the connection must read on by itself.
 TEST(TlsConnection, ARecordThatIsLargerThanTheBufferIsAnsweredToItsEnd) {
   World w;
   TlsClient client(client_of(w));
@@ -158,8 +158,8 @@ TEST(TlsConnection, ARecordThatIsLargerThanTheBufferIsAnsweredToItsEnd) {
   EXPECT_EQ(client.lines(), many + 1);
 }
 
-// A read gives one of them, and less than it has room for. No reply to the first is read, which
-// would be an event.
+// A read returns one record, which is less than it has room for. No reply to the first one is read
+// meanwhile, as that would be an event.
 TEST(TlsConnection, RecordsThatArriveAtOnceAreAllAnswered) {
   constexpr size_t rounds = 20;
   World w;
@@ -173,7 +173,8 @@ TEST(TlsConnection, RecordsThatArriveAtOnceAreAllAnswered) {
   EXPECT_TRUE(last_line(client).starts_with("OK true 99999980 "));
 }
 
-// Without the announcement a third party may have cut it off.
+// Without the TLS end notice a third party may have cut the connection, so half a line is not
+// answered.
 TEST(TlsConnection, TheLastLineIsAnsweredIfTheClientAnnouncesItsEnd) {
   World w;
   w.start();
@@ -224,7 +225,7 @@ TEST(TlsConnection, AHandshakeHasTheTimeOfARequestAndAnIdleClientAllTime) {
   const auto idle = client_in_time(w);
   const uint64_t before = closed();
   const int silent = client_of(w, brief), slow = client_of(w, brief);
-  send(slow, std::string_view("\x16\x03\x01\x01", 4));  // the beginning of a record
+  send(slow, std::string_view("\x16\x03\x01\x01", 4));  // the first bytes of a TLS record
   EXPECT_EQ(read_until(silent, "never"), "(end)");
   EXPECT_EQ(read_until(slow, "never"), "(end)");
   EXPECT_EQ(closed(), before + 2);
@@ -232,7 +233,7 @@ TEST(TlsConnection, AHandshakeHasTheTimeOfARequestAndAnIdleClientAllTime) {
   EXPECT_TRUE(idle->until_lines(1));
 }
 
-// The answer to the client's hello finds the socket full.
+// The socket is full when the server answers the client's hello.
 TEST(TlsConnection, AHandshakeGoesOnWhenTheSocketTakesItsAnswer) {
   World w;
   w.start();
@@ -247,7 +248,7 @@ TEST(TlsConnection, AHandshakeGoesOnWhenTheSocketTakesItsAnswer) {
   w.worker->adopt(ends[0], {protocol::find("divvy").value(), {}, &context()}, "");
   TlsClient client(ends[1]);
   client.send();
-  // The server has read the hello once nothing is on its way.
+  // When no bytes are on their way, the server has read the hello.
   int on_its_way = 1;
   for (const auto deadline = tests::soon();
        on_its_way > 0 && std::chrono::steady_clock::now() < deadline;)
@@ -284,7 +285,7 @@ struct Stopping : World {
 };
 constexpr std::chrono::hours long_time{1};
 
-// The rest of a record is OpenSSL's by then, and nothing of it the kernel's.
+// The rest of the record is in OpenSSL's buffer then, not in the kernel's.
 TEST(TlsConnection, WhatHadArrivedWhenTheServerStopsIsAnswered) {
   Stopping w;
   TlsClient client(client_of(w));

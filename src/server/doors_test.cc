@@ -1,3 +1,4 @@
+// What is logged and counted of connections that are turned away or closed (server/doors.h).
 #include "server/doors.h"
 
 #include <gtest/gtest.h>

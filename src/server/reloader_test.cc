@@ -1,3 +1,4 @@
+// Reloads (live/reloader.h): on which thread old rules are freed, and that no thread keeps them.
 #include "live/reloader.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Rules that tell on which thread they are freed.
+// Rules that record on which thread they are freed.
 class Rules {
  public:
   std::shared_ptr<const policy::RuleSet> make() {
@@ -57,7 +58,7 @@ std::shared_ptr<spdlog::logger> quiet_log() {
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(nowhere));
 }
 
-// `load` that gives a new policy at each call.
+// A `load` that returns a new policy at each call, and notes its thread.
 std::function<live::Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread::id& thread) {
   return [&](uint64_t hash) {
     thread = std::this_thread::get_id();
@@ -72,7 +73,7 @@ TEST(Reloader, FreesTheOldRulesItselfAndReadsNoThirdBefore) {
   Rules rules;
   std::thread::id reloading;
   live::Live live({rules.make()});
-  auto held = live.current();  // as by a worker
+  auto held = live.current();  // as a worker holds it
   std::promise<void> first;
   live::Reloader reloader(
       live.current(), fresh_each_time(rules, reloading), {},
@@ -98,7 +99,7 @@ TEST(Reloader, FreesTheOldRulesItselfAndReadsNoThirdBefore) {
   EXPECT_EQ(live.current()->generation, 3u);
 }
 
-// Where files are that nothing tells of a change.
+// For files whose changes no event reports.
 TEST(Reloader, LooksAgainInIntervalsWithoutBeingTold) {
   Rules rules;
   live::Live live({rules.make()});
@@ -117,7 +118,7 @@ TEST(Reloader, LooksAgainInIntervalsWithoutBeingTold) {
   reloader.stop();
 }
 
-// A reading on request tells what is wrong with the live policy, also where nothing has changed.
+// A reload on request reports what is wrong with the live policy, even if nothing has changed.
 TEST(Reloader, RepeatsWhatWasToldOfTheLivePolicy) {
   Rules rules;
   live::Live live({rules.make()});
@@ -193,7 +194,7 @@ TEST(Reloader, AnEngineTakesTheNewPolicyAndLetsGoOfTheOldOne) {
   EXPECT_FALSE(engine.take_policy());
 }
 
-// It receives no request, and still no worker keeps the old rules.
+// The server receives no requests, and yet no worker keeps the old rules.
 TEST(Reloader, IdleWorkersOfAServerLetGoOfTheOldRules) {
   Rules rules;
   std::thread::id reloading;

@@ -1,5 +1,5 @@
-// A worker over socket pairs: who has a turn when. What is counted is requests that are decided
-// before another one is, not time.
+// A worker over socket pairs: turns, gathered output, timeouts and bounds of memory. Fairness is
+// counted in requests that are decided before another one, not in time.
 #include "server/worker.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@
 namespace sluice::server {
 namespace {
 
-// limitd's frame of a request for the bucket above.
+// The methods of limitd's requests.
 constexpr char take = 0, wait = 1, status = 3, ping = 4;
 
 std::string varint(size_t n) {
@@ -45,7 +45,7 @@ std::string read_reply(int fd, const std::string& id) {
   return read_until(fd, [&](const std::string& all) { return all.find(id) != all.npos; });
 }
 
-// Each client pipelines, behind one request that needs a buffer of that size.
+// Each client sends many requests at once, after one that needs a buffer of that size.
 class Turns : public testing::TestWithParam<size_t> {};
 
 TEST_P(Turns, OneRequestWaitsForOneTurnAndNotForEverybodys) {
@@ -64,7 +64,7 @@ TEST_P(Turns, OneRequestWaitsForOneTurnAndNotForEverybodys) {
   ASSERT_EQ(between.wait_until(tests::soon()), std::future_status::ready);
   EXPECT_LE(between.get(), 2 * base::bounds::turn_requests_max);
   EXPECT_EQ(read_until(single, "\n").substr(0, 8), "OK true ");
-  // And each of the others is served to the end, in order.
+  // The other clients are served to the end, in order.
   for (size_t i = 0; i < many; i += 50) {
     send(w.clients[i], "HIT ip=last" + std::to_string(i) + "\n");
     const std::string all = read_until(w.clients[i], "OK true 99999999 600\n");
@@ -77,7 +77,7 @@ TEST_P(Turns, OneRequestWaitsForOneTurnAndNotForEverybodys) {
 
 INSTANTIATE_TEST_SUITE_P(Buffers, Turns, testing::Values(0, 5'000));
 
-// How many of them have something to read.
+// How many of the clients have something to read.
 size_t answered(const std::vector<int>& clients) {
   size_t count = 0;
   for (const int fd : clients) {
@@ -87,7 +87,7 @@ size_t answered(const std::vector<int>& clients) {
   return count;
 }
 
-// What is decided in one turn leaves at its end, and no reply waits for more than so many others.
+// Replies of one turn are sent at its end; a reply waits for a bounded number of others.
 TEST(Worker, TheOutputOfATurnIsGathered) {
   constexpr size_t many = 2 * GatheredOutput::connections_max + 22;
   base::raise_open_files();
@@ -103,14 +103,15 @@ TEST(Worker, TheOutputOfATurnIsGathered) {
   for (const int fd : w.clients) EXPECT_EQ(read_until(fd, "\n"), "OK true 99999999 600\n");
 }
 
-// Bytes that the other side has not read.
+// The bytes that the other side has not read yet.
 int unread(int fd) {
   int bytes = -1;
   EXPECT_EQ(::ioctl(fd, SIOCOUTQ, &bytes), 0);
   return bytes;
 }
 
-// The first time it is read as far as the connection's own buffer goes, from then on all at once.
+// The first burst is read with the connection's own buffer, so in parts; the later ones all at
+// once.
 TEST(Worker, AClientThatSendsMuchIsReadAtOnce) {
   constexpr size_t lines = 250, bursts = 4;
   World w;
@@ -139,7 +140,7 @@ TEST(Worker, AClientThatSendsMuchIsReadAtOnce) {
   for (size_t i = 1; i < bursts; ++i) EXPECT_EQ(left[i], 0) << i;
 }
 
-// A connection that closes in the turn in which it was answered is answered all the same.
+// A connection that closes in the turn in which it was answered still gets its replies.
 TEST(Worker, GatheredOutputLeavesBeforeTheClose) {
   World w;
   for (int i = 0; i < 3; ++i) {
@@ -155,7 +156,7 @@ TEST(Worker, GatheredOutputLeavesBeforeTheClose) {
   }
 }
 
-// Its half is in no one's way, and the reason is answered.
+// A half request does not delay other clients, and its client gets the reason.
 TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   World w;
   const net::Timeouts brief{.request = base::milliseconds(100)};
@@ -171,7 +172,7 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
             std::string::npos)
       << all;
   EXPECT_TRUE(all.ends_with("\n(end)")) << all;
-  // Neither an idle connection nor one with a longer timeout is closed.
+  // An idle connection, and one with a longer timeout, stay open.
   send(idle, "HIT ip=2\n");
   EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "4\n");
@@ -180,7 +181,7 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
-// More of it is not a new request, however long a client goes on.
+// More bytes of the same request do not extend its time.
 TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
   World w;
   const int drips = w.client({.request = base::milliseconds(100)});
@@ -198,7 +199,7 @@ TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
-// Of what it has begun, and of replies that it does not take, other timeouts have a say.
+// Half a request and replies that are not taken have other timeouts.
 TEST(Worker, AClientThatSendsNothingIsClosedWhereThatIsWanted) {
   World w;
   const net::Timeouts brief{.idle = base::milliseconds(100)};
@@ -223,13 +224,13 @@ TEST(Worker, AClientThatSendsNothingIsClosedWhereThatIsWanted) {
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::idle_timeout)].read(), 3u);
 }
 
-// Each byte that comes puts it off: some of these clients would be gone without that.
+// Each byte restarts the time: without that the first client would be closed before the second.
 TEST(Worker, AClientThatGoesOnSendingIsNotIdle) {
   World w;
   const int client = w.client({.idle = base::seconds(1)}),
             other = w.client({.idle = base::seconds(2)});
   w.start();
-  // Until the other one, which may be idle for twice as long, is closed.
+  // Until the other client is closed, which may be idle for twice as long.
   for (const auto deadline = tests::soon(); std::chrono::steady_clock::now() < deadline;) {
     pollfd ended{other, POLLIN, 0};
     if (::poll(&ended, 1, 1) == 1) break;
@@ -246,7 +247,7 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
   const net::Timeouts brief{.send = base::milliseconds(100)};
   const int silent = w.client(brief), other = w.client(brief);
   w.start();
-  // Replies of which the socket takes a part only.
+  // The socket takes only a part of the replies.
   std::string requests;
   for (int i = 0; i < 1'000; ++i) requests += "HIT ip=1\n";
   const auto deadline = tests::soon();
@@ -270,8 +271,8 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
   EXPECT_EQ(read_until(other, "\n").substr(0, 8), "OK true ");
 }
 
-// Past the bound of what unfinished requests hold the one goes that began first, whatever order
-// the poller has, also where it goes on.
+// When unfinished requests exceed their bound of memory, the one that began first is closed, in
+// whatever order the poller reports them, and even if it has received more bytes since.
 TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
   World w;
   w.start();
@@ -306,7 +307,7 @@ TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
       rest.remove_prefix(static_cast<size_t>(n));
     }
     await(sent += half.size());
-    // Answered once the worker has done what that half wants.
+    // The answer shows that the worker has handled the half request.
     send(other, ask);
     sent += ask.size();
     ASSERT_EQ(read_until(other, "\n").substr(0, 8), "OK true ");
@@ -323,13 +324,14 @@ TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
   }
 }
 
-// Past the bound of what waits to be sent the one goes that has taken nothing for the longest.
+// When unsent replies exceed their bound of memory, the client that has taken nothing for the
+// longest is closed.
 TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
   World w;
   w.start();
   const net::Timeouts long_ones{.request = base::seconds(3'600), .send = base::seconds(3'600)};
   const int other = w.client(long_ones, protocol::find("limitd").value());
-  // A list is of as many as fit, half a megabyte.
+  // Ten keys of 60,000 bytes each; a list has as many as fit, half a megabyte.
   for (char n = 'a'; n < 'k'; ++n) {
     send(other, frame(take, std::string("take ") + n, n + std::string(60'000, 'x')));
     read_reply(other, std::string("take ") + n);
@@ -342,7 +344,8 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
   std::vector<int> silent;
   size_t gone = 0;
   while (gone < 5 && silent.size() < 300) {
-    // One by one, so that the first ones are known; then many, as long as there is room for all.
+    // The first five one by one, so that their order is known; then many, while there is memory for
+    // all.
     for (int more = silent.size() == 5 ? 120 : 1; more > 0; --more) {
       silent.push_back(w.client(long_ones, protocol::find("limitd").value(), 4'096));
       send(silent.back(), frame(status, "a list", ""));
@@ -353,7 +356,7 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::yield();
     }
-    // Answered once the worker has done with these lists.
+    // The answer shows that the worker has handled these lists.
     send(other, frame(ping, "a ping"));
     ASSERT_NE(read_reply(other, "a ping").find("a ping"), std::string::npos);
     while (gone < silent.size() && closed(silent[gone])) ++gone;
@@ -366,8 +369,8 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
   EXPECT_EQ(list.find("(end)"), std::string::npos) << "the last one is not closed";
 }
 
-// A worker that has nothing to do looks at the clock again as long as a request waits: a timer of
-// an hour would not run out where the clock comes to its time otherwise.
+// While a request waits, an idle worker looks at the clock again and again: a timer of an hour
+// would not end early when the clock is set forward.
 TEST(Worker, WhoWaitsIsAnsweredWhenTheClockIsSetForwardToTheirTime) {
   World w;
   const int client = w.client({}, protocol::find("limitd").value());

@@ -1,5 +1,4 @@
-// What tests of a worker have: one over socket pairs, the rules it serves by, and the client's
-// ends.
+// A worker over socket pairs for tests, with its rules, and the client's ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +32,8 @@
 
 namespace sluice::server {
 
-// Counts what is decided; at the `at`th has a thread ask for `single`.
+// Counts charges; before the `at`th it calls `ask`. `between`: how many were decided from then to
+// the charge of `single`.
 class Counting final : public store::tests::Forwarding {
  public:
   explicit Counting(store::Store& inner) : Forwarding(inner) {}
@@ -58,7 +58,7 @@ class Counting final : public store::tests::Forwarding {
   size_t decided_ = 0, asked_at_ = 0;
 };
 
-// How far the wall clock has been set forward since.
+// How far the wall clock is set forward, in microseconds.
 inline std::atomic<int64_t> set_forward_us{0};
 
 struct World {
@@ -83,7 +83,7 @@ struct World {
     worker->join();
     for (const int fd : clients) ::close(fd);
   }
-  // The client's end.
+  // Connects a client; returns its end.
   int client(const net::Timeouts& timeouts = {},
              protocol::Protocol protocol = protocol::find("divvy").value(),
              std::optional<int> kernel_bytes = {}, net::TlsContext* tls = nullptr) {
@@ -121,7 +121,7 @@ inline void send(int fd, std::string_view text) {
   EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
 }
 
-// Whatever comes, until `done` says of all of it that it is enough; or the end of the connection.
+// Reads until `done` accepts all that was read, or to the end of the connection or the deadline.
 template <class Done>
 std::string read_until(int fd, Done&& done) {
   std::string all;

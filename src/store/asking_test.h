@@ -1,5 +1,5 @@
-// What tests of the store ask it in: limits in short, batches of groups built by hand, and a world
-// of a store with its spaces and completion queues, whose time is an argument. Single-threaded.
+// Helpers for tests of a store: limits in short, groups built by hand, and a world of a store with
+// its spaces, whose time is an argument. For one thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,14 +35,14 @@ inline Limit window(int64_t quota, int64_t us) {
   return {Algorithm::fixed_window, quota, {us}};
 }
 
-// One charge of a group, as tests write it.
+// One charge of a group.
 struct Part {
   std::string key;
   int64_t cost = 1;
   std::vector<Limit> limits;
 };
 
-// A group with all that it points to.
+// A group with all that it refers to.
 struct Asked {
   Group group;
   std::deque<std::string> keys;
@@ -53,7 +53,7 @@ struct Asked {
   const Decision& operator[](size_t i) const { return decisions[i]; }
 };
 
-// A completion queue whose wake is counted.
+// A completion queue that counts its wakes.
 struct Counting {
   int wakes = 0;
   CompletionQueue completions{[this] { ++wakes; }};
@@ -95,7 +95,7 @@ struct World {
     apply(asked, now);
     return asked;
   }
-  // Parks it if it is refused.
+  // Parks the group if it is refused.
   Asked wait(Counting& at, uint32_t ticket, const std::vector<Part>& parts, base::Time now,
              uint64_t arrival = 0) {
     Asked asked = prepare(parts);
@@ -116,10 +116,10 @@ struct World {
     return ask({part}, now, Verb::peek)[0].remaining;
   }
 
-  // The tickets that are answered at `now`, in order.
+  // The tickets of the groups that are answered at `now`, in order.
   std::vector<uint32_t> answered(Counting& at, base::Time now) {
     std::vector<uint32_t> tickets;
-    // A step that is cut short asks to be called again at once.
+    // `advance` may stop early; then it asks to be called again at once.
     for (;;) {
       next = store.advance(at.completions, now);
       if (!next || next->us > now.us) break;
@@ -133,7 +133,7 @@ struct World {
   request::Spaces spaces;
   EmbeddedStore store;
   const Space* space = spaces.intern("t/", "");
-  std::optional<base::Time> next;  // of the last `answered`
+  std::optional<base::Time> next;  // when to call `advance` next, as the last `answered` left it
 };
 
 }  // namespace sluice::store::tests

@@ -1,5 +1,5 @@
-// Charges that count past their limits, alone and in groups with takes: the store against plain
-// maps of what was counted in each window.
+// Charges that count past their limits (Verb::count), alone and in groups with takes: the table in
+// memory against maps of what was counted in each window.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ TEST(CountCharges, ARefusalIsChargedAndAPeekMakesNoCounter) {
   EXPECT_FALSE(over.allowed());
   EXPECT_EQ(over[0].remaining, -1);
   EXPECT_EQ(w.left({"k", 0, {per_window(5)}}, {0}), -1);
-  // A first request that is too large opens the counter all the same.
+  // A first request that is too large makes a counter as well.
   EXPECT_FALSE(w.ask({{"large", 9, {per_window(5)}}}, {0}, Verb::count).allowed());
   EXPECT_EQ(w.left({"large", 0, {per_window(5)}}, {0}), -4);
   EXPECT_EQ(w.put({{"none", 2, {per_window(5)}}}, {0})[0].remaining, 5);
@@ -52,11 +52,12 @@ TEST(CountCharges, AFullCounterStaysAndRefuses) {
   EXPECT_EQ(w.left({"k", 0, {per_window(5)}}, {0}), 5 - limit::aligned_window::counted_max);
 }
 
-// Alone, and in a group with a take; under quotas that change as overrides and reloads change them.
+// The charges are alone or in a group with a take. Quotas change all the time, as overrides and
+// reloads change them.
 TEST(CountCharges, RandomGroupsAsTheModel) {
   World w;
   Dice dice(20261123);
-  // By key: the window, and what is used in it.
+  // By key: the number of the window, and the units used in it.
   std::map<std::string, std::pair<int64_t, int64_t>> model;
   const auto used = [&](const std::string& key, int64_t now) -> int64_t& {
     auto& [number, units] = model[key];
@@ -65,7 +66,7 @@ TEST(CountCharges, RandomGroupsAsTheModel) {
     return units;
   };
   int64_t now = 0;
-  std::array<size_t, 4> seen{};  // of groups: what counts is within, over; and so what is taken
+  std::array<size_t, 4> seen{};  // groups: count within (0) or over (2), take fits (0) or not (1)
   for (int round = 0; round < 40'000; ++round) {
     now += dice(int64_t{9});
     const std::string counted = "c" + std::to_string(dice(3)),
@@ -107,7 +108,7 @@ TEST(CountCharges, RandomGroupsAsTheModel) {
   for (const size_t times : seen) EXPECT_GT(times, 500u);
 }
 
-// Where the store cannot decide the rule's wish is followed, as for a take.
+// If the store cannot decide, the rule's on_store_error applies, as for a take.
 TEST(CountCharges, FallBackAsTakesDo) {
   World w;
   for (const auto wanted : {request::OnError::allow, request::OnError::deny}) {

@@ -1,3 +1,5 @@
+// The table in memory (store/embedded_store.h): groups against a model of fixed windows in a map,
+// all algorithms on one counter, the memory bound, the sweep, and several threads.
 #include "store/embedded_store.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +16,7 @@
 namespace sluice::store::embedded_store_test {
 namespace {
 
-// No limit changes in these tests.
+// No list of limits is interned in these tests, and no counter changes its limits.
 const request::Spaces no_spaces;
 
 using base::Time;
@@ -30,7 +32,7 @@ Limit window(int64_t quota, int64_t us) {
   return {Algorithm::fixed_window, quota, {us}};
 }
 
-// Builds batches by hand: groups of (space, key, cost, limits).
+// Builds a batch: groups of charges (space, key, cost, limits).
 struct Asking {
   void group() { groups.push_back({.charge_first = static_cast<uint32_t>(charges.size())}); }
   void charge(const Space& space, std::string_view key, int64_t cost,
@@ -64,7 +66,7 @@ Decision take(EmbeddedStore& store, const Space& space, std::string_view key, in
   return asking.decision(0);
 }
 
-// The model: fixed windows in a map, a group at a time, in the plainest words.
+// The model: fixed windows in a map; it decides one group at a time.
 struct Model {
   struct Window {
     int64_t end_us = 0, used = 0;
@@ -133,7 +135,7 @@ TEST(EmbeddedStore, RandomGroupsAreDecidedAsTheModelDoes) {
     }
     Time now{1'000'000};
     for (int round = 0; round < 1'500; ++round) {
-      now.us += random(int64_t{40}) - 4;  // sometimes back
+      now.us += random(int64_t{40}) - 4;  // sometimes a step back
       Asking asking;
       std::vector<std::string> keys;
       keys.reserve(64);
@@ -141,8 +143,7 @@ TEST(EmbeddedStore, RandomGroupsAreDecidedAsTheModelDoes) {
         asking.group();
         const uint32_t first = random(12u);
         for (uint32_t c = 0, n = 1 + random(5u); c < n; ++c) {
-          keys.push_back(
-              std::to_string((first + c) / 4));  // distinct (space, key) within the group
+          keys.push_back(std::to_string((first + c) / 4));  // (space, key) is used once in a group
           const size_t space = (first + c) % 4;
           asking.charge(spaces[space], keys.back(), random(int64_t{4}), limits[space]);
         }
@@ -162,9 +163,8 @@ TEST(EmbeddedStore, RandomGroupsAreDecidedAsTheModelDoes) {
   }
 }
 
-// Limits of every algorithm side by side on one counter: the store keeps each one's cells apart,
-// and a group takes from all or none. The algorithms themselves are held to models of their own in
-// limit/.
+// Limits of every algorithm on one counter: the store separates their cells, and a group takes from
+// all of them or from none. The algorithms are tested against models in limit/.
 TEST(EmbeddedStore, LimitsOfAllAlgorithmsShareACounter) {
   sluice::tests::Dice dice(9);
   EmbeddedStore store(0, base::Hash(3), no_spaces);
@@ -220,11 +220,12 @@ TEST(EmbeddedStore, LimitsOfAllAlgorithmsShareACounter) {
   EXPECT_GT(refused, 3'000);
 }
 
-// Every short sequence of groups over two keys with small quotas.
+// Short sequences of groups over two keys with small quotas: two of three, all but those whose
+// first step takes 2 of key a.
 TEST(EmbeddedStore, EveryShortSequenceIsDecidedAsTheModelDoes) {
   const Space space{7, "", ""};
   const Limit small = window(2, 3), smaller = window(1, 2);
-  // What one step may ask: 0-2 of key a, 0-2 of key b, then how far the clock goes on.
+  // A step takes 0-2 of key a and 0-2 of key b, and the clock goes 0-2 us on.
   constexpr int steps = 4, choices = 9 * 3;
   int total = 1;
   for (int i = 0; i < steps; ++i) total *= choices;
@@ -232,7 +233,7 @@ TEST(EmbeddedStore, EveryShortSequenceIsDecidedAsTheModelDoes) {
   for (int sequence = 0; sequence < total; sequence += 1 + sequence % 3) {
     Model model;
     Time now{1'000};
-    // A fresh pair of keys per sequence instead of a fresh store.
+    // A new pair of keys for each sequence, which is cheaper than a new store.
     const std::string a = "a" + std::to_string(sequence), b = "b" + std::to_string(sequence);
     for (int i = 0, rest = sequence; i < steps; ++i, rest /= choices) {
       const int choice = rest % choices;
@@ -265,7 +266,7 @@ TEST(EmbeddedStore, ARefusedGroupTakesNothingAnywhereAndSaysWhatThereIs) {
   EXPECT_EQ(asking.decision(0).remaining, 10);
   EXPECT_FALSE(asking.decision(1).allowed);
   EXPECT_EQ(asking.decision(1).retry_after.us, 900);
-  EXPECT_EQ(store.stats().counters, 1u);  // "large" did not even come to be
+  EXPECT_EQ(store.stats().counters, 1u);  // "large" was not created
 }
 
 TEST(EmbeddedStore, LimitsWithoutACounterCostNone) {
@@ -290,7 +291,7 @@ TEST(EmbeddedStore, CostNothingAndRefusedAtOnceStoreNothing) {
 }
 
 TEST(EmbeddedStore, PastItsMemoryNewCountersFailAndOldOnesGoOn) {
-  EmbeddedStore store(0, base::Hash(1), no_spaces);  // raised to the least it takes
+  EmbeddedStore store(0, base::Hash(1), no_spaces);  // 0 is raised to the smallest table
   const Space space{0, "", ""};
   const Limit limit = window(1'000, 1'000'000);
   uint64_t count = 0;
@@ -307,7 +308,8 @@ TEST(EmbeddedStore, PastItsMemoryNewCountersFailAndOldOnesGoOn) {
   EXPECT_LE(store.stats().memory_bytes, size_t{16} << 20);
   EXPECT_EQ(take(store, space, "counter 0", 1, limit, {0}).remaining, 998);
 
-  // A group of an old and two new ones takes nothing of the old, and the store stops behind it.
+  // A group with an existing counter and two new ones takes nothing from the existing one, and the
+  // store stops after that group.
   Asking asking;
   asking.group();
   asking.charge(space, "counter 1", 1, {&limit, 1});
@@ -322,7 +324,7 @@ TEST(EmbeddedStore, PastItsMemoryNewCountersFailAndOldOnesGoOn) {
   EXPECT_EQ(take(store, space, "counter 1", 0, limit, {0}).remaining, 999);
   EXPECT_GE(store.stats().refused, 2u);
 
-  // When the old have expired there is room again.
+  // There is room again when the old counters have expired.
   for (int i = 0; i < 300; ++i) store.housekeep({2'000'000});
   EXPECT_EQ(store.stats().counters, 0u);
   EXPECT_EQ(store.stats().swept, count);
@@ -376,7 +378,7 @@ TEST(EmbeddedStore, GoesOnBehindAGroupThatMayFail) {
   EXPECT_EQ(take(store, space, "old", 0, limit, {0}).remaining, 3);
 }
 
-// The sweep drops counters beside takes of others and of the same: nothing that counts is lost.
+// The sweep runs beside takes of the same and of other counters: no units are lost.
 TEST(EmbeddedStoreThreads, TheSweepDropsOnlyWhatHasExpired) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space brief{0, "", ""}, lasting{1, "", ""};
@@ -408,7 +410,7 @@ TEST(EmbeddedStoreThreads, TheSweepDropsOnlyWhatHasExpired) {
   EXPECT_GT(store.stats().swept, 1'000u);
 }
 
-// What a thread asked of `store` in random groups of the keys "0" to "39", key by key.
+// Random groups of the keys "0" to "39" by one thread, with what was granted and refused, by key.
 struct RandomGroups {
   static constexpr int keys = 40, rounds = 20'000;
 
@@ -439,9 +441,9 @@ struct RandomGroups {
   std::vector<std::map<int, int64_t>> refused;
 };
 
-// Several threads, overlapping groups, more asked than there is: what was granted adds up key by
-// key, no key gave more than its quota, and each refused group met a key that had too little left
-// for ever after.
+// Several threads take overlapping groups, more than the quotas: the grants of each key add up to
+// what is missing, no key grants more than its quota, and each refused group has a key that has too
+// little left to the end.
 TEST(EmbeddedStoreThreads, OverlappingGroupsAddUpExactly) {
   constexpr int threads = 4, keys = RandomGroups::keys;
   EmbeddedStore store(0, base::Hash(1), no_spaces);
@@ -485,7 +487,7 @@ TEST(EmbeddedStoreThreads, OverlappingGroupsAddUpExactly) {
   EXPECT_GT(refusals, 1'000u);
 }
 
-// New keys from all sides, so that stripes grow under load.
+// Threads create new keys, so that stripes grow under load.
 TEST(EmbeddedStoreThreads, GrowthUnderLoadLosesNothing) {
   constexpr int threads = 4;
   constexpr int64_t keys = 50'000;

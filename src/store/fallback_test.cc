@@ -1,3 +1,5 @@
+// What groups are answered if their store cannot decide, by their rules' on_store_error
+// (store/fallback.h).
 #include "store/fallback.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +21,7 @@ struct Failed {
   explicit Failed(OnError wanted, const std::vector<Part>& parts, Verb verb = Verb::take)
       : asked(world.prepare(parts, verb)) {
     asked.group.on_error = wanted;
-    asked.group.allowed = asked.group.parked = true;  // of the last time
+    asked.group.allowed = asked.group.parked = true;  // as an earlier decision left them
     fall_back(asked.group, {{&asked.group, 1}, asked.charges, asked.decisions}, Error::deadline,
               now);
     EXPECT_FALSE(asked.group.parked);
@@ -42,7 +44,7 @@ TEST(Fallback, AllowAnswersAsAFreshCounterDoes) {
   EXPECT_TRUE(f.asked.allowed());
   EXPECT_EQ(f.asked[0].remaining, 1);
   EXPECT_EQ(f.asked[1].remaining, 3);
-  // More than there can ever be, and what is refused without a counter, are refused all the same.
+  // A cost above the burst, and a limit that denies without a counter, are refused in any case.
   EXPECT_FALSE(Failed(OnError::allow, {{"a", 4, {window(3, 10)}}}).asked.allowed());
   EXPECT_FALSE(Failed(OnError::allow, {{"a", 1, {Limit{}}}}).asked.allowed());
   const Failed peeked(OnError::allow, {{"a", 1, {window(3, 10)}}}, Verb::peek);

@@ -1,3 +1,4 @@
+// Pages of names in byte order (store/first_names.h), against a sorted set.
 #include "store/first_names.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +11,8 @@
 namespace sluice::store {
 namespace {
 
-// Pages of names that come in any order: together all of them, each once, in order; and each page
-// within its bounds.
+// Names come in any order. The pages together have all of them, each once and in order, and each
+// page keeps its bounds.
 TEST(FirstNames, PagesHaveAllNamesInOrderWithinTheirBounds) {
   std::mt19937_64 dice(3);
   for (int round = 0; round < 300; ++round) {
@@ -28,7 +29,7 @@ TEST(FirstNames, PagesHaveAllNamesInOrderWithinTheirBounds) {
       std::shuffle(shuffled.begin(), shuffled.end(), dice);
       FirstNames first(max, bytes_max);
       const std::string after = all.empty() ? "" : all.back();
-      for (int pass = 0; pass < 2; ++pass)  // a search may come upon one twice
+      for (int pass = 0; pass < 2; ++pass)  // a search may meet a name twice
         for (const std::string& name : shuffled)
           if (name > after && (first.end() == nullptr || name < *first.end())) first.add(name);
       ScanPage stored;

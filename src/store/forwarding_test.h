@@ -1,5 +1,5 @@
-// A store that passes everything on to another one. What tests put between an engine and its store
-// overrides what it wants to see or to change.
+// A store that forwards every call to another one. Tests put it between an engine and its store,
+// and override the calls that they observe or change.
 #pragma once
 
 #include <optional>

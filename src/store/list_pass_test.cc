@@ -1,3 +1,4 @@
+// One pass through a table that answers many lists (store/list_pass.h), against sets of names.
 #include "store/list_pass.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,8 @@ TEST(PrefixIndex, KnowsWhatAllPrefixesBeginWith) {
   EXPECT_EQ(several.common(), "ab");
 }
 
-// The first in byte order whose bytes fit, without a gap, in whatever order they are met.
+// A list has the first names in byte order that fit its bytes, without a gap, whatever the order of
+// visits.
 TEST(ListPass, EndsAListByKeysAndByBytes) {
   request::Spaces spaces;
   const request::Space& space = *spaces.intern("s", "");

@@ -1,5 +1,5 @@
-// How much of the memory bound counters really get, whatever the lengths of their keys; and who
-// gets a place once it is used up: filled to the first refusal, deterministic.
+// The share of the memory bound that counters can use, for keys of any lengths, and which counters
+// still get memory when it is full. Filled to the first refusal; deterministic.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ using namespace tests;
 constexpr size_t MiB = size_t{1} << 20;
 constexpr int64_t second = 1'000'000;
 
-// A table that counters of one limit are put into, by keys of lengths that the caller draws.
+// A table that is filled with counters of one limit; the caller draws the lengths of their keys.
 struct Filled {
   explicit Filled(size_t memory_bytes) : store(memory_bytes, base::Hash(1), spaces) {
     space = spaces.intern("t/", "");
@@ -33,7 +33,7 @@ struct Filled {
     key.resize(1'000, 'k');
   }
 
-  // False: refused. The key has a number in front, and so at least 8 bytes.
+  // False: refused. A key begins with its number, so it has at least 8 bytes.
   bool add(size_t length, Time now) {
     const uint64_t number = numbers++;
     for (size_t i = 0; i < 8; ++i) key[i] = static_cast<char>(number >> 8 * i);
@@ -48,8 +48,8 @@ struct Filled {
     return group.error == request::Error::none;
   }
 
-  // To the first refusal: the share of the memory that entries take by themselves, a header, a cell
-  // and the key each.
+  // Fills the table to the first refusal. Returns the share of its memory that the entries take
+  // without any overhead: a header, a cell and the key each.
   double fill(const std::function<size_t()>& length, Time now) {
     size_t bytes = 0;
     for (;;) {
@@ -75,11 +75,11 @@ struct Filled {
 
 struct Table {
   size_t bytes;
-  double least;  // share of it
+  double least;  // the share of it that entries must reach
 };
 constexpr Table tables[] = {{16 * MiB, 0.60}, {64 * MiB, 0.80}};
 
-// Lengths of 8 to 500 bytes, each as often as any other.
+// Lengths of 8 to 500 bytes, all equally frequent.
 void expect_mixed(const Table& table) {
   Filled filled(table.bytes);
   Dice dice(1);
@@ -96,7 +96,7 @@ TEST(MemoryUse, LengthsThatAreMixedEvenlyInAGigabyte) {
   expect_mixed({1'024 * MiB, 0.80});
 }
 
-// Most are short, and each length comes as often as its inverse.
+// Most keys are short: the logarithm of the length is evenly spread.
 TEST(MemoryUse, LengthsOfWhichMostAreShort) {
   for (const Table& table : tables) {
     Filled filled(table.bytes);
@@ -111,8 +111,8 @@ TEST(MemoryUse, LengthsOfWhichMostAreShort) {
   }
 }
 
-// Memory that held short keys holds long ones once the short ones have gone, and the other way
-// round. (Heads of chains stay, up to a tenth of it.)
+// Memory of short keys is used for long ones after the short ones have expired, and the same with
+// long and short exchanged. (The heads of chains stay: up to an eighth of the memory.)
 TEST(MemoryUse, LengthsThatChange) {
   for (const Table& table : tables) {
     Filled filled(table.bytes);
@@ -125,7 +125,7 @@ TEST(MemoryUse, LengthsThatChange) {
       now.us += 20 * second;
       filled.sweep(now);
       EXPECT_EQ(filled.store.stats().counters, 0u);
-      EXPECT_EQ(filled.store.stats().memory_bytes % (64 << 10), 0u);  // rows of heads, else nothing
+      EXPECT_EQ(filled.store.stats().memory_bytes % (64 << 10), 0u);  // rows of heads alone
       EXPECT_LE(filled.store.stats().memory_bytes, table.bytes / 8);
     }
   }

@@ -1,4 +1,4 @@
-// Counters that keep their limits go by `purge` alone, and by it nothing else goes.
+// `purge` alone forgets counters that keep their limits, and it forgets no other counters.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct World {
     plain = spaces.intern("plain:", "", Space{});
   }
 
-  // The mask of the windows that were answered.
+  // Returns the mask of the windows that were answered.
   uint32_t ask(const Space& space, std::string_view key, Verb verb, int64_t cost,
                const std::vector<Limit>& limits, Time now) {
     request::Group group{.charge_count = 1};
@@ -60,7 +60,7 @@ Limit per_minute(int64_t quota) {
   return {Algorithm::token_bucket, quota, base::seconds(60), quota};
 }
 
-// By the plain rule: what was taken of a minute's limit is back after its part of the minute.
+// The model: n of a minute's limit of N are back after n/N minutes.
 TEST(Purge, ForgetsExactlyTheFullOnesAndCountsThem) {
   World world;
   sluice::tests::Dice dice(11);
@@ -114,7 +114,7 @@ TEST(Purge, SweepingLeavesThemAlone) {
   EXPECT_EQ(world.store.stats().counters, 0u);
 }
 
-// A bucket goes only when every window of it is full.
+// A bucket is forgotten only when every window of it is full.
 TEST(Purge, WaitsForEveryWindow) {
   World world;
   const Limit per_second{Algorithm::token_bucket, 10, base::seconds(1), 10};
@@ -124,8 +124,7 @@ TEST(Purge, WaitsForEveryWindow) {
   EXPECT_EQ(world.store.purge({start_us + 60 * second}), 1u);
 }
 
-// While others take. A taken unit is never lost: who takes all has it all, but for a purge after it
-// came back.
+// A purge beside takes loses no unit: at the end all takes are missing from each bucket.
 TEST(Purge, MayRunBesideTakes) {
   World world;
   constexpr int keys = 500, takes = 40;

@@ -1,3 +1,5 @@
+// The memory of a stripe's entries (store/slab.h, store/region.h): places in chunks of one bounded
+// region.
 #include "store/slab.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +27,8 @@ bool holds(const Region& region, const Place& p) {
   return true;
 }
 
-// Places of every size, filled with a pattern each: no two overlap, and none loses its bytes while
-// others come and go.
+// Each place is filled with a pattern of its own: no two places overlap, and none loses its bytes
+// while others are allocated and freed.
 TEST(Slab, PlacesNeverOverlap) {
   Region region(size_t{64} << 20);
   Slab slab;
@@ -53,7 +55,7 @@ TEST(Slab, PlacesNeverOverlap) {
     ASSERT_TRUE(holds(region, p));
     slab.free(region, p.ref);
   }
-  EXPECT_EQ(region.bytes(), 0u);  // every chunk went back
+  EXPECT_EQ(region.bytes(), 0u);  // every chunk was given back
 }
 
 TEST(Slab, PlacesOfOneSizeFillAChunk) {
@@ -67,8 +69,8 @@ TEST(Slab, PlacesOfOneSizeFillAChunk) {
   EXPECT_EQ(region.bytes(), 2 * Region::chunk_bytes);
 }
 
-// Places that are free in chunks of a larger size are used before anything fails; a place is never
-// more than twice what was asked for.
+// Without a free chunk a place of a larger size is used, of at most twice the size that was asked
+// for.
 TEST(Slab, WithoutAChunkLeftALargerPlaceDoes) {
   Region region(size_t{16} << 20);
   Slab slab;
@@ -85,7 +87,7 @@ TEST(Slab, WithoutAChunkLeftALargerPlaceDoes) {
   EXPECT_EQ(slab.allocate(region, 80), small);
   slab.free(region, small);
   slab.free(region, large);
-  EXPECT_NE(slab.allocate(region, 36), 0u);  // the chunk went back
+  EXPECT_NE(slab.allocate(region, 36), 0u);  // the chunk was given back
 }
 
 TEST(Region, ItsBoundIsExactAndChunksAreUsedAgain) {

@@ -1,5 +1,6 @@
-// Groups that spare what fits, in the table in memory against plain maps of what was counted: with
-// charges that take beside them, and several on one counter; and groups that come too late.
+// Groups that spare counters whose quota the request fits (Group::sparing), against maps of what
+// was counted: also beside charges that take, and with several charges on one counter. And groups
+// whose time to be answered has passed.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,7 +26,7 @@ Limit per_window(int64_t quota) {
   return {Algorithm::aligned_window, quota, {span}};
 }
 
-// The recorded cases: two of `min` fit, five of `hour`.
+// As recorded: the limit `min` has room for two requests, `hour` for five.
 TEST(SparingGroups, ChargeOnlyWhatDoesNotFit) {
   World w;
   const auto ask = [&](const std::vector<Part>& parts) {
@@ -51,7 +52,7 @@ TEST(SparingGroups, ChargeOnlyWhatDoesNotFit) {
   EXPECT_EQ(w.left({"min", 0, {per_window(2)}}, {0}), -2);
   EXPECT_EQ(w.left({"hour", 0, {per_window(5)}}, {0}), 5);
   EXPECT_EQ(w.store.stats().counters, 1u);
-  // The same one twice: both are asked of the counter as it was.
+  // Two charges on one counter: both are decided on its state before the group.
   const Part twice{"twice", 1, {per_window(2)}};
   Asked asked = ask({twice, twice});
   EXPECT_TRUE(asked.allowed());
@@ -73,7 +74,7 @@ TEST(SparingGroups, ChargeOnlyWhatDoesNotFit) {
 TEST(SparingGroups, RandomOnesAsTheModel) {
   World w;
   Dice dice(417);
-  std::map<std::string, std::pair<int64_t, int64_t>> model;  // window, units
+  std::map<std::string, std::pair<int64_t, int64_t>> model;  // number of the window, units
   int64_t now = 0;
   const auto used = [&](const std::string& key) -> int64_t& {
     auto& [number, units] = model[key];
@@ -141,7 +142,7 @@ TEST(LateGroups, AreNotCharged) {
     EXPECT_TRUE(asked.allowed());
   }
   EXPECT_EQ(w.left({"k", 0, {per_window(5)}}, {5'000}), 3);
-  // A shadow rule's does not hold up what is behind it.
+  // A late group of a shadow rule does not stop the batch.
   Asked first = w.prepare(one), second = w.prepare(one);
   std::array<request::Group, 2> groups = {first.group, second.group};
   groups[0].answer_by = {0};

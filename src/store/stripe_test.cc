@@ -1,3 +1,5 @@
+// One stripe of the table (store/stripe.h), against a map: finding, growing, sweeping, and a full
+// region.
 #include "store/stripe.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +57,7 @@ TEST(Stripe, IsAMap) {
   for (int step = 0; step < 300'000; ++step) {
     const uint32_t space = random(3u);
     std::string key = std::to_string(random(3'000));
-    if (random(200) == 0) key.resize(random(size_t{5'000}), 'x');  // long ones lie outside
+    if (random(200) == 0) key.resize(random(size_t{5'000}), 'x');  // long keys are stored apart
     if (random(50) == 0) key.clear();
     Entry* entry = f.find(space, key);
     const auto at = model.find({space, key});
@@ -130,7 +132,7 @@ TEST(Stripe, GivesBackWhatItHeld) {
   for (size_t i = 0; i < 1'000; ++i) f.insert(0, std::string(2'000 + i, 'x'), 1, 1);
   EXPECT_GT(f.region.bytes(), 2'000'000u);
   EXPECT_EQ(f.sweep(1), 1'000u);
-  EXPECT_EQ(f.region.bytes() % (64 << 10), 0u);  // rows of heads are kept, nothing else
+  EXPECT_EQ(f.region.bytes() % (64 << 10), 0u);  // rows of heads alone are kept
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Verbs beside take, counters that keep their limits or linger, lists and the purge: the store held
-// to the pure functions of limit/ over plain maps.
+// Verbs other than take, counters that keep their limits or stay listed when they are full, lists
+// and the purge: the table in memory against the pure functions of limit/ on maps.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -105,7 +105,7 @@ TEST(Verbs, PutAllForgetsTheCounterAndPeekMakesNone) {
   EXPECT_EQ(w.left({"other", 0, {fixed(5)}}, {0}), 5);
   EXPECT_EQ(w.put({{"other", 3, {fixed(5)}}}, {0})[0].remaining, 5);
   EXPECT_EQ(w.store.stats().counters, 0u);
-  // One of other limits goes without a place for these.
+  // A counter of other limits is removed; it needs no memory for the new limits.
   w.ask({{"k", 3, {fixed(5)}}}, {0});
   w.put_all({"k", 1, {fixed(5), window(3, 10)}}, {0});
   EXPECT_EQ(w.store.stats().counters, 0u);
@@ -159,7 +159,7 @@ TEST(Verbs, CountersThatKeepTheirLimitsAsTheFunctionDoes) {
     w.store.sweep(now, 50);
     if (HasFailure()) return;
   }
-  EXPECT_EQ(w.store.stats().counters, 4u);  // no sweep takes them
+  EXPECT_EQ(w.store.stats().counters, 4u);  // the sweep leaves them
   EXPECT_EQ(w.store.purge({now.us - 1'000'000}), 0u);
   size_t full = 0;
   for (const auto& [key, state] : model) full += state[0].fresh_at_us <= now.us + 5'000 ? 1u : 0u;
@@ -175,8 +175,8 @@ TEST(Verbs, ACounterLingersAfterItIsFull) {
   w.space = w.spaces.intern("lingering", "", like);
   const Limit five = bucket(5, 5, second);
   w.ask({{"taken", 5, {five}}}, {0});     // full again after 1 s
-  w.ask({{"nothing", 0, {five}}}, {0});   // asked of, and full
-  w.ask({{"back", 5, {fixed(5)}}}, {0});  // full when it is given back
+  w.ask({{"nothing", 0, {five}}}, {0});   // not changed, and full
+  w.ask({{"back", 5, {fixed(5)}}}, {0});  // full when all is put back
   w.ask({{"gone", 5, {five}}}, {0});
   w.put_all({"gone", 1, {five}}, {0});
   EXPECT_EQ(w.store.list(*w.space, "", 9), (std::vector<std::string>{"back", "nothing", "taken"}));
@@ -189,8 +189,8 @@ TEST(Verbs, ACounterLingersAfterItIsFull) {
   EXPECT_EQ(there(11 * second - 1).size(), 2u);
   EXPECT_EQ(there(11 * second), (std::vector<std::string>{"back"}));
   EXPECT_EQ(there(1'000 * second), (std::vector<std::string>{"back"}));
-  // What a put makes full lingers where limitd lists it: a bucket that refills, of which that was
-  // not all.
+  // A put that makes a bucket full keeps it listed where limitd stores it: if the bucket refills by
+  // itself and the put has fewer units than it holds.
   w.put({{"back", 2, {fixed(5)}}}, {1'000 * second});
   w.put({{"back", 3, {fixed(5)}}}, {1'000 * second});
   w.put({{"full", 4, {fixed(5)}}}, {1'000 * second});
@@ -203,7 +203,7 @@ TEST(Verbs, ACounterLingersAfterItIsFull) {
   EXPECT_EQ(there(1'009 * second).size(), 0u);
 }
 
-// Buckets of limitd's in a store of one of two kinds.
+// limitd's buckets, in a store with or without a record of changes.
 struct Buckets {
   explicit Buckets(bool notes_changes) {
     Space like;
@@ -247,7 +247,7 @@ TEST(Verbs, AFullBucketIsListedWhereLimitdStoresIt) {
   expect_listed_as_limitd_does(Buckets(true), 2, 300);
 }
 
-// As the admin port does: a counter is set to units that are used.
+// The admin port sets a counter to a number of used units in this way.
 TEST(Verbs, ACounterThatIsSetAnewToFullDoesNotLinger) {
   World w;
   Space like;
@@ -277,7 +277,7 @@ TEST(Verbs, ListsTheFirstInByteOrderThatBeginSo) {
     std::string key;
     for (size_t n = dice(size_t{6}); n > 0; --n)
       key += std::array{'a', 'b', '\0', '\xff', '*'}[dice(size_t{5})];
-    if (dice(40) == 0) key += std::string(600, 'a');  // lies elsewhere
+    if (dice(40) == 0) key += std::string(600, 'a');  // stored apart
     w.space = dice(3) == 0 ? other : mine;
     w.ask({{key, 1, {fixed(5)}}}, {0});
     if (w.space == mine) all.insert(key);
@@ -314,7 +314,7 @@ TEST(Verbs, ManyListsByOneWalkAreEachAsOneAlone) {
   EXPECT_GT(found, 1'000u);
 }
 
-// A stripe that shrinks moves counters to where the pass may have been.
+// A stripe that shrinks moves counters to chains that the pass may have visited already.
 TEST(VerbsThreads, AListMissesNoneThatIsThereAllTheTime) {
   World w;
   const Limit brief = window(1, 10), lasting = window(1, 1'000 * second);

@@ -1,7 +1,7 @@
-// Random takes, waits, puts, resets, cancels, changed limits and time, against the plainest model
-// of the same: at each microsecond every queue is looked at from its head. The store is only looked
-// at when it asked for it, by a wake or a time, as a worker does; so an answer that is late, lost,
-// given twice or in another order shows.
+// Random takes, waits, puts, resets, cancels, changed limits and steps of time, against a model
+// that looks at every queue from its head at each microsecond. The store is called as a worker
+// calls it: only after a wake, or at the time that it named. So an answer that is late, lost, given
+// twice or out of order is noticed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ struct Model {
 
   limit::CarryOver carry = limit::CarryOver::used;
   std::map<std::string, Counter> counters;
-  std::map<uint64_t, Waiting> waiting;  // by arrival
+  std::map<uint64_t, Waiting> waiting;  // by number of arrival
   std::vector<Answer> answers;
   uint64_t arrivals = 0;
 
@@ -86,7 +86,7 @@ struct Model {
       if (arrival < before && !w.aside && w.part.key == key) units += w.part.cost;
     return units;
   }
-  // What each limit says to the cost behind `units`, and what there would be.
+  // What each limit says to the cost if `units` are taken before it, and what would be left.
   bool decide(const Part& part, Wide units, Time now, std::vector<State>& next,
               std::vector<Decision>& decisions) const {
     const std::vector<State> state = load(part, now);
@@ -116,7 +116,7 @@ struct Model {
     }
     return false;
   }
-  // A group of plain takes.
+  // A group of takes that do not wait.
   bool take(const std::vector<Part>& parts, Time now, std::vector<Decision>& out, uint64_t before) {
     bool allowed = true;
     std::vector<std::vector<State>> next(parts.size());
@@ -125,7 +125,7 @@ struct Model {
       allowed &= decide(parts[i], ahead(parts[i].key, before), now, next[i], decisions[i]);
     for (size_t i = 0; i < parts.size(); ++i) {
       if (!allowed) {
-        // Nothing is taken, and the counter is now kept under these limits.
+        // Nothing is taken, but the counter is stored under these limits from now on.
         const auto state = load(parts[i], now);
         size_t at = 0;
         for (size_t l = 0; l < parts[i].limits.size(); ++l) {
@@ -144,7 +144,7 @@ struct Model {
     }
     return allowed;
   }
-  // As other limits may bring units.
+  // Other limits may bring units back, so what waits is looked at again.
   void take_alone(const std::vector<Part>& parts, Time now, bool& allowed,
                   std::vector<Decision>& out) {
     allowed = take(parts, now, out, UINT64_MAX);
@@ -215,8 +215,8 @@ struct Trial {
     Space like;
     like.carry = carry;
     w.space = w.spaces.intern("run", "", like);
-    sweeps =
-        carry == limit::CarryOver::used;  // else a counter that is full is not as one that is not
+    // With `left` a counter that was forgotten differs from one that is full.
+    sweeps = carry == limit::CarryOver::used;
     for (size_t key = 0; key < keys; ++key) change(key);
   }
 
@@ -263,7 +263,7 @@ struct Trial {
     std::vector<Decision> expected;
     switch (dice(12)) {
       case 0:
-      case 1: {  // a take, of one or of two
+      case 1: {  // a take of one or two counters
         std::vector<Part> parts = {random_part(key)};
         if (dice(3) == 0) parts.push_back(random_part((key + 1) % keys));
         bool allowed = false;
@@ -319,7 +319,7 @@ struct Trial {
         if (sweeps) w.store.sweep(now, 3'000);
     }
   }
-  // Some limits change, and what waits is asked again under the new ones, in any order.
+  // Some limits change, and each waiting request is matched again under the new ones, in any order.
   void reload() {
     for (size_t key = 0; key < keys; ++key)
       if (dice(2) == 0) change(key);
@@ -332,7 +332,7 @@ struct Trial {
       std::vector<Decision> expected;
       const uint32_t ticket = waiting.ticket;
       if (model.waiting.count(arrival) == 0) {
-        // Its owner has its answer, or asks in front of it.
+        // It was answered meanwhile, by units that an earlier request of this loop left.
         const bool seen = std::any_of(answers.begin(), answers.end(),
                                       [&](const auto& answer) { return answer.ticket == ticket; });
         EXPECT_TRUE(seen || w.wait(ports[ticket % 2], ticket, {part}, now, arrival).group.answered);
@@ -342,19 +342,19 @@ struct Trial {
       const bool allowed = model.wait(ticket, part, now, expected, place);
       const Asked asked = w.wait(ports[ticket % 2], ticket, {part}, now, arrival);
       ASSERT_FALSE(asked.group.answered);
-      if (part.limits == waiting.part.limits) {  // it stays as it is, and its decisions are void
+      if (part.limits == waiting.part.limits) {  // unchanged: `expected` does not apply
         ASSERT_TRUE(asked.group.parked && !allowed);
       } else {
         same(allowed, asked, expected);
       }
       ++asked_again;
-      // The next one is looked at by its owner, which is woken for it.
+      // The next waiting request is looked at by its worker, which is woken for it.
       do {
         look();
       } while (ports[0].wakes + ports[1].wakes > 0);
     }
   }
-  // As a worker: it looks when it is woken, or at the time it was given.
+  // Calls the store like a worker: after a wake, or at the time that the store named.
   void look() {
     for (size_t p = 0; p < 2; ++p) {
       if (ports[p].wakes == 0 && (!timers[p] || timers[p]->us > now.us)) continue;

@@ -1,3 +1,5 @@
+// Requests that wait in the table in memory (store/embedded_store.h): when and in which order they
+// are answered, what others see meanwhile, cancels, and limits that change.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -23,7 +25,7 @@ TEST(Waiting, IsAnsweredAtTheMomentTheUnitsAreThereAndNotBefore) {
   EXPECT_FALSE(asked.allowed());
   EXPECT_TRUE(asked.group.parked);
   EXPECT_EQ(asked[0].retry_after.us, 600'000);
-  EXPECT_EQ(completions.wakes, 1);  // there is a moment to wake at
+  EXPECT_EQ(completions.wakes, 1);  // the worker must learn when to call next
   EXPECT_EQ(w.answered(completions, {599'999}), Tickets{});
   EXPECT_EQ(w.next->us, 600'000);
   EXPECT_EQ(w.answered(completions, {600'000}), (Tickets{1}));
@@ -43,7 +45,7 @@ TEST(Waiting, WhatFitsIsTakenAtOnce) {
   EXPECT_FALSE(second_one.allowed());
   EXPECT_TRUE(second_one.group.parked);
   EXPECT_EQ(w.store.stats().waiting, 1u);
-  EXPECT_EQ(completions.wakes, 0);  // no time brings a fixed bucket's units back
+  EXPECT_EQ(completions.wakes, 0);  // a fixed bucket's units do not come back with time
 }
 
 TEST(Waiting, IsFirstComeFirstServedPerCounter) {
@@ -69,7 +71,7 @@ TEST(Waiting, ASmallOneDoesNotOvertakeALargeOne) {
   const Limit ten = bucket(10, 10, second);
   w.ask({{"k", 8, {ten}}}, {0});
   w.wait(completions, 1, {{"k", 5, {ten}}}, {0});
-  EXPECT_FALSE(w.wait(completions, 2, {{"k", 1, {ten}}}, {0}).allowed());  // 2 are there
+  EXPECT_FALSE(w.wait(completions, 2, {{"k", 1, {ten}}}, {0}).allowed());  // 2 are left
   EXPECT_EQ(w.answered(completions, {299'999}), Tickets{});
   EXPECT_EQ(w.answered(completions, {300'000}), (Tickets{1}));
   EXPECT_EQ(w.answered(completions, {400'000}), (Tickets{2}));
@@ -79,7 +81,7 @@ TEST(Waiting, OneThatCanNeverFitBlocksNobody) {
   World w;
   Counting completions;
   const Limit four = bucket(4, 1, second);
-  w.wait(completions, 1, {{"k", 5, {four}}}, {0});  // of a fresh counter
+  w.wait(completions, 1, {{"k", 5, {four}}}, {0});  // on a fresh counter
   EXPECT_EQ(w.store.stats().counters, 0u);
   w.ask({{"k", 4, {four}}}, {0});
   w.wait(completions, 2, {{"k", 5, {four}}}, {0});
@@ -104,13 +106,13 @@ TEST(Waiting, ATakeBehindItFindsNothingAndIsToldEnough) {
   const Asked refused = w.ask({{"k", 2, {ten}}}, {0});
   EXPECT_FALSE(refused.allowed());
   EXPECT_EQ(refused[0].remaining, 0);
-  EXPECT_EQ(refused[0].retry_after.us, 700'000);  // 8 + 2
+  EXPECT_EQ(refused[0].retry_after.us, 700'000);  // 8 + 2 units
   EXPECT_EQ(w.answered(completions, {500'000}), (Tickets{1}));
   EXPECT_FALSE(w.ask({{"k", 2, {ten}}}, {699'999}).allowed());
   EXPECT_TRUE(w.ask({{"k", 2, {ten}}}, {700'000}).allowed());
 }
 
-// Of every algorithm with a window, with more waiting than one window brings.
+// For every algorithm with a window; up to 34 requests wait, more than one window brings.
 TEST(Waiting, TheRetryAfterBehindManyIsEnough) {
   for (const Algorithm algorithm :
        {Algorithm::token_bucket, Algorithm::fixed_window, Algorithm::aligned_window,
@@ -129,7 +131,7 @@ TEST(Waiting, TheRetryAfterBehindManyIsEnough) {
       EXPECT_EQ(refused[0].remaining, 0);
       ASSERT_NE(refused[0].retry_after, base::never);
       const Time then{now.us + refused[0].retry_after.us};
-      // A waiting group is woken on time.
+      // Wakes on time, as a worker does.
       int64_t answers = 0;
       while (w.answered(completions, now),
              answers += static_cast<int64_t>(completions.settled.size()), w.next) {
@@ -150,7 +152,7 @@ TEST(Waiting, PutsAnswerInOrderAsManyAsThereIsFor) {
   w.wait(completions, 1, {{"k", 3, {ten}}}, {0});
   w.wait(other, 2, {{"k", 3, {ten}}}, {0});
   w.wait(completions, 3, {{"k", 3, {ten}}}, {0});
-  EXPECT_EQ(w.put({{"k", 2, {ten}}}, {1})[0].remaining, 2);  // there are, for another
+  EXPECT_EQ(w.put({{"k", 2, {ten}}}, {1})[0].remaining, 2);  // kept for the first
   EXPECT_EQ(completions.wakes, 0);
   w.put({{"k", 5, {ten}}}, {2});
   EXPECT_EQ(completions.wakes, 1);
@@ -174,7 +176,7 @@ TEST(Waiting, AWakeIsToldOnceUntilThePortIsLookedAt) {
   w.put({{"k", 1, {ten}}}, {1});
   w.put({{"k", 1, {ten}}}, {1});
   EXPECT_EQ(completions.wakes, 1);
-  // What settles between the look and the drain wakes again, as does what comes to be due there.
+  // A put between `advance` and `drain` wakes again, as does a waiter that becomes due there.
   w.store.advance(completions.completions, {2});
   w.put({{"k", 1, {ten}}}, {2});
   EXPECT_EQ(completions.wakes, 2);
@@ -188,7 +190,7 @@ TEST(Waiting, AWakeIsToldOnceUntilThePortIsLookedAt) {
   w.wait(completions, 9, {{"s", 1, {slow}}}, {3});
   EXPECT_EQ(completions.wakes, 3);
   completions.completions.drain(completions.settled);
-  // The drain has not been told of the moment; so the wake still stands.
+  // `drain` does not say when to call next, so the wake stays.
   EXPECT_EQ(w.store.advance(completions.completions, {3})->us, 3 + second);
 }
 
@@ -207,7 +209,7 @@ TEST(Waiting, OneCallAnswersABoundedNumberAndTheRestFollows) {
   completions.completions.drain(at_once);
   EXPECT_GE(at_once.size(), 1u);
   EXPECT_LT(at_once.size(), 500u);
-  EXPECT_EQ(w.left({"k", 0, {many}}, {1}), 0);  // the others' are theirs
+  EXPECT_EQ(w.left({"k", 0, {many}}, {1}), 0);  // units kept for the others
   Tickets tickets;
   for (const Settled& s : at_once) tickets.push_back(s.ticket.slot);
   for (const uint32_t t : w.answered(completions, {1})) tickets.push_back(t);
@@ -215,7 +217,7 @@ TEST(Waiting, OneCallAnswersABoundedNumberAndTheRestFollows) {
 }
 
 TEST(Waiting, CancelTakesNothingAndLetsTheNextOneIn) {
-  for (const uint32_t gone : {0u, 1u, 2u}) {  // the head, one in the middle, the last
+  for (const uint32_t gone : {0u, 1u, 2u}) {  // the head, the middle one, the last
     World w;
     Counting completions;
     const Limit ten = bucket(10, 10, second);
@@ -278,7 +280,7 @@ TEST(Waiting, SeveralChargesAreTakenTogetherOrNotAtAll) {
   w.ask({{"a", 10, {a}}, {"b", 4, {b}}}, {0});
   const Asked asked = w.wait(completions, 1, {{"a", 5, {a}}, {"b", 1, {b}}}, {0});
   EXPECT_TRUE(asked.group.parked);
-  // It waits at b, which takes longer: a is everybody's meanwhile.
+  // It waits at b, which takes longer; meanwhile other requests may take from a.
   EXPECT_TRUE(w.ask({{"a", 2, {a}}}, {200'000}).allowed());
   EXPECT_FALSE(w.ask({{"b", 1, {b}}}, {second}).allowed());
   EXPECT_EQ(w.answered(completions, {second - 1}), Tickets{});
@@ -295,11 +297,11 @@ TEST(Waiting, AGroupMovesBetweenCountersAndKeepsItsArrival) {
   Counting completions;
   const Limit a = fixed(10), b = fixed(10);
   w.ask({{"a", 10, {a}}}, {0});
-  w.wait(completions, 1, {{"a", 5, {a}}, {"b", 5, {b}}}, {0});  // at a
+  w.wait(completions, 1, {{"a", 5, {a}}, {"b", 5, {b}}}, {0});  // waits at a
   w.ask({{"b", 10, {b}}}, {0});
   w.wait(completions, 2, {{"b", 5, {b}}}, {0});
   w.put({{"a", 10, {a}}}, {1});
-  EXPECT_EQ(w.answered(completions, {1}), Tickets{});  // now at b, before the other
+  EXPECT_EQ(w.answered(completions, {1}), Tickets{});  // waits at b now, before the other
   EXPECT_TRUE(w.ask({{"a", 5, {a}}}, {1}).allowed());
   w.put({{"b", 5, {b}}}, {2});
   EXPECT_EQ(w.answered(completions, {2}), (Tickets{1}));
@@ -336,7 +338,8 @@ TEST(Waiting, AGroupWithAChargeThatIsNeverAllowedBlocksNobody) {
     EXPECT_TRUE(w.store.cancel(completions.completions, {i, 0}, {0}));
 }
 
-// A bucket that would take longer to fill than there is time holds less than its burst.
+// A bucket that would take longer to fill than time lasts holds less than its burst, so some costs
+// below the burst can never be allowed.
 TEST(Waiting, PastTheEndOfTimeItIsAside) {
   World w;
   Counting completions;
@@ -352,8 +355,8 @@ TEST(Waiting, SeveralLimitsOfOneCounterMustAllAllow) {
   Counting completions;
   const std::vector<Limit> both = {bucket(5, 5, second), window(8, 10 * second)};
   w.ask({{"k", 5, both}}, {0});
-  w.wait(completions, 1, {{"k", 3, both}}, {0});  // in 0.6 s
-  w.wait(completions, 2, {{"k", 3, both}}, {0});  // when the window is over
+  w.wait(completions, 1, {{"k", 3, both}}, {0});  // allowed after 0.6 s
+  w.wait(completions, 2, {{"k", 3, both}}, {0});  // allowed when the window is over
   EXPECT_EQ(w.answered(completions, {600'000}), (Tickets{1}));
   EXPECT_EQ(w.answered(completions, {10 * second - 1}), Tickets{});
   EXPECT_EQ(w.answered(completions, {10 * second}), (Tickets{2}));
@@ -375,7 +378,7 @@ TEST(Waiting, WhatARefusedGroupSaysIsLeftIsBehindThoseThatWait) {
   EXPECT_EQ(refused[1].remaining, 20 - 6 - 7);
 }
 
-// A fixed bucket's units are there when they are put back, and at no time by themselves.
+// Units of a fixed bucket come back only by a put, never with time.
 TEST(Waiting, OnlyAPutWakesAtAFixedBucket) {
   World w;
   Counting completions;
@@ -403,7 +406,8 @@ TEST(Waiting, ACounterThatIsWaitedForIsNotSwept) {
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
-// The counter gets other limits, with more cells, by others' requests; its queue goes with it.
+// Other requests bring limits with more cells, so the counter moves in memory, and its queue with
+// it.
 TEST(Waiting, AQueueMovesWithItsCounter) {
   World w;
   Counting completions;
@@ -414,7 +418,7 @@ TEST(Waiting, AQueueMovesWithItsCounter) {
   w.wait(completions, 2, {{"k", 2, {few}}}, {0});
   EXPECT_FALSE(w.ask({{"k", 1, more}}, {0}).allowed());
   EXPECT_EQ(w.store.stats().counters, 1u);
-  EXPECT_EQ(w.answered(completions, {200'000}), (Tickets{1}));  // it moves back
+  EXPECT_EQ(w.answered(completions, {200'000}), (Tickets{1}));  // the counter moves back
   EXPECT_FALSE(w.ask({{"k", 1, more}}, {200'000}).allowed());
   w.store.cancel(completions.completions, {2, 0}, {200'000});
   w.store.sweep({5 * second}, 5'000);
@@ -429,7 +433,8 @@ TEST(Waiting, AskedAnewItKeepsItsPlaceAndNobodyComesBetween) {
   const Asked first = w.wait(completions, 1, {{"k", 5, {ten}}}, {0});
   w.wait(completions, 2, {{"k", 1, {ten}}}, {0});
   w.wait(completions, 3, {{"k", 4, {ten}}}, {0});
-  // 3 are there, enough for the second; but the first has only been asked again.
+  // 3 units are left, enough for the second; but the first was only matched again and stays in
+  // front.
   const Asked again = w.wait(completions, 1, {{"k", 5, {ten}}}, {300'000}, first.group.arrival);
   EXPECT_TRUE(again.group.parked);
   EXPECT_EQ(again.group.arrival, first.group.arrival);
@@ -440,7 +445,7 @@ TEST(Waiting, AskedAnewItKeepsItsPlaceAndNobodyComesBetween) {
   EXPECT_EQ(w.answered(completions, {second}), (Tickets{3}));
 }
 
-// Limits that come with a request lie in the memory of its batch, which is used again.
+// A request's own limits are in the memory of its batch, which is used again for other batches.
 TEST(Waiting, AGroupHasLimitsOfItsOwnWhileItWaits) {
   World w;
   Counting completions;
@@ -456,7 +461,7 @@ TEST(Waiting, AGroupHasLimitsOfItsOwnWhileItWaits) {
   EXPECT_EQ(w.left({"k", 0, {fixed(3)}}, {0}), 0);
 }
 
-// The queue goes with the only one that was in it.
+// The queue had only this request, and is removed with it.
 TEST(Waiting, AskedAnewAloneItMayBeAnswered) {
   World w;
   Counting completions;
@@ -475,7 +480,7 @@ TEST(Waiting, AskedAnewItMayBeAnsweredOrHaveBeen) {
   const Asked first = w.wait(completions, 1, {{"k", 5, {fixed(10)}}}, {0});
   w.wait(completions, 2, {{"k", 1, {fixed(10)}}}, {0});
   const Asked second_one = w.wait(completions, 3, {{"k", 1, {fixed(10)}}}, {0});
-  // The new bucket has 5 more.
+  // The new limit brings 5 units.
   const Asked again = w.wait(completions, 1, {{"k", 5, {fixed(15)}}}, {0}, first.group.arrival);
   EXPECT_TRUE(again.allowed());
   EXPECT_FALSE(again.group.parked);

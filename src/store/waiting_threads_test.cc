@@ -1,6 +1,6 @@
-// Several workers, each with a completion queue and requests of its own, at the same counters,
-// whose units come back only by puts: so everything can be counted. No unit is lost or given twice,
-// everybody is answered or cancelled once, and who came first to a counter is served first.
+// Several workers, each with its own completion queue, on the same counters, whose units come back
+// only by puts, so that everything can be counted. No unit is lost or granted twice, every waiting
+// request is answered or cancelled once, and each counter answers in the order of arrival.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,7 +25,7 @@ constexpr int64_t capacity = 12;
 constexpr base::Time now{1'000'000};
 
 const std::array<std::string, keys> names = {"a", "b", "c", "d", "e", "f"};
-// Two generations of limits: the counters change size, and nothing else.
+// Two lists of limits that differ only in the size of the counter.
 const std::vector<Limit> limits[2] = {{fixed(capacity)}, {fixed(capacity), fixed(1'000'000)}};
 
 class Shared {
@@ -37,7 +37,7 @@ class Shared {
   EmbeddedStore store{0, base::Hash(1), spaces};
   const Space* space = spaces.intern("t/", "");
   uint32_t ids[2];
-  std::atomic<size_t> answers{0};  // late ones
+  std::atomic<size_t> answers{0};  // late answers
 };
 
 class WorkerOf {
@@ -64,7 +64,7 @@ class WorkerOf {
     }
     look();
   }
-  // All that it holds goes back, and what it is then given too.
+  // Puts back all that it holds, and all that it is granted afterwards. True: nothing is left.
   bool wind_down() {
     put_everything();
     look();
@@ -114,7 +114,7 @@ class WorkerOf {
     Group group;
     group.may_wait = may_wait;
     group.ticket = {next_++, 0};
-    // It is known before it may be answered.
+    // The ticket is used up before the group may be answered.
     const bool allowed = apply(wants.costs, Verb::take, group);
     if (may_wait) ++asked;
     if (allowed) {
@@ -132,7 +132,7 @@ class WorkerOf {
     auto at = parked_.lower_bound(dice_(next_));
     if (at == parked_.end()) at = parked_.begin();
     if (dice_(2) == 0) {
-      // Asked again, it stays where it is or is answered.
+      // Matched again, the request stays in its place or is answered.
       Group group;
       group.may_wait = true;
       group.ticket = {at->first, 0};
@@ -146,7 +146,7 @@ class WorkerOf {
       return;
     }
     if (!s_.store.cancel(completions_, {at->first, 0}, now)) {
-      ++too_late;  // its answer comes
+      ++too_late;  // its answer is on the way
       return;
     }
     ++cancelled;
@@ -156,7 +156,7 @@ class WorkerOf {
     const size_t key = dice_(keys);
     const int64_t units = std::min(held_[key], 1 + dice_(int64_t{6}));
     if (units == 0) return;
-    held_[key] -= units;  // before another may be given them
+    held_[key] -= units;  // before others may be granted them
     Group group;
     EXPECT_TRUE(apply({{key, units}}, Verb::put, group));
   }
@@ -169,7 +169,7 @@ class WorkerOf {
     if (all.empty()) return;
     EXPECT_TRUE(apply(all, Verb::put, group));
   }
-  // Looks only when it was woken, or at the time it was given.
+  // Calls the store only after a wake, or at the time that it named.
   void look() {
     if (!woken_.exchange(false) && !next_look_) return;
     next_look_ = s_.store.advance(completions_, now);
@@ -228,12 +228,12 @@ void run(bool changes) {
   in_parallel([&](WorkerOf& worker) {
     for (size_t i = 0; i < steps_max && (i < steps || shared.answers < 4'000); ++i) {
       worker.step();
-      // What it holds, others wait for.
+      // Other workers wait for what this one holds.
       if (i % 16 == 15) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   });
 
-  // What is held is missing, no more and no less.
+  // The units that workers hold are missing from the counters.
   for (size_t key = 0; key < keys; ++key) {
     int64_t held = 0;
     for (const auto& worker : workers) held += worker->held(key);
@@ -243,7 +243,7 @@ void run(bool changes) {
     c.cost = 0;
     c.limits = limits[0];
     c.limits_id = shared.ids[0];
-    // Those that wait, and answers that were given and not seen yet, are in between.
+    // Units of waiting requests, and of answers that were not drained yet, may be missing as well.
     Decision d;
     Group group{.charge_count = 1};
     c.verb = Verb::peek;
@@ -252,7 +252,8 @@ void run(bool changes) {
     EXPECT_LE(d.remaining, capacity - held) << names[key];
   }
 
-  // When everything is given back, everybody gets an answer, and in the end all of it is there.
+  // After everything was put back, every waiting request is answered, and in the end all units are
+  // back.
   std::atomic<size_t> idle{0};
   in_parallel([&](WorkerOf& worker) {
     bool counted = false;

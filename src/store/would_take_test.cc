@@ -1,5 +1,5 @@
-// What a take would be answered, against the take itself; counters that are set again, also those
-// that are waited for; and stored names in one pass, against a plain set of them.
+// Probes (Verb::would_take) against the take itself; counters that are set to a number of used
+// units, also while requests wait for them; and pages of stored names against a set of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::vector<Part> random_parts(Dice& dice) {
   return parts;
 }
 
-// Groups of several counters whose limits change, with others that wait for them.
+// Groups of several counters whose limits change, while other requests wait.
 TEST(WouldTake, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
   size_t waited = 0, allowed = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
@@ -64,8 +64,8 @@ TEST(WouldTake, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
         w.put(parts, now);
       } else {
         std::vector<int64_t> before, after;
-        // Who comes with other limits has those looked at that wait; the second look finds that
-        // done.
+        // A peek with other limits answers waiting requests that these limits allow. The first
+        // peeks do that, so the second ones see the final state.
         for (const Part& part : parts) w.left(part, now);
         for (const Part& part : parts) before.push_back(w.left(part, now));
         const uint64_t counters = w.store.stats().counters;
@@ -88,7 +88,8 @@ TEST(WouldTake, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
   EXPECT_GT(refused, 500u);
 }
 
-// `before`: single charges of the same counter, one group each, as shadow rules are.
+// `before`: how many takes of the same charge, one in each group, come before it, as shadow rules
+// make them.
 TEST(WouldTake, BehindTakesLikeItIsAnsweredAsIfTheyHadBeen) {
   size_t refused = 0;
   Dice dice(7);
@@ -149,12 +150,12 @@ TEST(Set, LeavesTheRestToThoseThatWait) {
   EXPECT_EQ(set[0].remaining, 5);
   EXPECT_EQ(w.answered(completions, {0}), (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(w.store.stats().waiting, 1u);
-  EXPECT_EQ(w.left({"k", 0, {fixed(10)}}, {0}), 0);  // the one that is left is for the third
+  EXPECT_EQ(w.left({"k", 0, {fixed(10)}}, {0}), 0);  // the unit that is left is for ticket 3
   w.put_all({"k", 0, {fixed(10)}}, {0});
   EXPECT_EQ(w.answered(completions, {0}), (std::vector<uint32_t>{3}));
 }
 
-// Droplet's buckets.
+// Droplet's buckets, which keep their limits.
 TEST(Set, WhereLimitsAreKeptTheyStay) {
   World w;
   Space like;

@@ -1,6 +1,6 @@
-// What every algorithm promises, as tests ask it of any of them: each decision against a model told
-// in other words, each statement of its header on its own, and the most that an interval admits by
-// trying everything. For tests only.
+// What every algorithm must hold, for tests: each decision against a model, each statement of the
+// algorithm's header by itself, and the most units that an interval admits, found by trying
+// everything.
 //
 // A subject has   using Cells = std::vector<State> or alike, zero() -> Cells, a fresh counter,
 //                 ask(Cells, cost, now, Cells& next) -> Decision, pure, and cost_max, above which a
@@ -34,12 +34,12 @@ inline bool operator<(const State& a, const State& b) {
 
 namespace bounds_check {
 
-// The algorithms that count.
+// The algorithms that have a counter.
 inline constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
                                         Algorithm::token_bucket, Algorithm::sliding_window,
                                         Algorithm::sliding_log,  Algorithm::fixed_bucket};
 
-// A limit of any of them that holds `quota`, as its fields want it.
+// A limit of any algorithm with a counter whose most units are `quota`.
 inline Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
   Limit limit{algorithm, quota, {window_us}};
   if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
@@ -68,12 +68,13 @@ inline bool same(const Decision& a, const Decision& b) {
          a.reset_after == b.reset_after && a.retry_after == b.retry_after;
 }
 
-// A store may forget a counter by its first cell alone.
+// A store forgets a counter by its first cell alone.
 inline bool forgotten(const Cells& cells, int64_t now) {
   return cells[0].units <= 0 || cells[0].fresh_at_us <= now;
 }
 
-// The least t in 0..most with holds(t), which stays true; most + 1: none.
+// The least t in 0..most for which holds(t), if that stays true from there on; most + 1: there is
+// none.
 template <class Holds>
 Wide least(Wide most, const Holds& holds) {
   Wide low = 0, high = most + 1;
@@ -88,7 +89,7 @@ Wide least(Wide most, const Holds& holds) {
   return low;
 }
 
-// What the model answers, found by searching instead of by a formula.
+// The model's decision, which is found by searching, not by a formula.
 template <class Model>
 Decision ask(Model& model, int64_t quota, Wide cost, Wide now) {
   model.see(now);
@@ -121,8 +122,8 @@ int64_t remaining(const Subject& subject, const Cells& cells, Wide now) {
   return subject.ask(cells, 0, static_cast<int64_t>(now), next).remaining;
 }
 
-// What the header says of one decision. Empty: all of it holds. For times before the last window
-// of all.
+// What the header says of one decision. Empty: all of it holds. For times before the last window of
+// time.
 template <class Subject>
 std::string broken(const Subject& subject, const Cells& before, int64_t cost, int64_t now) {
   Cells next = subject.zero(), peeked = subject.zero();
@@ -162,8 +163,8 @@ std::string broken(const Subject& subject, const Cells& before, int64_t cost, in
   return "";
 }
 
-// Every sequence of (time step, cost) of a length against the model and the statements. Stops at
-// the first that differs and tells it.
+// Every sequence of (time step, cost) of one length, against the model and the statements. Stops at
+// the first difference and reports it.
 template <class Subject, class Model>
 class Sequences {
  public:
@@ -204,8 +205,9 @@ class Sequences {
   std::string path_ = " ";
 };
 
-// The most that any [a, a + T), 0 <= a < start_end, admits, for each T up to a length: every
-// history of a counter that is fresh at 0, and every way to go on. For tiny limits.
+// The most units that any interval [a, a + T) with 0 <= a < start_end admits, for each T up to a
+// length: tries every history of a counter that is fresh at 0, and every continuation. For tiny
+// limits.
 template <class Subject>
 class MostAdmitted {
  public:

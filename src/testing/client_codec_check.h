@@ -1,6 +1,6 @@
-// For tests and fuzz targets: what a client's codec makes of the bytes of a server, in one piece
-// and in pieces. Any bytes must end in answers or in a problem, and in the same ones however they
-// are cut.
+// For tests and fuzz targets: what a client's codec makes of a server's bytes, in one piece and in
+// several. Any bytes must end in answers or in a problem, and in the same ones however they are
+// cut.
 #pragma once
 
 #include <sluice/client.h>
@@ -20,10 +20,10 @@
 
 namespace sluice::calls {
 
-// Answers the calls that it is given, and writes down what became of them.
+// Answers the calls that it is given, and records the answers.
 class RecordedReplies final : public Replies {
  public:
-  // `ids`: the calls' ids are 1, 2, ...
+  // The calls' ids are 1, 2, ...
   explicit RecordedReplies(std::vector<Expected> expected) : expected_(std::move(expected)) {}
 
   const Expected* oldest() override {
@@ -65,7 +65,7 @@ struct CodecOutcome {
   bool operator==(const CodecOutcome&) const = default;
 };
 
-// As the core feeds a codec. `opening`: what the server says first.
+// Feeds a codec as the core does.
 inline CodecOutcome read_all(const Dialect& dialect, const Target& target,
                              const std::vector<Expected>& expected, std::string_view bytes,
                              const std::vector<size_t>& cuts) {
@@ -81,7 +81,7 @@ inline CodecOutcome read_all(const Dialect& dialect, const Target& target,
     at += cut;
     for (bool again = true; again && outcome.problem.empty();) {
       const bool was_open = codec->is_open();
-      // In memory of its own, so that a sanitizer sees what reads beyond it.
+      // In memory of its own, so that a sanitizer notices reads beyond the end.
       const std::unique_ptr<char[]> memory(new char[in.size()]);
       std::copy(in.begin(), in.end(), memory.get());
       const CodecRead read = codec->read({memory.get(), in.size()}, replies, out);
@@ -100,8 +100,9 @@ inline CodecOutcome read_all(const Dialect& dialect, const Target& target,
   return outcome;
 }
 
-// `size` bytes of a fuzzer: the first says how the rest is cut, the second what was asked. True:
-// both ways are the same. `sent_alike`: what the codec sends does not depend on chance.
+// `size` bytes of a fuzzer, of which the first two are not read: the first says how the rest is
+// cut, the second is the caller's. True: cut or not, `in_front` and the rest give the same answers,
+// and the codec sends as many bytes.
 inline bool reads_alike(const Dialect& dialect, const uint8_t* data, size_t size,
                         const std::vector<Expected>& expected, std::string_view in_front = {}) {
   if (size < 2) return true;

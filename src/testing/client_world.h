@@ -1,5 +1,5 @@
-// For tests: the client's core over sockets and a clock that the test moves by hand. Nothing waits,
-// and what the core wants done is written down.
+// For tests: the client's core over sockets and a clock that the test moves. Nothing waits, and
+// what the core asks for is recorded.
 #pragma once
 
 #include <sluice/client.h>
@@ -65,7 +65,7 @@ class ClientWorld {
     return done;
   }
 
-  // The socket that connects does.
+  // The link's socket is connected.
   void accept(uint32_t link) {
     core.on_connected(link, now);
     settle();
@@ -79,13 +79,14 @@ class ClientWorld {
     core.on_read(link, bytes.size(), now);
     settle();
   }
-  // The socket of a link has become writable, and takes so many bytes more.
+  // The link's socket becomes writable, and takes so many bytes more.
   void drain(uint32_t link, size_t bytes) {
     socket_room = bytes;
     write(link);
     settle();
   }
-  // Goes through all that is due until then. Tries fail at once where `refuses`.
+  // Moves the clock, and handles everything that is due until then. Tries fail at once if
+  // `refuses`.
   void advance(base::Duration length) {
     const base::Time end{now.us + length.us};
     while (core.next_time() <= end) {
@@ -98,7 +99,7 @@ class ClientWorld {
   int64_t ms() const { return (now.us - begun.us) / 1'000; }
   std::string take_sent(uint32_t link) { return std::exchange(sent[link], {}); }
 
-  // Does what the core wants, and hands results on.
+  // Does what the core asks for, and delivers results.
   void settle() {
     while (!core.actions().empty() || !core.completed().empty() || !core.reports().empty()) {
       for (const Core::Action& action : std::exchange(core.actions(), {})) act(action);
@@ -113,7 +114,7 @@ class ClientWorld {
   base::Time now = begun;
   Core core;
   bool refuses = false;
-  size_t socket_room = SIZE_MAX;  // bytes that sockets take yet
+  size_t socket_room = SIZE_MAX;  // how many bytes the sockets still take
   std::vector<Try> tries;
   std::map<uint32_t, std::string> sent;  // by link, since it connected
   std::map<uint32_t, int> closed;

@@ -1,6 +1,6 @@
-// An HTTP server for tests, as rough as can be: on a free loopback port it takes connections one
-// after another, reads one request, has the test answer it with the bytes of a response, and
-// closes. Owned by the test; its thread ends with it, and `answer` is called on that thread.
+// A simple HTTP server for tests: on a free loopback port it accepts one connection after another,
+// reads one request, has the test answer it with the bytes of a response, and closes. Owned by the
+// test; its thread ends with it, and `answer` is called on that thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -24,7 +24,7 @@ class FakeHttp {
   struct Request {
     std::string method, target, head, body;
   };
-  // A response that says "keep silent until the client has gone".
+  // The response that means: send nothing until the client has gone.
   static constexpr const char* silence = "(silence)";
   using Answer = std::function<std::string(const Request&)>;
 
@@ -41,13 +41,13 @@ class FakeHttp {
   uint16_t port() const { return listener_.port(); }
   std::string address() const { return "127.0.0.1:" + std::to_string(port()); }
 
-  // The requests that came, once the clients have their answers.
+  // The requests so far, complete once their clients have the answers.
   std::vector<Request> requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
 
-  // A whole response.
+  // A complete response.
   static std::string response(unsigned status, const std::string& body,
                               const std::string& type = "application/json") {
     return "HTTP/1.1 " + std::to_string(status) + " Words\r\nContent-Type: " + type +

@@ -1,5 +1,5 @@
-// A server for tests: on a free loopback port it takes connections one after another, reads a line
-// from each, or up to another end, answers with the next text of its script and closes. Owned by
+// A server for tests: on a free loopback port it accepts one connection after another, reads a line
+// from each, or up to another end, answers with the next text of its script, and closes. Owned by
 // the test; its thread ends with it.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace sluice::calls {
 
 class FakeServer {
  public:
-  // A text of the script that says "keep silent until the client has gone".
+  // The text in a script that means: send nothing until the client has gone.
   static constexpr const char* silence = "(silence)";
 
   explicit FakeServer(std::vector<std::string> script, std::string end = "\n")
@@ -34,7 +34,7 @@ class FakeServer {
 
   uint16_t port() const { return listener_.port(); }
 
-  // The lines that came, once the clients have their answers.
+  // The lines so far, complete once their clients have the answers.
   std::vector<std::string> lines() const {
     const std::lock_guard lock(mutex_);
     return lines_;
@@ -51,7 +51,7 @@ class FakeServer {
         lines_.push_back(std::move(line));
       }
       if (text == silence)
-        read_line(fd);  // up to the end
+        read_line(fd);  // until the client has gone
       else
         ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
       ::close(fd);

@@ -3,8 +3,8 @@
 // kind for ever, charges it with what was granted while the kind was in force, and knows nothing of
 // carrying over. For tests only.
 //
-// Of a fixed_window there may be one length among all lists, or two: a window that begins with the
-// open one of another length is another window than the model's.
+// All lists must have the same length for a fixed_window: a window that continues the open one of
+// another length is not the model's.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class GrantsModel {
       for (const Limit& limit : list) add(limit);
   }
 
-  // What was granted under `list`. Empty: every account had room for it.
+  // Charges what was granted under `list`. Empty: every account had room for it.
   std::string grant(const std::vector<Limit>& list, int64_t cost, Time now) {
     std::string wrong;
     for (Account& account : accounts_) {
@@ -44,7 +44,7 @@ class GrantsModel {
     return wrong;
   }
 
-  // What was put back: to the kinds in force, and to what only comes back so.
+  // Puts units back: to the kinds in force, and to fixed buckets, whose units come back only so.
   void put(const std::vector<Limit>& list, int64_t units, Time now) {
     for (Account& account : accounts_) {
       if (account.largest.algorithm != Algorithm::fixed_bucket &&
@@ -80,8 +80,9 @@ class GrantsModel {
   std::vector<Account> accounts_;
 };
 
-// Lists of a few small limits, one of a kind in each: the later ones are of limits of their own, or
-// the first one's in another order, with other numbers, or less of them. `dice(n)`: 0 to n - 1.
+// Lists of a few small limits, with one limit of a kind in each. The later lists have limits of
+// their own, or the first list's in reverse order, some with other numbers, some left out.
+// `dice(n)`: 0 to n - 1.
 template <class Dice>
 std::vector<std::vector<Limit>> any_lists(Dice& dice, int64_t unit_us) {
   using bounds_check::counted;

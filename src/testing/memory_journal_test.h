@@ -1,5 +1,5 @@
-// A journal without a disk, for tests of who uses one: what a disk would hold outlives it in a
-// Disk, whose calls can be made to fail or to wait. Any thread.
+// A journal without a disk, for tests of the durable store. What a disk would hold is in a Disk,
+// which outlives the journal; its calls can be made to fail or to wait. Any thread.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace sluice::store::tests {
 
-// A counter under the names that outlive a process.
+// A counter by names that are valid in any process.
 struct Stored {
   std::vector<limit::Limit> limits;
   std::vector<limit::State> cells;
@@ -29,7 +29,7 @@ struct Disk {
     this->*what = to;
     changed.notify_all();
   }
-  // Blocks into counters.
+  // Folds all blocks.
   void fold() {
     const std::lock_guard lock(mutex);
     for (auto& block : blocks) {
@@ -57,7 +57,7 @@ struct Disk {
 
 class MemoryJournal final : public disk::Journal {
  public:
-  // Attributes of spaces are what `like` says of their prefix.
+  // A space that is read gets the attributes that `like` has for its prefix.
   using Like = std::map<std::string, request::Space>;
   MemoryJournal(Disk& disk, request::Spaces& spaces, Like like, base::Time now)
       : disk_(disk), spaces_(spaces), like_(std::move(like)), now_(now) {}

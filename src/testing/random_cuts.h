@@ -1,4 +1,4 @@
-// Where a fuzz target cuts its input: any session must answer alike however that comes.
+// Where a fuzz target cuts its input: a session must answer the same however its input is cut.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace sluice::tests {
 
-// The lengths of pieces of `bytes` in all, by `seed`: single bytes, up to four, or up to `longest`.
+// The lengths of the pieces of `bytes`, by `seed`: single bytes, up to four, or up to `longest`.
 inline std::vector<size_t> random_cuts(uint32_t seed, size_t bytes, uint32_t longest = 32) {
   std::vector<size_t> cuts;
   const uint32_t most = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : longest;

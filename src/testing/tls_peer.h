@@ -1,5 +1,5 @@
-// The other side of a stream with TLS: a session of OpenSSL between two buffers, so that a test has
-// each encrypted byte in its hands, and a certificate that signs itself. Owned by the test.
+// The other side of a TLS stream: a session of OpenSSL between two buffers, so that the test
+// decides about each encrypted byte, with a certificate that signs itself. Owned by the test.
 #pragma once
 
 #include <openssl/bio.h>
@@ -45,7 +45,8 @@ class SelfSigned {
     void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   };
   using Context = std::unique_ptr<SSL_CTX, FreeContext>;
-  // Of the accepting side, with this certificate; of the connecting side, which trusts everyone.
+  // For the accepting side, with this certificate; for the connecting side, which trusts every
+  // server.
   Context accepting() const {
     Context context(SSL_CTX_new(TLS_server_method()));
     SLUICE_CHECK(SSL_CTX_use_certificate(context.get(), x509_) == 1 &&
@@ -74,7 +75,7 @@ class TlsPeer {
   enum class Side { connects, accepts };
   TlsPeer(SSL_CTX* context, Side side) : ssl_(SSL_new(context)) {
     SSL_set_bio(ssl_, in_, out_);
-    // An empty buffer is not the end.
+    // An empty buffer does not mean the end.
     BIO_set_mem_eof_return(in_, -1);
     side == Side::connects ? SSL_set_connect_state(ssl_) : SSL_set_accept_state(ssl_);
   }
@@ -82,26 +83,26 @@ class TlsPeer {
   TlsPeer(const TlsPeer&) = delete;
   TlsPeer& operator=(const TlsPeer&) = delete;
 
-  // What has arrived from the other side. True: the handshake is done.
+  // Takes bytes from the other side. True: the handshake is done.
   bool take(std::string_view encrypted) {
     if (!encrypted.empty())
       SLUICE_CHECK(BIO_write(in_, encrypted.data(), static_cast<int>(encrypted.size())) > 0);
     ERR_clear_error();
     return SSL_do_handshake(ssl_) == 1;
   }
-  // What goes to the other side.
+  // The bytes for the other side.
   std::string out() {
     std::string bytes(static_cast<size_t>(BIO_ctrl_pending(out_)), '\0');
     if (!bytes.empty())
       SLUICE_CHECK(BIO_read(out_, bytes.data(), static_cast<int>(bytes.size())) > 0);
     return bytes;
   }
-  // One record of at most 16 KiB.
+  // Writes one record of at most 16 KiB.
   void write(std::string_view text) {
     SLUICE_CHECK(SSL_write(ssl_, text.data(), static_cast<int>(text.size())) ==
                  static_cast<int>(text.size()));
   }
-  // All that can be decrypted.
+  // Everything that can be decrypted.
   std::string read() {
     std::string all;
     char room[4096];
@@ -112,7 +113,7 @@ class TlsPeer {
     return all;
   }
   void notify_end() { SSL_shutdown(ssl_); }
-  // Has the other side announced its end, as far as `read` has read?
+  // Has the other side sent its end notice, as far as `read` has read?
   bool has_ended() const { return ended_; }
 
  private:

@@ -1,5 +1,5 @@
-// For tests and fuzzing only: UTF-8 to UTF-16 and back in the plainest words. Compared with
-// base/utf8.h.
+// For tests and fuzzing only: UTF-8 to UTF-16 and back in the simplest way. base/utf8.h is compared
+// with it.
 #pragma once
 
 #include <cstdint>

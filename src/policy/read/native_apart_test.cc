@@ -1,3 +1,5 @@
+// Rules that settle together but count by different actors (policy/read/native_apart.h), whose
+// counters may be in different slots of a Redis Cluster.
 #include "policy/read/native_apart.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +11,7 @@
 namespace sluice::policy::native_apart_test {
 namespace {
 
-// The names of the rules that were found to settle apart: "a, b; a, c".
+// The names of the rules that were found, "a, b; a, c".
 std::string apart(const std::string& rules_text) {
   request::Spaces spaces;
   RuleSet rules;
@@ -56,7 +58,7 @@ TEST(RulesApart, PatternsThatFitOneValue) {
   EXPECT_EQ(two("cidr(10.0.0.0/8)", "cidr(10.1.0.0/16)"), "a, b");
   EXPECT_EQ(two("cidr(10.0.0.0/8)", "10.1.2.3"), "a, b");
   EXPECT_EQ(two("\"regex(/^a/)\"", "abc"), "a, b");
-  // None fits both.
+  // No value matches both.
   EXPECT_EQ(two("x", "y"), "");
   EXPECT_EQ(two("x", "\"y*\""), "");
   EXPECT_EQ(two("\"/a/*\"", "\"/b/*\""), "");
@@ -67,7 +69,7 @@ TEST(RulesApart, PatternsThatFitOneValue) {
   EXPECT_EQ(two("\"regex(/^a/)\"", "bc"), "");
 }
 
-// What no group holds together, or no counter.
+// Rules that no group holds together, or that have no counter.
 TEST(RulesApart, NotWhereTheySettleByThemselves) {
   EXPECT_EQ(apart(rule("a", "", "user, tenant") + rule("b", "", "user, tenant")), "");
   EXPECT_EQ(apart(rule("a", "", "user", "then: stop") + rule("b", "", "tenant")), "");
@@ -75,14 +77,14 @@ TEST(RulesApart, NotWhereTheySettleByThemselves) {
   EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant", "mode: shadow")), "");
   EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant", "mode: \"off\"")), "");
   EXPECT_EQ(apart(rule("a", "", "user") + "- { name: b, deny: true }\n"), "");
-  // One between them stops all requests that meet both, or one of them.
+  // A rule between them stops all requests that meet both, or those that meet one of them.
   EXPECT_EQ(apart(rule("a", "p: x", "user") + rule("s", "p: x", "user", "then: stop") +
                   rule("b", "", "tenant")),
             "");
   EXPECT_EQ(apart("- { name: s, match: { p: x }, deny: true }\n" + rule("a", "p: x", "user") +
                   rule("b", "", "tenant")),
             "");
-  // The actors' values are always the same.
+  // Each actor has only one value, and both values are the same.
   EXPECT_EQ(apart(rule("a", "user: x", "user") + rule("b", "tenant: x", "tenant")), "");
   EXPECT_EQ(apart(rule("a", "user: x", "user") + rule("b", "tenant: y", "tenant")), "a, b");
 }
@@ -93,7 +95,7 @@ TEST(RulesApart, TheErrorNamesTheRulesAndWhatToDo) {
   base::Diagnostics diagnostics;
   read_native("rules:\n" + rule("a", "", "user") + rule("b", "", "tenant"), "f", spaces, rules,
               diagnostics);
-  diagnostics.clear();  // an actor may be absent
+  diagnostics.clear();  // warnings that an actor may be absent
   refuse_apart(rules, diagnostics);
   ASSERT_EQ(diagnostics.size(), 1u);
   EXPECT_EQ(to_string(diagnostics[0]),
@@ -103,7 +105,7 @@ TEST(RulesApart, TheErrorNamesTheRulesAndWhatToDo) {
             "by the same actor, or have no request meet them together");
 }
 
-// Many rules that each meet every other take bounded time, and some are named.
+// If every rule of many meets every other, the time is bounded, and some of them are named.
 TEST(RulesApart, ManyRulesTakeBoundedTime) {
   std::string text;
   for (int i = 0; i < 3'000; ++i)

@@ -1,5 +1,5 @@
-// Conditions of native rules: networks and lists of values, and what is said of those that cannot
-// be meant.
+// Conditions of native rules: networks, lists of values, expressions, and the messages about
+// conditions that cannot be meant.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -121,8 +121,8 @@ TEST(NativeMatch, AListHasABound) {
       std::string::npos);
 }
 
-// Counters of a nameless rule are kept under its match: a list is not the text in its form, and its
-// order does not count.
+// The counters of a rule without a name are stored under its match: a list differs from a text that
+// looks like it, and the order of its values does not matter.
 TEST(NativeMatch, CountersOfAListAreItsOwn) {
   const auto prefix = [](const std::string& match) {
     return ReadMatch(match).rules.native_rules()[0].space->prefix;

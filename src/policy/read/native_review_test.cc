@@ -1,3 +1,4 @@
+// Warnings about rules without an effect (policy/read/native_review.h).
 #include "policy/read/native_review.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ std::string told(const std::string& rules_text, const std::string& divvy = "") {
   request::Spaces spaces;
   RuleSet rules;
   base::Diagnostics reading, diagnostics;
-  droplet::add_droplet_rule(spaces, rules);  // as every server has it
+  droplet::add_droplet_rule(spaces, rules);  // every server has this rule
   read_native("rules:\n" + rules_text, "f", spaces, rules, reading);
   if (!divvy.empty())
     divvy::read_divvy(divvy, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "d.ini", spaces,
@@ -36,7 +37,7 @@ std::string told(const std::string& rules_text, const std::string& divvy = "") {
 }
 
 struct Case {
-  const char *rules, *expected;  // what is reported begins with it; "": nothing is
+  const char *rules, *expected;  // the beginning of the warnings; "": none
 };
 
 void check(const std::vector<Case>& cases) {
@@ -61,7 +62,7 @@ TEST(Review, UnreachableRules) {
       {"- { match: { p: \"*\" }, deny: true }\n- { match: { p: \"\" }, mode: shadow, deny: true "
        "}\n",
        "f:3: warning: rule [p=]: is unreachable"},
-      // Not everything, not always, or not at all.
+      // Rules that are reached by other requests, in other modes, or not covered at all.
       {"- { match: { p: \"a*\" }, deny: true }\n- { match: { p: \"*\" }, deny: true }\n", ""},
       {"- { match: { p: \"*a\" }, deny: true }\n- { match: { p: \"a*\" }, deny: true }\n", ""},
       {"- { match: { p: \"*\" }, deny: true }\n- { match: { q: \"*\" }, deny: true }\n", ""},
@@ -83,7 +84,7 @@ TEST(Review, PointlessRules) {
       {"- { name: a, limit: { quota: 6, window: 1s }, then: continue }\n"
        "- { name: b, limit: { quota: 5, window: 1s } }\n",
        "f:2: warning: rule a: has no effect: rule b (line 3)"},
-      // The later of twins.
+      // Of two equal rules the second one is reported.
       {"- { name: a, limit: { quota: 5, window: 1s }, then: continue }\n"
        "- { name: b, limit: { quota: 5, window: 1s }, then: continue }\n",
        "f:3: warning: rule b: has no effect: rule a"},
@@ -96,7 +97,7 @@ TEST(Review, PointlessRules) {
        "- { name: b, match: { x: a, y: \"*\" }, actor: [y, x],\n"
        "    limit: { quota: 6, window: 1s }, then: continue }\n",
        "f:4: warning: rule b: has no effect: rule a"},
-      // Another actor, another pattern, a shadow, one that stops and so has an effect.
+      // Another actor, another pattern, a shadow rule, and a rule that stops and so has an effect.
       {"- { name: a, match: { x: \"*\" }, limit: { quota: 5, window: 1s }, then: continue }\n"
        "- { name: b, match: { x: \"*\" }, actor: x, limit: { quota: 6, window: 1s }, then: "
        "continue "
@@ -111,12 +112,12 @@ TEST(Review, PointlessRules) {
       {"- { name: a, limit: { quota: 5, window: 1s }, then: continue }\n"
        "- { name: b, limit: { quota: 6, window: 1s } }\n",
        ""},
-      // Between them a rule may stop.
+      // A rule between them may stop.
       {"- { name: a, limit: { quota: 6, window: 1s }, then: continue }\n"
        "- { name: s, match: { x: y }, unlimited: true }\n"
        "- { name: b, limit: { quota: 5, window: 1s } }\n",
        ""},
-      // A fixed window that sees more opens at other times.
+      // A fixed window that counts more requests opens at other times.
       {"- { name: a, limit: { quota: 5, window: 1s, algorithm: fixed_window }, then: continue }\n"
        "- { name: b, match: { x: y }, limit: { quota: 6, window: 1s, algorithm: fixed_window },\n"
        "    then: continue }\n",
@@ -171,13 +172,13 @@ TEST(Review, ManyRulesTakeAMoment) {
   EXPECT_NE(told(rules), "");
 }
 
-// Everything that never_refuses() says, held to what the algorithms do.
+// Whatever never_refuses() says, compared with the algorithms' decisions.
 TEST(NeverRefuses, IsTrueWhenItSaysSo) {
   std::mt19937_64 random(7);
   const auto any = [&](int64_t from, int64_t to) {
     return std::uniform_int_distribution<int64_t>(from, to)(random);
   };
-  // A sliding log is exact for 32 times only, so some windows hold more.
+  // A sliding log is exact for up to 32 times; some windows have more.
   bool large = false;
   const auto any_limit = [&] {
     Limit limit;
@@ -211,7 +212,7 @@ TEST(NeverRefuses, IsTrueWhenItSaysSo) {
             << loose.burst << " beside " << name_of(strict.algorithm) << " " << strict.quota << "/"
             << strict.window.us << "/" << strict.burst << " same " << same_requests;
       }
-      // Something else may refuse; then nothing is taken.
+      // Another rule may refuse the request; then it takes nothing.
       if (any(0, 4) == 0) continue;
       b = next_b;
       if (!only_strict) a = next_a;
@@ -221,8 +222,8 @@ TEST(NeverRefuses, IsTrueWhenItSaysSo) {
   EXPECT_GT(refusals, 50'000);
 }
 
-// Patterns that are all alike are compared up to a bound, which is reported; what is found is
-// certain.
+// Comparisons of similar patterns are bounded. Beyond the bound the review says so, and what it
+// reports is still right.
 TEST(Review, IsCutShortWhereEveryRuleMightCoverEveryOther) {
   const auto rules_like = [](size_t count, const std::string& before, const std::string& behind) {
     std::string text;

@@ -1,3 +1,5 @@
+// Native rules as they are read from YAML (policy/read/native.h): all settings, and the messages
+// about mistakes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +30,7 @@ struct Read {
 
 constexpr int64_t second = 1'000'000;
 
-// Everything that a native rule may have.
+// Every setting that a native rule can have.
 constexpr const char* every_setting = R"(# the design's example
 listen: whatever
 rules:
@@ -133,7 +135,7 @@ TEST(ReadNative, WithoutTheKeyThereAreNone) {
   }
 }
 
-// Every text is one that has been seen to go wrong in one way, and what is said of it.
+// Texts with one mistake each, and the message about it.
 auto read_native_mistakes() {
   struct Case {
     std::string text, expected;
@@ -334,7 +336,7 @@ TEST(ReadNative, AliasesThatMultiplyAreBounded) {
 }
 
 TEST(ReadNative, SpacesTellRulesApartThatAreAlike) {
-  // Each rule of its own reading, so that the same pattern twice is no matter.
+  // Each rule is read alone, so the same pattern may occur twice.
   const auto space = [](const std::string& rule) {
     const Read read("rules: [{ " + rule + ", limit: { quota: 1, window: 1s } }]");
     EXPECT_FALSE(has_errors(read.diagnostics)) << read.said;

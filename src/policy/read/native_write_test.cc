@@ -1,3 +1,4 @@
+// Native rules that are written as YAML and read again (policy/read/native_write.h), at random.
 #include "policy/read/native_write.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ class Writer {
     return std::uniform_int_distribution<int64_t>(from, to)(random_);
   }
 
-  // Of what YAML and the stored names of counters have a meaning for.
+  // A word of parts that have a meaning in YAML or in stored names of counters.
   std::string word(int64_t size_min) {
     static constexpr std::array<std::string_view, 28> parts = {
         "a",  "B",    "9",    "*",        " ",  ":",    "#",
@@ -51,7 +52,7 @@ class Writer {
     rule.then = static_cast<Then>(any(0, 1));
     rule.on_store_error = static_cast<request::OnError>(any(0, 3));
     for (int64_t i = any(0, 4); i > 0; --i) {
-      // A number in front keeps keys apart, of one rule and of nameless ones.
+      // The number in front makes keys differ within a rule and between rules without a name.
       const std::string key = std::to_string(10 * number + i) + word(0);
       const std::string value = word(0);
       rule.pattern += (rule.pattern.empty() ? "" : " ") + key + "=" + value;
@@ -105,7 +106,7 @@ TEST(WriteNative, WhatIsReadIsWhatWasWritten) {
       expected.space = read.native_rules()[i].space;
       ASSERT_TRUE(same_rule(read.native_rules()[i], expected)) << i << " of\n" << text;
     }
-    // With their spaces, which are interned by name.
+    // With the same spaces, which are interned by name.
     read_native("rules:\n" + native_text(read.native_rules()), "f", spaces, again, diagnostics);
     for (size_t i = 0; i < read.native_rules().size(); ++i)
       ASSERT_EQ(again.native_rules()[i].space, read.native_rules()[i].space);

@@ -1,3 +1,4 @@
+// The tree of a YAML document, with places (policy/read/yaml_tree.h).
 #include "policy/read/yaml_tree.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 namespace sluice::policy {
 namespace {
 
-// The whole on one line: place, tag and text of every node.
+// The whole tree in one line: place, tag and text of each node.
 std::string shown(YamlNode node) {
   std::string text = std::to_string(node.line()) + ":" + std::to_string(node.column());
   if (!node.tag().empty()) text += "<" + std::string(node.tag()) + ">";
@@ -36,7 +37,7 @@ TEST(YamlTree, NodesKnowWhereTheyStand) {
             "1:1 { 1:1 a 2:1 [ 2:3 b 3:3 { 3:3 c 3:6 d 4:3 e 4:6 f } ] }");
 }
 
-// Columns are bytes, as in every other message; libyaml counts characters.
+// Columns count bytes, as in all messages; libyaml counts characters.
 TEST(YamlTree, ColumnsAreBytesWhateverTheCharacters) {
   EXPECT_EQ(read("ä: ö\n€: [𝄞, x] # ü\nz: y"),
             "1:1 { 1:1 ä 1:5 ö 2:1 € 2:6 [ 2:7 𝄞 2:13 x ] 3:1 z 3:4 y }");
@@ -82,7 +83,7 @@ TEST(YamlTree, OneDocumentOnly) {
       "what is meant");
 }
 
-// Every way in which libyaml refuses a text, in our words and at the place to look at.
+// Every way in which libyaml refuses a text, with our message and its place.
 TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
   struct Case {
     std::string text, expected;
@@ -138,7 +139,7 @@ TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
   }
 }
 
-// What files of other programs contain; a reader must ask for it (YamlReading).
+// YAML that other programs accept; a reader asks for it (YamlReading).
 TEST(YamlTree, ReadsAsFilesOfOtherProgramsWantIt) {
   const auto first = [](std::string_view text) {
     YamlDocument document;

@@ -1,2 +1,2 @@
-# What the client library has of the folder.
+# Sources of this folder that are in the client library.
 list(APPEND sluice_client_sources src/protocol/envoy/client_dialect.cc)

@@ -1,5 +1,5 @@
-# The description of its answers is served by the protocol itself.
+# The protocol itself serves the description of its answers.
 sluice_embed(sluice_protocol_http http openapi docs/openapi-http.json)
 
-# What the client library has of the folder.
+# Sources of this folder that are in the client library.
 list(APPEND sluice_client_sources src/protocol/http/client_dialect.cc src/protocol/http/client_json.cc)

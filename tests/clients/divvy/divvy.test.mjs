@@ -1,4 +1,4 @@
-// The client that Divvy's users have, unchanged, against the real server.
+// Divvy's own client, unchanged, against the real server.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { Server, policyFile, repository } from './server.mjs';
 
 const limits = { timeout: 30_000 };
 
-// A server of the policy text, ended with the test.
+// A server with this policy, stopped at the end of the test.
 async function serve(t, text) {
   return serveFile(t, await policyFile(t, text));
 }
@@ -21,7 +21,7 @@ async function serveFile(t, path, port = 0) {
   return server;
 }
 
-// A client of the server, closed with the test. It keeps the errors that it emits.
+// A client of the server, closed at the end of the test. It keeps the errors that it emits.
 function connect(t, server, host = '127.0.0.1') {
   const client = new Client(host, server.port, { defaultCommandTimeoutMillis: 5000 });
   client.errors = [];
@@ -113,7 +113,7 @@ actorField = ip
 creditLimit = 0
 resetSeconds = 0
 `);
-  // A hundred hits each, which is as many as the client lets be pending.
+  // A hundred hits each, the most that the client allows to be pending.
   const clients = Array.from({ length: 10 }, () => connect(t, server));
   const hits = clients.flatMap((client) =>
     Array.from({ length: 100 }, () => client.hit({ path: '/race', ip: '10.1.2.3' })));
@@ -214,7 +214,7 @@ resetSeconds = 60
 test('an ERR rejects its own call, drops the calls behind it and costs them nothing', limits, async (t) => {
   const server = await serve(t, '[default]\ncreditLimit = 10\nresetSeconds = 60\n');
   const client = connect(t, server);
-  // More entries than sluice takes in one request: the client sends it gladly.
+  // More entries than sluice accepts in one request; the client does not check that.
   const tooMany = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`k${i}`, i]));
   const [before, bad, behind] = await Promise.allSettled([client.hit({ a: 1 }), client.hit(tooMany), client.hit({ a: 1 })]);
   assert.equal(before.status, 'fulfilled');
@@ -224,7 +224,7 @@ test('an ERR rejects its own call, drops the calls behind it and costs them noth
   assert.equal(behind.status, 'rejected');
   assert.match(behind.reason.message, /Connection closed/);
 
-  // The client comes back by itself, and other connections never noticed.
+  // The client connects again by itself, and other connections are not affected.
   assert.equal((await connect(t, server).hit({ a: 1 })).currentCredit, 8);
   if (!client.connected) await once(client, 'connected');
   assert.equal((await client.hit({ a: 1 })).currentCredit, 7);
@@ -238,7 +238,7 @@ test('a client too many survives, be it idle or asking, and is served when there
   assert.equal((await first.hit({ a: 1 })).currentCredit, 9);
 
   const tooMany = { message: /^ERR Internal Error: too many connections/ };
-  // A line that it has not asked for would end this process: nothing in the client catches it.
+  // A line that the client does not expect would end this process, as the client does not catch the error.
   const late = connect(t, server);
   const gone = once(late, 'disconnected');
   late.connect();
@@ -252,7 +252,7 @@ test('a client too many survives, be it idle or asking, and is served when there
   asking.close();
   late.close();
   first.close();
-  await new Promise((resolve) => { setTimeout(resolve, 700); }); // what was turned away lingers half a second
+  await new Promise((resolve) => { setTimeout(resolve, 700); });  // a connection that is turned away stays half a second
   assert.equal((await connect(t, server).hit({ a: 1 })).currentCredit, 7);
 });
 

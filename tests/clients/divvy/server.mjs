@@ -1,4 +1,4 @@
-// Starts the real sluice for a test and ends it again. Ready means: it has said on which port it listens.
+// Starts the real sluice for a test and stops it. It is ready when it has printed its port.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -24,7 +24,7 @@ function within(promise, what) {
 }
 
 export class Server {
-  // Serves the policy file at `path`; port 0 leaves the choice to the system. `flags` are added to the command line.
+  // Serves the policy file at `path`; with port 0 the system chooses the port. `flags` are added to the command line.
   static async start(path, port = 0, flags = []) {
     if (!existsSync(binary)) throw new Error(`there is no ${binary}: run "make build" first`);
     const server = new Server(path, port, flags);
@@ -38,7 +38,7 @@ export class Server {
   }
 
   constructor(path, port, flags) {
-    // Nothing of the tester's own environment may change what is served.
+    // The tester's own environment must not change what is served.
     const env = { PATH: process.env.PATH, PORT: String(port) };
     this.child = spawn(binary, ['divvy', ...flags, path], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.child);

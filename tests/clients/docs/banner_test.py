@@ -1,4 +1,4 @@
-"""What `sluice serve` says to try, typed in another terminal as it is printed."""
+"""The commands that `sluice serve` suggests at its start, typed in another terminal as they are printed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from manual import BINARY, SECONDS_MAX
 
 TRY = "in another terminal, try"
-LAST = "policy generation 1"  # the log's line behind the banner
+LAST = "policy generation 1"  # the line of the log after the banner
 
 
 class BannerTest(unittest.TestCase):
     def serve(self, *arguments: str) -> list[str]:
-        """A server and what it says at its start; it ends with the test."""
+        """Starts a server that ends with the test; returns the lines that it prints at its start."""
         server = subprocess.Popen([BINARY, "serve", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, env={"PATH": os.environ["PATH"]})
         self.addCleanup(server.stdout.close)

@@ -1,4 +1,4 @@
-"""docs/commands.md, typed from its first line to its last, but for `man`, which opens a pager."""
+"""The commands of docs/commands.md, typed in their order, except `man`, which opens a pager."""
 
 from __future__ import annotations
 

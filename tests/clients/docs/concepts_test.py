@@ -1,4 +1,4 @@
-"""docs/concepts.md, typed from its first line to its last."""
+"""The commands of docs/concepts.md, typed in their order."""
 
 from __future__ import annotations
 

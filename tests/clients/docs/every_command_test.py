@@ -38,7 +38,7 @@ class Test(NamedTuple):
 DOCS = "tests/clients/docs"
 PROXIES = Test("tests/clients/http/proxies/docs_test.py", "docs/proxies.md")
 
-# Page, and section or "" for all others of the page, to the test that types its commands.
+# By page and section ("" for all its other sections): the test that types the commands.
 TYPED = {
     ("README.md", "From nothing"): Test(f"{DOCS}/readme_test.py", "## From nothing"),
     ("README.md", "Every protocol at once"): Test(f"{DOCS}/readme_test.py", "## Every protocol at once"),
@@ -82,7 +82,7 @@ TYPED = {
 
 class Excepted(NamedTuple):
     reason: str
-    instead: Test  # of what the command does
+    instead: Test  # the test of what the command does
 
 
 def proxy(name: str) -> Excepted:
@@ -91,7 +91,7 @@ def proxy(name: str) -> Excepted:
 
 
 def service(name: str, file: str, text: str) -> dict[tuple[str, str], Excepted]:
-    """Commands of an example's page."""
+    """The exceptions on the page of an example."""
     page = f"examples/{name}/README.md"
     started = Excepted("the example's test starts it with the same files, on free ports", Test(file, text))
     packages = Excepted("fetches packages; the test has the same ones, from its lock file", Test(file, text))
@@ -100,7 +100,7 @@ def service(name: str, file: str, text: str) -> dict[tuple[str, str], Excepted]:
 
 
 def exceptions() -> dict[tuple[str, str], Excepted]:
-    """Of page and command."""
+    """By page and command."""
     whole = Excepted("builds and tests the whole checkout", Test("scripts/bare_debian", "make test"))
     measures = Excepted("measures for many minutes", Test("tools/run_tests.py", "`make bench` runs them"))
     found = {
@@ -152,7 +152,7 @@ def commands_of(page: str) -> Iterator[Command]:
 
 @functools.cache
 def help_of(command: str) -> str:
-    """Of a subcommand, as `store dump`; empty if there is none."""
+    """The help of a subcommand such as `store dump`; empty if it does not exist."""
     done = subprocess.run([BINARY, *command.split(), "--help"], capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
                           stdin=subprocess.DEVNULL)
     return done.stdout if done.returncode == 0 else ""

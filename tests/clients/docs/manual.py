@@ -25,11 +25,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
-SECONDS_MAX = 60  # of one command, and until a server listens
-STARTS_MAX = 5  # of a server whose port another process has taken
+SECONDS_MAX = 60  # for one command, and until a server listens
+STARTS_MAX = 5  # how often a server is started while other processes take its ports
 
 PORT = re.compile(r"\b(3000|8000|8080|8081|8321|8322|8380|8390|9000|9231|6379|6380)\b")
-ASK_PORTS = {"http": 8390, "divvy": 8321, "droplet": 3000, "resp": 6380, "envoy": 8081}  # of `sluice ask` by default
+ASK_PORTS = {"http": 8390, "divvy": 8321, "droplet": 3000, "resp": 6380, "envoy": 8081}  # the default ports of `sluice ask`
 FILE = re.compile(r".*`([\w/]+\.\w+)`:")
 
 VARYING = (
@@ -65,7 +65,7 @@ def listens(port: int) -> bool:
 
 
 def lines_of(page: str, heading: str) -> list[str]:
-    """Those of a section, or with an empty heading of the page."""
+    """The lines of a section, or of the whole page if the heading is empty."""
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
     if not heading:
         return lines
@@ -81,7 +81,7 @@ class Manual:
         self.test = test
         self.lines = lines_of(page, heading)
         self.files: dict[str, str] = {}  # as on the page
-        self.ports: dict[str, str] = {}  # page's to own, of servers that run
+        self.ports: dict[str, str] = {}  # the page's ports and the real ones, of running servers
         self.exports = ""
         self.servers: list[subprocess.Popen[bytes]] = []
         self.commands = 0
@@ -105,7 +105,7 @@ class Manual:
         self._place.cleanup()
 
     def here(self, text: str) -> str:
-        """With the ports of this run."""
+        """The text with the ports of this run."""
         for protocol, port in ASK_PORTS.items():
             server = f" --server localhost:{port}" if "--server" not in text else ""
             text = text.replace(f"sluice ask {protocol}", f"sluice ask {protocol} --timeout 20000{server}")
@@ -116,7 +116,7 @@ class Manual:
         return re.sub(r"\b\d{4,5}\b", lambda port: back.get(port[0], port[0]), text)
 
     def environment(self, asks: bool = False) -> dict[str, str]:
-        # Nothing of the tester's own environment may change what is served.
+        # The tester's own environment must not change what is served.
         variables = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}:/usr/sbin", "HOME": str(self.folder)}
         if asks and "8380" in self.ports:
             variables["SLUICE_ADMIN_SERVER"] = f"127.0.0.1:{self.ports['8380']}"
@@ -157,7 +157,7 @@ class Manual:
             self.serve(line)
 
     def run(self, command: str) -> tuple[int, str, str]:
-        """Its exit status, what it prints with the ports of the page, and its standard error."""
+        """Runs a command. Returns its exit status, its output with the page's ports, and its standard error."""
         done = subprocess.run(["bash", "-c", self.exports + self.here(command)], cwd=self.folder, env=self.environment(True),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=SECONDS_MAX, check=False)

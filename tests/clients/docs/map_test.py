@@ -17,7 +17,7 @@ MAP = "docs/README.md"
 PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in ("*.md", "docs/*.md", "docs/compat/*.md", "examples/*/README.md",
                                                                  "bindings/*/README.md") for path in ROOT.glob(pattern))
 KINDS = {"How to": "How to", "Reference": "Reference", "Explanation": "Explanation", "How it works": "Explanation"}
-# Whole pages of one kind, which have no list by kinds, and pages whose sections are not for one need each.
+# Pages that are of one kind as a whole, and pages that have no list of their sections by kinds.
 OF_ONE_KIND = {"docs/tasks.md": "How to", "docs/concepts.md": "Explanation", "README.md": "How to"}
 WITHOUT_LIST = {"README.md", "CHANGELOG.md", "docs/tasks.md", MAP}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -25,12 +25,12 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 @functools.cache
 def text_of(page: str) -> str:
-    """Without what is in fences."""
+    """The text of a page without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def anchor_of(heading: str) -> str:
-    """As GitHub makes it."""
+    """The anchor that GitHub makes of a heading."""
     words = re.sub(r"[`*]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)).lower()
     return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
 
@@ -56,7 +56,7 @@ def local_links(page: str, text: str) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def kinds_of(page: str) -> dict[str, str]:
-    """What the list at its top says of which section: anchor to kind."""
+    """The kind of each section by its anchor, as the list at the page's top says."""
     top = text_of(page).split("\n## ")[0]
     kinds = {}
     for kind, items in re.findall(r"^- ([A-Z][\w ]+): ((?:.|\n(?!- |\n))*)", top, re.MULTILINE):

@@ -16,7 +16,7 @@ TOKEN = "0123456789abcdef"
 
 
 def commands_of(heading: str) -> list[str]:
-    """A command ends with its line, or where its quotes and pipes end."""
+    """The commands of a section. A command ends with its line, or where its quotes and pipes end."""
     found: list[str] = []
     goes_on = False
     for line in lines_of(PAGE, heading):
@@ -29,7 +29,7 @@ def commands_of(heading: str) -> list[str]:
 
 
 def shown_after(command: str) -> str:
-    """The block behind the one of the command, which shows what it prints."""
+    """The block after the command's own, which shows what the command prints."""
     page = (ROOT / PAGE).read_text(encoding="utf-8")
     rest = page[page.index(command.replace("\n", "\n    ")) + len(command.replace("\n", "\n    ")):]
     return re.search(r"\n\n((?:    .*\n)+)", rest)[1].replace("    ", "")
@@ -98,7 +98,7 @@ class OperatingTest(unittest.TestCase):
             self.assertEqual(json.loads(done[2][1])["denials"]["every"], 100)
 
     def test_the_sections_are_all(self) -> None:
-        """That no other section has a command (the override's is typed elsewhere)."""
+        """No other section has a command (the one that sets an override is typed elsewhere)."""
         typed = [command for heading in SECTIONS for command in commands_of(heading)]
         every = re.findall(r"^    (?:curl|sluice|\(umask)\b.*", (ROOT / PAGE).read_text(encoding="utf-8"), re.MULTILINE)
         others = [line for line in every if not any(command.startswith(line[4:]) for command in typed)]

@@ -67,7 +67,7 @@ def received(client: socket.socket, size: int) -> bytes:
 
 
 def bytes_of(line: str) -> bytes:
-    """The hexadecimal numbers at its beginning; a comment stands behind two blanks or more."""
+    """The hexadecimal numbers at the beginning of a line; a comment follows after two blanks or more."""
     data = b""
     for part in re.split(r" {2,}", line.strip()):
         if not HEX.fullmatch(part):
@@ -77,7 +77,7 @@ def bytes_of(line: str) -> bytes:
 
 
 def turns(page: str) -> list[tuple[str, str]]:
-    """Who says which line, in the page's order; a line without < or > continues the one before."""
+    """Which side sends which line, in the page's order; a line without < or > continues the one before."""
     said: list[tuple[str, str]] = []
     for line in lines_of(page, "## Example"):
         if found := SAID.fullmatch(line):
@@ -108,7 +108,7 @@ class ProtocolsTest(unittest.TestCase):
             self.assertEqual(replies.read(), "")  # the server closes
 
     def play(self, client: socket.socket, said: list[tuple[str, str]], varies: re.Pattern[bytes]) -> int:
-        """Sends and expects bytes; how many of both."""
+        """Sends and expects the bytes. Returns how many there were in both directions."""
         count = 0
         for who, line in said:
             data = bytes_of(line)

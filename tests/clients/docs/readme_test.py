@@ -1,4 +1,5 @@
-"""What README.md says to type. Sections about one protocol are typed by tests of that protocol (every_command_test.py)."""
+"""The commands of README.md. Sections about one protocol are typed by tests of that protocol
+(every_command_test.py)."""
 
 from __future__ import annotations
 

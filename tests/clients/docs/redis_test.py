@@ -1,4 +1,4 @@
-"""The commands that start a server with a Redis, as docs/redis.md types them, but for the Redis' address."""
+"""The commands of docs/redis.md that start a server with a Redis, except for the Redis' address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The sections of docs/resp.md that have a server of their own. Windows of a minute: the commands take less."""
+"""The sections of docs/resp.md that have a server of their own. Its windows are a minute long, which the commands do
+not take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/tasks.md, typed from its first line to its last."""
+"""The commands of docs/tasks.md, typed in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The client that droplet's users have, unchanged, against the real server.
+// droplet's own client, unchanged, against the real server.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { promisify } from 'node:util';
@@ -12,14 +12,14 @@ const quiet = { info() {}, warn() {}, error() {} };
 const periods = ['ls', 'lm', 'lh', 'ld', 'lw', 'lo'];
 const sleep = (millis) => new Promise((resolve) => { setTimeout(resolve, millis); });
 
-// A server, ended with the test.
+// A server, stopped at the end of the test.
 async function serve(t, port = 0, flags = []) {
   const server = await Server.start(port, flags);
   t.after(() => server.stop());
   return server;
 }
 
-// A client of the server, closed with the test; its calls are promises.
+// A client of the server, closed at the end of the test; its calls are promises.
 function connect(t, server, host = 'localhost') {
   const client = droplet.create_client({ url: `ws://${host}:${server.port}`, logger: quiet, reconnect_delay: 50 });
   t.after(() => client.close());
@@ -31,7 +31,7 @@ function connect(t, server, host = 'localhost') {
   return { client, take: call('take'), query: call('query') };
 }
 
-// What a reply says: all six periods are there, 0 where nothing was sent.
+// A reply has all six periods, 0 for those that the request did not have.
 const left = (some) => Object.fromEntries(periods.map((period) => [period, some[period] ?? 0]));
 function same(reply, accept, some) {
   const { ls, lm, lh, ld, lw, lo } = reply;
@@ -41,7 +41,7 @@ function same(reply, accept, some) {
 for (const host of ['localhost', '127.0.0.1', '[::1]']) {
   test(`the documented session, over ${host}`, limits, async (t) => {
     const { take } = connect(t, await serve(t), host);
-    // Hours in place of the documented seconds, in which something comes back meanwhile.
+    // Hours in place of the documented seconds: within seconds units would come back during the test.
     same(await take({ bucket: 'foo', id: 'a', lh: 100 }), true, { lh: 99 });
     same(await take({ bucket: 'foo', id: 'b', lh: 57, lo: 200 }), true, { lh: 57, lo: 199 });
     same(await take({ bucket: 'foo', id: 'c', lh: 57, ld: 500 }), true, { lh: 56, ld: 499 });
@@ -53,7 +53,7 @@ for (const period of periods) {
   test(`take and overtake by ${period}`, limits, async (t) => {
     const { take, query } = connect(t, await serve(t));
     same(await take({ bucket: 'jar', [period]: 10 }), true, { [period]: 9 });
-    // All at once and of few, so that even of `ls` nothing comes back in between.
+    // All at once and with small limits, so that no unit comes back in between, even with `ls`.
     const replies = await Promise.all([1, 1, 4, 1].map((count) => take({ bucket: 'box', count, [period]: 2 })));
     same(replies[0], true, { [period]: 1 });
     same(replies[1], true, { [period]: 0 });

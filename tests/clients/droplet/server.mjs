@@ -1,4 +1,4 @@
-// Starts the real `sluice droplet` for a test and ends it again. Ready means: it has said on which port it listens.
+// Starts the real `sluice droplet` for a test and stops it. It is ready when it has printed its port.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ export function within(promise, what) {
 }
 
 export class Server {
-  // Port 0 leaves the choice to the system. `flags` are added to the command line.
+  // With port 0 the system chooses the port. `flags` are added to the command line.
   static async start(port = 0, flags = []) {
     if (!existsSync(binary)) throw new Error(`there is no ${binary}: run "make build" first`);
     const server = new Server(port, flags);
@@ -35,7 +35,7 @@ export class Server {
   }
 
   constructor(port, flags) {
-    // Nothing of the tester's own environment may change what is served.
+    // The tester's own environment must not change what is served.
     const env = { PATH: process.env.PATH, PORT: String(port) };
     this.child = spawn(binary, ['droplet', ...flags], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.child);

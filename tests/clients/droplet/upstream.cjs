@@ -1,8 +1,8 @@
-// Put in front of droplet's own tests (mocha --require): its servers are ours. The port that the tests name is the one
-// that ours was given.
+// Loaded before droplet's own tests (mocha --require): their servers are ours, and their clients connect to our port in
+// place of the one that the tests name.
 const droplet = require('droplet');
 
-let port = 1; // nobody listens there
+let port = 1;  // no server listens there
 
 droplet.create_server = (options, callback) => {
   let closed = false;

@@ -1,5 +1,4 @@
-// The tests that droplet brings along, as they are, against the real server: all but those of the server object in
-// their own process.
+// droplet's own tests, unchanged, against the real server, except those of the server object in their own process.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import test from 'node:test';

@@ -1,4 +1,4 @@
-// The clients that limitd's users have, of both generations and unchanged, against the real server.
+// limitd's own clients of both generations, unchanged, against the real server.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import http from 'node:http';
@@ -24,7 +24,7 @@ buckets:
   free: { size: 100, unlimited: true }
 `;
 
-// A connected client, disconnected with the test.
+// A connected client, disconnected at the end of the test.
 async function connect(t, Client, options) {
   const client = new Client(options);
   client.errors = [];
@@ -111,7 +111,7 @@ for (const [version, Client, optionsFor, unknownType] of generations) {
     assert.ok(took >= 550 && took < 1500, `took ${took} ms instead of 600`);
     const atOnce = await ask(client, 'wait', 'ip', 'fresh');
     assert.deepEqual(pick(atOnce), { conformant: true, delayed: false, remaining: 9, limit: 10 });
-    // A fixed bucket is released by a put.
+    // A put releases a request that waits for a fixed bucket.
     await ask(client, 'take', 'fixed', 'w', 3);
     const released = ask(client, 'wait', 'fixed', 'w', 2);
     await ask(client, 'put', 'fixed', 'w', 2);

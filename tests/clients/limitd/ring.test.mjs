@@ -1,5 +1,5 @@
-// The shards of the real client, against the recording that sluice's own client is held to
-// (src/protocol/limitd/ring_test.cc). With SLUICE_RECORD set it is written again.
+// The shards of the real client, compared with the recording that sluice's own client is tested against
+// (src/protocol/limitd/ring_test.cc). With SLUICE_RECORD set it is recorded again.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,4 +1,4 @@
-// Starts the real `sluice limitd` for a test and ends it again. Ready means: it has said on which port it listens.
+// Starts the real `sluice limitd` for a test and stops it. It is ready when it has printed its port.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

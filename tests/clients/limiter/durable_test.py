@@ -105,12 +105,12 @@ class Durable(unittest.TestCase):
             whole = [line, *process.stdout.read().splitlines(keepends=True)]
             committed = int([told for told in whole if told.endswith("\n")][-1])
             used = int(self.run_it("sum")) - before
-            # The last commit may have been kept and not printed, and one block holds all or none of it.
+            # The last commit may have been made and not printed; it is there as a whole or not at all.
             self.assertIn(used, (committed, committed + 100))
             before += used
 
     def test_a_thread_commits_where_one_is_asked_for(self) -> None:
-        # However slow the machine is, one of the lives is long enough.
+        # On a slow machine a life may be too short for a commit; one of twelve is long enough.
         for life in range(12):
             process = self.begin("every")
             self.assertEqual(process.stdout.readline(), "open\n")
@@ -284,7 +284,7 @@ if len(sys.argv) == 2:
         plugin = self.folder / "plugin.so"
         run(["g++", "-std=c++17", "-shared", "-fPIC", "-fno-gnu-unique", "-Dmain=run_once", "-o", str(plugin), str(self.source),
              *self.flags("--cflags", "--libs")])
-        # In C++ `main` has a mangled name once it is called otherwise.
+        # A C++ function that is not called `main` has a mangled name.
         script = """
 import _ctypes, ctypes, sys
 for _ in range(2):

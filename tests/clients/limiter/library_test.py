@@ -31,7 +31,7 @@ EXPECTED = """\
 COROUTINES_EXPECTED = "alice 200 200 200 429\nbob 200 200\n"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 PAGE = (ROOT / "docs/limiter.md").read_text()
-# What stands around a program of the page.
+# The code around a program of the page.
 SNIPPET = '''
 #include <sluice/limiter.h>
 #include <cstdio>
@@ -165,7 +165,7 @@ class Library(unittest.TestCase):
         folder = self.folder / "page"
         shutil.copytree(ROOT / "examples/cpp", folder / "examples/cpp")
         block = re.search(r"(?:^    .+\n)+", PAGE, re.MULTILINE)[0]
-        # Where it is installed is the only thing that differs.
+        # Only the folder of the installation differs.
         commands = textwrap.dedent(block).replace("/usr/local", str(self.prefix))
         self.assertTrue(run(["bash", "-euc", commands], cwd=folder).endswith(EXPECTED + COROUTINES_EXPECTED))
         [command] = re.findall(r"`(g\+\+ .+)`", PAGE)

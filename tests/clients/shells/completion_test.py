@@ -49,7 +49,7 @@ OFFERED = (
     ("sluice log w", ["warn"]),
     ("sluice check ", FILES),
     ("sluice check pl", ["plain.yaml"]),
-    # Values of options, behind a space and behind a `=`.
+    # Values of options, after a space and after a `=`.
     ("sluice serve --durability ", ["none", "interval", "always"]),
     ("sluice serve --durability al", ["always"]),
     ("sluice serve --config pl", ["plain.yaml"]),
@@ -64,7 +64,7 @@ OFFERED = (
     ("sluice ask droplet --server localhost:3000 qu", ["query"]),
     ("sluice store --json du", ["dump"]),
     ("sluice store --config plain.yaml du", ["dump"]),
-    # Behind `--` there are words only.
+    # After `--` there are only words.
     ("sluice check -- pl", ["plain.yaml"]),
     # A folder with the name of a command does not put a slash behind the command.
     ("sluice stat", ["status"]),
@@ -182,14 +182,14 @@ class Terminal:
         self.asked += 1
         file = self.place.path / f"words-{self.asked}"
         self.shown = b""
-        # ^A goes to the begin of the line, so that `words` is not the command that is completed.
+        # ^A goes to the beginning of the line, so that `words` is not the command that is completed.
         self.type(f"{line}{ALL_MATCHES}\x01words {file} \n")
         self.wait_for("words", file.exists)
         return file.read_text(encoding="utf-8").split("\0")[len(line.split(" ")) - 1:-1]
 
 
 def sorted_words(line: str, words: list[str]) -> list[str]:
-    """Without the option in front of a `=`, and the slash behind a folder."""
+    """The words in order, without the option before a `=` and without the slash after a folder."""
     option = line.split(" ")[-1].partition("=")
     return sorted(word.removeprefix(f"{option[0]}=" if option[1] else "").removesuffix("/") for word in words)
 

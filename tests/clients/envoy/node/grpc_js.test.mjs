@@ -27,7 +27,7 @@ function connect(server, Service = RateLimitService, options = {}) {
   return client;
 }
 
-// What is answered to a call, or the error.
+// The answer to a call, or its error.
 function call(client, method, message, options = {}) {
   return new Promise((resolve, reject) => {
     client[method](message, { deadline: Date.now() + limitMillis, ...options },
@@ -107,7 +107,7 @@ test('a deadline', limits, async (t) => {
   await ask(client, request([['user', 'a']]));
   await server.held(() => assertRefused(
     ask(client, request([['user', 'a']]), { deadline: Date.now() + 200 }), status.DEADLINE_EXCEEDED));
-  // The connection goes on, and what no client waits for any more is charged once at most.
+  // The connection stays open, and a request that has timed out is charged once at most.
   const left = (await ask(client, request([['user', 'a']]))).statuses[0].limit_remaining;
   assert.ok(left === 2 || left === 3, String(left));
 });
@@ -115,12 +115,12 @@ test('a deadline', limits, async (t) => {
 test('a thousand streams on one connection', limits, async (t) => {
   const server = await start(t);
   const client = connect(server);
-  await ask(client, request([['tenant', 'warm']])); // so that the client knows how many there may be
+  await ask(client, request([['tenant', 'warm']]));  // so that the client knows how many streams are allowed
   let answered = 0;
   const calls = await server.held(async () => {
     const begun = Array.from({ length: 1000 }, () => ask(client, request([['tenant', 't']])));
     for (const one of begun) one.then(() => { ++answered; }, () => {});
-    // Until the calls are written, which takes turns of the event loop.
+    // Waits until the calls are written, which takes some turns of the event loop.
     for (let i = 0; i < 50; ++i) await new Promise(setImmediate);
     assert.equal(answered, 0);
     return begun;

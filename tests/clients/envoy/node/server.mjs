@@ -1,4 +1,4 @@
-// Starts the real `sluice envoy` for a test and ends it again. Ready means: it has said on which ports it listens.
+// Starts the real `sluice envoy` for a test and stops it. It is ready when it has printed its ports.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -29,7 +29,7 @@ class Server {
     if (!existsSync(binary)) throw new Error(`there is no ${binary}: run "make build" first`);
     this.folder = mkdtempSync(join(tmpdir(), 'sluice-envoy-'));
     copyFileSync(limits, join(this.folder, 'limits.yaml'));
-    // Nothing of the tester's own environment may change what is served.
+    // The tester's own environment must not change what is served.
     const env = { PATH: process.env.PATH, GRPC_HOST: '127.0.0.1', GRPC_PORT: '0', HOST: '127.0.0.1', PORT: '0' };
     this.child = spawn(binary, ['envoy', this.folder], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.child);
@@ -53,7 +53,7 @@ class Server {
     this.listening.catch(() => {});
   }
 
-  // Runs `work` while the process stands still, so that what clients send waits in its sockets.
+  // Runs `work` while the process is stopped (SIGSTOP), so that requests wait in its sockets.
   async held(work) {
     this.child.kill('SIGSTOP');
     try {
@@ -80,7 +80,7 @@ class Server {
   }
 }
 
-// A server that is stopped with the test `t`, behind its `clients`, which are closed; it has to end cleanly.
+// A server that is stopped at the end of the test `t`, after its `clients` are closed; it must end cleanly.
 export async function start(t) {
   const server = new Server();
   server.clients = [];

@@ -16,7 +16,7 @@ class AskTest(LimitedTest):
         self.server = self.serve()
 
     def ask(self, *words: str) -> tuple[int, str]:
-        """Its status and what it says; lengths of time are left out."""
+        """The exit status and the output, without lengths of time."""
         done = subprocess.run([BINARY, "ask", "envoy", "--server", f"127.0.0.1:{self.server.grpc_port}", "--timeout",
                                str(SECONDS_MAX * 1000), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               check=False, timeout=SECONDS_MAX)

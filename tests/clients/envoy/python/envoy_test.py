@@ -126,7 +126,7 @@ class Manual(EnvoyTest):
         self.addCleanup(envoy.close)
         answers = [envoy.get() for _ in range(4)]
         self.assertEqual([answer.status for answer in answers], [200, 200, 200, 429])
-        # Both descriptors have met their limits.
+        # Each of the request's two descriptors has a limit.
         self.assertEqual(answers[0].headers["x-ratelimit-limit"], f"3, 5;w={YEAR}, 3;w={YEAR}")
         self.assertEqual([answer.headers["x-ratelimit-remaining"] for answer in answers], ["2", "1", "0", "0"])
         self.assertEqual(self.upstream.requests, 3)
@@ -152,7 +152,7 @@ class Changes(EnvoyTest):
         self.assertEqual(traffic.count(200, decided=False), 0)
 
     def test_a_restart_under_traffic(self) -> None:
-        """Each request has its answer; while sluice is away they pass."""
+        """Each request is answered; while sluice is away requests pass."""
         server = self.serve_limits(of_user=50)
         envoy = self.front(server)
         with envoy.traffic(user="a") as traffic:
@@ -164,7 +164,7 @@ class Changes(EnvoyTest):
             traffic.await_more(20, 429)
         self.assertEqual(traffic.problems, [])
         self.assertEqual(traffic.statuses(), {200, 429})
-        # Fifty by each of the two processes, and those that were decided by none.
+        # Each of the two processes allowed fifty; the others passed without a decision.
         self.assertEqual(traffic.count(200, decided=True), 100)
 
     def test_restarts_where_nothing_may_pass_undecided(self) -> None:

@@ -79,7 +79,7 @@ class Original:
 
 
 class Sluice:
-    """The same question to sluice, over /json."""
+    """The same requests to sluice, over /json."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -114,7 +114,7 @@ class FleetTest(LimitedTest):
         return int(str(self.keys.ask("GET", limit_of(entries).key(entries, time.time(), prefix)) or "0"))
 
     def assert_all_keys(self, *expected: Entries, prefix: str = "") -> None:
-        """These counters are in Redis and no others: each has a life that the original could have given it."""
+        """These counters are in Redis and no others, each with a time to live that the original could have set."""
         now = time.time()
         wanted = sorted(limit_of(entries).key(entries, now, prefix) for entries in expected)
         found = self.keys.ask("KEYS", prefix + "shop_*")
@@ -133,7 +133,7 @@ class FleetTest(LimitedTest):
         path: Entries = [("tenant", "a b:c|d"), ("path", "/é日本_x")]
         passed = [(sluice if number % 2 else original).ask([user, path]) for number in range(60)]
         self.assertEqual(passed, [True] * 50 + [False] * 10)
-        # Each descriptor was charged alone, and what was refused too.
+        # Each descriptor was charged by itself, and refused requests were charged as well.
         self.assertEqual((self.count(user), self.count(path)), (60, 60))
         self.assertTrue(sluice.ask([user], hits=140))
         self.assertFalse(original.ask([user]))
@@ -205,7 +205,7 @@ class FleetTest(LimitedTest):
         self.assert_all_keys(*users, path)
 
     def test_the_move(self) -> None:
-        """The old servers go one by one, ours come, and then one of the old ones again."""
+        """The old servers are replaced by ours one by one; then one of the old ones starts again."""
         user: Entries = [("user", "a")]
         fleet: list[Original | Sluice] = [self.original() for _ in range(3)]
         passed = 0

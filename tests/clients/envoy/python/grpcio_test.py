@@ -61,7 +61,7 @@ class Decisions(GrpcioTest):
         told = [self.ask(both) for _ in range(3)]
         self.assertEqual([one.overall_code for one in told], [OK, OK, OVER_LIMIT])
         self.assertEqual([status.code for status in told[2].statuses], [OVER_LIMIT, OK, OK, OK])
-        # The others are charged though one is over.
+        # The other descriptors are charged although one is over its limit.
         self.assertEqual([one.statuses[1].limit_remaining for one in told], [599, 598, 597])
         self.assertEqual(told[0].statuses[2].limit_remaining, 2**32 - 1)
         self.assertFalse(told[0].statuses[2].HasField("current_limit"))
@@ -125,12 +125,12 @@ class Calls(GrpcioTest):
         with self.server.held():
             self.assert_refused(grpc.StatusCode.DEADLINE_EXCEEDED, self.should_rate_limit, request([("user", "a")]),
                                 timeout=0.2)
-        # The connection goes on, and what no client waits for any more is charged once at most.
+        # The connection stays open, and a request that has timed out is charged once at most.
         left = self.ask(request([("user", "a")])).statuses[0].limit_remaining
         self.assertIn(left, (2, 3))
 
     def test_a_thousand_streams_on_one_connection(self) -> None:
-        self.ask(request([("tenant", "warm")]))  # so that the client knows how many there may be
+        self.ask(request([("tenant", "warm")]))  # so that the client knows how many streams are allowed
         done = threading.Semaphore(0)
         with self.server.held():
             calls = []
@@ -199,7 +199,7 @@ class TheEnd(LimitedTest):
                                    response_deserializer=RateLimitResponse.FromString)
 
     def assert_charged(self, calls: int) -> None:
-        """By the counter, which a new process tells."""
+        """Compares with the counter, which a new process reads."""
         self.server.start()
         peek = request([("much", "a")])
         peek.descriptors[0].hits_addend.value = 0

@@ -43,7 +43,7 @@ SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERV
 
 
 def request(*descriptors: Sequence[tuple[str, str]], domain: str = "shop", hits: int = 0):
-    """`descriptors`: each a list of keys and values; `hits`: of each, 0 for what is the default."""
+    """`descriptors`: each a list of keys and values; `hits`: for each, 0 for the default."""
     made = RateLimitRequest(domain=domain, hits_addend=hits)
     for entries in descriptors:
         descriptor = made.descriptors.add()

@@ -57,7 +57,7 @@ class RedisServer:
         wait_until(self._has_started, "Redis listens")
 
     def _has_started(self) -> bool:
-        """One start more where another process has taken the port."""
+        """Starts it once. False: it ended, as another process took the port."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -76,7 +76,7 @@ class RedisServer:
         except OSError:
             return False
         try:
-            # Another process may be there; its Redis has another process number.
+            # Another Redis may listen at the port: its process number differs.
             info = client.ask("INFO", "server")
             return f"process_id:{self._process.pid}\r\n" in str(info)
         except (ConnectionError, RuntimeError):

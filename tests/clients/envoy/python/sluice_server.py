@@ -26,7 +26,7 @@ SECONDS_MAX = 120  # of one test, and of whatever it waits for
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Asks until it holds."""
+    """Waits until it holds."""
     end = time.monotonic() + SECONDS_MAX
     while not holds():
         if time.monotonic() > end:
@@ -35,8 +35,8 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 
 
 class Server:
-    """`sluice envoy` on free ports of loopback. It has said so when `start` returns, which may be called again once it was
-    stopped: then it is on the same ports, by the same folder."""
+    """`sluice envoy` on free ports of loopback. `start` returns when the server has printed its ports. After a stop it
+    can be called again: then it serves on the same ports, from the same folder."""
 
     def __init__(self, limits: str | None = None, durable: bool = False, **environment: str) -> None:
         """`limits`: the text of its file of limits, by default limits.yaml; `durable`: its counters survive its end;
@@ -55,7 +55,7 @@ class Server:
         self.said: list[str] = []
 
     def start(self) -> Server:
-        # Nothing of the tester's own environment may change what is served.
+        # The tester's own environment must not change what is served.
         self.process = subprocess.Popen(
             self._command,
             env={"PATH": os.environ["PATH"], "GRPC_HOST": "127.0.0.1", "GRPC_PORT": str(self.grpc_port),
@@ -93,7 +93,7 @@ class Server:
 
     @contextlib.contextmanager
     def held(self):
-        """The process stands still meanwhile, so that what clients send waits in its sockets."""
+        """Stops the process meanwhile (SIGSTOP), so that requests wait in its sockets."""
         assert self.process is not None
         self.signal(signal.SIGSTOP)
         state = Path(f"/proc/{self.process.pid}/stat")

@@ -1,4 +1,4 @@
-// examples/express, as it is, against the real sluice: what its clients see.
+// examples/express, unchanged, against the real sluice: what its clients see.
 import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const example = path('../../../../examples/express');
 const config = join(example, 'sluice.yaml');
 
-// The example in a folder that has our packages; `seconds`: that it waits for sluice.
+// The example in a folder that has our packages; `seconds`: how long it waits for sluice.
 async function start(t, onFailure = 'open', seconds = limitMillis / 1000) {
   const sluice = await serve(t, config);
   const folder = mkdtempSync(join(tmpdir(), 'sluice-express-'));
@@ -81,7 +81,7 @@ test('without sluice requests are refused where that is needed', limits, async (
 });
 
 test('odd paths are decided', limits, async (t) => {
-  const { service } = await start(t, 'closed'); // a client must not be able to be undecided
+  const { service } = await start(t, 'closed');  // a client must not be able to avoid a decision
   for (const target of ['/%ff%00%ed%a0%80', `/${'x'.repeat(5000)}`, '/%22%5c', '//export', `/?${'y'.repeat(5000)}`]) {
     assert.ok([200, 400, 404].includes((await ask(service, target)).status), target);
   }

@@ -1,5 +1,5 @@
-// Starts the real sluice by a sluice.yaml, or a service that asks it, for a test and ends it again. Ready means: it has said
-// on which port it listens.
+// Starts the real sluice by a sluice.yaml, or a service that asks it, for a test and stops it. It is ready when it has
+// printed its port.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ export async function until(holds, what) {
   }
 }
 
-// A program; `listening` finds the port in the line that has it. Nothing of the tester's own environment but PATH is there.
+// A program; `listening` finds the port in the line that has it. Of the tester's own environment it gets PATH alone.
 export class Program {
   constructor(command, words, listening, options = {}) {
     const env = { PATH: process.env.PATH, ...options.env };
@@ -56,7 +56,7 @@ export class Program {
     this.listening.catch(() => {});
   }
 
-  // Has it stand still until it is stopped, so that what clients send waits in its sockets.
+  // Stops the process (SIGSTOP) until `stop`, so that requests wait in its sockets.
   async hold() {
     this.child.kill('SIGSTOP');
     const state = () => readFileSync(`/proc/${this.child.pid}/stat`, 'utf8').split(') ').at(-1)[0];
@@ -75,7 +75,7 @@ export class Program {
   }
 }
 
-// sluice by a sluice.yaml whose 127.0.0.1:8390 becomes `port`, until the end of the test `t`; it has to end cleanly.
+// sluice by a sluice.yaml whose 127.0.0.1:8390 becomes `port`, until the end of the test `t`; it must end cleanly.
 export async function serve(t, config, port = 0) {
   if (!existsSync(binary)) throw new Error(`there is no ${binary}: run "make build" first`);
   const folder = mkdtempSync(join(tmpdir(), 'sluice-http-'));

@@ -22,7 +22,7 @@ class CaddyTest(every_proxy.EveryProxy):
     unknown_profile_status = 404
 
     def test_a_proxy_in_front_of_it(self) -> None:
-        """Its X-Forwarded-For is passed on, and sluice goes through it from the right."""
+        """Its X-Forwarded-For is passed on, and sluice reads it from the right."""
         world = self.start([("uri /auth/web", "uri /auth/web\n\t\ttrusted_proxies 127.0.0.1")], every_proxy.ALL_ENTRIES)
         client = self.client(world)
         for forwarded in ("203.0.113.7", "198.51.100.1, 203.0.113.7", "198.51.100.1,203.0.113.7, 127.0.0.9", "x, 203.0.113.7"):
@@ -33,7 +33,7 @@ class CaddyTest(every_proxy.EveryProxy):
             (every_proxy.seen("GET", "/", ip="203.0.113.7"), every_proxy.seen("GET", "/", ip="127.0.0.2"))))
 
     def test_a_secret(self) -> None:
-        """By the line of docs/proxies.md."""
+        """With the line that docs/proxies.md shows."""
         edits = [("deny: 429 }", "deny: 429, secret: open-sesame }")]
         line = "header_up X-Sluice-Secret {$SLUICE_SECRET}"
         self.assertIn(line, (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ class CaddyTest(every_proxy.EveryProxy):
         self.assertEqual(self.client(world).ask("GET", "/", forged).status, 403)
 
     def test_names_of_rules_that_no_client_sees(self) -> None:
-        """By the line of docs/proxies.md."""
+        """With the line that docs/proxies.md shows."""
         line = "header -X-Sluice-*"
         self.assertIn(line, (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
         client = self.client(self.start([("\tbind 127.0.0.1\n\n", f"\tbind 127.0.0.1\n\t{line}\n\n")]))

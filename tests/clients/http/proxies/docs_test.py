@@ -1,4 +1,4 @@
-"""The commands of docs/proxies.md: what they print is what stands there, but for times, versions and ports. And the lines of
+"""The commands of docs/proxies.md print what the page shows, except for times, versions and ports. The lines of
 configurations that it explains are those of examples/."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DocsTest(PartsTest):
     command = ["true"]
 
     def run_steps(self, section: str, ports: dict[str, int]) -> None:
-        """`ports`: for those of the page."""
+        """`ports`: the real ports by those of the page."""
         found = steps(section)
         self.assertGreater(len(found), 0)
         with tempfile.TemporaryDirectory(prefix="sluice-docs-") as folder:

@@ -1,5 +1,5 @@
-"""What holds for every proxy in front of an application that asks sluice by /auth: a class of tests that each proxy's own
-file gives its ways to."""
+"""Tests that hold for every proxy in front of an application that asks sluice by /auth: a class from which each proxy's
+own file derives, with what differs as attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUOTA = 5  # of the rule `login` in each example, for each client in ten minutes
 WINDOW = 600
 POLICY = f'"login";q={QUOTA};w={WINDOW}'
 
-# Each request has a counter named by all that it was taken for.
+# Each request has a counter whose name shows all entries that sluice made of it.
 ALL_ENTRIES = """
   - name: seen
     match: {}
@@ -26,7 +26,7 @@ THREE = """
     limit: { quota: 3, window: 10m, algorithm: sliding_log }
 """
 
-# What a client may make up, of the families of all proxies.
+# Headers that a client may forge, of the kinds that all proxies use.
 FORGED = (
     ("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-Method", "PURGE"), ("X-Forwarded-Uri", "/forged?q=forged"),
     ("X-Forwarded-Host", "forged.example"), ("X-Forwarded-Proto", "https"), ("X-Forwarded-Port", "443"),
@@ -51,11 +51,11 @@ class EveryProxy(PartsTest):
     passes_body: bool  # do clients see the body of sluice's refusal?
     gone_status: int  # what clients get while sluice is gone
     silent_status: int  # what they get when it does not answer in time
-    open_edits: tuple[tuple[str, str], ...] | None  # of the example: what lets pass then
+    open_edits: tuple[tuple[str, str], ...] | None  # edits of the example that let requests pass then
     questions_of_silence: tuple[int, ...] = (1,)  # how often sluice is asked about a request when it does not answer
     waits_for_body = False  # does the proxy read the body before it passes on a refusal?
     unknown_profile_status: int
-    connections_max = 1  # to sluice, of one client that sends one request behind the other
+    connections_max = 1  # to sluice, for one client that sends one request after the other
 
     def assert_allowed(self, answer: Answer, remaining: int | None = None) -> None:
         self.assertEqual((answer.status, answer.value("x-application")), (200, "yes"), answer)
@@ -83,7 +83,7 @@ class EveryProxy(PartsTest):
             self.assertEqual((problem["allowed"], problem["limit"], problem["remaining"]), (False, QUOTA, 0))
 
     def use_up(self, client: Client) -> None:
-        """All that POST /login has, of that client."""
+        """Uses up what this client has of POST /login."""
         for left in reversed(range(QUOTA)):
             self.assert_allowed(client.ask("POST", "/login", body=b"guess"), remaining=left)
 
@@ -230,7 +230,7 @@ class EveryProxy(PartsTest):
             self.assert_problem(answer)
 
     def test_a_page_of_another_origin(self) -> None:
-        """What sluice refuses on paths of its own is the application's matter here."""
+        """sluice refuses such requests on its own paths; behind /auth the application decides about them."""
         client = self.client(self.start())
         fields = [("Origin", "https://elsewhere.example"), ("Sec-Fetch-Site", "cross-site"), ("Authorization", "Basic eDp5")]
         self.assert_allowed(client.ask("POST", "/login", fields, b"guess"), remaining=QUOTA - 1)

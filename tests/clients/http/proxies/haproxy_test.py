@@ -36,7 +36,7 @@ class HaproxyTest(every_proxy.EveryProxy):
         self.assertEqual(client.ask("GET", "/").status, 200)
 
     def test_requests_that_sluice_cannot_read_do_not_pass(self) -> None:
-        """A client must not be able to be undecided."""
+        """A client must not be able to avoid a decision."""
         for edits in ((), self.open_edits):
             world = self.start(edits)
             client = self.client(world)
@@ -57,7 +57,7 @@ class HaproxyTest(every_proxy.EveryProxy):
         self.assertEqual(self.client(world).ask("GET", "/").status, 200)
 
     def test_a_proxy_in_front_of_it(self) -> None:
-        """By the line of docs/proxies.md."""
+        """With the line that docs/proxies.md shows."""
         line = "    http-request lua.sluice"
         manual = re.search(r"`(http-request set-src [^`]+)`", (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
         assert manual is not None

@@ -48,7 +48,7 @@ class NginxTest(every_proxy.EveryProxy):
         self.assertEqual(right.ask("GET", "/", [("X-Sluice-Secret", "guess")]).status, 200)
 
     def test_nothing_of_the_client_for_sluice(self) -> None:
-        """By the line of docs/proxies.md."""
+        """With the line that docs/proxies.md shows."""
         line = "proxy_pass_request_headers off;"
         self.assertIn(line, (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
         world = self.start([("proxy_pass_request_body off;", f"proxy_pass_request_body off; {line}")], every_proxy.ALL_ENTRIES)
@@ -71,7 +71,7 @@ class NginxTest(every_proxy.EveryProxy):
         self.assertEqual(len(world.relay.questions()), 3)
 
     def test_one_path_by_many_names(self) -> None:
-        """Which nginx itself takes for one location."""
+        """nginx treats all these paths as one location."""
         paths = ("/login", "//login", "/./login", "/a/../login", "/%6Cogin", "/login?x")
         self.assertTrue(self.all_pass(paths, []))
         self.assertFalse(self.all_pass(paths, [("deny: 403 }", "deny: 403, normalize_path: true }")]))

@@ -29,12 +29,12 @@ ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES = ROOT / "examples"
 BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 LISTENING = re.compile(r"^sluice: (http|admin) listening on 127\.0\.0\.1:(\d+)$")
-SECONDS_MAX = 60  # of one test, and of whatever it waits for
-STARTS_MAX = 5  # of a proxy whose port another process has taken
+SECONDS_MAX = 60  # for one test, and for everything that it waits for
+STARTS_MAX = 5  # how often a proxy is started while other processes take its port
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Asks until it holds."""
+    """Waits until it holds."""
     end = time.monotonic() + SECONDS_MAX
     while not holds():
         if time.monotonic() > end:
@@ -43,7 +43,7 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 
 
 def replaced(text: str, *edits: tuple[str, str]) -> str:
-    """`text` with each edit, whose place must be there."""
+    """`text` with all edits; the old text of each must occur."""
     for old, new in edits:
         if old not in text:
             raise AssertionError(f"`{old}` is not in:\n{text}")
@@ -57,11 +57,11 @@ def free_port() -> int:
 
 
 class Process:
-    """A program whose lines are read as they come."""
+    """A program whose lines are read as they arrive."""
 
     def __init__(self, command: list[str], folder: Path, **more: str) -> None:
-        """`more`: of its environment."""
-        # Nothing of the tester's own environment may change what is served.
+        """`more`: variables of its environment."""
+        # The tester's own environment must not change what is served.
         environment = {"PATH": f"{os.environ['PATH']}:/usr/sbin", "HOME": str(folder), **more}
         self.said: list[str] = []
         self.lines: queue.Queue[str | None] = queue.Queue()
@@ -97,8 +97,8 @@ class Process:
 
 
 class Sluice:
-    """`sluice serve` by a sluice.yaml, on free ports of loopback. It has said so when `start` returns, which may be called
-    again once it was stopped: then it is on the same port."""
+    """`sluice serve` by a sluice.yaml, on free ports of loopback. `start` returns when the server has printed its
+    ports. After a stop it can be called again: then it serves on the same port."""
 
     def __init__(self, config: str, folder: Path) -> None:
         self._config, self._folder = config, folder
@@ -210,9 +210,9 @@ class Relay:
         self.open()
 
     def open(self) -> None:
-        self.connections = 0  # with a question; a proxy may try whether a server is there
+        self.connections = 0  # connections with a request; a proxy may only try whether a server listens
         self.sent = self.answered = b""  # to sluice, and by it
-        self.silent = False  # what comes is read, and goes nowhere
+        self.silent = False  # bytes are read and dropped
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._server = socket.create_server(("127.0.0.1", self.port))
@@ -255,11 +255,11 @@ class Relay:
             target.shutdown(socket.SHUT_WR)
 
     def questions(self) -> list[str]:
-        """The heads of all requests that went to sluice. None has a body."""
+        """The heads of all requests that were sent to sluice, none of which has a body."""
         return [head.decode("latin-1") for head in self.sent.split(b"\r\n\r\n")[:-1]]
 
     def close(self) -> None:
-        # A thread that accepts does not notice that its socket is closed.
+        # A thread in accept() does not notice that its socket is closed.
         for one in (self._server, *self._sockets):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -278,7 +278,7 @@ class Answer(NamedTuple):
         return [value for key, value in self.fields if key == name]
 
     def value(self, name: str) -> str | None:
-        """Of a field that is there once at most."""
+        """The value of a field that occurs once at most."""
         values = self.values(name)
         if len(values) > 1:
             raise AssertionError(f"{name} is there {len(values)} times: {values}")
@@ -286,7 +286,7 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """One connection to a port of loopback; `address` is whom it comes from."""
+    """One connection to a port of loopback; `address`: its source address."""
 
     def __init__(self, port: int, address: str = "127.0.0.1") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS_MAX, source_address=(address, 0))
@@ -325,7 +325,7 @@ class Proxy:
 
     def __init__(self, name: str, command: list[str], edits: Iterable[tuple[str, str]], sluice_port: int,
                  application_port: int, **environment: str) -> None:
-        """`command`: what runs it in that folder; `edits`: in whichever of the files their first text is."""
+        """`command`: what runs it in that folder; `edits`: each is made in the file that has its first text."""
         self._folder = tempfile.TemporaryDirectory(prefix=f"sluice-{name}-")
         folder = Path(self._folder.name)
         folder.chmod(0o755)  # nginx' workers are another user where root starts it
@@ -353,7 +353,7 @@ class Proxy:
             for edit in [one for one in edits if one[0] in text]:
                 text = replaced(text, edit)
                 edits.remove(edit)
-            # At once, as a free port may be one of those that must be replaced.
+            # In one step, as a free port may equal one that must be replaced.
             text = re.sub(r"(?<=:)(8080|8390|8391|9000)\b", lambda port: str(ports[port[0]]), text)
             (folder / source.name).write_text(text, encoding="utf-8")
         if edits:
@@ -397,7 +397,7 @@ class PartsTest(unittest.TestCase):
 
     def start(self, edits: Iterable[tuple[str, str]] = (), rules: str | None = None,
               sluice_edits: Iterable[tuple[str, str]] = (), patient: bool = True, **environment: str) -> World:
-        """`edits`: of the proxy's files; `rules`: in place of those of its sluice.yaml; `sluice_edits`: of that file;
+        """`edits`: of the proxy's files; `rules`: in place of those in its sluice.yaml; `sluice_edits`: of that file;
         `patient`: the proxy waits longer for sluice than its file says; `environment`: added to the proxy's."""
         folder = tempfile.TemporaryDirectory(prefix="sluice-http-")
         self.addCleanup(folder.cleanup)

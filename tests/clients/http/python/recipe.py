@@ -1,5 +1,5 @@
-"""What holds for the services of examples/ that ask sluice before they answer: a class of tests that each one's own file
-gives its ways to."""
+"""Tests that hold for all services of examples/ that ask sluice before they answer: a class from which each service's
+own file derives, with what differs as attributes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ POLICY = f'"export";q={QUOTA};w=600'
 
 class Recipe(HttpTest):
     name: str  # of the folder in examples/
-    listening: str  # what it says when it listens
+    listening: str  # what it prints when it listens
 
     def start(self, on_failure: str = "open", seconds: float = SECONDS_MAX) -> tuple[Program, Program]:
-        """sluice by the example's sluice.yaml, and the example in front of it; `seconds`: that it waits for sluice."""
+        """sluice by the example's sluice.yaml, and the example in front of it; `seconds`: how long that waits for
+        sluice."""
         sluice = self.serve((ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8"))
         service = Program([sys.executable, "app.py"], self.listening, str(ROOT / "examples" / self.name), PORT="0",
                           SLUICE_URL=f"http://127.0.0.1:{sluice.port}", ON_FAILURE=on_failure,
@@ -51,7 +52,7 @@ class Recipe(HttpTest):
             self.assertTrue(480 < int(answer.value("Retry-After") or "0") <= 600, answer)
             problem = json.loads(answer.body)
             self.assertEqual((problem["status"], problem["allowed"], problem["violated-policies"]), (429, False, ["export"]))
-        # What no rule limits, and an actor that no limit has.
+        # A request that no rule limits.
         answer = ask(service.port, "GET", "/")
         self.assertEqual((answer.status, answer.body, answer.value("RateLimit")), (200, b"hello\n", None))
 
@@ -78,13 +79,13 @@ class Recipe(HttpTest):
             self.assertEqual(self.export(service).status, status)
 
     def test_odd_paths_are_decided(self) -> None:
-        """A client must not be able to be undecided."""
+        """A client must not be able to avoid a decision."""
         _, service = self.start("closed")
         for path in ("/%ff%00%ed%a0%80", "/" + 5000 * "x", "/%22%5c", "//export", "/?" + 5000 * "y"):
             self.assertIn(ask(service.port, "GET", path).status, (200, 308, 404), path)
 
     def test_an_answer_that_is_no_decision(self) -> None:
-        """Here of a server that has no such path."""
+        """Here the answer of a server that has no such path."""
         other, service = self.start("closed")
         config = (ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8")
         self.assertEqual(other.stop(), 0)

@@ -13,10 +13,10 @@ LIMITED = str(ROOT / "examples/shell/limited")
 
 @unittest.skipUnless(shutil.which("curl"), "there is no curl")
 class ShellTest(HttpTest):
-    seconds = SECONDS_MAX  # that it waits for sluice
+    seconds = SECONDS_MAX  # how long the command waits for sluice
 
     def run_limited(self, server: Program, *words: str) -> tuple[int, str, str]:
-        """Its status, and what it prints."""
+        """Returns its exit status and what it prints."""
         environment = {"PATH": "/usr/bin:/bin", "SLUICE_URL": f"http://127.0.0.1:{server.port}",
                        "SLUICE_SECONDS": str(self.seconds)}
         done = subprocess.run([LIMITED, *words], env=environment, capture_output=True, text=True, timeout=SECONDS_MAX,

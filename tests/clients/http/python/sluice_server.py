@@ -20,11 +20,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[4]
 BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 LISTENING = r"^sluice: http listening on 127\.0\.0\.1:(\d+)$"
-SECONDS_MAX = 60  # of one test, and of whatever it waits for
+SECONDS_MAX = 60  # for one test, and for everything that it waits for
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Asks until it holds."""
+    """Waits until it holds."""
     end = time.monotonic() + SECONDS_MAX
     while not holds():
         if time.monotonic() > end:
@@ -33,10 +33,11 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 
 
 class Program:
-    """A program that says on which port of loopback it listens; it has when the constructor returns."""
+    """A program that prints the port of loopback on which it listens. The constructor returns after that."""
 
     def __init__(self, command: list[str], listening: str, folder: str | None = None, **environment: str) -> None:
-        """`listening`: of the line that has the port, an expression with one group; `environment`: all there is but PATH."""
+        """`listening`: an expression for the line with the port, with one group; `environment`: all variables except
+        PATH."""
         self.said: list[str] = []
         self.process = subprocess.Popen(
             command, cwd=folder, env={"PATH": os.environ["PATH"], **environment}, stdin=subprocess.DEVNULL,
@@ -66,7 +67,7 @@ class Program:
                 return int(found[1])
 
     def hold(self) -> None:
-        """It stands still until it is stopped, so that what clients send waits in its sockets."""
+        """Stops the process (SIGSTOP) until `stop`, so that requests wait in its sockets."""
         self.process.send_signal(signal.SIGSTOP)
         state = Path(f"/proc/{self.process.pid}/stat")
         wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it stands still")
@@ -91,7 +92,7 @@ class Answer(NamedTuple):
     body: bytes
 
     def value(self, name: str) -> str | None:
-        """Of a field that is there once at most."""
+        """The value of a field that occurs once at most."""
         values = [value for key, value in self.fields if key == name.lower()]
         if len(values) > 1:
             raise AssertionError(f"{name} is there {len(values)} times: {values}")

@@ -51,7 +51,7 @@ http: { headers: [%s], ratelimit: %s }
 
 
 def members(text: str | None) -> list[tuple[object, dict[str, object]]]:
-    """Of a List: each value with its parameters. The text has to be the canonical one."""
+    """The members of a List, each with its parameters. The text must be the canonical one."""
     parsed = List()
     parsed.parse((text or "").encode("ascii"))
     assert str(parsed) == text, f"{text} in place of {parsed}"
@@ -61,7 +61,7 @@ def members(text: str | None) -> list[tuple[object, dict[str, object]]]:
 
 
 def number(text: str | None) -> int:
-    """Of an Integer without parameters."""
+    """The value of an Integer without parameters."""
     parsed = Item()
     parsed.parse((text or "").encode("ascii"))
     assert type(parsed.value) is int and not parsed.params and str(parsed) == text, text
@@ -114,7 +114,7 @@ class Ietf(StructuredFields):
                 self.assertIsNone(answer.value(name), answer)
 
     def test_limits_that_come_along(self) -> None:
-        """Every kind of limit, several of them together, in an order by chance."""
+        """Every kind of limit, several of them together, in random order."""
         server = self.serve_styles(ratelimit="all")
         seed = time.time_ns()
         chance = random.Random(seed)

@@ -24,7 +24,7 @@ test('the defaults, and every throttle', limits, async (t) => {
   server.clients.push(() => redis.disconnect());
   assert.equal(redis.options.enableReadyCheck, true);
   await once(redis, 'ready');
-  // What the check reads of INFO.
+  // The parts of INFO that the client's ready check reads.
   assert.match(await redis.info(), /\r\nredis_version:\d+\.\d+\.\d+\r\n(.*\r\n)*loading:0\r\n/);
   assert.equal(await redis.ping(), 'PONG');
 
@@ -43,7 +43,7 @@ test('a command of a module that is added by its name', limits, async (t) => {
   redis.addBuiltinCommand('cl.throttle');
   assertReply(await redis['cl.throttle']('k', 0, 1, 60), [0, 1, 0, -1, 60]);
   assertReply(await redis['cl.throttle']('k', 0, 1, 60), [1, 1, 0, 60, 60]);
-  // The same counter, whatever the client calls the command.
+  // The same counter, in whichever case the client writes the command.
   assertReply(await redis.call('CL.THROTTLE', 'k', 0, 1, 60, 0), [0, 1, 0, -1, 60]);
 });
 

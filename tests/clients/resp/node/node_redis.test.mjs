@@ -63,7 +63,7 @@ for (const RESP of [2, 3]) {
     assertReply(again, [1, 1, 0, 60, 60]);
     assertReply(looked, [0, 5, 5, -1, 0]);
     await assert.rejects(client.multi().addCommand(throttle('n', 0, 1, 60)).addCommand(['NOSUCH']).exec(),
-      /unknown command 'NOSUCH'/);  // EXECABORT comes behind it
+      /unknown command 'NOSUCH'/);  // EXECABORT follows
     assertReply(await client.sendCommand(throttle('n', 0, 1, 60, 0)), [0, 1, 1, -1, 0]);
   });
 

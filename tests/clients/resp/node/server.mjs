@@ -1,4 +1,4 @@
-// Starts the real `sluice resp` for a test and ends it again. Ready means: it has said on which port it listens.
+// Starts the real `sluice resp` for a test and stops it. It is ready when it has printed its port.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const binary = process.env.SLUICE_BINARY || fileURLToPath(new URL('../../../../build/release/sluice', import.meta.url));
 const readyLine = /^sluice: resp listening on .*:(\d+)$/;
 const limitMillis = 30_000;
-// Tests use no smaller time than this one, in seconds, and no other number as large.
+// In seconds: numbers in replies from this one on are times. Tests use no shorter times, and no other numbers as large.
 const timesFrom = 50;
 
 const running = new Set();
@@ -24,7 +24,7 @@ export function within(promise, what) {
 }
 
 export class Server {
-  // Port 0 leaves the choice to the system. `flags` are added to the command line.
+  // With port 0 the system chooses the port. `flags` are added to the command line.
   static async start(port = 0, flags = []) {
     if (!existsSync(binary)) throw new Error(`there is no ${binary}: run "make build" first`);
     const server = new Server(port, flags);
@@ -38,7 +38,7 @@ export class Server {
   }
 
   constructor(port, flags) {
-    // Nothing of the tester's own environment may change what is served.
+    // The tester's own environment must not change what is served.
     const env = { PATH: process.env.PATH };
     this.child = spawn(binary, ['resp', '--port', String(port), ...flags], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.child);
@@ -70,7 +70,7 @@ export class Server {
   }
 }
 
-// A server that is stopped with the test `t`, behind its `clients`, which are closed; it has to end cleanly.
+// A server that is stopped at the end of the test `t`, after its `clients` are closed; it must end cleanly.
 export async function start(t, port = 0) {
   const server = await Server.start(port);
   server.clients = [];
@@ -81,7 +81,7 @@ export async function start(t, port = 0) {
   return server;
 }
 
-// Whole numbers, exact but for times above 0: they may have gone down while the test went on.
+// Whole numbers, exact except for times above 0, which may have become less meanwhile.
 export function assertReply(reply, expected) {
   assert.ok(Array.isArray(reply) && reply.every(Number.isInteger), `not a list of integers: ${reply}`);
   const fits = reply.length === expected.length && expected.every((number, i) =>

@@ -1,5 +1,5 @@
-"""Debian's redis-benchmark against the real server: it is answered without an error, and what it says of itself is what
-the server has counted."""
+"""Debian's redis-benchmark against the real server: all its requests are answered without an error, and its numbers
+agree with what the server has counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUESTIONS = 2
 @unittest.skipUnless(shutil.which("redis-benchmark"), "there is no redis-benchmark")
 class RedisBenchmarkTest(RespTest):
     def run_benchmark(self, *words: str) -> tuple[str, float]:
-        """What it prints, and how many seconds it ran at most."""
+        """Returns what it prints, and how many seconds it ran at most."""
         command = ["redis-benchmark", "-p", str(self.server.port), "-c", "50", "-P", "16", "-n", str(REQUESTS), *words]
         start = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
@@ -31,13 +31,13 @@ class RedisBenchmarkTest(RespTest):
         return done.stdout, seconds
 
     def benchmark(self, *words: str) -> dict[str, float]:
-        """Requests per second by the name of the test, which have to be possible in the time that it ran."""
+        """Requests per second by the name of the test; they must be possible in the time that it ran."""
         printed, seconds = self.run_benchmark("--csv", *words)
         rows = list(csv.DictReader(printed.splitlines()))
         rates = {row["test"]: float(row["rps"]) for row in rows}
         self.assertTrue(rates, printed)
         for rate in rates.values():
-            # It counts whole milliseconds, and so many too few.
+            # It counts whole milliseconds, so its time may be up to one too short.
             self.assertGreaterEqual(rate, REQUESTS / (seconds + 0.001))
         for row in rows:
             self.assertLessEqual(float(row["min_latency_ms"]), float(row["p50_latency_ms"]))

@@ -106,7 +106,8 @@ class RedisCliTest(RespTest):
         self.assertTrue(done.stdout.endswith(b"errors: 2, replies: 3\n"), done.stdout)
 
     def test_latency(self) -> None:
-        """Not on a terminal it pings for a second and prints the least, the most and the average time, and how often."""
+        """Without a terminal it pings for a second, and prints the least, the most and the average time, and how
+        often."""
         least, most, average, count = map(float, self.run_cli("--latency").split())
         self.assertTrue(0 <= least <= average <= most and count > 0)
 
@@ -114,7 +115,7 @@ class RedisCliTest(RespTest):
         """It has the hints from COMMAND DOCS: CL.THROTTLE is in no list of its own."""
         with tempfile.TemporaryDirectory(prefix="sluice-redis-cli-") as home:
             here, there = pty.openpty()
-            termios.tcsetwinsize(there, (24, 120))  # of one without a width it asks the terminal for the cursor
+            termios.tcsetwinsize(there, (24, 120))  # without a width redis-cli would ask the terminal where the cursor is
             environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "HOME": home, "LC_ALL": "C"}
             with subprocess.Popen(self.command(), stdin=there, stdout=there, stderr=there, env=environment,
                                   start_new_session=True) as process:
@@ -137,7 +138,7 @@ class RedisCliTest(RespTest):
                     os.close(here)
 
     def await_text(self, terminal: int, wanted: bytes) -> None:
-        """Reads what is on the terminal up to and with `wanted`, with its colours and other movements."""
+        """Reads what is on the terminal up to and including `wanted`, with colours and cursor movements."""
         end = time.monotonic() + SECONDS_MAX
         while wanted not in self.seen:
             self.assertTrue(select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], self.seen)

@@ -20,7 +20,7 @@ def throttle(key: str | bytes, *numbers: int) -> tuple[str | bytes | int, ...]:
 
 
 class EveryProtocol:
-    """What holds for RESP2 and RESP3 alike."""
+    """Tests that hold for RESP2 and for RESP3."""
 
     protocol: int
 
@@ -69,7 +69,7 @@ class EveryProtocol:
             self.assert_reply(first, [0, 1, 0, -1, 60])
             self.assert_reply(denied, [1, 1, 0, 60, 60])
             self.assertIs(pong, True)
-            self.assert_reply(other, [0, 1, 0, -1, 60])  # what was denied has undone nothing
+            self.assert_reply(other, [0, 1, 0, -1, 60])  # the denied command undid nothing
 
     def test_a_pipeline_with_errors_in_it(self) -> None:
         client = self.client()
@@ -199,7 +199,8 @@ class Resp3Test(EveryProtocol, RespTest):
 
 
 class DefaultsTest(RespTest):
-    """With the protocol that this redis-py takes by itself, by a URL, and a server of more than one worker."""
+    """With the version of the protocol that this redis-py uses by default, by a URL, and a server of more than one
+    worker."""
 
     config = 'listen: [{ protocol: resp, address: "127.0.0.1:0" }]\n'
 

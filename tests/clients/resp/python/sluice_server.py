@@ -18,12 +18,12 @@ ROOT = Path(__file__).resolve().parents[4]
 BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 READY = re.compile(r"^sluice: resp listening on .*:(\d+)$")
 SECONDS_MAX = 60  # of one test
-# Tests use no smaller time than this one, in seconds, and no other number as large.
+# In seconds: numbers in replies from this one on are times. Tests use no shorter times, and no other numbers as large.
 TIMES_FROM = 50
 
 
 class Server:
-    """Serves RESP on a free port of loopback. It has said so when the constructor returns."""
+    """Serves RESP on a free port of loopback. When the constructor returns, the server has printed its port."""
 
     def __init__(self, config: str | None = None) -> None:
         """`config`: the text of a sluice.yaml, by which `sluice serve` runs; else it is `sluice resp`."""
@@ -33,7 +33,7 @@ class Server:
             path = Path(self._folder.name) / "sluice.yaml"
             path.write_text(config, encoding="utf-8")
             command = [BINARY, "serve", "--config", str(path)]
-        # Nothing of the tester's own environment may change what is served.
+        # The tester's own environment must not change what is served.
         self.process = subprocess.Popen(
             command, env={"PATH": os.environ["PATH"]}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)
@@ -92,7 +92,7 @@ class RespTest(unittest.TestCase):
         raise TimeoutError(f"took more than {SECONDS_MAX} s")
 
     def assert_reply(self, reply: object, expected: Sequence[int]) -> None:
-        """Whole numbers, exact but for times above 0: they may have gone down while the test went on."""
+        """Whole numbers, exact except for times above 0, which may have become less meanwhile."""
         self.assertIsInstance(reply, list)
         assert isinstance(reply, list)
         self.assertEqual([type(number) for number in reply], [int] * len(expected), reply)
