@@ -102,7 +102,7 @@ void Links::step_back(base::Duration by) {
 
 void Links::drop_those_that_left() {
   const auto goes = [](const auto& link) {
-    return link->leaves && link->connection.under_way() == 0;
+    return link->leaves && link->connection.under_way() == 0 && link->paused == 0;
   };
   const std::lock_guard lock(mutex_);
   for (const auto& link : links_) {

@@ -54,7 +54,7 @@ class ClusterWorld : public StoreWorld {
   request::Group settle(std::vector<request::Charge> charges) {
     std::vector<request::Group> groups = {{.charge_count = static_cast<uint32_t>(charges.size())}};
     decisions.clear();
-    EXPECT_TRUE(StoreWorld::ask(groups, charges, decisions, clock.now()));
+    EXPECT_TRUE(StoreWorld::ask(groups, charges, decisions, now()));
     return groups[0];
   }
   // Takes one unit of each of these in one batch. The ledger has what was granted; returns how many
