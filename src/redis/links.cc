@@ -83,6 +83,10 @@ Link* Links::of_node(const Node& node) {
     link->leaves = false;
     return link.get();
   }
+  // A primary's is that of its slots as well.
+  const auto at = std::ranges::find(map_->primaries, node);
+  if (at != map_->primaries.end())
+    return at_place(static_cast<size_t>(at - map_->primaries.begin()), false);
   return make(topology_.endpoint(node), false);
 }
 

@@ -225,5 +225,27 @@ TEST_F(SentOn, AServerEndsInAPause) {
   EXPECT_FALSE(other.go_on(flight.batch));
 }
 
+// A worker meets a primary by ASK first, and then has commands for slots of that primary.
+TEST(SentOnByAsk, APrimaryHasOneConnection) {
+  tests::ScriptedCluster cluster(3);
+  ScriptedWorld world(cluster);
+  const auto connections = [&] { return world.metric("sluice_redis_connections{state=\"up\"}"); };
+  EXPECT_EQ(connections(), 2);
+  cluster.migrate(world.first_slot, 2);
+  EXPECT_TRUE(world.settle({world.charge(world.first)}).allowed);
+  EXPECT_EQ(world.redirects("ask"), 1);
+  EXPECT_EQ(connections(), 3);
+  std::string third;
+  for (int i = 0; third.empty(); ++i)
+    if (const std::string name = "third" + std::to_string(i);
+        cluster.owner_of(slot_of_actor(name)) == 2)
+      third = name;
+  EXPECT_EQ(world.used(third), 0);
+  EXPECT_EQ(connections(), 3);
+  cluster.move(world.first_slot, 2);
+  EXPECT_EQ(world.used(world.first), 1);
+  EXPECT_EQ(connections(), 3);
+}
+
 }  // namespace
 }  // namespace sluice::redis::sent_on_test
