@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,15 +79,20 @@ class ClusterWorld : public StoreWorld {
     forget_names();
     return errors;
   }
-  // Units that its counter lacks; -1: it cannot be asked.
-  int64_t used(const std::string& name) {
+  // Units that its counter has, once it can be asked; none: that is never so.
+  std::optional<int64_t> left(const std::string& name, const limit::Limit& limit) {
     const auto deadline = tests::soon();
     while (std::chrono::steady_clock::now() < deadline) {
-      const request::Group group = settle({charge(name, many_an_hour, request::Verb::peek, 0)});
-      if (group.error == request::Error::none) return many_an_hour.quota - decisions[0].remaining;
+      const request::Group group = settle({charge(name, limit, request::Verb::peek, 0)});
+      if (group.error == request::Error::none) return decisions[0].remaining;
       turn();
     }
-    return -1;
+    return std::nullopt;
+  }
+  // Units that its counter lacks; -1: it cannot be asked.
+  int64_t used(const std::string& name) {
+    const auto has = left(name, many_an_hour);
+    return has ? many_an_hour.quota - *has : -1;
   }
   // Of all, what differs between the ledger and the counters; empty: nothing.
   std::string compare() {

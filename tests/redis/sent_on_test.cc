@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "redis/redirects.h"
-#include "tests/redis/scripted_world.h"
+#include "tests/redis/slots_world.h"
 
 namespace sluice::redis::sent_on_test {
 namespace {
 
-using limit::Algorithm;
-using limit::Limit;
 using request::Error;
 using request::Group;
 using request::Verb;
@@ -22,21 +20,7 @@ using Call = tests::ScriptedCluster::Call;
 using Act = tests::ScriptedCluster::Act;
 using Fate = tests::ScriptedCluster::Fate;
 
-const Limit two_a_day{Algorithm::fixed_window, 2, base::seconds(86'400), 0};
 constexpr int always = 1'000'000;
-
-// A group under way beside the steps of its test.
-struct Flight {
-  explicit Flight(std::vector<request::Charge> its_charges) : charges(std::move(its_charges)) {
-    groups[0].charge_count = static_cast<uint32_t>(charges.size());
-    for (size_t k = 0; k < charges.size(); ++k)
-      charges[k].decision_first = static_cast<uint32_t>(k);
-  }
-  std::vector<Group> groups{1};
-  std::vector<request::Charge> charges;
-  std::vector<limit::Decision> decisions = std::vector<limit::Decision>(charges.size());
-  StoreWorld::UnderWay batch{groups, charges, decisions};
-};
 
 // Each actor is at one of two nodes.
 class SentOn : public testing::Test {
@@ -60,28 +44,28 @@ class SentOn : public testing::Test {
     return {world.charge(world.first, many_an_hour, Verb::take, cost)};
   }
   // A take is in its first pause, as time stands still.
-  void begin_pause(Flight& flight, uint16_t slot) {
+  void begin_pause(GroupUnderWay& flight, uint16_t slot) {
     disagree(slot, false, 3);
     world.told = world.clock.now();
     ASSERT_FALSE(world.start(flight.batch));
     ASSERT_TRUE(await_redirects(flight, at_once));
     expect_pause(flight);
   }
-  bool await_redirects(Flight& flight, int count) {
+  bool await_redirects(GroupUnderWay& flight, int count) {
     return world.await([&] {
       EXPECT_FALSE(world.go_on(flight.batch));
       return world.redirects("moved") == count;
     });
   }
   // Both nodes have answered what they were sent, and nothing is sent on.
-  void expect_pause(Flight& flight) {
+  void expect_pause(GroupUnderWay& flight) {
     const int before = world.redirects("moved");
     for (const std::string& name : beside) EXPECT_EQ(world.used(name), 0);
     for (int turns = 0; turns < 5; ++turns) EXPECT_FALSE(world.go_on(flight.batch));
     EXPECT_EQ(world.redirects("moved"), before);
   }
   void pass(int64_t us) { world.told = base::Time{world.told->us + us}; }
-  void expect_granted(Flight& flight) {
+  void expect_granted(GroupUnderWay& flight) {
     EXPECT_TRUE(world.await([&] { return world.go_on(flight.batch); }));
     EXPECT_EQ(flight.groups[0].error, Error::none);
     EXPECT_TRUE(flight.groups[0].allowed);
@@ -129,19 +113,14 @@ TEST_F(SentOn, WhereNodesNeverAgreeATakeFailsAtTheBound) {
 }
 
 TEST_F(SentOn, WhatIsTakenBackIsFollowedAsWell) {
-  const auto refused = [&] {
-    const Group group = world.settle(world.both(3, many_an_hour, two_a_day));
-    EXPECT_EQ(group.error, Error::none);
-    EXPECT_FALSE(group.allowed);
-  };
   disagree(world.first_slot, true, 9);
-  refused();
+  refused(world);
   EXPECT_TRUE(world.await([&] { return world.redirects("moved") >= 18; }));
   EXPECT_TRUE(world.await([&] { return world.used(world.first) == 0; }));
   EXPECT_EQ(world.left_taken(), 0);
   EXPECT_EQ(undos_of(cluster.take_calls()), 10u);
   disagree(world.first_slot, true, always);
-  refused();
+  refused(world);
   EXPECT_TRUE(world.await([&] { return world.redirects("given_up") == 1; }));
   EXPECT_EQ(world.left_taken(), 3);
   EXPECT_EQ(world.used(world.first), 3);
@@ -149,7 +128,7 @@ TEST_F(SentOn, WhatIsTakenBackIsFollowedAsWell) {
 
 // The times are those of redirects.h, by the clock of the test.
 TEST_F(SentOn, PausesGrow) {
-  Flight flight(one(2));
+  GroupUnderWay flight(one(2));
   begin_pause(flight, world.first_slot);
   disagree(world.first_slot, false, always);
   for (int times = at_once; times < at_once + 7; ++times) {
@@ -168,7 +147,7 @@ TEST_F(SentOn, PausesGrow) {
 
 // The pause ends by the new time.
 TEST_F(SentOn, TheClockIsSetBackInAPause) {
-  Flight flight(one(2));
+  GroupUnderWay flight(one(2));
   begin_pause(flight, world.first_slot);
   pass(-base::seconds(3'600).us);
   expect_pause(flight);
@@ -180,7 +159,7 @@ TEST_F(SentOn, AClientGoesInAPause) {
   for (const bool both : {false, true}) {
     SCOPED_TRACE(both);
     const int before = world.redirects("moved");
-    Flight flight(both ? world.both(2) : one(2));
+    GroupUnderWay flight(both ? world.both(2) : one(2));
     disagree(both ? world.second_slot : world.first_slot, false, 3);
     world.told = world.clock.now();
     ASSERT_FALSE(world.start(flight.batch));
@@ -198,7 +177,7 @@ TEST_F(SentOn, AClientGoesInAPause) {
 
 // Its answer came from a node that has no slot any more, and the connection to it goes.
 TEST_F(SentOn, ANodeLeavesInAPause) {
-  Flight flight(one(2));
+  GroupUnderWay flight(one(2));
   begin_pause(flight, world.first_slot);
   for (size_t slot = 0; slot < slot_count; ++slot) cluster.move(static_cast<uint16_t>(slot), 0);
   EXPECT_TRUE(world.await([&] { return world.metric("sluice_redis_primaries") == 1; }));
@@ -214,7 +193,7 @@ TEST_F(SentOn, ANodeLeavesInAPause) {
 TEST_F(SentOn, AServerEndsInAPause) {
   ScriptedWorld other(cluster);
   disagree(world.first_slot, false, always);
-  Flight flight({other.charge(other.first, many_an_hour, Verb::take, 2)});
+  GroupUnderWay flight({other.charge(other.first, many_an_hour, Verb::take, 2)});
   other.told = other.clock.now();
   ASSERT_FALSE(other.start(flight.batch));
   ASSERT_TRUE(other.await([&] {

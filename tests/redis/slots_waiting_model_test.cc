@@ -102,14 +102,9 @@ class Server {
     for (size_t k = 0; k < actors_count; ++k) remaining(k);
   }
   int64_t remaining(size_t actor) {
-    const auto deadline = tests::soon();
-    while (std::chrono::steady_clock::now() < deadline) {
-      const auto charges = charges_of(Verb::peek, {{actor}, 0});
-      if (world->settle(charges).error == Error::none) return world->decisions[0].remaining;
-      world->turn();
-    }
-    ADD_FAILURE() << "no answer";
-    return 0;
+    const auto left = world->left((*actors_)[actor], limit_for(actor));
+    EXPECT_TRUE(left) << "no answer";
+    return left.value_or(0);
   }
 
   std::unique_ptr<ScriptedWorld> world;
