@@ -2,6 +2,7 @@
 // the worker's thread; members that say so may be read by any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -85,6 +86,7 @@ struct Link final : AsyncConnection::Owner {
   bool looks = false;  // for commands that only read, which wait for no replica
   // its node is not a primary any more: it is removed once nothing is under way
   bool leaves = false;
+  size_t paused = 0;  // answers of it that are followed after a pause
   SentOn sent_on;
   AsyncConnection connection;
 };

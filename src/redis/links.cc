@@ -83,6 +83,10 @@ Link* Links::of_node(const Node& node) {
     link->leaves = false;
     return link.get();
   }
+  // A primary's is that of its slots as well.
+  const auto at = std::ranges::find(map_->primaries, node);
+  if (at != map_->primaries.end())
+    return at_place(static_cast<size_t>(at - map_->primaries.begin()), false);
   return make(topology_.endpoint(node), false);
 }
 
@@ -102,7 +106,7 @@ void Links::step_back(base::Duration by) {
 
 void Links::drop_those_that_left() {
   const auto goes = [](const auto& link) {
-    return link->leaves && link->connection.under_way() == 0;
+    return link->leaves && link->connection.under_way() == 0 && link->paused == 0;
   };
   const std::lock_guard lock(mutex_);
   for (const auto& link : links_) {

@@ -194,7 +194,8 @@ void RedisStore::show_cluster(metrics::Page& page) const {
     return static_cast<double>(n.load(std::memory_order_relaxed));
   };
   for (const auto& [kind, count] :
-       {std::pair("moved", &shared_.counts.moved), std::pair("ask", &shared_.counts.asked_on)})
+       {std::pair("moved", &shared_.counts.moved), std::pair("ask", &shared_.counts.asked_on),
+        std::pair("given_up", &shared_.counts.given_up)})
     page.counter(
         "sluice_redis_redirects_total",
         "Commands that a node of Redis Cluster did not execute and named another node for.",

@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "redis/errors.h"
+#include "redis/redirects.h"
 
 namespace sluice::redis {
 
@@ -32,6 +33,7 @@ Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedSto
     : options(std::move(o)),
       patience_us(options.deadline.us +
                   (options.wait_replicas > 0 ? 2 * options.wait_timeout.us : 0)),
+      redirects_max(redis::redirects_max(options.deadline)),
       spaces(s),
       table(std::move(t)),
       tls(std::move(its_tls)),

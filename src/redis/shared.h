@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,6 +31,8 @@ struct Counts {
   // In Redis Cluster: groups that were sent on to another node (MOVED, and ASK); and groups that
   // were not sent, as their counters are in several slots.
   std::atomic<uint64_t> moved{0}, asked_on{0}, apart{0};
+  // Groups and other commands that failed because they had been sent on too often.
+  std::atomic<uint64_t> given_up{0};
   // Groups that were settled over several slots; and the units that such groups took in some slots,
   // were not granted as a whole, and perhaps could not give back.
   std::atomic<uint64_t> across{0}, left_taken{0};
@@ -66,6 +69,7 @@ class Shared {
   // How long an answer may take: the deadline and, if grants wait for replicas, the longest waits
   // of its own turn and of the one before.
   const int64_t patience_us;
+  const uint32_t redirects_max;  // how often a command is sent on (redirects.h)
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
   const std::unique_ptr<net::TlsContext> tls;

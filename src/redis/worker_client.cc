@@ -357,6 +357,7 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
     // Redis has refused the whole command: nothing was done.
     if (text.starts_with("NOSCRIPT") && !answer.by_text) {
       answer.by_text = true;
+      answer.redirects = 0;
       return false;
     }
     if (is_redirected(answer.second ? *second_ : first_, text, answer.link, answer.redirects,
@@ -394,6 +395,7 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
   }
   answer.weight = wanted;
   answer.by_text = false;
+  answer.redirects = 0;
   return false;
 }
 
@@ -494,14 +496,16 @@ void WorkerClient::settled(const Sender& sender) {
   if (--pending.awaited == 0) completions_.resume_batch({sender.slot, pending.generation});
 }
 
-void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) {
+// `command`: its copy (Link::sent_on), if there is one.
+void WorkerClient::take_answer(Link& link, const Sender& sender, Reply reply, std::string_view text,
+                               const std::string& command) {
   if (sender.kind == kind_waiting) return on_waiting_answer(link, sender, reply, text);
   if (sender.kind == kind_across) {
     const auto at = across_.find(sender.serial);
     if (at != across_.end()) on_across_answer(link, *at->second, reply, text);
     return;
   }
-  if (sender.kind != kind_batch) return on_life(link, sender, reply, text);
+  if (sender.kind != kind_batch) return on_life(link, sender, reply, text, command);
   Answer* const answer = awaited(sender);
   if (answer == nullptr) return;
   std::string& texts = pending_[sender.slot].texts;
@@ -525,8 +529,7 @@ bool WorkerClient::on_late(Link& link, const Sender& sender) {
   }
   if (sender.kind != kind_batch) {
     // Copies of commands are dropped in the order of the answers, which may be held for a WAIT.
-    const bool has_copy = sender.kind != kind_probe && sender.kind != kind_asking;
-    if (has_copy && link.topology.has_slots()) return false;
+    if (has_copy(link, sender)) return false;
     on_life_lost(link, sender);
     return true;
   }

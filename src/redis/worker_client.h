@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -54,7 +55,7 @@ class WorkerClient final : LinkOwner {
     bool plain = false;             // sent as a plain command
     bool nil = false;
     bool second = false;        // sent to the second Redis
-    uint8_t redirects = 0;      // how often it was sent on to another node
+    uint32_t redirects = 0;     // how often it was sent on to another node, without progress
     uint32_t link = 0;          // the link that it was sent on
     uint32_t ask_link = 0;      // the link for one command (ASK), in place of its slot's; 0: none
     uint32_t at = 0, size = 0;  // its text, in Pending::texts
@@ -65,6 +66,12 @@ class WorkerClient final : LinkOwner {
   // part of a group over several slots, and the undo of such a part.
   static constexpr uint32_t kind_batch = 1, kind_waiting = 2, kind_life = 3, kind_probe = 4,
                             kind_asking = 5, kind_given = 6, kind_across = 7, kind_undo = 8;
+
+  // Is there a copy of the command in Link::sent_on?
+  static bool has_copy(const Link& link, const Sender& sender) {
+    return (sender.kind == kind_life || sender.kind == kind_given || sender.kind == kind_undo) &&
+           link.topology.has_slots();
+  }
 
   // Where a group is sent. `unknown`: no primary is known for its counters. `two_redis`,
   // `two_slots`: its counters are apart, so they cannot be settled in one step.
@@ -79,6 +86,15 @@ class WorkerClient final : LinkOwner {
     uint32_t slot, serial, index;
     // For a heap with the earliest time on top.
     friend bool operator<(const AnswerBy& a, const AnswerBy& b) { return a.due_us > b.due_us; }
+  };
+
+  // An answer that names another node, for a command that was sent on so often that a pause comes
+  // before it is sent on again. Its request still awaits it.
+  struct Paused {
+    Link* link;
+    Sender sender;
+    std::string text;
+    std::string command;  // as in take_answer
   };
 
   // A batch that waits for answers.
@@ -116,8 +132,7 @@ class WorkerClient final : LinkOwner {
     uint32_t serial = 0;
     Weight weight = Weight::light;
     bool asked = false, by_text = false;
-    uint8_t redirects = 0;  // as in Answer
-    uint32_t link = 0, ask_link = 0;
+    uint32_t redirects = 0, link = 0, ask_link = 0;  // as in Answer
     base::Time asked_at{};
     bool called = false;     // while Redis was asked it came to the front, or units came back
     bool cancelled = false;  // its answer is dropped
@@ -144,8 +159,7 @@ class WorkerClient final : LinkOwner {
     bool hold = false, refused = false;
     Weight weight = Weight::light;
     bool by_text = false;
-    uint8_t redirects = 0;
-    uint32_t link = 0, ask_link = 0;
+    uint32_t redirects = 0, link = 0, ask_link = 0;
     base::Time asked{}, due{};
   };
 
@@ -165,6 +179,8 @@ class WorkerClient final : LinkOwner {
   void on_lost(Link& link, const Sender& sender) override;
   void on_change(Link& link) override;
   void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
+  void take_answer(Link& link, const Sender& sender, Reply reply, std::string_view text,
+                   const std::string& command);
   Answer* awaited(const Sender& sender);
   void settled(const Sender& sender);
   void give_up_late(base::Time now);
@@ -181,7 +197,7 @@ class WorkerClient final : LinkOwner {
   Route route_of(std::span<const request::Charge> charges, base::Time now, bool looks = false);
   void say_apart(Route::What what);
   Links& links_of(const Link& link);
-  bool is_redirected(Links& links, std::string_view text, uint32_t link, uint8_t& redirects,
+  bool is_redirected(Links& links, std::string_view text, uint32_t link, uint32_t& redirects,
                      uint32_t& ask_link);
   void leave_node(Links& links, uint32_t link);
   void send(Link& link, const ScriptCall& what, Weight& weight, bool by_text, bool asking,
@@ -190,9 +206,13 @@ class WorkerClient final : LinkOwner {
                   base::Time due);
   void say_asking(Link& link, bool asking, base::Time due);
   void send_life(Link& link, const ScriptCall& what, bool renews, bool asking, base::Time due);
-  void on_life(Link& link, const Sender& sender, Reply reply, std::string_view text);
+  void on_life(Link& link, const Sender& sender, Reply reply, std::string_view text,
+               const std::string& command);
   void on_life_lost(Link& link, const Sender& sender);
-  bool send_on(Link& link, const Sender& sender, std::string_view text);
+  bool send_on(Link& link, const Sender& sender, std::string_view text, const std::string& command);
+  uint32_t redirects_of(const Sender& sender);
+  bool pause(Link& link, const Sender& sender, std::string_view text, const std::string& command);
+  void end_pauses(base::Time now);
 
   // worker_client_across.cc: groups over several slots.
   bool settles_across(const Route& route, std::span<const request::Charge> charges) const;
@@ -269,6 +289,8 @@ class WorkerClient final : LinkOwner {
   std::set<std::pair<int64_t, uint64_t>> due_;
   std::vector<uint64_t> called_;
   std::unordered_map<uint32_t, std::unique_ptr<AcrossGroup>> across_;  // by their numbers
+  std::multimap<int64_t, Paused> paused_;                              // by the pause's end
+  std::string command_;
 };
 
 }  // namespace sluice::redis

@@ -116,6 +116,7 @@ void WorkerClient::on_across_answer(Link& link, AcrossGroup& a, Reply reply,
     }
     if (text.starts_with("NOSCRIPT") && !a.by_text) {
       a.by_text = true;
+      a.redirects = 0;
       return go_on_across(a, Error::none);
     }
     const AcrossGroup::Part& part = a.parts[a.at];
@@ -143,12 +144,12 @@ bool WorkerClient::part_is_decided(AcrossGroup& a, std::string_view text, Error&
     return false;
   }
   a.by_text = false;
+  a.redirects = 0;
   if (said != ScriptReply::decided) {
     a.weight = wanted;
     return true;
   }
   a.weight = Weight::light;
-  a.redirects = 0;
   part.taken = allowed;
   if (allowed) part.receipt = receipt;
   a.refused |= !allowed;

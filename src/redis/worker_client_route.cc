@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "base/bounds.h"
 #include "redis/receipts.h"
+#include "redis/redirects.h"
 #include "redis/slots.h"
 #include "redis/window_text.h"
 #include "redis/worker_client.h"
@@ -75,14 +75,22 @@ Links& WorkerClient::links_of(const Link& link) {
 // without being charged twice. `link`: the one that answered; `ask_link` is set for ASK, to the
 // link for one command. False: do not send it on.
 bool WorkerClient::is_redirected(Links& links, std::string_view text, uint32_t link,
-                                 uint8_t& redirects, uint32_t& ask_link) {
+                                 uint32_t& redirects, uint32_t& ask_link) {
   if (!links.topology().has_slots()) return false;
   if (text.starts_with("CLUSTERDOWN")) links.topology().want_look();
   const Link* const from = links.by_id(link);
   const auto redirect = redirect_of(text, from != nullptr ? from->host() : std::string());
   if (!redirect) return false;
   links.topology().want_look();
-  if (redirect->node.host.empty() || redirects == base::bounds::redis_redirects_max) return false;
+  if (redirect->node.host.empty()) return false;
+  if (redirects >= shared_.redirects_max) {
+    shared_.counts.given_up.fetch_add(1, std::memory_order_relaxed);
+    shared_.log_refusal("a command was sent on " + std::to_string(redirects) +
+                        " times and not executed, the last answer was \"" +
+                        std::string(text.substr(0, 100)) +
+                        "\"; compare CLUSTER SLOTS of the nodes: they may disagree");
+    return false;
+  }
   ++redirects;
   (redirect->ask ? shared_.counts.asked_on : shared_.counts.moved)
       .fetch_add(1, std::memory_order_relaxed);
@@ -156,13 +164,62 @@ void WorkerClient::send_life(Link& link, const ScriptCall& what, bool renews, bo
   link.connection.sent({kind_life, 0, 0, 0}, due);
 }
 
+void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) {
+  command_.clear();
+  if (has_copy(link, sender)) {
+    command_ = link.sent_on.front();
+    link.sent_on.pop();
+  }
+  if (reply == Reply::error && pause(link, sender, text, command_)) return;
+  take_answer(link, sender, reply, text, command_);
+}
+
+// How often the command was sent on, as far as it is still of use.
+uint32_t WorkerClient::redirects_of(const Sender& sender) {
+  if (sender.kind == kind_batch) {
+    const Answer* const answer = awaited(sender);
+    return answer == nullptr ? 0 : answer->redirects;
+  }
+  if (sender.kind == kind_waiting) {
+    const auto at = asked_.find(sender.serial);
+    return at == asked_.end() ? 0 : at->second->redirects;
+  }
+  if (sender.kind == kind_across) {
+    const auto at = across_.find(sender.serial);
+    return at == across_.end() ? 0 : at->second->redirects;
+  }
+  return sender.index;
+}
+
+// Keeps an answer that names another node until its pause is over. Each belongs to one that is
+// under way, so these are bounded as those are. False: there is no pause.
+bool WorkerClient::pause(Link& link, const Sender& sender, std::string_view text,
+                         const std::string& command) {
+  if (!link.topology.has_slots()) return false;
+  const uint32_t times = redirects_of(sender);
+  const int64_t pause_us = redirect_pause_us(times);
+  if (pause_us == 0 || times >= shared_.redirects_max || !redirect_of(text, link.host()))
+    return false;
+  link.topology.want_look();
+  ++link.paused;
+  paused_.emplace(now_.us + pause_us, Paused{&link, sender, std::string(text), command});
+  completions_.wake();  // its end needs a timer
+  return true;
+}
+
+void WorkerClient::end_pauses(base::Time now) {
+  while (!paused_.empty() && paused_.begin()->first <= now.us) {
+    const Paused one = std::move(paused_.extract(paused_.begin()).mapped());
+    --one.link->paused;
+    take_answer(*one.link, one.sender, Reply::error, one.text, one.command);
+  }
+}
+
 // Handles the answer of a command that no request waits for.
-void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::string_view text) {
-  const bool known =
-      (sender.kind == kind_life || sender.kind == kind_given || sender.kind == kind_undo) &&
-      link.topology.has_slots();
-  const bool sent_on = known && reply == Reply::error && send_on(link, sender, text);
-  if (known) link.sent_on.pop();
+void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::string_view text,
+                           const std::string& command) {
+  const bool sent_on =
+      reply == Reply::error && has_copy(link, sender) && send_on(link, sender, text, command);
   if (sender.kind == kind_undo && !sent_on) {
     const auto left = undo_answer(reply == Reply::error ? std::string_view() : text);
     shared_.counts.left_taken.fetch_add(left.value_or(sender.slot), std::memory_order_relaxed);
@@ -185,7 +242,7 @@ void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::s
 void WorkerClient::on_life_lost(Link& link, const Sender& sender) {
   if (sender.kind == kind_probe) link.expire_nx = ExpireNx::unknown;
   if (sender.kind != kind_life && sender.kind != kind_given && sender.kind != kind_undo) return;
-  if (link.topology.has_slots()) link.sent_on.pop();
+  if (has_copy(link, sender)) link.sent_on.pop();
   // It may have been executed; it is not sent again.
   if (sender.kind == kind_undo)
     shared_.counts.left_taken.fetch_add(sender.slot, std::memory_order_relaxed);
@@ -193,9 +250,10 @@ void WorkerClient::on_life_lost(Link& link, const Sender& sender) {
 
 // Sends on a command that was not executed, as its slot is at another node or being moved there.
 // False: the command is lost.
-bool WorkerClient::send_on(Link& link, const Sender& sender, std::string_view text) {
+bool WorkerClient::send_on(Link& link, const Sender& sender, std::string_view text,
+                           const std::string& command) {
   Links& links = links_of(link);
-  auto redirects = static_cast<uint8_t>(sender.index);
+  uint32_t redirects = sender.index;
   uint32_t ask_link = 0;
   const auto redirect = redirect_of(text, link.host());
   if (!redirect || !is_redirected(links, text, link.id, redirects, ask_link)) return false;
@@ -203,7 +261,6 @@ bool WorkerClient::send_on(Link& link, const Sender& sender, std::string_view te
   if (to == nullptr || !to->takes()) return false;
   const base::Time due{now_.us + shared_.patience_us};
   say_asking(*to, ask_link != 0, due);
-  const std::string command(link.sent_on.front());
   to->connection.out() += command;
   to->sent_on.push(command);
   to->connection.sent({sender.kind, sender.slot, 0, redirects}, due);

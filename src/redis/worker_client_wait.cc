@@ -260,6 +260,7 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
       if (w.ask_link != 0) w.link = w.ask_link;
     } else if (text.starts_with("NOSCRIPT") && !w.by_text) {
       w.by_text = true;
+      w.redirects = 0;
     } else {
       const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
       w.redirects = 0;
@@ -417,10 +418,15 @@ void WorkerClient::see(base::Time now) {
     earlier.emplace_hint(earlier.end(), due_us - back_us, arrival);
   }
   due_ = std::move(earlier);
+  std::multimap<int64_t, Paused> pauses;
+  for (auto& [due_us, one] : paused_)
+    pauses.emplace_hint(pauses.end(), due_us - back_us, std::move(one));
+  paused_ = std::move(pauses);
 }
 
 std::optional<base::Time> WorkerClient::advance(base::Time now) {
   see(now);
+  end_pauses(now);
   if (!by_arrival_.empty()) {
     called_.clear();
     shared_.queues.take_called(completions_, called_);
@@ -443,6 +449,7 @@ std::optional<base::Time> WorkerClient::advance(base::Time now) {
     if (const auto next = links->advance(now)) next_us = std::min(next_us, next->us);
   }
   give_up_late(now);
+  if (!paused_.empty()) next_us = std::min(next_us, paused_.begin()->first);
   if (!answers_by_.empty()) next_us = std::min(next_us, answers_by_.front().due_us);
   timer_us_ = next_us;
   if (next_us == INT64_MAX) return std::nullopt;

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "redis/slots.h"
-#include "tests/redis/cluster_world.h"
+#include "tests/redis/slots_world.h"
 
 #define SLUICE_SCENARIO() \
   if (std::getenv("SLUICE_SCENARIOS") == nullptr) GTEST_SKIP() << "a matter of `make test-all`"
@@ -102,12 +102,6 @@ class Load {
   bool failing_ = false;
   Clock::time_point first_error_, last_error_;
 };
-
-std::string stored_name(const std::string& key) {
-  std::string name = "sluice:";
-  append_tag(name, key);
-  return name + "native:rule:" + key;
-}
 
 bool says(tests::RedisServer& node, const std::string& section, const std::string& words) {
   auto client = node.client();

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "redis/slots.h"
-#include "tests/redis/cluster_world.h"
+#include "tests/redis/slots_world.h"
 
 namespace sluice::redis::cluster_test {
 namespace {
@@ -20,20 +20,6 @@ using request::Verb;
 const Limit three_an_hour{Algorithm::fixed_window, 3, base::seconds(3'600), 0};
 const Limit counted_an_hour{Algorithm::aligned_window, 1'000, base::seconds(3'600), 0};
 
-// Three primaries for all tests of this file, empty at the beginning of each; slots are where the
-// test before has left them.
-tests::RedisCluster& three() {
-  static tests::RedisCluster cluster;
-  for (size_t i = 0; i < cluster.size(); ++i) cluster.node(i).client()({"FLUSHALL"});
-  return cluster;
-}
-
-std::string stored_name(const std::string& key) {
-  std::string name = "sluice:";
-  append_tag(name, key);
-  return name + "native:rule:" + key;
-}
-
 std::set<std::string> keys_of(tests::RedisServer& node) {
   std::set<std::string> keys;
   for (const auto& key : node.client()({"KEYS", "*"}).list) keys.insert(key.text);
@@ -41,7 +27,7 @@ std::set<std::string> keys_of(tests::RedisServer& node) {
 }
 
 TEST(Cluster, EachPrimaryDecidesForItsSlots) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   // Only one node is configured.
   Options options = ClusterWorld::options_for(cluster);
   options.nodes.resize(1);
@@ -63,7 +49,7 @@ TEST(Cluster, EachPrimaryDecidesForItsSlots) {
 }
 
 TEST(Cluster, KeysThatOthersShareAreAsTheyAre) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   using Encoding = request::KeyEncoding;
   const Limit window{Algorithm::fixed_window, 5, base::seconds(60), 0};
@@ -82,7 +68,7 @@ TEST(Cluster, KeysThatOthersShareAreAsTheyAre) {
 }
 
 TEST(Cluster, RulesWithTheSameActorSettleInOneStep) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   for (int i = 0; i < 20; ++i) {
     const std::string actor = "who {}" + std::to_string(i);
@@ -98,7 +84,7 @@ TEST(Cluster, RulesWithTheSameActorSettleInOneStep) {
 }
 
 TEST(Cluster, WhatIsApartIsRefusedAndSaid) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const Group group = world.settle({world.charge("a"), world.charge("b")});
   EXPECT_EQ(group.error, Error::store);
@@ -108,7 +94,7 @@ TEST(Cluster, WhatIsApartIsRefusedAndSaid) {
 }
 
 TEST(Cluster, ASlotThatHasMovedIsFollowed) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const auto all = names(12);
   EXPECT_EQ(world.take_of(all), 0u);
@@ -123,7 +109,7 @@ TEST(Cluster, ASlotThatHasMovedIsFollowed) {
 }
 
 TEST(Cluster, WhileASlotMovesEachKeyIsWhereItIs) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const std::string name = "mover";
   const uint16_t slot = slot_of(stored_name(name));
@@ -150,7 +136,7 @@ TEST(Cluster, WhileASlotMovesEachKeyIsWhereItIs) {
 
 // A count is two commands; between them its slot may leave.
 TEST(Cluster, CountersOfWindowsHaveAnEndWhereverTheirSlotGoes) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   using Encoding = request::KeyEncoding;
   const base::Time now{1'800'000'017'000'000};
@@ -179,7 +165,7 @@ TEST(Cluster, CountersOfWindowsHaveAnEndWhereverTheirSlotGoes) {
 }
 
 TEST(Cluster, HalfOfTheSlotsOfANodeMoveWhileItDecides) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const auto all = names(200);
   EXPECT_EQ(world.take_of(all), 0u);
@@ -224,7 +210,7 @@ TEST(Cluster, ANodeIsAddedAndANodeGoes) {
 }
 
 TEST(Cluster, NothingIsDecidedWhereNoPrimaryHasASlot) {
-  tests::RedisCluster& cluster = three();
+  tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   EXPECT_EQ(world.take_of({"x"}), 0u);
   const uint16_t slot = slot_of(stored_name("x"));

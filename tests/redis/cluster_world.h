@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,7 @@ class ClusterWorld : public StoreWorld {
   request::Group settle(std::vector<request::Charge> charges) {
     std::vector<request::Group> groups = {{.charge_count = static_cast<uint32_t>(charges.size())}};
     decisions.clear();
-    EXPECT_TRUE(StoreWorld::ask(groups, charges, decisions, clock.now()));
+    EXPECT_TRUE(StoreWorld::ask(groups, charges, decisions, now()));
     return groups[0];
   }
   // Takes one unit of each actor in one batch, and notes in the ledger what was granted. Returns
@@ -78,15 +79,20 @@ class ClusterWorld : public StoreWorld {
     forget_names();
     return errors;
   }
-  // The units that the actor's counter lacks. -1 if there was no answer in time.
-  int64_t used(const std::string& name) {
+  // The units that the actor's counter has left. Empty if there was no answer in time.
+  std::optional<int64_t> left(const std::string& name, const limit::Limit& limit) {
     const auto deadline = tests::soon();
     while (std::chrono::steady_clock::now() < deadline) {
-      const request::Group group = settle({charge(name, many_an_hour, request::Verb::peek, 0)});
-      if (group.error == request::Error::none) return many_an_hour.quota - decisions[0].remaining;
+      const request::Group group = settle({charge(name, limit, request::Verb::peek, 0)});
+      if (group.error == request::Error::none) return decisions[0].remaining;
       turn();
     }
-    return -1;
+    return std::nullopt;
+  }
+  // The units that the actor's counter lacks. -1 if there was no answer in time.
+  int64_t used(const std::string& name) {
+    const auto has = left(name, many_an_hour);
+    return has ? many_an_hour.quota - *has : -1;
   }
   // Where ledger and counters differ. Empty if they are equal.
   std::string compare() {

@@ -69,6 +69,10 @@ class ScriptedWorld : public ClusterWorld {
   int64_t left_taken() {
     return static_cast<int64_t>(metric("sluice_redis_left_taken_units_total"));
   }
+  // So many redirects were of that kind: moved, ask, or given_up at the bound.
+  int redirects(const std::string& kind) {
+    return static_cast<int>(metric("sluice_redis_redirects_total{kind=\"" + kind + "\"}"));
+  }
   // Takes turns until that many calls are held back.
   bool await_held(size_t count = 1) {
     return await([&] { return cluster.held() == count; });

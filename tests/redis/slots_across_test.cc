@@ -10,8 +10,7 @@
 #include "redis/scripts.h"
 #include "redis/slots.h"
 #include "store/embedded_store.h"
-#include "tests/redis/cluster_world.h"
-#include "tests/redis/scripted_world.h"
+#include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_across_test {
 namespace {
@@ -23,24 +22,6 @@ using request::Group;
 using request::KeyEncoding;
 using request::Verb;
 
-tests::RedisCluster& three_primaries() {
-  static tests::RedisCluster cluster;
-  for (size_t i = 0; i < cluster.size(); ++i) cluster.node(i).client()({"FLUSHALL"});
-  return cluster;
-}
-
-Options settling(const tests::RedisCluster& cluster) {
-  Options options = ClusterWorld::options_for(cluster);
-  options.settles_across_slots = true;
-  return options;
-}
-
-uint16_t slot_of_name(const std::string& key) {
-  std::string tag;
-  append_tag(tag, key);
-  return slot_of(tag);
-}
-
 // Two actors of different primaries; the first one's slot is settled first.
 struct Two {
   std::string first, second;
@@ -49,10 +30,10 @@ Two two_of(tests::RedisCluster& cluster, int number) {
   std::vector<std::string> by_node(cluster.size());
   for (int i = 0; by_node[0].empty() || by_node[2].empty(); ++i) {
     const std::string name = "actor" + std::to_string(number) + "." + std::to_string(i);
-    by_node[cluster.owner_of(slot_of_name(name))] = name;
+    by_node[cluster.owner_of(slot_of_actor(name))] = name;
   }
   Two two{by_node[0], by_node[2]};
-  if (slot_of_name(two.first) > slot_of_name(two.second)) std::swap(two.first, two.second);
+  if (slot_of_actor(two.first) > slot_of_actor(two.second)) std::swap(two.first, two.second);
   return two;
 }
 
@@ -193,7 +174,7 @@ TEST(AcrossSlots, AnAnswerThatIsLateIsNotTakenBack) {
                  .error != Error::none &&
          std::chrono::steady_clock::now() < deadline)
     world.turn();
-  tests::RedisServer& silent = cluster.node(cluster.owner_of(slot_of_name(two.second)));
+  tests::RedisServer& silent = cluster.node(cluster.owner_of(slot_of_actor(two.second)));
   silent.client()({"CLIENT", "PAUSE", "700", "ALL"});
   const Group group = world.settle({world.charge(two.first, many_an_hour, Verb::take, 3),
                                     world.charge(two.second, many_an_hour, Verb::take, 3)});

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "tests/redis/scripted_world.h"
+#include "redis/redirects.h"
+#include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_failures_test {
 namespace {
@@ -19,8 +20,6 @@ using request::Verb;
 using Call = tests::ScriptedCluster::Call;
 using Act = tests::ScriptedCluster::Act;
 using Fate = tests::ScriptedCluster::Fate;
-
-const Limit two_a_day{Algorithm::fixed_window, 2, base::seconds(86'400), 0};
 
 // A node that answers so has executed nothing.
 TEST(SlotsFailures, ASlotThatRefusesTheCommandHasTheOthersTakenBack) {
@@ -70,47 +69,32 @@ TEST(SlotsFailures, APartWhoseSlotHasMovedIsTakenOnce) {
       EXPECT_EQ(world.used(world.first), taken);
       EXPECT_EQ(world.used(world.second), taken);
     }
-  EXPECT_GT(world.metric("sluice_redis_redirects_total{kind=\"moved\"}"), 0);
-  EXPECT_GT(world.metric("sluice_redis_redirects_total{kind=\"ask\"}"), 0);
+  EXPECT_GT(world.redirects("moved"), 0);
+  EXPECT_GT(world.redirects("ask"), 0);
   EXPECT_EQ(world.left_taken(), 0);
 }
 
-// Five redirects, and no more: nothing was executed then.
+// Up to the bound, and no further: nothing was executed then.
 TEST(SlotsFailures, APartThatIsSentOnForEverIsGivenUp) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   const std::string moved = "MOVED " + std::to_string(world.second_slot) +
                             " 127.0.0.1:" + std::to_string(cluster.port(1));
-  world.decide(world.second_slot, false, {Fate::error, moved}, 100);
+  world.decide(world.second_slot, false, {Fate::error, moved}, 1'000);
   EXPECT_EQ(world.settle(world.both(3)).error, Error::store);
   const auto calls = cluster.take_calls();
   EXPECT_EQ(
-      std::ranges::count_if(calls, [&](const Call& c) { return c.slot == world.second_slot; }), 6);
+      std::ranges::count_if(calls, [&](const Call& c) { return c.slot == world.second_slot; }),
+      redirects_most + 1);
+  EXPECT_EQ(world.redirects("given_up"), 1);
   cluster.decide({});
   EXPECT_EQ(world.used(world.first), 0);
   EXPECT_EQ(world.used(world.second), 0);
   EXPECT_EQ(world.left_taken(), 0);
 }
 
-// The second actor has two units, so three are refused there and taken back at the first.
-Group refused(ScriptedWorld& world) {
-  const Group group = world.settle(world.both(3, many_an_hour, two_a_day));
-  EXPECT_EQ(group.error, Error::none);
-  EXPECT_FALSE(group.allowed);
-  return group;
-}
 bool has_no_call(ScriptedWorld& world) {  // when later calls are answered, earlier ones are too
   return world.used(world.first) >= 0 && world.used(world.second) >= 0;
-}
-
-// Waits until that many parts have been taken back, and no more.
-void expect_undos(ScriptedWorld& world, size_t parts) {
-  size_t undos = 0;
-  EXPECT_TRUE(world.await([&] {
-    undos += undos_of(world.cluster.take_calls());
-    return undos >= parts;
-  }));
-  EXPECT_EQ(undos, parts);
 }
 
 TEST(SlotsFailures, WhatIsTakenBackFollowsItsSlot) {
@@ -120,18 +104,14 @@ TEST(SlotsFailures, WhatIsTakenBackFollowsItsSlot) {
     SCOPED_TRACE(moves);
     // Between the take and what takes it back.
     world.decide(world.second_slot, false, {Fate::held, ""});
-    std::vector<request::Charge> charges = world.both(3, many_an_hour, two_a_day);
-    std::vector<Group> groups = {{.charge_count = 2}};
-    std::vector<limit::Decision> decisions(2);
-    charges[1].decision_first = 1;
-    StoreWorld::UnderWay batch{groups, charges, decisions};
-    ASSERT_FALSE(world.start(batch));
+    GroupUnderWay take(world.both(3, many_an_hour, two_a_day));
+    ASSERT_FALSE(world.start(take.batch));
     ASSERT_TRUE(world.await_held());
     const size_t to = 1 - cluster.owner_of(world.first_slot);
     moves ? cluster.move(world.first_slot, to) : cluster.migrate(world.first_slot, to);
     cluster.release();
-    ASSERT_TRUE(world.await([&] { return world.go_on(batch); }));
-    EXPECT_FALSE(groups[0].allowed);
+    ASSERT_TRUE(world.await([&] { return world.go_on(take.batch); }));
+    EXPECT_FALSE(take.groups[0].allowed);
     expect_undos(world, 1);
     if (!moves) cluster.migrate(world.first_slot, cluster.size());
     EXPECT_EQ(world.used(world.first), 0);
@@ -203,33 +183,23 @@ TEST(SlotsFailures, BehindALostAnswerNoSlotIsAsked) {
 }
 
 // A batch that is between its slots.
-struct Between {
-  Between(ScriptedWorld& its_world, uint16_t slot, base::Time answer_by) : world(its_world) {
+struct Between : GroupUnderWay {
+  Between(ScriptedWorld& world, uint16_t slot, base::Time answer_by = {INT64_MAX})
+      : GroupUnderWay(world.both(3), answer_by) {
     world.decide(slot, false, {Fate::held, ""});
-    charges = world.both(3);
-    charges[1].decision_first = 1;
-    groups = {{.charge_count = 2, .answer_by = answer_by}};
-    decisions.resize(2);
-    batch = {groups, charges, decisions};
     EXPECT_FALSE(world.start(batch));
     EXPECT_TRUE(world.await_held());
   }
-  ScriptedWorld& world;
-  std::vector<request::Charge> charges;
-  std::vector<Group> groups;
-  std::vector<limit::Decision> decisions;
-  StoreWorld::UnderWay batch{};
 };
 
-// Its client's deadline passes between two slots, or with the last one's answer.
-TEST(SlotsFailures, ADeadlineBetweenSlotsTakesNothing) {
+// `ends`: what ends the request between two slots, or before the last one's answer.
+template <class Ends>
+void expect_nothing_taken(Ends&& ends) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   for (const uint16_t slot : {world.first_slot, world.second_slot}) {
     SCOPED_TRACE(slot);
-    Between between(world, slot, {world.clock.now().us + 500'000 * tests::slowness});
-    EXPECT_TRUE(world.await([&] { return world.go_on(between.batch); }));
-    EXPECT_EQ(between.groups[0].error, Error::deadline);
+    ends(world, slot);
     cluster.release();
     expect_undos(world, slot == world.first_slot ? 1 : 2);
     EXPECT_EQ(world.used(world.first), 0);
@@ -238,26 +208,26 @@ TEST(SlotsFailures, ADeadlineBetweenSlotsTakesNothing) {
   EXPECT_EQ(world.left_taken(), 0);
 }
 
+TEST(SlotsFailures, ADeadlineBetweenSlotsTakesNothing) {
+  expect_nothing_taken([](ScriptedWorld& world, uint16_t slot) {
+    Between between(world, slot, {world.clock.now().us + 500'000 * tests::slowness});
+    EXPECT_TRUE(world.await([&] { return world.go_on(between.batch); }));
+    EXPECT_EQ(between.groups[0].error, Error::deadline);
+  });
+}
+
 TEST(SlotsFailures, AClientThatGoesBetweenSlotsTakesNothing) {
-  tests::ScriptedCluster cluster(2);
-  ScriptedWorld world(cluster);
-  for (const uint16_t slot : {world.first_slot, world.second_slot}) {
-    SCOPED_TRACE(slot);
-    const Between between(world, slot, {INT64_MAX});
+  expect_nothing_taken([](ScriptedWorld& world, uint16_t slot) {
+    const Between between(world, slot);
     world.abandon(between.batch);
-    cluster.release();
-    expect_undos(world, slot == world.first_slot ? 1 : 2);
-    EXPECT_EQ(world.used(world.first), 0);
-    EXPECT_EQ(world.used(world.second), 0);
-  }
-  EXPECT_EQ(world.left_taken(), 0);
+  });
 }
 
 // All slots have answered, but the batch was not looked at again.
 TEST(SlotsFailures, AClientThatGoesBehindTheLastSlotTakesNothing) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
-  const Between between(world, world.second_slot, {INT64_MAX});
+  const Between between(world, world.second_slot);
   cluster.release();
   ASSERT_TRUE(world.await([&] { return cluster.held() == 0; }));
   ASSERT_GE(world.used(world.second), 0);  // its node has answered
@@ -275,7 +245,7 @@ TEST(SlotsFailures, ASlotWithoutEnoughTimeIsNotAsked) {
   Options options = options_of(cluster);
   options.deadline = base::milliseconds(3'000);
   ScriptedWorld world(cluster, options);
-  Between between(world, world.first_slot, {INT64_MAX});
+  Between between(world, world.first_slot);
   const base::Time most_is_over{world.clock.now().us + 2'400'000};
   world.await([&] { return world.clock.now() >= most_is_over; });
   cluster.release();
@@ -328,11 +298,8 @@ TEST(SlotsFailures, WhatIsTakenBackIsSentOnInItsOrder) {
   });
   std::vector<request::Charge> charges = world.both(3, many_an_hour, two_a_day);
   charges.push_back(world.charge(other, many_an_hour, Verb::take, 3));
-  for (size_t k = 0; k < charges.size(); ++k) charges[k].decision_first = static_cast<uint32_t>(k);
-  std::vector<Group> groups = {{.charge_count = 3}};
-  std::vector<limit::Decision> decisions(3);
-  StoreWorld::UnderWay batch{groups, charges, decisions};
-  ASSERT_FALSE(world.start(batch));
+  GroupUnderWay take(std::move(charges));
+  ASSERT_FALSE(world.start(take.batch));
   ASSERT_TRUE(world.await_held());
   cluster.move(world.first_slot, 1);
   cluster.decide([&, left = 1](const Call& call) mutable {
@@ -340,9 +307,9 @@ TEST(SlotsFailures, WhatIsTakenBackIsSentOnInItsOrder) {
     return Act{holds ? Fate::held : Fate::executed};
   });
   cluster.release();
-  ASSERT_TRUE(world.await([&] { return world.go_on(batch); }));
-  EXPECT_EQ(groups[0].error, Error::none);
-  EXPECT_FALSE(groups[0].allowed);
+  ASSERT_TRUE(world.await([&] { return world.go_on(take.batch); }));
+  EXPECT_EQ(take.groups[0].error, Error::none);
+  EXPECT_FALSE(take.groups[0].allowed);
   ASSERT_TRUE(world.await_held());
   const base::Time late{world.clock.now().us + 1'700'000};
   EXPECT_TRUE(world.await([&] { return world.clock.now() >= late; }));

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "tests/redis/cluster_world.h"
+#include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_model_test {
 namespace {
@@ -28,12 +28,6 @@ Limit limit_for(size_t actor, int64_t least) {
                                      Algorithm::fixed_bucket};
   const int64_t quota = least + 7 * static_cast<int64_t>(actor);
   return {algorithms[actor % algorithms.size()], quota, base::seconds(86'400), quota};
-}
-
-Options settling(const tests::RedisCluster& cluster) {
-  Options options = ClusterWorld::options_for(cluster);
-  options.settles_across_slots = true;
-  return options;
 }
 
 std::vector<size_t> choose(std::mt19937& dice) {
@@ -213,15 +207,9 @@ class Crossing {
     return static_cast<int64_t>(server.world->metric("sluice_redis_left_taken_units_total"));
   }
   int64_t remaining(ClusterWorld& world, size_t k) {
-    const auto deadline = tests::soon();
-    while (std::chrono::steady_clock::now() < deadline) {
-      if (world.settle({world.charge(actors_[k], limit_for(k, least), Verb::peek, 0)}).error ==
-          Error::none)
-        return world.decisions[0].remaining;
-      world.turn();
-    }
-    ADD_FAILURE() << "no answer";
-    return 0;
+    const auto left = world.left(actors_[k], limit_for(k, least));
+    EXPECT_TRUE(left) << "no answer";
+    return left.value_or(0);
   }
 
   tests::RedisCluster& cluster_;

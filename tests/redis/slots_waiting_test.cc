@@ -3,7 +3,7 @@
 // counters are in a real Redis.
 #include <gtest/gtest.h>
 
-#include "tests/redis/scripted_world.h"
+#include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_waiting_test {
 namespace {
@@ -21,12 +21,6 @@ constexpr Limit bucket_of(int64_t quota) {
 }
 constexpr Limit window_of(int64_t quota, int64_t hours) {
   return {Algorithm::fixed_window, quota, base::seconds(3'600 * hours), 0};
-}
-
-std::string stored_name(const std::string& actor) {
-  std::string name = "sluice:";
-  append_tag(name, actor);
-  return name + "native:rule:" + actor;
 }
 
 // Both actors have a bucket of six, which is empty.
@@ -90,9 +84,7 @@ class Waiting : public testing::Test {
     EXPECT_TRUE(settled_.empty());
   }
   int64_t left(const std::string& actor, const Limit& limit = bucket_of(6)) {
-    std::vector<limit::Decision> decisions;  // once its node can be reached
-    world.ask({world.charge(actor, limit, Verb::peek, 0)}, decisions);
-    return decisions.at(0).remaining;
+    return world.left(actor, limit).value_or(-1);
   }
   // Both buckets have so many units, which no request of this server has put there: it finds them
   // when it looks again. (What it put would stand behind a call that is held back.)
@@ -114,12 +106,7 @@ class Waiting : public testing::Test {
   // What it has taken there comes back.
   void expect_taken_back(uint16_t slot) {
     cluster.release();
-    const size_t parts = slot == world.first_slot ? 1 : 2;
-    size_t undos = 0;
-    EXPECT_TRUE(world.await([&] {
-      undos += undos_of(cluster.take_calls());
-      return undos == parts;
-    }));
+    expect_undos(world, slot == world.first_slot ? 1 : 2);
   }
 
   tests::ScriptedCluster cluster{2};

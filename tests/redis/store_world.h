@@ -3,7 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/null_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <chrono>
 #include <cstdint>
@@ -33,9 +33,8 @@ class StoreWorld {
   }
 
   explicit StoreWorld(Options options) {
-    auto store = RedisStore::open(
-        std::move(options), spaces,
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+    auto store = RedisStore::open(std::move(options), spaces,
+                                  std::make_shared<spdlog::logger>("test", log_));
     EXPECT_TRUE(store) << store.problem().text;
     store_ = *std::move(store);
     store_->attach(port_, loop_);
@@ -121,7 +120,7 @@ class StoreWorld {
     }
   }
   void turn() {
-    store_->advance(port_, told ? *told : clock.now());
+    store_->advance(port_, now());
     loop_.turn(1);
   }
   // The answers to parked groups since the last call.
@@ -130,7 +129,14 @@ class StoreWorld {
     port_.drain(settled);
     return settled;
   }
+  base::Time now() { return told ? *told : clock.now(); }
   RedisStore& store() { return *store_; }
+  // The last lines of its log.
+  std::string log() {
+    std::string all;
+    for (const std::string& line : log_->last_formatted()) all += line;
+    return all;
+  }
 
   request::Spaces spaces;
   base::Clock clock;
@@ -139,11 +145,13 @@ class StoreWorld {
  private:
   bool apply(UnderWay& batch) {
     const store::Applied applied = store_->apply({batch.rest, batch.charges, batch.decisions},
-                                                 clock.now(), &port_, {}, batch.ticket);
+                                                 now(), &port_, {}, batch.ticket);
     if (applied.later) batch.rest = batch.rest.subspan(applied.settled);
     return !applied.later;
   }
 
+  const std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> log_ =
+      std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(32);
   uint32_t asked_ = 0;
   FakeLoop loop_;
   store::CompletionQueue port_{[] {}};
