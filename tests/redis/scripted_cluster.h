@@ -27,6 +27,8 @@ class ScriptedCluster {
     bool takes = false;  // its first charge takes, if all charges allow it
     bool undo = false;   // it takes back
     bool asked = false;  // behind ASKING
+    bool by_text = false;
+    size_t bytes = 0;
   };
   // What becomes of it. `error`: it is not executed, and answered so. The connection ends before or
   // after it is executed, without an answer. `held`: like `executed`, once `release` was called.
@@ -56,8 +58,12 @@ class ScriptedCluster {
   void release();
   // That node's connections end, and it lets none in until it is `open` again.
   void set_open(size_t node, bool open);
-  // The scripts that came since the last time, in order.
+  // The scripts that came since the last time, in order, but for those that Redis does not know.
   std::vector<Call> take_calls();
+  // Undos since the last time that were answered with NOSCRIPT.
+  size_t take_unknown_undos();
+  // The connection ends in place of that answer.
+  void lose_unknown_undos();
   size_t held();
   RedisServer& redis() { return redis_; }
 
@@ -79,6 +85,7 @@ class ScriptedCluster {
   bool answer(Connection& connection, RedisClient& redis, const std::string& bytes,
               const std::vector<std::string>& words, bool& asking);
   Act act_of(const Call& call);
+  bool answers_unknown(const Call& call);
   std::string redirect_of(const Call& call);
   std::string slots();
 
@@ -92,6 +99,8 @@ class ScriptedCluster {
   std::vector<size_t> owners_, migrates_to_;  // by slot
   Decide decide_;
   std::vector<Call> calls_;
+  size_t unknown_undos_ = 0;
+  bool unknown_are_lost_ = false;
   std::list<Connection> connections_;
 };
 

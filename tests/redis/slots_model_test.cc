@@ -64,6 +64,7 @@ class Model {
 TEST(SlotsModel, OneServerAnswersAsTheModel) {
   constexpr int64_t least = 20;
   tests::RedisCluster cluster;
+  load_undo(cluster);
   ClusterWorld world(settling(cluster));
   const auto actors = names(actors_count);
   Model model(least);
@@ -236,6 +237,7 @@ class Crossing {
 
 TEST(SlotsModel, ServersBetweenTheirSlots) {
   tests::RedisCluster cluster;
+  load_undo(cluster);
   Crossing crossing(cluster, 21, {});
   crossing.run(500);
   crossing.compare();
