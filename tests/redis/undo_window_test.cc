@@ -114,7 +114,7 @@ TEST(UndoWindow, IsFoundThoughRedisIsHeldUp) {
       std::this_thread::sleep_for(std::chrono::microseconds(300));
     }
   });
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 250; ++i) {
     SCOPED_TRACE(i);
     if (i % 2 == 0) counter.client({"DEL", counter.key});
     const std::string before = i % 2 == 0 ? "" : counter.value();
