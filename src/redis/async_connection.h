@@ -69,6 +69,7 @@ class AsyncConnection final : public net::Watcher {
   // May a command be sent? Not while the connection is down, nor while an answer is overdue, as the
   // command would only wait behind that.
   bool takes() const;
+  bool is_up() const { return phase_ == Phase::up; }
   // It is down because Redis refused it: a wrong password, or a user without the right.
   bool is_refused() const { return refused_; }
   bool is_full() const;  // the bound of commands under way is reached

@@ -74,8 +74,12 @@ struct Link final : AsyncConnection::Owner {
   void on_news(bool good, const std::string& text) override { owner.on_news(good, text); }
   std::vector<net::Address> addresses() override { return endpoint->resolver.addresses(); }
 
-  // May a command be sent now?
+  // May a command be sent now? `takes_late`: one that may wait behind an overdue answer, as no
+  // request waits for its own.
   bool takes() const { return connection.takes() && !connection.is_full(); }
+  bool takes_late() const {
+    return (connection.takes() || connection.is_up()) && !connection.is_full();
+  }
   const std::string& host() const { return endpoint->options.nodes.front().host; }
 
   const uint32_t id;  // unique for the worker, never reused
@@ -88,6 +92,9 @@ struct Link final : AsyncConnection::Owner {
   bool leaves = false;
   size_t paused = 0;  // answers of it that are followed after a pause
   SentOn sent_on;
+  // Calls that take back, with the script's text, that have no answer yet: the node has the script
+  // for what is sent behind one.
+  uint32_t undo_texts = 0;
   AsyncConnection connection;
 };
 

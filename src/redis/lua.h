@@ -50,10 +50,12 @@ extern const std::string_view lua_settle_light, lua_settle_full;
 extern const std::string_view lua_light_receipts;
 // The script for a hit on a counter that is shared with Divvy, which stores the units left.
 extern const std::string_view lua_remaining_text;
-// The script that takes back charges by their receipts; needs lua_wide, the algorithms, lua_states
-// and lua_window_text.
+// end_of: when the window of a counter that is shared with Divvy ends; needs lua_states.
+extern const std::string_view lua_window_end;
+// The script that takes back charges by their receipts; needs lua_wide, the algorithms, lua_states,
+// lua_window_text and lua_window_end.
 extern const std::string_view lua_undo;
-// receipts_of: the receipts for what a script has written; needs lua_states.
+// receipts_of: the receipts for what a script has written; needs lua_states and lua_window_end.
 extern const std::string_view lua_receipts;
 // W.x: functions for counters with a key for each window, which other programs share. And the
 // script for groups that have only such charges.

@@ -14,13 +14,30 @@
 
 namespace sluice::redis {
 
+// Before Redis 7.2, TIME and PTTL in a script each read the clock, and Redis may be held up
+// between the two. PEXPIRETIME would be one step, but Redis before 7.0 does not have it, and users
+// would need the right to it.
+const std::string_view lua_window_end = R"lua(
+local function ms_of(clock) return clock[1] * 1000 + floor(clock[2] / 1000) end
+-- The ms at which the key's window ends. 0: it has ended; -1: it has no end, or that is not known.
+local function end_of(key)
+  for _ = 1, 100 do
+    local before, ttl, after = ms_of(call('TIME')), call('PTTL', key), ms_of(call('TIME'))
+    if ttl == -1 then return -1 end
+    if ttl <= 0 then return 0 end
+    if before == after then return before + ttl end
+  end
+  return -1
+end
+)lua";
+
 const std::string_view lua_receipts = R"lua(
 local function receipts_of(charges)
   local receipts = {}
   for k = 1, #charges do
     local c, r = charges[k], {}
     if c.verb == 't' and not c.dry and c.name == 'remaining' then
-      r[1] = format('%.0f', tonumber(S(div(now, N('1000')))) + call('PTTL', KEYS[k]))
+      r[1] = format('%.0f', end_of(KEYS[k]))
     elseif c.verb == 't' and not c.dry then
       for i = 1, #c.limits do
         local s = c.next[i]
@@ -103,14 +120,16 @@ local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
   write_states(key, name, states, n, keep_fresh, v)
   return all
 end
--- False: the key has no end any more, so whether these are its units is not known, and they stay
--- taken. The ends may differ by 2 ms: each is the sum of two readings of clocks, of TIME and of
--- PTTL, that may be 1 ms apart. After a longer pause between the two the units stay taken.
-local function undo_remaining(key, v, cost, receipt, quota)
-  local ttl = call('PTTL', key)
-  if ttl == -1 then return false end
-  local ms = tonumber(S(div(now, N('1000')))) + ttl
-  if not string.match(v, '^%-?%d+$') or math.abs(ms - tonumber(receipt)) > 2 then return true end
+-- A window is known by its end. False: whether it is still the window that was taken from is not
+-- known: the key has no end any more, or one within the length of a window, as after a move of its
+-- slot, which sets the TTL again, or a reset. Nothing is taken back then.
+local function undo_remaining(key, v, cost, receipt, quota, window)
+  local was, is = tonumber(receipt), end_of(key)
+  if was == 0 or is == 0 or not string.match(v, '^%-?%d+$') then return true end
+  if was ~= is then
+    return was > 0 and is > 0 and math.abs(is - was) * 1000 >= tonumber(window)
+  end
+  if is < 0 then return false end
   local after = N(v) + N(cost)
   if after == N(quota) then call('DEL', key)
   elseif after < N(quota) then call('INCRBY', key, cost) end
@@ -122,7 +141,8 @@ for k = 1, #KEYS do
   if v and kind == 'window' then
     if string.match(v, '^%d+$') and W.at_most(cost, v) then call('DECRBY', key, cost) end
   elseif v and kind == 'remaining' then
-    if not undo_remaining(key, v, cost, A[at + 5], A[at + 7]) then left = left + tonumber(cost) end
+    local done = undo_remaining(key, v, cost, A[at + 5], A[at + 7], A[at + 8])
+    if not done then left = left + tonumber(cost) end
   elseif v and not undo_own(key, v, A[at + 1], cost, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
     left = left + tonumber(cost)
   end

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "base/check.h"
 #include "limit/gcra.h"
 #include "redis/window_text.h"
 #include "request/space.h"
@@ -23,6 +24,11 @@ std::string_view kind_of(const Charge& charge) {
 
 bool takes(const Charge& charge) {
   return charge.verb == Verb::take && charge.cost > 0;
+}
+
+void append_hash(std::string& out, const Script& script) {
+  append_bulk(out, std::string_view("EVALSHA"));
+  append_bulk(out, std::string_view(script.sha));
 }
 
 }  // namespace
@@ -53,8 +59,7 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
   for (const Charge& charge : ask.charges)
     if (takes(charge)) ++count, size += 7 + 4 * charge.limits.size();
   append_array(out, ask.told.us >= 0 ? size + 1 : size);
-  append_bulk(out, std::string_view("EVAL"));
-  append_bulk(out, std::string_view(script.text));
+  append_hash(out, script);
   append_bulk(out, static_cast<int64_t>(count));
   for (const Charge& charge : ask.charges)
     if (takes(charge)) append_key(out, ask, charge);
@@ -72,6 +77,17 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
     out += text.arguments;
   }
   if (ask.told.us >= 0) append_bulk(out, ask.told.us);
+}
+
+void append_undo_by_text(std::string& out, std::string_view call, const Script& script) {
+  const size_t head = call.find('\n') + 1;
+  std::string by_hash;
+  append_hash(by_hash, script);
+  SLUICE_CHECK(call.substr(head).starts_with(by_hash));
+  out += call.substr(0, head);
+  append_bulk(out, std::string_view("EVAL"));
+  append_bulk(out, std::string_view(script.text));
+  out += call.substr(head + by_hash.size());
 }
 
 std::optional<uint64_t> undo_answer(std::string_view text) {

@@ -23,11 +23,13 @@ std::string_view cut_receipt(std::string_view& answer);
 // The units that these charges take.
 uint64_t units_of(std::span<const request::Charge> charges);
 
-// Appends the call, for `ask.charges` with the receipt of the call that took them. Its answer is
-// read by undo_answer: how many units are still taken, as their counters have changed so much that
-// they cannot be found. Nothing: it does not say.
+// Appends the call as EVALSHA, for `ask.charges` with the receipt of the call that took them. Its
+// answer is read by undo_answer: how many units are still taken, as their counters have changed so
+// much that they cannot be found. Nothing: it does not say.
 void append_undo(std::string& out, const ScriptCall& ask, std::string_view receipt,
                  const Script& script, LimitTexts& texts);
+// Appends the same call as EVAL, with the script's text, for a Redis that does not have the script.
+void append_undo_by_text(std::string& out, std::string_view call, const Script& script);
 std::optional<uint64_t> undo_answer(std::string_view text);
 
 }  // namespace sluice::redis

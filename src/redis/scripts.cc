@@ -54,14 +54,14 @@ std::string full_text(bool wide, Scripts::Time time) {
                                       lua_count, lua_states, lua_kept_limits, lua_window_text})
     text += part;
   if (wide) text += lua_tat_text;
-  text.append(lua_receipts).append(lua_settle_full);
+  text.append(lua_window_end).append(lua_receipts).append(lua_settle_full);
   return text;
 }
 
 std::string undo_text(Scripts::Time time) {
   std::string text = head(true, time);
   for (const Part& part : parts) text.append(part.text).append(part.rest);
-  text.append(lua_states).append(lua_window_text).append(lua_undo);
+  text.append(lua_states).append(lua_window_text).append(lua_window_end).append(lua_undo);
   return text;
 }
 

@@ -69,9 +69,13 @@ class WorkerClient final : LinkOwner {
 
   // Is there a copy of the command in Link::sent_on?
   static bool has_copy(const Link& link, const Sender& sender) {
-    return (sender.kind == kind_life || sender.kind == kind_given || sender.kind == kind_undo) &&
-           link.topology.has_slots();
+    return sender.kind == kind_undo ||
+           ((sender.kind == kind_life || sender.kind == kind_given) && link.topology.has_slots());
   }
+  // How an undo was sent (Sender::serial): with the script's text, behind ASKING, once more by its
+  // hash behind another undo with the text. Sender::slot has its units, Sender::index its
+  // redirects.
+  static constexpr uint32_t undo_by_text = 1, undo_asked = 2, undo_behind = 4;
 
   // Where a group is sent. `unknown`: no primary is known for its counters. `two_redis`,
   // `two_slots`: its counters are apart, so they cannot be settled in one step.
@@ -229,6 +233,11 @@ class WorkerClient final : LinkOwner {
   void drop_across(uint32_t id);
   void undo(AcrossGroup& across);
   void undo_part(AcrossGroup& across, const AcrossGroup::Part& part);
+  void on_undo(Link& link, const Sender& sender, Reply reply, std::string_view text,
+               const std::string& call);
+  void on_undo_lost(Link& link, const Sender& sender);
+  bool send_undo_again(Link& link, const Sender& sender, std::string_view text,
+                       const std::string& call);
   void take_over(const AcrossGroup& across, const request::Batch& batch, request::Group& group);
 
   // Decides by this server's own table and its share of the limits.

@@ -238,7 +238,9 @@ void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::Part& part) {
   const uint64_t units = units_of(charges);
   if (units == 0) return;
   Link* const link = a.links->of_slot(part.slot);
-  if (link == nullptr || !link->takes()) {
+  // It is not kept for a connection that is down: once there is another, a replica may have taken
+  // over that never had the take, and it would take back units of other requests.
+  if (link == nullptr || !link->takes_late()) {
     shared_.counts.left_taken.fetch_add(units, std::memory_order_relaxed);
     return;
   }
@@ -249,11 +251,49 @@ void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::Part& part) {
                         .now = a.asked};
   const size_t from = link->connection.out().size();
   append_undo(link->connection.out(), what, part.receipt, shared_.scripts.undo(), texts_);
-  if (link->topology.has_slots())
-    link->sent_on.push(std::string_view(link->connection.out()).substr(from));
+  link->sent_on.push(std::string_view(link->connection.out()).substr(from));
   link->connection.sent(
       {kind_undo, static_cast<uint32_t>(std::min<uint64_t>(units, UINT32_MAX)), 0, 0},
       {now_.us + shared_.patience_us});
+}
+
+void WorkerClient::on_undo(Link& link, const Sender& sender, Reply reply, std::string_view text,
+                           const std::string& call) {
+  if ((sender.serial & undo_by_text) != 0) --link.undo_texts;
+  const bool sent = reply == Reply::error && (send_undo_again(link, sender, text, call) ||
+                                              send_on(link, sender, text, call));
+  if (sent) return;
+  const auto left = undo_answer(reply == Reply::error ? std::string_view() : text);
+  shared_.counts.left_taken.fetch_add(left.value_or(sender.slot), std::memory_order_relaxed);
+  if (!left) shared_.log_refusal("units were not taken back: " + std::string(text.substr(0, 300)));
+}
+
+// It may have been executed; it is not sent again.
+void WorkerClient::on_undo_lost(Link& link, const Sender& sender) {
+  if ((sender.serial & undo_by_text) != 0) --link.undo_texts;
+  link.sent_on.pop();
+  shared_.counts.left_taken.fetch_add(sender.slot, std::memory_order_relaxed);
+}
+
+// The node does not have the script, so nothing was executed: the call is sent with the text. Of
+// many that find it missing the first brings the text, and the others are sent behind it as they
+// are, since so many texts would fill the connection. False: it cannot be sent.
+bool WorkerClient::send_undo_again(Link& link, const Sender& sender, std::string_view text,
+                                   const std::string& call) {
+  if (!text.starts_with("NOSCRIPT") || (sender.serial & undo_by_text) != 0) return false;
+  if (!link.takes_late()) return false;
+  const base::Time due{now_.us + shared_.patience_us};
+  const bool behind = link.undo_texts > 0 && (sender.serial & undo_behind) == 0;
+  say_asking(link, (sender.serial & undo_asked) != 0, due);
+  if (behind)
+    link.connection.out() += call;
+  else
+    append_undo_by_text(link.connection.out(), call, shared_.scripts.undo());
+  link.sent_on.push(call);
+  if (!behind) ++link.undo_texts;
+  const uint32_t how = (sender.serial & undo_asked) | (behind ? undo_behind : undo_by_text);
+  link.connection.sent({kind_undo, sender.slot, how, sender.index}, due);
+  return true;
 }
 
 // What was settled, into the group of the batch.

@@ -218,14 +218,10 @@ void WorkerClient::end_pauses(base::Time now) {
 // Handles the answer of a command that no request waits for.
 void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::string_view text,
                            const std::string& command) {
+  if (sender.kind == kind_undo) return on_undo(link, sender, reply, text, command);
   const bool sent_on =
       reply == Reply::error && has_copy(link, sender) && send_on(link, sender, text, command);
-  if (sender.kind == kind_undo && !sent_on) {
-    const auto left = undo_answer(reply == Reply::error ? std::string_view() : text);
-    shared_.counts.left_taken.fetch_add(left.value_or(sender.slot), std::memory_order_relaxed);
-    if (!left)
-      shared_.log_refusal("units were not taken back: " + std::string(text.substr(0, 300)));
-  } else if (sender.kind == kind_probe) {
+  if (sender.kind == kind_probe) {
     // An error that names another node does not say whether this node knows the command.
     const bool elsewhere = redirect_of(text, link.host()).has_value() ||
                            text.starts_with("TRYAGAIN") || text.starts_with("CLUSTERDOWN");
@@ -240,12 +236,9 @@ void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::s
 }
 
 void WorkerClient::on_life_lost(Link& link, const Sender& sender) {
+  if (sender.kind == kind_undo) return on_undo_lost(link, sender);
   if (sender.kind == kind_probe) link.expire_nx = ExpireNx::unknown;
-  if (sender.kind != kind_life && sender.kind != kind_given && sender.kind != kind_undo) return;
   if (has_copy(link, sender)) link.sent_on.pop();
-  // It may have been executed; it is not sent again.
-  if (sender.kind == kind_undo)
-    shared_.counts.left_taken.fetch_add(sender.slot, std::memory_order_relaxed);
 }
 
 // Sends on a command that was not executed, as its slot is at another node or being moved there.
@@ -258,12 +251,14 @@ bool WorkerClient::send_on(Link& link, const Sender& sender, std::string_view te
   const auto redirect = redirect_of(text, link.host());
   if (!redirect || !is_redirected(links, text, link.id, redirects, ask_link)) return false;
   Link* const to = ask_link != 0 ? links.by_id(ask_link) : links.of_slot(redirect->slot);
-  if (to == nullptr || !to->takes()) return false;
+  if (to == nullptr || !to->takes_late()) return false;
   const base::Time due{now_.us + shared_.patience_us};
   say_asking(*to, ask_link != 0, due);
   to->connection.out() += command;
   to->sent_on.push(command);
-  to->connection.sent({sender.kind, sender.slot, 0, redirects}, due);
+  // The copy of an undo has the script's hash, also where its text was sent.
+  const uint32_t how = sender.kind == kind_undo && ask_link != 0 ? undo_asked : 0;
+  to->connection.sent({sender.kind, sender.slot, how, redirects}, due);
   return true;
 }
 

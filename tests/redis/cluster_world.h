@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "metrics/page.h"
+#include "redis/scripts.h"
 #include "tests/redis/store_world.h"
 #include "tests/support/redis_cluster.h"
 
@@ -18,6 +19,15 @@ namespace sluice::redis {
 
 inline const limit::Limit many_an_hour{limit::Algorithm::fixed_window, 1'000'000,
                                        base::seconds(3'600), 0};
+
+// Redis has the script that takes back. Without it the first undo is executed one round trip later,
+// behind what the test sends next.
+inline void load_undo(const tests::RedisServer& redis) {
+  redis.client()({"SCRIPT", "LOAD", Scripts().undo().text});
+}
+inline void load_undo(tests::RedisCluster& cluster) {
+  for (size_t i = 0; i < cluster.size(); ++i) load_undo(cluster.node(i));
+}
 
 class ClusterWorld : public StoreWorld {
  public:

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "redis/scripts.h"
 #include "redis/slots.h"
 
 namespace sluice::tests {
@@ -89,12 +90,20 @@ std::vector<std::string> command_of(const std::string& bytes, size_t& size) {
   return words;
 }
 
-ScriptedCluster::Call call_of(size_t node, const std::vector<std::string>& words, bool asked) {
+const redis::Script& undo_script() {
+  static redis::Scripts scripts;
+  return scripts.undo();
+}
+
+ScriptedCluster::Call call_of(size_t node, const std::vector<std::string>& words, bool asked,
+                              size_t bytes) {
   ScriptedCluster::Call call;
   call.node = node;
   call.slot = redis::slot_of(words.at(3));
-  call.undo = words[1].find("undo_own") != std::string::npos;
+  call.undo = words[1] == undo_script().sha || words[1] == undo_script().text;
   call.asked = asked;
+  call.by_text = words[0] == "EVAL";
+  call.bytes = bytes;
   // The keys are followed by the mode and the first charge's verb (src/redis/lua_settle.cc).
   const size_t mode = 3 + std::stoul(words[2]);
   call.takes = !call.undo && words.size() > mode + 1 && words[mode].starts_with('0') &&
@@ -179,6 +188,16 @@ std::vector<ScriptedCluster::Call> ScriptedCluster::take_calls() {
   return std::exchange(calls_, {});
 }
 
+size_t ScriptedCluster::take_unknown_undos() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(unknown_undos_, 0);
+}
+
+void ScriptedCluster::lose_unknown_undos() {
+  const std::scoped_lock lock(mutex_);
+  unknown_are_lost_ = true;
+}
+
 size_t ScriptedCluster::held() {
   const std::scoped_lock lock(mutex_);
   return held_;
@@ -243,12 +262,13 @@ bool ScriptedCluster::answer(Connection& connection, RedisClient& redis, const s
   }
   if (words[0] != "EVALSHA" && words[0] != "EVAL")
     return send_text(connection.socket, encoded(redis.raw(bytes)));
-  const Call call = call_of(connection.node, words, std::exchange(asking, false));
+  const Call call = call_of(connection.node, words, std::exchange(asking, false), bytes.size());
   const std::string redirect = redirect_of(call);
   if (!redirect.empty()) return send_text(connection.socket, redirect);
   // Redis does not execute a script that it does not know, whatever the test decides.
-  if (words[0] == "EVALSHA" && redis({"SCRIPT", "EXISTS", words[1]}).list.at(0).number == 0)
-    return send_text(connection.socket, "-NOSCRIPT No matching script.\r\n");
+  if (!call.by_text && redis({"SCRIPT", "EXISTS", words[1]}).list.at(0).number == 0)
+    return answers_unknown(call) &&
+           send_text(connection.socket, "-NOSCRIPT No matching script.\r\n");
   const Act act = act_of(call);
   if (act.fate == Fate::error) return send_text(connection.socket, "-" + act.error + "\r\n");
   if (act.fate == Fate::lost_before) return false;
@@ -266,6 +286,13 @@ ScriptedCluster::Act ScriptedCluster::act_of(const Call& call) {
   released_.wait(lock, [&] { return ends_ || releases_ != before; });
   --held_;
   return act;
+}
+
+// False: the answer is lost.
+bool ScriptedCluster::answers_unknown(const Call& call) {
+  const std::scoped_lock lock(mutex_);
+  unknown_undos_ += call.undo ? 1 : 0;
+  return !call.undo || !unknown_are_lost_;
 }
 
 std::string ScriptedCluster::redirect_of(const Call& call) {

@@ -23,10 +23,12 @@ class ScriptedCluster {
   // A call of a script that a node has received.
   struct Call {
     size_t node = 0;
-    uint16_t slot = 0;   // of its first key
-    bool takes = false;  // its first charge takes, if all charges allow it
-    bool undo = false;   // it takes units back
-    bool asked = false;  // it follows ASKING
+    uint16_t slot = 0;     // of its first key
+    bool takes = false;    // its first charge takes, if all charges allow it
+    bool undo = false;     // it takes units back
+    bool asked = false;    // it follows ASKING
+    bool by_text = false;  // EVAL, not EVALSHA
+    size_t bytes = 0;      // of the whole command
   };
   // What happens to a call. `error`: it is not executed, and this error is the answer.
   // `lost_before`, `lost_after`: the connection ends without an answer before or after the call is
@@ -58,8 +60,13 @@ class ScriptedCluster {
   void release();
   // Closes a node: its connections end, and it accepts none until it is open again.
   void set_open(size_t node, bool open);
-  // The calls of scripts since the last time, in order.
+  // The calls of scripts since the last time, in order, without those that the node answered with
+  // NOSCRIPT.
   std::vector<Call> take_calls();
+  // How many undos were answered with NOSCRIPT since the last time.
+  size_t take_unknown_undos();
+  // From now on the connection ends where an undo would be answered with NOSCRIPT.
+  void lose_unknown_undos();
   // How many calls are held.
   size_t held();
   RedisServer& redis() { return redis_; }
@@ -82,6 +89,7 @@ class ScriptedCluster {
   bool answer(Connection& connection, RedisClient& redis, const std::string& bytes,
               const std::vector<std::string>& words, bool& asking);
   Act act_of(const Call& call);
+  bool answers_unknown(const Call& call);
   std::string redirect_of(const Call& call);
   std::string slots();
 
@@ -95,6 +103,8 @@ class ScriptedCluster {
   std::vector<size_t> owners_, migrates_to_;  // by slot
   Decide decide_;
   std::vector<Call> calls_;
+  size_t unknown_undos_ = 0;
+  bool unknown_are_lost_ = false;
   std::list<Connection> connections_;
 };
 

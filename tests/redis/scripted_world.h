@@ -39,6 +39,7 @@ class ScriptedWorld : public ClusterWorld {
       : ScriptedWorld(its_cluster, options_of(its_cluster)) {}
   ScriptedWorld(tests::ScriptedCluster& its_cluster, Options options)
       : ClusterWorld(std::move(options)), cluster(its_cluster) {
+    load_undo(cluster.redis());
     for (int i = 0; second.empty(); ++i) {
       const std::string name = "actor" + std::to_string(i);
       const size_t node = cluster.owner_of(slot_of_actor(name));

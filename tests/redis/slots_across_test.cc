@@ -293,7 +293,9 @@ TEST(AcrossSlots, WhatALogHasMergedIsTakenBack) {
     const ScriptCall what{.charges = {&charge, 1}, .receipts = true, .told = {now_us}};
     std::string bytes;
     if (receipt != nullptr && !receipt->empty()) {
-      append_undo(bytes, what, *receipt, scripts.undo(), texts);
+      std::string by_hash;
+      append_undo(by_hash, what, *receipt, scripts.undo(), texts);
+      append_undo_by_text(bytes, by_hash, scripts.undo());
       return undo_answer(client.raw(bytes).text);
     }
     Weight weight;
@@ -324,40 +326,6 @@ TEST(AcrossSlots, WhatALogHasMergedIsTakenBack) {
     EXPECT_EQ(call(Verb::take, 7, now_us, &receipt), 0u);
     EXPECT_EQ(call(Verb::peek, 0, now_us, nullptr), 1'000 - others);
   }
-}
-
-// The key's expiry says whether the counter is still that of the window from which units were
-// taken. Without an expiry nothing is taken back.
-TEST(AcrossSlots, ACounterThatHasLostItsEndIsNotTakenBack) {
-  tests::RedisServer redis;
-  tests::RedisClient client = redis.client();
-  request::Spaces spaces;
-  request::Space like;
-  like.encoding = KeyEncoding::remaining_text;
-  const Limit minute{Algorithm::fixed_window, 5, base::seconds(86'400), 0};
-  request::Charge charge;
-  charge.space = spaces.intern("divvy:", "", like);
-  charge.key = "k";
-  charge.verb = Verb::take;
-  charge.cost = 2;
-  charge.limits = {&minute, 1};
-  charge.limits_id = spaces.intern_limits({&minute, 1});
-  Scripts scripts;
-  LimitTexts texts;
-  const ScriptCall what{.charges = {&charge, 1}, .receipts = true};
-  Weight weight;
-  std::string bytes;
-  append_call(bytes, what, script_of(what, scripts, texts, weight), false, scripts, texts);
-  const std::string text = client.raw(bytes).text;
-  std::string_view answer = text;
-  const std::string receipt(cut_receipt(answer));
-  const std::string key = client({"KEYS", "*"}).list.at(0).text;
-  EXPECT_EQ(client({"GET", key}).text, "3");
-  client({"PERSIST", key});
-  bytes.clear();
-  append_undo(bytes, what, receipt, scripts.undo(), texts);
-  EXPECT_EQ(undo_answer(client.raw(bytes).text), 2u);
-  EXPECT_EQ(client({"GET", key}).text, "3");
 }
 
 // Several servers whose requests meet at the same counters. In the end each counter lacks exactly

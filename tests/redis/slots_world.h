@@ -21,6 +21,7 @@ namespace sluice::redis {
 inline tests::RedisCluster& three_primaries() {
   static tests::RedisCluster cluster;
   for (size_t i = 0; i < cluster.size(); ++i) cluster.node(i).client()({"FLUSHALL"});
+  load_undo(cluster);
   return cluster;
 }
 
