@@ -40,8 +40,6 @@ const char* title_of(unsigned status) {
       return "Method not allowed";
     case 409:
       return "Conflict";
-    case 411:
-      return "Length required";
     case 413:
       return "Content too large";
     case 422:
