@@ -133,6 +133,14 @@ Json to_json(const base::Diagnostics& all) {
   return list;
 }
 
+void add_across_slots(const std::vector<std::string>& names, Json& json) {
+  if (names.empty()) return;
+  Items items;
+  for (const std::string& text : names)
+    if (!items.add(text)) break;
+  json["across_slots"] = items.take();
+}
+
 Json to_json(const policy::Rule& rule, const policy::Dialect& dialect) {
   Json json{{"dialect", dialect.name},
             {"name", rule.name},
