@@ -91,7 +91,7 @@ NAMES: dict[str, str] = {
     "set": "set multiset",
     "shared_mutex": "shared_mutex shared_lock",
     "span": "span",
-    "sstream": "ostringstream istringstream stringstream",
+    "sstream": "ostringstream istringstream stringbuf stringstream",
     "stdexcept": "length_error range_error overflow_error runtime_error invalid_argument logic_error out_of_range",
     "string": "string to_string basic_string u16string getline stoi stol stoll stoul stod string_literals",
     "string vector deque map set unordered_map": "erase_if erase",

@@ -287,6 +287,7 @@ HttpResponse Admin::check(const HttpRequest& request) const {
             {"rules", candidate->rules ? candidate->rules->written() : 0}};
   if (candidate->rules) policy::review(*candidate->rules, candidate->diagnostics);
   json["diagnostics"] = to_json(candidate->diagnostics);
+  add_across_slots(candidate->across_slots, json);
   if (candidate->rules) {
     const auto live = deps_.live.shown();
     json["difference"] = difference(*live->rules, *candidate, difference_max);

@@ -40,8 +40,6 @@ const char* title_of(unsigned status) {
       return "Method not allowed";
     case 409:
       return "Conflict";
-    case 411:
-      return "Length required";
     case 413:
       return "Content too large";
     case 422:
@@ -133,6 +131,14 @@ Json to_json(const base::Diagnostics& all) {
   rest.remedy = "fix these first";
   list.push_back(json_of(rest));
   return list;
+}
+
+void add_across_slots(const std::vector<std::string>& names, Json& json) {
+  if (names.empty()) return;
+  Items items;
+  for (const std::string& text : names)
+    if (!items.add(text)) break;
+  json["across_slots"] = items.take();
 }
 
 Json to_json(const policy::Rule& rule, const policy::Dialect& dialect) {

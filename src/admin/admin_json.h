@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "admin/options.h"
 #include "base/diagnostic.h"
@@ -46,6 +47,10 @@ class Items {
 
 // What is left out is the last one's message.
 Json to_json(const base::Diagnostics& all);
+
+// What a check of a policy says of rules that settle over several slots, if there are any: `names`
+// has a text for each group of them, and `json` gets `across_slots`.
+void add_across_slots(const std::vector<std::string>& names, Json& json);
 
 Json to_json(const policy::Rule& rule, const policy::Dialect& dialect);
 

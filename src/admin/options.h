@@ -22,6 +22,8 @@ struct Candidate {
   base::Diagnostics diagnostics;
   // What it would replace.
   std::vector<const policy::Dialect*> dialects;
+  // For each group of rules whose counters are in several slots of its Redis Cluster, their names.
+  std::vector<std::string> across_slots;
 };
 
 // The admin port, where there is one among the listeners.

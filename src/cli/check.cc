@@ -65,7 +65,7 @@ int check(const Words& words, config::CommandIo& io) {
                        {"rules", count},
                        {"diagnostics", admin::to_json(diagnostics)}});
       for (const auto& [protocol, answer] : unmatched) files.back()["unmatched"][protocol] = answer;
-      for (const std::string& names : across) files.back()["across_slots"].push_back(names);
+      admin::add_across_slots(across, files.back());
       continue;
     }
     tell(diagnostics, io);

@@ -10,7 +10,6 @@
 #include "config/read_file.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
-#include "policy/read/native_apart.h"
 
 namespace sluice::cli {
 namespace {
@@ -124,12 +123,12 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       if (one.given && file->format() == one.format)
         file->set(one.flag->option, one.flag->value, std::string(one.flag->flag), {}, diagnostics);
   auto rules = config::load_policy(files, spaces, diagnostics, config.own);
-  if (!rules || !config::has_slots(config.store)) return rules;
-  if (across_slots != nullptr)
-    for (const policy::RulesApart& apart : policy::rules_apart(*rules))
-      across_slots->push_back(policy::names_of(apart));
-  if (!config::check_across_slots(config.store, *rules, diagnostics)) return nullptr;
-  return rules;
+  if (!rules) return rules;
+  if (across_slots == nullptr)
+    return config::check_across_slots(config.store, *rules, diagnostics) ? rules : nullptr;
+  auto across = config::find_across_slots(config.store, *rules, diagnostics);
+  *across_slots = std::move(across.names);
+  return across.refused ? nullptr : rules;
 }
 
 void note(const std::string& text, config::CommandIo& io) {

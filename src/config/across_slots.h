@@ -2,17 +2,27 @@
 // Cluster (docs/redis.md, `across_slots`). Not called by workers.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/diagnostic.h"
 #include "config/config.h"
 #include "policy/rule_set.h"
 
 namespace sluice::config {
 
-// May the counters of different actors be in different slots of that store?
-bool has_slots(const StoreSettings& store);
+// The findings of policy/read/native_apart.h, if the counters of different actors may be in
+// different slots of that store.
+struct AcrossSlots {
+  std::vector<std::string> names;  // for each group of rules a text that names them
+  bool refused = false;            // `across_slots: refuse`: an error was reported for each
+};
+// For `sluice check` and the admin port's check of a candidate: they name the same rules.
+AcrossSlots find_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
+                              base::Diagnostics& diagnostics);
 
-// With `across_slots: refuse`: reports an error for rules that settle together nevertheless
-// (policy/read/native_apart.h). False: it reported one.
+// As above for a policy that is about to be served: with `settle` it does not search. False: it
+// reported an error.
 bool check_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
                         base::Diagnostics& diagnostics);
 

@@ -80,9 +80,12 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     if (check_files(config, live_file, candidate.diagnostics))
       held->rules =
           load_policy(config.policy_files(), held->spaces, candidate.diagnostics, config.own);
-    if (held->rules && !check_across_slots(config.store, *held->rules, candidate.diagnostics))
-      held->rules.reset();
     if (!sound) held->rules.reset();
+    if (held->rules) {
+      auto across = find_across_slots(config.store, *held->rules, candidate.diagnostics);
+      candidate.across_slots = std::move(across.names);
+      if (across.refused) held->rules.reset();
+    }
     candidate.dialects = {&policy::native_dialect};
     for (const policy::Dialect* dialect : protocol::dialects())
       if (dialect->written) candidate.dialects.push_back(dialect);

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "config/candidate.h"
 #include "protocol/protocol.h"
@@ -122,8 +124,10 @@ TEST(Candidates, NameTheRulesThatSettleOverSeveralSlots) {
             more + " } }\n",
         "");
   };
+  const std::vector<std::string> named{"rule u (line 2), rule t (line 3)"};
   const auto refused = with("");
   ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->across_slots, named);
   EXPECT_FALSE(refused->rules);
   ASSERT_EQ(refused->diagnostics.size(), 1u);
   const base::Diagnostic& said = refused->diagnostics.front();
@@ -134,6 +138,7 @@ TEST(Candidates, NameTheRulesThatSettleOverSeveralSlots) {
   const auto settled = with(", across_slots: settle");
   ASSERT_TRUE(settled);
   EXPECT_TRUE(settled->rules);
+  EXPECT_EQ(settled->across_slots, named);
 }
 
 // A client that may have a candidate read must not learn the contents of other files.

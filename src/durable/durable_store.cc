@@ -22,6 +22,21 @@ namespace {
 
 constexpr size_t replaying_max = 4;  // threads
 
+// Answers a group whose counters could not be fetched by its rules' on_store_error; OnError::local
+// cannot be used, as their states are unknown. A parked group leaves its queue first, unless it has
+// its answer already.
+void answer_unfetched(Group& group, const request::Batch& batch, Error error, base::Time now,
+                      store::EmbeddedStore& table, store::CompletionQueue* completions) {
+  const bool is_parked = group.arrival != 0 && completions->find_parked(group.ticket) != nullptr;
+  if (is_parked && !table.cancel(*completions, group.ticket, now)) {
+    group.allowed = group.parked = false;
+    group.error = Error::none;
+    group.answered = true;
+    return;
+  }
+  store::fall_back(group, batch, error, now);
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<DurableStore>> DurableStore::open(
@@ -159,16 +174,16 @@ void DurableStore::changed() {
 store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Time now,
                                            store::CompletionQueue* completions,
                                            const store::Pin& pin, Ticket ticket) {
-  Error failed = take_failure(completions, ticket);
+  // Of the first group: it wanted the counters.
+  Error failure = take_failure(completions, ticket);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
     const request::Batch one{batch.groups.subspan(i, 1), batch.charges, batch.decisions};
-    if (failed != Error::none) {
+    if (const Error failed = std::exchange(failure, Error::none); failed != Error::none) {
       bool absent = false;
       table_->each_absent(batch, group, [&](const Charge&) { absent = true; });
       if (absent) {
-        // OnError::local cannot be used, as the counters' states are unknown.
-        store::fall_back(group, batch, std::exchange(failed, Error::none), now);
+        answer_unfetched(group, batch, failed, now, *table_, completions);
         if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
         continue;
       }

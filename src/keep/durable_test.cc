@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "disk/folder_test.h"
 #include "embed/core.h"
 #include "request/counter_record.h"
 
@@ -42,13 +43,7 @@ constexpr duration window = std::chrono::hours(1);  // of the rule
 
 class Durable : public testing::Test {
  protected:
-  Durable() {
-    char path[] = "/tmp/sluice-durable-XXXXXX";
-    EXPECT_NE(mkdtemp(path), nullptr);
-    folder_ = path;
-    where_.directory = folder_ + "/counters";
-  }
-  ~Durable() override { std::filesystem::remove_all(folder_); }
+  Durable() { where_.directory = folder_ / "counters"; }
 
   result<durable> open() {
     options how;
@@ -66,7 +61,7 @@ class Durable : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
   }
 
-  std::string folder_;
+  const disk::Folder folder_;
   durable_options where_;
   time_point now_ = start;
 };
@@ -331,7 +326,7 @@ TEST_F(Durable, ANewerFormatIsAnErrorAndStaysAsItIs) {
 }
 
 TEST_F(Durable, WhatCannotBeMadeIsAnError) {
-  const std::string file = folder_ + "/file";
+  const std::string file = folder_ / "file";
   std::ofstream(file) << "text";
   where_.directory = file + "/below";
   const auto kept = open();
@@ -339,19 +334,19 @@ TEST_F(Durable, WhatCannotBeMadeIsAnError) {
   EXPECT_EQ(kept.why().code, errc::storage);
   where_.directory.clear();
   EXPECT_EQ(open().why().code, errc::invalid_argument);
-  where_.directory = folder_ + "/counters";
+  where_.directory = folder_ / "counters";
   where_.commit_every = 999us;
   EXPECT_EQ(open().why().code, errc::invalid_argument);
 }
 
 TEST_F(Durable, ADirectoryThatMayNotBeWrittenIsAnError) {
-  std::filesystem::permissions(folder_, std::filesystem::perms(0555));
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0555));
   const int status = in_a_child([&] {
     if (geteuid() == 0 && setresuid(65'534, 65'534, 65'534) != 0) return 1;
     const auto kept = open();
     return !kept && kept.why().code == errc::storage ? 0 : 2;
   });
-  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
   EXPECT_EQ(status, 0);
 }
 

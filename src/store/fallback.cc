@@ -66,6 +66,10 @@ void fall_back(request::Group& group, const request::Batch& batch, request::Erro
                base::Time now) {
   group.allowed = group.parked = group.answered = false;
   group.error = request::Error::none;
+  if (group.answer_by <= now) {
+    group.error = request::Error::deadline;
+    return;
+  }
   if (group.on_error == OnError::error || group.on_error == OnError::local) {
     group.error = error;
     return;

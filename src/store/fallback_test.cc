@@ -53,6 +53,20 @@ TEST(Fallback, AllowAnswersAsAFreshCounterDoes) {
   EXPECT_TRUE(Failed(OnError::allow, {{"a", 1, {window(3, 10)}}}, Verb::put).asked.allowed());
 }
 
+TEST(Fallback, AnAnswerThatComesTooLateIsTheDeadlinesError) {
+  World world;
+  for (const OnError wanted : {OnError::error, OnError::deny, OnError::local, OnError::allow})
+    for (const int64_t left_us : {-1, 0, 1}) {
+      Asked asked = world.prepare({{"a", 1, {window(3, 10)}}});
+      asked.group.on_error = wanted;
+      asked.group.answer_by = {now.us + left_us};
+      fall_back(asked.group, {{&asked.group, 1}, asked.charges, asked.decisions}, Error::store,
+                now);
+      EXPECT_EQ(asked.group.error == Error::deadline, left_us <= 0);
+      EXPECT_EQ(asked.allowed(), left_us > 0 && wanted == OnError::allow);
+    }
+}
+
 TEST(Fallback, DenyRefusesAndSaysWhenToTryAgain) {
   const Limit unlimited{Algorithm::unlimited, 7, {}, 0};
   const Failed f(OnError::deny, {{"a", 1, {bucket(5, 1, 10), unlimited}}});

@@ -284,6 +284,44 @@ TEST(Admin, ChecksACandidateWithoutServingIt) {
   EXPECT_EQ(TcpClient::connect(served.divvy)->ask("HIT k=v who=a"), "OK true 99 600");
 }
 
+// What the admin port says of a candidate for a Redis Cluster, `sluice check` says of the file.
+TEST(Admin, NamesTheRulesOfACandidateThatSettleOverSeveralSlots) {
+  const Served served;
+  const std::string named = "rule u (line 2), rule t (line 3)";
+  const auto check = [&](const std::string& more) {
+    const std::string text =
+        "rules:\n"
+        "  - { name: u, match: { user: '*' }, actor: user, limit: { quota: 5, window: 1m }, then: "
+        "continue }\n"
+        "  - { name: t, match: { tenant: '*' }, actor: tenant, limit: { quota: 5, window: 1m } }\n"
+        "store: { redis: { nodes: ['a:1']" +
+        more + " } }\n";
+    const Json said = json_of(ask(served.admin, "POST", "/v1/config/check?as=sluice", text));
+    const auto offline =
+        run({.arguments = {"check", "--json", served.folder.write("candidate.yaml", text)}});
+    const Json file = Json::parse(offline.out).at("files")[0];
+    for (const char* key : {"ok", "rules", "across_slots"})
+      EXPECT_EQ(said.value(key, Json()), file.value(key, Json())) << key << more;
+    const Json &here = said.at("diagnostics"), &there = file.at("diagnostics");
+    EXPECT_EQ(here.size(), there.size()) << more;
+    for (size_t i = 0; i < here.size() && i < there.size(); ++i)
+      for (const char* key : {"severity", "line", "subject", "message", "remedy"})
+        EXPECT_EQ(here[i].at(key), there[i].at(key)) << more;
+    return said;
+  };
+  const Json settled = check(", cluster: true, across_slots: settle");
+  EXPECT_EQ(settled.at("ok"), true);
+  EXPECT_EQ(settled.at("across_slots"), Json::array({named}));
+  EXPECT_TRUE(settled.at("diagnostics").empty());
+  const Json refused = check(", cluster: true");
+  EXPECT_EQ(refused.at("ok"), false);
+  EXPECT_EQ(refused.at("across_slots"), Json::array({named}));
+  EXPECT_EQ(refused.at("diagnostics").size(), 1u);
+  const Json single = check("");
+  EXPECT_EQ(single.at("ok"), true);
+  EXPECT_FALSE(single.contains("across_slots"));
+}
+
 TEST(Admin, IsNotReadyWhileItStops) {
   Served served;
   served.await_ready();

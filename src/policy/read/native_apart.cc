@@ -197,8 +197,8 @@ std::string names_of(const RulesApart& apart) {
   return names;
 }
 
-void refuse_apart(const RuleSet& rules, base::Diagnostics& diagnostics) {
-  for (RulesApart& apart : rules_apart(rules)) {
+void refuse_apart(const std::vector<RulesApart>& all, base::Diagnostics& diagnostics) {
+  for (RulesApart apart : all) {
     const Rule& last = *apart.back();
     apart.pop_back();
     diagnostics.push_back(

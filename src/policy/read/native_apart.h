@@ -26,6 +26,6 @@ std::vector<RulesApart> rules_apart(const RuleSet& rules);
 std::string names_of(const RulesApart& apart);
 
 // Reports each finding as an error at the last of its rules, for a store that cannot settle them.
-void refuse_apart(const RuleSet& rules, base::Diagnostics& diagnostics);
+void refuse_apart(const std::vector<RulesApart>& all, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::policy

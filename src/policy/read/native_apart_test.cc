@@ -96,7 +96,7 @@ TEST(RulesApart, TheErrorNamesTheRulesAndWhatToDo) {
   read_native("rules:\n" + rule("a", "", "user") + rule("b", "", "tenant"), "f", spaces, rules,
               diagnostics);
   diagnostics.clear();  // warnings that an actor may be absent
-  refuse_apart(rules, diagnostics);
+  refuse_apart(rules_apart(rules), diagnostics);
   ASSERT_EQ(diagnostics.size(), 1u);
   EXPECT_EQ(to_string(diagnostics[0]),
             "f:3: error: rule b: settles together with rule a (line 2) and does not count by the "

@@ -16,6 +16,9 @@ constexpr const char* about_ask_divvy =
 
 constexpr const char* footer_of_ask_divvy =
     "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
+    "Divvy's protocol has no answer of its own for a request that no rule applies to:\n"
+    "it is `OK false 0 -1`, as of a rule that denies for good, or with\n"
+    "`unmatched: allow` that of a rule without a limit. `sluice explain` says which.\n"
     "\n"
     "Example:\n"
     "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
@@ -42,9 +45,10 @@ std::string words_for(const client_result& answer, bool coloured) {
                          ? config::paint("allowed", config::green, coloured) + ": " +
                                std::to_string(remaining) + " left"
                          : config::paint("denied", config::red, coloured) + ": none left";
-  // The protocol does not distinguish a rule that denies from a request that no rule matches.
   if (seconds < 0)
-    return text + ", and waiting does not help: a rule denies for good, or no rule applies\n";
+    return text +
+           ", and waiting does not help: a rule denies for good, or no rule applies (the protocol "
+           "answers both alike; `sluice explain` says which)\n";
   return text + (answer.allowed ? ", all of them again " : ", try again ") + when + "\n";
 }
 

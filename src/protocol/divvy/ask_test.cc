@@ -34,7 +34,7 @@ TEST(AskDivvy, TellsTheDecisionByItsStatusAndInWords) {
   EXPECT_EQ(denied.out, "denied: none left, try again in 59s\n");
   EXPECT_EQ(ask_at("127.0.0.1", server.port()).out,
             "denied: none left, and waiting does not help: a rule denies for good, or no rule "
-            "applies\n");
+            "applies (the protocol answers both alike; `sluice explain` says which)\n");
   EXPECT_EQ(server.lines(), std::vector<std::string>(3, "HIT \"ip\"=\"10.0.0.7\""));
 }
 
