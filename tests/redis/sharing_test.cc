@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/redis/world.h"
+#include "tests/support/comes.h"
 #include "tests/support/limitd_listing.h"
 #include "tests/support/patience.h"
 
@@ -122,6 +123,39 @@ TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
   EXPECT_EQ(Json::parse(http_get(one->admin_port(), "/v1/overrides").body).at("total"), 10);
   set(*one, "a3", 4);
   for (RedisWorld* world : {one.get(), &two}) EXPECT_EQ(world->await_hit("r=a3", "OK false 0"), "");
+}
+
+// One server starts while Redis is away and has none; the other has lost its connection.
+TEST(RedisSharing, ServersWhoseRedisWasAwayFetchTheOverrides) {
+  RedisServer redis({"--appendonly", "yes"});
+  const std::string rules =
+      "rules:\n  - { name: api, match: { r: \"*\" }, actor: r, limit: { quota: 3, window: 1h } }\n";
+  RedisWorld stays(redis.port(), rules);
+  const auto set = [](const RedisWorld& world, const std::string& actor) {
+    const auto said =
+        http(world.admin_port(), "POST", "/v1/overrides",
+             R"({"rule":"api","actor":")" + actor + R"(","limit":{"quota":100,"window":"1h"}})");
+    return said.status;
+  };
+  const auto total = [](const RedisWorld& world) {
+    return Json::parse(http_get(world.admin_port(), "/v1/overrides").body).at("total").get<int>();
+  };
+  const auto takes = [](RedisWorld& world, const std::string& actor) {
+    const std::string reply = world.hit("r=" + actor);
+    return reply.starts_with("OK true ") && std::atoi(reply.substr(8).c_str()) > 50;
+  };
+  EXPECT_EQ(set(stays, "before"), 201);
+  redis.stop();
+  RedisWorld starts({redis.address()}, {.rules = rules, .connects = false});
+  EXPECT_EQ(total(starts), 0);
+  EXPECT_EQ(total(stays), 1);
+  EXPECT_EQ(set(starts, "away") / 100, 5);
+  redis.start();
+  EXPECT_TRUE(comes([&] { return total(starts) == 1; }));
+  EXPECT_TRUE(comes([&] { return takes(starts, "before"); }));
+  EXPECT_TRUE(comes([&] { return set(starts, "back") == 201; }));
+  EXPECT_TRUE(comes([&] { return total(stays) == 2; }));
+  EXPECT_TRUE(comes([&] { return takes(stays, "back"); }));
 }
 
 // An override that replaces a single limit is stored as the whole list of limits, so that a server
