@@ -39,8 +39,8 @@ TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
 
   // The first clients are served. None of the others is disconnected.
   size_t served = 0;
-  while (served < clients.size() && clients[served].peek_line(served == 0 ? 5s : 300ms)) ++served;
-  EXPECT_GT(served, 10u);
+  while (served < clients.size() && clients[served].peek_line(served < 10 ? 20s : 300ms)) ++served;
+  EXPECT_GE(served, 10u);
   EXPECT_LT(served, options.open_files);
   for (size_t i = served; i < clients.size(); ++i) EXPECT_FALSE(clients[i].ended());
 

@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -261,15 +265,38 @@ TEST(HttpProblems, WebPages) {
   expect_refused(door, {with_header(take, "Origin", "http://page.example"), 403, "forbidden"});
 }
 
-TEST(HttpProblems, AHeaderThatIsTooLarge) {
+// The fields are equal, so that over HTTP/2 they fit into one frame.
+Asked with_large_head(size_t fields) {
+  Asked asked = get("/v1/health");
+  asked.headers.assign(fields, {"X-Large", std::string(2'900, 'x')});
+  return asked;
+}
+
+TEST(HttpProblems, AHeadThatIsTooLarge) {
   const Door door;
-  const Asked asked = get("/v1/health", {{"X-Large", std::string(70'000, 'x')}});
   Http1 http1(door.port());
-  http1.send(asked);
+  http1.send(with_large_head(24));
   const HttpAnswer answer = http1.read();
   EXPECT_EQ(answer.status, 431);
   EXPECT_EQ(problem_of(answer), "malformed-request");
   EXPECT_EQ(http1.socket().read_to_end(), "");
+}
+
+// The answer has no body. The connection ends at a head that is four times as large.
+TEST(HttpProblems, AHeadThatIsTooLargeOverHttp2) {
+  const Door door;
+  Http2 http2(door.port());
+  EXPECT_EQ(ask_on(http2, with_large_head(20)).status, 200);
+  for (const size_t fields : {size_t{24}, size_t{85}}) {
+    const HttpAnswer answer = http2.ask(with_large_head(fields));
+    EXPECT_EQ(answer.status, 431) << fields;
+    EXPECT_EQ(answer.body, "") << fields;
+  }
+  EXPECT_EQ(ask_on(http2, get("/v1/health")).status, 200);
+  const uint32_t last = http2.send(with_large_head(95));
+  EXPECT_EQ(http2.read(last).status, 0);
+  http2.socket().read_to_end();
+  EXPECT_TRUE(http2.socket().ended());
 }
 
 // A server without its Redis: no process listens on that port.
@@ -331,17 +358,66 @@ TEST_F(HttpWithoutStore, LimitsOfRequestsAreAnsweredAsConfigured) {
   }
 }
 
-// docs/http.md has the name of every problem in docs/openapi-http.json.
-TEST(HttpProblems, AreAllInTheManual) {
-  std::ifstream file(source_path("docs/http.md"));
-  const std::string manual{std::istreambuf_iterator<char>(file), {}};
-  const Json& types =
-      description().at("components").at("schemas").at("Problem").at("properties").at("type");
-  for (const Json& type : types.at("enum")) {
-    const std::string text = type.get<std::string>();
-    const std::string name = text.substr(text.find_last_of(":#") + 1);
-    EXPECT_NE(manual.find("`" + name + "`"), std::string::npos) << name;
+// The name of a problem's type; "" if the text is not a type.
+std::string name_of_type(const std::string& text) {
+  for (const std::string before :
+       {"urn:sluice:problem:", "https://iana.org/assignments/http-problem-types#"})
+    if (text.starts_with(before)) return text.substr(before.size());
+  return "";
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The types that an answer may have, by the enumerations of the schemas.
+void collect_described(const Json& json, std::set<std::string>& names) {
+  if (json.is_object() && json.contains("enum"))
+    for (const Json& value : json.at("enum"))
+      if (value.is_string()) names.insert(name_of_type(value.get<std::string>()));
+  if (json.is_structured())
+    for (const Json& below : json) collect_described(below, names);
+  names.erase("");
+}
+
+// The second column of the table in `## Problems`.
+std::set<std::string> in_the_manual() {
+  std::set<std::string> names;
+  std::istringstream manual(text_of(source_path("docs/http.md")));
+  const std::regex row(R"(\| [0-9, ]+ \| `([a-z-]+)` \| .*)");
+  bool here = false;
+  for (std::string line; std::getline(manual, line);) {
+    if (line.starts_with("## ")) here = line == "## Problems";
+    if (std::smatch match; here && std::regex_match(line, match, row)) names.insert(match[1]);
   }
+  return names;
+}
+
+// Every string of the protocol's sources that is a type.
+std::set<std::string> in_the_program() {
+  std::set<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(source_path("src/protocol/http"))) {
+    const std::string name = file.path().filename();
+    if (name.ends_with("_test.cc") || name.ends_with("_test.h") || name.ends_with("_fuzz.cc"))
+      continue;
+    const std::string text = text_of(file.path());
+    const std::regex quoted("\"([^\"\n]*)\"");
+    for (std::sregex_iterator at(text.begin(), text.end(), quoted), end; at != end; ++at)
+      names.insert(name_of_type((*at)[1]));
+  }
+  names.erase("");
+  return names;
+}
+
+TEST(HttpProblems, AreTheSameInProgramManualAndDescription) {
+  std::set<std::string> described;
+  collect_described(description().at("components").at("schemas"), described);
+  const std::set<std::string> program = in_the_program();
+  EXPECT_GT(program.size(), 15u);
+  EXPECT_EQ(program, in_the_manual());
+  EXPECT_EQ(program, described);
 }
 
 }  // namespace

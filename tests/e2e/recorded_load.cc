@@ -243,6 +243,8 @@ bool Load::converse(Connection& connection, Talker& talker, const Shape& shape, 
     if (told->answer != Answer::none) answered_.fetch_add(1, std::memory_order_relaxed);
     if (told->answer == Answer::granted)
       granted_[static_cast<size_t>(connection.spoken)].fetch_add(1, std::memory_order_relaxed);
+    if (told->answer == Answer::failed)
+      failed_[static_cast<size_t>(connection.spoken)].fetch_add(1, std::memory_order_relaxed);
     const bool taken = told->answer == Answer::granted && !asked[i].put;
     if (taken && connection.spoken == Spoken::limitd) ++mine[asked[i].counter];
     if (told->answer == Answer::failed && connection.spoken == Spoken::divvy) return false;
@@ -250,12 +252,12 @@ bool Load::converse(Connection& connection, Talker& talker, const Shape& shape, 
   return true;
 }
 
-uint64_t Load::answers(Spoken spoken, Answer answer, Instant from, Instant to) {
+uint64_t Load::answers(Spoken spoken, Answer answer, Instant from, Instant to, Instant sent) {
   uint64_t count = 0;
   for (const auto& connection : connections_)
     for (const Asked& asked : connection->asked)
       count += connection->spoken == spoken && asked.answer == answer && asked.at >= from &&
-               asked.at < to;
+               asked.at < to && asked.sent >= sent;
   return count;
 }
 

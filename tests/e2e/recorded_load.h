@@ -107,12 +107,15 @@ class Load {
   };
   // For use when no client runs any more.
   const std::vector<std::unique_ptr<Connection>>& connections() const { return connections_; }
-  uint64_t answers(Spoken spoken, Answer answer, Instant from = {}, Instant to = Instant::max());
+  // Those that were read in that time; `sent`: no earlier.
+  uint64_t answers(Spoken spoken, Answer answer, Instant from = {}, Instant to = Instant::max(),
+                   Instant sent = {});
   // When the latest of the answered requests was sent.
   Instant last_answered() const;
   // May be called while clients run.
   uint64_t answered_so_far() const { return answered_; }
   uint64_t granted_so_far(Spoken spoken) const { return granted_[static_cast<size_t>(spoken)]; }
+  uint64_t failed_so_far(Spoken spoken) const { return failed_[static_cast<size_t>(spoken)]; }
 
  private:
   void join();
@@ -122,7 +125,7 @@ class Load {
 
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> answered_{0};
-  std::array<std::atomic<uint64_t>, 3> granted_{};  // by protocol
+  std::array<std::atomic<uint64_t>, 3> granted_{}, failed_{};  // by protocol
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 

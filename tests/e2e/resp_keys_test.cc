@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -41,7 +42,8 @@ class RespKeys : public testing::TestWithParam<const char*> {
   void start() {
     process_ = std::make_unique<Process>(
         Process::Options{.arguments = {"serve", "--config", file_, "--log-level", "warn"}});
-    client_ = std::make_unique<RespClient>(await_listening(*process_, "resp"));
+    port_ = await_listening(*process_, "resp");
+    client_ = std::make_unique<RespClient>(port_);
     EXPECT_EQ(ask("AUTH x"), "OK");
   }
   void stop() {
@@ -81,6 +83,7 @@ class RespKeys : public testing::TestWithParam<const char*> {
   std::string file_;
   std::unique_ptr<RedisServer> redis_;
   std::unique_ptr<Process> process_;
+  uint16_t port_ = 0;
   std::unique_ptr<RespClient> client_;
 };
 
@@ -225,6 +228,37 @@ TEST_P(RespKeys, ScansAndWhatIsBehindThem) {
   EXPECT_NE(first->list[0].text, "0");
   EXPECT_EQ(to_text(*client_->read()), "PONG");
   EXPECT_EQ(to_text(*client_->read()), "\"end\"");
+}
+
+TEST_P(RespKeys, ACursorContinuesOnAnotherConnection) {
+  Keys expected;
+  for (int i = 0; i < 40; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    ask("CL.THROTTLE " + key + " 4 1 3600");
+    expected.insert(key);
+  }
+  RespClient other(port_);
+  EXPECT_EQ(to_text(other({"AUTH", "x"})), "OK");
+  RespClient* const both[] = {client_.get(), &other};
+  std::set<std::string> found;
+  std::string cursor = "0";
+  size_t calls = 0;
+  do {
+    const RespValue reply = (*both[calls++ % 2])({"SCAN", cursor, "COUNT", "5"});
+    ASSERT_EQ(reply.list.size(), 2u) << to_text(reply);
+    for (const RespValue& key : reply.list[1].list) found.insert(key.text);
+    cursor = reply.list[0].text;
+  } while (cursor != "0" && calls < 1'000);
+  EXPECT_EQ(cursor, "0");
+  EXPECT_GT(calls, 2u);
+  EXPECT_EQ(Keys(found.begin(), found.end()), expected);
+  // A cursor whose connection has ended.
+  {
+    RespClient third(port_);
+    EXPECT_EQ(to_text(third({"AUTH", "x"})), "OK");
+    cursor = third({"SCAN", "0", "COUNT", "5"}).list.at(0).text;
+  }
+  EXPECT_EQ(other({"SCAN", cursor, "COUNT", "5"}).list.size(), 2u);
 }
 
 class RespKeysKept : public RespKeys {};

@@ -15,37 +15,19 @@
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 #include "tests/support/process_stats.h"
+#include "tests/support/resp_client.h"
 #include "tests/support/tcp_client.h"
 
 namespace sluice::tests {
 namespace {
 
-class RespServer {
- public:
-  explicit RespServer(Process::Options options = {}) {
-    options.arguments.insert(options.arguments.begin(), {"resp", "--port", "0"});
-    options.environment.try_emplace("SLUICE_LOG_LEVEL", "warn");
-    process_ = std::make_unique<Process>(options);
-    port_ = await_listening(*process_, "resp");
-  }
-  ~RespServer() {
-    process_->signal(SIGTERM);
-    EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
-  }
-  uint16_t port() const { return port_; }
-  Process& process() const { return *process_; }
-  // Runs redis-cli with a command, and returns its output.
-  std::string say(std::vector<std::string> words) const {
-    words.insert(words.begin(), {"-p", std::to_string(port_)});
-    Process cli({.arguments = words}, "/usr/bin/redis-cli");
-    EXPECT_EQ(cli.wait(soon()), 0) << cli.err();
-    return cli.out();
-  }
-
- private:
-  std::unique_ptr<Process> process_;
-  uint16_t port_ = 0;
-};
+// Runs redis-cli with a command, and returns its output.
+std::string say(const RespServer& server, std::vector<std::string> words) {
+  words.insert(words.begin(), {"-p", std::to_string(server.port())});
+  Process cli({.arguments = words}, "/usr/bin/redis-cli");
+  EXPECT_EQ(cli.wait(soon()), 0) << cli.err();
+  return cli.out();
+}
 
 // Whether the lines are equal, where a number that is a duration may be smaller by the time that
 // has passed.
@@ -95,7 +77,7 @@ TEST(Resp, TheManualsSession) {
       std::istringstream rest(line.substr(std::string("$ redis-cli -p 6380 ").size()));
       std::vector<std::string> words;
       for (std::string word; rest >> word;) words.push_back(word);
-      printed = server.say(words);
+      printed = say(server, words);
       ++asked;
     } else if (session) {
       expected += line + "\n";
@@ -109,7 +91,7 @@ TEST(Resp, CountersOutliveTheProcess) {
   const Folder folder;
   const auto ask = [&](const std::string& quantity) {
     const RespServer server({.arguments = {"--data", folder.path(), "--durability", "always"}});
-    return server.say({"CL.THROTTLE", "k", "9", "10", "86400", quantity});
+    return say(server, {"CL.THROTTLE", "k", "9", "10", "86400", quantity});
   };
   EXPECT_EQ(ask("4").substr(0, 7), "0\n10\n6\n");
   EXPECT_EQ(ask("7").substr(0, 7), "1\n10\n6\n");
@@ -118,9 +100,9 @@ TEST(Resp, CountersOutliveTheProcess) {
 
 TEST(Resp, TellsWhatItServes) {
   const RespServer server;
-  EXPECT_NE(server.say({"INFO", "server"}).find("sluice_version:0.1.0"), std::string::npos);
-  EXPECT_NE(server.say({"CLIENT", "INFO"}).find("addr=127.0.0.1:"), std::string::npos);
-  EXPECT_NE(server.say({"INFO", "clients"}).find("connected_clients:1"), std::string::npos);
+  EXPECT_NE(say(server, {"INFO", "server"}).find("sluice_version:0.1.0"), std::string::npos);
+  EXPECT_NE(say(server, {"CLIENT", "INFO"}).find("addr=127.0.0.1:"), std::string::npos);
+  EXPECT_NE(say(server, {"INFO", "clients"}).find("connected_clients:1"), std::string::npos);
 }
 
 TcpClient connect(const RespServer& server) {
@@ -142,7 +124,7 @@ TEST(Resp, AWebPagesRequestIsNoCommand) {
   TcpClient client = connect(server);
   ASSERT_TRUE(client.send("POST / HTTP/1.1\r\nHost: localhost\r\n\r\nCL.THROTTLE k 0 1 60\r\n"));
   EXPECT_EQ(client.read_to_end(), "");
-  EXPECT_EQ(server.say({"CL.THROTTLE", "k", "0", "1", "60"}).substr(0, 2), "0\n");
+  EXPECT_EQ(say(server, {"CL.THROTTLE", "k", "0", "1", "60"}).substr(0, 2), "0\n");
 }
 
 TEST(Resp, AThousandHalfCommandsHinderNobody) {

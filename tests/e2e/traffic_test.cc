@@ -23,11 +23,15 @@ TEST(Traffic, TenThousandRequestsInOneWriteAreAnsweredInOrder) {
   constexpr int requests = 10'000;
   std::string bytes;
   for (int i = 0; i < requests; ++i) bytes += i % 10 == 3 ? "HIT deny=1\n" : "HIT\n";
-  std::thread sender([&] {
-    EXPECT_TRUE(client.send(bytes));
-    client.half_close();
+  // The client reads while it sends. It is joined before the client ends.
+  const std::jthread sender([&] {
+    try {
+      EXPECT_TRUE(client.send(bytes));
+      client.half_close();
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what();
+    }
   });
-  sender.join();
   long left = 9000;
   for (int i = 0; i < requests; ++i) {
     const auto reply = client.read_line();

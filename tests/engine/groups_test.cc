@@ -302,8 +302,10 @@ void run(uint32_t seed, Seen& seen) {
   std::vector<std::thread> running;
   std::barrier begin(threads);
   for (size_t i = 0; i < threads; ++i)
-    running.emplace_back(
-        [&, i] { ask(rules, store, seed * 100 + static_cast<uint32_t>(i), histories[i]); });
+    running.emplace_back([&, i] {
+      begin.arrive_and_wait();
+      ask(rules, store, seed * 100 + static_cast<uint32_t>(i), histories[i]);
+    });
   for (std::thread& thread : running) thread.join();
 
   for (const History& history : histories)

@@ -86,10 +86,16 @@ class Both {
   std::string ask(Question& q, base::Time now, Weight least, std::vector<int64_t> ahead = {}) {
     Group group{.charge_count = static_cast<uint32_t>(q.charges.size()), .sparing = sparing};
     std::vector<Charge> theirs = q.charges;
-    std::vector<Decision> decided(q.decisions.size());
     if (sweeps) table.sweep(now, 2 * table.chains() + 4 * store::EmbeddedStore::stripes);
     table.apply({{&group, 1}, q.charges, q.decisions}, now);
+    return follow(q, std::move(theirs), group.allowed, now, least, std::move(ahead));
+  }
 
+  // Settles by the scripts what the table has settled. `theirs`: the charges as they were before.
+  // Empty if both agree, else what differs.
+  std::string follow(const Question& q, std::vector<Charge> theirs, bool allowed_here,
+                     base::Time now, Weight least, std::vector<int64_t> ahead = {}) {
+    std::vector<Decision> decided(q.decisions.size());
     bool allowed = false;
     ScriptCall ask{.charges = theirs,
                    .ahead = ahead,
@@ -136,7 +142,7 @@ class Both {
       ++again;
     }
     std::string wrong;
-    if (allowed != group.allowed)
+    if (allowed != allowed_here)
       wrong += std::string("allowed ") + (allowed ? "there" : "here") + " only; ";
     for (size_t k = 0; k < theirs.size(); ++k) {
       if (theirs[k].slot_mask != q.charges[k].slot_mask) wrong += "another mask; ";

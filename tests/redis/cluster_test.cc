@@ -174,15 +174,27 @@ TEST(Cluster, HalfOfTheSlotsOfANodeMoveWhileItDecides) {
     if (const uint16_t slot = slot_of(stored_name(name)); cluster.owner_of(slot) == 0)
       slots.insert(slot);
   std::atomic<bool> done{false};
+  std::atomic<size_t> rounds{0};
   std::thread reshard([&] {
+    // Every eight slots a round of takes ends, whatever the speed of each.
+    size_t moved = 0;
+    const auto move = [&](uint16_t slot, size_t from, size_t to) {
+      cluster.move_slot(slot, from, to);
+      if (++moved % 8 == 0) rounds.wait(rounds);
+    };
     // There and back, so that both nodes are taken from and given to.
-    for (const uint16_t slot : slots) cluster.move_slot(slot, 0, 1);
+    for (const uint16_t slot : slots) move(slot, 0, 1);
     for (const uint16_t slot : slots)
-      if (slot % 2 == 0) cluster.move_slot(slot, 1, 2);
+      if (slot % 2 == 0) move(slot, 1, 2);
     done = true;
   });
-  size_t errors = 0, rounds = 0;
-  for (; !done; ++rounds) errors += world.take_of(all);
+  size_t errors = 0;
+  while (!done) {
+    errors += world.take_of(all);
+    ++rounds;
+    rounds.notify_one();
+  }
+  errors += world.take_of(all);  // finds what moved last
   reshard.join();
   EXPECT_EQ(errors, 0u) << "in " << rounds << " rounds";
   EXPECT_GT(rounds, 3u);

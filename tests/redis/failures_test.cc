@@ -167,8 +167,8 @@ TEST(RedisFails, AUserWhoMayTooLittleIsRefused) {
   EXPECT_EQ(world.hit("r=x").substr(0, 9), "OK true 7");
 }
 
-// The address is given as a number, and works even if the machine has no other address of IPv6.
-TEST(RedisFails, NotAtAnAddressOfIpv6) {
+// The address is a number, so it works even if the machine has no other address of IPv6.
+TEST(RedisFails, AnAddressOfIpv6IsServedAndNamedInTheLog) {
   RedisServer redis({"--bind", "127.0.0.1", "::1"});
   RedisWorld world({"[::1]:" + std::to_string(redis.port())}, {});
   EXPECT_EQ(world.hit(), "OK true 999 600");
@@ -223,24 +223,27 @@ TEST(RedisFails, AForeignValueHarmsItsOwnCounterOnly) {
   EXPECT_EQ(f.ask({"TYPE", own}).text, "list");
 }
 
+constexpr Milliseconds pause_time{10'000};
+
 // Redis pauses: each request is answered soon after its deadline, none is charged twice, and
 // afterwards Redis decides again.
 void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
   EXPECT_EQ(f.world.hit(), "OK true 999 600");
-  pause(true);
   const auto began = steady_clock::now();
+  pause(true);
   int asked = 0, slowest_ms = 0;
-  while (steady_clock::now() < began + std::chrono::seconds(10)) {
+  while (steady_clock::now() < began + pause_time - std::chrono::seconds(1)) {
     const auto from = steady_clock::now();
     const std::string reply = f.world.hit();
     const auto took = std::chrono::duration_cast<Milliseconds>(steady_clock::now() - from);
     slowest_ms = std::max(slowest_ms, static_cast<int>(took.count()));
+    if (from + took >= began + pause_time) break;  // Redis may have answered
     EXPECT_TRUE(reply.starts_with(error)) << reply;
     ++asked;
     std::this_thread::sleep_for(Milliseconds(50));
   }
   EXPECT_LT(slowest_ms, promised(Milliseconds(300)).count());
-  EXPECT_GT(asked, 20);
+  EXPECT_GT(asked, holds_times() ? 20 : 0);
   pause(false);
   // On a busy machine Redis may be late again.
   int late = 0;
@@ -261,7 +264,7 @@ void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
 TEST(RedisFails, APausedRedisHoldsNobodyUp) {
   Fixture f;
   expect_harmless_pause(f, [&](bool on) {
-    if (on) f.ask({"CLIENT", "PAUSE", "10000", "ALL"});
+    if (on) f.ask({"CLIENT", "PAUSE", std::to_string(pause_time.count()), "ALL"});
   });
 }
 

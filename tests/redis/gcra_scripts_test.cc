@@ -387,7 +387,7 @@ TEST(ScriptsGcra, LeaveWhatIsAheadToThoseThatWait) {
   Dice dice(5);
   store::tests::Counting counting;
   const request::Space& space = *both.spaces.intern("w/", "");
-  size_t parked = 0;
+  size_t parked = 0, granted = 0;
   for (uint32_t round = 0; round < 300; ++round) {
     const Algorithm kind = kinds[round % 3];
     const auto limit = [&] {
@@ -408,17 +408,24 @@ TEST(ScriptsGcra, LeaveWhatIsAheadToThoseThatWait) {
     // A request for more units than there can ever be would block no other.
     const Limit own = limit();
     waits.add(space, key, {own}, both.spaces, Verb::take, 1 + dice(own.quota));
+    const std::vector<Charge> theirs = waits.charges;
     Group group{.charge_count = 1, .may_wait = true, .ticket = {round, 0}};
     both.table.apply({{&group, 1}, waits.charges, waits.decisions}, now, &counting.completions);
-    if (!group.parked) continue;
-    ++parked;
+    std::vector<int64_t> ahead;
+    if (group.parked) {
+      ++parked;
+      ahead = {waits.charges[0].cost};
+    } else {
+      ++granted;
+      ASSERT_TRUE(group.allowed);
+      ASSERT_EQ(both.follow(waits, theirs, true, now, Weight::light), "");
+    }
     for (int i = 0; i < 4; ++i)
-      ASSERT_EQ(
-          ask(dice(3) == 0 ? Verb::peek : Verb::take, dice(int64_t{9}), {waits.charges[0].cost}),
-          "")
-          << name_of(kind) << " ahead " << waits.charges[0].cost;
+      ASSERT_EQ(ask(dice(3) == 0 ? Verb::peek : Verb::take, dice(int64_t{9}), ahead), "")
+          << name_of(kind) << (group.parked ? " parked " : " granted ") << waits.charges[0].cost;
   }
   EXPECT_GT(parked, 20u);
+  EXPECT_GT(granted, 20u);
 }
 
 }  // namespace

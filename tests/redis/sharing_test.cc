@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/redis/world.h"
+#include "tests/support/comes.h"
 #include "tests/support/limitd_listing.h"
 #include "tests/support/patience.h"
 
@@ -14,6 +15,9 @@ namespace sluice::tests {
 namespace {
 
 using Json = nlohmann::json;
+
+// Long enough for a busy machine: an answer that is late is an error, whose units are taken.
+const std::string patient_redis = ", deadline_ms: 20000";
 
 // Does to a counter what Divvy's documentation says that Divvy does.
 class StandIn {
@@ -35,7 +39,7 @@ class StandIn {
 
 TEST(RedisSharing, DivvyAndSluiceTakeFromOneCounter) {
   RedisServer redis;
-  RedisWorld one(redis.port()), two(redis.port());
+  RedisWorld one(redis.port(), "", patient_redis), two(redis.port(), "", patient_redis);
   std::atomic<int> granted{0};
   std::vector<std::thread> threads;
   const auto run = [&](auto&& hit) {
@@ -58,7 +62,7 @@ TEST(RedisSharing, DivvyAndSluiceTakeFromOneCounter) {
 
 TEST(RedisSharing, LimitdsStatusListsWhatTheOriginalStores) {
   RedisServer redis;
-  RedisWorld world(redis.port());
+  RedisWorld world(redis.port(), "", patient_redis);
   expect_listed_as_limitd_does(LimitdListing(world.limitd()), 3, 600);
 }
 
@@ -68,7 +72,7 @@ TEST(RedisSharing, EveryProtocolSharesItsCounters) {
       "rules:\n  - name: two\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
       "      - { quota: 3, window: 1h }\n      - { quota: 4, window: 1h, algorithm: "
       "sliding_log }\n";
-  RedisWorld one(redis.port(), rules), two(redis.port(), rules);
+  RedisWorld one(redis.port(), rules, patient_redis), two(redis.port(), rules, patient_redis);
   EXPECT_EQ(one.hit("r=x").substr(0, 9), "OK true 2");
   EXPECT_EQ(two.hit("r=x").substr(0, 9), "OK true 1");
   EXPECT_EQ(one.hit("r=x").substr(0, 9), "OK true 0");
@@ -88,8 +92,8 @@ TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
   const std::string rules =
       "rules:\n  - name: api\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
       "      - { quota: 3, window: 1h }\n";
-  auto one = std::make_unique<RedisWorld>(redis.port(), rules);
-  RedisWorld two(redis.port(), rules);
+  auto one = std::make_unique<RedisWorld>(redis.port(), rules, patient_redis);
+  RedisWorld two(redis.port(), rules, patient_redis);
   const auto set = [](const RedisWorld& world, const std::string& actor, int quota) {
     const auto said = http(world.admin_port(), "POST", "/v1/overrides",
                            R"({"rule":"api","actor":")" + actor + R"(","limit":{"quota":)" +
@@ -117,11 +121,44 @@ TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
   EXPECT_LT(times[times.size() * 8 / 10], promised(Milliseconds(100)));
 
   // A server that starts later has them.
-  one = std::make_unique<RedisWorld>(redis.port(), rules);
+  one = std::make_unique<RedisWorld>(redis.port(), rules, patient_redis);
   EXPECT_GT(std::atoi(one->hit("r=a3").substr(8).c_str()), 50);
   EXPECT_EQ(Json::parse(http_get(one->admin_port(), "/v1/overrides").body).at("total"), 10);
   set(*one, "a3", 4);
   for (RedisWorld* world : {one.get(), &two}) EXPECT_EQ(world->await_hit("r=a3", "OK false 0"), "");
+}
+
+// One server starts while Redis is away and has none; the other has lost its connection.
+TEST(RedisSharing, ServersWhoseRedisWasAwayFetchTheOverrides) {
+  RedisServer redis({"--appendonly", "yes"});
+  const std::string rules =
+      "rules:\n  - { name: api, match: { r: \"*\" }, actor: r, limit: { quota: 3, window: 1h } }\n";
+  RedisWorld stays(redis.port(), rules, patient_redis);
+  const auto set = [](const RedisWorld& world, const std::string& actor) {
+    const auto said =
+        http(world.admin_port(), "POST", "/v1/overrides",
+             R"({"rule":"api","actor":")" + actor + R"(","limit":{"quota":100,"window":"1h"}})");
+    return said.status;
+  };
+  const auto total = [](const RedisWorld& world) {
+    return Json::parse(http_get(world.admin_port(), "/v1/overrides").body).at("total").get<int>();
+  };
+  const auto takes = [](RedisWorld& world, const std::string& actor) {
+    const std::string reply = world.hit("r=" + actor);
+    return reply.starts_with("OK true ") && std::atoi(reply.substr(8).c_str()) > 50;
+  };
+  EXPECT_EQ(set(stays, "before"), 201);
+  redis.stop();
+  RedisWorld starts({redis.address()}, {.rules = rules, .redis = patient_redis, .connects = false});
+  EXPECT_EQ(total(starts), 0);
+  EXPECT_EQ(total(stays), 1);
+  EXPECT_EQ(set(starts, "away") / 100, 5);
+  redis.start();
+  ASSERT_TRUE(comes([&] { return total(starts) == 1; }));
+  ASSERT_TRUE(comes([&] { return takes(starts, "before"); }));
+  ASSERT_TRUE(comes([&] { return set(starts, "back") == 201; }));
+  ASSERT_TRUE(comes([&] { return total(stays) == 2; }));
+  ASSERT_TRUE(comes([&] { return takes(stays, "back"); }));
 }
 
 // An override that replaces a single limit is stored as the whole list of limits, so that a server
@@ -133,7 +170,7 @@ TEST(RedisSharing, ServersOfBothVersionsAgreeOnWhatAnOverrideReplaces) {
       "rules:\n  - name: api\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
       "      - { quota: 3, window: 1h, algorithm: fixed_window }\n"
       "      - { quota: 30, window: 1d, algorithm: fixed_window }\n";
-  RedisWorld one(redis.port(), rules), two(redis.port(), rules);
+  RedisWorld one(redis.port(), rules, patient_redis), two(redis.port(), rules, patient_redis);
   const auto set = [&](const std::string& actor, const std::string& more) {
     const auto said = http(one.admin_port(), "POST", "/v1/overrides",
                            R"({"rule":"api","actor":")" + actor +
@@ -158,7 +195,7 @@ TEST(RedisSharing, ServersOfBothVersionsAgreeOnWhatAnOverrideReplaces) {
   client({"HSET", "sluice:kept", some,
           R"({"v":1,"dialect":"native","rule":"api","entries":["r"],"actor":"some",)"
           R"("limits":[["fixed_window",50,3600000000,0]],"created_us":1800000000000000})"});
-  RedisWorld three(redis.port(), rules);
+  RedisWorld three(redis.port(), rules, patient_redis);
   const Json listed = Json::parse(http_get(three.admin_port(), "/v1/overrides/" + some).body);
   EXPECT_TRUE(listed.at("all_limits").get<bool>()) << listed;
   EXPECT_EQ(listed.at("limits").size(), 1u);
@@ -167,7 +204,7 @@ TEST(RedisSharing, ServersOfBothVersionsAgreeOnWhatAnOverrideReplaces) {
 
 TEST(RedisSharing, WhoWaitsHasWhatIsPutBackAtAnotherServer) {
   RedisServer redis;
-  RedisWorld one(redis.port()), two(redis.port());
+  RedisWorld one(redis.port(), "", patient_redis), two(redis.port(), "", patient_redis);
   LimitdClient waits = one.limitd(), other = two.limitd();
   EXPECT_EQ(waits.take("fixed", "k", 3).remaining, 0);
   const std::string id = waits.send({LimitdMethod::wait, "fixed", "k", 2});
@@ -195,7 +232,7 @@ TEST(RedisSharing, WhoWaitsHasWhatIsPutBackAtAnotherServer) {
 
 TEST(RedisSharing, WhoWaitsForTimeHasIt) {
   RedisServer redis;
-  RedisWorld one(redis.port());
+  RedisWorld one(redis.port(), "", patient_redis);
   LimitdClient client = one.limitd();
   EXPECT_TRUE(client.take("fast", "k", 2).conformant);
   const auto began = std::chrono::steady_clock::now();
@@ -208,7 +245,7 @@ TEST(RedisSharing, WhoWaitsForTimeHasIt) {
 // A request whose client disconnects takes nothing.
 TEST(RedisSharing, WhoGoesTakesNothing) {
   RedisServer redis;
-  RedisWorld one(redis.port());
+  RedisWorld one(redis.port(), "", patient_redis);
   EXPECT_EQ(one.limitd().take("fixed", "k", 3).remaining, 0);
   {
     LimitdClient gone = one.limitd();

@@ -2,6 +2,7 @@
 // that Redis charged was granted to a request.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -76,6 +77,7 @@ struct Busy {
         if (!reply) return fail();
         if (is_counted(*reply)) units = 0;
       }
+      ++rounds;
     }
   }
   void fail() { ADD_FAILURE() << "no reply"; }
@@ -87,9 +89,15 @@ struct Busy {
   LimitdClient client;
   Dice dice;
   uint64_t ids = 0;
+  std::atomic<int> rounds{0};
   std::deque<Waits> waiting;
   std::map<std::string, int64_t> held;  // units that it was granted and has not put back
 };
+
+// Whether each has sent requests between the changes, however fast these are.
+bool all_have_asked(const std::deque<Busy>& busy) {
+  return std::ranges::all_of(busy, [](const Busy& its) { return its.rounds >= 5; });
+}
 
 // Calls a function when a scope ends, also by an exception: requests to a server that has ended
 // throw.
@@ -120,7 +128,7 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   const Finally whatever_is_thrown(end);
   for (Busy& its : busy) threads.emplace_back([&its, &stop] { its.run(stop); });
   Dice dice(1);
-  for (int n = 0; n < 150; ++n) {
+  for (int n = 0; n < 150 || (n < 5'000 && !all_have_asked(busy)); ++n) {
     const std::string key(1, static_cast<char>('a' + dice(4)));  // no request names the last one
     set(*worlds[dice(size_t{2})], key,
         dice(3) == 0   ? "\"unlimited\":true"

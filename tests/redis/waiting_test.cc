@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <cstdio>
 #include <thread>
 
 #include "tests/redis/world.h"
+#include "tests/support/comes.h"
 #include "tests/support/limitd_reload.h"
 
 namespace sluice::tests {
@@ -81,7 +81,8 @@ TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
   const auto reply = client.await(id);
   ASSERT_TRUE(reply.has_value());
   EXPECT_TRUE(reply->conformant && reply->delayed);
-  EXPECT_GE(std::stoll(world.metric(losses)), 2);
+  // The other worker may notice its loss later.
+  EXPECT_TRUE(comes([&] { return std::stoll(world.metric(losses)) >= 2; }));
   EXPECT_EQ(world.metric(local), "0");
   EXPECT_FALSE(client.take("slow", "k", 2).conformant);
 }
@@ -118,30 +119,6 @@ TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
     return;
   }
   FAIL() << "nothing was given back, or the machine was too busy, six times";
-}
-
-// The store asks again for each waiting request every 100 ms, but must not overload Redis.
-TEST(RedisWaiting, ManyAreLookedAtLessOften) {
-  RedisServer redis;
-  RedisWorld world(redis.port(), "", ", deadline_ms: 20000");
-  LimitdClient client = world.limitd();
-  constexpr int many = 8'000;
-  std::string frames;
-  for (int i = 0; i < many; ++i)
-    for (const auto method : {LimitdMethod::take, LimitdMethod::wait})
-      frames += limitd_frame({method, "fixed", std::to_string(i), 3}, std::to_string(i));
-  ASSERT_TRUE(client.send(frames));
-  EXPECT_EQ(world.await_metric("sluice_waiting_requests", std::to_string(many)), "");
-  const auto began = std::chrono::steady_clock::now();
-  const int64_t before = std::stoll(world.metric(calls));
-  std::this_thread::sleep_for(Milliseconds(1500));
-  double asked = 0;
-  for (const auto end = soon(); asked <= 1'000 && std::chrono::steady_clock::now() < end;)
-    asked = static_cast<double>(std::stoll(world.metric(calls)) - before);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  EXPECT_LT(asked / took.count(), 24'000);
-  EXPECT_GT(asked, 1'000);
-  std::printf("%d wait, %.0f calls a second\n", many, asked / took.count());
 }
 
 TEST(RedisWaiting, AReloadAsksWhatWaitsAgain) {

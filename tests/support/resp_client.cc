@@ -74,9 +74,8 @@ RespServer::RespServer(Process::Options options) {
 }
 
 RespServer::~RespServer() {
-  if (process_->wait(std::chrono::steady_clock::now())) return;
-  process_->signal(SIGTERM);
-  EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
+  if (!process_->wait(std::chrono::steady_clock::now())) process_->signal(SIGTERM);
+  EXPECT_EQ(process_->wait(soon()), 0) << "the server's end: " << process_->err();
 }
 
 }  // namespace sluice::tests

@@ -35,8 +35,8 @@ class RespClient {
   bool byte_by_byte_;
 };
 
-// `sluice resp` on a free port; it listens when the constructor returns. If it still runs, the
-// destructor sends SIGTERM and expects a clean exit. The thread that makes a server must outlive it
+// `sluice resp` on a free port; it listens when the constructor returns. The destructor expects a
+// clean exit, and sends SIGTERM if it still runs. The thread that makes a server must outlive it
 // (process.h).
 class RespServer {
  public:
@@ -44,7 +44,7 @@ class RespServer {
   ~RespServer();
 
   uint16_t port() const { return port_; }
-  Process& process() { return *process_; }
+  Process& process() const { return *process_; }
   RespClient client(bool byte_by_byte = false) const { return RespClient(port_, byte_by_byte); }
 
  private:

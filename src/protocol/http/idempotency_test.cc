@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -466,6 +467,7 @@ TEST(IdempotencyMemory, ThreadsLeaveNothingCountedThatIsGone) {
   IdempotencyMemory memory({base::milliseconds(1), 20 * idempotent_begun_bytes, 2});
   std::atomic<int64_t> now_us = 0;
   std::atomic<size_t> full = 0;
+  std::barrier half(threads);
   std::vector<std::thread> all;
   for (size_t i = 0; i < threads; ++i) {
     all.emplace_back([&, i] {
@@ -478,6 +480,17 @@ TEST(IdempotencyMemory, ThreadsLeaveNothingCountedThatIsGone) {
             memory.begin(std::to_string(dice(3)), std::to_string(dice(1000)), take, now, answer);
         if (result.found == Found::begun) mine.push_back(result.ticket);
         full += result.found == Found::full;
+        if (round == rounds / 2) {
+          // Each holds three at once, more than fit, even if the threads run one after the other.
+          for (size_t more = 0; mine.size() < 3; ++more) {
+            const Result one = memory.begin(
+                std::to_string(i % 3), std::to_string(2000 + i * 100 + more), take, now, answer);
+            if (one.found == Found::full) ++full;
+            if (one.found != Found::begun) break;
+            mine.push_back(one.ticket);
+          }
+          half.arrive_and_wait();
+        }
         if (mine.size() < 3) continue;
         if (dice(4) > 0)
           memory.finish(mine.back(), std::string(dice(size_t{4096}), 'x'), now);
