@@ -61,8 +61,8 @@ class Recipe(HttpTest):
         self.assertEqual((answer.status, answer.body, answer.value("RateLimit")), (200, b"hello\n", None))
 
     def test_an_actor_to_which_no_limit_applies(self) -> None:
-        """Clients of another address ask for what is limited: they pass, and are told of no limit, also when the limited
-        client has used up its own."""
+        """Clients of another address ask for what is limited: they pass, and no limit is reported to them, also when
+        the limited client has used up its own."""
         _, service = self.start("closed", limited="127.0.0.2")
         for number in range(QUOTA + 2):
             answer = self.export(service, "127.0.0.1")
