@@ -114,6 +114,7 @@ TEST_F(LeftOutCells, ABlockWithInvalidOnesIsDamaged) {
     write({bad});
     const auto journal = open();
     KeptByKey all;
+    problem.clear();
     EXPECT_FALSE(succeeds(read_all(*journal, all), problem)) << bad.first;
     EXPECT_NE(problem.find("names what the store does not know"), std::string::npos) << problem;
     EXPECT_NE(problem.find("sluice store repair DIR"), std::string::npos) << problem;
