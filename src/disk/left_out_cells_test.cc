@@ -85,14 +85,15 @@ class LeftOutCells : public testing::Test {
 CellsByName LeftOutCells::invalid() {
   CellsByName all;
   // The head's mark: 3 bits of algorithm, 1 of a second cell, 6 of a number of cells, the window.
+  constexpr int64_t fixed_window = 0, token_bucket = 2, fixed_bucket = 5, none = 6;
   constexpr int64_t second_cell = 1 << 3, one_cell = 1 << 4, window = 1 << 10;
   const auto with = [&](const std::string& name, size_t cell, int64_t turned, int64_t units) {
     auto& cells = all[name] = sound();
     cells[cell] = {cells[cell].fresh_at_us ^ turned, units};
   };
-  with("an algorithm that is none", 1, 2 ^ 6, 50);
-  with("another algorithm, which has no burst", 1, 2 ^ 0, 50);
-  with("a fixed bucket with a window", 1, 2 ^ 5, 50);
+  with("an algorithm that is none", 1, token_bucket ^ none, 50);
+  with("another algorithm, which has no burst", 1, token_bucket ^ fixed_window, 50);
+  with("a fixed bucket with a window", 1, token_bucket ^ fixed_bucket, 50);
   with("no window", 1, base::seconds(9).us * window, 50);
   with("a window that is too long", 1, INT64_MIN, 50);
   with("a quota of 0", 1, 0, 0);
