@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <sluice/limiter.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -179,33 +182,90 @@ TEST(LimiterWait, ACallbackMayDoAnything) {
   EXPECT_EQ(limiter, nullptr);
 }
 
-// Waits crossed with puts, takes, reloads, overrides, cancels, sweeps and steps of the clock.
+// The model of the windows of rule r: who is granted how much until when, and which limits were in
+// force.
+struct Windows {
+  static constexpr duration length = 1min;
+  static constexpr int64_t override_quota = 4;
+  struct Window {
+    time_point end;
+    int64_t used = 0;
+  };
+
+  // At that time, of the policy or of an override that has not ended.
+  int64_t in_force(const std::string& key, time_point now) const {
+    const auto at = overridden_until.find(key);
+    return at != overridden_until.end() && now < at->second ? override_quota : quota;
+  }
+  // An answer that is handed out may have been decided under any limit since the last run_due.
+  void note(time_point now) {
+    for (const std::string key : {"a", "b"})
+      largest[key] = std::max(largest[key], in_force(key, now));
+  }
+  void forget() { largest.clear(); }
+  // The window opens with its first unit, and ends a minute later; if the clock steps back, a
+  // minute from there at most.
+  Window& at(const std::string& key, time_point now) {
+    Window& window = open[key];
+    if (window.used == 0 || now >= window.end) window = {now + length};
+    window.end = std::min(window.end, now + length);
+    return window;
+  }
+  void grant(const std::string& key, int64_t cost, time_point now, int64_t limit) {
+    Window& window = at(key, now);
+    window.used += cost;
+    EXPECT_LE(window.used, limit) << "the window of " << key << " grants more than its limit";
+    ++granted;
+  }
+
+  int64_t quota = 2;  // of the policy
+  std::map<std::string, time_point> overridden_until;
+  std::map<std::string, int64_t> largest;
+  std::map<std::string, Window> open;
+  size_t granted = 0;
+};
+
+// Waits crossed with puts, takes, reloads, overrides, cancels, sweeps and steps of the clock. Where
+// the model of the windows is to hold, all answers are handed out before the clock moves on: else
+// it would not be known when they were decided.
 struct RandomWaits {
-  explicit RandomWaits(uint64_t seed) : dice(seed) {}
+  RandomWaits(uint64_t seed, bool with_windows) : dice(seed), has_windows(with_windows) {}
 
   void step() {
     const std::string key(1, static_cast<char>('a' + dice() % 2));
     const auto cost = static_cast<int64_t>(1 + dice() % 2);
     const uint64_t what = dice() % 10;
+    if (what == moves_clock && has_windows) run();
     if (what < 4)
       wait(what, key, cost);
     else
       disturb(what, key);
-    if (dice() % 2) limiter.run_due(now);
+    windows.note(now);
+    if (dice() % 2) run();
+  }
+  void run() {
+    limiter.run_due(now);
     settle();
+    windows.forget();
+    windows.note(now);
   }
   // Calls run_due until every wait has ended, 100 times at most.
   void finish() {
+    run();
     now += 10min;
-    for (int i = 0; i < 100 && !open.empty(); ++i) {
-      limiter.run_due(now);
-      settle();
-    }
+    windows.note(now);
+    for (int i = 0; i < 100 && !open.empty(); ++i) run();
   }
+
+  // Units that a wait takes.
+  struct Units {
+    std::string key;
+    int64_t of_window = 0, of_bucket = 0;
+  };
 
   void wait(uint64_t what, const std::string& key, int64_t cost) {
     waiting w;
-    int64_t units = 0;  // units of the bucket
+    Units units{key, cost};
     switch (what) {
       case 0:
         w = limiter.wait(by, key, cost, now + duration(dice() % 90'000'000), answers.callback(),
@@ -215,21 +275,49 @@ struct RandomWaits {
         w = limiter.wait({{"k", key}}, cost, now + 100s, answers.callback(), now);
         break;
       case 2:
-        w = limiter.wait(bucket, "k", units = cost, now + 50s, answers.callback(), now);
+        units = {key, 0, cost};
+        w = limiter.wait(bucket, "k", cost, now + 50s, answers.callback(), now);
         break;
       default:
+        units = {key, 1, 1};
         w = limiter.wait_all({{&by, key, 1}, {&bucket, "k", 1}}, now + 70s, answers.callback(),
                              now);
-        // If the policy has no such rule, nothing is taken.
-        if (w.id != 0 || w.now.matched) units = 1;
         break;
     }
     if (w.id != 0) {
+      asked[w.id] = units;
       open.insert(w.id);
-      if (units > 0) bucket_cost[w.id] = units;
     } else if (w.now.allowed) {
-      out += units;
+      grant(units, windows.in_force(key, now));
+      if (has_windows && what < 2) is_as_the_model(key, w.now);
     }
+  }
+  void grant(const Units& units, int64_t limit) {
+    out += units.of_bucket;
+    if (has_windows && units.of_window > 0) windows.grant(units.key, units.of_window, now, limit);
+  }
+  // A window ends earlier from the first look at it after the clock has stepped back, so that there
+  // is one at once.
+  void look() {
+    for (const std::string key : {"a", "b"}) {
+      limiter.put(by, key, 0, now);
+      windows.at(key, now);
+    }
+  }
+  // What was granted at once says how its window is; an answer that is not handed out yet may have
+  // taken some of it.
+  void is_as_the_model(const std::string& key, const decision& d) {
+    const Windows::Window& window = windows.at(key, now);
+    const bool all_known = std::none_of(open.begin(), open.end(), [&](wait_id id) {
+      return asked.at(id).key == key && asked.at(id).of_window > 0;
+    });
+    EXPECT_EQ(d.limit, windows.in_force(key, now));
+    EXPECT_EQ(d.reset_after, window.end - now);
+    if (all_known)
+      EXPECT_EQ(d.remaining, d.limit - window.used);
+    else
+      EXPECT_LE(d.remaining, d.limit - window.used);
+    compared += all_known;
   }
   void disturb(uint64_t what, const std::string& key) {
     switch (what) {
@@ -240,14 +328,19 @@ struct RandomWaits {
         }
         break;
       case 5:
-        EXPECT_TRUE(limiter.reload_text(dice() % 2 ? two : five, now));
+        windows.quota = dice() % 2 ? 2 : 5;
+        EXPECT_TRUE(limiter.reload_text(windows.quota == 2 ? two : five, now));
         break;
       case 6:
-        if (dice() % 2)
+        if (dice() % 2) {
+          windows.overridden_until[key] = now + 20s;
           EXPECT_TRUE(limiter.set_override(
-              {"r", {key}, {{4, 1min, algorithm::fixed_window}}, now + 20s}, now));
-        else
+              {"r", {key}, {{Windows::override_quota, 1min, algorithm::fixed_window}}, now + 20s},
+              now));
+        } else {
+          windows.overridden_until.erase(key);
           limiter.remove_override("r", {key}, now);
+        }
         break;
       case 7:
         if (!open.empty()) {
@@ -256,11 +349,15 @@ struct RandomWaits {
           if (limiter.cancel(id, now)) open.erase(id);
         }
         break;
-      case 8:
+      case moves_clock:
         now += dice() % 10 == 0 ? duration(-5'000'000) : duration(dice() % 10'000'000);
+        if (has_windows) look();
         break;
       default:
         limiter.sweep(100, now);
+        // It forgets overrides that have ended, so they do not come back if the clock steps back.
+        for (auto at = windows.overridden_until.begin(); at != windows.overridden_until.end();)
+          at = at->second <= now ? windows.overridden_until.erase(at) : std::next(at);
         break;
     }
   }
@@ -268,34 +365,60 @@ struct RandomWaits {
   void settle() {
     for (const wait_id id : std::exchange(answers.order, {})) {
       EXPECT_EQ(open.count(id), 1u);
-      if (answers.all.at(id).allowed && bucket_cost.count(id)) out += bucket_cost[id];
+      const Units& units = asked.at(id);
+      if (answers.all.at(id).allowed) grant(units, windows.largest[units.key]);
+      granted_late += answers.all.at(id).allowed && units.of_window > 0;
       open.erase(id);
     }
     EXPECT_LE(out, 3);
   }
 
+  static constexpr uint64_t moves_clock = 8;
   std::mt19937_64 dice;
+  const bool has_windows;
   sluice::limiter limiter = made(two);
   const handle by = *limiter.find("r");
   const handle bucket = *limiter.limits("b", {{3, 0s, algorithm::fixed_bucket}});
   Answers answers;
+  Windows windows;
   std::set<wait_id> open;
-  std::map<wait_id, int64_t> bucket_cost;
+  std::map<wait_id, Units> asked;
   time_point now = start;
-  int64_t out = 0;  // units of the bucket that are out
+  int64_t out = 0;          // units of the bucket that are out
+  size_t granted_late = 0;  // of rule r, by run_due
+  size_t compared = 0;      // windows of which all was known
 };
 
-// Every wait ends once, and the bucket never grants more than its 3 units.
+// Also the bucket never grants more than its 3 units.
 TEST(LimiterWait, EachEndsOnceWhateverHappens) {
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE(seed);
-    RandomWaits waits(seed);
+    RandomWaits waits(seed, false);
     for (int i = 0; i < 400; ++i) waits.step();
     waits.finish();
     EXPECT_TRUE(waits.open.empty()) << waits.open.size() << " waits have no answer";
     EXPECT_EQ(waits.limiter.stats().waiting, 0u);
     if (HasFailure()) return;
   }
+}
+
+// The largest limit counts that was in force when an answer can have been decided.
+TEST(LimiterWait, NoWindowGrantsMoreThanItsLimitWhateverHappens) {
+  size_t granted = 0, late = 0, compared = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomWaits waits(seed, true);
+    for (int i = 0; i < 400; ++i) waits.step();
+    waits.finish();
+    EXPECT_TRUE(waits.open.empty()) << waits.open.size() << " waits have no answer";
+    granted += waits.windows.granted;
+    late += waits.granted_late;
+    compared += waits.compared;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(granted, 1'000u);
+  EXPECT_GT(late, 800u);
+  EXPECT_GT(compared, 100u);
 }
 
 TEST(LimiterWait, ThreadsWaitAndRun) {

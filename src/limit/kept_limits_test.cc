@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "testing/bounds_check.h"
@@ -425,29 +427,72 @@ TEST(KeptLimits, DebtsOfManyTakes) {
   EXPECT_EQ(c.decisions[0].reset_after, Duration{INT64_MAX});
 }
 
-// Every take names the limit: they take as much as the bound allows, and no more.
-TEST(KeptLimits, TheBoundIsTheMost) {
-  for (const int64_t limit : {1, 2, 5}) {
-    for (const int64_t window : {1, 3, 4}) {
-      const int64_t span = 2 * window + 1;
-      // The most is reached by taking all that is left in each microsecond.
-      Counter c{{{window}}};
-      int64_t taken = 0;
-      for (int64_t t = 0; t < span; ++t) {
-        c.take({{of(limit, window)}, 0}, t);
-        const int64_t there = c.decisions[0].remaining;
-        ASSERT_TRUE(c.take({{of(limit, window)}, there}, t));
-        ASSERT_FALSE(c.take({{of(limit, window)}, 1}, t));
-        taken += there;
-        const int64_t bound = limit + t * limit / window;
-        if (limit <= window) {
-          ASSERT_EQ(taken, bound) << limit << " " << window << " " << t;
-        } else {
-          ASSERT_LE(taken, bound);
+// Every way of taking of one counter with one window, from one time on: at each microsecond any
+// number of calls, or none, each of any cost of `costs`. Of all ways that lead to the same state
+// the one that has taken the most is kept, as what can follow depends on the state alone.
+struct EveryWay {
+  int64_t limit, window;
+  std::vector<int64_t> costs;
+  std::map<std::vector<std::pair<int64_t, int64_t>>, int64_t> taken = {};  // by state
+  int64_t most = 0;
+  size_t calls = 0;
+
+  static std::vector<std::pair<int64_t, int64_t>> key_of(const Cells& cells) {
+    std::vector<std::pair<int64_t, int64_t>> key;
+    for (const State& cell : cells) key.emplace_back(cell.fresh_at_us, cell.units);
+    return key;
+  }
+  // All calls of the microsecond `now`, in all orders; ends early once more than `bound` is taken.
+  void call(int64_t now, int64_t bound) {
+    std::vector<std::vector<std::pair<int64_t, int64_t>>> open;
+    for (const auto& [state, sum] : taken) open.push_back(state);
+    while (!open.empty()) {
+      const auto from = std::move(open.back());
+      open.pop_back();
+      const int64_t before = taken.at(from);
+      for (const int64_t cost : costs) {
+        ++calls;
+        Counter c{{{window}}};
+        for (const auto& [time, units] : from) c.cells.push_back({time, units});
+        const int64_t sum = before + (c.take({{of(limit, window)}, cost}, now) ? cost : 0);
+        const auto [at, fresh] = taken.try_emplace(key_of(c.cells), sum);
+        if (!fresh && at->second >= sum) continue;
+        at->second = sum;
+        most = std::max(most, sum);
+        if (most > bound) return;
+        open.push_back(at->first);
+      }
+    }
+  }
+};
+
+// Any way of taking, of 1 to all units and more, and of adding, from any balance: within T
+// microseconds less than the bound or as much as it, never more. From a full balance some way takes
+// just as much, so the bound is the smallest one.
+TEST(KeptLimits, NoWayOfTakingExceedsTheBoundAndOneReachesIt) {
+  size_t calls = 0;
+  for (const int64_t limit : {1, 2, 3, 5}) {
+    for (const int64_t window : {1, 2, 3, 4}) {
+      std::vector<int64_t> costs;
+      for (int64_t cost = -2; cost <= limit + 1; ++cost) costs.push_back(cost);
+      for (int64_t units = -1; units <= limit; ++units) {
+        for (int64_t parts = 0; parts < (units < limit ? window : 1); ++parts) {
+          EveryWay all{limit, window, costs};
+          all.taken[{{INT64_MAX, 1}, {0, limit}, {units, parts}}] = 0;
+          for (int64_t t = 0; t < 2 * window + 1; ++t) {
+            const int64_t bound = limit + t * limit / window;  // of T = t + 1
+            all.call(t, bound);
+            ASSERT_LE(all.most, bound) << limit << "/" << window << " from " << units << ", "
+                                       << parts << " parts, in " << t + 1 << " us";
+            if (units == limit)
+              ASSERT_EQ(all.most, bound) << limit << "/" << window << " in " << t + 1 << " us";
+          }
+          calls += all.calls;
         }
       }
     }
   }
+  EXPECT_GT(calls, 10'000u);
 }
 
 TEST(KeptLimits, WhatIsReadIsChecked) {

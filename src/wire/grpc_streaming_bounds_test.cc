@@ -1,10 +1,10 @@
 // Bounds of streaming calls at the gRPC server: bytes that are held, windows, floods.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <string>
 #include <vector>
 
+#include "tests/support/heap.h"
 #include "wire/grpc_server_test.h"
 #include "wire/http2_peer_test.h"
 
@@ -23,6 +23,7 @@ using http2_peer::Peer;
 using http2_peer::rst_stream;
 using http2_peer::settings_ack;
 using http2_peer::window_update;
+using tests::heap_bytes;
 
 // ---- Bytes and windows ----
 
@@ -188,16 +189,10 @@ TEST(GrpcStreamingBounds, ManySmallMessagesOfOneTimeAreAllTaken) {
   EXPECT_EQ(next, GrpcNext::none);
 }
 
-// The bytes of allocated blocks; 0 under a sanitizer, which has an allocator of its own.
-size_t memory_in_use() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
 TEST(GrpcStreamingBounds, MemoryOfLargeMessagesGoesWhenTheyAreTaken) {
   StreamServer server({.connection_bytes = 700'000});
   const std::string text = framed(std::string(600'000, 'x'));
-  const size_t before = memory_in_use();
+  const size_t before = heap_bytes();
   for (uint32_t id = 1; id < 40; id += 2) {
     const uint32_t number = server.begin(id);
     for (size_t at = 0; at < text.size(); at += 16'000)
@@ -215,7 +210,7 @@ TEST(GrpcStreamingBounds, MemoryOfLargeMessagesGoesWhenTheyAreTaken) {
     EXPECT_LT(server.held(), 120'000u);
     server.peer.answers.clear();
   }
-  EXPECT_LT(memory_in_use(), before + (size_t{4} << 20));
+  EXPECT_LT(heap_bytes(), before + (size_t{4} << 20));
 }
 
 // ---- Floods ----

@@ -1,6 +1,5 @@
 // Http1Reader: its bounds, requests that arrive in pieces, and the work and memory that it needs.
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/heap.h"
 #include "wire/http1_reader.h"
 #include "wire/http1_reader_model.h"
 #include "wire/http1_told_test.h"
@@ -22,6 +22,7 @@ using Found = Http1Reader::Found;
 using http1_test::chunked;
 using http1_test::get;
 using http1_test::told;
+using tests::heap_bytes;
 
 unsigned status_of(const std::string& text, const Bounds& bounds = {}) {
   return told(text, bounds).status;
@@ -148,19 +149,13 @@ TEST(Http1Pieces, NoByteOfAHeadIsLookedAtAgainBeforeItIsWhole) {
   munmap(memory, size);
 }
 
-// The bytes of allocated blocks; 0 under a sanitizer, which has an allocator of its own.
-size_t heap_in_use() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
 TEST(Http1Pieces, IdleReadersHoldLittle) {
   std::string fields;
   for (int i = 0; i < 100; ++i) fields += "Name: value\r\n";
   const std::string large = get(fields + "Content-Length: 50000\r\n") + std::string(50'000, 'b');
   const std::string chunks = chunked("c350\r\n" + std::string(50'000, 'b') + "\r\n0\r\n\r\n");
   std::vector<Http1Reader> readers(1'000);
-  const size_t before = heap_in_use();
+  const size_t before = heap_bytes();
   for (Http1Reader& reader : readers) {
     for (const std::string& request : {large, chunks, get("A: b\r\n")}) {
       ASSERT_EQ(reader.next(request).found, Found::request);
@@ -177,22 +172,22 @@ TEST(Http1Pieces, IdleReadersHoldLittle) {
     }
     EXPECT_FALSE(reader.has_begun());
   }
-  EXPECT_LT((heap_in_use() - before) / readers.size(), 300u);
+  EXPECT_LT(heap_bytes(), before + 300 * readers.size());
 }
 
-// The list of fields keeps its memory.
-TEST(Http1Pieces, RequestsOfFewFieldsAllocateOnce) {
+// That nothing is allocated at all is counted in tests/timed/http_allocation_test.cc.
+TEST(Http1Pieces, RequestsOfFewFieldsKeepTheListOfTheFirstAndNothingElse) {
   Http1Reader reader;
   const std::string in = get("A: b\r\nC: d\r\nE: f\r\nG: h\r\nContent-Length: 2\r\n") + "ab";
   ASSERT_EQ(reader.next(in).found, Found::request);
   const HttpField* const list = reader.head().fields.data();
-  const size_t before = heap_in_use();
+  const size_t before = heap_bytes();
   for (int i = 0; i < 100; ++i) {
     reader.next({});
     ASSERT_EQ(reader.next(in).found, Found::request);
     ASSERT_EQ(reader.head().fields.data(), list);
   }
-  EXPECT_EQ(heap_in_use(), before);
+  EXPECT_EQ(heap_bytes(), before);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "protocol/http/http_text_test.h"
 #include "protocol/http/session_world_test.h"
 #include "tests/timed/allocations.h"
+#include "wire/http1_reader.h"
 #include "wire/http2_peer_test.h"
 
 namespace sluice::tests {
@@ -136,6 +137,24 @@ TEST(HttpAllocation, TakesWithInlineLimitsAndBatchesAllocateNothing) {
        http::post("/v1/batch",
                   R"({"takes": [{"entries": {"user": "a"}}, {"entries": {"user": "b"}}]})")},
       "HTTP/1.1 200");
+}
+
+// The list of fields is made for the first one.
+TEST(HttpAllocation, AReaderOfFewFieldsAllocatesOnlyForItsFirstRequest) {
+  wire::Http1Reader reader;
+  const std::string in =
+      "POST / HTTP/1.1\r\nHost: x\r\nA: b\r\nC: d\r\nE: f\r\nContent-Length: 2\r\n\r\nab";
+  using Found = wire::Http1Reader::Found;
+  ASSERT_EQ(reader.next(in).found, Found::request);
+  reader.next({});
+  bool ok = true;
+  const Allocations allocations;
+  for (int i = 0; i < 100; ++i) {
+    ok &= reader.next(in).found == Found::request;
+    reader.next({});
+  }
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_TRUE(ok);
 }
 
 TEST(HttpAllocation, TakesOverHttp2AllocateNothing) {

@@ -17,18 +17,22 @@ class Recipe(HttpTest):
     name: str  # of the folder in examples/
     listening: str  # what it prints when it listens
 
-    def start(self, on_failure: str = "open", seconds: float = SECONDS_MAX) -> tuple[Program, Program]:
+    def start(self, on_failure: str = "open", seconds: float = SECONDS_MAX,
+              limited: str = "*") -> tuple[Program, Program]:
         """sluice by the example's sluice.yaml, and the example in front of it; `seconds`: how long that waits for
-        sluice."""
-        sluice = self.serve((ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8"))
+        sluice; `limited`: the addresses to which the limit applies."""
+        config = (ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8")
+        self.assertIn('ip: "*"', config)
+        sluice = self.serve(config.replace('ip: "*"', f'ip: "{limited}"'))
         service = Program([sys.executable, "app.py"], self.listening, str(ROOT / "examples" / self.name), PORT="0",
                           SLUICE_URL=f"http://127.0.0.1:{sluice.port}", ON_FAILURE=on_failure,
                           SLUICE_SECONDS=str(seconds), PYTHONDONTWRITEBYTECODE="1")
         self.addCleanup(service.stop)
         return sluice, service
 
-    def export(self, service: Program) -> Answer:
-        return ask(service.port, "GET", "/export?x=1")
+    def export(self, service: Program, address: str | None = None) -> Answer:
+        """By a client of that address, or of any of this machine."""
+        return ask(service.port, "GET", "/export?x=1", source=address)
 
     def test_its_packages_are_those_of_this_test(self) -> None:
         required = (ROOT / "examples" / self.name / "requirements.txt").read_text(encoding="utf-8").split()
@@ -55,6 +59,19 @@ class Recipe(HttpTest):
         # A request that no rule limits.
         answer = ask(service.port, "GET", "/")
         self.assertEqual((answer.status, answer.body, answer.value("RateLimit")), (200, b"hello\n", None))
+
+    def test_an_actor_to_which_no_limit_applies(self) -> None:
+        """Clients of another address ask for what is limited: they pass, and no limit is reported to them, also when
+        the limited client has used up its own."""
+        _, service = self.start("closed", limited="127.0.0.2")
+        for number in range(QUOTA + 2):
+            answer = self.export(service, "127.0.0.1")
+            self.assertEqual((answer.status, answer.body), (200, b"all there is\n"))
+            for name in ("RateLimit", "RateLimit-Policy", "Retry-After"):
+                self.assertIsNone(answer.value(name))
+            answer = self.export(service, "127.0.0.2")
+            self.assertEqual(answer.status, 200 if number < QUOTA else 429)
+            self.assertEqual(answer.value("RateLimit-Policy"), POLICY)
 
     def test_without_sluice_requests_pass(self) -> None:
         sluice, service = self.start()

@@ -102,9 +102,10 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def ask(port: int, method: str, path: str, body: object = None, **fields: str) -> Answer:
-    """One request on a connection of its own; `body` as JSON."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS_MAX)
+def ask(port: int, method: str, path: str, body: object = None, source: str | None = None, **fields: str) -> Answer:
+    """One request on a connection of its own, from the address `source` if there is one; `body` as JSON."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS_MAX,
+                                            source_address=(source, 0) if source else None)
     try:
         text = None if body is None else json.dumps(body)
         more = {} if body is None else {"Content-Type": "application/json"}
