@@ -66,6 +66,35 @@ class CheckTestsTest(unittest.TestCase):
                 self.assertEqual(self.breaches(f"TEST_F({wrong}, Takes) {{\n}}\n"),
                                  [f"a_test.cc:1: the name of the suite {wrong} must be CamelCase, without underscores"])
 
+    def test_words_that_a_stranger_stumbles_over_are_refused(self) -> None:
+        for wrong in ("ClientsThatSayNothingKeepNobodyOut", "WhoGoesTakesNothing", "AtNoGateAnythingIsOnDiskWhoeverTookIt",
+                      "WhatIsPlainIsTaken", "ThatIsDeniedIs429", "OfNothingLooks", "MatchesAreNoCharges", "RefusesWhatIsNone",
+                      "ALimitIsToBeSet", "AStopIsTold", "TellsItsSecret", "AScanGoesOnWhereItWas", "WaitsAsEver",
+                      "RandomGroupsAsTheModel", "DamageIsFoundAndMended", "AShadowRuleHasNoSay", "DISABLED_WhoWaits"):
+            with self.subTest(wrong=wrong):
+                found = self.breaches(f"\nTEST(Store, {wrong}) {{\n}}\n")
+                self.assertEqual(len(found), 1, found)
+                start = f"a_test.cc:2: the name of the test {wrong} has `"
+                self.assertTrue(found[0].startswith(start), found)
+                self.assertIn(found[0].removeprefix(start).split("`: say it in plain words (")[0], wrong)
+
+    def test_other_words_that_look_alike_pass(self) -> None:
+        for right in ("IsNotFresh", "ThereIsNoRoom", "IsNormalized", "AWholeRecord", "ACallWhoseDeadlineHasPassed", "Offline",
+                      "NotifiesWaiters", "KeepsWhatWasCommitted", "WaitsForEveryWindow", "SocketsAreBound", "Whole", "IsNow",
+                      "RulesOfAList", "AnswersAsTheModelDoes", "Whatever", "HasABody", "RejectsABodyOfZeros"):
+            with self.subTest(right=right):
+                self.assertEqual(self.breaches(f"TEST(Store, {right}) {{\n}}\n"), [])
+
+    def test_names_in_python_are_held_to_the_same_words(self) -> None:
+        def case(name: str) -> list[str]:
+            return self.breaches(f"class A:\n    def {name}(self) -> None:\n        pass\n", "tests/clients/a_test.py")
+
+        self.assertEqual(case("test_a_query_is_ignored"), [])
+        self.assertEqual(case("test_nothing_is_noticed"), [])
+        for wrong, word in (("test_what_it_names", "WhatI"), ("test_a_query_has_no_say", "HasNoSay"), ("test_so_is_one", "SoI")):
+            self.assertEqual([text.split(": say")[0] for text in case(wrong)],
+                             [f"a_test.py:2: the name of the test {wrong} has `{word}`"])
+
     def test_a_test_may_begin_on_several_lines(self) -> None:
         self.assertEqual(len(self.breaches("TEST_F(Store,\n       takes) {\n}\n")), 1)
 

@@ -86,7 +86,7 @@ RECORDED = re.compile("must provide config file as an argument|Unrecognized form
 WORDS = [(re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE), better) for pattern, better in NOT_USED + ONE_WORDING]
 
 # Files that list the words.
-EXCEPTIONS = {"tools/check_words.py", "tools/check_words_test.py"}
+EXCEPTIONS = {"tools/check_words.py", "tools/check_words_test.py", "tools/check_tests.py"}
 PAGES = ("docs", "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")
 FOLDERS = ("src", "tests", "tools", "examples", "scripts", "cmake", "proto", "CMakeLists.txt", "Makefile")
 SKIPPED_FOLDERS = {"__pycache__", "node_modules", "third_party"}
