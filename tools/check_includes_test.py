@@ -27,11 +27,11 @@ class CheckIncludesTest(unittest.TestCase):
         return [f"{path.relative_to(self.root)}:{missing.line}: {missing.text}"
                 for path, missing in check_includes.check(self.root)]
 
-    def test_what_is_included_is_there(self) -> None:
+    def test_an_included_header_passes(self) -> None:
         self.write("src/a/a.cc", "#include <vector>\n#include <utility>\nstd::vector<int> a = std::move(b);\n")
         self.assertEqual(self.found(), [])
 
-    def test_what_is_not_is_told_once_with_its_line(self) -> None:
+    def test_a_missing_header_is_reported_once_with_its_line(self) -> None:
         self.write("src/a/a.cc", "#include <string>\n\nstd::vector<int> a;\nstd::vector<int> b;\n")
         self.assertEqual(self.found(), ["src/a/a.cc:3: std::vector needs <vector>"])
 
@@ -55,11 +55,11 @@ class CheckIncludesTest(unittest.TestCase):
         self.write("src/a/a.cc", '// std::vector\n/* std::map\n*/ auto a = "std::set"; auto b = R"(\nstd::span)";\n')
         self.assertEqual(self.found(), [])
 
-    def test_an_unknown_name_is_told(self) -> None:
+    def test_an_unknown_name_is_reported(self) -> None:
         self.write("src/a/a.cc", "std::unheard_of a;\n")
         self.assertEqual(self.found(), ["src/a/a.cc:1: std::unheard_of is not in the table of tools/check_includes.py"])
 
-    def test_fix_adds_what_is_missing(self) -> None:
+    def test_fix_adds_missing_headers(self) -> None:
         paths = [self.write("src/a/a.cc", "#include <string>\nstd::vector<int> a;\n"),
                  self.write("src/a/b.h", "// What it is.\n#pragma once\n\nstd::vector<int> a;\n")]
         with contextlib.redirect_stdout(io.StringIO()):

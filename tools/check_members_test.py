@@ -33,7 +33,7 @@ class CheckMembersTest(unittest.TestCase):
         self.assertEqual(self.breaches(reason + "class A final : public B {\n" + members(21) + "};\n"), [])
         self.assertEqual(self.breaches(reason + "\nclass A {\n" + members(21) + "};\n"), ["a.h:4: A has 21 members;"])
 
-    def test_functions_types_and_constants_are_no_members(self) -> None:
+    def test_functions_types_and_constants_are_not_members(self) -> None:
         others = (
             "  using T = int;\n  friend class C;\n  static constexpr int max = 3;\n  enum class E { a, b };\n"
             "  explicit A(int a, int b) : m0_(a) { run(); }\n  bool is_set() const { return m0_ > 0; }\n"

@@ -55,7 +55,7 @@ class CheckProtocolNamesTest(unittest.TestCase):
         for text in ('"divvy"', '"divvy:ip="', '"a toy"', "\"Divvy's\"", 'R"x(a\ndivvy)x"', '"\\"divvy"', '"//divvy"'):
             self.assertEqual(len(self.lines("src/a/a.cc", f"f({text});\n")), 1, text)
 
-    def test_other_words_are_none(self) -> None:
+    def test_other_words_are_not_names(self) -> None:
         for word in ("individivvy", "history", "NOTOY", "hoTOY", "destroy"):
             self.assertEqual(self.lines("src/a/a.cc", f"int {word};\n"), [], word)
 
@@ -65,7 +65,7 @@ class CheckProtocolNamesTest(unittest.TestCase):
         self.assertEqual(self.lines("tools/a.py", '"""Of divvy."""\n\n\ndef f():\n    """Toy."""\n    # toy\n'), [])
         self.assertEqual(self.lines("cmake/a.cmake", "# divvy\nset(a b) # toy\n"), [])
 
-    def test_what_stands_behind_a_comment_is_found(self) -> None:
+    def test_names_after_a_comment_are_found(self) -> None:
         self.assertEqual(self.lines("src/a/a.cc", "/* one\ntwo */ int divvy;  // three\nint toy;\n"), [2, 3])
         self.assertEqual(self.lines("src/a/a.cc", "char a = '\"';  // \"\nint divvy;\n"), [2])
 
@@ -80,13 +80,13 @@ class CheckProtocolNamesTest(unittest.TestCase):
         self.write("src/redis/lua_divvy.cc", "int a;\n")
         self.assertEqual(self.breaches(), ["src/redis/lua_divvy.cc:1: is named after the protocol divvy"])
 
-    def test_the_list_says_what_the_names_are(self) -> None:
+    def test_the_names_are_those_of_the_list(self) -> None:
         self.assertEqual(self.lines("src/a/a.cc", "int envoy;\n"), [])
         self.write("src/protocol/list.def", "SLUICE_PROTOCOL(envoy)\n")
         self.assertEqual(self.lines("src/a/a.cc", "int envoy, divvy;\n"), [1])
         self.assertEqual(len(self.lines("src/protocol/divvy/a.cc", "int envoy;\n")), 1)
 
-    def test_of_a_shared_word_only_includes_and_whole_strings_are_breaches(self) -> None:
+    def test_a_shared_word_counts_only_in_includes_and_whole_strings(self) -> None:
         with unittest.mock.patch.dict(check_protocol_names.SHARED_WORDS, {"toy": "a test"}):
             self.assertEqual(self.lines("src/a/toy.cc", 'int toy; f("a toy");\n'), [])
             self.assertEqual(self.lines("src/a/a.cc", 'if (name == "toy") f();\n'), [1])
@@ -106,7 +106,7 @@ class CheckProtocolNamesTest(unittest.TestCase):
             self.assertTrue(why, path)
             self.assertRegex(path, r"^tools/\w+\.py$|^src/[\w/]+_(test|fuzz|bench)\.(cc|h)$")
 
-    def test_the_command_says_and_returns_what_it_found(self) -> None:
+    def test_the_command_prints_and_returns_its_findings(self) -> None:
         out = io.StringIO()
         with unittest.mock.patch.dict(check_protocol_names.EXCEPTIONS, clear=True), contextlib.redirect_stdout(out):
             self.assertEqual(check_protocol_names.main([str(self.root)]), 0)

@@ -29,7 +29,7 @@ class CheckResultsTest(unittest.TestCase):
                          ["src/a.h:1: `base::Problem& its_problem`"])
         self.assertEqual(self.breaches("auto f = [&](std::string& why) {};\n"), ["src/a.h:1: `std::string& why`"])
 
-    def test_what_is_read_and_what_is_no_problem_passes(self) -> None:
+    def test_read_only_and_other_parameters_pass(self) -> None:
         self.assertEqual(self.breaches("void f(const std::string& problem);\n"), [])
         self.assertEqual(self.breaches("void f(std::string& text, std::string problem);\n"), [])
         self.assertEqual(self.breaches("const std::string& why = text;\n"), [])

@@ -43,11 +43,11 @@ class CheckWordsTest(unittest.TestCase):
     def test_lists_of_a_page_are_read(self) -> None:
         self.assertEqual(self.words("a.md", "- one\n\n      nobody\n- two\n    nobody\n"), [(3, "nobody"), (5, "nobody")])
 
-    def test_what_is_not_a_thing(self) -> None:
+    def test_a_negated_noun(self) -> None:
         self.assertEqual(self.words("a.md", "`x` is no port.\nIt is no longer here. There is no port.\nThey are no more.\n"),
                          [(1, "is no port")])
 
-    def test_who_at_the_start_of_a_sentence(self) -> None:
+    def test_a_relative_clause_as_subject(self) -> None:
         self.assertEqual(self.words("a.md", "It ends. Who waits is answered.\nClients who wait. Who is it?\n"),
                          [(1, "Who waits")])
 
@@ -79,7 +79,7 @@ class CheckWordsTest(unittest.TestCase):
     def test_usage(self) -> None:
         self.assertEqual(self.run_check("--nosuch")[0], 2)
 
-    def test_what_is_offered_is_not_refused(self) -> None:
+    def test_proposed_wordings_are_accepted(self) -> None:
         for pattern, better in check_words.NOT_USED + check_words.ONE_WORDING:
             found = check_words.breaches_in("", better)
             self.assertEqual(found, [], pattern)

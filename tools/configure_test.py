@@ -209,7 +209,7 @@ class ConfigureTest(unittest.TestCase):
             """, "protobuf-compiler", needs=("libgtest-dev",))
         self.assertIn("The tests need protoc", said)
 
-    def test_what_was_installed_since_is_found(self) -> None:
+    def test_packages_installed_since_are_found(self) -> None:
         """The same if nothing failed before: the program is configured, then packages change."""
         said = self.run_hidden("""
             scripts/configure release program
@@ -221,7 +221,7 @@ class ConfigureTest(unittest.TestCase):
         configured = [line for line in said.splitlines() if line.startswith(("build: configuring", "changed"))]
         self.assertEqual(configured, ["build: configuring build/release", "changed", "build: configuring build/release"])
 
-    def test_tests_stay_where_only_the_program_is_wanted(self) -> None:
+    def test_building_only_the_program_keeps_the_tests_setting(self) -> None:
         self.run_hidden("""
             scripts/configure release
             scripts/configure release program
@@ -234,7 +234,7 @@ class ConfigureTest(unittest.TestCase):
                 self.hide_and_fail(package, preset, text)
 
     @unittest.skipUnless(os.environ.get("SLUICE_ALL_PACKAGES"), "SLUICE_ALL_PACKAGES is not set: part of `make test-all`")
-    def test_so_is_one_of_the_program(self) -> None:
+    def test_a_missing_package_of_the_program_is_an_error(self) -> None:
         for package in NEEDED_BY_THE_PROGRAM:
             with self.subTest(package=package):
                 self.hide_and_fail(package, "release program", "")

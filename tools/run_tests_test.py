@@ -57,7 +57,7 @@ class LastLineTest(unittest.TestCase):
         self.assertEqual(last_line(Tally(2), Tally(3, 1)), (0, "tests: 5 passed, 0 failed"))
         self.assertEqual(last_line(Tally(2), Tally(3, 0, ["a", "b"])), (1, "tests: 5 passed, 2 failed"))
 
-    def test_what_breaks_or_is_empty_has_failed(self) -> None:
+    def test_a_broken_or_empty_run_has_failed(self) -> None:
         self.assertEqual(last_line(Tally(2), Failed("no compiler")), (1, "tests: 2 passed, 1 failed"))
         self.assertEqual(last_line(FileNotFoundError("node"), Tally(2)), (1, "tests: 2 passed, 1 failed"))
         self.assertEqual(last_line(Tally(0)), (1, "tests: 0 passed, 1 failed"))
@@ -110,7 +110,7 @@ class RunTest(unittest.TestCase):
         found = run_tests.run(["sh", "-c", "echo out; echo err >&2; exit 3"], 10, listen=True, show=False)
         self.assertEqual(found, (3, "out\nerr\n"))
 
-    def test_what_hangs_is_ended_with_its_children(self) -> None:
+    def test_a_hanging_command_is_ended_with_its_children(self) -> None:
         start = time.monotonic()
         with self.assertRaises(Failed):
             run_tests.run(["sh", "-c", "sleep 60 & wait"], 0.2, listen=True)

@@ -42,7 +42,7 @@ bool check(Access& access, const std::string& name, const std::string& password)
   return told.get_future().get();
 }
 
-TEST(Access, ChecksOnAThreadOfItsOwn) {
+TEST(Access, ChecksPasswordsOnItsOwnThread) {
   Access access(list_of("secret"));
   std::promise<std::thread::id> told;
   ASSERT_TRUE(access.check("app", "secret", "a", [&](bool right) {
@@ -53,7 +53,7 @@ TEST(Access, ChecksOnAThreadOfItsOwn) {
   EXPECT_FALSE(check(access, "app", "other"));
 }
 
-TEST(Access, GoesByTheListThatIsLive) {
+TEST(Access, UsesTheLiveListOfUsers) {
   Access access;
   EXPECT_TRUE(access.users()->empty());
   const uint64_t before = access.version();
@@ -67,7 +67,7 @@ TEST(Access, GoesByTheListThatIsLive) {
   EXPECT_TRUE(access.users()->empty());
 }
 
-TEST(Access, TakesNoMoreThanItsBound) {
+TEST(Access, BoundsTheQueuedPasswordChecks) {
   Access access(list_of("secret"));
   Held held(access);  // this check is running, not waiting
   size_t wrong = 0;
@@ -83,7 +83,7 @@ TEST(Access, TakesNoMoreThanItsBound) {
 }
 
 // Many clients connect again while one guesses passwords.
-TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
+TEST(Access, AnswersKnownPasswordsBeforeThoseItMustHash) {
   Access access(std::make_shared<const Users>(std::vector<User>{{"app", {}, hash_of_secret, ""}}));
   EXPECT_TRUE(check(access, "app", "secret"));
   Held held(access);
@@ -108,7 +108,7 @@ TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
   EXPECT_EQ(answered, expected);
 }
 
-TEST(Access, SourcesHaveTheirTurns) {
+TEST(Access, ServesSourcesInTurn) {
   Access access(list_of("secret"));
   Held held(access);
   std::string order;
@@ -131,7 +131,7 @@ TEST(Access, SourcesHaveTheirTurns) {
   EXPECT_EQ(order, "abcabb");
 }
 
-TEST(Access, AnswersNothingOnceItIsStopped) {
+TEST(Access, AnswersNothingAfterItsStop) {
   Access access(list_of("secret"));
   Held held(access);
   ASSERT_TRUE(access.check("app", "secret", "a", [](bool) { ADD_FAILURE() << "after the stop"; }));

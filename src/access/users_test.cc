@@ -22,7 +22,7 @@ std::vector<User> some() {
   return {named("a", sha512), named("b", bcrypt), named("c", "", "a plain one")};
 }
 
-TEST(Users, KnowsAPasswordOnceItWasRight) {
+TEST(Users, RemembersAPasswordThatMatched) {
   const Users users(some());
   EXPECT_FALSE(users.knows("a", "open sesame"));
   EXPECT_FALSE(users.check("a", "guess"));
@@ -48,14 +48,14 @@ TEST(Users, APasswordIsCheckedAgainstItsHash) {
   }
 }
 
-TEST(Users, APasswordOfAFileIsComparedAsItIs) {
+TEST(Users, ComparesAPlainPasswordExactly) {
   const Users users(some());
   EXPECT_TRUE(users.check("c", "a plain one"));
   EXPECT_FALSE(users.check("c", "a plain one\n"));
   EXPECT_FALSE(users.check("c", "open sesame"));
 }
 
-TEST(Users, WhoIsNotInTheListHasNoPassword) {
+TEST(Users, RejectsAnUnknownUser) {
   const Users users(some());
   EXPECT_FALSE(users.check("d", "open sesame"));
   EXPECT_FALSE(users.check("", ""));
@@ -72,7 +72,7 @@ TEST(Users, APasswordDoesNotEndAtANul) {
   EXPECT_FALSE(users.check("a", "open sesame\0more"s));
 }
 
-TEST(Users, KnowWhatAHashOfAPasswordIs) {
+TEST(Users, RecognizePasswordHashes) {
   EXPECT_TRUE(is_password_hash(sha512));
   EXPECT_TRUE(is_password_hash(bcrypt));
   for (const std::string text : {"", "secret", "$6$", "$6$pepper$", "$6$pepper$abc", "$1$a$b",
@@ -81,7 +81,7 @@ TEST(Users, KnowWhatAHashOfAPasswordIs) {
   EXPECT_FALSE(is_password_hash(std::string(sha512) + "x"));
 }
 
-TEST(Users, RightsAreASet) {
+TEST(Users, RightsFormASet) {
   Rights rights{Right::take, Right::look};
   EXPECT_TRUE(rights.has(Right::take));
   EXPECT_FALSE(rights.has(Right::put));

@@ -47,7 +47,7 @@ wire::HttpRequest get(const std::string& path) {
   return request;
 }
 
-TEST(Admin, WithoutATokenNoWebPageMayAsk) {
+TEST(Admin, RejectsWebPagesWhenNoTokenIsConfigured) {
   const World world("");
   wire::HttpRequest request = get("/v1/config");
   EXPECT_EQ(world.refused(request), 0u);
@@ -76,7 +76,7 @@ TEST(Admin, WithoutATokenNoWebPageMayAsk) {
 }
 
 // A link, for example from a wiki or a dashboard.
-TEST(Admin, ALinkToItMayBeFollowed) {
+TEST(Admin, AllowsANavigationFromAnotherSite) {
   const World world("");
   wire::HttpRequest visit = get("/metrics");
   visit.sec_fetch_site = "cross-site";
@@ -100,7 +100,7 @@ TEST(Admin, ALinkToItMayBeFollowed) {
   }
 }
 
-TEST(Admin, ATokenIsTakenByItsWholeText) {
+TEST(Admin, ComparesTheWholeToken) {
   const World world("0123456789-token");
   wire::HttpRequest request = get("/v1/config");
   for (const char* given :
@@ -120,7 +120,7 @@ TEST(Admin, ATokenIsTakenByItsWholeText) {
   EXPECT_EQ(world.refused(request), 0u);
 }
 
-TEST(Admin, OnlyWhoMayBringMuchDoes) {
+TEST(Admin, BoundsABodyByRouteAndRejectsALargerOneWith413) {
   const World world("0123456789-token");
   constexpr uint64_t small = base::bounds::admin_small_body_bytes_max,
                      large = base::bounds::admin_body_bytes_max;
@@ -148,7 +148,7 @@ TEST(Admin, OnlyWhoMayBringMuchDoes) {
   EXPECT_EQ(world.refused(request), 413u);
 }
 
-TEST(Admin, AnIllFormedQueryIsNotPassedOver) {
+TEST(Admin, RejectsAMalformedQueryWith400) {
   World world("");
   wire::HttpRequest request = get("/v1/rules");
   for (const char* query : {"limit=%zz", "after=1&%4", "%"}) {
@@ -161,7 +161,7 @@ TEST(Admin, AnIllFormedQueryIsNotPassedOver) {
 
 // Unbounded, the JSON library would never return from the first text, and after hours from the
 // second.
-TEST(Admin, JsonThatIsTooMuchIsNotParsed) {
+TEST(Admin, RejectsTooDeepJson) {
   World world("");
   wire::HttpRequest request = get("/v1/parsed");
   request.method = "POST";
@@ -195,7 +195,7 @@ TEST(Admin, JsonThatIsTooMuchIsNotParsed) {
   EXPECT_EQ(answered(""), 422u);
 }
 
-TEST(Admin, DiagnosticsThatAreTooMuchAreCounted) {
+TEST(Admin, BoundsDiagnosticsAndCountsTheRest) {
   base::Diagnostics all;
   for (int i = 0; i < 100'000; ++i) {
     base::Diagnostic d;
@@ -215,7 +215,7 @@ TEST(Admin, DiagnosticsThatAreTooMuchAreCounted) {
   EXPECT_EQ(to_json(all).size(), 1000u);
 }
 
-TEST(Admin, ItemsEndBehindThePagesBytesAndOneIsThereAlways) {
+TEST(Admin, BoundsAPageInBytesButAlwaysHoldsOneItem) {
   Items items;
   EXPECT_TRUE(items.add(std::string(2 * base::bounds::admin_page_bytes_max, 'x')));
   EXPECT_FALSE(items.is_full());

@@ -61,7 +61,7 @@ class BackupSocketTest : public testing::Test {
   std::string folder, asked;
 };
 
-TEST_F(BackupSocketTest, AsksAndAnswers) {
+TEST_F(BackupSocketTest, RequestsABackupAndReturnsItsOutcome) {
   EXPECT_EQ(copied(folder, "/copy"), "no server");
   EXPECT_EQ(copied(folder + "/none", "/copy"), "no server");
   {
@@ -82,7 +82,7 @@ TEST_F(BackupSocketTest, AsksAndAnswers) {
   EXPECT_EQ(copied(folder, "/copy"), "no server");
 }
 
-TEST_F(BackupSocketTest, WhatIsNoRequestIsToldOrClosed) {
+TEST_F(BackupSocketTest, AnswersAnErrorToOrClosesOnInvalidRequests) {
   const auto socket = open(folder);
   EXPECT_EQ(answer_to("hello\n"), "error the only command here is `backup TARGET`\n");
   EXPECT_EQ(answer_to("backup \n"), "error the only command here is `backup TARGET`\n");
@@ -93,7 +93,7 @@ TEST_F(BackupSocketTest, WhatIsNoRequestIsToldOrClosed) {
 
 // A killed server leaves its socket's file behind; and the path may be longer than a socket address
 // allows.
-TEST_F(BackupSocketTest, WhateverIsThereAndHoweverDeepItLies) {
+TEST_F(BackupSocketTest, ReplacesAStaleSocketUnderAPathOfAnyLength) {
   const std::string deep = folder + "/" + std::string(90, 'a') + "/" + std::string(90, 'b');
   std::filesystem::create_directories(deep);
   const int left = ::open(backup_socket_path(deep).c_str(), O_CREAT | O_WRONLY, 0600);

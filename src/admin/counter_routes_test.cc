@@ -144,7 +144,7 @@ limit::Limit bucket(int64_t quota) {
   return {limit::Algorithm::fixed_bucket, quota, {}, quota};
 }
 
-TEST(CounterRoutes, AChangeThatIsDeniedIsTold) {
+TEST(CounterRoutes, ReportsAChangeThatAnOverrideDenies) {
   World world;
   ASSERT_EQ(world.put("limitd:user:k", 3).first, 200u);
   world.set_override("k", bucket(10));
@@ -161,7 +161,7 @@ TEST(CounterRoutes, AChangeThatIsDeniedIsTold) {
   EXPECT_EQ(world.remaining("limitd:user:k"), 0);
 }
 
-TEST(CounterRoutes, WhoIsDeniedAnywayHasNothingSet) {
+TEST(CounterRoutes, DoesNotChangeTheCounterOfABannedActor) {
   World world;
   ASSERT_EQ(world.put("limitd:user:k", 3).first, 200u);
   world.set_override("k", {limit::Algorithm::deny, 0, {}, 0});
@@ -176,7 +176,7 @@ TEST(CounterRoutes, WhoIsDeniedAnywayHasNothingSet) {
   EXPECT_EQ(world.remaining("limitd:user:k"), 7) << "as it was";
 }
 
-TEST(CounterRoutes, APageThatIsCutSaysWhereToGoOn) {
+TEST(CounterRoutes, ATruncatedPageSaysWhereTheNextOneStarts) {
   World world;
   std::set<std::string> expected;
   for (int i = 0; i < 40; ++i) {
@@ -220,7 +220,7 @@ TEST(CounterRoutes, APageThatIsCutSaysWhereToGoOn) {
 }
 
 // Each page of a part of the names ends when it is full, and names the place of the next.
-TEST(CounterRoutes, APageEndsByBytes) {
+TEST(CounterRoutes, BoundsAPageInBytes) {
   World world;
   constexpr size_t count = 2400;
   for (size_t i = 0; i < count; ++i) {
@@ -250,7 +250,7 @@ TEST(CounterRoutes, APageEndsByBytes) {
   EXPECT_GT(pages, Meddling::parts - 1) << "of its own";
 }
 
-TEST(CounterRoutes, ALongNameIsShownByItsBeginningAndAddressedByItsDigest) {
+TEST(CounterRoutes, ShortensALongNameAndAddressesItByItsDigest) {
   World world;
   const std::string alike = "limitd:user:" + std::string(5'000, 'x');
   std::set<std::string> paths;
@@ -306,7 +306,7 @@ TEST(CounterRoutes, AnExplanationIsBoundedInBytes) {
 }
 
 // Slow routes wait for others, of which there may be too many: the document must list 503.
-TEST(CounterRoutes, WhatIsSlowIsDescribedAsRefusedAtTimes) {
+TEST(CounterRoutes, OpenApiLists503ForEverySlowRoute) {
   World world;
   const Json paths = Json::parse(openapi_document).at("paths");
   for (const Admin::Route& route : world.admin.routes()) {
@@ -318,7 +318,7 @@ TEST(CounterRoutes, WhatIsSlowIsDescribedAsRefusedAtTimes) {
   }
 }
 
-TEST(CounterRoutes, NothingIsAskedAfterTheEnd) {
+TEST(CounterRoutes, AnswersWithoutTheStoreAfterTheEnd) {
   World world;
   world.queries.end();
   const auto begin = std::chrono::steady_clock::now();
@@ -333,7 +333,7 @@ TEST(CounterRoutes, NothingIsAskedAfterTheEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, tests::promised(std::chrono::seconds(4)));
 }
 
-TEST(CounterRoutes, ACostBeyond64BitsIsNotOneBelowZero) {
+TEST(CounterRoutes, RejectsACostBeyond64Bits) {
   World world;
   const auto explain = [&](const std::string& cost) {
     return world

@@ -314,7 +314,7 @@ void expect_told_as_explained(const ExplainedVerdict& said, const std::vector<Ex
   }
 }
 
-TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
+TEST(Explain, PredictsTheAnswerOfTheNextTake) {
   std::array<size_t, 3> allowed{}, refused{};
   size_t waiting = 0, stopped = 0, overridden = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {
@@ -362,7 +362,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
 }
 
 // Each counter that rules create is found by its name, and its state agrees with the replies.
-TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
+TEST(Counters, AreSetResetAndFoundByTheirNames) {
   size_t set = 0, refused = 0, found = 0;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
     Dice dice(seed);

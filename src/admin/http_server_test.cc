@@ -170,7 +170,7 @@ class Places : public testing::Test {
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>())};
 };
 
-TEST_F(Places, TheConnectionThatIsSilentLongestMakesRoom) {
+TEST_F(Places, ClosesTheLongestSilentConnectionWhenFull) {
   for (size_t i = 0; i < all; ++i) connect();
   for (size_t i = 0; i < all; ++i) {
     expect_answered(connect(get("/health/live")));
@@ -181,7 +181,7 @@ TEST_F(Places, TheConnectionThatIsSilentLongestMakesRoom) {
   }
 }
 
-TEST_F(Places, ClientsThatSayNothingKeepNobodyOut) {
+TEST_F(Places, SilentClientsDoNotBlockNewConnections) {
   for (int round = 0; round < 5; ++round) {
     for (size_t i = 0; i < 2 * all; ++i) connect();
     expect_answered(connect(get("/any")));
@@ -191,7 +191,7 @@ TEST_F(Places, ClientsThatSayNothingKeepNobodyOut) {
 
 // A connection with half a request, one that does not read its answer, and an idle one all count as
 // silent.
-TEST_F(Places, WhatIsSilentInTheMiddleOfSomethingMakesRoomToo) {
+TEST_F(Places, HalfRequestsAndUnreadAnswersGiveUpTheirPlaces) {
   connect("GET /any HT");
   connect("POST /any HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
   const int unread = connect(get("/large"));
@@ -223,7 +223,7 @@ TEST_F(Places, HealthIsAnsweredWhileAllPlacesAreTaken) {
   for (const int fd : waiting) expect_answered(fd);
 }
 
-TEST_F(Places, ConnectionsThatTrickleDoNotKeepHealthOut) {
+TEST_F(Places, TricklingConnectionsDoNotBlockHealth) {
   for (int round = 0; round < 10; ++round) {
     for (size_t i = 0; i < all; ++i) connect("G");
     for (const int fd : clients_)

@@ -24,7 +24,7 @@ class Plain final : public HttpHandler {
 };
 
 // Each thread changes the level of its own module: no change may undo another.
-TEST(LogControl, ChangesAtATimeAreAllMade) {
+TEST(LogControl, ConcurrentChangesAreAllApplied) {
   log::Log log(spdlog::level::off, std::make_shared<spdlog::sinks::null_sink_mt>(), 16);
   LogControl control(log, 0);
   Plain handler;

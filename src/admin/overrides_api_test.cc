@@ -52,7 +52,7 @@ struct World {
 };
 
 // The time between the override's end and the housekeeping that forgets it.
-TEST(OverridesApi, AnOverrideThatHasEndedSaysSo) {
+TEST(OverridesApi, MarksAnExpiredOverrideAsEnded) {
   World world;
   const auto [status, made] =
       world.ask("POST", "/v1/overrides",

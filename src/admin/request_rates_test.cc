@@ -22,7 +22,7 @@ ProtocolTotals totals_of(uint64_t allowed, uint64_t denied) {
   return totals;
 }
 
-TEST(RequestRates, AreSinceTheStartAtFirst) {
+TEST(RequestRates, AreSinceTheStartBeforeAWindowHasPassed) {
   const Clock::time_point start{};
   RequestRates rates(start);
   const auto found = rates.rates(totals_of(6, 3), start + milliseconds(1500));
@@ -32,7 +32,7 @@ TEST(RequestRates, AreSinceTheStartAtFirst) {
   EXPECT_DOUBLE_EQ(found.per_second[0][1], 0);
 }
 
-TEST(RequestRates, OfATotalThatIsLowerAreZero) {
+TEST(RequestRates, AreZeroWhenATotalDecreases) {
   const Clock::time_point start{};
   RequestRates rates(start);
   rates.add(totals_of(10, 0), start + milliseconds(1000));
@@ -41,7 +41,7 @@ TEST(RequestRates, OfATotalThatIsLowerAreZero) {
   EXPECT_DOUBLE_EQ(found.over_seconds, 19);
 }
 
-TEST(RequestRates, AtTheStartItselfAreFinite) {
+TEST(RequestRates, AreFiniteAtTheStart) {
   const Clock::time_point start{};
   const RequestRates rates(start);
   EXPECT_EQ(rates.rates({}, start).per_second[0][0], 0);
@@ -50,7 +50,7 @@ TEST(RequestRates, AtTheStartItselfAreFinite) {
 
 // The model stores all samples, and compares with the latest one that is at least a window old,
 // else with the first.
-TEST(RequestRates, AreThoseOfAModelThatKeepsEverySample) {
+TEST(RequestRates, MatchAModelThatKeepsEverySample) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     tests::Dice dice(seed);
     Clock::time_point now{};

@@ -96,7 +96,7 @@ Json members(std::string_view text) {
   return Json::parse(text);
 }
 
-TEST(StatusApi, SaysEachMemberOfAServerInMemory) {
+TEST(StatusApi, ReportsEveryMemberOfAServerInMemory) {
   World world;
   world.store.its_stats = {.counters = 3,
                            .memory_bytes = 4096,
@@ -176,7 +176,7 @@ TEST(StatusApi, HasTheSameMembersWithEveryStore) {
 }
 
 // What the store says of itself the server says of all.
-TEST(StatusApi, SaysWhyItIsNotReadyOrDegraded) {
+TEST(StatusApi, ReportsWhyItIsNotReadyOrDegraded) {
   World world;
   const auto expect = [&](bool ready, bool degraded, const Json& reasons) {
     const Json status = world.status();
@@ -193,7 +193,7 @@ TEST(StatusApi, SaysWhyItIsNotReadyOrDegraded) {
   expect(false, false, {"counters cannot be read"});
 }
 
-TEST(StatusApi, SaysThatAnOlderPolicyIsLive) {
+TEST(StatusApi, ReportsThatAnOlderPolicyIsLive) {
   World world;
   Json policy = world.status()["policy"];
   EXPECT_EQ(names_of(policy),

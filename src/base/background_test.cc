@@ -28,7 +28,7 @@ double idle_ms() {
   return took.count() - (processor_ms() - first);
 }
 
-TEST(Pace, RestsBetweenBurstsWhereItIsAskedTo) {
+TEST(Pace, RestsBetweenBurstsOnlyInABackgroundThread) {
   {
     const Paced paced;
     // About a hundred bursts, with a pause of 50 us after each; the pauses take processor time,

@@ -45,7 +45,7 @@ TEST_F(ClockTest, CountsFromTheWallClock) {
 
 constexpr int64_t hour = 3'600'000'000, day = 24 * hour;
 
-TEST_F(ClockTest, FollowsAStepForwardAndHoldsAStepBack) {
+TEST_F(ClockTest, FollowsAStepForwardAndStandsStillAfterAStepBack) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
@@ -62,7 +62,7 @@ TEST_F(ClockTest, FollowsAStepForwardAndHoldsAStepBack) {
   EXPECT_EQ(clock.now().us, later + 400'000);
 }
 
-TEST_F(ClockTest, UndoesAStepForwardThatIsTakenBackWithinAMinute) {
+TEST_F(ClockTest, UndoesAStepForwardThatIsRevertedWithinAMinute) {
   for (const int64_t lasts : {100'000, 1'000'000, 59'800'000}) {
     Clock clock(fake());
     const int64_t start = clock.now().us;
@@ -94,7 +94,7 @@ TEST_F(ClockTest, KeepsAStepForwardThatHasLastedAMinute) {
 }
 
 // What goes back beyond the step forward is not followed, like any other step back.
-TEST_F(ClockTest, GoesBackToWhereItWasBeforeTheStepAndNoFurther) {
+TEST_F(ClockTest, ReturnsToTheTimeBeforeTheStepAndNoFurther) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
@@ -110,7 +110,7 @@ TEST_F(ClockTest, GoesBackToWhereItWasBeforeTheStepAndNoFurther) {
 
 // The model: the clock is the wall clock or its own lowest offset of the last minute, whichever is
 // later.
-TEST_F(ClockTest, RandomStepsAreFollowedAsANaiveModelSays) {
+TEST_F(ClockTest, RandomStepsMatchANaiveModel) {
   std::mt19937_64 dice(7);
   const auto roll = [&](int64_t most) { return static_cast<int64_t>(dice() % uint64_t(most)); };
   for (int round = 0; round < 200; ++round) {
@@ -141,7 +141,7 @@ TEST_F(ClockTest, RandomStepsAreFollowedAsANaiveModelSays) {
 }
 
 // More steps than the clock remembers: still the settled time never goes back.
-TEST_F(ClockTest, AnyNumberOfStepsWithinAMinuteLeavesSettledTimeAlone) {
+TEST_F(ClockTest, SettledTimeNeverRunsBackWithManyStepsInAMinute) {
   std::mt19937_64 dice(8);
   Clock clock(fake());
   int64_t before = 0;
@@ -155,7 +155,7 @@ TEST_F(ClockTest, AnyNumberOfStepsWithinAMinuteLeavesSettledTimeAlone) {
   }
 }
 
-TEST_F(ClockTest, AThreadHeldUpBetweenTwoReadingsSeesNoStep) {
+TEST_F(ClockTest, AThreadPreemptedBetweenTwoReadingsSeesNoStep) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
@@ -164,7 +164,7 @@ TEST_F(ClockTest, AThreadHeldUpBetweenTwoReadingsSeesNoStep) {
   EXPECT_EQ(clock.now().us, start + 200'000);
 }
 
-TEST(Clock, TheSystemsOwnIsNow) {
+TEST(Clock, ReadsTheSystemClockByDefault) {
   Clock clock;
   const auto a = clock.now(), b = clock.now();
   EXPECT_LE(a.us, b.us);

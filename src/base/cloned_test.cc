@@ -18,7 +18,7 @@ struct Square : Shape {
   std::unique_ptr<Shape> clone() const override { return std::make_unique<Square>(*this); }
 };
 
-TEST(Cloned, ACopyHasAnObjectOfItsOwn) {
+TEST(Cloned, ACopyOwnsACopyOfTheObject) {
   Cloned<Shape> one(std::make_unique<Square>());
   one->size = 1;
   Cloned<Shape> copy = one;

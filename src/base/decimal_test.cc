@@ -55,7 +55,7 @@ std::vector<uint64_t> edges() {
   return all;
 }
 
-TEST(Decimal, EdgesAreAsTheLibraryHasThem) {
+TEST(Decimal, EdgesMatchTheStandardLibrary) {
   for (const uint64_t value : edges()) {
     check_unsigned(value);
     check_signed(static_cast<int64_t>(value));
@@ -63,14 +63,14 @@ TEST(Decimal, EdgesAreAsTheLibraryHasThem) {
   }
 }
 
-TEST(Decimal, AllSmallNumbersAreAsTheLibraryHasThem) {
+TEST(Decimal, AllSmallNumbersMatchTheStandardLibrary) {
   for (int64_t value = 0; value <= 12'000; ++value) {
     check_unsigned(static_cast<uint64_t>(value));
     check_signed(-value);
   }
 }
 
-TEST(Decimal, RandomNumbersOfEachLengthAreAsTheLibraryHasThem) {
+TEST(Decimal, RandomNumbersOfEachLengthMatchTheStandardLibrary) {
   tests::Dice dice(1);
   for (int i = 0; i < 100'000; ++i) {
     const uint64_t value = dice(std::numeric_limits<uint64_t>::max()) >> dice(64);
@@ -79,7 +79,7 @@ TEST(Decimal, RandomNumbersOfEachLengthAreAsTheLibraryHasThem) {
   }
 }
 
-TEST(Decimal, ABufferTakesOneBehindTheOther) {
+TEST(Decimal, AppendsNumbersToABuffer) {
   Buffer out;
   std::string expected;
   for (int64_t value = -300; value <= 300; ++value) {

@@ -6,7 +6,7 @@
 namespace sluice::base {
 namespace {
 
-TEST(Diagnostic, IsOneLineWithAllItKnows) {
+TEST(Diagnostic, PrintsAllItsPartsInOneLine) {
   Diagnostic d{
       Diagnostic::Severity::error, "rules.ini", 12, 3, "rule [ip=*]", "creditLimit is missing",
       "add `creditLimit = N`"};
@@ -24,7 +24,7 @@ TEST(Diagnostic, IsOneLineWithAllItKnows) {
   EXPECT_EQ(to_string(d), "warning: a\\nb\\x1b[0m\\x7f");
 }
 
-TEST(Diagnostic, OneErrorIsEnough) {
+TEST(Diagnostic, HasErrorsIsTrueForOneError) {
   Diagnostics all(2);
   all[0].severity = all[1].severity = Diagnostic::Severity::warning;
   EXPECT_FALSE(has_errors(all));

@@ -12,7 +12,7 @@ struct Counted {
   int& alive;
 };
 
-TEST(EpochReclaimer, FreesAtOnceWhereNobodyReads) {
+TEST(EpochReclaimer, FreesAtOnceWithoutReaders) {
   int alive = 0;
   EpochReclaimer reclaimer;
   reclaimer.retire(std::make_unique<Counted>(alive));
@@ -21,7 +21,7 @@ TEST(EpochReclaimer, FreesAtOnceWhereNobodyReads) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST(EpochReclaimer, FreesOnceEveryReaderHasPassed) {
+TEST(EpochReclaimer, FreesOnceEveryReaderWasQuiescent) {
   int alive = 0;
   EpochReclaimer reclaimer;
   auto a = std::make_unique<EpochReclaimer::Reader>(reclaimer),
@@ -42,7 +42,7 @@ TEST(EpochReclaimer, FreesOnceEveryReaderHasPassed) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST(EpochReclaimer, WhoComesLaterHoldsNothingOlder) {
+TEST(EpochReclaimer, ALaterReaderDoesNotHoldOlderObjects) {
   int alive = 0;
   EpochReclaimer reclaimer;
   reclaimer.retire(std::make_unique<Counted>(alive));
@@ -51,7 +51,7 @@ TEST(EpochReclaimer, WhoComesLaterHoldsNothingOlder) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST(EpochReclaimer, FreesWhatIsLeftAtItsEnd) {
+TEST(EpochReclaimer, FreesRemainingObjectsInItsDestructor) {
   int alive = 0;
   {
     EpochReclaimer reclaimer;

@@ -14,7 +14,7 @@ TEST(Digest, IsXxh3OfTheText) {
   EXPECT_EQ(digest("a"), 0xe6c632b61e964e1fu);
 }
 
-TEST(Digest, OfSeveralTellsOrderAndBordersApart) {
+TEST(Digest, DiffersByTheOrderAndBordersOfItsParts) {
   const auto of = [](std::string_view a, std::string_view b) {
     return digest_of(std::array{digest(a), digest(b)});
   };

@@ -31,7 +31,7 @@ TEST(Result, IsAValueOrAProblem) {
   EXPECT_EQ(half_of(7).problem().text, "7 is odd; name an even number");
 }
 
-TEST(Result, OfNothingTellsWhetherItWasDone) {
+TEST(Result, DoneIsSuccessOrAProblem) {
   int n = 6;
   EXPECT_TRUE(halve(n));
   EXPECT_EQ(n, 3);
@@ -41,7 +41,7 @@ TEST(Result, OfNothingTellsWhetherItWasDone) {
   EXPECT_EQ(n, 3);
 }
 
-TEST(Result, GivesItsValueAway) {
+TEST(Result, MovesItsValueOut) {
   Result<std::unique_ptr<std::string>> result(std::make_unique<std::string>("a text"));
   EXPECT_EQ((*result)->size(), 6u);
   EXPECT_EQ(result->get(), (*result).get());
@@ -49,7 +49,7 @@ TEST(Result, GivesItsValueAway) {
   EXPECT_EQ(*text, "a text");
 }
 
-TEST(Result, IsToldToTests) {
+TEST(Result, SucceedsWritesTheValueOrTheProblem) {
   std::string problem;
   int value = 0;
   EXPECT_TRUE(succeeds(half_of(2), value, problem));
@@ -60,7 +60,7 @@ TEST(Result, IsToldToTests) {
   EXPECT_EQ(problem, "full");
 }
 
-TEST(ResultDeathTest, WithoutAValueGivesNone) {
+TEST(ResultDeathTest, ReadingAMissingValueOrProblemDies) {
   EXPECT_DEATH(static_cast<void>(*half_of(7)), "found != nullptr");
   EXPECT_DEATH(static_cast<void>(half_of(8).problem()), "found != nullptr");
 }

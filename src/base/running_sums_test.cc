@@ -13,7 +13,7 @@ namespace {
 
 using Sums = RunningSums<int, int64_t>;
 
-TEST(RunningSums, AsAPlainMap) {
+TEST(RunningSums, MatchesAPlainMap) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     tests::Dice dice(seed);

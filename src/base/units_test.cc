@@ -6,7 +6,7 @@
 namespace sluice::base {
 namespace {
 
-TEST(ParseCount, TakesWhatPeopleWrite) {
+TEST(ParseCount, ReadsCountsWithUnits) {
   EXPECT_EQ(parse_count("0"), 0u);
   EXPECT_EQ(parse_count("10_000"), 10'000u);
   EXPECT_EQ(parse_count("5k"), 5'000u);
@@ -14,7 +14,7 @@ TEST(ParseCount, TakesWhatPeopleWrite) {
   EXPECT_EQ(parse_count("18446744073709551615"), UINT64_MAX);
 }
 
-TEST(ParseCount, RefusesAllElse) {
+TEST(ParseCount, RejectsInvalidCounts) {
   for (const char* text : {"", " 1", "1 ", "-1", "+1", "1.5", "1e3", "_1", "1_", "1__0", "k", "1K",
                            "0x10", "18446744073709551616", "18446744073709551615k"})
     EXPECT_FALSE(parse_count(text)) << text;
@@ -32,7 +32,7 @@ TEST(ParseSize, TakesUnits) {
   EXPECT_EQ(parse_size("4096"), 4096u);
 }
 
-TEST(ParseSize, RefusesAllElse) {
+TEST(ParseSize, RejectsInvalidSizes) {
   for (const char* text : {"", "GiB", "1gib", "1 G", "1.5GiB", "-1GiB", "99999999TiB", "1GiBB"})
     EXPECT_FALSE(parse_size(text)) << text;
 }
@@ -59,13 +59,13 @@ TEST(ParseDuration, TakesOneNumberAndItsUnit) {
   EXPECT_EQ(parse_duration("9223372036854775807us")->us, INT64_MAX);
 }
 
-TEST(ParseDuration, RefusesAllElse) {
+TEST(ParseDuration, RejectsInvalidDurations) {
   for (const char* text : {"", "s", "1", "1 s", " 1s", "1S", "1min", "1h30m", "-1s", "1.5s", "1ks",
                            "1e3s", "9223372036854775808us", "106751992d", "18446744073709551615d"})
     EXPECT_FALSE(parse_duration(text)) << text;
 }
 
-TEST(FormatDuration, IsForPeople) {
+TEST(FormatDuration, IsReadable) {
   EXPECT_EQ(format_duration({}), "0s");
   EXPECT_EQ(format_duration(seconds(3600)), "1h");
   EXPECT_EQ(format_duration(seconds(3597)), "59m57s");
@@ -84,14 +84,14 @@ TEST(SpellDuration, IsExactAndReadsBack) {
     EXPECT_EQ(parse_duration(spell_duration({us})), Duration{us});
 }
 
-TEST(ParsePort, IsSixteenBits) {
+TEST(ParsePort, AcceptsSixteenBits) {
   EXPECT_EQ(parse_port("0"), 0);
   EXPECT_EQ(parse_port("65535"), 65'535);
   for (const char* text : {"", "65536", "-1", "+1", " 1", "1 ", "http", "1e3", "80x"})
     EXPECT_FALSE(parse_port(text)) << text;
 }
 
-TEST(Units, Grouped) {
+TEST(Units, GroupsDigits) {
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1'000), "1,000");

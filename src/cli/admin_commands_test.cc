@@ -27,7 +27,7 @@ TEST_F(AdminCommands, HelpNamesFlagsAnExampleAndTheExitStatus) {
   EXPECT_TRUE(server.requests().empty());
 }
 
-TEST_F(AdminCommands, WrongArgumentsAreRefusedAndNothingIsSent) {
+TEST_F(AdminCommands, RejectWrongArgumentsAndSendNothing) {
   const Words wrong[] = {{"status", "word"},
                          {"status", "--over", "2m"},
                          {"status", "--admin", "::1:80"},
@@ -82,7 +82,7 @@ TEST_F(AdminCommands, WrongArgumentsAreRefusedAndNothingIsSent) {
   EXPECT_TRUE(server.requests().empty());
 }
 
-TEST_F(AdminCommands, StatusSaysWhatThereIs) {
+TEST_F(AdminCommands, StatusPrintsTheServersState) {
   answers["GET /v1/status"] = page(status_answer());
   EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << err;
   const std::vector<std::string> expected{
@@ -116,7 +116,7 @@ TEST_F(AdminCommands, StatusSaysWhatThereIs) {
   EXPECT_TRUE(said(out, "overrides    3\n")) << out;
 }
 
-TEST_F(AdminCommands, StatusReadsTwiceForRatesOfATimeOfOnesOwn) {
+TEST_F(AdminCommands, StatusReadsTwiceForRatesOverAGivenTime) {
   int looks = 0;
   FakeHttp growing([&](const Request&) {
     Json document = status_answer();
@@ -141,7 +141,7 @@ TEST_F(AdminCommands, StatusReadsTwiceForRatesOfATimeOfOnesOwn) {
   }
 }
 
-TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
+TEST_F(AdminCommands, StatusExitsWith1WhenTheServerIsDegraded) {
   Json document = status_answer();
   document["policy"]["stale"] = true;
   document["policy"]["last_reading"] = {{"outcome", "refused"},
@@ -190,7 +190,7 @@ TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
 }
 
 // A field that is missing or of another kind is treated as if it were empty.
-TEST_F(AdminCommands, StatusTakesTheDocumentOfAnotherVersion) {
+TEST_F(AdminCommands, StatusToleratesFieldsOfAnotherVersion) {
   for (const char* document :
        {R"({"ready": true})",
         R"({"ready": true, "requests": 1, "protocols": [1], "store": [], "connections": [1, 2],
@@ -209,7 +209,7 @@ TEST_F(AdminCommands, StatusTakesTheDocumentOfAnotherVersion) {
   EXPECT_TRUE(said(err, "its answer to GET /v1/status has no `ready`; check the address")) << err;
 }
 
-TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
+TEST_F(AdminCommands, SayWhyNoServerCouldBeReached) {
   answers["GET /v1/status"] = problem(401, "this needs the admin token");
   EXPECT_EQ(ask({"status"}), 3);
   EXPECT_EQ(err,
@@ -253,7 +253,7 @@ TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
 
 // Droplet's port, for example, answers any path in this way, and other servers answer with JSON of
 // their own.
-TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
+TEST_F(AdminCommands, RejectAnswersOfOtherServers) {
   const auto described = [](const std::string& body, const std::string& type) {
     return FakeHttp::response(200, body, type);
   };
@@ -288,7 +288,7 @@ TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
   }
 }
 
-TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
+TEST_F(AdminCommands, ReadAddressAndTokenFromTheEnvironmentOrAFile) {
   answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
   variables["SLUICE_ADMIN_SERVER"] = server.address();
   variables["SLUICE_ADMIN"] = "127.0.0.1:1";  // the address at which servers listen
@@ -321,7 +321,7 @@ TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
 }
 
 // Earlier versions used the variable that says where servers listen.
-TEST_F(AdminCommands, TakeTheVariableOfServersWithAWarning) {
+TEST_F(AdminCommands, AcceptTheServersVariableWithAWarning) {
   answers["POST /v1/reload"] = page({{"outcome", "live"}, {"generation", 5}, {"hash", "ab"}});
   variables["SLUICE_ADMIN"] = server.address();
   EXPECT_EQ(command({"reload"}), 0);
@@ -337,7 +337,7 @@ TEST_F(AdminCommands, TakeTheVariableOfServersWithAWarning) {
   EXPECT_EQ(server.requests().size(), 2u);
 }
 
-TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {
+TEST_F(AdminCommands, ReloadPrintsItsOutcome) {
   const Json diagnostic{{"severity", "warning"}, {"file", "r.ini"},       {"line", 3},
                         {"column", 4},           {"subject", "rule [a]"}, {"message", "is odd"},
                         {"remedy", "fix it"}};
@@ -428,7 +428,7 @@ TEST_F(AdminCommands, RulesAreListedOverAllPages) {
   EXPECT_EQ(result()["rules"][0]["per_second"]["allowed"], 0.0);
 }
 
-TEST_F(AdminCommands, RulesHaveRatesByTwoReadings) {
+TEST_F(AdminCommands, RulesComputeRatesFromTwoReadings) {
   // The second answer has higher counts, and a rule that was loaded meanwhile.
   int looks = 0;
   FakeHttp growing([&](const Request&) {

@@ -46,7 +46,7 @@ constexpr std::string_view rules_ini =
     "creditLimit = 0\n"
     "resetSeconds = 0\n";
 
-TEST_F(Commands, UsageErrorsEndWithTwo) {
+TEST_F(Commands, UsageErrorsExitWith2) {
   EXPECT_EQ(command({}), 2);
   EXPECT_TRUE(said(err, "Usage: sluice COMMAND"));
   EXPECT_EQ(command({"srve"}), 2);
@@ -111,7 +111,7 @@ TEST_F(Commands, ServePrintsItsSettings) {
     EXPECT_TRUE(said(out, part)) << part << " in " << out;
 }
 
-TEST_F(Commands, ServePrintsTheMemoryThatHolds) {
+TEST_F(Commands, ServePrintsTheEffectiveMemory) {
   const std::string redis = "redis: { nodes: [\"localhost:1\"] } }\n";
   const std::pair<std::string, const char*> stores[] = {
       {"", "1GiB"}, {"store: { " + redis, "64MiB"}, {"store: { memory: 2GiB, " + redis, "2GiB"}};
@@ -150,7 +150,7 @@ TEST_F(Commands, NativeRulesAreCountedAndChecked) {
 }
 
 // docs/policy.md shows policies, each followed by a command and what it prints.
-TEST_F(Commands, TheExamplesOfTheManualAreWhatIsSaid) {
+TEST_F(Commands, TheManualShowsTheOutputOfItsCommands) {
   std::ifstream manual(tests::source_path("docs/policy.md"));
   std::string yaml, shown, line;
   Words words;
@@ -194,7 +194,7 @@ TEST_F(Commands, ServeRefusesAConfigurationThatIsWrong) {
   EXPECT_EQ(out, "");
 }
 
-TEST_F(Commands, DivvyWithoutAFileSaysItAsTheOriginal) {
+TEST_F(Commands, DivvyWithoutAFilePrintsTheOriginalsError) {
   EXPECT_EQ(command({"divvy"}), 1);
   EXPECT_EQ(out, "Error: must provide config file as an argument.\n");
 }
@@ -214,7 +214,7 @@ TEST_F(Commands, DivvyRefusesBeforeItBinds) {
   }
 }
 
-TEST_F(Commands, DivvyWarnsOfWhatItDoesNotServe) {
+TEST_F(Commands, DivvyWarnsOfVariablesThatItIgnores) {
   variables = {{"REDIS_HOST", "redis"},
                {"STATSD_PORT", "1"},
                {"PROMETHEUS_METRICS_PATH", "/m"},
@@ -226,7 +226,7 @@ TEST_F(Commands, DivvyWarnsOfWhatItDoesNotServe) {
 }
 
 // After a change from `sluice divvy` to `serve`, counters would silently no longer be in Redis.
-TEST_F(Commands, ServeSaysThatItReadsNoRedisHost) {
+TEST_F(Commands, ServeWarnsThatItIgnoresRedisHost) {
   const auto path = file("sluice.yaml", "policy: [{ divvy: rules.ini }]\n");
   file("rules.ini", rules_ini);
   for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
@@ -244,7 +244,7 @@ TEST_F(Commands, ServeSaysThatItReadsNoRedisHost) {
   }
 }
 
-TEST_F(Commands, CheckTellsSoundFilesFromOthers) {
+TEST_F(Commands, CheckAcceptsValidFilesAndRejectsOthers) {
   const auto good = file("rules.ini", rules_ini);
   const auto bad = file("bad.json", "{\"overrides\": [}");
   EXPECT_EQ(command({"check", good}), 0) << err;
@@ -396,7 +396,7 @@ TEST_F(Commands, ExplainSaysThatARuleCannotBeEvaluated) {
   EXPECT_TRUE(said(err, "warning: ")) << err;
 }
 
-TEST_F(Commands, AskSaysTheDecisionInWords) {
+TEST_F(Commands, AskPrintsTheDecisionAsText) {
   calls::FakeServer server({"OK true 2 3597\n", "OK false 0 59\n", "OK false 0 -1\n",
                             "ERR unknown \"x\"\n", "OK true 1 0\n",
                             "OK true 9007199254740991 0\n"});
@@ -416,7 +416,7 @@ TEST_F(Commands, AskSaysTheDecisionInWords) {
   EXPECT_EQ(out, "allowed: unlimited\n");
 }
 
-TEST_F(Commands, AskDropletWantsAVerbABucketAndNumbers) {
+TEST_F(Commands, AskDropletRequiresAVerbABucketAndNumbers) {
   const Words wrong[] = {{},
                          {"put", "jar"},
                          {"take"},
@@ -446,7 +446,7 @@ TEST_F(Commands, AskDropletWantsAVerbABucketAndNumbers) {
   EXPECT_TRUE(said(err, "--timeout must be")) << err;
 }
 
-TEST_F(Commands, AskSaysWhyThereIsNoDecision) {
+TEST_F(Commands, AskSaysWhyItGotNoDecision) {
   EXPECT_EQ(command({"ask", "divvy", "k=a\"b"}), 2);
   EXPECT_TRUE(said(err, "holds a double quote")) << err;
   EXPECT_EQ(command({"ask", "--json", "divvy", "k=a\"b"}), 2);
@@ -454,7 +454,7 @@ TEST_F(Commands, AskSaysWhyThereIsNoDecision) {
   EXPECT_EQ(err, "");
 }
 
-TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
+TEST_F(Commands, TheExamplesAreValidAndEquivalent) {
   const std::string examples = tests::source_path("examples/");
   EXPECT_EQ(command({"check", examples + "example-config.ini", examples + "example-config.json",
                      examples + "sluice.yaml", examples + "limitd.yaml"}),
@@ -529,7 +529,7 @@ TEST_F(Commands, ChecksAndCountsLimitdsFiles) {
   EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 4) << err;
 }
 
-TEST_F(Commands, AConfiguratorsFileIsCheckedToo) {
+TEST_F(Commands, CheckReadsTheConfiguratorsFile) {
   const auto types = file("types.yml", "db: x\nbuckets: { ip: { size: 1 }, b: { size: 1 } }\n");
   const auto path = file("limitd.yaml",
                          "db: { inMemory: true }\nbuckets: { ip: { size: 10 } }\n"
@@ -545,7 +545,7 @@ TEST_F(Commands, AConfiguratorsFileIsCheckedToo) {
   EXPECT_TRUE(said(err, types + ": error: cannot be read")) << err;
 }
 
-TEST_F(Commands, LimitdEndsWithOneWhateverIsWrong) {
+TEST_F(Commands, LimitdExitsWith1OnEveryUsageError) {
   EXPECT_EQ(command({"limitd", "--nope"}), 1);
   EXPECT_EQ(command({"limitd", "file"}), 1);
   EXPECT_EQ(command({"limitd"}), 1);
@@ -562,7 +562,7 @@ TEST_F(Commands, LimitdEndsWithOneWhateverIsWrong) {
   EXPECT_EQ(out, std::string(config::version) + "\n");
 }
 
-TEST_F(Commands, LimitdctlSaysInItsWordsWhatIsMissing) {
+TEST_F(Commands, LimitdctlReportsMissingArgumentsAsTheOriginal) {
   EXPECT_EQ(command({"limitdctl", "--key", "k", "--take", "1"}), 1);
   EXPECT_EQ(err, "\"--bucket\" is required\n");
   EXPECT_EQ(command({"limitdctl", "--bucket", "ip", "--take", "1"}), 1);
@@ -578,7 +578,7 @@ TEST_F(Commands, LimitdctlSaysInItsWordsWhatIsMissing) {
   EXPECT_EQ(command({"limitdctl", "--nope"}), 1);
 }
 
-TEST_F(Commands, FilesThatCannotBeReadAreTold) {
+TEST_F(Commands, ReportsFilesThatCannotBeRead) {
   std::filesystem::create_directory(folder_ + "/folder.ini");
   base::Diagnostics diagnostics;
   EXPECT_FALSE(config::read_file(folder_ + "/folder.ini", diagnostics));

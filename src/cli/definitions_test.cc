@@ -36,7 +36,7 @@ bool asks(const DefinedCommand& command) {
   return command.definition.footer.find("\n  3  ") != std::string::npos;
 }
 
-TEST_F(AllCommands, AreDefinedAndSayHowTheyEnd) {
+TEST_F(AllCommands, AreDefinedAndDocumentTheirExitStatus) {
   const auto all = defined_commands();
   EXPECT_GT(all.size(), 25u);
   for (const DefinedCommand& command : all) {
@@ -53,7 +53,7 @@ TEST_F(AllCommands, AreDefinedAndSayHowTheyEnd) {
 }
 
 // One prefix, the usage, and exit status 2.
-TEST_F(AllCommands, TellWrongUsageAlike) {
+TEST_F(AllCommands, ReportWrongUsageInTheSameForm) {
   for (const DefinedCommand& command : defined_commands()) {
     Words words = words_of(command);
     words.emplace_back("--no-such-option");
@@ -66,7 +66,7 @@ TEST_F(AllCommands, TellWrongUsageAlike) {
 }
 
 // A command whose server is not there exits with 3 and prints one line.
-TEST_F(AllCommands, WithoutAServerEndWithThree) {
+TEST_F(AllCommands, ExitWith3WithoutAServer) {
   const std::map<std::string, Words> more = {{"reset", {"key"}},
                                              {"override", {"list"}},
                                              {"ask divvy", {"k=v"}},

@@ -28,7 +28,7 @@ std::string help_of(Words words) {
 }
 
 // Except examples, which must be on one line to be copied.
-TEST(Help, IsNoWiderThanAPage) {
+TEST(Help, FitsInto100Columns) {
   for (const Words& words : commands) {
     std::istringstream lines(help_of(words));
     for (std::string line; std::getline(lines, line);)
@@ -36,7 +36,7 @@ TEST(Help, IsNoWiderThanAPage) {
   }
 }
 
-TEST(Help, OfAskNamesThePortsOfAllProtocols) {
+TEST(Help, AskNamesThePortsOfAllProtocols) {
   const std::string help = help_of({"ask"});
   for (const char* part :
        {"\n  8321  sluice ask divvy", "\n  9231  sluice ask limitd", "\n  3000  sluice ask droplet",
@@ -45,7 +45,7 @@ TEST(Help, OfAskNamesThePortsOfAllProtocols) {
   EXPECT_NE(help_of({"ask", "limitd"}).find("default localhost:9231"), std::string::npos);
 }
 
-TEST(Help, OfACommandIsAlsoHelpAndItsName) {
+TEST(Help, HelpAndACommandPrintsTheCommandsHelp) {
   std::ostringstream out, err;
   EXPECT_EQ(command({"help", "rules"}, out, err), 0);
   EXPECT_EQ(out.str(), help_of({"rules"}));
@@ -54,7 +54,7 @@ TEST(Help, OfACommandIsAlsoHelpAndItsName) {
 }
 
 // As on a full disk, or a pipe whose reader has gone.
-TEST(Output, ThatCannotBeWrittenIsAFailure) {
+TEST(Output, AWriteErrorExitsWith1) {
   for (const Words& words : {Words{"--version"}, Words{"rules", "--help"}}) {
     std::ostringstream out, err;
     out.setstate(std::ios::badbit);

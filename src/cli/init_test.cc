@@ -19,7 +19,7 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-TEST_F(Init, WritesAFileThatHasNothingToWarnOf) {
+TEST_F(Init, WritesAFileWithoutWarnings) {
   const std::string path = folder_ + "/sluice.yaml";
   ASSERT_EQ(command({"init", path}), 0) << err;
   EXPECT_TRUE(said(out, path + ": written")) << out;
@@ -39,7 +39,7 @@ TEST_F(Init, WritesAFileThatHasNothingToWarnOf) {
   EXPECT_TRUE(said(out, ": ok, 3 rules\n")) << out << text;
 }
 
-TEST_F(Init, WritesNothingOverUnlessItIsForced) {
+TEST_F(Init, OverwritesAFileOnlyWithForce) {
   const std::string path = file("mine.yaml", "mine");
   EXPECT_EQ(command({"init", path}), 1);
   EXPECT_EQ(err, "error: " + path +

@@ -29,7 +29,7 @@ TEST(MetricsText, ReadsNameLabelsAndValue) {
   EXPECT_EQ(read_sample("f{le=\"+Inf\"} 2")->labels.at("le"), "+Inf");
 }
 
-TEST(MetricsText, RefusesWhatIsNotASample) {
+TEST(MetricsText, RejectsLinesThatAreNotSamples) {
   for (const char* line :
        {"", "# HELP a What it is.", "# TYPE a counter", "a", "a b", "a{", "a{x", "a{x=\"",
         "a{x=\"\\", "a{x=\"y\"", "a{x=\"y\"}", "a{x=\"y\"}3", "{", "{} 1", " 1", "a 1x", "c{} 8\r"})

@@ -10,7 +10,7 @@
 namespace sluice::cli {
 namespace {
 
-TEST(Moment, ReadsWhatPeopleWrite) {
+TEST(Moment, ReadsCommonFormsOfTimes) {
   const std::pair<const char*, const char*> cases[] = {
       {"2026-12-01", "2026-12-01T00:00:00Z"},
       {"2026-12-01T08:30Z", "2026-12-01T08:30:00Z"},
@@ -30,7 +30,7 @@ TEST(Moment, ReadsWhatPeopleWrite) {
   EXPECT_EQ(parse_moment("2000-01-01")->us, int64_t{946'684'800} * 1'000'000);
 }
 
-TEST(Moment, RefusesWhatIsNone) {
+TEST(Moment, RejectsInvalidTimes) {
   for (const char* text : {"",
                            "tomorrow",
                            "2026",

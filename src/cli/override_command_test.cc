@@ -20,7 +20,7 @@ Json override_of(const std::string& id) {
           {"applies", false}};
 }
 
-TEST_F(AdminCommands, OverrideSetSendsWhatWasSaid) {
+TEST_F(AdminCommands, OverrideSetSendsItsArguments) {
   answers["POST /v1/overrides"] = page(override_of("o-1"), 201);
   const auto sent = [&](Words words) {
     words.insert(words.begin(), {"override", "set"});

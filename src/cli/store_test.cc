@@ -80,7 +80,7 @@ class StoreCommand : public testing::Test {
   std::string folder, problem, out, err;
 };
 
-TEST_F(StoreCommand, UsageErrorsEndWithTwo) {
+TEST_F(StoreCommand, UsageErrorsExitWith2) {
   EXPECT_EQ(command({"store"}), 2);
   EXPECT_EQ(command({"store", "stats"}), 2);
   EXPECT_TRUE(said(err, "stats requires one DIR")) << err;
@@ -96,7 +96,7 @@ TEST_F(StoreCommand, UsageErrorsEndWithTwo) {
   EXPECT_TRUE(said(out, "\n  import-limitd DIR --config FILE\n")) << out;
 }
 
-TEST_F(StoreCommand, WhereThereIsNoneNothingIsMade) {
+TEST_F(StoreCommand, ToolsReportAMissingStoreAndDoNotCreateOne) {
   for (const char* tool : {"dump", "stats", "check", "repair"}) {
     EXPECT_EQ(command({"store", tool, folder}), 1);
     EXPECT_TRUE(said(err, "there is no store in `" + folder + "`")) << err;
@@ -108,7 +108,7 @@ TEST_F(StoreCommand, WhereThereIsNoneNothingIsMade) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/sluice"));
 }
 
-TEST_F(StoreCommand, DumpSaysWhatADecisionWouldBe) {
+TEST_F(StoreCommand, DumpShowsTheStateAsADecision) {
   fill();
   EXPECT_EQ(command({"store", "dump", folder + "/data"}), 0) << err;
   std::istringstream lines(out);

@@ -22,14 +22,14 @@ Table example() {
   return table;
 }
 
-TEST(Table, StandsInColumns) {
+TEST(Table, AlignsColumns) {
   EXPECT_EQ(example().text(false),
             "NAME             RULE   COUNT\n"
             "a\\nb             日本       1\n"
             "abcdefghijklmno  x     12,345\n");
 }
 
-TEST(Table, CutsWhatIsElasticAndThenLeavesColumnsOut) {
+TEST(Table, ShortensElasticColumnsAndThenOmitsColumns) {
   const auto lines = example().lines(24);
   EXPECT_EQ(lines[2], "abcdefghi…  x     12,345");
   EXPECT_EQ(example().lines(15)[2], "abcdefgh…  x");

@@ -21,7 +21,7 @@ Json answer_of(std::vector<Json> items) {
   return answer;
 }
 
-TEST(TopRates, AreOfTwoAnswersInARow) {
+TEST(TopRates, AreComputedFromTwoConsecutiveAnswers) {
   const Clock::time_point begin{};
   TopRates rates;
   Json first = answer_of({item("a", 10, 0), item("b", 5, 5)});
@@ -58,7 +58,7 @@ TopPicture picture_of(Json answer) {
   return picture;
 }
 
-TEST(TopPicture, SaysHowTheServerIsAndWhoIsLimited) {
+TEST(TopPicture, ShowsTheServersStateAndTheLimitedActors) {
   Json one = item("10.0.0.7", 1234, 56);
   one["denied_per_second"] = 12.0;
   one["allowed_per_second"] = 0.25;
@@ -81,7 +81,7 @@ TEST(TopPicture, SaysHowTheServerIsAndWhoIsLimited) {
     EXPECT_EQ(lines[i].substr(0, lines[i].find_last_not_of(' ') + 1), expected[i]);
 }
 
-TEST(TopPicture, ShowsTheLimitsThatRefuseInNarrowWindowsToo) {
+TEST(TopPicture, ShowsRefusingLimitsInNarrowWindowsToo) {
   Json one = item("10.0.0.7", 1, 2);
   one["refused_by"] = Json::array(
       {{{"algorithm", "fixed_window"}, {"quota", 3}, {"window", "1h"}, {"allowed", false}}});
@@ -94,7 +94,7 @@ TEST(TopPicture, ShowsTheLimitsThatRefuseInNarrowWindowsToo) {
   EXPECT_EQ(table.lines(60)[1], "10.0.0.7  r     3 per 1h            -          -       2");
 }
 
-TEST(TopPicture, SaysWhyItIsNotOfNow) {
+TEST(TopPicture, ShowsWhyItIsStale) {
   TopPicture picture = picture_of(answer_of({}));
   picture.problem = "cannot connect to \x1b[2J";
   const auto lines = lines_of(picture, 80, 24, true);

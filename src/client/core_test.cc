@@ -105,7 +105,7 @@ std::vector<std::pair<std::string, uint64_t>> lines_of(std::string_view text) {
   return lines;
 }
 
-TEST(ClientCore, RequestsThatWaitForTheConnectionLeaveTogether) {
+TEST(ClientCore, RequestsThatWaitForTheConnectionAreSentTogether) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a");
   world.submit(asks("b"), "b");
@@ -120,7 +120,7 @@ TEST(ClientCore, RequestsThatWaitForTheConnectionLeaveTogether) {
   EXPECT_EQ(world.core.pending(), 0u);
 }
 
-TEST(ClientCore, WhatHasTimedOutBeforeTheConnectionIsNotSent) {
+TEST(ClientCore, ACallThatTimesOutBeforeTheConnectionIsNotSent) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a", {.timeout = 100ms});
   world.submit(asks("b"), "b");
@@ -135,7 +135,7 @@ TEST(ClientCore, WhatHasTimedOutBeforeTheConnectionIsNotSent) {
 }
 
 // More different timeouts than there are queues for them.
-TEST(ClientCore, CallsOfManyTimeoutsEndEachInTime) {
+TEST(ClientCore, CallsWithManyTimeoutsEachEndOnTime) {
   constexpr int calls = 48, stride = 29;  // no common divisor, so all come in a mixed order
   ClientWorld world(ordered);
   for (int i = 0; i < calls; ++i) {
@@ -150,7 +150,7 @@ TEST(ClientCore, CallsOfManyTimeoutsEndEachInTime) {
   }
 }
 
-TEST(ClientCore, ATimeoutPastTheEndOfTimeNeverComes) {
+TEST(ClientCore, ATimeoutPastTheEndOfTimeNeverFires) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a", {.timeout = client_never});
   world.submit(asks("b"), "b", {.timeout = client_never - 1us});
@@ -172,7 +172,7 @@ TEST(ClientCore, ACallThatHasTimedOutKeepsItsPlaceInOrder) {
   EXPECT_EQ(world.results["b"].remaining, 2);
 }
 
-TEST(ClientCore, ALostConnectionFailsWhatWasSent) {
+TEST(ClientCore, ALostConnectionFailsTheSentCalls) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a");
   world.accept(0);
@@ -187,7 +187,7 @@ TEST(ClientCore, ALostConnectionFailsWhatWasSent) {
   EXPECT_EQ(world.ended["a"], 1);
 }
 
-TEST(ClientCore, AReplyThatNothingAskedForEndsTheConnection) {
+TEST(ClientCore, AnUnrequestedReplyEndsTheConnection) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a");
   world.accept(0);
@@ -196,7 +196,7 @@ TEST(ClientCore, AReplyThatNothingAskedForEndsTheConnection) {
   EXPECT_EQ(world.closed[0], 1);
 }
 
-TEST(ClientCore, GarbageFailsWhatIsUnderWay) {
+TEST(ClientCore, AMalformedReplyFailsTheCallsInFlight) {
   for (const Dialect* dialect : {&ordered, &by_id}) {
     ClientWorld world(*dialect);
     world.submit(asks("a"), "a");
@@ -207,7 +207,7 @@ TEST(ClientCore, GarbageFailsWhatIsUnderWay) {
   }
 }
 
-TEST(ClientCore, RepliesThatComeTwiceAreDroppedByTheirIds) {
+TEST(ClientCore, DropsRepeatedRepliesByTheirIds) {
   ClientWorld world(by_id);
   world.submit(asks("a"), "a");
   world.submit(asks("b"), "b");
@@ -234,14 +234,14 @@ TEST(ClientCore, PastTheBoundACallFailsAtOnce) {
   EXPECT_EQ(world.ended.count("a"), 0u);
 }
 
-TEST(ClientCore, WhatCannotBeSaidIsNotSent) {
+TEST(ClientCore, RejectsARequestThatTheDialectCannotExpress) {
   ClientWorld world(ordered);
   world.submit(asks(""), "a");
   EXPECT_EQ(world.results["a"].error, client_errc::bad_request);
   EXPECT_EQ(world.core.pending(), 0u);
 }
 
-TEST(ClientCore, TheCallersChoiceHoldsWhileTheServerIsAway) {
+TEST(ClientCore, WithoutAServerTheCallersChoiceApplies) {
   for (const client_policy policy : {client_policy::allow, client_policy::deny}) {
     client_options options;
     options.on_unavailable = policy;
@@ -258,7 +258,7 @@ TEST(ClientCore, TheCallersChoiceHoldsWhileTheServerIsAway) {
   }
 }
 
-TEST(ClientCore, AServerThatHasStoppedAnsweringIsLeft) {
+TEST(ClientCore, DisconnectsFromAServerThatStoppedAnswering) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a");
   world.accept(0);
@@ -269,7 +269,7 @@ TEST(ClientCore, AServerThatHasStoppedAnsweringIsLeft) {
   EXPECT_EQ(world.core.pending(), 0u);
 }
 
-TEST(ClientCore, ATryThatTakesTooLongHasFailed) {
+TEST(ClientCore, AConnectionAttemptFailsAtItsTimeout) {
   ClientWorld world(ordered);
   world.submit(asks("a"), "a");
   world.advance(base::seconds(10));
@@ -278,7 +278,7 @@ TEST(ClientCore, ATryThatTakesTooLongHasFailed) {
   EXPECT_EQ(world.tries.size(), 2u);
 }
 
-TEST(ClientCore, TheFirstHostThatIsConnectedIsAsked) {
+TEST(ClientCore, UsesTheFirstConnectedHost) {
   ClientWorld world(ordered, 3);
   world.submit(asks("a"), "a");
   world.fail(0);
@@ -331,7 +331,7 @@ client_options many_calls(size_t pending_max) {
   return options;
 }
 
-TEST(ClientCore, WhatTheSocketDoesNotTakeWaitsInTheQueue) {
+TEST(ClientCore, CallsWaitInTheQueueWhileTheSocketIsFull) {
   constexpr int calls = 30'000;
   ClientWorld world(ordered, 1, many_calls(calls));
   const std::string key(100, 'k');
@@ -374,7 +374,7 @@ TEST(ClientCore, CallsWithoutAnAnswerWaitForTheSocketAndFailPastTheBound) {
   EXPECT_EQ(world.ended["silent"], 300);
 }
 
-TEST(ClientCore, ACallWithoutAnAnswerIsRefusedWhereAllRequestsHaveOne) {
+TEST(ClientCore, RejectsACallWithoutAnAnswerIfTheProtocolAlwaysAnswers) {
   ClientWorld world(ordered);
   client_request silent = asks("silent");
   silent.no_answer = true;
@@ -388,7 +388,7 @@ TEST(ClientCore, ACallWithoutAnAnswerIsRefusedWhereAllRequestsHaveOne) {
   EXPECT_EQ(world.results["a"].remaining, 7);
 }
 
-TEST(ClientCore, WhatTimesOutBehindTheSocketIsNotSentAndAnUnaskedReplyIsNotItsOwn) {
+TEST(ClientCore, ACallThatTimesOutBehindAFullSocketIsNotSentAndTakesNoReply) {
   Dialect narrow = line_dialect(true);
   narrow.output_bytes_max = 10;
   ClientWorld world(narrow);
@@ -416,7 +416,7 @@ TEST(ClientCore, WhatTimesOutBehindTheSocketIsNotSentAndAnUnaskedReplyIsNotItsOw
   EXPECT_EQ(world.closed[0], 1);
 }
 
-TEST(ClientCore, AServerThatHasStoppedReadingIsLeft) {
+TEST(ClientCore, DisconnectsFromAServerThatStoppedReading) {
   ClientWorld world(narrow_by_id);
   world.submit(asks("a"), "a");
   world.accept(0);
@@ -553,7 +553,7 @@ class RandomRun {
   int asked_ = 0, answered_ = 0;
 };
 
-TEST(ClientCore, EveryCallEndsOnceAndIsNeverGivenAnothersReply) {
+TEST(ClientCore, EveryCallEndsOnceWithItsOwnReply) {
   for (uint32_t seed = 0; seed < 300; ++seed)
     for (const Dialect* dialect : {&ordered, &by_id, &narrow_ordered, &narrow_by_id}) {
       SCOPED_TRACE(seed);

@@ -31,7 +31,7 @@ HttpResult answered(const std::string& bytes, size_t bytes_max = 1000) {
   return client_of(server.port(), milliseconds(20'000), bytes_max).ask("GET", "/");
 }
 
-TEST(HttpClient, AsksAndTakesTheAnswer) {
+TEST(HttpClient, SendsARequestAndReadsTheAnswer) {
   FakeHttp server([](const FakeHttp::Request&) {
     return FakeHttp::response(201, "{\"a\":1}", "application/json; charset=utf-8");
   });
@@ -56,7 +56,7 @@ TEST(HttpClient, AsksAndTakesTheAnswer) {
   }
 }
 
-TEST(HttpClient, WithoutATokenNoneIsShownAndAPostWithoutABodySaysSo) {
+TEST(HttpClient, SendsNoTokenByDefaultAndAnnouncesAnEmptyBody) {
   FakeHttp server([](const FakeHttp::Request&) { return FakeHttp::response(200, ""); });
   auto client = client_of(server.port());
   EXPECT_TRUE(client.ask("POST", "/").answer);
@@ -68,7 +68,7 @@ TEST(HttpClient, WithoutATokenNoneIsShownAndAPostWithoutABodySaysSo) {
     EXPECT_EQ(request.head.find("Authorization"), std::string::npos);
 }
 
-TEST(HttpClient, TakesAnAnswerInChunks) {
+TEST(HttpClient, ReadsAnAnswerInChunks) {
   const auto result = answered(
       "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
       "Transfer-Encoding: chunked\r\n\r\n4\r\nwhat\r\n4\r\never\r\n0\r\n\r\n");
@@ -76,7 +76,7 @@ TEST(HttpClient, TakesAnAnswerInChunks) {
   EXPECT_EQ(result.answer->body, "whatever");
 }
 
-TEST(HttpClient, SaysWhatIsWrongWithAnAnswer) {
+TEST(HttpClient, ReportsWhatIsWrongWithAnAnswer) {
   const std::string head = "HTTP/1.1 200 OK\r\n";
   const std::pair<std::string, std::string> cases[] = {
       {"", "closed the connection without a reply"},
@@ -98,7 +98,7 @@ TEST(HttpClient, SaysWhatIsWrongWithAnAnswer) {
   EXPECT_TRUE(answered(head + "Content-Length: 1000\r\n\r\n" + std::string(1000, 'x')).answer);
 }
 
-TEST(HttpClient, GivesUpInTime) {
+TEST(HttpClient, GivesUpAtItsDeadline) {
   FakeHttp silent([](const FakeHttp::Request&) { return FakeHttp::silence; });
   const auto begin = std::chrono::steady_clock::now();
   const auto result = client_of(silent.port(), milliseconds(50)).ask("GET", "/");
@@ -106,7 +106,7 @@ TEST(HttpClient, GivesUpInTime) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(50));
 }
 
-TEST(HttpClient, SaysThatNobodyListens) {
+TEST(HttpClient, ReportsARefusedConnection) {
   uint16_t port = 0;
   {
     FakeHttp server([](const FakeHttp::Request&) { return std::string(); });
@@ -119,7 +119,7 @@ TEST(HttpClient, SaysThatNobodyListens) {
 
 // A call that also watches a descriptor, such as a terminal's keys, ends when that is readable,
 // even if the server is silent.
-TEST(HttpClient, GivesUpWhenSomethingElseComes) {
+TEST(HttpClient, IsInterruptedByAnotherDescriptor) {
   FakeHttp silent([](const FakeHttp::Request&) { return FakeHttp::silence; });
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

@@ -9,7 +9,7 @@
 namespace sluice::calls {
 namespace {
 
-TEST(LooksLike, NamesWhatAnswersOtherwise) {
+TEST(LooksLike, RecognizesServersOfOtherProtocols) {
   const std::pair<std::string_view, const char*> cases[] = {
       {"HTTP/1.1 400 Bad Request\r\n", "an HTTP server"},
       {"-ERR unknown command\r\n", "a Redis server"},

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Socket, GoesOnAfterItsDeadlineOnceThatIsRenewed) {
+TEST(Socket, WorksAgainOnceItsDeadlineIsExtended) {
   FakeServer server({"answer\n"});
   std::string problem, got;
   auto socket = Socket::connect("127.0.0.1", server.port(), milliseconds(20));

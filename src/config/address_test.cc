@@ -23,7 +23,7 @@ TEST(ParseAddress, TakesHostsAndPorts) {
   }
 }
 
-TEST(ParseAddress, SaysWhatIsWrong) {
+TEST(ParseAddress, ReportsInvalidAddresses) {
   struct Case {
     const char* text;
     const char* problem;
@@ -40,7 +40,7 @@ TEST(ParseAddress, SaysWhatIsWrong) {
   }
 }
 
-TEST(FormatAddress, IsReadBack) {
+TEST(FormatAddress, PutsIpv6InBrackets) {
   EXPECT_EQ(format_address("::", 8321), "[::]:8321");
   EXPECT_EQ(format_address("127.0.0.1", 1), "127.0.0.1:1");
 }

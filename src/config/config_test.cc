@@ -62,7 +62,7 @@ log:
   level: warn
 )";
 
-TEST(ReadConfig, TakesAllThatThereIs) {
+TEST(ReadConfig, ReadsEverySetting) {
   Config config;
   ASSERT_EQ(problems(good, config), "");
   ASSERT_EQ(config.listen.size(), 2u);
@@ -81,7 +81,7 @@ TEST(ReadConfig, TakesAllThatThereIs) {
   EXPECT_EQ(config.options().workers, 4u);
 }
 
-TEST(ReadConfig, LeavesDefaultsWhereTheFileIsSilent) {
+TEST(ReadConfig, KeepsDefaultsOfMissingKeys) {
   Config config;
   ASSERT_EQ(problems("policy: [{ divvy: /etc/rules.json }]", config), "");
   ASSERT_EQ(config.listen.size(), 2u);
@@ -110,7 +110,7 @@ TEST(ReadConfig, RulesAreAPolicyToo) {
   EXPECT_EQ(config.policy_files().size(), 2u);
 }
 
-TEST(ReadConfig, AListenerHasTimeoutsOfItsOwn) {
+TEST(ReadConfig, EachListenerMayHaveItsOwnTimeouts) {
   Config config;
   ASSERT_EQ(
       problems("listen: [{ protocol: divvy, address: \"[::1]:1\", request_timeout: 1500ms },\n"
@@ -148,7 +148,7 @@ TEST(ReadConfig, DropletNeedsNoPolicy) {
 }
 
 // A reload reads its own configuration and compares it with the one of the start.
-TEST(ReadConfig, ACopyHasPoliciesAndSettingsOfItsOwn) {
+TEST(ReadConfig, ACopySharesNoPoliciesOrSettings) {
   Config config;
   ASSERT_EQ(problems("policy: [{ divvy: a.ini }]", config), "");
   Config copy = config;
@@ -273,7 +273,7 @@ auto read_config_mistakes() {
   return std::vector(cases, std::end(cases));
 }
 
-TEST(ReadConfig, SaysWhereAndWhatAndHow) {
+TEST(ReadConfig, ReportsErrorsWithPlaceAndRemedy) {
   for (const auto& [line, expected] : read_config_mistakes()) {
     const std::string text = "policy: [{ divvy: a.ini }]\n" + std::string(line) + "\n";
     const std::string said = problems(text);
@@ -283,7 +283,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
 }
 
 // `policy` and `rules` are easily confused.
-TEST(ReadConfig, SaysWhereRulesBelong) {
+TEST(ReadConfig, ReportsMisplacedRules) {
   const std::string rule = "{ name: a, match: { k: v }, limit: { quota: 1, window: 1s } }";
   const std::string beside =
       "error: rules: stands in `policy`, which names files; put `rules:` beside it, at the front "
@@ -298,7 +298,7 @@ TEST(ReadConfig, SaysWhereRulesBelong) {
   EXPECT_NE(said.find("match: is not a known key"), said.npos) << said;
 }
 
-TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
+TEST(ReadConfig, RequiresExactlyOneDivvyPolicy) {
   EXPECT_EQ(
       problems(""),
       "conf/sluice.yaml: error: policy: is missing, and so is `rules`: no request would meet a "
@@ -314,7 +314,7 @@ TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
       "(as Divvy 1.7.1 does it) or `documented` (as its README says)\n");
 }
 
-TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
+TEST(ReadConfig, AllowsAtMostOneLimitdPolicy) {
   EXPECT_EQ(problems("policy: [{ limitd: a.yaml }]"), "");
   EXPECT_EQ(problems("policy: [{ limitd: a.yaml }, { limitd: b.yaml }]"),
             "conf/sluice.yaml:1:30: error: limitd: there is a limitd policy already; put its "
@@ -348,12 +348,12 @@ TEST(ReadConfig, ListensByPolicy) {
   EXPECT_EQ(Config().listen.size(), protocol::all().size() + 1) << "and the admin port";
 }
 
-TEST(ReadConfig, TellsEverythingInOneRun) {
+TEST(ReadConfig, ReportsAllErrorsInOneRun) {
   const std::string said = problems("wrokers: 1\nlog: { level: loud }\nstore: 3\n");
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 4) << said;
 }
 
-TEST(ReadConfig, SurvivesWhatIsNoConfiguration) {
+TEST(ReadConfig, ReportsErrorsForArbitraryBytes) {
   for (const std::string& text :
        {std::string("\0\xff\xfe", 3), std::string(100'000, '['), std::string("&a [*a]"),
         std::string("? {a: b}\n: c"), std::string("- 1"), std::string("just words"),
@@ -416,7 +416,7 @@ TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
             "port from 0 to 65535, not `:x`\n");
 }
 
-TEST(PrintConfig, IsReadBackAndNamesOrigins) {
+TEST(PrintConfig, ReadsBackTheSameAndNamesOrigins) {
   Config config;
   base::Diagnostics diagnostics;
   read_config(good, "/etc/sluice.yaml", config, diagnostics);
@@ -446,7 +446,7 @@ TEST(PrintConfig, IsReadBackAndNamesOrigins) {
   EXPECT_EQ(option_of(again), option_of(config));
 }
 
-TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {
+TEST(PrintConfig, PrintsLogSettingsThatReadBackTheSame) {
   Config config;
   base::Diagnostics diagnostics;
   read_config(
@@ -472,7 +472,7 @@ TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {
   EXPECT_EQ(again.options().denials_every, 1000u);
 }
 
-TEST(PrintConfig, SaysThatItIsTheExample) {
+TEST(PrintConfig, MarksTheBuiltInExample) {
   const std::string text = print_config(Config());
   EXPECT_NE(text.find("# policy: the built-in example (divvy) "), std::string::npos) << text;
   EXPECT_NE(text.find("# policy: the built-in example (limitd) "), std::string::npos) << text;

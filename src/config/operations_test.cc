@@ -28,7 +28,7 @@ struct World {
                }};
 };
 
-TEST(Operations, TheTokenFileIsReadBack) {
+TEST(Operations, PrintsTheTokenFileSoThatItReadsBack) {
   Config config;
   base::Diagnostics diagnostics;
   read_config("admin: { token_file: secret }\npolicy: [{ divvy: a.ini }]\n", "conf/sluice.yaml",
@@ -44,7 +44,7 @@ TEST(Operations, TheTokenFileIsReadBack) {
   EXPECT_TRUE(same_lines(lines_of(config.operations), lines_of(again.operations))) << printed;
 }
 
-TEST(Operations, TheAdminPortMovesAndGoes) {
+TEST(Operations, AdminFlagMovesOrRemovesTheAdminPort) {
   Config config;
   base::Diagnostics diagnostics;
   set_admin("[::1]:1", "--admin", {}, config, diagnostics);
@@ -58,7 +58,7 @@ TEST(Operations, TheAdminPortMovesAndGoes) {
   EXPECT_EQ(diagnostics.size(), 1u);
 }
 
-TEST(Operations, WhereOthersReachTheAdminPortItNeedsAToken) {
+TEST(Operations, RequiresATokenIfOthersCanReachTheAdminPort) {
   World world;
   admin::AdminOptions options;
   Config config;
@@ -87,7 +87,7 @@ TEST(Operations, WhereOthersReachTheAdminPortItNeedsAToken) {
   EXPECT_EQ(options.settings.find(token), std::string::npos);
 }
 
-TEST(Candidates, AreReadAsAServerWouldReadThem) {
+TEST(Candidates, AreReadLikeTheServersFiles) {
   EXPECT_FALSE(read_candidate("toml", "", ""));
   auto one = read_candidate("divvy-ini", "[default]\ncreditLimit = 1\nresetSeconds = 1\n", "");
   ASSERT_TRUE(one && one->rules);
@@ -142,7 +142,7 @@ TEST(Candidates, NameTheRulesThatSettleOverSeveralSlots) {
 }
 
 // A client that may have a candidate read must not learn the contents of other files.
-TEST(Candidates, NameTheServersOwnFilesOnly) {
+TEST(Candidates, MayNameOnlyTheServersFiles) {
   const std::string root = testing::TempDir() + "sluice-candidates-" + std::to_string(::getpid());
   const std::string folder = root + "/served/", elsewhere = root + "/elsewhere/";
   std::filesystem::create_directories(folder);

@@ -34,7 +34,7 @@ class PolicySourceTest : public testing::Test {
 
 // Known limits are bounded: past the bound a reload is refused with a message, and the live policy
 // stays.
-TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
+TEST_F(PolicySourceTest, RefusesReloadsWithNewLimitsAtTheBound) {
   constexpr size_t known_max = 100;
   request::Spaces spaces;
   PolicySource source(
@@ -66,7 +66,7 @@ TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
 }
 
 // A policy that is live already, or that brings no new limits, is not refused at the bound.
-TEST_F(PolicySourceTest, TheBoundIsOfWhatIsNew) {
+TEST_F(PolicySourceTest, TheBoundCountsOnlyNewLimits) {
   request::Spaces spaces;
   const Config config = next();
   PolicySource source(

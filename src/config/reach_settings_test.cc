@@ -50,7 +50,7 @@ redis::Options reached(const Config& config) {
   return config.store.redis_access.over(config.store.redis->value);
 }
 
-TEST(RedisAccess, AFileIsNamedBesideSluiceYaml) {
+TEST(RedisAccess, PasswordFilesAreRelativeToSluiceYaml) {
   Config config;
   EXPECT_EQ(problems(policy + "store: { redis: { nodes: [\"a:1\"], password_file: pw, per_second: "
                               "{ nodes: [\"b:1\"], password_file: /pw2 } } }\n",
@@ -73,7 +73,7 @@ TEST(RedisAccess, AFileIsNamedBesideSluiceYaml) {
 }
 
 // What is printed is read back as the same.
-TEST(RedisSettings, AcrossSlots) {
+TEST(RedisSettings, ReadAndPrintAcrossSlots) {
   const auto read = [](const std::string& text, Config& config) {
     EXPECT_EQ(problems(text, config), "");
     return config.store.redis->value;
@@ -98,7 +98,7 @@ TEST(RedisSettings, AcrossSlots) {
   EXPECT_TRUE(again.store.redis->value.settles_across_slots);
 }
 
-TEST(RedisAccess, FlagsGoBeforeVariablesBeforeTheFile) {
+TEST(RedisAccess, FlagsOverrideVariablesWhichOverrideTheFile) {
   Config config;
   EXPECT_EQ(problems(in_file, config), "");
   EXPECT_EQ(reached(config).username, "u");
@@ -124,7 +124,7 @@ TEST(RedisAccess, FlagsGoBeforeVariablesBeforeTheFile) {
   EXPECT_EQ(diagnostics.size(), 1u);
 }
 
-TEST(RedisAccess, WithoutARedisItIsWarnedOf) {
+TEST(RedisAccess, WarnsOfCredentialsWithoutARedis) {
   Config config;
   EXPECT_EQ(problems(policy, config), "");
   World world;
@@ -138,7 +138,7 @@ TEST(RedisAccess, WithoutARedisItIsWarnedOf) {
   EXPECT_FALSE(has(print_config(config) + base::to_string(diagnostics[0]), "secret"));
 }
 
-TEST(RedisAccess, APasswordIsReadWithoutItsLineEnd) {
+TEST(RedisAccess, APasswordFileIsReadWithoutItsLineEnd) {
   const std::string file = testing::TempDir() + "sluice_pw_" + std::to_string(::getpid());
   std::ofstream(file) << "one\r\n";
   redis::Options options;
@@ -158,7 +158,7 @@ TEST(RedisAccess, APasswordIsReadWithoutItsLineEnd) {
 
 // Two formats of policies have an option of this name: it belongs to the one whose file is in the
 // same entry.
-TEST(OnStoreError, IsOfThePolicyThatItStandsBeside) {
+TEST(OnStoreError, BelongsToThePolicyOfTheSameListItem) {
   Config config;
   EXPECT_EQ(problems("policy:\n- { on_store_error: local, divvy: a.ini }\n"
                      "- { envoy: b, on_store_error: deny }\n",
@@ -173,7 +173,7 @@ TEST(OnStoreError, IsOfThePolicyThatItStandsBeside) {
                   "and this policy is limitd's"));
 }
 
-TEST(Unmatched, IsOfEachListenerAndPrintedBack) {
+TEST(Unmatched, IsReadAndPrintedForEachListener) {
   Config config;
   EXPECT_EQ(problems("listen:\n- { protocol: divvy, address: \"[::]:1\", unmatched: allow }\n"
                      "- { protocol: divvy, address: \"[::]:2\" }\n" +
@@ -189,7 +189,7 @@ TEST(Unmatched, IsOfEachListenerAndPrintedBack) {
   EXPECT_EQ(again.listen[0].value.unmatched, request::Unmatched::allow);
 }
 
-TEST(Unmatched, WhereItHasNoMeaningItIsRefused) {
+TEST(Unmatched, IsRejectedForListenersWithTheirOwnSetting) {
   const auto of = [](const std::string& listener) {
     Config config;
     return problems("listen: [{ address: \"[::1]:1\", " + listener + " }]\n" + policy, config);
@@ -209,7 +209,7 @@ TEST(Unmatched, WhereItHasNoMeaningItIsRefused) {
   EXPECT_EQ(own, 2u);
 }
 
-TEST(Unmatched, TheFlagIsOfAllThatCanHaveIt) {
+TEST(Unmatched, TheFlagSetsAllListenersThatSupportIt) {
   Config config;
   base::Diagnostics diagnostics;
   Flags flags;
@@ -228,7 +228,7 @@ TEST(Unmatched, TheFlagIsOfAllThatCanHaveIt) {
   EXPECT_EQ(diagnostics.size(), 1u);
 }
 
-TEST(AdminSocket, IsWhereTheFoldersOfTheEnvironmentSay) {
+TEST(AdminSocket, IsInTheFolderThatTheEnvironmentNames) {
   World world;
   Config config;
   const std::string name = "/sluice-" + std::to_string(::getpid()) + ".sock";
@@ -251,7 +251,7 @@ TEST(AdminSocket, IsWhereTheFoldersOfTheEnvironmentSay) {
   EXPECT_TRUE(diagnostics.empty());
 }
 
-TEST(AdminSocket, ThoseThatStandThereAreFound) {
+TEST(AdminSocket, FindsTheSocketsOfRunningServers) {
   const std::string folder = testing::TempDir() + "sluice_sockets_" + std::to_string(::getpid());
   std::filesystem::create_directory(folder);
   World world;

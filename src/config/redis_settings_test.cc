@@ -79,7 +79,7 @@ TEST(RedisClusterSettings, AreNamedByFileVariableOrFlag) {
 }
 
 // The last source says which servers are meant; the file's other settings stay.
-TEST(RedisClusterSettings, AFlagGoesBeforeAVariableBeforeTheFile) {
+TEST(RedisClusterSettings, FlagsOverrideVariablesWhichOverrideTheFile) {
   const std::string more = ", key_prefix: \"p:\", across_slots: settle, deadline_ms: 70";
   World world{"nodes: [\"file:1\"]" + more, {{"SLUICE_REDIS_CLUSTER", "variable:1"}}};
   EXPECT_EQ(world.apply(), "");
@@ -101,7 +101,7 @@ TEST(RedisClusterSettings, AFlagGoesBeforeAVariableBeforeTheFile) {
   EXPECT_TRUE(sentinels.redis().sentinel.master.empty());
 }
 
-TEST(RedisClusterSettings, WhatIsWrongIsTold) {
+TEST(RedisClusterSettings, ReportInvalidSettings) {
   EXPECT_TRUE(has(problem("cluster: true, nodes: [\"a:1\"], database: 1"),
                   "Redis Cluster has no database 1; take `database` out"));
   EXPECT_TRUE(has(problem("cluster: true, nodes: [\"a:1\"], key_prefix: \"{x}:\""),
@@ -122,7 +122,7 @@ const std::string sentinel =
     "sentinel: { master: counters, nodes: [\"s1\", \"s2:7\"], username: su, password: sp }, "
     "username: u, password: p, tls: true, database: 3";
 
-TEST(RedisSentinelSettings, HaveAUserOfTheirOwn) {
+TEST(RedisSentinelSettings, HaveTheirOwnUser) {
   World world{sentinel};
   EXPECT_EQ(world.apply(), "");
   const redis::Options& redis = world.redis();
@@ -134,7 +134,7 @@ TEST(RedisSentinelSettings, HaveAUserOfTheirOwn) {
   EXPECT_EQ(redis.database, 3);
 }
 
-TEST(RedisSentinelSettings, AreOfTheSecondRedisAsWell) {
+TEST(RedisSentinelSettings, ApplyToTheSecondRedisAsWell) {
   World world{"nodes: [\"a:1\"], per_second: { " + sentinel + " }"};
   EXPECT_EQ(world.apply(), "");
   EXPECT_EQ(world.redis().second.sentinel.master, "counters");
@@ -147,7 +147,7 @@ TEST(RedisSentinelSettings, AreOfTheSecondRedisAsWell) {
   EXPECT_FALSE(cluster.redis().cluster);
 }
 
-TEST(RedisSentinelSettings, WhatIsWrongIsTold) {
+TEST(RedisSentinelSettings, ReportInvalidSettings) {
   for (const char* incomplete :
        {"sentinel: { master: m }", "sentinel: { nodes: [\"s:1\"] }",
         "sentinel: { master: m, nodes: [] }", "sentinel: { master: \"\", nodes: [\"s:1\"] }"})
@@ -165,7 +165,7 @@ TEST(RedisSentinelSettings, WhatIsWrongIsTold) {
 }
 
 // A password is never printed; everything else is read back as the same.
-TEST(RedisSentinelSettings, AreReadBackAsTheyArePrinted) {
+TEST(RedisSentinelSettings, ReadBackTheSameAfterPrinting) {
   for (const std::string& file :
        {sentinel, std::string("cluster: true, nodes: [\"a:1\", \"[::1]:2\"], username: u"),
         "nodes: [\"a:1\"], per_second: { " + sentinel + " }"}) {

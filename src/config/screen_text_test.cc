@@ -11,12 +11,12 @@
 namespace sluice::config {
 namespace {
 
-TEST(OnScreen, LeavesWhatHasAPlaceOfItsOwn) {
+TEST(OnScreen, LeavesVisibleCharactersUnchanged) {
   for (const char* text : {"", "10.0.0.7", "path=/a b|c\\d", "Grüße", "日本語", "e\u0301", "🍪"})
     EXPECT_EQ(on_screen(text), text);
 }
 
-TEST(OnScreen, EscapesWhatWouldMoveHideOrTurn) {
+TEST(OnScreen, EscapesControlAndDirectionCharacters) {
   const std::pair<std::string, std::string> cases[] = {
       {"a\x1b[2Jb", "a\\x1b[2Jb"},
       {"\r\n\t", "\\r\\n\\t"},
@@ -38,7 +38,7 @@ TEST(OnScreen, EscapesWhatWouldMoveHideOrTurn) {
   EXPECT_EQ(on_screen(marks), marks.substr(0, 9) + "\\u{301}\\u{301}");
 }
 
-TEST(OnScreen, KnowsHowWideItIs) {
+TEST(OnScreen, MeasuresAndCutsByColumns) {
   EXPECT_EQ(columns_of("abc"), 3u);
   EXPECT_EQ(columns_of("日本"), 4u);
   EXPECT_EQ(columns_of("e\u0301"), 1u);
@@ -63,7 +63,7 @@ bool is_harmless(std::string_view text) {
   return true;
 }
 
-TEST(OnScreen, NothingHarmfulComesOutOfAnyBytes) {
+TEST(OnScreen, NeverPrintsAControlCharacterForRandomBytes) {
   tests::Dice dice(20'261'120);
   for (int round = 0; round < 20'000; ++round) {
     std::string text;

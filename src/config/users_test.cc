@@ -39,7 +39,7 @@ Read read(const std::string& users) {
   return read;
 }
 
-TEST(ReadUsers, TakesNamesPasswordsAndRights) {
+TEST(ReadUsers, ReadsNamesPasswordsAndRights) {
   const Read all = read("users:\n  - { name: app, password_hash: '" + std::string(hash) +
                         "', rights: [take, look] }\n"
                         "  - { name: ops, password_file: ops.password, rights: [admin, put] }\n");
@@ -54,7 +54,7 @@ TEST(ReadUsers, TakesNamesPasswordsAndRights) {
   EXPECT_EQ(files_of(all.config.users), std::vector<std::string>{"conf/ops.password"});
 }
 
-TEST(ReadUsers, SaysWhatIsWrong) {
+TEST(ReadUsers, ReportsInvalidUsers) {
   const auto one = [](const std::string& entry) { return read("users: [" + entry + "]").problems; };
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), text.npos) << text;
@@ -79,7 +79,7 @@ TEST(ReadUsers, SaysWhatIsWrong) {
   has(read("users:\n" + many).problems, "one more than the 10000 users");
 }
 
-TEST(MakeUsers, TakesPasswordsFromTheirFiles) {
+TEST(MakeUsers, ReadsPasswordsFromTheirFiles) {
   const disk::Folder folder;
   const std::string file = write(folder, "a.password", "open sesame\r\n");
   ConfiguredUsers users;
@@ -97,7 +97,7 @@ TEST(MakeUsers, TakesPasswordsFromTheirFiles) {
   EXPECT_TRUE(diagnostics.empty());
 }
 
-TEST(MakeUsers, SaysWhichFileCannotBeUsed) {
+TEST(MakeUsers, ReportsUnusablePasswordFiles) {
   const disk::Folder folder;
   const auto problem = [&](const std::string& file) {
     ConfiguredUsers users;

@@ -61,7 +61,7 @@ class BackupTest : public testing::Test {
   std::string problem;
 };
 
-TEST_F(BackupTest, IsForItsOwnerAlone) {
+TEST_F(BackupTest, IsReadableByItsOwnerOnly) {
   auto journal = open();
   for (int i = 0; i < 20; ++i) commit(*journal, std::to_string(i));
   ASSERT_TRUE(succeeds(journal->backup(folder / "deep/copy"), problem)) << problem;
@@ -79,7 +79,7 @@ TEST_F(BackupTest, IsForItsOwnerAlone) {
   EXPECT_EQ(mode_of(data + "/sluice.lock"), 0600u);
 }
 
-TEST_F(BackupTest, RemovesOnlyWhatAnEarlierOneLeft) {
+TEST_F(BackupTest, RemovesOnlyLeftoversOfAnEarlierBackup) {
   auto journal = open();
   commit(*journal, "a");
   const std::string copy = folder / "copy", fresh = folder / "copy.new";
@@ -110,7 +110,7 @@ TEST_F(BackupTest, RemovesOnlyWhatAnEarlierOneLeft) {
   EXPECT_NE(problem.find("copy` is there already"), std::string::npos) << problem;
 }
 
-TEST_F(BackupTest, IsNeverMadeInWhatItCopies) {
+TEST_F(BackupTest, RefusesATargetInsideTheStore) {
   auto journal = open();
   commit(*journal, "a");
   fs::create_directory(folder / "other");
@@ -147,7 +147,7 @@ TEST_F(BackupTest, ShortRunsLeaveFewLogs) {
 
 // Lists of limits that no counter names any more: a start does not intern them in the process, and
 // their numbers on the disk are used for other lists.
-TEST_F(BackupTest, NumbersThatNothingNamesAreUsedAgain) {
+TEST_F(BackupTest, ReusesNumbersOfUnusedLimits) {
   StoreStats before, after;
   {
     auto journal = open();

@@ -77,7 +77,7 @@ struct Disk {
 };
 
 // New spaces and limits all the time, rounds at random times, and several openings of one store.
-TEST(Dictionary, NumbersThatNoRecordNamesAreUsedAgainAndNoOthers) {
+TEST(Dictionary, ReusesOnlyNumbersThatNoRecordNames) {
   std::mt19937 dice(7);
   Disk disk;
   int64_t generation = 0;
@@ -130,7 +130,7 @@ TEST(Dictionary, NumbersThatNoRecordNamesAreUsedAgainAndNoOthers) {
 
 // A counter's key on the disk begins with its space's number: a space with two numbers would have
 // two counters.
-TEST(Dictionary, ASpaceThatComesBackHasItsNumberAgain) {
+TEST(Dictionary, AReturningSpaceKeepsItsNumber) {
   request::Spaces spaces;
   Dictionary dictionary(spaces, 1);
   Disk disk;

@@ -178,7 +178,7 @@ void expect_on_disk(const Folder& folder, const std::map<std::string, int64_t>& 
     ASSERT_EQ(all.at({space, key}).cells[0].units, units) << key;
 }
 
-TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
+TEST(FoldThread, CommitsContinueWhereverTheThreadIsPaused) {
 #ifdef SLUICE_SANITIZED
   GTEST_SKIP() << "it would hold locks of the sanitizer's own";
 #endif
@@ -213,7 +213,7 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
 
 // Where RocksDB's compactions make no progress, as beside busy processors, folds and so commits go
 // on, and no failure of the disk is reported.
-TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
+TEST(FoldThread, CommitsContinueWhileMergingLagsFarBehind) {
   const Folder folder;
   std::atomic<bool> stands_still{true}, stood{false};
   const auto now = [&] {

@@ -47,7 +47,7 @@ class ImporterTest : public testing::Test {
   const uint32_t limits_ = spaces_.intern_limits({&limit_, 1});
 };
 
-TEST_F(ImporterTest, KeepsWhatTheStoreHas) {
+TEST_F(ImporterTest, KeepsCountersThatTheStoreHas) {
   {
     const auto importer = open();
     EXPECT_EQ(add(*importer, "a", 1'000'000), Added::yes);
@@ -70,7 +70,7 @@ TEST_F(ImporterTest, KeepsWhatTheStoreHas) {
   EXPECT_EQ(after.at({space_, "a"}), before.at({space_, "a"}));
 }
 
-TEST_F(ImporterTest, CommitsNoneBeforeItIsFinished) {
+TEST_F(ImporterTest, CommitsNothingBeforeItIsFinished) {
   {
     const auto importer = open();
     EXPECT_EQ(add(*importer, "a", 1'000'000), Added::yes);

@@ -128,7 +128,7 @@ int64_t run_and_kill(const std::string& folder, int64_t first, int after_ms) {
   return std::atoll(said.c_str() + at + 10);
 }
 
-TEST(JournalCrash, NothingCommittedIsLostAndNothingComesTwice) {
+TEST(JournalCrash, AKillLosesNothingCommittedAndRepeatsNothing) {
   const Folder folder;
   tests::Dice dice(11);
   std::map<std::string, int64_t> model;
@@ -209,7 +209,7 @@ class FullDisk : public testing::Test {
   std::map<std::string, int64_t> model;
 };
 
-TEST_F(FullDisk, ACommitFailsIsKeptAndGoesThroughLater) {
+TEST_F(FullDisk, AFailedCommitIsKeptAndSucceedsLater) {
   int64_t n = 0;
   for (; n < 20; ++n) {
     add_round(n + 1);
@@ -240,7 +240,7 @@ TEST_F(FullDisk, ACommitFailsIsKeptAndGoesThroughLater) {
 
 // After a kill or a stop while the disk is full, a start serves what was committed, and commits
 // succeed again once there is room.
-TEST_F(FullDisk, AStartNeedsNoRoom) {
+TEST_F(FullDisk, StartsWithoutRoom) {
   int64_t n = 0;
   for (int round = 0; round < 4; ++round) {
     SCOPED_TRACE(round);
@@ -285,7 +285,7 @@ TEST_F(FullDisk, AStartNeedsNoRoom) {
   expect_model();
 }
 
-TEST_F(FullDisk, WhatIsKeptIsBounded) {
+TEST_F(FullDisk, BoundsTheUncommittedStates) {
   limit_files(4096);
   // 100 MiB: 4,000,000 states of 300,000 counters.
   for (int64_t i = 0; i < 4'000'000; ++i) {
@@ -300,7 +300,7 @@ TEST_F(FullDisk, WhatIsKeptIsBounded) {
   expect_model();
 }
 
-TEST_F(FullDisk, AFoldFailsIsCountedAndGoesThroughLater) {
+TEST_F(FullDisk, AFailedFoldIsCountedAndSucceedsLater) {
   // Commits are small and fit; the table that a fold writes does not.
   for (int64_t i = 0; i < 30'000; ++i) {
     world.add("key " + std::to_string(i), i + 1);
@@ -366,7 +366,7 @@ TEST_F(SmallDisk, FailsAndRecovers) {
   expect_model();
 }
 
-TEST_F(SmallDisk, AStartNeedsNoRoom) {
+TEST_F(SmallDisk, StartsWithoutRoom) {
   if (!mounted) GTEST_SKIP() << "no right to mount a tmpfs";
   int64_t n = 0;
   for (int round = 0; round < 16; ++round) {

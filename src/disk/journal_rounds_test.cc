@@ -74,7 +74,7 @@ class JournalRounds : public testing::Test {
   std::string problem;
 };
 
-TEST_F(JournalRounds, FreeWhatNoRecordNamesAndNothingElse) {
+TEST_F(JournalRounds, FreeOnlyNumbersThatNoRecordNames) {
   int64_t generation = 0;
   for (int life = 0; life < lives; ++life) {
     SCOPED_TRACE(life);

@@ -117,7 +117,7 @@ class JournalTest : public testing::Test {
   std::string problem;
 };
 
-TEST_F(JournalTest, WhatIsCommittedIsThereAgain) {
+TEST_F(JournalTest, CommittedStatesAreReadAgainAfterARestart) {
   {
     auto journal = open();
     ASSERT_TRUE(journal) << problem;
@@ -174,7 +174,7 @@ TEST_F(JournalTest, FoldedCountersAreFound) {
   EXPECT_EQ(position, "");
 }
 
-TEST_F(JournalTest, AScanGoesOnWhereItWas) {
+TEST_F(JournalTest, AScanContinuesAtItsPosition) {
   auto journal = open(at_once);
   all_of(*journal);
   journal->start_folding();
@@ -201,7 +201,7 @@ TEST_F(JournalTest, AScanGoesOnWhereItWas) {
 }
 
 // Random adds, commits, folds, steps of time and reopenings, against a map.
-TEST_F(JournalTest, HoldsWhatAMapWould) {
+TEST_F(JournalTest, RandomOperationsMatchAMap) {
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     Folder another;
     std::filesystem::rename(another.path(), folder / "data");
@@ -306,7 +306,7 @@ TEST_F(JournalTest, TheDirectoryIsMadeWithItsParents) {
 }
 
 // A store of an earlier format is read, and then gets this version's format number.
-TEST_F(JournalTest, AStoreOfFormatTwoIsReadAndGetsTheNewNumber) {
+TEST_F(JournalTest, ReadsFormat2AndRaisesTheNumber) {
   KeptByKey wanted;
   {
     auto journal = open();
@@ -349,7 +349,7 @@ TEST_F(JournalTest, LimitsThatAreLeftOutAreKept) {
   EXPECT_EQ(all_of(*journal), all);
 }
 
-TEST_F(JournalTest, ADirectoryThatIsNoneOrNotOurs) {
+TEST_F(JournalTest, RejectsAPathThatIsNotAnUsableDirectory) {
   std::ofstream(folder / "data") << "text";
   EXPECT_FALSE(open());
   EXPECT_NE(problem.find("is not a directory"), std::string::npos) << problem;
@@ -373,7 +373,7 @@ TEST_F(JournalTest, ADirectoryThatIsNoneOrNotOurs) {
       << problem;
 }
 
-TEST_F(JournalTest, OnlyOneHasIt) {
+TEST_F(JournalTest, ASecondOpenReportsTheProcessInUse) {
   auto journal = open();
   ASSERT_TRUE(journal);
   EXPECT_FALSE(open());
@@ -384,7 +384,7 @@ TEST_F(JournalTest, OnlyOneHasIt) {
   EXPECT_TRUE(open()) << problem;
 }
 
-TEST_F(JournalTest, ANewerFormatIsRefusedAndNamesItsReader) {
+TEST_F(JournalTest, RefusesANewerFormatNamingItsReader) {
   ASSERT_TRUE(open());
   std::ofstream(file("sluice/FORMAT")) << "sluice store 9, read by sluice 3.14.0 and later\n";
   EXPECT_FALSE(open());
@@ -396,7 +396,7 @@ TEST_F(JournalTest, ANewerFormatIsRefusedAndNamesItsReader) {
 }
 
 // Every missing or changed file is reported as damage, and no store is started empty in its place.
-TEST_F(JournalTest, DamageIsToldAndNeverPapered) {
+TEST_F(JournalTest, ReportsDamageAndNeverStartsEmpty) {
   {
     auto journal = open(at_once);
     all_of(*journal);
@@ -474,7 +474,7 @@ TEST_F(JournalTest, ABackupIsAStore) {
   EXPECT_EQ(all_of(*copy), model);
 }
 
-TEST_F(JournalTest, ASpaceWhoseWindowsChangedIsRefused) {
+TEST_F(JournalTest, RefusesASpaceWhoseWindowsChanged) {
   const auto space = [&](std::vector<limit::Duration> windows) {
     request::Space like;
     like.windows = std::move(windows);

@@ -14,7 +14,7 @@ namespace {
 using limit::State;
 
 // The map is filled from the oldest block to the newest.
-TEST(Latest, IsWhatAMapWouldHold) {
+TEST(Latest, MatchesAMap) {
   tests::Dice dice(3);
   const base::Hash hash(7);
   Latest latest(hash);
@@ -67,7 +67,7 @@ TEST(Latest, IsWhatAMapWouldHold) {
   }
 }
 
-TEST(Latest, SeesABlockThatIsDamaged) {
+TEST(Latest, DetectsADamagedBlock) {
   const base::Hash hash(7);
   Latest latest(hash);
   latest.open(std::string_view("\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01", 14));

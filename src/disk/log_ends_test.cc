@@ -157,7 +157,7 @@ class LogEnds : public testing::TestWithParam<bool> {
 };
 
 // Scans the log cut or zeroed at every byte; starts on it where a commit ends, and around there.
-TEST_P(LogEnds, CutOrZeroedAnywhere) {
+TEST_P(LogEnds, ALogCutOrZeroedAtAnyByteIsTrimmedOrReported) {
   fill(4, [] { return size_t{9}; });
   for (size_t at = 0; at <= whole.size() && !HasFailure(); ++at) {
     SCOPED_TRACE(at);
@@ -176,7 +176,7 @@ TEST_P(LogEnds, CutOrZeroedAnywhere) {
 }
 
 // Blocks that a file system lost: zeros at the end of the log, or in the middle of it.
-TEST_P(LogEnds, BlocksThatWereNeverWritten) {
+TEST_P(LogEnds, HandlesUnwrittenBlocksOfALog) {
   tests::Dice dice(17);
   fill(60, [&] { return size_t{1} + static_cast<size_t>(dice(9000)); });
   ASSERT_GT(whole.size(), size_t{128} << 10);
@@ -221,7 +221,7 @@ TEST_P(LogEnds, LargeCommitsAreReadToTheirEnds) {
 }
 
 // A flipped bit is always damage, also in bytes that were not synced.
-TEST_P(LogEnds, WhatIsGarbledIsDamaged) {
+TEST_P(LogEnds, ReportsAFlippedBitAsDamage) {
   fill(6, [] { return size_t{700}; });
   tests::Dice dice(3);
   for (int i = 0; i < 12; ++i) {
@@ -240,7 +240,7 @@ TEST_P(LogEnds, WhatIsGarbledIsDamaged) {
 }
 
 // A log that is followed by another was synced to its end, with any durability.
-TEST_P(LogEnds, OfALogThatIsNotTheLastNothingMayBeMissing) {
+TEST_P(LogEnds, ReportsATruncatedLogThatIsNotTheLast) {
   fill(3, [] { return size_t{50}; });
   ASSERT_TRUE(open(data)) << problem;
   write(log, whole.substr(0, whole.size() - 1));
@@ -252,7 +252,7 @@ TEST_P(LogEnds, OfALogThatIsNotTheLastNothingMayBeMissing) {
   EXPECT_TRUE(open(data)) << problem;
 }
 
-TEST_P(LogEnds, ARepairSaysWhatIsLostAndNoMore) {
+TEST_P(LogEnds, ARepairReportsExactlyWhatIsLost) {
   fill(4, [] { return size_t{50}; });
   write(log, whole + std::string(100, '\0'));
   RepairReport report;
@@ -270,7 +270,7 @@ TEST_P(LogEnds, ARepairSaysWhatIsLostAndNoMore) {
     EXPECT_EQ(damage.find("lost"), std::string::npos) << damage;
 }
 
-TEST_P(LogEnds, ARepairOfWhatWasSyncedAndIsGone) {
+TEST_P(LogEnds, ARepairReportsTheLossOfSyncedBytes) {
   fill(4, [] { return size_t{50}; });
   write(log, whole.substr(0, synced - 1));
   RepairReport report;

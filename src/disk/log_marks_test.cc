@@ -179,7 +179,7 @@ class LogMarksTest : public testing::Test {
 
 // Each opening leaves a log. Any log that is removed is reported; after a repair the store has the
 // counters of the others, and keeps what is committed later.
-TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
+TEST_F(LogMarksTest, ReportsAnyLogThatIsRemoved) {
   const std::vector<std::string> all{"a", "b", "c", "d"};
   for (const auto& key : all) add(key);
   const auto names = logs(data);
@@ -216,7 +216,7 @@ TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
 
 // LOGS is removed as well: the marks in the logs still show that a log between two others is
 // missing.
-TEST_F(LogMarksTest, WithoutTheFileALogInTheMiddleIsMissed) {
+TEST_F(LogMarksTest, ReportsAMissingLogBetweenOthersWithoutTheMarksFile) {
   for (const char* const key : {"a", "b", "c"}) add(key);
   const auto names = logs(data);
   ASSERT_GE(names.size(), 3u);
@@ -227,7 +227,7 @@ TEST_F(LogMarksTest, WithoutTheFileALogInTheMiddleIsMissed) {
 
 // A running server begins a log with each flush and removes the earlier ones: these are not
 // missing.
-TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
+TEST_F(LogMarksTest, DoesNotReportLogsThatAFlushDropped) {
   for (int i = 0; i < 3; ++i) {
     auto journal = open(data, at_once);
     ASSERT_TRUE(journal) << problem;
@@ -248,7 +248,7 @@ TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
 }
 
 // The process was killed after it began a log and before it wrote LOGS; and a store without LOGS.
-TEST_F(LogMarksTest, ALogThatTheFileDoesNotNameYet) {
+TEST_F(LogMarksTest, AcceptsALogThatTheMarksFileDoesNotNameYet) {
   add("a");
   const std::string before = text_of(logs_file());
   EXPECT_TRUE(before.starts_with("logs 1 to ")) << before;
@@ -265,7 +265,7 @@ TEST_F(LogMarksTest, ALogThatTheFileDoesNotNameYet) {
   is_damaged(data, "a log (.log) is missing");
 }
 
-TEST_F(LogMarksTest, AFileThatIsNone) {
+TEST_F(LogMarksTest, ReportsAnInvalidMarksFileAsDamage) {
   add("a");
   for (const char* const text : {"", "logs", "logs 0 to 1\n", "logs 2 to 1\n", "logs 1 to 1",
                                  "logs 1 to 1\n\n", "logs 1 to 4294967297\n"}) {
@@ -279,7 +279,7 @@ TEST_F(LogMarksTest, AFileThatIsNone) {
 }
 
 // A start turns many logs into one table, but keeps the logs of a damaged store.
-TEST_F(LogMarksTest, AStartOnWhatIsDamagedKeepsItsLogs) {
+TEST_F(LogMarksTest, AStartOfADamagedStoreKeepsItsLogs) {
   std::vector<std::string> all{"a"};
   add("a");
   while (logs(data).size() < base::bounds::block_logs_max) {
@@ -301,7 +301,7 @@ TEST_F(LogMarksTest, AStartOnWhatIsDamagedKeepsItsLogs) {
 
 // A write may end the log that is about to be marked: then the mark is in the next log, which is
 // marked as well.
-TEST_F(LogMarksTest, AMarkThatItselfBeginsALog) {
+TEST_F(LogMarksTest, MarksTheNewLogIfAMarkStartsOne) {
   add("a");
   uint64_t after = 0;
   mark_when_full(1, after);
@@ -314,7 +314,7 @@ TEST_F(LogMarksTest, AMarkThatItselfBeginsALog) {
 }
 
 // There the mark is not in the log that it is for; still any log that is removed is missed.
-TEST_F(LogMarksTest, EachLogIsMissedWhereAMarkBeganOne) {
+TEST_F(LogMarksTest, ReportsAnyLogThatIsRemovedWhereAMarkStartedALog) {
   add("a");
   uint64_t after = 0;
   // With 2 RocksDB does not flush a single full memory table, so the logs stay.
@@ -332,7 +332,7 @@ TEST_F(LogMarksTest, EachLogIsMissedWhereAMarkBeganOne) {
 
 // The part of a record that is written so far is not noted as synced: the rest may never be
 // written.
-TEST_F(LogMarksTest, ARecordThatIsBeingWrittenIsNotSyncedYet) {
+TEST_F(LogMarksTest, APartlyWrittenRecordIsNotMarkedAsSynced) {
   add("a");
   std::string wrong, log, part;
   {
@@ -363,7 +363,7 @@ TEST_F(LogMarksTest, ARecordThatIsBeingWrittenIsNotSyncedYet) {
   EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
 }
 
-TEST_F(LogMarksTest, ABackupMissesItsOwn) {
+TEST_F(LogMarksTest, ABackupReportsItsOwnMissingLogs) {
   add("a");
   add("b");
   {
@@ -384,7 +384,7 @@ TEST_F(LogMarksTest, ABackupMissesItsOwn) {
 }
 
 // After a repair without the blocks, new blocks get higher numbers than the folded ones.
-TEST_F(LogMarksTest, BlocksAreNeverNumberedBelowWhatIsFolded) {
+TEST_F(LogMarksTest, NewBlocksAreNumberedAboveFoldedOnes) {
   for (const char* const key : {"a", "b", "c"}) add(key, at_once);
   fs::remove_all(blocks_of(data));
   RepairReport report;

@@ -142,7 +142,7 @@ class TextsTest : public testing::Test {
   std::string problem;
 };
 
-TEST_F(TextsTest, AreWhatWasWrittenLast) {
+TEST_F(TextsTest, ReadsTheLastWrittenValues) {
   tests::Dice dice(3);
   int64_t n = 0;
   for (int opening = 0; opening < 6; ++opening) {
@@ -168,7 +168,7 @@ TEST_F(TextsTest, AreWhatWasWrittenLast) {
   EXPECT_EQ(stored(data), model);
 }
 
-TEST_F(TextsTest, AreInTheTools) {
+TEST_F(TextsTest, ToolsCheckRepairAndCopyThem) {
   fill(300);
   StoreStats numbers;
   ASSERT_TRUE(succeeds(stats(data), numbers, problem)) << problem;
@@ -230,7 +230,7 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
 
 // A store of format 1 has no texts. The first start adds them, also if an earlier start was killed
 // while it did.
-TEST_F(TextsTest, AnOldStoreGetsThem) {
+TEST_F(TextsTest, AreAddedToAnOldStore) {
   const auto make_old = [&](bool with_texts) {
     if (!with_texts) fs::remove_all(texts_of(data));
     fs::remove(store_of(data) + "/LOGS-texts");
@@ -272,7 +272,7 @@ TEST_F(TextsTest, AnOldStoreGetsThem) {
   EXPECT_EQ(after_repair(), Map());
 }
 
-TEST_F(TextsTest, DamageIsFoundAndMended) {
+TEST_F(TextsTest, FindsAndRepairsDamage) {
   fill(300);
   const std::string log = file_like(".log");
   const auto turn = [](const std::string& path, std::streamoff at) {
@@ -351,7 +351,7 @@ TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
 }
 
 // That also holds after a stop and in a copy, if no later write succeeded.
-TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
+TEST_F(TextsTest, AFailedWriteIsNeitherInTheStoreNorInABackup) {
   fill(10);
   for (const bool copies : {false, true}) {
     auto journal = open(data);
@@ -384,7 +384,7 @@ TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
 
 // If the present text of a name cannot be read, it could not be restored after a failure: so
 // nothing is written.
-TEST_F(TextsTest, WhatCannotBeTakenBackIsNotWritten) {
+TEST_F(TextsTest, DoesNotWriteWhatItCouldNotUndo) {
   fill(300);
   auto journal = open(data);
   ASSERT_TRUE(journal) << problem;

@@ -63,7 +63,7 @@ std::string block_of(const std::vector<Plain>& records) {
   return writer.take();
 }
 
-TEST(Record, WhatIsWrittenIsRead) {
+TEST(Record, ReadsBackRandomRecords) {
   tests::Dice dice(1);
   for (int round = 0; round < 2000; ++round) {
     std::vector<Plain> records;
@@ -99,7 +99,7 @@ TEST(Record, WhatIsWrittenIsRead) {
   }
 }
 
-TEST(Record, AWriterGoesOnWithTheMemoryItIsGiven) {
+TEST(Record, AWriterReusesTheMemoryItIsGiven) {
   BlockWriter writer;
   const State cell{5, 6};
   for (int round = 0; round < 5; ++round) {
@@ -117,7 +117,7 @@ TEST(Record, AWriterGoesOnWithTheMemoryItIsGiven) {
 }
 
 // A block that is cut anywhere is refused; one with any single bit flipped is read without harm.
-TEST(Record, DamageIsSeenOrHarmless) {
+TEST(Record, ACutBlockIsReportedAndAFlippedBitIsHarmless) {
   tests::Dice dice(2);
   std::vector<Plain> records;
   for (int n = 0; n < 6; ++n) records.push_back(random_record(dice));
@@ -160,7 +160,7 @@ TEST(Record, OnlyTheShortestFormOfANumberIsRead) {
   }
 }
 
-TEST(Record, SpacesAndLimits) {
+TEST(Record, ReadsBackSpacesAndLimits) {
   request::Space space{.prefix = std::string("a\0b", 3), .suffix = ":x"};
   space.carry = limit::CarryOver::left;
   space.keep_fresh_for = base::seconds(120);

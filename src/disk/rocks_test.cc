@@ -34,7 +34,7 @@ rocksdb::Status get(Rocks& rocks, const std::string& key, std::string& value) {
 
 // A database that cannot be opened again for lack of room is still read meanwhile, and recovers
 // once there is room.
-TEST(Rocks, WhatCannotBeOpenedAgainCanStillBeRead) {
+TEST(Rocks, StaysReadableWhenReopeningFails) {
   const Folder folder;
   rocksdb::Options options = blocks_options();
   options.avoid_flush_during_recovery = false;  // opening writes one file with all of it
@@ -139,7 +139,7 @@ class Forgetting : public testing::Test {
   std::unique_ptr<Rocks> rocks;
 };
 
-TEST_F(Forgetting, ACompactionDropsWhatIsPastItsTime) {
+TEST_F(Forgetting, ACompactionDropsExpiredCounters) {
   const Values values{{std::string(folded_key), folded_value(7)},
                       {"\1always", counter(1, INT64_MAX)},
                       {"\1at", counter(2, now_us + 10)},
@@ -164,7 +164,7 @@ TEST_F(Forgetting, ACompactionDropsWhatIsPastItsTime) {
 }
 
 // A compaction of newer tables must keep hiding the states of the same counters in an older one.
-TEST_F(Forgetting, ACompactionOfSomeTablesHidesTheOlderOnes) {
+TEST_F(Forgetting, APartialCompactionDoesNotRevealOlderTables) {
   ASSERT_NO_FATAL_FAILURE(add_table({{"\1a", counter(1, INT64_MAX)}, {"\1z", counter(1, 5)}}));
   ASSERT_NO_FATAL_FAILURE(
       add_table({{"\1a", counter(2, now_us + 1)}, {"\1b", counter(2, now_us)}}));
@@ -207,7 +207,7 @@ std::vector<Thread> threads() {
   return all;
 }
 
-TEST(Priorities, WhatRunsInTheBackgroundTakesWhatIsLeftOver) {
+TEST(Priorities, BackgroundThreadsRunAtTheLowestPriority) {
   const Folder folder;
   request::Spaces spaces;
   const auto* const space = spaces.intern("nice:", "");

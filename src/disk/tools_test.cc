@@ -88,7 +88,7 @@ class ToolsTest : public testing::Test {
   std::string problem;
 };
 
-TEST_F(ToolsTest, AStoreIsLookedAt) {
+TEST_F(ToolsTest, ReadDumpAndStatsOfAStore) {
   fill();
   EXPECT_EQ(dumped(), model);
 
@@ -119,7 +119,7 @@ TEST_F(ToolsTest, AStoreIsLookedAt) {
   EXPECT_TRUE(model.empty());
 }
 
-TEST_F(ToolsTest, WhoHasItOrThatThereIsNoneIsTold) {
+TEST_F(ToolsTest, ReportAMissingStoreAndTheProcessThatUsesAStore) {
   CheckReport report;
   RepairReport repaired;
   StoreStats numbers;
@@ -180,7 +180,7 @@ class RepairTest : public ToolsTest {
 
 // Only two index files are missing: both databases are made again from their tables, and the latest
 // states win.
-TEST_F(RepairTest, OfAllTablesLosesNothing) {
+TEST_F(RepairTest, RebuildsBothDatabasesWithoutLoss) {
   fill();
   std::filesystem::remove(folder / "sluice/counters/CURRENT");
   std::filesystem::remove(folder / "sluice/blocks/CURRENT");
@@ -194,7 +194,7 @@ TEST_F(RepairTest, OfAllTablesLosesNothing) {
     EXPECT_EQ(damage.find("lost what"), damage.npos) << damage;
 }
 
-TEST_F(RepairTest, OfASoundStoreChangesNothing) {
+TEST_F(RepairTest, DoesNotChangeAnUndamagedStore) {
   fill();
   RepairReport repaired;
   ASSERT_TRUE(succeeds(repair(folder.path()), repaired, problem)) << problem;
@@ -202,7 +202,7 @@ TEST_F(RepairTest, OfASoundStoreChangesNothing) {
   EXPECT_EQ(dumped(), model);
 }
 
-TEST_F(RepairTest, KeepsWhatADamagedPartLeaves) {
+TEST_F(RepairTest, KeepsTheUndamagedParts) {
   fill();
   std::filesystem::remove(folder / "sluice/FORMAT");
   EXPECT_EQ(after_repair(), model);
@@ -211,7 +211,7 @@ TEST_F(RepairTest, KeepsWhatADamagedPartLeaves) {
   EXPECT_NE(after_repair(), model);
 }
 
-TEST_F(RepairTest, OfALogKeepsWhatIsBeforeTheDamage) {
+TEST_F(RepairTest, KeepsTheRecordsOfALogBeforeTheDamage) {
   fill();
   const std::string log = file_like("blocks", ".log");
   turn_bit(log, static_cast<std::streamoff>(std::filesystem::file_size(log) / 2));
@@ -220,7 +220,7 @@ TEST_F(RepairTest, OfALogKeepsWhatIsBeforeTheDamage) {
   EXPECT_NE(all, model);
 }
 
-TEST_F(RepairTest, OfAStoreWithoutItsCountersKeepsTheBlocks) {
+TEST_F(RepairTest, KeepsTheBlocksOfAStoreWithoutCounters) {
   fill();
   std::filesystem::remove_all(folder / "sluice/counters");
   const KeptByKey all = after_repair();
@@ -229,7 +229,7 @@ TEST_F(RepairTest, OfAStoreWithoutItsCountersKeepsTheBlocks) {
 }
 
 // A repair that was killed between its two renames is continued by the next one.
-TEST_F(RepairTest, OfARepairThatWasStoppedKeepsWhatItMade) {
+TEST_F(RepairTest, ContinuesARepairThatWasKilled) {
   fill();
   const std::string counters = folder / "sluice/counters";
   std::filesystem::remove(counters + "/CURRENT");
@@ -248,7 +248,7 @@ TEST_F(RepairTest, OfARepairThatWasStoppedKeepsWhatItMade) {
   EXPECT_TRUE(std::filesystem::exists(counters + ".lost"));
 }
 
-TEST_F(RepairTest, WhereCountersWerePutAsideSaysWhere) {
+TEST_F(RepairTest, ReportsWhereSetAsideCountersAre) {
   fill();
   const std::string counters = folder / "sluice/counters";
   for (const char* aside : {".new", ".lost"}) {
@@ -263,7 +263,7 @@ TEST_F(RepairTest, WhereCountersWerePutAsideSaysWhere) {
 }
 
 // Files that a tool makes as root belong to the store's owner.
-TEST_F(RepairTest, WhatRootMakesIsTheOwners) {
+TEST_F(RepairTest, FilesMadeByRootBelongToTheStoresOwner) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   constexpr uid_t user = 12345;
   constexpr gid_t group = 12346;
@@ -302,7 +302,7 @@ TEST_F(RepairTest, WhatRootMakesIsTheOwners) {
   EXPECT_EQ(its.st_uid, 0u);
 }
 
-TEST_F(RepairTest, OfANewerFormatIsRefused) {
+TEST_F(RepairTest, RefusesANewerFormat) {
   fill();
   std::ofstream(folder / "sluice/FORMAT") << "sluice store 7, read by sluice 9.0.0 and later\n";
   RepairReport repaired;

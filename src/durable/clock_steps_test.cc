@@ -42,7 +42,7 @@ class ClockSteps : public testing::TestWithParam<Limit> {
   base::Clock clock{{[] { return monotonic_us; }, [] { return wall_us; }}};
 };
 
-TEST_P(ClockSteps, ACounterThatIsNotAskedMeanwhileIsAsItWas) {
+TEST_P(ClockSteps, ACounterUntouchedDuringAStepKeepsItsState) {
   while (take("k")) continue;
   wall_us += day;
   pass(second);
@@ -54,7 +54,7 @@ TEST_P(ClockSteps, ACounterThatIsNotAskedMeanwhileIsAsItWas) {
   EXPECT_EQ(w.store.stats().swept, 0u);
 }
 
-TEST_P(ClockSteps, OneThatIsAskedMeanwhileGrantsAFreshOnesUnitsOnceMoreAndIsNotLockedOut) {
+TEST_P(ClockSteps, ACounterChargedDuringAStepGrantsAtMostOneFreshQuotaMore) {
   while (take("k")) continue;
   wall_us += day;
   pass(second);
@@ -74,7 +74,7 @@ TEST_P(ClockSteps, OneThatIsAskedMeanwhileGrantsAFreshOnesUnitsOnceMoreAndIsNotL
 
 // Random requests and steps forward, each taken back within a minute. The grants are at most those
 // that the limit allows in the time that passed, and the units of a fresh counter for each step.
-TEST_P(ClockSteps, GrantAtMostAFreshCountersUnitsMoreForEach) {
+TEST_P(ClockSteps, EachStepGrantsAtMostOneFreshQuotaMore) {
   const Limit limit = GetParam();
   const int64_t most = std::max(limit.quota, limit.burst);
   std::mt19937_64 dice(11);
@@ -130,7 +130,7 @@ std::string name_of_case(const testing::TestParamInfo<Limit>& one) {
 INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps, limits_with_windows, name_of_case);
 
 // A request that begins to wait while the clock is ahead is answered when its units are back.
-TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
+TEST(ClockStepsOfWaiting, AWaiterIsAnsweredAfterTheStepBack) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, 10 * second);
@@ -165,7 +165,7 @@ class ClockStepsOfWaitingUnder : public testing::TestWithParam<Limit> {
   const base::Duration most{2 * limit.window.us};
 };
 
-TEST_P(ClockStepsOfWaitingUnder, OneOfSeveralLimitsAreNotWaitedFor) {
+TEST_P(ClockStepsOfWaitingUnder, DoesNotWaitForAStepUnderSeveralLimits) {
   const std::vector<Limit> limits = {window(1'000, 100 * day), limit, bucket(500, 1, day)};
   w.answered(completions, now);
   while (w.ask({{"k", 1, limits}}, ahead).allowed()) continue;
@@ -175,7 +175,7 @@ TEST_P(ClockStepsOfWaitingUnder, OneOfSeveralLimitsAreNotWaitedFor) {
   EXPECT_EQ(w.left({"k", 0, {limits[0]}}, {back.us + most.us}), 1'000 - 5 - 3) << "once each";
 }
 
-TEST_P(ClockStepsOfWaitingUnder, ThoseOfSeveralCountersAreNotWaitedFor) {
+TEST_P(ClockStepsOfWaitingUnder, DoesNotWaitForAStepUnderSeveralCounters) {
   const std::vector<Part> both = {{"k", 3, {limit, window(1'000, 100 * day)}},
                                   {"other", 2, {bucket(500, 1, day), limit}}};
   w.answered(completions, now);
@@ -186,7 +186,7 @@ TEST_P(ClockStepsOfWaitingUnder, ThoseOfSeveralCountersAreNotWaitedFor) {
 }
 
 // Another request changed the counter's limits, and the waiting request was matched again.
-TEST_P(ClockStepsOfWaitingUnder, OtherLimitsThanTheCountersAreNotWaitedFor) {
+TEST_P(ClockStepsOfWaitingUnder, DoesNotWaitForAStepUnderOtherLimitsThanTheCounters) {
   Limit other = limit;
   other.quota = 4;
   if (other.burst > 0) other.burst = 4;
@@ -203,7 +203,7 @@ TEST_P(ClockStepsOfWaitingUnder, OtherLimitsThanTheCountersAreNotWaitedFor) {
 
 // Limits that an override leaves out do not affect the waiting request; one of them equals a fresh
 // one by then.
-TEST_P(ClockStepsOfWaitingUnder, LimitsBesideOnesThatAreLeftOutAreNotWaitedFor) {
+TEST_P(ClockStepsOfWaitingUnder, DoesNotWaitForLimitsThatAnOverrideLeavesOut) {
   const std::vector<Limit> rules = {limit, window(9, second), window(900, 100 * day)};
   w.answered(completions, now);
   EXPECT_TRUE(w.ask({{"k", 1, rules}}, ahead).allowed());

@@ -15,7 +15,7 @@ namespace {
 using namespace store::tests;
 using namespace tests;
 
-TEST(DurableCommits, NoMoreIsToldThanTwoIntervalsMayForget) {
+TEST(DurableCommits, AnswersStopTwoIntervalsAfterTheLastCommit) {
   using std::chrono::steady_clock;
   Disk disk;
   for (int round = 0; round < 10; ++round) {
@@ -38,7 +38,7 @@ TEST(DurableCommits, NoMoreIsToldThanTwoIntervalsMayForget) {
 
 // A server is killed while a commit hangs: the takes that were answered and are lost were decided
 // within two intervals, whenever in an interval the hang began and however long it lasts.
-TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
+TEST(DurableCommits, AKillDuringAStalledCommitForgetsAtMostTwoIntervals) {
   using std::chrono::steady_clock;
   struct Told {
     steady_clock::time_point asked, answered;

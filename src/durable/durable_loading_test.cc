@@ -89,7 +89,7 @@ TEST(DurableLoading, AParkedGroupThatHasItsAnswerKeepsIt) {
 }
 
 // The failure of one group's counters, which others then had fetched, is not the next group's.
-TEST(DurableLoading, AFailureIsOfTheGroupThatWantedTheCounters) {
+TEST(DurableLoading, AFailedReadFailsOnlyTheGroupThatNeedsTheCounter) {
   Loading loading;
   Life& life = *loading.life;
   Asked both = life.world.prepare({{"k", 1, one.limits}, {"other", 1, one.limits}});
@@ -119,7 +119,7 @@ TEST(DurableLoading, AFailureIsOfTheGroupThatWantedTheCounters) {
   }
 }
 
-TEST(DurableLoading, WhatComesTooLateFailsWhateverItsRulesSay) {
+TEST(DurableLoading, AGroupPastItsDeadlineFailsWithDeadline) {
   Loading loading;
   loading.disk.set(&Disk::fails_to_read, true);
   for (const OnError on_error : {OnError::error, OnError::deny, OnError::allow}) {

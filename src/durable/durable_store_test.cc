@@ -112,7 +112,7 @@ struct RandomGroup {
 };
 
 // Each decision is the same as if the server had never stopped.
-TEST(DurableStore, DecidesAsAStoreThatNeverStopped) {
+TEST(DurableStore, DecidesLikeAStoreThatNeverStopped) {
   size_t refused = 0, granted = 0;
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
@@ -148,7 +148,7 @@ TEST(DurableStore, DecidesAsAStoreThatNeverStopped) {
   EXPECT_GT(granted, 5'000u);
 }
 
-TEST(DurableStore, WhatWasAnsweredIsCommitted) {
+TEST(DurableStore, AnswersOnlyAfterTheCommit) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
@@ -171,7 +171,7 @@ TEST(DurableStore, WhatWasAnsweredIsCommitted) {
   EXPECT_EQ(life.store->commit_seq(), 0u);
 }
 
-TEST(DurableStore, RequestsThatComeWhileOneIsWrittenAreWrittenTogether) {
+TEST(DurableStore, RequestsDuringACommitShareTheNextOne) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
@@ -186,7 +186,7 @@ TEST(DurableStore, RequestsThatComeWhileOneIsWrittenAreWrittenTogether) {
   EXPECT_EQ(disk.folded.size(), 101u);
 }
 
-TEST(DurableStore, AtNoGateAnythingIsOnDiskWhoeverTookIt) {
+TEST(DurableStore, AReplyWithoutACommitToWaitForIsAlreadyOnDisk) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
@@ -217,7 +217,7 @@ TEST(DurableStore, AtNoGateAnythingIsOnDiskWhoeverTookIt) {
   EXPECT_EQ(missing, 0);
 }
 
-TEST(DurableStore, ADiskThatFailsIsAnsweredAsTheRulesSay) {
+TEST(DurableStore, AppliesOnStoreErrorWhenTheDiskFails) {
   Disk disk;
   {
     Life life(disk, Durability::always);
@@ -254,7 +254,7 @@ TEST(DurableStore, ADiskThatFailsIsAnsweredAsTheRulesSay) {
   EXPECT_EQ(life.ask({one})[0].remaining, 5);
 }
 
-TEST(DurableStore, InAnIntervalADiskThatFailsChangesNoAnswer) {
+TEST(DurableStore, ADiskErrorChangesNoAnswerWithIntervals) {
   Disk disk;
   {
     Life life(disk, Durability::interval);
@@ -279,7 +279,7 @@ void use_nine(Disk& disk) {
   disk.fold();
 }
 
-TEST(DurableStore, ACounterIsLookedForBeforeItIsCharged) {
+TEST(DurableStore, LooksUpACounterOnDiskBeforeItIsCharged) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -307,7 +307,7 @@ TEST(DurableStore, ACounterIsLookedForBeforeItIsCharged) {
   EXPECT_FALSE(life.ask({one}).allowed());
 }
 
-TEST(DurableStore, AllCountersOfAGroupAreLookedFor) {
+TEST(DurableStore, LooksUpAllCountersOfAGroupOnDisk) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -317,7 +317,7 @@ TEST(DurableStore, AllCountersOfAGroupAreLookedFor) {
   disk.set(&Disk::holds_scans, false);
 }
 
-TEST(DurableStore, WhatWasForgottenWhileLoadingDoesNotComeBack) {
+TEST(DurableStore, ACounterForgottenDuringLoadingDoesNotReappear) {
   Disk disk;
   use_nine(disk);
   {
@@ -337,7 +337,7 @@ TEST(DurableStore, WhatWasForgottenWhileLoadingDoesNotComeBack) {
   EXPECT_TRUE(disk.folded.empty());
 }
 
-TEST(DurableStore, ADiskThatCannotBeReadIsNoFreshCounter) {
+TEST(DurableStore, AReadErrorIsNotAFreshCounter) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::fails_to_read, true);
@@ -357,7 +357,7 @@ TEST(DurableStore, ADiskThatCannotBeReadIsNoFreshCounter) {
   EXPECT_EQ(life.ask({one})[0].remaining, 0);
 }
 
-TEST(DurableStore, WhoGoesIsNotNamed) {
+TEST(DurableStore, DoesNotResumeABatchWhoseClientHasLeft) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -374,7 +374,7 @@ TEST(DurableStore, WhoGoesIsNotNamed) {
   EXPECT_FALSE(life.named({2, 0}));
 }
 
-TEST(DurableStore, MoreCountersThanMemoryAreRefusedNotBegunAnew) {
+TEST(DurableStore, CountersBeyondMemoryFailInsteadOfStartingFresh) {
   Disk disk;
   // More than the smallest table, of 16 MiB, holds. The keys are long, so there are few: the thread
   // that loads them has the lowest priority, and a busy machine loads few in time.
@@ -400,7 +400,7 @@ TEST(DurableStore, MoreCountersThanMemoryAreRefusedNotBegunAnew) {
   EXPECT_GT(failed, 0u);
 }
 
-TEST(DurableStore, AClockThatWasSetBetweenTwoLives) {
+TEST(DurableStore, AcceptsAClockStepBetweenTwoRuns) {
   for (const bool folded : {false, true}) {
     Disk disk;
     const Part used{"k", 9, {window(10, 1'000 * second)}},
@@ -433,7 +433,7 @@ TEST(DurableStore, AClockThatWasSetBetweenTwoLives) {
   }
 }
 
-TEST(DurableStore, APurgeIsForGood) {
+TEST(DurableStore, APurgedCounterStaysRemoved) {
   Disk disk;
   const auto take = [](Life& life, Time now, std::vector<Limit> limits) {
     Asked asked = life.world.prepare({{"k", 1, std::move(limits)}});
@@ -459,7 +459,7 @@ TEST(DurableStore, APurgeIsForGood) {
   EXPECT_EQ(take(life, later, {}), 0u);
 }
 
-TEST(DurableStore, NonsenseIsToldAndBeginsAnew) {
+TEST(DurableStore, AnInvalidStoredCounterIsReportedAndStartsFresh) {
   Disk disk;
   use_nine(disk);
   for (auto& [key, stored] : disk.folded) stored.cells.resize(7);
@@ -469,7 +469,7 @@ TEST(DurableStore, NonsenseIsToldAndBeginsAnew) {
   eventually([&] { return life.told.str().find("1 counters are damaged") != std::string::npos; });
 }
 
-TEST(DurableStore, AListWaitsForWhatIsOnDisk) {
+TEST(DurableStore, AListWaitsUntilCountersAreLoadedFromDisk) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
@@ -487,7 +487,7 @@ TEST(DurableStore, AListWaitsForWhatIsOnDisk) {
   EXPECT_EQ(keys, std::vector<std::string>{"k"});
 }
 
-TEST(DurableStore, InAnIntervalNoMoreIsToldThanTwoOfThemMayForget) {
+TEST(DurableStore, IntervalModeHoldsRepliesAfterTwoUncommittedIntervals) {
   Disk disk;
   Life life(disk, Durability::interval);
   life.until_loaded();
@@ -500,7 +500,7 @@ TEST(DurableStore, InAnIntervalNoMoreIsToldThanTwoOfThemMayForget) {
   eventually([&] { return life.wakes > wakes && life.store->commit_seq() == 0; });
 }
 
-TEST(DurableStore, CostsNothingWhileNobodyAsks) {
+TEST(DurableStore, UsesLittleProcessorTimeWhenIdle) {
   Disk disk;
   for (const auto durability : {Durability::interval, Durability::always}) {
     Life life(disk, durability);
@@ -513,7 +513,7 @@ TEST(DurableStore, CostsNothingWhileNobodyAsks) {
   }
 }
 
-TEST(DurableStore, ACloseSaysWhetherAllIsCommitted) {
+TEST(DurableStore, CloseReportsWhetherAllIsCommitted) {
   Disk disk;
   {
     Life life(disk, Durability::interval);
@@ -528,7 +528,7 @@ TEST(DurableStore, ACloseSaysWhetherAllIsCommitted) {
   EXPECT_NE(life.told.str().find("stopped without"), std::string::npos);
 }
 
-TEST(DurableStore, ListsEndBeforeWhatTheyWaitFor) {
+TEST(DurableStore, EndListsStopsAListThatWaitsForLoading) {
   Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);

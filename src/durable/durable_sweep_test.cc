@@ -37,7 +37,7 @@ uint64_t failed_of_new_actors(Life& life, int round, Time now) {
 
 // New actors each second, whose counters equal fresh ones a second later. No request fails, and no
 // old state of the disk counts again, however long the disk fails.
-TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
+TEST(DurableSweep, AFailingDiskDoesNotFillTheMemory) {
   Disk disk;
   {
     Life life(disk, Durability::interval);
@@ -71,7 +71,7 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
 }
 
 // With an interval that is longer than the limits' windows.
-TEST(DurableSweep, ALongIntervalFillsNoMemory) {
+TEST(DurableSweep, ALongIntervalDoesNotFillTheMemory) {
   Disk disk;
   Life life(disk, Durability::interval, start, 0, base::seconds(60));
   life.until_loaded();
@@ -88,7 +88,7 @@ TEST(DurableSweep, ALongIntervalFillsNoMemory) {
 // After puts, resets and limits that end earlier, the disk's state of a counter may count for
 // longer than the state that replaced it. Each decision is as if no counter were ever forgotten and
 // the server never stopped.
-TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
+TEST(DurableSweep, StaleStatesOnDiskNeverCountAgain) {
   size_t swept = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -180,7 +180,7 @@ TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
 
 // The table is full while the disk is still being read: counters that are fetched replace counters
 // that equal fresh ones.
-TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
+TEST(DurableSweep, LoadedCountersReplaceLingeringOnesAtTheBound) {
   Disk disk;
   {
     Life life(disk, Durability::interval);
@@ -215,7 +215,7 @@ TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
 
 // That a counter is not on the disk is remembered, however full the table is, until the sweep's
 // next round.
-TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
+TEST(DurableSweep, RemembersKeysThatTheDiskDoesNotHold) {
   World w;
   w.store.keep_changes();
   w.store.set_loading(true);
@@ -252,7 +252,7 @@ TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
 }
 
 // A disk that cannot be read makes the store not ready, with the reason, until it can be read.
-TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
+TEST(DurableSweep, IsNotReadyWhileTheDiskCannotBeRead) {
   Disk disk;
   {
     Life life(disk, Durability::interval);

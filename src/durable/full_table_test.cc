@@ -59,11 +59,11 @@ void expect_a_flood_is_granted(bool keeps_fresh, Length&& length) {
 }
 
 // The sweep does not run meanwhile; new counters replace old ones.
-TEST(FullTable, AFloodOverWhatLingersIsGranted) {
+TEST(FullTable, AFloodIsGrantedOverLingeringCounters) {
   expect_a_flood_is_granted(true, [] { return size_t{16}; });
 }
 
-TEST(FullTable, AFloodOverWhatIsNotSweptYetIsGranted) {
+TEST(FullTable, AFloodIsGrantedOverCountersNotSweptYet) {
   expect_a_flood_is_granted(false, [] { return size_t{16}; });
 }
 
@@ -78,7 +78,7 @@ TEST(FullTable, AFloodOfLongKeysIsGranted) {
   expect_a_flood_is_granted(true, [&] { return 513 + dice(size_t{2'000}); });
 }
 
-TEST(FullTable, WhereNothingIsFreshANewCounterIsRefused) {
+TEST(FullTable, RefusesANewCounterIfNoneIsFresh) {
   World w;
   const Limit lasting = window(5, 1'000 * second);
   int count = 0;
@@ -196,7 +196,7 @@ struct PlainCounters {
 
 // A full table against the model: each decision is the same as with memory for all counters,
 // whichever ones are replaced. Groups settle together, and counters change their sizes.
-TEST(FullTable, NothingThatDiffersFromAFreshCounterGoes) {
+TEST(FullTable, RemovesOnlyCountersThatEqualFreshOnes) {
   World w;
   Space like;
   like.keep_fresh_for = {60 * second};
@@ -268,7 +268,7 @@ TEST(FullTableThreads, CountersThatLastAreExactWhileOthersAreReplaced) {
 
 // A changed counter is not replaced before it is committed; then it is replaced as in a table in
 // memory.
-TEST(FullTable, ADurableOneReplacesWhatIsCommitted) {
+TEST(FullTable, ADurableTableReplacesCommittedCounters) {
   Disk disk;
   {
     Life life(disk, durable::Durability::always);

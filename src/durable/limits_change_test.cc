@@ -80,7 +80,7 @@ constexpr Time after(int64_t us) {
   return {noon.us + us};
 }
 
-TEST_P(LimitsChange, TwoThatChangePlacesKeepTheirStates) {
+TEST_P(LimitsChange, LimitsThatSwapPlacesKeepTheirStates) {
   const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
               slow = limit_of(Algorithm::fixed_window, 100, hour);
   int64_t granted = 0;
@@ -92,7 +92,7 @@ TEST_P(LimitsChange, TwoThatChangePlacesKeepTheirStates) {
   EXPECT_EQ(granted, 100);
 }
 
-TEST_P(LimitsChange, AnOverrideThatEndsGivesNothingAnew) {
+TEST_P(LimitsChange, AnOverrideThatEndsDoesNotRefillTheCounter) {
   for (const bool buckets : {false, true}) {
     const Algorithm algorithm = buckets ? Algorithm::token_bucket : Algorithm::fixed_window;
     const std::vector rule{limit_of(algorithm, 50, second), limit_of(algorithm, 100, hour)};
@@ -110,7 +110,7 @@ TEST_P(LimitsChange, AnOverrideThatEndsGivesNothingAnew) {
   }
 }
 
-TEST_P(LimitsChange, ALimitLoweredAndRaisedGivesNothingAnew) {
+TEST_P(LimitsChange, ALimitLoweredAndRaisedDoesNotRefillTheCounter) {
   for (size_t i = 0; i < std::size(counted); ++i) {
     const std::vector rule{limit_of(counted[i], 100, hour)};
     const std::vector override_{limit_of(counted[i], 150, hour)};
@@ -159,7 +159,7 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
 }
 
 // A counter works on although there is no memory for the state of a limit that is left out.
-TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
+TEST(LimitsChangeInFullMemory, ForgetsALeftOutLimitWithoutMemoryForIt) {
   World world;
   const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
               slow = limit_of(Algorithm::fixed_window, 100, hour);
@@ -192,7 +192,7 @@ TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
 
 // A group that is refused brings a put of all under other limits, which need another number of
 // cells than the counter has.
-TEST(LimitsChangeOfARefusedPut, HasRoomForItsCells) {
+TEST(LimitsChangeOfARefusedPut, APutOfOtherLimitsHasRoomForItsCells) {
   const std::vector<Limit> small{limit_of(Algorithm::fixed_window, 50, second)},
       large{limit_of(Algorithm::sliding_log, 10, hour)};
   for (const auto& [first, then] : {std::pair(small, large), std::pair(large, small)}) {

@@ -59,7 +59,7 @@ TEST(Limiter, TakesUntilTheLimit) {
   EXPECT_TRUE(limiter.take(by, "a", 1, start + 60s).allowed);
 }
 
-TEST(Limiter, BadArgumentsAreValues) {
+TEST(Limiter, BadArgumentsReturnErrors) {
   limiter limiter = made(), other = made();
   const handle by = two_a_minute(limiter);
   const std::string long_key(key_bytes_max + 1, 'k');
@@ -277,7 +277,7 @@ class Sequence {
   time_point now_ = start;
 };
 
-TEST(Limiter, DecidesAsTheModelDoes) {
+TEST(Limiter, DecidesLikeTheModel) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
     Sequence(seed).run(3000);
@@ -365,7 +365,7 @@ TEST(LimiterPolicy, OverridesHoldUntilTheyEnd) {
 }
 
 // Lists of limits that nothing names are forgotten; else the bound would be reached here.
-TEST(Limiter, WhatItInternsIsBounded) {
+TEST(Limiter, BoundsTheNumberOfInternedLimits) {
   options how;
   how.limits_max = 64;
   limiter limiter = made(std::move(how));
@@ -420,7 +420,7 @@ TEST(Limiter, AForkedChildHasACopy) {
 }
 
 // Threads together grant the quota and no more, during reloads and changes of overrides.
-TEST(LimiterThreads, GrantWhatThereIs) {
+TEST(LimiterThreads, NeverGrantMoreThanTheQuota) {
   const std::string text =
       "rules: [{ name: r, match: { k: \"*\" }, actor: k, limit: { quota: 1000, window: 1h, "
       "algorithm: fixed_window } }]";

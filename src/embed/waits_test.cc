@@ -68,7 +68,7 @@ TEST(LimiterWait, IsGrantedWhenUnitsComeBack) {
   EXPECT_TRUE(limiter.take(by, "k", 1, start).allowed);
 }
 
-TEST(LimiterWait, IsGrantedInTimeOrTimesOut) {
+TEST(LimiterWait, IsGrantedByItsDeadlineOrTimesOut) {
   limiter limiter = made();
   const handle by = *limiter.limits("w", {{1, 10s, algorithm::fixed_window}});
   Answers answers;
@@ -85,7 +85,7 @@ TEST(LimiterWait, IsGrantedInTimeOrTimesOut) {
   EXPECT_TRUE(limiter.take(by, "k", 1, start + 20s).allowed);
 }
 
-TEST(LimiterWait, WhatCannotWaitIsAnsweredAtOnce) {
+TEST(LimiterWait, AnswersAtOnceARequestThatCannotWait) {
   limiter limiter = made({}, 1);
   const handle by = *limiter.limits("w", {{2, 10s, algorithm::fixed_window}});
   Answers answers;
@@ -110,7 +110,7 @@ const std::string five =
     "window: 1m, algorithm: fixed_window } }]";
 const std::string none = "rules: [{ name: x, match: { y: \"*\" }, deny: true }]";
 
-TEST(LimiterWait, AReloadMatchesAgain) {
+TEST(LimiterWait, AReloadMatchesWaitersAgain) {
   limiter limiter = made(two);
   const handle by = *limiter.find("r");
   Answers answers;
@@ -135,7 +135,7 @@ TEST(LimiterWait, AReloadMatchesAgain) {
   EXPECT_EQ(limiter.stats().waiting, 0u);
 }
 
-TEST(LimiterWait, AnOverrideMatchesAgainAndItsEndToo) {
+TEST(LimiterWait, AnOverrideAndItsEndMatchWaitersAgain) {
   limiter limiter = made(two);
   const handle by = *limiter.find("r");
   Answers answers;
@@ -390,7 +390,7 @@ struct RandomWaits {
 };
 
 // Also the bucket never grants more than its 3 units.
-TEST(LimiterWait, EachEndsOnceWhateverHappens) {
+TEST(LimiterWait, EveryWaitEndsOnceInRandomSequences) {
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE(seed);
     RandomWaits waits(seed, false);

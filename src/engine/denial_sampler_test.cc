@@ -16,7 +16,7 @@ uint64_t told(DenialSampler& denials, int64_t at_us, uint64_t denied = 25) {
   return count;
 }
 
-TEST(DenialSampler, SoManyASecondAreTold) {
+TEST(DenialSampler, LogsABoundedNumberOfDenialsASecond) {
   DenialSampler denials;
   EXPECT_EQ(told(denials, now), DenialSampler::lines_per_second_max);
   EXPECT_EQ(told(denials, now + second / 2), 0u);
@@ -25,14 +25,14 @@ TEST(DenialSampler, SoManyASecondAreTold) {
 }
 
 // A batch of an earlier second, of a slower worker, does not begin a new second.
-TEST(DenialSampler, AnotherWorkersSecondIsNotBegunAnew) {
+TEST(DenialSampler, AnOlderBatchDoesNotRestartTheSecond) {
   DenialSampler denials;
   EXPECT_EQ(told(denials, now, 4), 4u);
   EXPECT_EQ(told(denials, now + second, 4), 4u);
   EXPECT_EQ(told(denials, now), DenialSampler::lines_per_second_max - 4);
 }
 
-TEST(DenialSampler, AreToldAgainOnceTheClockHasGoneBack) {
+TEST(DenialSampler, LogsAgainAfterTheClockStepsBack) {
   DenialSampler denials;
   for (const int64_t ahead : {3 * second, 60 * second, day, 400 * day}) {
     EXPECT_EQ(told(denials, now + ahead), DenialSampler::lines_per_second_max) << ahead;

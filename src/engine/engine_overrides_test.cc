@@ -194,7 +194,7 @@ limit::Limit never_refills(int64_t size) {
 const limit::Limit unlimited{limit::Algorithm::unlimited, base::bounds::quota_max, {}, 0};
 const limit::Limit deny{limit::Algorithm::deny, 0, {}, 0};
 
-TEST(EngineOverrides, ANativeRuleKeepsWhatWasUsed) {
+TEST(EngineOverrides, AnOverrideKeepsTheUnitsUsedOfANativeRule) {
   Fixture f;
   const Entries acme = {{"tenant", "acme"}, {"api", "v1"}},
                 other = {{"tenant", "x"}, {"api", "v1"}};
@@ -210,7 +210,7 @@ TEST(EngineOverrides, ANativeRuleKeepsWhatWasUsed) {
   EXPECT_FALSE(back.allowed);  // three are used
 }
 
-TEST(EngineOverrides, OneIsBannedAndOneSetFree) {
+TEST(EngineOverrides, BansOneActorAndUnlimitsAnother) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "bad", {deny}));
   f.set(f.override_of("native", "bucket", "good", {unlimited}));
@@ -220,7 +220,7 @@ TEST(EngineOverrides, OneIsBannedAndOneSetFree) {
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "x"}}).remaining, 2);
 }
 
-TEST(EngineOverrides, MoreLimitsThanTheRuleHasAndFewer) {
+TEST(EngineOverrides, MayHaveMoreOrFewerLimitsThanTheRule) {
   Fixture f;
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).remaining, 2);
   const uint64_t id =
@@ -247,7 +247,7 @@ TEST(EngineOverrides, AGroupSettlesAllOrNothingWithOneChargeOverridden) {
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"u", "u2"}}).remaining, 1);
 }
 
-TEST(EngineOverrides, ShadowRulesAndRulesWithoutACounter) {
+TEST(EngineOverrides, ApplyToShadowRulesAndRulesWithoutACounter) {
   Fixture f;
   f.set(f.override_of("native", "seen", "s1", {bucket(9)}));
   f.set(f.override_of("native", "shut", "s1", {bucket(2)}));
@@ -258,7 +258,7 @@ TEST(EngineOverrides, ShadowRulesAndRulesWithoutACounter) {
   EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"s", "s2"}}).allowed);
 }
 
-TEST(EngineOverrides, DivvysCounterHasTheKeyThatDivvyWouldGiveIt) {
+TEST(EngineOverrides, GiveDivvysCounterTheKeyOfTheirLimits) {
   Fixture f;
   const Entries get = {{"method", "GET"}, {"ip", "10.0.0.7"}};
   EXPECT_EQ(f.take(protocol::find("divvy").value(), get).remaining, 1);
@@ -282,7 +282,7 @@ TEST(EngineOverrides, DivvysCounterHasTheKeyThatDivvyWouldGiveIt) {
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"x", "y"}}).remaining, 2);
 }
 
-TEST(EngineOverrides, LimitdsOwnOverridesGiveWay) {
+TEST(EngineOverrides, ReplaceTheOverridesOfLimitdsFile) {
   Fixture f;
   const auto ip = [](const char* key) { return Entries{{"type", "ip"}, {"key", key}}; };
   EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 5);
@@ -297,7 +297,7 @@ TEST(EngineOverrides, LimitdsOwnOverridesGiveWay) {
   EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 5);
 }
 
-TEST(EngineOverrides, DropletsRequestsBringTheOverridesLimits) {
+TEST(EngineOverrides, ReplaceTheLimitsOfDropletsRequests) {
   Fixture f;
   const Entries mine = {{"bucket", "me"}};
   const auto take = [&](int64_t cost, std::vector<limit::Limit> limits) {
@@ -319,7 +319,7 @@ TEST(EngineOverrides, DropletsRequestsBringTheOverridesLimits) {
   EXPECT_TRUE(take(1'000'000, {bucket(5, 60)}).allowed);
 }
 
-TEST(EngineOverrides, EndsAtItsTime) {
+TEST(EngineOverrides, ExpireAtTheirTime) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "a", {bucket(100)}, now_us + 1'000'000));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
@@ -333,7 +333,7 @@ TEST(EngineOverrides, EndsAtItsTime) {
   EXPECT_EQ(f.registry->table().size(), 0u);
 }
 
-TEST(EngineOverrides, WhoWaitsIsWokenByARaiseAndKeepsItsPlaceAtALowering) {
+TEST(EngineOverrides, ARaisedLimitWakesAWaiterAndALoweredOneKeepsItsPlace) {
   Fixture f;
   const Entries key = {{"type", "ip"}, {"key", "w"}};
   const auto wait = [&](int64_t cost) {
@@ -360,7 +360,7 @@ TEST(EngineOverrides, WhoWaitsIsWokenByARaiseAndKeepsItsPlaceAtALowering) {
   EXPECT_EQ(f.store.stats().waiting, 0u);
 }
 
-TEST(EngineOverrides, WhoWaitsBehindABanGoesOnWhenItEnds) {
+TEST(EngineOverrides, AWaiterIsAnsweredWhenABanEnds) {
   Fixture f;
   const Entries key = {{"b", "z"}};
   f.set(f.override_of("native", "bucket", "z", {deny}, now_us + 5'000'000));
@@ -392,7 +392,7 @@ TEST(EngineOverrides, AGroupOfSeveralChargesThatWaitsIsWoken) {
   f.remove(id);
 }
 
-TEST(EngineOverrides, SurvivesAReloadAndSleepsWhileItsRuleIsGone) {
+TEST(EngineOverrides, SurviveAReloadAndPauseWithoutTheirRule) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "a", {bucket(100)}));
   const auto reload = [&](const std::string& rules, uint64_t generation) {

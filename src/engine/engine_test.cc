@@ -69,7 +69,7 @@ TEST(Engine, AShadowRuleIsChargedAndDecidesNothing) {
   EXPECT_EQ(f.store.stats().counters, 2u);
 }
 
-TEST(Engine, ShadowGroupsStandApartWhenTheEnforcedOneRefuses) {
+TEST(Engine, ChargesShadowGroupsThoughTheEnforcedOneRefuses) {
   Fixture f(
       "[a=1 who=*]\ncreditLimit = 10\nresetSeconds = 60\nmatchPolicy = canary\nactorField = who\n"
       "[a=1]\ncreditLimit = 1\nresetSeconds = 60\n"
@@ -85,7 +85,7 @@ TEST(Engine, RequestsOfOneBatchAreDecidedInOrder) {
             "OK true 1 60\nOK true 1 60\nOK true 0 60\nOK false 0 60\nOK true 0 60\n");
 }
 
-TEST(Engine, ARuleThatCannotBeEvaluatedEndsTheSessionAndChargesNothingBehindIt) {
+TEST(Engine, AnUnevaluableRuleEndsTheSessionAndChargesNothingMore) {
   Fixture f(
       "[bad=1 p=**]\ncreditLimit = 5\nresetSeconds = 60\n"
       "[default]\ncreditLimit = 5\nresetSeconds = 60\n");
@@ -96,7 +96,7 @@ TEST(Engine, ARuleThatCannotBeEvaluatedEndsTheSessionAndChargesNothingBehindIt) 
 }
 
 // The native rule comes before Divvy's.
-TEST(Engine, ARefusalSaysWhenItPassesAndAGrantWhenItsTightestLimitIsFresh) {
+TEST(Engine, ResetIsTheRetryTimeOfARefusalAndTheFreshTimeOfAGrant) {
   auto set = std::make_shared<policy::RuleSet>();
   Fixture f("[default]\ncreditLimit = 0\n");
   policy::Rule rule;
@@ -112,7 +112,7 @@ TEST(Engine, ARefusalSaysWhenItPassesAndAGrantWhenItsTightestLimitIsFresh) {
   EXPECT_EQ(f.ask("HIT\nHIT\n").first, "OK true 0 175\nOK false 0 55\n");
 }
 
-TEST(Engine, WithoutMemoryNewCountersFailAndNothingBehindThemIsCharged) {
+TEST(Engine, WithoutMemoryNewCountersFailAndNothingMoreIsCharged) {
   Fixture f(
       "[t=1 k=*]\ncreditLimit = 5\nresetSeconds = 60\nactorField = k\n"
       "[default]\ncreditLimit = 5\nresetSeconds = 60\n");
@@ -127,7 +127,7 @@ TEST(Engine, WithoutMemoryNewCountersFailAndNothingBehindThemIsCharged) {
   EXPECT_EQ(f.ask("HIT t=1 k=other\n").first, "OK true 3 60\n");
 }
 
-TEST(Engine, AtDebugLevelItTellsEachRuleWithItsComment) {
+TEST(Engine, LogsEachRuleWithItsCommentAtDebugLevel) {
   Fixture f(
       "[a=1]\ncreditLimit = 1\nresetSeconds = 60\nmatchPolicy = canary\ncomment = one for all\n"
       "[default]\ncreditLimit = 3\nresetSeconds = 60\n");
@@ -145,7 +145,7 @@ TEST(Engine, AtDebugLevelItTellsEachRuleWithItsComment) {
 }
 
 // Of the rules of one group only the one that refused is logged as having refused.
-TEST(Engine, AtDebugLevelEachRuleOfAGroupIsToldForItselfAndByItsName) {
+TEST(Engine, LogsEachRuleOfAGroupByNameAtDebugLevel) {
   Fixture f("[default]\ncreditLimit = 9\nresetSeconds = 60\n");
   auto set = std::make_shared<policy::RuleSet>();
   for (const auto& [name, quota] : {std::pair("wide", 9), std::pair("tight", 1)}) {

@@ -119,7 +119,7 @@ std::shared_ptr<const access::Users> users() {
       std::vector<access::User>{{"app", {access::Right::take}, "", "secret"}});
 }
 
-TEST(Errands, APasswordIsToldLate) {
+TEST(Errands, APasswordCheckIsAnsweredLater) {
   access::Access access(users());
   World world(&access);
   Asker asker;
@@ -138,7 +138,7 @@ TEST(Errands, APasswordIsToldLate) {
   access.stop();
 }
 
-TEST(Errands, WhoHasGoneIsToldNothing) {
+TEST(Errands, AClientThatLeftGetsNoAnswer) {
   access::Access access(users());
   World world(&access);
   {
@@ -176,7 +176,7 @@ TEST(Errands, TooManyPasswordsAreAnErrorAtOnce) {
   EXPECT_NE(asker.told.at(1).second.error, "");
 }
 
-TEST(Errands, NamesAreToldPageByPage) {
+TEST(Errands, NamesAreAnsweredInPages) {
   World world;
   const limit::Limit limit{limit::Algorithm::fixed_window, 5, base::seconds(3600), 0};
   const request::SpaceRef space = world.spaces.hold("inline:", ":fixed_window");

@@ -60,7 +60,7 @@ struct Waiter final : request::Session, ReplySink {
   std::vector<request::Error> causes;
 };
 
-TEST(LateReplies, TellWhyTheStoreCouldNotDecide) {
+TEST(LateReplies, HaveTheStoresReasonForAFailure) {
   request::Spaces spaces;
   base::Clock clock{{[] { return now.us; }, [] { return now.us; }}};
   store::EmbeddedStore table{0, base::Hash(1), spaces};

@@ -59,7 +59,7 @@ std::vector<Used> used_of(World& world) {
   return all;
 }
 
-TEST(LimitsCollector, TenThousandGenerationsAreDecidedAsIfNothingWereForgotten) {
+TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsInMemory) {
   Trial trial(1, {});
   trial.run(10'000);
   if (HasFailure()) return;
@@ -87,7 +87,7 @@ struct TwoDisks {
   size_t made = 0;
 };
 
-TEST(LimitsCollector, SoAreThoseOverADurableStore) {
+TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnDisk) {
   TwoDisks disks(Durability::interval);
   Trial trial(2, disks.make());
   trial.run(2'000);
@@ -153,7 +153,7 @@ class FailingDisks final : public FailingTrial {
   TwoDisks& disks_;
 };
 
-TEST(LimitsCollector, SoAreThoseOverADiskThatFailsAndRecovers) {
+TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFailingDisk) {
   for (const Durability durability : {Durability::interval, Durability::always}) {
     TwoDisks disks(durability);
     FailingDisks trial(3, disks);
@@ -186,7 +186,7 @@ class FullDisk final : public FailingTrial {
   }
 };
 
-TEST(LimitsCollector, SoAreThoseOverADiskThatIsFullNowAndThen) {
+TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
   const disk::Folder folder;
   const int64_t its_now_us = now_us;
   disk::RocksJournal* journal = nullptr;

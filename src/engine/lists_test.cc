@@ -245,7 +245,7 @@ std::vector<std::string> times(size_t n, const std::string& prefix) {
   return std::vector<std::string>(n, prefix);
 }
 
-TEST(EngineLists, OnesBeyondTheBoundWaitInPlaceOfBeingEmpty) {
+TEST(EngineLists, ListsBeyondTheBoundWaitAndAreNotEmpty) {
   World w(false);
   w.take("a");
   w.take("b");
@@ -258,7 +258,7 @@ TEST(EngineLists, OnesBeyondTheBoundWaitInPlaceOfBeingEmpty) {
   EXPECT_FALSE(w.engine->has_lists(client));
 }
 
-TEST(EngineLists, ManyOfOneConnectionCostFewWalks) {
+TEST(EngineLists, ManyListsOfOneConnectionShareFewPasses) {
   World w(false);
   w.take("a");
   Client client(w);
@@ -267,7 +267,7 @@ TEST(EngineLists, ManyOfOneConnectionCostFewWalks) {
   EXPECT_LE(w.store.walks, 2u) << "the first may have begun before the others came";
 }
 
-TEST(EngineLists, OneWhoseClientDoesNotReadIsNotBegun) {
+TEST(EngineLists, DoesNotStartAListWhileItsClientDoesNotRead) {
   World w(false);
   for (int i = 0; i < 10; ++i) w.take("k" + std::to_string(i));
   Client slow(w), other(w);
@@ -285,7 +285,7 @@ TEST(EngineLists, OneWhoseClientDoesNotReadIsNotBegun) {
 }
 
 // Only so many bytes of keys are held for slow clients; what does not fit is searched again.
-TEST(EngineLists, LongKeysOfSlowClientsAreLookedForAgain) {
+TEST(EngineLists, ReadsLongKeysAgainForSlowClients) {
   World w(false);
   for (int i = 0; i < 20; ++i) w.take("k" + std::to_string(10 + i) + std::string(60'000, 'x'));
   ASSERT_LT(w.expected("").size(), 20u);
@@ -309,7 +309,7 @@ TEST(EngineLists, LongKeysOfSlowClientsAreLookedForAgain) {
 
 class EngineListsAtRandom : public testing::TestWithParam<bool> {};
 
-TEST_P(EngineListsAtRandom, EachIsAnsweredOnceOrItsClientIsGone) {
+TEST_P(EngineListsAtRandom, EveryListIsAnsweredOnceUnlessItsClientLeft) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     Dice dice(seed);
     World w(GetParam());

@@ -102,7 +102,7 @@ struct World {
   std::unique_ptr<Engine> engine;
 };
 
-TEST(Siblings, AreSeenByEachOfThem) {
+TEST(Siblings, SeeEachOther) {
   World world;
   EXPECT_EQ(world.ask({{"a", false}}), std::vector<std::string>{"alone9"});
   EXPECT_EQ(

@@ -91,7 +91,7 @@ struct World {
   std::unique_ptr<Engine> engine;
 };
 
-TEST(Sparing, WhatFitsIsNotChargedWhereSomethingDoesNot) {
+TEST(Sparing, ChargesOnlyTheCountersThatRefuse) {
   World world;
   const request::Request sparing{.joins = true, .sparing = true, .prefix = {}, .tag = {}};
   EXPECT_EQ(world.take({"min", "hour"}, sparing), "yes 1, yes 4");
@@ -103,7 +103,7 @@ TEST(Sparing, WhatFitsIsNotChargedWhereSomethingDoesNot) {
 
 // Each charge is decided on the counter's state before the group, and they count one after the
 // other.
-TEST(Sparing, ACounterMayComeSeveralTimes) {
+TEST(Sparing, MayChargeACounterSeveralTimes) {
   World world;
   const request::Request sparing{.joins = true, .sparing = true, .prefix = {}, .tag = {}};
   EXPECT_EQ(world.take({"min", "min"}, sparing), "yes 1, yes 0");

@@ -120,7 +120,7 @@ struct Fixture {
   std::unique_ptr<Engine> engine;
 };
 
-TEST(Suspended, RepliesComeInOrderHoweverOftenTheStoreIsWaitedFor) {
+TEST(Suspended, RepliesKeepTheirOrderThroughRepeatedSuspensions) {
   for (size_t step = 1; step <= 8; ++step) {
     Fixture f(step);
     Client client;
@@ -133,7 +133,7 @@ TEST(Suspended, RepliesComeInOrderHoweverOftenTheStoreIsWaitedFor) {
   }
 }
 
-TEST(Suspended, BatchesOfSeveralClientsStandSideBySide) {
+TEST(Suspended, BatchesOfSeveralClientsResumeInAnyOrder) {
   Fixture f(1);
   std::array<Client, 3> clients;
   for (auto& client : clients) ASSERT_EQ(f.ask(client, "HIT a=2\nHIT a=2\n"), Served::later);
@@ -165,7 +165,7 @@ TEST(Suspended, ABatchIsFinishedUnderThePolicyThatItWasMatchedBy) {
   EXPECT_TRUE(old.expired());
 }
 
-TEST(Suspended, AClientThatGoesIsNotAskedAboutAgain) {
+TEST(Suspended, AbandonsTheBatchOfALeavingClient) {
   Fixture f(1);
   {
     Client client;

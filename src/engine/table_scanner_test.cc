@@ -104,7 +104,7 @@ struct Fixture {
   TableScanner scanner{store};
 };
 
-TEST(TableScanner, AnswersAllThatIsQueuedByOneWalk) {
+TEST(TableScanner, AnswersAllQueuedListsInOnePass) {
   Fixture f;
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
@@ -121,7 +121,7 @@ TEST(TableScanner, AnswersAllThatIsQueuedByOneWalk) {
   }
 }
 
-TEST(TableScanner, AnOwnerWithManyListsKeepsNobodyWaitingLonger) {
+TEST(TableScanner, ManyListsOfOneOwnerDoNotDelayOthers) {
   Fixture f;
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
@@ -183,7 +183,7 @@ TEST(TableScanner, HasNoRoomForMorePagesThanItsBound) {
   EXPECT_FALSE(f.scanner.look([](store::Catalog&) {}));
 }
 
-TEST(TableScanner, EndsInTheMiddleOfAWalk) {
+TEST(TableScanner, StopsInTheMiddleOfAPass) {
   SlowStore store;
   request::Spaces spaces;
   std::atomic<bool> answered{false};

@@ -136,7 +136,7 @@ TEST(Together, AllOrNothingIsTaken) {
   EXPECT_EQ(taken[1].remaining, 0);
 }
 
-TEST(Together, ARequestThatNoRuleMeetsHindersNone) {
+TEST(Together, ARequestWithoutARuleDoesNotAffectOthers) {
   World world;
   const auto told = world.take({{{"none", "a"}, {"user", "a"}, {"none", "b"}}});
   ASSERT_EQ(told.size(), 3u);
@@ -144,7 +144,7 @@ TEST(Together, ARequestThatNoRuleMeetsHindersNone) {
   EXPECT_TRUE(told[1].matched && told[1].allowed);
 }
 
-TEST(Together, OneThatNeedsARuleAndMeetsNoneFailsAllAndTakesNothing) {
+TEST(Together, ARequiredRuleThatIsMissingFailsAllAndTakesNothing) {
   World world;
   world.need_rules = true;
   for (const auto& wishes : {std::vector<Wish>{{"none", "a"}, {"user", "a", 2}},
@@ -158,7 +158,7 @@ TEST(Together, OneThatNeedsARuleAndMeetsNoneFailsAllAndTakesNothing) {
   EXPECT_EQ(told[0].remaining, 6) << "the ones before took nothing";
 }
 
-TEST(Together, TheSumOfThoseOfOneCounterIsTaken) {
+TEST(Together, TakesTheSumFromASharedCounter) {
   World world;
   const auto told = world.take({{{"user", "a", 3}, {"user", "a", 3}}});
   EXPECT_TRUE(told[0].allowed && told[1].allowed);
@@ -169,7 +169,7 @@ TEST(Together, TheSumOfThoseOfOneCounterIsTaken) {
   EXPECT_FALSE(world.take({{{"user", "b", INT64_MAX}, {"user", "b", INT64_MAX}}})[0].allowed);
 }
 
-TEST(Together, AsManyAsMaySettleTogether) {
+TEST(Together, AllowsTheMostRequestsThatMaySettleTogether) {
   World world;
   std::vector<Wish> wishes;
   for (size_t i = 0; i < base::bounds::together_max; ++i)
@@ -179,7 +179,7 @@ TEST(Together, AsManyAsMaySettleTogether) {
 }
 
 // A counter that several requests of a group charge counts as one charge.
-TEST(Together, MatchesAreNoCharges) {
+TEST(Together, CountsChargesNotMatchesAgainstTheBound) {
   World world;
   std::vector<Wish> wishes;
   for (size_t i = 0; i + 1 < base::bounds::group_charges_max; ++i)
@@ -187,7 +187,7 @@ TEST(Together, MatchesAreNoCharges) {
   for (const Told& told : world.take({wishes})) EXPECT_TRUE(told.error.empty() && told.allowed);
 }
 
-TEST(Together, TooManyChargesAreAnErrorOfAllAndTakeNothing) {
+TEST(Together, TooManyChargesFailAllAndTakeNothing) {
   World world;
   std::vector<Wish> wishes;
   for (size_t i = 0; i < base::bounds::group_charges_max; ++i)
@@ -203,7 +203,7 @@ TEST(Together, TooManyChargesAreAnErrorOfAllAndTakeNothing) {
 }
 
 // Each request gets its own counters, also one that another request of the group charges, too.
-TEST(Together, EachRequestIsToldOfItsOwnCounters) {
+TEST(Together, EachVerdictNamesItsOwnCounters) {
   World world;
   using Counters = std::set<std::string>;
   const auto told = world.take({{{"more", "a"}, {"user", "u"}, {"more", "b"}, {"path", "/x"}},
@@ -218,7 +218,7 @@ TEST(Together, EachRequestIsToldOfItsOwnCounters) {
 }
 
 // Two requests bring different limits for the same counter: neither would be right.
-TEST(Together, LimitsThatComeAlongTwiceForOneCounterAreAnErrorOfAllAndTakeNothing) {
+TEST(Together, DifferentInlineLimitsOfOneCounterFailAllAndTakeNothing) {
   World world;
   const auto apart = world.take({{{"kept", "a", 1, 5}, {"kept", "b", 1, 9}, {"user", "a", 1}}});
   for (const Told& told : apart) EXPECT_TRUE(told.error.empty() && told.allowed) << told.error;
@@ -233,7 +233,7 @@ TEST(Together, LimitsThatComeAlongTwiceForOneCounterAreAnErrorOfAllAndTakeNothin
 }
 
 // Batches of several groups, against a map of what is left.
-TEST(Together, IsWhatANaiveCountSays) {
+TEST(Together, MatchesTheNaiveModel) {
   std::mt19937 random(7);
   const auto dice = [&](size_t n) {
     return std::uniform_int_distribution<size_t>(0, n - 1)(random);

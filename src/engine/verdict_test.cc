@@ -8,7 +8,7 @@
 namespace sluice::engine {
 namespace {
 
-TEST(Verdict, AListenerSaysWhatATakeIsAnsweredThatNoRuleAppliesTo) {
+TEST(Verdict, TheListenersSettingAnswersUnmatchedTakes) {
   using request::Unmatched;
   using request::Verb;
   request::Verdict verdict;

@@ -18,7 +18,7 @@ namespace {
 using namespace tests;
 using namespace waiting_trial;
 
-TEST(WaitingModel, EveryUnitIsAccountedForAndNothingIsLeft) {
+TEST(WaitingModel, AccountsForEveryUnit) {
   Counts all;
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -41,7 +41,7 @@ TEST(WaitingModel, EveryUnitIsAccountedForAndNothingIsLeft) {
 
 // With lists in the same batches, more than a connection may have; in one of eight trials with more
 // clients than may have a list read at once; in most with a clock that is set ahead and back.
-TEST(WaitingModel, BesideListsAndOverAClockThatGoesBack) {
+TEST(WaitingModel, AccountsForEveryUnitWithListsAndClockSteps) {
   Counts all;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -67,7 +67,7 @@ TEST(WaitingModel, BesideListsAndOverAClockThatGoesBack) {
 
 // Some requests wait for a limited time, are cancelled by another client, or are refused at once
 // because they ask for more than the limit.
-TEST(WaitingModel, ThoseWhosePatienceEnds) {
+TEST(WaitingModel, AccountsForEveryUnitWithDeadlinesAndCancels) {
   Counts all;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -87,7 +87,7 @@ TEST(WaitingModel, ThoseWhosePatienceEnds) {
 
 // The same over a durable store that is loading all the time: each counter is on disk and is
 // fetched alone.
-TEST(WaitingModel, OverADurableStoreThatLoads) {
+TEST(WaitingModel, AccountsForEveryUnitOverALoadingDurableStore) {
   namespace durable = store::tests;
   for (uint32_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

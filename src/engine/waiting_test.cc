@@ -79,7 +79,7 @@ struct Fixture {
 
 // The store has not seen the request yet, as its batch is suspended: a change of overrides must not
 // have it decided twice.
-TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspended) {
+TEST(EngineWaiting, IsNotMatchedAgainWhileItsBatchIsSuspended) {
   for (const Limit& other : {unlimited, deny, window(5), window(1)}) {
     SCOPED_TRACE(static_cast<int>(other.algorithm));
     Fixture f;
@@ -102,7 +102,7 @@ TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspended) {
   }
 }
 
-TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspendedAndAnotherSOverrideIsSet) {
+TEST(EngineWaiting, IsNotMatchedAgainForAnotherActorsOverrideWhileSuspended) {
   Fixture f;
   f.ask("used", Verb::take, 2);
   f.wavering.settles = [](size_t) { return 0; };
@@ -115,7 +115,7 @@ TEST(EngineWaiting, IsLeftAloneWhileItsBatchIsSuspendedAndAnotherSOverrideIsSet)
   EXPECT_EQ(f.used(), 3);  // charged once
 }
 
-TEST(EngineWaiting, IsMatchedAgainWhereThePolicyChangedWhileItsBatchWasSuspended) {
+TEST(EngineWaiting, IsMatchedAgainIfThePolicyChangedDuringASuspension) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.wavering.settles = [](size_t) { return 0; };
@@ -135,7 +135,7 @@ TEST(EngineWaiting, IsMatchedAgainWhereThePolicyChangedWhileItsBatchWasSuspended
 
 // The store may settle some groups of a batch and answer `later` for the rest: a request that waits
 // already may be answered before its batch is resumed.
-TEST(EngineWaiting, IsAnsweredWhileTheRestOfItsBatchIsPutOff) {
+TEST(EngineWaiting, IsAnsweredWhileTheRestOfItsBatchIsSuspended) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.wavering.settles = [](size_t groups) { return groups - 1; };
@@ -157,7 +157,7 @@ TEST(EngineWaiting, IsAnsweredWhileTheRestOfItsBatchIsPutOff) {
   f.seat.engine.forget(other);
 }
 
-TEST(EngineWaiting, AClientGoesWithABatchPutOffAndOthersParked) {
+TEST(EngineWaiting, ALeavingClientCancelsSuspendedAndParkedRequests) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.ask("parked", Verb::wait, 1);
@@ -181,7 +181,7 @@ TEST(EngineWaiting, AClientGoesWithABatchPutOffAndOthersParked) {
 
 // While the store answers `later` for requests that are matched again, they are tried again and
 // again, and each is remembered once.
-TEST(EngineWaiting, WhatIsMatchedAgainLaterIsRememberedOnce) {
+TEST(EngineWaiting, RemembersOnceEachRequestToMatchAgain) {
   Fixture f;
   f.ask("used", Verb::take, 3);
   f.ask("one", Verb::wait, 2);
@@ -211,7 +211,7 @@ struct Ends {
   std::function<void(Fixture&, base::Time)> begin;
 };
 
-TEST(EngineWaiting, GoesOnUnderTheRulesThatAreLeftWhenOneEnds) {
+TEST(EngineWaiting, ContinuesUnderTheRemainingRulesWhenAnOverrideEnds) {
   const auto pools = [](int64_t first, int64_t second) {
     std::string text = pool(second);
     text.insert(text.find("- {"),
@@ -255,7 +255,7 @@ TEST(EngineWaiting, GoesOnUnderTheRulesThatAreLeftWhenOneEnds) {
 }
 
 // An override that is set again with another end, before it has expired.
-TEST(EngineWaiting, AnEndThatMoves) {
+TEST(EngineWaiting, AnOverridesEndMayMove) {
   Fixture f;
   const base::Time first{now_us + 1'000'000}, second{now_us + 2'000'000};
   f.ask("used", Verb::take, 2);
@@ -272,7 +272,7 @@ TEST(EngineWaiting, AnEndThatMoves) {
 }
 
 // The override that a request was matched by expires while its batch is suspended.
-TEST(EngineWaiting, AnEndThatComesWhileItsBatchIsSuspended) {
+TEST(EngineWaiting, AnOverrideMayEndWhileTheBatchIsSuspended) {
   Fixture f;
   const base::Time end{now_us + 1'000'000};
   f.ask("used", Verb::take, 2);
@@ -289,7 +289,7 @@ TEST(EngineWaiting, AnEndThatComesWhileItsBatchIsSuspended) {
 
 // Another worker has the new rules already, and writes the counter by them. The first request of
 // the queue is matched again although nothing was posted to its worker.
-TEST(EngineWaiting, ACounterThatIsKeptUnderOtherLimitsHasItsFirstMatchedAgain) {
+TEST(EngineWaiting, MatchesTheFirstWaiterAgainIfTheCounterHasOtherLimits) {
   World world(2);
   world.reload(pool(9));
   Client here, there;
@@ -320,7 +320,7 @@ TEST(EngineWaiting, ACounterThatIsKeptUnderOtherLimitsHasItsFirstMatchedAgain) {
 // An override that had expired is in force again after the clock went back. Nothing notifies the
 // worker, and it has no timer: the units come back by puts alone. So it looks at the clock every
 // second while a request waits.
-TEST(EngineWaiting, TheClockIsLookedAtWhileSomebodyWaitsForNoTime) {
+TEST(EngineWaiting, ReadsTheClockForWaitersThatHaveNoDueTime) {
   const Limit nine{Algorithm::fixed_bucket, 9, {}, 9};
   Fixture f;
   f.world.reload(

@@ -177,7 +177,7 @@ class DurableCrossing : public Durable {
 // Each life opens the directory, compares all counters with the model's, and takes random steps and
 // commits. It ends with the destructor, which commits, or without it, which leaves the last commit.
 // The steps are takes, puts, resets, reloads, sweeps and steps of the clock.
-TEST_F(DurableCrossing, CountersAreThoseOfTheLastCommit) {
+TEST_F(DurableCrossing, CountersEqualThoseOfTheLastCommit) {
   Model model;
   for (uint32_t life = 0; life < 40; ++life) {
     const bool is_killed = life % 3 != 0;
@@ -269,7 +269,7 @@ TEST_F(Durable, CommitsAgainOnceTheDiskHasRoom) {
   EXPECT_EQ(many - (*kept)->peek(by, "all", start).remaining, found + 7);
 }
 
-TEST_F(Durable, WhatAWaitWasGrantedIsKept) {
+TEST_F(Durable, KeepsWhatAWaitWasGranted) {
   {
     auto kept = open();
     ASSERT_TRUE(kept) << kept.why().message;
@@ -292,7 +292,7 @@ TEST_F(Durable, WhatAWaitWasGrantedIsKept) {
   EXPECT_EQ((*kept)->stats().waiting, 0u);
 }
 
-TEST_F(Durable, OverridesAreNotKeptAndCountersAre) {
+TEST_F(Durable, StoresCountersAndNotOverrides) {
   for (int life = 0; life < 2; ++life) {
     auto kept = open();
     ASSERT_TRUE(kept) << kept.why().message;
@@ -307,7 +307,7 @@ TEST_F(Durable, OverridesAreNotKeptAndCountersAre) {
   }
 }
 
-TEST_F(Durable, ANewerFormatIsAnErrorAndStaysAsItIs) {
+TEST_F(Durable, ANewerFormatIsAnErrorAndStaysUnchanged) {
   ASSERT_TRUE(open());
   const std::string format = where_.directory + "/sluice/FORMAT";
   std::string text;
@@ -325,7 +325,7 @@ TEST_F(Durable, ANewerFormatIsAnErrorAndStaysAsItIs) {
   EXPECT_EQ(text + "\n", newer);
 }
 
-TEST_F(Durable, WhatCannotBeMadeIsAnError) {
+TEST_F(Durable, ADirectoryThatCannotBeMadeIsAnError) {
   const std::string file = folder_ / "file";
   std::ofstream(file) << "text";
   where_.directory = file + "/below";
@@ -350,7 +350,7 @@ TEST_F(Durable, ADirectoryThatMayNotBeWrittenIsAnError) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(DurableChanges, AreCollectedAfterACollectorThatThrew) {
+TEST(DurableChanges, AreCollectedAgainAfterAnException) {
   options how;
   how.memory_bytes = size_t{16} << 20;
   detail::core core(how);

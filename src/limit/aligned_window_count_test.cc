@@ -72,7 +72,7 @@ struct Model {
   Decision peek(Wide now) const { return Model(*this).put(0, now); }
 };
 
-TEST(CountingPastTheLimit, EverySequenceOfFourAsTheModel) {
+TEST(CountingPastTheLimit, EverySequenceOfFourMatchesTheModel) {
   const std::vector<int64_t> steps = {-3, 0, 1, 2}, costs = {0, 1, 2, 5};
   size_t over = 0, within = 0;
   for (const int64_t quota : {0, 1, 3}) {
@@ -101,7 +101,7 @@ TEST(CountingPastTheLimit, EverySequenceOfFourAsTheModel) {
   EXPECT_GT(within, 100'000u);
 }
 
-TEST(CountingPastTheLimit, RandomCostsPutsAndPeeksAsTheModel) {
+TEST(CountingPastTheLimit, RandomCostsPutsAndPeeksMatchTheModel) {
   tests::Dice dice(20261123);
   const auto one_of = [&](const std::vector<int64_t>& values) {
     return values[dice(values.size())];
@@ -167,7 +167,7 @@ TEST(CountingPastTheLimit, AllowsWithinAnIntervalNoMoreThanTakingDoes) {
 }
 
 // A reload, an override or a request's own limit may change the quota; the count stays.
-TEST(CountingPastTheLimit, AnotherQuotaOfTheWindowGoesOnWithTheCount) {
+TEST(CountingPastTheLimit, AnotherQuotaOfTheWindowKeepsTheCount) {
   const Limit five = limit_of(5, 60), hundred = limit_of(100, 60), other = limit_of(5, 30);
   State state;
   for (int i = 0; i < 8; ++i) count(&state, five, 1, {7}, &state);
@@ -182,7 +182,7 @@ TEST(CountingPastTheLimit, AnotherQuotaOfTheWindowGoesOnWithTheCount) {
 }
 
 // A request that fits is refused after one that was too large, as the refused one was charged.
-TEST(CountingPastTheLimit, ARefusalIsChargedAndALookIsNot) {
+TEST(CountingPastTheLimit, ARefusalIsChargedAndAPeekIsNot) {
   const Limit limit = limit_of(5, 60);
   State state;
   EXPECT_EQ(count(&state, limit, 3, {0}, &state).remaining, 2);

@@ -104,7 +104,7 @@ TEST(AlignedWindow, AWorkedExample) {
   EXPECT_EQ(bound(100, 60 * second, 120 * second), 300);
 }
 
-TEST(AlignedWindow, RandomSequencesAsTheModel) {
+TEST(AlignedWindow, RandomSequencesMatchTheModel) {
   tests::Dice dice(20261121);
   const auto one_of = [&](const std::vector<int64_t>& values) {
     return values[dice(values.size())];

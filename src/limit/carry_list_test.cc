@@ -97,7 +97,7 @@ struct Counter {
 
 constexpr int64_t noon = 500'000 * hour;
 
-TEST(CarryList, TwoLimitsChangePlaces) {
+TEST(CarryList, LimitsThatSwapPlacesKeepTheirStates) {
   for (const Algorithm algorithm : counted) {
     if (algorithm == Algorithm::fixed_bucket) continue;
     const Limit fast = limit_of(algorithm, 50, second), slow = limit_of(algorithm, 100, hour);
@@ -112,7 +112,7 @@ TEST(CarryList, TwoLimitsChangePlaces) {
   }
 }
 
-TEST(CarryList, AnOverrideAndItsEndGiveNothingAnew) {
+TEST(CarryList, AnOverrideAndItsEndDoNotRefillTheCounter) {
   for (const Algorithm algorithm : counted) {
     if (algorithm == Algorithm::fixed_bucket) continue;
     const std::vector rule{limit_of(algorithm, 50, second), limit_of(algorithm, 100, hour)};
@@ -129,7 +129,7 @@ TEST(CarryList, AnOverrideAndItsEndGiveNothingAnew) {
   }
 }
 
-TEST(CarryList, AnOverrideOfAnotherWindowLeavesTheDayAsItWas) {
+TEST(CarryList, AnOverrideOfAnotherWindowKeepsTheDaysCount) {
   for (const Algorithm algorithm : counted) {
     if (algorithm == Algorithm::fixed_bucket) continue;
     const std::vector rule{limit_of(algorithm, 100, 24 * hour)};
@@ -146,7 +146,7 @@ TEST(CarryList, AnOverrideOfAnotherWindowLeavesTheDayAsItWas) {
   }
 }
 
-TEST(CarryList, ALimitLoweredAndRaisedGivesNothingAnew) {
+TEST(CarryList, ALimitLoweredAndRaisedDoesNotRefillTheCounter) {
   for (const Algorithm algorithm : counted) {
     for (const int64_t quota : {100, 4}) {
       const std::vector rule{limit_of(algorithm, quota, hour)};
@@ -162,7 +162,7 @@ TEST(CarryList, ALimitLoweredAndRaisedGivesNothingAnew) {
   }
 }
 
-TEST(CarryList, PlacesThatAreOutStayOut) {
+TEST(CarryList, CarryOverKeepsUnitsTakenFromAFixedBucket) {
   const std::vector rule{limit_of(Algorithm::fixed_bucket, 10, 0)};
   const std::vector more{limit_of(Algorithm::fixed_bucket, 15, 0)};
   const std::vector other{tokens(20, hour)};
@@ -197,7 +197,7 @@ TEST(CarryList, ALimitThatIsLeftOutKeepsItsState) {
   EXPECT_EQ(counter.cells.size(), 1u);
 }
 
-TEST(CarryList, SixtyFourCellsAreAll) {
+TEST(CarryList, LimitsBeyond64CellsAreNotKept) {
   const Limit log = limit_of(Algorithm::sliding_log, 100, hour), slow = tokens(100, hour);
   Counter counter;
   const std::vector rule{log, slow};
@@ -217,7 +217,7 @@ TEST(CarryList, SixtyFourCellsAreAll) {
   EXPECT_EQ(counter.take_all({slow}, noon + 63), 100);
 }
 
-TEST(CarryList, CellsThatAreNoneAreKnown) {
+TEST(CarryList, DetectsInvalidCells) {
   State cells[cells_max];
   const std::vector rule{tokens(5, second)};
   const State one{noon, 1};

@@ -125,7 +125,7 @@ constexpr Algorithm all_algorithms[] = {Algorithm::unlimited,    Algorithm::deny
                                         Algorithm::token_bucket, Algorithm::sliding_window,
                                         Algorithm::sliding_log,  Algorithm::fixed_bucket};
 
-TEST(CarryOver, EveryPairOfAlgorithmsKeepsItsPromises) {
+TEST(CarryOver, EveryPairOfAlgorithmsKeepsItsBounds) {
   AnyLimit any{tests::Dice(20261210)};
   size_t kept = 0, debts = 0;
   for (int round = 0; round < 600; ++round) {
@@ -219,7 +219,7 @@ TEST(CarryOver, AtAnyTime) {
   }
 }
 
-TEST(CarryOver, UsedAndLeft) {
+TEST(CarryOver, KeepsUsedOrRemainingUnits) {
   const auto bucket = [](int64_t burst) { return Limit{Algorithm::token_bucket, 5, {100}, burst}; };
   const auto left = [](const Limit& from, const Limit& to, CarryOver carry, int64_t taken) {
     State state;

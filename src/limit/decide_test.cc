@@ -68,7 +68,7 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
 }
 
 // The store relies on it: a refusal leaves the same state as a take of cost 0.
-TEST(Decide, ARefusalLeavesWhatALookLeaves) {
+TEST(Decide, ARefusalLeavesTheStateThatAPeekLeaves) {
   const Limit all[] = {
       {Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
       {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
@@ -119,7 +119,7 @@ TEST(Peek, IsADecisionOfCost0ThatIsAllowedEvenInDebt) {
   EXPECT_GT(debts, 0);
 }
 
-TEST(Peek, OfWhatHasNoCounter) {
+TEST(Peek, ReportsAlgorithmsWithoutACounter) {
   const Limit unlimited{Algorithm::unlimited, 7, {}}, windowed{Algorithm::unlimited, 7, {50}};
   EXPECT_TRUE(same(peek(nullptr, unlimited, {}), {true, 7, 7, base::never, {}}));
   EXPECT_TRUE(same(peek(nullptr, windowed, {}), {true, 7, 7, {}, {}}));

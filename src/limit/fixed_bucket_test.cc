@@ -83,7 +83,7 @@ TEST(FixedBucket, EverySequenceOfThree) {
   EXPECT_GT(decisions, 20'000u);
 }
 
-TEST(FixedBucket, NoMoreIsOutThanItHolds) {
+TEST(FixedBucket, NeverGrantsMoreThanItHolds) {
   tests::Dice dice(20261201);
   for (int round = 0; round < 2'000; ++round) {
     const int64_t burst = 1 + dice(int64_t{50});

@@ -243,7 +243,7 @@ TEST(FixedWindow, TheBoundIsReached) {
 
 // ---- Random ----
 
-TEST(FixedWindow, RandomSequencesAsTheModel) {
+TEST(FixedWindow, RandomSequencesMatchTheModel) {
   std::mt19937_64 random(20261120);
   const auto one_of = [&](const std::vector<int64_t>& values) {
     return values[random() % values.size()];

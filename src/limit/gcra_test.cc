@@ -216,7 +216,7 @@ TEST(Gcra, AClockThatStepsBackLosesNoDebt) {
 }
 
 // The wait is exact: the same call is still denied a microsecond before.
-TEST(Gcra, TheWaitIsNoMicrosecondTooLong) {
+TEST(Gcra, TheWaitIsExactToTheMicrosecond) {
   for (const Algorithm kind : kinds) {
     for (int64_t quantity : {1, 2, 3}) {
       const Limit rate = limit_of(call_of(kind, 3, 7'777));
@@ -233,7 +233,7 @@ TEST(Gcra, TheWaitIsNoMicrosecondTooLong) {
   }
 }
 
-TEST(Gcra, TellsTheErrors) {
+TEST(Gcra, ReportsInvalidRates) {
   EXPECT_EQ(gcra::cell_rate(4, 0, 60).error, Error::zero_rate);
   EXPECT_EQ(gcra::cell_rate(4, 1, 0).error, Error::zero_rate);
   EXPECT_EQ(gcra::cell_rate(4, 3'000'000'000, 1).error, Error::zero_rate);
@@ -263,7 +263,7 @@ TEST(Gcra, TellsTheErrors) {
   EXPECT_EQ(gcra::redis_rate(0, 1'000'000, 1e-6).limit.window.us, 1);
 }
 
-TEST(Gcra, WhatLeavesSixtyThreeBitsIsRefusedAndChangesNothing) {
+TEST(Gcra, RefusesNumbersBeyond63BitsAndChangesNothing) {
   const auto leaves = [](const gcra::Rate& rate, int64_t quantity, int64_t now) {
     EXPECT_EQ(rate.error, Error::none);
     const Outcome outcome = gcra::decide({}, rate.limit, quantity, {now});
@@ -280,7 +280,7 @@ TEST(Gcra, WhatLeavesSixtyThreeBitsIsRefusedAndChangesNothing) {
 }
 
 // A put gives back no more than was used, also if the counter owes more than the put's burst.
-TEST(Gcra, UnitsThatArePutBackAreNoMoreThanWereUsed) {
+TEST(Gcra, APutReturnsAtMostTheUsedUnits) {
   std::mt19937_64 random(20);
   for (const Algorithm kind : kinds) {
     const Limit rate = limit_of(call_of(kind, 9, 7'777));
@@ -304,7 +304,7 @@ TEST(Gcra, UnitsThatArePutBackAreNoMoreThanWereUsed) {
 }
 
 // A put is allowed, as every put is, also under a limit that refuses every take.
-TEST(Gcra, PuttingAllBackIsAllowedUnderAnyLimit) {
+TEST(Gcra, PuttingAllUnitsBackIsAllowedUnderAnyLimit) {
   for (const Algorithm kind : kinds) {
     for (const int64_t quota : {-5, -1, 0, 3}) {
       const State used = gcra::decide({}, limit_of(call_of(kind, 3, 7'777)), 2, {start}).next;
@@ -321,7 +321,7 @@ TEST(Gcra, PuttingAllBackIsAllowedUnderAnyLimit) {
 }
 
 // The shares of all servers together grant what the whole limit does, at once and over a long time.
-TEST(Gcra, SharesAreTheLimitTogether) {
+TEST(Gcra, SharesGrantAsManyAsTheLimitTogether) {
   for (const Algorithm kind : kinds) {
     for (const unsigned servers : {1u, 2u, 4u}) {
       const Limit limit = limit_of(call_of(kind, kind == Algorithm::gcra_crab ? 8 : 7, 10'000));
@@ -352,7 +352,7 @@ TEST(Gcra, SharesAreTheLimitTogether) {
 }
 
 // fresh_at_us is the first time at which the store may forget the counter without changing a reply.
-TEST(Gcra, IsAsFreshFromThatTimeOn) {
+TEST(Gcra, EqualsAFreshCounterFromFreshAtOn) {
   for (const Algorithm kind : kinds) {
     const Limit rate = limit_of(call_of(kind, 3, 7'777));
     const State state = gcra::decide({}, rate, 2, {start + 1}).next;
@@ -374,7 +374,7 @@ TEST(Gcra, IsAsFreshFromThatTimeOn) {
 
 // With resp.throttle_true_reset THROTTLE's reset is when the bucket is full; the rest of the reply
 // is the same.
-TEST(Gcra, TellsWhenTheBucketIsFull) {
+TEST(Gcra, ResetIsTheTimeUntilTheBucketIsFull) {
   std::mt19937_64 random(19);
   size_t bursts_of_one = 0;
   for (int round = 0; round < 400; ++round) {

@@ -268,7 +268,7 @@ TEST(KeptLimits, EverySequenceOfThree) {
   EXPECT_GT(all.done, 150'000u);
 }
 
-TEST(KeptLimits, RandomSequencesAsTheModel) {
+TEST(KeptLimits, RandomSequencesMatchTheModel) {
   tests::Dice dice(20261220);
   const auto one_of = [&](const std::vector<int64_t>& values) {
     return values[dice(values.size())];
@@ -309,7 +309,7 @@ TEST(KeptLimits, RandomSequencesAsTheModel) {
 }
 
 // Numbers that were recorded from droplet's server where its code does what its documentation says.
-TEST(KeptLimits, WorkedNumbers) {
+TEST(KeptLimits, MatchesRecordedNumbers) {
   constexpr int64_t month = 30 * day;
   Counter c;
   const auto take = [&](std::vector<Limit> limits, int64_t cost, int64_t now) {
@@ -495,7 +495,7 @@ TEST(KeptLimits, NoWayOfTakingExceedsTheBoundAndOneReachesIt) {
   EXPECT_GT(calls, 10'000u);
 }
 
-TEST(KeptLimits, WhatIsReadIsChecked) {
+TEST(KeptLimits, RejectsInvalidStoredCells) {
   const std::vector<Duration> windows = {{10}, {100}};
   const Cells good = {{5, 0b10}, {7, 3}, {-2, 99}};
   ASSERT_TRUE(kept_limits::is_valid(windows, good));

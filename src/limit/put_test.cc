@@ -177,7 +177,7 @@ struct AnyLimit {
   }
 };
 
-TEST(Put, WhateverHappenedBefore) {
+TEST(Put, KeepsItsBoundsAfterRandomRequests) {
   AnyLimit any{tests::Dice(20261205)};
   size_t puts = 0, partly = 0, debts = 0;
   for (int round = 0; round < 4'000; ++round) {
@@ -240,7 +240,7 @@ TEST(Put, WhateverHappenedBefore) {
 }
 
 // Nothing overflows up to the last microseconds of time, and a put never lowers what is left.
-TEST(Put, AtAnyTime) {
+TEST(Put, KeepsItsBoundsAtTheEndsOfTime) {
   AnyLimit any{tests::Dice(20261206)};
   const std::vector<int64_t> moments = {INT64_MIN, INT64_MIN + 1, -1,       0,
                                         1,         INT64_MAX - 1, INT64_MAX};
@@ -269,7 +269,7 @@ TEST(Put, WithoutACounter) {
 
 // A put is taken from the newer of the two windows first: here 84 units a minute ago and 10 now, of
 // 100.
-TEST(Put, TheNewerWindowGivesFirst) {
+TEST(Put, ReturnsUnitsToTheNewerWindowFirst) {
   const Limit limit{Algorithm::sliding_window, 100, {60}};
   Cells state(2), next(2);
   decide(state.data(), limit, 84, {0}, state.data());

@@ -142,7 +142,7 @@ TEST(SlidingCounters, AWorkedExample) {
   EXPECT_TRUE(subject.ask(cells, 99, start + minute - 2, cells).allowed);
 }
 
-TEST(SlidingCounters, RandomSequencesAsTheModel) {
+TEST(SlidingCounters, RandomSequencesMatchTheModel) {
   tests::Dice dice(20261126);
   const auto one_of = [&](const std::vector<int64_t>& values) {
     return values[dice(values.size())];

@@ -114,7 +114,7 @@ TEST(SlidingLog, AWorkedExample) {
 }
 
 // Takes at 32 different times at most, so that no runs are merged and the log is exact.
-TEST(SlidingLog, RandomSequencesAsTheModel) {
+TEST(SlidingLog, RandomSequencesMatchTheModel) {
   tests::Dice dice(20261128);
   const auto one_of = [&](const std::vector<int64_t>& values) {
     return values[dice(values.size())];
@@ -159,7 +159,7 @@ int64_t in_use(const Naive& model, Wide now) {
 
 // Takes at more times than there are cells: a unit never stops counting before its window is over,
 // and counts for less than a slot longer. The other statements hold as before.
-TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
+TEST(SlidingLog, MergedRunsCountLongerByLessThanASlotsTime) {
   tests::Dice dice(20261129);
   const auto one_of = [&](const std::vector<int64_t>& values) {
     return values[dice(values.size())];
@@ -204,7 +204,7 @@ TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
 
 // A client keeps the cells full and always makes the newest pair merge, so a unit might be moved on
 // with it for ever: it must stay in its slot.
-TEST(SlidingLog, AUnitCannotBeCarriedOn) {
+TEST(SlidingLog, MergingDoesNotExtendTheLifeOfAUnit) {
   for (const int64_t heavy : {1, 10, 1'000'000}) {
     const Subject subject{int64_t{1} << 40, 31'000};
     Cells state = subject.zero();
@@ -255,7 +255,7 @@ TEST(SlidingLog, TheThirtyThirdTimeMergesThePairThatLosesLeast) {
   EXPECT_EQ(next[31], (State{31'100, 10}));
 }
 
-TEST(SlidingLog, NoSlotReachesAcrossZero) {
+TEST(SlidingLog, NoSlotSpansZero) {
   Cells runs{{1'500, 9}, {1'400, 9}, {10, 1}, {-10, 1}, {-1'001, 1}};
   sliding_log::merge_pair(runs, 31'000);
   EXPECT_EQ(runs[0], (State{1'500, 18})) << text(runs);

@@ -144,7 +144,7 @@ struct Numbers {
   }
 };
 
-TEST(TokenBucket, RandomSequencesAsTheModel) {
+TEST(TokenBucket, RandomSequencesMatchTheModel) {
   Numbers random{tests::Dice(20261122)};
   size_t granted = 0, refused = 0, wide = 0;
   for (int round = 0; round < 1'500; ++round) {
@@ -196,7 +196,7 @@ TEST(TokenBucket, RandomSequencesAsTheModel) {
 }
 
 // The fast arithmetic (64 bits) and the wide one (128 bits) give the same results.
-TEST(TokenBucket, TheFastWayIsTheWideWay) {
+TEST(TokenBucket, FastAndWideArithmeticAgree) {
   Numbers random{tests::Dice(20261123)};
   for (int round = 0; round < 100'000; ++round) {
     const int64_t quota = 1 + random.dice(random.units());
@@ -359,7 +359,7 @@ TEST(TokenBucket, Extremes) {
   }
 }
 
-TEST(TokenBucket, PutGivesBackToFullAtMost) {
+TEST(TokenBucket, APutReturnsUnitsUpToFull) {
   const Limit limit{Algorithm::fixed_window, 3, {100}};
   const State empty{1167, 2};
   const auto put = [&](int64_t units) { return token_bucket::put(empty, limit, units, {1000}, 5); };
@@ -372,7 +372,7 @@ TEST(TokenBucket, PutGivesBackToFullAtMost) {
   EXPECT_EQ(token_bucket::put({}, limit, 7, {1000}, 5).next, State{});
 }
 
-TEST(TokenBucket, CarryOverKeepsWhatWasUsed) {
+TEST(TokenBucket, CarryOverKeepsTheUsedUnits) {
   const Limit from{Algorithm::fixed_window, 3, {100}};
   const auto left = [](const State& state, const Limit& limit, int64_t burst, int64_t now) {
     return token_bucket::decide(state, limit, 0, {now}, burst).decision.remaining;
@@ -399,7 +399,7 @@ TEST(TokenBucket, CarryOverKeepsWhatWasUsed) {
 }
 
 // For any numbers a change gives or takes less than one part of a unit.
-TEST(TokenBucket, CarryOverIsExactToAPart) {
+TEST(TokenBucket, CarryOverIsExactToTheRoundingOfOnePart) {
   Numbers random{tests::Dice(20261125)};
   for (int round = 0; round < 20'000; ++round) {
     const Subject from{random.units(), random.window(), random.units()};

@@ -18,7 +18,7 @@ Change change(const std::string& what) {
   return {.what = what, .by = "a test", .about = {{"rule", "r"}}, .before = nullptr, .after = 1};
 }
 
-TEST(ChangeLog, PagesGoOnBehindANumber) {
+TEST(ChangeLog, APageStartsAfterAGivenNumber) {
   ChangeLog log(nullptr);
   EXPECT_EQ(log.page(0, 10).total, 0u);
   for (int i = 1; i <= 5; ++i) log.add(change("c" + std::to_string(i)));
@@ -66,7 +66,7 @@ TEST(ChangeLog, LongTextsAreCutAndALineIsOneLine) {
       << text;
 }
 
-TEST(ChangeLog, ThreadsGetNumbersOfTheirOwn) {
+TEST(ChangeLog, ConcurrentChangesGetDistinctNumbers) {
   ChangeLog log(nullptr);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)

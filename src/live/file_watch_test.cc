@@ -46,7 +46,7 @@ class FileWatches : public testing::Test {
   FileWatch watch_;
 };
 
-TEST_F(FileWatches, NamesAreThoseOfFilesAndOfLinksOnTheWay) {
+TEST_F(FileWatches, WatchesTheNamesOfFilesAndOfLinksOnTheWay) {
   fs::create_directories(folder_ / "real/deep");
   write("real/deep/rules.ini");
   fs::create_directory_symlink("real", folder_ / "link");
@@ -68,7 +68,7 @@ TEST_F(FileWatches, LinksInACircleEnd) {
   EXPECT_EQ(names_on_the_way({folder_ / "a"}), both);
 }
 
-TEST_F(FileWatches, OfAFolderEverythingCounts) {
+TEST_F(FileWatches, AnyChangeInAFolderIsReported) {
   open();
   EXPECT_TRUE(watch("all.d/"));
   write("other");
@@ -87,7 +87,7 @@ TEST_F(FileWatches, OfAFolderEverythingCounts) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, TellsOfItsOwnNamesOnly) {
+TEST_F(FileWatches, ReportsOnlyTheWatchedNames) {
   open();
   write("a");
   EXPECT_TRUE(watch("a"));
@@ -106,7 +106,7 @@ TEST_F(FileWatches, TellsOfItsOwnNamesOnly) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, KnowsOfAFileThatIsBeingWritten) {
+TEST_F(FileWatches, DetectsAFileThatIsBeingWritten) {
   open();
   write("a");
   watch("a");
@@ -120,7 +120,7 @@ TEST_F(FileWatches, KnowsOfAFileThatIsBeingWritten) {
   EXPECT_FALSE(watch_.is_being_written());
 }
 
-TEST_F(FileWatches, ASwappedLinkIsNewsAndWatchedAnew) {
+TEST_F(FileWatches, ASwappedLinkIsReportedAndItsNewTargetWatched) {
   open();
   for (const char* version : {"1", "2"}) fs::create_directory(folder_ / version);
   write("1/rules.ini");
@@ -139,7 +139,7 @@ TEST_F(FileWatches, ASwappedLinkIsNewsAndWatchedAnew) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, AFolderThatGoesAndComesBackIsNewsEachTime) {
+TEST_F(FileWatches, AFolderThatDisappearsAndReturnsIsReportedEachTime) {
   open();
   fs::create_directory(folder_ / "etc");
   write("etc/rules.ini");
@@ -155,7 +155,7 @@ TEST_F(FileWatches, AFolderThatGoesAndComesBackIsNewsEachTime) {
   EXPECT_TRUE(news());
 }
 
-TEST_F(FileWatches, SaysWhyItCannot) {
+TEST_F(FileWatches, ReportsWhyItCannotWatch) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};

@@ -37,7 +37,7 @@ LivePolicy generation(uint64_t number) {
   return {.rules = nullptr, .generation = number};
 }
 
-TEST(Live, AThreadOfLowPriorityHoldsNoLockThatAWorkerWants) {
+TEST(Live, ALowPriorityThreadHoldsNoLockThatWorkersTake) {
   BasicLive<NotingMutex> live(generation(1));
   EXPECT_EQ(live.current()->generation, 1u);
   const auto of_workers = NotingMutex::take();
@@ -51,7 +51,7 @@ TEST(Live, AThreadOfLowPriorityHoldsNoLockThatAWorkerWants) {
   EXPECT_EQ(of_others.size(), 1u);
 }
 
-TEST(Live, AnExchangedPolicyIsHeldByItsReadersAlone) {
+TEST(Live, AReplacedPolicyIsHeldOnlyByItsReaders) {
   Live live(generation(1));
   const std::weak_ptr<const LivePolicy> first = live.current();
   EXPECT_EQ(live.exchange(std::make_shared<const LivePolicy>(generation(2)))->generation, 1u);

@@ -99,7 +99,7 @@ struct Fixture {
   std::unique_ptr<OverrideRegistry> registry;
 };
 
-TEST(OverrideRegistry, KeepsWhatIsSetAndFindsItAgain) {
+TEST(OverrideRegistry, StoresAnOverrideAndLoadsItAgain) {
   FakeMetadataStore metadata;
   uint64_t id = 0;
   {
@@ -133,7 +133,7 @@ TEST(OverrideRegistry, KeepsWhatIsSetAndFindsItAgain) {
   EXPECT_EQ(f.quota("10.0.0.2"), 0);
 }
 
-TEST(OverrideRegistry, NothingIsChangedThatCouldNotBeKept) {
+TEST(OverrideRegistry, DoesNotApplyAnOverrideThatCannotBeStored) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
@@ -146,7 +146,7 @@ TEST(OverrideRegistry, NothingIsChangedThatCouldNotBeKept) {
   EXPECT_NE(f.registry->load().value_or("").find("it fails"), std::string::npos);
 }
 
-TEST(OverrideRegistry, WhatIsNotUnderstoodIsToldAndLeft) {
+TEST(OverrideRegistry, ReportsAnUnreadableStoredTextAndLeavesIt) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -190,7 +190,7 @@ TEST(OverrideRegistry, WhatIsNotUnderstoodIsToldAndLeft) {
     EXPECT_NE(f.told.str().find(said), std::string::npos) << said;
 }
 
-TEST(OverrideRegistry, KeptTextsAreWhatTheyShouldBeOrRefused) {
+TEST(OverrideRegistry, RejectsInvalidStoredTexts) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -261,7 +261,7 @@ TEST(OverrideRegistry, AnOverrideOfAnUnknownDialectIsKept) {
   EXPECT_EQ(metadata.kept.at(name), text);
 }
 
-TEST(OverrideRegistry, TakesWhatOtherServersWrite) {
+TEST(OverrideRegistry, AppliesOverridesOfOtherServers) {
   FakeMetadataStore metadata, others;
   Fixture f(&metadata), other(&others);
   EXPECT_EQ(f.registry->load(), std::nullopt);
@@ -279,7 +279,7 @@ TEST(OverrideRegistry, TakesWhatOtherServersWrite) {
   metadata.tell(set);  // the store may still report changes then
 }
 
-TEST(OverrideRegistry, AllOrNothingOfAList) {
+TEST(OverrideRegistry, SetsAListAllOrNothing) {
   Fixture f;
   EXPECT_EQ(f.set({f.make("a"), f.make("b"), f.make("a", 3)}).field, "[2].actor");
   EXPECT_EQ(f.registry->table().size(), 0u);
@@ -296,7 +296,7 @@ TEST(OverrideRegistry, AllOrNothingOfAList) {
   EXPECT_EQ(f.set({f.make("*x")}).status, 507u);
 }
 
-TEST(OverrideRegistry, ForgetsWhatHasEnded) {
+TEST(OverrideRegistry, ForgetsExpiredOverrides) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 20), f.make("c")}));
@@ -321,7 +321,7 @@ TEST(OverrideRegistry, ForgetsWhatHasEnded) {
 // Two servers with one metadata store. A server that does not know yet that the other one has set
 // an override again must not forget that one. A server whose clock is ahead must not end an
 // override for the other one.
-TEST(OverrideRegistry, WhatAnotherServerRenewedIsNotForgotten) {
+TEST(OverrideRegistry, DoesNotForgetAnOverrideThatAnotherServerRenewed) {
   FakeMetadataStore metadata;
   metadata.shared = true;
   Fixture f(&metadata), other(&metadata);
@@ -358,7 +358,7 @@ TEST(OverrideRegistry, WhatAnotherServerRenewedIsNotForgotten) {
 
 // An expired override no longer counts among those that begin alike, so setting it again needs
 // room.
-TEST(OverrideRegistry, OneThatHasEndedNeedsRoomToBeSetAnew) {
+TEST(OverrideRegistry, AnExpiredOverrideNeedsRoomToBeSetAgain) {
   FakeMetadataStore metadata;
   metadata.shared = true;
   Fixture f(&metadata);
@@ -376,7 +376,7 @@ TEST(OverrideRegistry, OneThatHasEndedNeedsRoomToBeSetAnew) {
   EXPECT_EQ(f.quota("z0"), 6);
 }
 
-TEST(OverrideRegistry, AStartCountsThoseThatHaveNotEnded) {
+TEST(OverrideRegistry, AStartCountsUnexpiredOverrides) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -389,7 +389,7 @@ TEST(OverrideRegistry, AStartCountsThoseThatHaveNotEnded) {
 }
 
 // A server stops, and its metadata store still reports a change.
-TEST(OverrideRegistry, NothingIsToldBehindItsEnd) {
+TEST(OverrideRegistry, ReportsNoChangeAfterItsEnd) {
   FakeMetadataStore metadata, others;
   Fixture f(&metadata), other(&others);
   EXPECT_EQ(f.registry->load(), std::nullopt);
@@ -399,7 +399,7 @@ TEST(OverrideRegistry, NothingIsToldBehindItsEnd) {
   EXPECT_EQ(f.changes, 0);
 }
 
-TEST(OverrideRegistry, SaysWhatIsNotKnownToBeKept) {
+TEST(OverrideRegistry, ReportsWhenItIsUnknownWhetherAnOverrideWasStored) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   metadata.fails = true;
@@ -414,7 +414,7 @@ TEST(OverrideRegistry, SaysWhatIsNotKnownToBeKept) {
   EXPECT_EQ(f.quota("a"), 0);
 }
 
-TEST(OverrideRegistry, WhoLooksDoesNotWaitForTheStore) {
+TEST(OverrideRegistry, ReadersDoNotWaitForTheStore) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
@@ -430,7 +430,7 @@ TEST(OverrideRegistry, WhoLooksDoesNotWaitForTheStore) {
   EXPECT_EQ(looks, 2u);
 }
 
-TEST(OverrideRegistry, WhatReplacesOneAndIsNotUnderstoodEndsIt) {
+TEST(OverrideRegistry, AnUnreadableReplacementEndsTheOverride) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_EQ(f.registry->load(), std::nullopt);
@@ -440,7 +440,7 @@ TEST(OverrideRegistry, WhatReplacesOneAndIsNotUnderstoodEndsIt) {
   EXPECT_NE(f.told.str().find("is kept and not in force"), std::string::npos);
 }
 
-TEST(OverrideRegistry, NewLimitsHaveABound) {
+TEST(OverrideRegistry, BoundsTheNumberOfNewLimits) {
   FakeMetadataStore metadata;
   Fixture f(&metadata, 4);  // the rule's list is the first
   EXPECT_EQ(f.registry->load(), std::nullopt);

@@ -44,7 +44,7 @@ Read by_json(const std::string& text) {
 }
 
 // JSON is YAML, but each is read by a parser of its own: both must agree.
-TEST(OverrideText, ALimitIsReadAsAPolicysIs) {
+TEST(OverrideText, ReadsALimitLikeAPolicy) {
   for (const std::string text : {
            R"({"quota": 5, "window": "1s"})",
            R"({"quota": "10_000", "window": "1h", "burst": 7})",
@@ -84,7 +84,7 @@ TEST(OverrideText, ALimitIsReadAsAPolicysIs) {
   }
 }
 
-TEST(OverrideText, WhatIsWrongWithALimitIsToldByItsField) {
+TEST(OverrideText, ReportsAnInvalidLimitWithItsField) {
   EXPECT_EQ(
       by_json(R"({"quota": 5, "window": 60})").wrong,
       "limit.window: `60` has no unit; write `60s` if seconds are meant; units are us, ms, s, "

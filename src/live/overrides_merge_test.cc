@@ -156,7 +156,7 @@ TEST(OverridesMerge, ALimitReplacesTheOneOfItsWindow) {
   EXPECT_EQ(f.whose(), "- all");
 }
 
-TEST(OverridesMerge, AWindowThatTheRuleHasNotIsRefused) {
+TEST(OverridesMerge, RefusesAWindowThatTheRuleDoesNotHave) {
   Fixture f;
   const auto none = f.post(R"({"limit":{"quota":100,"window":"1m"}})");
   EXPECT_EQ(none.status, 422u);
@@ -188,7 +188,7 @@ TEST(OverridesMerge, TheOnlyLimitIsReplacedWhateverItsWindow) {
   EXPECT_EQ(f.holds(), "100/1 1000/86400");
 }
 
-TEST(OverridesMerge, AnAlgorithmThatIsNotSaidIsThatOfTheLimit) {
+TEST(OverridesMerge, TheAlgorithmIsTheLimitsByDefault) {
   Fixture f(nullptr, rule_of("{ quota: 10, window: 1s, algorithm: sliding_window }, { quota: 100, "
                              "window: 1h, algorithm: fixed_window }"));
   EXPECT_FALSE(f.post(R"({"limit":{"quota":50,"window":"60m"}})"));
@@ -234,7 +234,7 @@ TEST(OverridesMerge, FollowsTheLivePolicy) {
   EXPECT_EQ(f.holds(), "100/1 2/86400");
 }
 
-TEST(OverridesMerge, WhatCouldNotBeWrittenAgainIsTriedLater) {
+TEST(OverridesMerge, RetriesAFailedRewriteLater) {
   SharedTexts texts;
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
@@ -267,7 +267,7 @@ const std::string recorded =
     R"({"v":1,"dialect":"native","rule":"api","entries":["ip"],"actor":"a",)"
     R"("limits":[["token_bucket",100,1000000,100]],"created_us":1800000000000000})";
 
-TEST(OverridesMerge, WhatAnEarlierVersionKeptReplacesAll) {
+TEST(OverridesMerge, AnOverrideOfAnEarlierVersionReplacesAllLimits) {
   now_us = 1'800'000'000'000'000;  // other tests may have moved it
   SharedTexts texts;
   uint64_t id = 0;
@@ -335,7 +335,7 @@ TEST(OverridesMerge, ServersOfBothVersionsAgree) {
   }
 }
 
-TEST(OverridesMerge, ATextThatNamesALimitThatItHasNotIsRefused) {
+TEST(OverridesMerge, RefusesATextThatNamesALimitItDoesNotHave) {
   SharedTexts texts;
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));

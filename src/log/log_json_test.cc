@@ -45,7 +45,7 @@ TEST(LogJson, IsOneObjectALine) {
   EXPECT_EQ(Json::parse(line_of("x", spdlog::level::info, "")).at("module"), "log");
 }
 
-TEST(LogJson, HasEveryByteRight) {
+TEST(LogJson, EscapesEveryByte) {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) {
     const std::string one(1, static_cast<char>(byte));
@@ -90,7 +90,7 @@ TEST(LogJson, IsWellFormedWhateverTheMessageHas) {
   }
 }
 
-TEST(Log, ChangesFormAndLevelsWhileItRuns) {
+TEST(Log, ChangesFormatAndLevelsWhileItRuns) {
   testing::internal::CaptureStderr();
   {
     Log log(spdlog::level::info);
@@ -121,7 +121,7 @@ TEST(Log, ChangesFormAndLevelsWhileItRuns) {
   EXPECT_EQ(Json::parse(text.substr(third)).at("module"), "redis");
 }
 
-TEST(Log, KnowsItsModules) {
+TEST(Log, HasNamesForItsModules) {
   for (const std::string_view name : log_module_names) EXPECT_EQ(name_of(*log_module(name)), name);
   for (const char* word : {"", "Server", "everything"}) EXPECT_FALSE(log_module(word)) << word;
   EXPECT_EQ(name_of(spdlog::level::critical), "error");

@@ -40,7 +40,7 @@ class HeldSink : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 };
 
-TEST(LogLevel, HasItsNames) {
+TEST(LogLevel, ParsesItsNames) {
   EXPECT_EQ(log_level("trace"), spdlog::level::trace);
   EXPECT_EQ(log_level("warn"), spdlog::level::warn);
   EXPECT_EQ(log_level("error"), spdlog::level::err);
@@ -48,7 +48,7 @@ TEST(LogLevel, HasItsNames) {
   for (const char* word : {"", "INFO", "warning", "loud"}) EXPECT_FALSE(log_level(word)) << word;
 }
 
-TEST(Log, DropsTheOldestLinesAndTells) {
+TEST(Log, DropsTheOldestLinesAndReportsIt) {
   constexpr size_t queue_lines = 8, burst_lines = 20;
   const auto sink = std::make_shared<HeldSink>();
   {
@@ -84,7 +84,7 @@ TEST(Log, CutsALineThatIsTooLong) {
 
 // A writer that is stuck does not keep the log from ending, and writes nothing more when it is
 // free.
-TEST(Log, EndsAlthoughNobodyTakesItsLines) {
+TEST(Log, EndsWhileItsWriterIsStuck) {
   const auto sink = std::make_shared<HeldSink>();
   const auto start = std::chrono::steady_clock::now();
   {

@@ -106,7 +106,7 @@ TEST(Pages, AreInPrometheusTextFormat) {
             "c_seconds_bucket{le=\"+Inf\"} 4\n");
 }
 
-TEST(Pages, HaveBoundsAsPeopleWriteThem) {
+TEST(Pages, WriteBucketBoundsInShortForm) {
   std::vector<uint64_t> powers;
   std::string expected;
   for (const char* bound : {"1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10"}) {
@@ -118,7 +118,7 @@ TEST(Pages, HaveBoundsAsPeopleWriteThem) {
   EXPECT_NE(page.text().find(expected), std::string::npos) << page.text();
 }
 
-TEST(SourcesOfAPage, AreAskedUntilTheyGo) {
+TEST(SourcesOfAPage, AreReadUntilTheyAreRemoved) {
   struct One final : Source {
     void collect(Page& page) const override { page.gauge("one", "One.", 1); }
   } one;
@@ -140,7 +140,7 @@ TEST(SourcesOfAPage, AreAskedUntilTheyGo) {
   EXPECT_EQ(sources.text().find("\none 1\n"), std::string::npos);
 }
 
-TEST(Rings, KeepOrderAndCountWhatFoundNoRoom) {
+TEST(Rings, KeepOrderAndCountLostItems) {
   Ring<int> ring(8);
   std::vector<int> taken;
   const auto drain = [&] { ring.drain([&](int n) { taken.push_back(n); }); };
@@ -161,7 +161,7 @@ TEST(Rings, KeepOrderAndCountWhatFoundNoRoom) {
   EXPECT_EQ(taken, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST(Rings, HandAllOverBetweenTwoThreads) {
+TEST(Rings, LoseNothingUncountedBetweenTwoThreads) {
   constexpr uint64_t count = 300'000;
   Ring<uint64_t> ring(64);
   std::atomic<bool> done{false};

@@ -196,7 +196,7 @@ TEST(Top, CountsExactlyWhileAllKeysFit) {
   EXPECT_EQ(merge.denied()[0].count, 128u);
 }
 
-TEST(Top, CutsLongKeysAndTellsThemApart) {
+TEST(Top, ShortensLongKeysAndDistinguishesThem) {
   Top top;
   const base::Hash hash(1);
   const std::string most(TopSketch::key_bytes_max, 'x');
@@ -299,7 +299,7 @@ TEST(Top, MinutesWhereTheClockGoesBack) {
   }
 }
 
-TEST(Top, ACopyIsAsTheSketchWas) {
+TEST(Top, ACopyEqualsTheSketch) {
   Dice dice(5);
   const base::Hash hash(1);
   const auto sketch = std::make_unique<TopSketch>(), copy = std::make_unique<TopSketch>();

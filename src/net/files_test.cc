@@ -10,7 +10,7 @@ namespace {
 
 namespace bounds = base::bounds;
 
-TEST(Files, ConnectionsGetWhatTheServerItselfLeaves) {
+TEST(Files, ConnectionsGetTheRemainingDescriptors) {
   const FilesPlan bare = plan_files(48, 30, {});
   EXPECT_EQ(bare.kept + bare.connections, 48u);
   EXPECT_GE(bare.connections, 8u);
@@ -24,14 +24,14 @@ TEST(Files, ConnectionsGetWhatTheServerItselfLeaves) {
   EXPECT_GT(full.connections, 0u);
 }
 
-TEST(Files, TheAdminPortHasAllItsPlacesWhereManyFilesMayBeOpen) {
+TEST(Files, TheAdminPortHasAllItsPlacesWithEnoughDescriptors) {
   EXPECT_EQ(plan_files(100'000, 60, {.http = true}).admin_connections,
             bounds::admin_connections_max);
   EXPECT_EQ(plan_files(256, 60, {.http = true}).admin_connections, 16u);
   EXPECT_EQ(plan_files(64, 30, {.http = true}).admin_connections, bounds::admin_connections_min);
 }
 
-TEST(Files, TooFewForTheServerItselfLeaveNone) {
+TEST(Files, TooFewDescriptorsLeaveNoConnections) {
   EXPECT_EQ(plan_files(64, 60, {.store = 100}).connections, 0u);
   EXPECT_EQ(plan_files(0, 0, {}).connections, 0u);
 }

@@ -37,7 +37,7 @@ int connect_to(uint16_t port) {
 
 // The options of an accepted socket: small writes are sent at once, a dead peer is noticed, calls
 // do not block, and child processes do not inherit it.
-TEST(Listener, HandsOnSocketsThatAreSetUp) {
+TEST(Listener, SetsTheOptionsOfAcceptedSockets) {
   boost::asio::io_context io;
   int taken = -1;
   Listener listener(
@@ -98,7 +98,7 @@ class Flood {
   int taken_ = 0;
 };
 
-TEST(Listener, GivesOthersATurnInAFlood) {
+TEST(Listener, YieldsDuringAFloodOfConnections) {
   Flood flood;
   flood.listener().start();
   flood.io().run_one();
@@ -129,7 +129,7 @@ TEST(Listener, ResolvesANameToAllItsAddresses) {
   EXPECT_TRUE(hosts.count("127.0.0.1") + hosts.count("::1") > 0);
 }
 
-TEST(Listener, LeavesAddressesAsTheyAre) {
+TEST(Listener, DoesNotResolveNumericAddresses) {
   std::vector<Endpoint> all;
   for (const char* host : {"::", "0.0.0.0", "127.0.0.1", "::1", "192.0.2.1"})
     ASSERT_EQ(Listener::resolve({host, 8321}, all), std::nullopt) << host;

@@ -45,7 +45,7 @@ struct Slow {
   }
 };
 
-TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
+TEST(Resolver, ASilentNameServerDoesNotBlockCallers) {
   const auto slow = std::make_shared<Slow>();
   const auto began = std::chrono::steady_clock::now();
   {
@@ -71,7 +71,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
   EXPECT_LE(slow->asked, 1);
 }
 
-TEST(Resolver, OneThatIsNotFoundForOnceStaysWhereItWas) {
+TEST(Resolver, AFailedLookupKeepsTheLastAddress) {
   int look = 0;
   Resolver resolver(
       {{"a", 1}, {"b", 2}}, [&](const HostPort& node) -> base::Result<std::vector<Address>> {
@@ -94,7 +94,7 @@ TEST(Resolver, OneThatIsNotFoundForOnceStaysWhereItWas) {
   EXPECT_EQ(ports_of(resolver.addresses()), "0:12 0:9 1:22 1:9 ");
 }
 
-TEST(Resolver, NumbersAreFoundWhateverTheMachineHas) {
+TEST(Resolver, ResolvesNumericAddressesOfBothFamilies) {
   Resolver resolver({{"127.0.0.1", 5}, {"::1", 6}});
   resolver.look();
   resolver.await(20s);
@@ -106,7 +106,7 @@ TEST(Resolver, NumbersAreFoundWhateverTheMachineHas) {
 }
 
 // A numeric address is resolved once, not at each look.
-TEST(Resolver, NumbersAreLookedForOnce) {
+TEST(Resolver, ResolvesANumericAddressOnce) {
   int asked = 0;
   Resolver resolver({{"127.0.0.1", 5}}, [&](const HostPort&) {
     ++asked;

@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Streams,
 class TlsStreams : public testing::TestWithParam<Kind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, TlsStreams, testing::Values(Kind::accepting, Kind::connecting));
 
-TEST_P(Streams, AMessageArrivesHoweverItIsSplit) {
+TEST_P(Streams, AMessageArrivesWhereverItIsSplit) {
   Pair pair(GetParam());
   pair.shake_hands();
   const std::string text = "a message of some bytes";
@@ -195,7 +195,7 @@ TEST_P(TlsStreams, TheHandshakeArrivesByteByByte) {
   EXPECT_EQ(read_all(pair.stream), "text");
 }
 
-TEST(Stream, APlainReadThatDoesNotFillItsRoomHasEmptiedTheSocket) {
+TEST(Stream, AShortPlainReadHasEmptiedTheSocket) {
   Pair pair(Kind::plain);
   pair.send("0123456789");
   EXPECT_EQ(pair.stream.unread_bytes(), 10u);
@@ -210,7 +210,7 @@ TEST(Stream, APlainReadThatDoesNotFillItsRoomHasEmptiedTheSocket) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_P(TlsStreams, WhatIsDecryptedRaisesNoEventAndIsToldOf) {
+TEST_P(TlsStreams, ReportsDecryptedBytesThatRaiseNoEvent) {
   Pair pair(GetParam());
   pair.shake_hands();
   pair.send(pair.raw_of(std::string(10'000, 'a')));
@@ -225,7 +225,7 @@ TEST_P(TlsStreams, WhatIsDecryptedRaisesNoEventAndIsToldOf) {
   EXPECT_EQ(pair.stream.unread_bytes(), 0u);
 }
 
-TEST_P(TlsStreams, AReadGivesOneRecordAndTheNextIsStillThere) {
+TEST_P(TlsStreams, AReadReturnsOneRecordAndKeepsTheNext) {
   Pair pair(GetParam());
   pair.shake_hands();
   pair.send(pair.raw_of("first"));
@@ -238,7 +238,7 @@ TEST_P(TlsStreams, AReadGivesOneRecordAndTheNextIsStillThere) {
   EXPECT_EQ(pair.stream.read(room, sizeof room), 6);
 }
 
-TEST_P(Streams, AnAnnouncedEndIsAnEndAndTheOtherWayStaysOpen) {
+TEST_P(Streams, AnAnnouncedEndLeavesTheOtherDirectionOpen) {
   Pair pair(GetParam());
   pair.shake_hands();
   std::string raw = pair.raw_of("last");
@@ -279,7 +279,7 @@ TEST_P(TlsStreams, AHandshakeThatIsCutOffIsATruncation) {
   EXPECT_EQ(pair.stream.fault(), TlsFault::truncated);
 }
 
-TEST_P(Streams, WritesGoOnWhereTheSocketStoppedFromWhereverTheBytesAre) {
+TEST_P(Streams, AWriteContinuesWhereTheSocketStoppedWithMovedBytes) {
   Pair pair(GetParam());
   pair.shake_hands();
   std::string text;
@@ -339,7 +339,7 @@ TEST_P(TlsStreams, AReadThatHasToAnswerTheHandshakeWaitsForWriting) {
   EXPECT_EQ(read_all(pair.stream), "text");
 }
 
-TEST_P(TlsStreams, WhatIsNoHandshakeIsAFaultThatStays) {
+TEST_P(TlsStreams, BytesThatAreNotAHandshakeAreALastingFault) {
   Pair pair(GetParam());
   EXPECT_EQ(read_all(pair.stream), "");
   pair.send("HIT method=GET ip=10.0.0.7\n");
@@ -374,7 +374,7 @@ TEST(Stream, AnotherHostsCertificateIsAFault) {
   EXPECT_EQ(pair.stream.problem(EPROTO), "its certificate is not for elsewhere.example");
 }
 
-TEST(Stream, ACertificateThatNobodyKnowsIsAFault) {
+TEST(Stream, AnUntrustedCertificateIsAFault) {
   const SelfSigned other;
   Pair pair(Kind::connecting, "localhost", other);
   EXPECT_EQ(read_all(pair.stream), "");
@@ -413,7 +413,7 @@ TEST_P(Streams, AnErrorOfTheSocketKeepsItsNumber) {
   EXPECT_EQ(pair.stream.fault(), TlsFault::none);
 }
 
-TEST_P(Streams, EndTellsThePeerAndReadingGoesOn) {
+TEST_P(Streams, EndAnnouncesTheEndAndReadingContinues) {
   Pair pair(GetParam());
   pair.shake_hands();
   EXPECT_EQ(pair.stream.write("bye"), 3);
@@ -426,7 +426,7 @@ TEST_P(Streams, EndTellsThePeerAndReadingGoesOn) {
   EXPECT_EQ(read_all(pair.stream), "more");
 }
 
-TEST_P(TlsStreams, AnEndThatTheSocketDoesNotTakeIsToldLater) {
+TEST_P(TlsStreams, AnEndIsAnnouncedOnceTheSocketTakesIt) {
   Pair pair(GetParam());
   pair.shake_hands();
   const size_t junk = pair.fill();
@@ -450,7 +450,7 @@ TEST_P(TlsStreams, NotifyEndLeavesTheSocketOpenAndEndsNoHandshake) {
   EXPECT_FALSE(early.far_ended);
 }
 
-TEST_P(Streams, CloseAnnouncesNothing) {
+TEST_P(Streams, CloseDoesNotAnnounceTheEnd) {
   Pair pair(GetParam());
   pair.shake_hands();
   pair.stream.close();
@@ -460,7 +460,7 @@ TEST_P(Streams, CloseAnnouncesNothing) {
   EXPECT_FALSE(pair.peer && pair.peer->has_ended());
 }
 
-TEST_P(Streams, WhatIsDiscardedNeedsNoSession) {
+TEST_P(Streams, DiscardReadsRawBytesWithoutTls) {
   Pair pair(GetParam());
   pair.shake_hands();
   const std::string raw = pair.raw_of("thrown away");
@@ -471,7 +471,7 @@ TEST_P(Streams, WhatIsDiscardedNeedsNoSession) {
   EXPECT_EQ(pair.stream.discard(room, sizeof room), 0);
 }
 
-TEST_P(Streams, AStreamThatIsMovedGoesOn) {
+TEST_P(Streams, AMovedStreamKeepsWorking) {
   Pair pair(GetParam());
   pair.shake_hands();
   Stream moved(std::move(pair.stream));

@@ -25,7 +25,7 @@ std::string path_of(const std::string& name) {
   return testing::TempDir() + "u" + std::to_string(::getpid()) + name;
 }
 
-TEST(UnixListener, IsForItsOwnerAloneAndGoes) {
+TEST(UnixListener, IsAccessibleToItsOwnerOnlyAndRemovesItsSocket) {
   const std::string path = path_of("a");
   auto listener = UnixListener::open(path);
   ASSERT_TRUE(listener) << listener.problem().text;
@@ -38,7 +38,7 @@ TEST(UnixListener, IsForItsOwnerAloneAndGoes) {
   EXPECT_FALSE(is_listened_on(path));
 }
 
-TEST(UnixListener, TakesThePlaceOfADeadOneAndOfNothingElse) {
+TEST(UnixListener, ReplacesOnlyAStaleSocket) {
   const std::string path = path_of("b");
   // A killed process leaves its socket's file like this.
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
@@ -59,7 +59,7 @@ TEST(UnixListener, TakesThePlaceOfADeadOneAndOfNothingElse) {
   std::filesystem::remove(file);
 }
 
-TEST(UnixListener, SaysWhatIsWrongWithAPath) {
+TEST(UnixListener, ReportsAnUnusablePath) {
   std::string problem = problem_of("/nosuch/folder/x.sock");
   EXPECT_NE(problem.find("/nosuch/folder/x.sock"), std::string::npos) << problem;
   problem = problem_of("/" + std::string(200, 'x'));

@@ -31,7 +31,7 @@ TEST(FindPiece, FindsWhatAPlainSearchFinds) {
 }
 
 // After many texts that nearly match, the search changes to another method.
-TEST(FindPiece, FindsWhatAPlainSearchFindsBehindMuchThatNearlyFits) {
+TEST(FindPiece, FindsWhatAPlainSearchFindsAfterManyNearMatches) {
   uint64_t steps = 0;
   for (const std::string& filler : {std::string(300, 'a'), std::string(150, 'a') + "b"}) {
     std::string before;
@@ -58,7 +58,7 @@ bool fits_slowly(std::string_view pattern, std::string_view text) {
          (!text.empty() && fits_slowly(pattern, text.substr(1)));
 }
 
-TEST(FindPiece, AWildcardFitsWhatItShould) {
+TEST(FindPiece, WildcardsMatchTheNaiveModel) {
   uint64_t steps = 0;
   for (const std::string& pattern : texts_of("a*b", 5))
     for (const std::string& text : texts_of("ab", 7))
@@ -95,7 +95,7 @@ TEST(FindPiece, TakesStepsLinearInTheText) {
   }
 }
 
-TEST(MatchSteps, OrdinaryValuesCostNothingHoweverManyPatternsThereAre) {
+TEST(MatchSteps, OrdinaryValuesCostNoStepsForAnyNumberOfPatterns) {
   const std::string value(base::bounds::match_free_bytes, 'a');
   for (const Pattern& pattern :
        {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
@@ -105,7 +105,7 @@ TEST(MatchSteps, OrdinaryValuesCostNothingHoweverManyPatternsThereAre) {
   }
 }
 
-TEST(MatchSteps, WhatGoesThroughALongValueIsCountedAndEnds) {
+TEST(MatchSteps, ScansOfALongValueAreCountedAndEndAtTheBound) {
   const std::string value(1'000'000, 'a');
   for (const Pattern& pattern :
        {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
@@ -139,7 +139,7 @@ RuleSet stars(size_t count, const request::Space& space) {
 }
 
 // A request without steps left is an error: it must not skip the rules that are left.
-TEST(MatchSteps, ARequestThatNeedsTooManyCannotBeDecided) {
+TEST(MatchSteps, ARequestThatNeedsTooManyStepsIsAnError) {
   const request::Space space;
   const RuleSet rules = stars(20, space);
   Plan plan;

@@ -110,7 +110,7 @@ TEST(Finder, FindsTheRuleAndItsKey) {
 
 // Both rules settle in one group. A native rule that stops does not keep the found rule from
 // applying.
-TEST(Finder, AppliesBesideNativeRules) {
+TEST(Finder, AppliesTogetherWithNativeRules) {
   World world;
   const auto& part = world.match({{"path", "/stop"}, {"want", "b"}});
   EXPECT_EQ(world.names(part), (std::vector<std::string>{"native", "b"}));
@@ -124,7 +124,7 @@ TEST(Finder, AppliesBesideNativeRules) {
   EXPECT_EQ(world.names(world.plan.parts()[0]), std::vector<std::string>{"native"});
 }
 
-TEST(Finder, SeesTheSiblings) {
+TEST(Finder, ReceivesTheSiblings) {
   World world;
   const std::vector<Entry> one = {{"want", "a"}}, other = {{"k", "silence"}};
   const std::vector<std::span<const Entry>> siblings = {one, other};
@@ -138,7 +138,7 @@ TEST(Finder, SeesTheSiblings) {
   EXPECT_TRUE(world.plan.batch().charges.empty());
 }
 
-TEST(Finder, WhatIsTooCostlyCannotBeDecided) {
+TEST(Finder, ATooCostlySearchIsAnError) {
   World world;
   const auto& part = world.match({{"path", "/stop"}, {"want", "costly"}});
   EXPECT_EQ(part.error, too_many_steps);

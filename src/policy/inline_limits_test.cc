@@ -44,7 +44,7 @@ TEST(InlineLimits, AreNamedByTheirAlgorithms) {
   EXPECT_TRUE(limits_named(eight + ",fixed_window").empty());
 }
 
-TEST(InlineLists, AreThoseThatWereChargedFirst) {
+TEST(InlineLists, HoldTheListsThatWereChargedFirst) {
   request::Spaces spaces;
   InlineLists lists;
   InlineLimits one(spaces, SIZE_MAX, &lists), other(spaces, SIZE_MAX, &lists);
@@ -79,7 +79,7 @@ TEST(InlineLists, AreBounded) {
   EXPECT_EQ(texts(lists), expected);
 }
 
-TEST(InlineLists, BeginWithThoseThatAStoreHasKept) {
+TEST(InlineLists, StartWithTheListsOfAStore) {
   request::Spaces spaces;
   const auto window = spaces.hold(inline_prefix, ":fixed_window");
   const auto other = spaces.hold("other:", ":token_bucket");

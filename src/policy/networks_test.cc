@@ -67,7 +67,7 @@ std::string address_of(const std::string& bits) {
 
 // Networks of every length in both families: an address of the network with any one bit flipped is
 // inside only if that bit is after the network's bits.
-TEST(Networks, OfEveryLengthDifferInEveryBit) {
+TEST(Networks, MatchExactlyTheirPrefixBitsForEveryLength) {
   for (const std::string first : {"198.51.100.37", "2001:db8:1234:5678:9abc:def0:1357:9bdf"}) {
     const std::string bits = *bits_of(first);
     for (size_t length = 0; length <= bits.size(); ++length) {
@@ -105,7 +105,7 @@ TEST(Networks, TakeEverySpellingOfAnAddressAndNothingElse) {
   EXPECT_FALSE(all6.matches("::ffff:10.0.0.1"));
 }
 
-TEST(Lists, FitWhatOneOfThemFits) {
+TEST(Lists, MatchWhatOneOfThemMatches) {
   const Pattern list =
       Pattern::any_of({Pattern::wildcard("GET"), Pattern::wildcard("P*T"), network("10.0.0.0/8")});
   EXPECT_EQ(list.text(), "[GET, P*T, cidr(10.0.0.0/8)]");
@@ -116,7 +116,7 @@ TEST(Lists, FitWhatOneOfThemFits) {
   EXPECT_FALSE(list.matches(std::nullopt));
 }
 
-TEST(Covers, SaysOnlyWhatIsTrue) {
+TEST(Covers, IsTrueOnlyIfEveryMatchIsCovered) {
   const std::vector<Pattern> all = {
       Pattern::wildcard("*"),
       Pattern::wildcard("10.*"),
@@ -226,7 +226,7 @@ constexpr std::array met = {"10.1.2.3",
                             "255.255.255.255",
                             "10.1.2.3.4"};
 
-TEST(Networks, AndListsInTheIndexMatchAsOneByOne) {
+TEST(Networks, IndexedNetworksAndListsMatchAsOneByOne) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Dice dice(seed);

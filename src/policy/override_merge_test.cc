@@ -44,7 +44,7 @@ TEST(OverrideMerge, ReplacesTheLimitOfTheSameWindow) {
       merge_limits(std::vector{Limit{Algorithm::deny, 0, {}, 0}}, std::vector{fixed(5)}, wrong));
 }
 
-TEST(OverrideMerge, TellsLimitsOfOneWindowApartByTheAlgorithm) {
+TEST(OverrideMerge, DistinguishesLimitsOfOneWindowByTheAlgorithm) {
   const std::vector<Limit> rule = {bucket(10, 60), window(20, 60), fixed(5)};
   size_t wrong = 0;
   const auto second = merge_limits(rule, std::vector{window(30, 60)}, wrong);

@@ -122,7 +122,7 @@ TEST(Overrides, ExactOnesComeBeforePatternsAndMoreCharactersBeforeFewer) {
   EXPECT_EQ(found(o, 1, {"11.0.0.7"}, {0}), 3u);
 }
 
-TEST(Overrides, OneThatHasEndedIsAsIfItWereNot) {
+TEST(Overrides, IgnoresAnExpiredOverride) {
   Overrides o;
   o.set(make(1, {"a"}, 1, 0, 100));
   o.set(make(1, {"a*"}, 2, 0, 200));
@@ -132,7 +132,7 @@ TEST(Overrides, OneThatHasEndedIsAsIfItWereNot) {
   EXPECT_EQ(found(o, 1, {"a"}, {200}), 3u);
 }
 
-TEST(Overrides, PatternsThatBeginAlikeAreBounded) {
+TEST(Overrides, BoundsPatternsWithTheSamePrefix) {
   Overrides o;
   constexpr size_t max = base::bounds::overrides_alike_max;
   const auto actor = [](size_t i) { return Values{"*" + std::to_string(i)}; };
@@ -238,7 +238,7 @@ TEST(Overrides, FindsWhatAScanFindsHoweverTheyChange) {
 }
 
 // Removed overrides are freed without a further change.
-TEST(Overrides, WhatIsGoneIsFreedWithoutAFurtherChange) {
+TEST(Overrides, FreesRemovedOverridesWithoutAFurtherChange) {
   Overrides o;
   Overrides::Reader reader(o);
   EXPECT_TRUE(o.set(make(1, {"a"}, 1)));

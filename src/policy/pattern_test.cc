@@ -24,7 +24,7 @@ struct Row {
   bool fits;
 };
 
-TEST(LoosePattern, FitsAsTheTableSays) {
+TEST(LoosePattern, MatchesTheTable) {
   const Row rows[] = {
       {"GET", "GET", true},
       {"GET", "get", false},
@@ -80,7 +80,7 @@ TEST(LoosePattern, FitsAsTheTableSays) {
   }
 }
 
-TEST(LoosePattern, AbsentKeyFitsStarAloneOnly) {
+TEST(LoosePattern, AnAbsentKeyMatchesOnlyASingleStar) {
   EXPECT_TRUE(Pattern::loose("*").matches(std::nullopt));
   for (const char* text : {"", "undefined", "und*", "*fined", "*d*", "a*b*c", "**"}) {
     EXPECT_FALSE(Pattern::loose(text).matches(std::nullopt)) << text;
@@ -141,7 +141,7 @@ std::string expression_of(std::string_view pattern) {
   return out;
 }
 
-TEST(LoosePattern, EqualsTheExpressionThatTheOriginalBuilds) {
+TEST(LoosePattern, MatchesTheExpressionThatTheOriginalBuilds) {
   const std::vector<std::string> values = all_strings("ab.\n", 4);
   size_t compared = 0;
   for (const std::string& text : all_strings("ab.*", 5)) {
@@ -197,7 +197,7 @@ std::string random_text(std::mt19937& random, std::string_view alphabet, size_t 
   return text;
 }
 
-TEST(LoosePattern, EqualsItsModelBeyondOneWord) {
+TEST(LoosePattern, MatchesItsModelForLongTexts) {
   std::mt19937 random(20261120);
   size_t fitting = 0;
   for (int i = 0; i < 4'000; ++i) {
@@ -236,7 +236,7 @@ bool wildcard_model(std::string_view pattern, std::string_view value) {
   return false;
 }
 
-TEST(WildcardPattern, EqualsItsModel) {
+TEST(WildcardPattern, MatchesItsModel) {
   const std::vector<std::string> values = all_strings("ab\n", 6);
   for (const std::string& text : all_strings("ab*", 5)) {
     const Pattern pattern = Pattern::wildcard(text);

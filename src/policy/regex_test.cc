@@ -43,7 +43,7 @@ std::string refusal(std::string_view source, std::string_view flags = "") {
 }
 
 // 1,500 expressions on 130 texts, with the recorded answers of node.js.
-TEST(Regex, MeansWhatItMeansInJavaScript) {
+TEST(Regex, MatchesAsInJavaScript) {
   std::ifstream file(tests::source_path("tests/conformance/javascript_regex.json"));
   const json table = json::parse(file);
   const auto texts = table.at("texts").get<std::vector<std::string>>();
@@ -68,7 +68,7 @@ TEST(Regex, MeansWhatItMeansInJavaScript) {
 }
 
 // Differences from JavaScript, which limitd.md lists.
-TEST(Regex, GoesByCharactersAndNotByHalvesOfThem) {
+TEST(Regex, MatchesCharactersAndNotSurrogateHalves) {
   EXPECT_TRUE(finds("^.$", "\U0001F600"));
   EXPECT_TRUE(finds("^\\ud83d\\ude00$", "\U0001F600"));
   EXPECT_TRUE(finds("^[\\ud83d\\ude00]$", "\U0001F600"));
@@ -92,7 +92,7 @@ TEST(Regex, TakesTheFlagsOfPolicies) {
   EXPECT_NE(refusal(std::string(2000, '(') + std::string(2000, ')')), "");
 }
 
-TEST(Regex, ReadsWhatIsNoUtf8AsTheReplacementCharacter) {
+TEST(Regex, ReadsInvalidUtf8AsReplacementCharacters) {
   EXPECT_TRUE(finds("^10\\.", "10.\xff"));
   EXPECT_TRUE(finds("^a.b$",
                     "a\xff"
@@ -186,7 +186,7 @@ TEST(Regex, IsSharedByThreads) {
   EXPECT_EQ(easy.regex->given_up(), 0u);
 }
 
-TEST(RegexPattern, IsAKindOfItsOwn) {
+TEST(RegexPattern, IsNeitherExactNorImpossible) {
   const Pattern pattern = Pattern::regex("/^127\\./i", *Regex::javascript("^127\\.", "i"));
   EXPECT_TRUE(pattern.matches("127.0.0.1"));
   EXPECT_FALSE(pattern.matches("128.0.0.1"));

@@ -25,7 +25,7 @@ std::vector<uint32_t> candidates(const RuleIndex& index, const std::vector<Entry
 
 // Only the last entry of a key counts. More entries of the same key must not bring more candidates,
 // and must not exceed the number of lists, past which every rule would be a candidate.
-TEST(RuleIndex, AKeyNamedOverAndOverCostsWhatItDoesOnce) {
+TEST(RuleIndex, ARepeatedKeyCostsAsMuchAsOne) {
   RuleIndex index;
   std::vector<std::string> values;
   for (int i = 0; i < 1000; ++i) {

@@ -172,7 +172,7 @@ std::vector<Plain> random_rules(Dice& dice, size_t count, bool divvy) {
 }
 
 // Short lists of rules are scanned, long ones use the index: both, also side by side.
-TEST(RuleSetScan, EveryDialectSeesNativeRulesAndItsOwn) {
+TEST(RuleSetScan, EveryDialectMatchesNativeRulesAndItsOwn) {
   const std::vector<std::string> values = {"",      "1",      "2", "12",  "112",       "1234",
                                            "12345", "123456", "x", "1x2", "undefined", "12 6"};
   for (uint32_t seed = 0; seed < 300; ++seed) {
@@ -196,7 +196,7 @@ TEST(RuleSetScan, EveryDialectSeesNativeRulesAndItsOwn) {
 }
 
 // One enforced rule more than a group may have, at every place of the two lists.
-TEST(RuleSetScan, TooManyAreAnErrorWhereverTheyAre) {
+TEST(RuleSetScan, TooManyRulesAreAnErrorInEitherList) {
   for (size_t native = 60; native <= 66; ++native) {
     for (size_t own = 0; own <= 6; ++own) {
       Lists lists;

@@ -84,7 +84,7 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   EXPECT_TRUE(plan.batch().decisions.empty());
 }
 
-TEST(RuleSet, ListsDialectsAsDeclaredAndNewOnesBehind) {
+TEST(RuleSet, ListsDialectsInTheirOrderAndNewOnesLast) {
   RuleSet rules(std::vector<const Dialect*>{&second_dialect, &first_dialect});
   rules.add(third_dialect, rule_of({}));
   rules.add(first_dialect, rule_of({}));
@@ -103,7 +103,7 @@ TEST(RuleSet, ListsDialectsAsDeclaredAndNewOnesBehind) {
   EXPECT_NE(rules.rules(&first_dialect)[0].id, rules.rules(&second_dialect)[0].id);
 }
 
-TEST(RuleSet, RequestsOfNoDialectMeetNativeRulesAlone) {
+TEST(RuleSet, RequestsOfNoDialectMatchOnlyNativeRules) {
   RuleSet rules;
   Rule first = rule_of({});
   first.then = Then::continue_;
@@ -124,7 +124,7 @@ TEST(RuleSet, RequestsOfNoDialectMeetNativeRulesAlone) {
   EXPECT_EQ(rules.decider(&first_dialect, {}, error), rules.rules(&first_dialect).data());
 }
 
-TEST(RuleSet, ARequestMeetsTheRulesOfItsScope) {
+TEST(RuleSet, ARequestMatchesTheRulesOfItsScope) {
   using request::RuleScope;
   RuleSet rules;
   Rule goes_on = rule_of({});
@@ -156,7 +156,7 @@ TEST(RuleSet, ARequestMeetsTheRulesOfItsScope) {
   }
 }
 
-TEST(RuleSet, ARequestThatNeedsItsStoreFailsWithItWhateverItsRulesWant) {
+TEST(RuleSet, ARequestThatRequiresTheStoreIgnoresOnStoreError) {
   using request::OnError;
   RuleSet rules;
   Rule rule = rule_of({});
@@ -171,7 +171,7 @@ TEST(RuleSet, ARequestThatNeedsItsStoreFailsWithItWhateverItsRulesWant) {
   EXPECT_EQ(batch.groups[1].on_error, OnError::error);
 }
 
-TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
+TEST(RuleSet, TheStrictestOnStoreErrorOfAGroupApplies) {
   using request::OnError;
   request::Spaces spaces;
   RuleSet rules;
@@ -196,7 +196,7 @@ TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
   EXPECT_EQ(batch.groups[2].on_error, OnError::deny);
 }
 
-TEST(RuleSet, AnImpossiblePatternEndsTheSearchWhereItIsReached) {
+TEST(RuleSet, AnImpossiblePatternIsAnErrorWhenItIsReached) {
   RuleSet rules;
   rules.add(first_dialect, rule_of({{"m", "GET"}}, Mode::shadow));
   rules.add(first_dialect, rule_of({{"m", "GET"}, {"p", "**"}}));
@@ -216,7 +216,7 @@ TEST(RuleSet, AnImpossiblePatternEndsTheSearchWhereItIsReached) {
   EXPECT_EQ(error, "");
 }
 
-TEST(RuleSet, NamesTheConditionThatFails) {
+TEST(RuleSet, NamesTheFailedCondition) {
   const Rule rule = rule_of({{"a", "1"}, {"b", "x*"}, {"c", "**"}});
   std::string_view error;
   const std::vector<Entry> lacks = {{"a", "1"}};
@@ -315,16 +315,16 @@ void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
   }
 }
 
-TEST(RuleSet, EqualsItsModel) {
+TEST(RuleSet, MatchesItsModel) {
   for (uint32_t seed = 0; seed < 2'000; ++seed) compare_with_model(seed, 6, seed % 2 == 0);
 }
 
-TEST(RuleSet, EqualsItsModelByIndex) {
+TEST(RuleSet, MatchesItsModelByIndex) {
   for (uint32_t seed = 0; seed < 1'000; ++seed) compare_with_model(seed, 200, seed % 2 == 0);
 }
 
 // More lists of candidates than can be merged: then every rule is a candidate.
-TEST(RuleSet, MeetsItsRulesWhereARequestFitsManyLists) {
+TEST(RuleSet, FindsAllRulesWhenARequestMatchesManyIndexLists) {
   RuleSet rules;
   std::vector<std::string> keys;
   for (int i = 0; i < 200; ++i) keys.push_back("k" + std::to_string(i));

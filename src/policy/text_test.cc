@@ -11,7 +11,7 @@
 namespace sluice::policy {
 namespace {
 
-TEST(Text, MakesUtf8Sound) {
+TEST(Text, ReplacesInvalidUtf8) {
   const std::string mark = "\xEF\xBF\xBD";
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"", ""},
@@ -32,7 +32,7 @@ TEST(Text, MakesUtf8Sound) {
   }
 }
 
-TEST(Text, TrimsWhatJavaScriptCallsSpace) {
+TEST(Text, TrimsJavaScriptsWhiteSpace) {
   EXPECT_EQ(trim(" \t\xC2\xA0 a b \xE3\x80\x80\xEF\xBB\xBF\n"), "a b");
   EXPECT_EQ(trim("\xC2\x85 x\xE2\x80\x8B"),
             "\xC2\x85 x\xE2\x80\x8B");  // U+0085 and U+200B are none

@@ -22,7 +22,7 @@ TEST(Protocols, AreFoundByNumberAndName) {
   EXPECT_EQ(find("native"), std::nullopt);
 }
 
-TEST(Protocols, HaveNamesAndDialectsOfTheirOwn) {
+TEST(Protocols, HaveUniqueNamesAndDialects) {
   std::set<std::string_view> names, dialect_names{policy::native_dialect.name};
   std::vector<const policy::Dialect*> in_order;
   std::string joined;

@@ -77,7 +77,7 @@ class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner 
   int news_ = 0;
 };
 
-TEST_F(AsyncConnectionTest, AnswersComeInTheirOrderAndAnywhereCut) {
+TEST_F(AsyncConnectionTest, ReadsAnswersInOrderForAnySplit) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -124,7 +124,7 @@ TEST_F(AsyncConnectionTest, ALateAnswerIsDropped) {
 }
 
 // An answer that arrived in time and was read late is in time.
-TEST_F(AsyncConnectionTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
+TEST_F(AsyncConnectionTest, AnUnreadAnswerThatArrivedInTimeIsNotLate) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -138,7 +138,7 @@ TEST_F(AsyncConnectionTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
   EXPECT_EQ(connection().state(), ConnectionState::up);
 }
 
-TEST_F(AsyncConnectionTest, SilenceForASecondIsTheEnd) {
+TEST_F(AsyncConnectionTest, ASecondOfSilenceEndsTheConnection) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -157,7 +157,7 @@ TEST_F(AsyncConnectionTest, SilenceForASecondIsTheEnd) {
 }
 
 // A reply that never ends counts as silence, however many bytes arrive.
-TEST_F(AsyncConnectionTest, ATrickleIsSilence) {
+TEST_F(AsyncConnectionTest, ATrickleOfBytesCountsAsSilence) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -199,7 +199,7 @@ TEST_F(AsyncConnectionTest, AReplyHasABound) {
   }
 }
 
-TEST_F(AsyncConnectionTest, WhatIsNoRedisIsToldFromOne) {
+TEST_F(AsyncConnectionTest, DetectsAPeerThatIsNotRedis) {
   for (const std::string says : {"HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-x\r\n", "\r\n"}) {
     Peer peer;
     peer.listen();
@@ -216,7 +216,7 @@ TEST_F(AsyncConnectionTest, WhatIsNoRedisIsToldFromOne) {
   }
 }
 
-TEST_F(AsyncConnectionTest, AnAnswerToNothingIsTheEnd) {
+TEST_F(AsyncConnectionTest, AnUnrequestedAnswerEndsTheConnection) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -227,7 +227,7 @@ TEST_F(AsyncConnectionTest, AnAnswerToNothingIsTheEnd) {
   EXPECT_EQ(told(), "");
 }
 
-TEST_F(AsyncConnectionTest, OnlyWhoIsSentAwayIsRefused) {
+TEST_F(AsyncConnectionTest, OnlyARejectedLoginCountsAsRefused) {
   const std::pair<const char*, ConnectionState> greetings[] = {
       {"-NOAUTH Authentication required.\r\n", ConnectionState::refused},
       {"-WRONGPASS invalid username-password pair\r\n", ConnectionState::refused},
@@ -252,7 +252,7 @@ TEST_F(AsyncConnectionTest, OnlyWhoIsSentAwayIsRefused) {
 }
 
 // The peer closes right after an answer: the answer counts, and the end is noticed.
-TEST_F(AsyncConnectionTest, AnEndBehindAnAnswerIsSeen) {
+TEST_F(AsyncConnectionTest, NoticesAnEndThatFollowsAnAnswer) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -268,7 +268,7 @@ TEST_F(AsyncConnectionTest, AnEndBehindAnAnswerIsSeen) {
   EXPECT_EQ(connection().state(), ConnectionState::down);
 }
 
-TEST_F(AsyncConnectionTest, OneAddressThatRefusesCostsNothing) {
+TEST_F(AsyncConnectionTest, TriesTheNextAddressAtOnceAfterARefusal) {
   Peer nobody, peer;  // the first one does not listen
   peer.listen();
   addresses_ = {nobody.address, peer.address};
@@ -289,7 +289,7 @@ TEST_F(AsyncConnectionTest, OneAddressThatRefusesCostsNothing) {
 }
 
 // After all nodes have refused, the connection pauses, longer each time and by random times.
-TEST_F(AsyncConnectionTest, PausesGrowAndDiffer) {
+TEST_F(AsyncConnectionTest, PausesGrowAndAreRandomized) {
   Peer nobody, neither;
   addresses_ = {nobody.address, neither.address};
   int64_t last = 0;
@@ -317,7 +317,7 @@ TEST_F(AsyncConnectionTest, PausesGrowAndDiffer) {
 
 // A node that takes no writes is left, and tried again after pauses that grow. That is reported
 // once.
-TEST_F(AsyncConnectionTest, ReplicasAreNotAskedOverAndOver) {
+TEST_F(AsyncConnectionTest, DoesNotRetryReplicasWithoutAPause) {
   Peer replica;
   replica.listen();
   addresses_ = {replica.address};
@@ -372,7 +372,7 @@ TEST_F(AsyncConnectionTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
 
 // A request that was answered with an error, as Redis could not be reached, must not be sent, and
 // so charged, minutes later.
-TEST_F(AsyncConnectionTest, WhatNeverLeftIsForgotten) {
+TEST_F(AsyncConnectionTest, ForgetsCommandsThatWereNeverSent) {
   Peer peer;  // it does not listen yet, and has no address
   ask(0);
   ask(1, 2);
@@ -391,7 +391,7 @@ TEST_F(AsyncConnectionTest, WhatNeverLeftIsForgotten) {
   EXPECT_EQ(peer.heard("ask"), "ask2\r\n");
 }
 
-TEST_F(AsyncConnectionTest, WhatIsUnderWayHasABound) {
+TEST_F(AsyncConnectionTest, BoundsTheCommandsInFlight) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -414,7 +414,7 @@ TEST_F(AsyncConnectionTest, WhatIsUnderWayHasABound) {
 }
 
 // What the socket does not take is sent when it takes more.
-TEST_F(AsyncConnectionTest, WhatDoesNotFitTheSocketLeavesLater) {
+TEST_F(AsyncConnectionTest, SendsTheRestWhenTheSocketHasRoom) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};

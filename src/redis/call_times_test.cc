@@ -30,7 +30,7 @@ TEST(CallTimes, AWriteIsTimedUntilItsLastAnswer) {
   EXPECT_EQ(of(times).counts[0], 0u);
 }
 
-TEST(CallTimes, ThoseBetweenCountAsTheNextThatIsTimed) {
+TEST(CallTimes, UntimedCallsCountWithTheNextTimedOne) {
   CallTimes times;
   const auto call = [&](int64_t at_us) {
     times.queued(at_us);
@@ -57,7 +57,7 @@ TEST(CallTimes, ThoseBetweenCountAsTheNextThatIsTimed) {
   EXPECT_EQ(of(times).count(), 14u);
 }
 
-TEST(CallTimes, WhatIsLostDoesNotCount) {
+TEST(CallTimes, LostCallsDoNotCount) {
   CallTimes times;
   for (int i = 0; i < 3; ++i) times.queued(5'000);
   times.written();

@@ -76,7 +76,7 @@ TEST(ClusterMap, IsReadFromShards) {
   EXPECT_EQ(owner(*read_shards(*reply, "asked", true), 0), "asked:2");  // the port for TLS
 }
 
-TEST(ClusterMap, OfTwoPrimariesOfAShardTheOneThatIsOnlineCounts) {
+TEST(ClusterMap, UsesTheOnlinePrimaryOfTwoInAShard) {
   for (const bool first : {false, true}) {
     const std::string dead = shard_node(bulk("10.0.0.1"), 1, "master", "fail"),
                       live = shard_node(bulk("10.0.0.2"), 2, "master");
@@ -100,7 +100,7 @@ TEST(ClusterMap, IsReadFromSlots) {
   EXPECT_EQ(map->primaries.size(), 2u);
 }
 
-TEST(ClusterMap, WhatIsNotSuchAnAnswerIsNone) {
+TEST(ClusterMap, RejectsInvalidAnswers) {
   EXPECT_FALSE(read_slots(*parsed("-ERR unknown\r\n"), "a"));
   EXPECT_FALSE(read_shards(*parsed("-ERR unknown\r\n"), "a", false));
   EXPECT_FALSE(read_slots(*parsed(array({number(1)})), "a"));
@@ -113,7 +113,7 @@ TEST(ClusterMap, WhatIsNotSuchAnAnswerIsNone) {
   EXPECT_TRUE(read_slots(*parsed("*0\r\n"), "a"));  // a node without slots yet
 }
 
-TEST(ClusterMap, OfANodeItIsToldHowMuchItKnows) {
+TEST(ClusterMap, ReadsTheStateAndEpochOfANode) {
   const ClusterState state = read_state("cluster_state:ok\r\ncluster_current_epoch:17\r\nx:1\r\n");
   EXPECT_TRUE(state.ok);
   EXPECT_EQ(state.epoch, 17u);
@@ -139,7 +139,7 @@ TEST(ClusterMap, ARedirectIsRead) {
     EXPECT_FALSE(redirect_of(text, "a")) << text;
 }
 
-TEST(ClusterMap, ASlotMoves) {
+TEST(ClusterMap, AMovedRedirectChangesOneSlot) {
   const auto map = read_slots(*parsed(array({range(0, 16383, bulk("10.0.0.1"), 1)})), "asked");
   ASSERT_TRUE(map);
   const auto next = moved(*map, {false, 5, {"10.0.0.2", 2}});

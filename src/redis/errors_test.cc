@@ -9,7 +9,7 @@ namespace {
 
 using request::Error;
 
-TEST(Errors, AreToldByTheirFirstWords) {
+TEST(Errors, AreClassifiedByTheirFirstWords) {
   EXPECT_EQ(error_of("WRONGTYPE Operation against a key holding the wrong kind of value script: x"),
             Error::wrong_type);
   EXPECT_EQ(error_of("ERR value is not an integer or out of range script: x"), Error::wrong_type);
@@ -30,7 +30,7 @@ TEST(Errors, AreToldByTheirFirstWords) {
     EXPECT_EQ(error_of(other), Error::store) << other;
 }
 
-TEST(Errors, OfALoginSayWhichSettingsAreItsOwn) {
+TEST(Errors, LoginErrorsNameTheirSettings) {
   EXPECT_EQ(remedy_of("WRONGPASS invalid username-password pair", redis_account),
             "; see store.redis.username and password");
   EXPECT_EQ(remedy_of("NOAUTH Authentication required.", "--from-user"), "; see --from-user");
@@ -40,7 +40,7 @@ TEST(Errors, OfALoginSayWhichSettingsAreItsOwn) {
     EXPECT_EQ(remedy_of(other, redis_account), "") << other;
 }
 
-TEST(Errors, OfAScriptsCommandsAreUnwrapped) {
+TEST(Errors, ErrorsInsideScriptsAreUnwrapped) {
   const std::string head =
       "ERR Error running script (call to f_0a9a51ee96320953ec7bde8e63f3f060b9dac00c): ";
   EXPECT_EQ(error_of(head + "@user_script:41: @user_script: 41: -OOM command not allowed"),
@@ -58,7 +58,7 @@ TEST(Errors, OfAScriptsCommandsAreUnwrapped) {
   EXPECT_EQ(error_of("ERR no such thing as @user_script: 1: -READONLY"), Error::store);
 }
 
-TEST(Errors, OfANodeOfAClusterAreToldApart) {
+TEST(Errors, RecognizesErrorsOfClusterNodes) {
   for (const char* text :
        {"MOVED 3999 127.0.0.1:6381", "CROSSSLOT Keys in request don't hash to the same slot",
         "CLUSTERDOWN Hash slot not served", "ERR SELECT is not allowed in cluster mode",

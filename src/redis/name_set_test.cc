@@ -40,7 +40,7 @@ TEST(NameSet, IsASet) {
 }
 
 // Names that would all be in one slot of a table with the standard library's hash.
-TEST(NameSet, NamesThatAClientChoosesDoNotMeet) {
+TEST(NameSet, ChosenNamesDoNotCollide) {
   NameSet names;
   for (uint64_t number = 0; names.size() < 1'000; ++number) {
     const std::string name = "key " + std::to_string(number);

@@ -10,7 +10,7 @@
 namespace sluice::redis {
 namespace {
 
-TEST(OverCache, KnowsWhatWasPastAQuotaUntilTheEnd) {
+TEST(OverCache, RemembersAnExceededQuotaUntilTheWindowEnds) {
   OverCache cache(1 << 20);
   EXPECT_FALSE(cache.is_over("k", 0, {0}));
   cache.remember("k", 5, {100}, {0});
@@ -29,7 +29,7 @@ TEST(OverCache, KnowsWhatWasPastAQuotaUntilTheEnd) {
 }
 
 // When the memory is full, counters whose windows end first are forgotten.
-TEST(OverCache, ForgetsWhatEndsFirst) {
+TEST(OverCache, ForgetsFirstTheWindowsThatEndFirst) {
   OverCache cache(0);
   for (int i = 0; i < 100'000; ++i) cache.remember("short" + std::to_string(i), 1, {1'000}, {0});
   for (int i = 0; i < 64; ++i) cache.remember("long" + std::to_string(i), 1, {1'000'000}, {0});

@@ -26,7 +26,7 @@ struct Worker {
 
 using Arrivals = std::vector<uint64_t>;
 
-TEST(Queues, TheFirstIsCalledAtItsOwnWorker) {
+TEST(Queues, NotifiesTheFirstWaitersOwnWorker) {
   Queues queues;
   Worker one, two;
   queues.enter("c", 1, 5, one.completions);
@@ -57,7 +57,7 @@ TEST(Queues, TheFirstIsCalledAtItsOwnWorker) {
   EXPECT_EQ(two.called(queues), Arrivals{});
 }
 
-TEST(Queues, WhatIsAheadIsWhatThoseInFrontWaitFor) {
+TEST(Queues, UnitsAheadAreThoseOfEarlierWaiters) {
   Queues queues;
   Worker worker;
   for (uint64_t i = 1; i <= 4; ++i)
@@ -80,7 +80,7 @@ TEST(Queues, WhatIsAheadIsWhatThoseInFrontWaitFor) {
 }
 
 // Names that are in one bucket of the standard library's hash table, as a client might choose them.
-TEST(Queues, NamesThatAClientChoosesDoNotMeet) {
+TEST(Queues, ChosenNamesDoNotCollide) {
   constexpr size_t count = 1'000;
   std::unordered_map<std::string, int> plain;
   for (size_t i = 0; i < count; ++i) plain[std::to_string(i)];
@@ -95,7 +95,7 @@ TEST(Queues, NamesThatAClientChoosesDoNotMeet) {
   EXPECT_LT(queues.longest_search(), 30u);
 }
 
-TEST(Queues, AsManyAsMayWaitCostLittle) {
+TEST(Queues, TheMostWaitersCostLittle) {
   Queues queues;
   Worker worker;
   for (size_t i = 0; i < base::bounds::waiting_max; ++i)
@@ -108,7 +108,7 @@ TEST(Queues, AsManyAsMayWaitCostLittle) {
 }
 
 // A group with several counters asks each counter's queue what is ahead of it.
-TEST(Queues, WhatIsAheadTakesAFewSteps) {
+TEST(Queues, UnitsAheadAreFoundInAFewSteps) {
   constexpr uint64_t many = 1 << 14;
   Queues queues;
   Worker worker;

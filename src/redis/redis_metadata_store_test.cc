@@ -11,7 +11,7 @@ namespace sluice::redis {
 namespace {
 
 // After a write was sent and the connection ended, it is unknown whether it was kept.
-TEST(RedisMetadataStoreAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
+TEST(RedisMetadataStoreAlone, AWriteWithoutAnAnswerMayBeStored) {
   Peer peer;
   peer.listen();
   Options options;

@@ -105,7 +105,7 @@ TEST_F(ScanTest, ManyListsAreOnePass) {
   EXPECT_FALSE(pass.failed(0));
 }
 
-TEST_F(ScanTest, WhatIsNoListEndsIt) {
+TEST_F(ScanTest, AnInvalidAnswerEndsAList) {
   for (const std::string answer : {"-NOPERM no\r\n", "+OK\r\n", "*2\r\n$1\r\n5\r\n:1\r\n",
                                    "*1\r\n$1\r\n5\r\n", "*2\r\n:5\r\n*0\r\n", "HTTP/1.1 400\r\n"}) {
     steps = 0;
@@ -119,7 +119,7 @@ TEST_F(ScanTest, WhatIsNoListEndsIt) {
 }
 
 // A page that did not cover all says where the next one must continue.
-TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
+TEST_F(ScanTest, ASearchContinuesWhereTheLastOneEnded) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
@@ -204,7 +204,7 @@ TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
   redis.join();
 }
 
-TEST_F(ScanTest, WhatNoSearchSaysIsNoBegin) {
+TEST_F(ScanTest, RejectsAnInvalidStartOfASearch) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   const request::Space* const all[] = {&space};
@@ -220,7 +220,7 @@ TEST_F(ScanTest, WhatNoSearchSaysIsNoBegin) {
 }
 
 // The server ignores the pattern of SCAN, so the keys are filtered here.
-TEST_F(ScanTest, WhatWasNotAskedForIsLeftOut) {
+TEST_F(ScanTest, SkipsKeysOutsideThePattern) {
   for (const bool stored : {false, true}) {
     done = false;
     const auto found = list(

@@ -22,7 +22,7 @@ std::string bulks(const std::vector<std::string>& words) {
 }
 
 // So a counter is the same for any numbers, and no text is made again for each call.
-TEST(ScriptCall, NumbersThatComeAlongAreNoPartOfACountersName) {
+TEST(ScriptCall, InlineNumbersAreNotPartOfACountersName) {
   request::Spaces spaces;
   const request::Space& space = *spaces.intern("cell:", "");
   for (const auto& [algorithm, letter] :

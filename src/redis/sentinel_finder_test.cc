@@ -17,7 +17,7 @@ TEST(SentinelViews, TheNewestDecisionCounts) {
   EXPECT_EQ(view->primary, b);
 }
 
-TEST(SentinelViews, AnOlderDecisionIsNotGoneBackTo) {
+TEST(SentinelViews, DoesNotReturnToAnOlderDecision) {
   // The only sentinel that answers is cut off from the others, and has an older epoch.
   EXPECT_FALSE(newest(std::vector<SentinelView>{{a, 3}}, 4, 3));
   EXPECT_FALSE(newest(std::vector<SentinelView>{{a, 3}, {b, 2}}, 4, 3));
@@ -25,7 +25,7 @@ TEST(SentinelViews, AnOlderDecisionIsNotGoneBackTo) {
   EXPECT_TRUE(newest(std::vector<SentinelView>{{a, 4}}, 4, 3));
 }
 
-TEST(SentinelViews, SentinelsThatWereSetUpAnewAreBelievedWhereMostAgree) {
+TEST(SentinelViews, AcceptsEpochZeroIfMostSentinelsAgree) {
   const auto view = newest(std::vector<SentinelView>{{a, 0}, {a, 0}}, 4, 3);
   ASSERT_TRUE(view);
   EXPECT_EQ(view->primary, a);

@@ -14,7 +14,7 @@ namespace {
 
 // The examples of Redis Cluster's specification, and recorded answers of Redis 7.0 to CLUSTER
 // KEYSLOT.
-TEST(Slots, AreThoseOfTheSpecification) {
+TEST(Slots, MatchTheSpecification) {
   EXPECT_EQ(slot_of("123456789"), 0x31C3);
   EXPECT_EQ(slot_of(""), 0);
   EXPECT_EQ(slot_of("foo"), 12182);
@@ -49,7 +49,7 @@ TEST(Slots, AKeyOfAnyLengthHasTheSlotOfItsBits) {
   }
 }
 
-TEST(Slots, NoByteOfAnActorBreaksItsTag) {
+TEST(Slots, NoByteOfAnActorEndsItsTagEarly) {
   std::set<std::string> tags;
   for (int c = 0; c < 256; ++c) {
     const std::string actor = std::string("a") + static_cast<char>(c) + "{b}";
@@ -71,7 +71,7 @@ TEST(Slots, ATagIsTheSameInEveryProcess) {
   EXPECT_EQ(tag, "{1a0116b0}{38d394c2}");
 }
 
-TEST(Slots, WhatIsNoTagStays) {
+TEST(Slots, KeepsATextThatIsNotATag) {
   for (const char* text : {"", "{", "{0123456}x", "{0123456g}x", "{01234567x", "x{01234567}"})
     EXPECT_EQ(without_tag(text), text);
 }

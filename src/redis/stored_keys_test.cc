@@ -90,7 +90,7 @@ TEST(StoredKeys, SharedKeysKeepTheirNames) {
   EXPECT_EQ(name_of(keys, "pre_d_k_v", "7"), "");
 }
 
-TEST(StoredKeys, ATheoreticalArrivalTimeEndsWithItsKey) {
+TEST(StoredKeys, ASharedKeyMustExpireAtItsArrivalTime) {
   const std::string tat = "1800000060000000000";
   EXPECT_EQ(name_of(Rules(true).keys(), "user:1", tat), "user:1");
   EXPECT_EQ(name_of(Rules(true).keys(), "user:1", tat, now_ms + 90'000), "");

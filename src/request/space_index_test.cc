@@ -26,7 +26,7 @@ const Space* named(const std::vector<const Space*>& spaces, const std::string& s
   return best;
 }
 
-TEST(SpaceIndex, FindsTheLongestPrefixWhoseSuffixFits) {
+TEST(SpaceIndex, FindsTheLongestPrefixWithAMatchingSuffix) {
   tests::Dice dice(5);
   const auto text = [&](int length) {
     std::string all;
@@ -57,7 +57,7 @@ TEST(SpaceIndex, FindsTheLongestPrefixWhoseSuffixFits) {
   EXPECT_GT(missed, 1'000u);
 }
 
-TEST(SpaceIndex, OfNothingFindsNothing) {
+TEST(SpaceIndex, AnEmptyIndexFindsNothing) {
   EXPECT_FALSE(SpaceIndex().find("a"));
   EXPECT_FALSE(SpaceIndex().find(""));
 }

@@ -14,7 +14,7 @@
 namespace sluice::request {
 namespace {
 
-TEST(Spaces, OneForEachIdentity) {
+TEST(Spaces, HaveOneObjectForEachIdentity) {
   Spaces spaces;
   const Space* a = spaces.intern("divvy:ip=*:", ":3:60");
   EXPECT_EQ(a->prefix, "divvy:ip=*:");
@@ -27,7 +27,7 @@ TEST(Spaces, OneForEachIdentity) {
   EXPECT_EQ(spaces.intern("", ""), spaces.intern("", ""));
 }
 
-TEST(Spaces, StayWhereTheyAre) {
+TEST(Spaces, KeepTheirAddresses) {
   Spaces spaces;
   std::vector<const Space*> all;
   for (int i = 0; i < 1000; ++i) all.push_back(spaces.intern("p" + std::to_string(i), "s"));
@@ -118,7 +118,7 @@ size_t round_of(Spaces& spaces, const std::vector<uint32_t>& lists = {},
   return spaces.end_round(marks);
 }
 
-TEST(SpacesRound, ForgetsWhatNeitherARefNorACounterNames) {
+TEST(SpacesRound, ForgetsLimitsWithoutAReferenceOrACounter) {
   Spaces spaces;
   spaces.intern_limits(std::array{window(1)});
   LimitsRef held = hold(spaces, 2), named = hold(spaces, 3), gone = hold(spaces, 4);
@@ -153,7 +153,7 @@ TEST(SpacesRound, ForgetsWhatNeitherARefNorACounterNames) {
   EXPECT_EQ(prefix, "c");
 }
 
-TEST(SpacesRound, WhatIsNamedAgainMeanwhileStays) {
+TEST(SpacesRound, KeepsLimitsThatAreNamedAgainDuringTheRound) {
   Spaces spaces;
   const uint32_t held = hold(spaces, 1).id(), used = hold(spaces, 2).id();
   const Marks marks = spaces.begin_round();
@@ -168,7 +168,7 @@ TEST(SpacesRound, WhatIsNamedAgainMeanwhileStays) {
   EXPECT_EQ(spaces.limits(held).front().quota, 1);
 }
 
-TEST(SpacesRound, SharesAreKnownAsLongAsTheList) {
+TEST(SpacesRound, SharesLiveAsLongAsTheirList) {
   Spaces spaces;
   LimitsRef early = hold(spaces, 10);
   spaces.divide_by(2);
@@ -187,7 +187,7 @@ TEST(SpacesRound, SharesAreKnownAsLongAsTheList) {
   EXPECT_EQ(spaces.known(), 0u);
 }
 
-TEST(SpacesRound, IsWantedWhenMuchIsUnnamedOrThereIsNoRoom) {
+TEST(SpacesRound, IsDueWhenManyLimitsAreUnusedOrThereIsNoRoom) {
   Spaces spaces;
   std::vector<LimitsRef> held;
   for (int64_t i = 1; i <= 10'000; ++i) held.push_back(hold(spaces, i));
@@ -205,7 +205,7 @@ TEST(SpacesRound, IsWantedWhenMuchIsUnnamedOrThereIsNoRoom) {
 }
 
 // Numbers are used again all the time, and a number that is held keeps its meaning.
-TEST(SpacesRound, RefsOfManyThreadsHold) {
+TEST(SpacesRound, RefsOfManyThreadsKeepTheirLimits) {
   constexpr int rounds = 300;
   Spaces spaces;
   std::atomic<bool> over{false};

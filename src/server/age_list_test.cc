@@ -29,7 +29,7 @@ std::vector<int> numbers(const Ages& ages) {
   return all;
 }
 
-TEST(AgeList, IsAsANaiveOneWhateverJoinsAndLeaves) {
+TEST(AgeList, MatchesANaiveListInRandomSequences) {
   Ages ages(std::chrono::seconds(10));
   std::deque<Owner> owners;
   for (int i = 0; i < 8; ++i) owners.emplace_back(i);

@@ -192,7 +192,7 @@ TEST(TlsConnection, TheLastLineIsAnsweredIfTheClientAnnouncesItsEnd) {
   EXPECT_TRUE(serves_nobody(w));
 }
 
-TEST(TlsConnection, RepliesThatTheClientDidNotTakeComeWhenItDoes) {
+TEST(TlsConnection, SendsUntakenRepliesWhenTheClientReadsAgain) {
   constexpr size_t records = 30;
   World w;
   TlsClient client(client_of(w, {}, 4'096));
@@ -203,7 +203,7 @@ TEST(TlsConnection, RepliesThatTheClientDidNotTakeComeWhenItDoes) {
   EXPECT_TRUE(last_line(client).starts_with("OK true 99955000 "));
 }
 
-TEST(TlsConnection, AClientThatIsRefusedIsToldWhyAndThatItIsTheEnd) {
+TEST(TlsConnection, SendsTheReasonAndCloseNotifyToARefusedClient) {
   World w;
   w.start();
   const auto shaken = client_in_time(w);
@@ -214,7 +214,7 @@ TEST(TlsConnection, AClientThatIsRefusedIsToldWhyAndThatItIsTheEnd) {
   EXPECT_TRUE(client.was_told_the_end());
 }
 
-TEST(TlsConnection, AHandshakeHasTheTimeOfARequestAndAnIdleClientAllTime) {
+TEST(TlsConnection, ClosesAnUnfinishedHandshakeAndKeepsAnIdleClient) {
   World w;
   w.start();
   const auto closed = [&] {
@@ -234,7 +234,7 @@ TEST(TlsConnection, AHandshakeHasTheTimeOfARequestAndAnIdleClientAllTime) {
 }
 
 // The socket is full when the server answers the client's hello.
-TEST(TlsConnection, AHandshakeGoesOnWhenTheSocketTakesItsAnswer) {
+TEST(TlsConnection, AHandshakeContinuesWhenTheSocketHasRoom) {
   World w;
   w.start();
   int ends[2];
@@ -264,7 +264,7 @@ TEST(TlsConnection, AHandshakeGoesOnWhenTheSocketTakesItsAnswer) {
   EXPECT_TRUE(client.until_lines(1));
 }
 
-TEST(TlsConnection, WhatIsNoHandshakeIsClosed) {
+TEST(TlsConnection, ClosesAConnectionWithoutAHandshake) {
   World w;
   const int client = client_of(w);
   w.start();
@@ -286,7 +286,7 @@ struct Stopping : World {
 constexpr std::chrono::hours long_time{1};
 
 // The rest of the record is in OpenSSL's buffer then, not in the kernel's.
-TEST(TlsConnection, WhatHadArrivedWhenTheServerStopsIsAnswered) {
+TEST(TlsConnection, AnswersReceivedRequestsWhenTheServerStops) {
   Stopping w;
   TlsClient client(client_of(w));
   w.store.at = 100;

@@ -34,7 +34,7 @@ class DoorsTest : public testing::Test {
   Doors::ClosedFor closed{};
 };
 
-TEST_F(DoorsTest, ALineInAWhileTellsWhatIsNewSinceTheLast) {
+TEST_F(DoorsTest, LogsNewClosesInIntervals) {
   tell(0ms);
   EXPECT_EQ(told(), "");
   closed = {3, 0, 1, 0};
@@ -57,7 +57,7 @@ TEST_F(DoorsTest, ALineInAWhileTellsWhatIsNewSinceTheLast) {
   EXPECT_EQ(told(), "");
 }
 
-TEST_F(DoorsTest, AtTheEndAllIsTold) {
+TEST_F(DoorsTest, LogsTheRemainingClosesAtTheEnd) {
   closed[3] = 1;
   tell(0ms);
   EXPECT_NE(told(), "");

@@ -69,7 +69,7 @@ std::function<live::Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread:
   };
 }
 
-TEST(Reloader, FreesTheOldRulesItselfAndReadsNoThirdBefore) {
+TEST(Reloader, FreesTheOldRulesOnItsThreadBeforeTheNextReading) {
   Rules rules;
   std::thread::id reloading;
   live::Live live({rules.make()});
@@ -100,7 +100,7 @@ TEST(Reloader, FreesTheOldRulesItselfAndReadsNoThirdBefore) {
 }
 
 // For files whose changes no event reports.
-TEST(Reloader, LooksAgainInIntervalsWithoutBeingTold) {
+TEST(Reloader, ReadsAgainInIntervalsWithoutANotification) {
   Rules rules;
   live::Live live({rules.make()});
   std::atomic<int> loads{0};
@@ -119,7 +119,7 @@ TEST(Reloader, LooksAgainInIntervalsWithoutBeingTold) {
 }
 
 // A reload on request reports what is wrong with the live policy, even if nothing has changed.
-TEST(Reloader, RepeatsWhatWasToldOfTheLivePolicy) {
+TEST(Reloader, RepeatsTheDiagnosticsOfTheLivePolicy) {
   Rules rules;
   live::Live live({rules.make()});
   const auto told = [](const std::string& message) {
@@ -158,7 +158,7 @@ TEST(Reloader, RepeatsWhatWasToldOfTheLivePolicy) {
   reloader.stop();
 }
 
-TEST(Reloader, AStopDoesNotWaitForWhoHoldsTheOldRules) {
+TEST(Reloader, AStopDoesNotWaitForHoldersOfTheOldRules) {
   Rules rules;
   std::thread::id reloading;
   live::Live live({rules.make()});
@@ -178,7 +178,7 @@ TEST(Reloader, AStopDoesNotWaitForWhoHoldsTheOldRules) {
   EXPECT_EQ(held->generation, 1u);
 }
 
-TEST(Reloader, AnEngineTakesTheNewPolicyAndLetsGoOfTheOldOne) {
+TEST(Reloader, AnEngineSwitchesToTheNewPolicyAndReleasesTheOld) {
   Rules rules;
   live::Live live({rules.make()});
   base::Clock clock;
@@ -195,7 +195,7 @@ TEST(Reloader, AnEngineTakesTheNewPolicyAndLetsGoOfTheOldOne) {
 }
 
 // The server receives no requests, and yet no worker keeps the old rules.
-TEST(Reloader, IdleWorkersOfAServerLetGoOfTheOldRules) {
+TEST(Reloader, IdleWorkersReleaseTheOldRules) {
   Rules rules;
   std::thread::id reloading;
   const request::Spaces spaces;

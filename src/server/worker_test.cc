@@ -48,7 +48,7 @@ std::string read_reply(int fd, const std::string& id) {
 // Each client sends many requests at once, after one that needs a buffer of that size.
 class Turns : public testing::TestWithParam<size_t> {};
 
-TEST_P(Turns, OneRequestWaitsForOneTurnAndNotForEverybodys) {
+TEST_P(Turns, ARequestWaitsForOneTurnAndNotForAllBacklogs) {
   constexpr size_t many = 300, each = 2'000;
   base::raise_open_files();
   World w;
@@ -157,7 +157,7 @@ TEST(Worker, GatheredOutputLeavesBeforeTheClose) {
 }
 
 // A half request does not delay other clients, and its client gets the reason.
-TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
+TEST(Worker, ClosesAConnectionWhoseRequestIsIncompleteAtTheTimeout) {
   World w;
   const net::Timeouts brief{.request = base::milliseconds(100)};
   const int idle = w.client(brief), half = w.client(brief), patient = w.client();
@@ -182,7 +182,7 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
 }
 
 // More bytes of the same request do not extend its time.
-TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
+TEST(Worker, ARequestByteByByteDoesNotExtendTheTimeout) {
   World w;
   const int drips = w.client({.request = base::milliseconds(100)});
   w.start();
@@ -200,7 +200,7 @@ TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
 }
 
 // Half a request and replies that are not taken have other timeouts.
-TEST(Worker, AClientThatSendsNothingIsClosedWhereThatIsWanted) {
+TEST(Worker, ClosesAnIdleClientIfIdleTimeoutIsSet) {
   World w;
   const net::Timeouts brief{.idle = base::milliseconds(100)};
   const int mute = w.client(brief), brisk = w.client(brief), half = w.client(brief),
@@ -225,7 +225,7 @@ TEST(Worker, AClientThatSendsNothingIsClosedWhereThatIsWanted) {
 }
 
 // Each byte restarts the time: without that the first client would be closed before the second.
-TEST(Worker, AClientThatGoesOnSendingIsNotIdle) {
+TEST(Worker, AClientThatKeepsSendingIsNotIdle) {
   World w;
   const int client = w.client({.idle = base::seconds(1)}),
             other = w.client({.idle = base::seconds(2)});
@@ -242,7 +242,7 @@ TEST(Worker, AClientThatGoesOnSendingIsNotIdle) {
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::idle_timeout)].read(), 1u);
 }
 
-TEST(Worker, AClientThatTakesNothingIsClosed) {
+TEST(Worker, ClosesAClientThatReadsNothing) {
   World w;
   const net::Timeouts brief{.send = base::milliseconds(100)};
   const int silent = w.client(brief), other = w.client(brief);
@@ -273,7 +273,7 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
 
 // When unfinished requests exceed their bound of memory, the one that began first is closed, in
 // whatever order the poller reports them, and even if it has received more bytes since.
-TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
+TEST(Worker, ClosesTheOldestIncompleteRequestPastTheBound) {
   World w;
   w.start();
   const net::Timeouts long_ones{.request = base::seconds(3'600)};
@@ -326,7 +326,7 @@ TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
 
 // When unsent replies exceed their bound of memory, the client that has taken nothing for the
 // longest is closed.
-TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
+TEST(Worker, ClosesTheSlowestReaderWhenOutputExceedsItsBound) {
   World w;
   w.start();
   const net::Timeouts long_ones{.request = base::seconds(3'600), .send = base::seconds(3'600)};
@@ -371,7 +371,7 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
 
 // While a request waits, an idle worker looks at the clock again and again: a timer of an hour
 // would not end early when the clock is set forward.
-TEST(Worker, WhoWaitsIsAnsweredWhenTheClockIsSetForwardToTheirTime) {
+TEST(Worker, AnswersAWaitWhenTheClockIsSetForwardToItsTime) {
   World w;
   const int client = w.client({}, protocol::find("limitd").value());
   w.start();

@@ -54,7 +54,7 @@ TEST(CountCharges, AFullCounterStaysAndRefuses) {
 
 // The charges are alone or in a group with a take. Quotas change all the time, as overrides and
 // reloads change them.
-TEST(CountCharges, RandomGroupsAsTheModel) {
+TEST(CountCharges, RandomGroupsMatchTheModel) {
   World w;
   Dice dice(20261123);
   // By key: the number of the window, and the units used in it.
@@ -109,7 +109,7 @@ TEST(CountCharges, RandomGroupsAsTheModel) {
 }
 
 // If the store cannot decide, the rule's on_store_error applies, as for a take.
-TEST(CountCharges, FallBackAsTakesDo) {
+TEST(CountCharges, FollowOnStoreErrorLikeTakes) {
   World w;
   for (const auto wanted : {request::OnError::allow, request::OnError::deny}) {
     Asked asked = w.prepare({{"k", 3, {per_window(2)}}}, Verb::count);

@@ -119,7 +119,7 @@ void expect_equal(const Decision& a, const Decision& b) {
   ASSERT_EQ(a.retry_after, b.retry_after);
 }
 
-TEST(EmbeddedStore, RandomGroupsAreDecidedAsTheModelDoes) {
+TEST(EmbeddedStore, RandomGroupsMatchTheModel) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     sluice::tests::Dice random(seed);
     EmbeddedStore store(0, base::Hash(seed), no_spaces);
@@ -222,7 +222,7 @@ TEST(EmbeddedStore, LimitsOfAllAlgorithmsShareACounter) {
 
 // Every sequence of four groups over two keys with small quotas. A group takes 0-2 of key a and 0-2
 // of key b; between two groups the clock goes 0-2 us on.
-TEST(EmbeddedStore, EveryShortSequenceIsDecidedAsTheModelDoes) {
+TEST(EmbeddedStore, EveryShortSequenceMatchesTheModel) {
   const Space space{7, "", ""};
   const Limit small = window(2, 3), smaller = window(1, 2);
   constexpr int steps = 4, takes = 3 * 3, clocks = 3;
@@ -251,7 +251,7 @@ TEST(EmbeddedStore, EveryShortSequenceIsDecidedAsTheModelDoes) {
   }
 }
 
-TEST(EmbeddedStore, ARefusedGroupTakesNothingAnywhereAndSaysWhatThereIs) {
+TEST(EmbeddedStore, ARefusedGroupTakesNothingAndReportsTheRemainingUnits) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit ten = window(10, 1'000), one = window(1, 1'000);
@@ -290,7 +290,7 @@ TEST(EmbeddedStore, CostNothingAndRefusedAtOnceStoreNothing) {
   EXPECT_EQ(store.stats().counters, 0u);
 }
 
-TEST(EmbeddedStore, PastItsMemoryNewCountersFailAndOldOnesGoOn) {
+TEST(EmbeddedStore, WithoutMemoryNewCountersFailAndOldOnesContinue) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);  // 0 is raised to the smallest table
   const Space space{0, "", ""};
   const Limit limit = window(1'000, 1'000'000);
@@ -331,7 +331,7 @@ TEST(EmbeddedStore, PastItsMemoryNewCountersFailAndOldOnesGoOn) {
   EXPECT_EQ(take(store, space, "new", 1, limit, {2'000'000}).remaining, 999);
 }
 
-TEST(EmbeddedStore, TheSweepLeavesWhatStillCounts) {
+TEST(EmbeddedStore, TheSweepKeepsCountersThatStillCount) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   for (int i = 0; i < 10'000; ++i)
@@ -356,7 +356,7 @@ TEST(EmbeddedStoreDeathTest, OneKeyTwiceInAGroupIsABug) {
   EXPECT_DEATH(store.apply(asking.batch(), {0}), "check failed");
 }
 
-TEST(EmbeddedStore, GoesOnBehindAGroupThatMayFail) {
+TEST(EmbeddedStore, ContinuesAfterAGroupThatMayFail) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit limit = window(5, 1'000'000);
@@ -379,7 +379,7 @@ TEST(EmbeddedStore, GoesOnBehindAGroupThatMayFail) {
 }
 
 // The sweep runs beside takes of the same and of other counters: no units are lost.
-TEST(EmbeddedStoreThreads, TheSweepDropsOnlyWhatHasExpired) {
+TEST(EmbeddedStoreThreads, TheSweepRemovesOnlyExpiredCounters) {
   EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space brief{0, "", ""}, lasting{1, "", ""};
   const Limit short_limit = window(1'000'000, 50), long_limit = window(1'000'000, 1'000'000'000);

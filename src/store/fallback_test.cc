@@ -30,7 +30,7 @@ struct Failed {
   Asked asked;
 };
 
-TEST(Fallback, ErrorAndLocalStayTheError) {
+TEST(Fallback, ErrorAndLocalKeepTheError) {
   for (const OnError wanted : {OnError::error, OnError::local}) {
     const Failed f(wanted, {{"a", 1, {window(3, 10)}}});
     EXPECT_EQ(f.asked.group.error, Error::deadline);
@@ -79,7 +79,7 @@ TEST(Fallback, DenyRefusesAndSaysWhenToTryAgain) {
   EXPECT_TRUE(f.asked[1].allowed);
 }
 
-TEST(Fallback, CountersThatKeepTheirLimitsAnswerForThoseThatCameAlong) {
+TEST(Fallback, CountersThatKeepTheirLimitsAnswerByTheRequestsLimits) {
   request::Spaces spaces;
   request::Space like;
   like.windows = {base::seconds(1), base::seconds(60)};

@@ -44,7 +44,7 @@ TEST(PrefixIndex, FindsEveryPrefixOfATextAndNoOther) {
   }
 }
 
-TEST(PrefixIndex, KnowsWhatAllPrefixesBeginWith) {
+TEST(PrefixIndex, FindsTheCommonPrefix) {
   PrefixIndex none, one, several;
   EXPECT_EQ(none.common(), "");
   one.add(0, "abc", 0);
@@ -82,7 +82,7 @@ TEST(ListPass, EndsAListByKeysAndByBytes) {
   }
 }
 
-TEST(ListPass, IsWantedAsLongAsOneOfThoseThatAskIsThere) {
+TEST(ListPass, IsNeededWhileOneOfItsClientsRemains) {
   request::Spaces spaces;
   const request::Space &one = *spaces.intern("one", ""), &other = *spaces.intern("other", "");
   ListPass pass({10, 1000});

@@ -103,7 +103,7 @@ TEST(Purge, ForgetsExactlyTheFullOnesAndCountsThem) {
   EXPECT_EQ(world.store.stats().purged, count);
 }
 
-TEST(Purge, SweepingLeavesThemAlone) {
+TEST(Purge, SweepingDoesNotRemoveBucketsKeptWhenFull) {
   World world;
   for (int i = 0; i < 100; ++i)
     world.ask(*world.kept, "k" + std::to_string(i), Verb::take, 0, {per_minute(5)}, {start_us});
@@ -125,7 +125,7 @@ TEST(Purge, WaitsForEveryWindow) {
 }
 
 // A purge beside takes loses no unit: at the end all takes are missing from each bucket.
-TEST(Purge, MayRunBesideTakes) {
+TEST(Purge, MayRunDuringTakes) {
   World world;
   constexpr int keys = 500, takes = 40;
   const Time now{start_us};

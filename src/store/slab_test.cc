@@ -71,7 +71,7 @@ TEST(Slab, PlacesOfOneSizeFillAChunk) {
 
 // Without a free chunk a place of a larger size is used, of at most twice the size that was asked
 // for.
-TEST(Slab, WithoutAChunkLeftALargerPlaceDoes) {
+TEST(Slab, UsesALargerPlaceWithoutAFreeChunk) {
   Region region(size_t{16} << 20);
   Slab slab;
   while (region.bytes() + 2 * Region::chunk_bytes < region.bytes_max())
@@ -102,7 +102,7 @@ TEST(Region, ItsBoundIsExactAndChunksAreUsedAgain) {
   EXPECT_EQ(region.take_chunk(), 0u);
 }
 
-TEST(Region, MemoryThatLiesElsewhereCounts) {
+TEST(Region, MemoryOutsideOfItCounts) {
   Region region(size_t{16} << 20);
   EXPECT_TRUE(region.charge(size_t{16} << 20));
   EXPECT_EQ(region.take_chunk(), 0u);

@@ -27,7 +27,7 @@ Limit per_window(int64_t quota) {
 }
 
 // As recorded: the limit `min` has room for two requests, `hour` for five.
-TEST(SparingGroups, ChargeOnlyWhatDoesNotFit) {
+TEST(SparingGroups, ChargeOnlyTheCountersThatRefuse) {
   World w;
   const auto ask = [&](const std::vector<Part>& parts) {
     Asked asked = w.prepare(parts, Verb::count);
@@ -71,7 +71,7 @@ TEST(SparingGroups, ChargeOnlyWhatDoesNotFit) {
   EXPECT_EQ(asked[1].remaining, -1);
 }
 
-TEST(SparingGroups, RandomOnesAsTheModel) {
+TEST(SparingGroups, RandomGroupsMatchTheModel) {
   World w;
   Dice dice(417);
   std::map<std::string, std::pair<int64_t, int64_t>> model;  // number of the window, units

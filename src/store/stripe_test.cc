@@ -106,7 +106,7 @@ TEST(Stripe, GrowsByOneChainAndShrinksWithItsSweep) {
   for (uint32_t i = 0; i < 5'000; ++i) ASSERT_NE(f.find(1, std::to_string(i)), nullptr);
 }
 
-TEST(Stripe, KeepsAnEntryWhileOneOfItsLimitsSaysSomething) {
+TEST(Stripe, KeepsAnEntryUntilAllItsLimitsAreFresh) {
   Fixture f;
   Entry* entry = f.insert(0, "k", 3, 10);
   const limit::State one_later[] = {{10, 1}, {11, 2}, {10, 3}};
@@ -116,7 +116,7 @@ TEST(Stripe, KeepsAnEntryWhileOneOfItsLimitsSaysSomething) {
   EXPECT_EQ(f.find(0, "k"), nullptr);
 }
 
-TEST(Stripe, WithoutMemorySaysSoAndStaysWhole) {
+TEST(Stripe, AnInsertWithoutMemoryFailsAndChangesNothing) {
   Fixture f(size_t{16} << 20);
   uint32_t count = 0;
   while (f.insert(0, std::to_string(count), 1, 1) != nullptr) ++count;
@@ -127,7 +127,7 @@ TEST(Stripe, WithoutMemorySaysSoAndStaysWhole) {
   EXPECT_NE(f.insert(0, std::string(100'000, 'x'), 1, 1), nullptr);
 }
 
-TEST(Stripe, GivesBackWhatItHeld) {
+TEST(Stripe, ReturnsMemoryAfterASweep) {
   Fixture f;
   for (size_t i = 0; i < 1'000; ++i) f.insert(0, std::string(2'000 + i, 'x'), 1, 1);
   EXPECT_GT(f.region.bytes(), 2'000'000u);

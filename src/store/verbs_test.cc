@@ -37,7 +37,7 @@ void expect_equal(const Decision& a, const Decision& b) {
   EXPECT_EQ(a.retry_after, b.retry_after);
 }
 
-TEST(Verbs, AsTheAlgorithmsDo) {
+TEST(Verbs, MatchTheAlgorithms) {
   World w;
   Dice dice(3);
   const std::vector<std::vector<Limit>> kinds = {
@@ -96,7 +96,7 @@ TEST(Verbs, AsTheAlgorithmsDo) {
   EXPECT_GT(refused_count, 1'000u);
 }
 
-TEST(Verbs, PutAllForgetsTheCounterAndPeekMakesNone) {
+TEST(Verbs, PutAllRemovesTheCounterAndPeekMakesNone) {
   World w;
   w.ask({{"k", 3, {fixed(5)}}}, {0});
   EXPECT_EQ(w.left({"k", 0, {fixed(5)}}, {0}), 2);
@@ -111,7 +111,7 @@ TEST(Verbs, PutAllForgetsTheCounterAndPeekMakesNone) {
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
-TEST(Verbs, CountersThatKeepTheirLimitsAsTheFunctionDoes) {
+TEST(Verbs, CountersThatKeepTheirLimitsMatchTheAlgorithm) {
   World w;
   Dice dice(5);
   const std::vector<base::Duration> windows = {{100}, {1'000}, {20'000}};
@@ -248,7 +248,7 @@ TEST(Verbs, AFullBucketIsListedWhereLimitdStoresIt) {
 }
 
 // The admin port sets a counter to a number of used units in this way.
-TEST(Verbs, ACounterThatIsSetAnewToFullDoesNotLinger) {
+TEST(Verbs, ACounterThatIsSetToFullDoesNotLinger) {
   World w;
   Space like;
   like.keep_fresh_for = {10 * second};
@@ -267,7 +267,7 @@ TEST(Verbs, ACounterThatIsSetAnewToFullDoesNotLinger) {
   }
 }
 
-TEST(Verbs, ListsTheFirstInByteOrderThatBeginSo) {
+TEST(Verbs, ListsTheFirstKeysWithAPrefixInByteOrder) {
   World w;
   Dice dice(8);
   const Space* const other = w.spaces.intern("other", "");
@@ -294,7 +294,7 @@ TEST(Verbs, ListsTheFirstInByteOrderThatBeginSo) {
   }
 }
 
-TEST(Verbs, ManyListsByOneWalkAreEachAsOneAlone) {
+TEST(Verbs, ManyListsInOnePassEqualSeparateLists) {
   World w;
   const Space* const spaces[] = {w.space, w.spaces.intern("other", "")};
   for (int i = 0; i < 3'000; ++i) {
@@ -315,7 +315,7 @@ TEST(Verbs, ManyListsByOneWalkAreEachAsOneAlone) {
 }
 
 // A stripe that shrinks moves counters to chains that the pass may have visited already.
-TEST(VerbsThreads, AListMissesNoneThatIsThereAllTheTime) {
+TEST(VerbsThreads, AListFindsEveryLastingCounterDuringChanges) {
   World w;
   const Limit brief = window(1, 10), lasting = window(1, 1'000 * second);
   std::vector<std::string> expected;

@@ -399,7 +399,7 @@ struct Trial {
   size_t granted = 0, refused = 0, cancelled = 0, late = 0, asked_again = 0;
 };
 
-TEST(WaitingProperty, AsTheModel) {
+TEST(WaitingProperty, RandomSequencesMatchTheModel) {
   size_t granted = 0, refused = 0, cancelled = 0, late = 0, asked_again = 0;
   for (uint32_t seed = 1; seed <= 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

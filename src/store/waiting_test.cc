@@ -16,7 +16,7 @@ using namespace tests;
 constexpr int64_t second = 1'000'000;
 using Tickets = std::vector<uint32_t>;
 
-TEST(Waiting, IsAnsweredAtTheMomentTheUnitsAreThereAndNotBefore) {
+TEST(Waiting, IsAnsweredExactlyWhenTheUnitsAreBack) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 5, second);
@@ -37,7 +37,7 @@ TEST(Waiting, IsAnsweredAtTheMomentTheUnitsAreThereAndNotBefore) {
   EXPECT_EQ(w.store.stats().waiting, 0u);
 }
 
-TEST(Waiting, WhatFitsIsTakenAtOnce) {
+TEST(Waiting, TakesAtOnceIfThereAreEnoughUnits) {
   World w;
   Counting completions;
   EXPECT_TRUE(w.wait(completions, 1, {{"k", 3, {fixed(3)}}}, {0}).allowed());
@@ -65,7 +65,7 @@ TEST(Waiting, IsFirstComeFirstServedPerCounter) {
   EXPECT_EQ(w.answered(completions, {4 * second}), (Tickets{4}));
 }
 
-TEST(Waiting, ASmallOneDoesNotOvertakeALargeOne) {
+TEST(Waiting, ASmallRequestDoesNotOvertakeALargeOne) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second);
@@ -77,7 +77,7 @@ TEST(Waiting, ASmallOneDoesNotOvertakeALargeOne) {
   EXPECT_EQ(w.answered(completions, {400'000}), (Tickets{2}));
 }
 
-TEST(Waiting, OneThatCanNeverFitBlocksNobody) {
+TEST(Waiting, ARequestBeyondTheLimitDoesNotBlockOthers) {
   World w;
   Counting completions;
   const Limit four = bucket(4, 1, second);
@@ -96,7 +96,7 @@ TEST(Waiting, OneThatCanNeverFitBlocksNobody) {
   EXPECT_EQ(w.store.stats().waiting, 0u);
 }
 
-TEST(Waiting, ATakeBehindItFindsNothingAndIsToldEnough) {
+TEST(Waiting, ATakeAfterAWaiterIsRefusedWithASufficientRetryAfter) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second);
@@ -113,7 +113,7 @@ TEST(Waiting, ATakeBehindItFindsNothingAndIsToldEnough) {
 }
 
 // For every algorithm with a window; up to 34 requests wait, more than one window brings.
-TEST(Waiting, TheRetryAfterBehindManyIsEnough) {
+TEST(Waiting, RetryAfterIsSufficientAfterManyWaiters) {
   for (const Algorithm algorithm :
        {Algorithm::token_bucket, Algorithm::fixed_window, Algorithm::aligned_window,
         Algorithm::sliding_window, Algorithm::sliding_log}) {
@@ -144,7 +144,7 @@ TEST(Waiting, TheRetryAfterBehindManyIsEnough) {
   }
 }
 
-TEST(Waiting, PutsAnswerInOrderAsManyAsThereIsFor) {
+TEST(Waiting, APutAnswersInOrderAsManyAsItsUnitsAllow) {
   World w;
   Counting completions, other;
   const Limit ten = fixed(10);
@@ -167,7 +167,7 @@ TEST(Waiting, PutsAnswerInOrderAsManyAsThereIsFor) {
   EXPECT_EQ(w.next, std::nullopt);
 }
 
-TEST(Waiting, AWakeIsToldOnceUntilThePortIsLookedAt) {
+TEST(Waiting, NotifiesOnceUntilTheQueueIsRead) {
   World w;
   Counting completions;
   const Limit ten = fixed(10);
@@ -216,7 +216,7 @@ TEST(Waiting, OneCallAnswersABoundedNumberAndTheRestFollows) {
   EXPECT_EQ(tickets, expected);
 }
 
-TEST(Waiting, CancelTakesNothingAndLetsTheNextOneIn) {
+TEST(Waiting, CancelTakesNothingAndServesTheNextWaiter) {
   for (const uint32_t gone : {0u, 1u, 2u}) {  // the head, the middle one, the last
     World w;
     Counting completions;
@@ -234,7 +234,7 @@ TEST(Waiting, CancelTakesNothingAndLetsTheNextOneIn) {
   }
 }
 
-TEST(Waiting, CancellingALargeHeadFreesWhatItKept) {
+TEST(Waiting, CancellingALargeFirstWaiterFreesItsUnits) {
   World w;
   Counting completions;
   const Limit ten = fixed(10);
@@ -247,7 +247,7 @@ TEST(Waiting, CancellingALargeHeadFreesWhatItKept) {
   EXPECT_TRUE(w.ask({{"k", 1, {ten}}}, {0}).allowed());
 }
 
-TEST(Waiting, CancelComesTooLateForWhatIsAnswered) {
+TEST(Waiting, CancelFailsOnceTheRequestIsAnswered) {
   World w;
   Counting completions;
   w.ask({{"k", 1, {fixed(1)}}}, {0});
@@ -273,7 +273,7 @@ TEST(Waiting, PastTheBoundItIsRefusedAtOnce) {
   EXPECT_EQ(w.store.stats().waiting, 3u);
 }
 
-TEST(Waiting, SeveralChargesAreTakenTogetherOrNotAtAll) {
+TEST(Waiting, SeveralChargesAreTakenAllOrNothing) {
   World w;
   Counting completions;
   const Limit a = bucket(10, 10, second), b = bucket(4, 1, second);
@@ -311,7 +311,7 @@ TEST(Waiting, AGroupMovesBetweenCountersAndKeepsItsArrival) {
   EXPECT_EQ(w.left({"b", 0, {b}}, {2}), 0);
 }
 
-TEST(Waiting, ACancelledGroupLetsGoOfTheCounterItWaitsAt) {
+TEST(Waiting, ACancelledGroupLeavesTheQueueOfItsCounter) {
   World w;
   Counting completions;
   const Limit ten = fixed(10);
@@ -322,7 +322,7 @@ TEST(Waiting, ACancelledGroupLetsGoOfTheCounterItWaitsAt) {
   EXPECT_EQ(w.answered(completions, {0}), (Tickets{2}));
 }
 
-TEST(Waiting, AGroupWithAChargeThatIsNeverAllowedBlocksNobody) {
+TEST(Waiting, AGroupWithADeniedChargeDoesNotBlockOthers) {
   World w;
   Counting completions;
   const Limit deny{Algorithm::deny, 0, {}}, one = fixed(1);
@@ -340,7 +340,7 @@ TEST(Waiting, AGroupWithAChargeThatIsNeverAllowedBlocksNobody) {
 
 // A bucket that would take longer to fill than time lasts holds less than its burst, so some costs
 // below the burst can never be allowed.
-TEST(Waiting, PastTheEndOfTimeItIsAside) {
+TEST(Waiting, ARequestDuePastTheEndOfTimeDoesNotBlockOthers) {
   World w;
   Counting completions;
   const Limit endless = bucket(base::bounds::quota_max, 1, base::bounds::window_us_max);
@@ -365,7 +365,7 @@ TEST(Waiting, SeveralLimitsOfOneCounterMustAllAllow) {
   EXPECT_EQ(left[1].remaining, 5);
 }
 
-TEST(Waiting, WhatARefusedGroupSaysIsLeftIsBehindThoseThatWait) {
+TEST(Waiting, ARefusedGroupReportsTheUnitsThatWaitersLeave) {
   World w;
   Counting completions;
   const Limit ten = fixed(10), one = fixed(1);
@@ -379,7 +379,7 @@ TEST(Waiting, WhatARefusedGroupSaysIsLeftIsBehindThoseThatWait) {
 }
 
 // Units of a fixed bucket come back only by a put, never with time.
-TEST(Waiting, OnlyAPutWakesAtAFixedBucket) {
+TEST(Waiting, OnlyAPutWakesAWaiterOfAFixedBucket) {
   World w;
   Counting completions;
   w.ask({{"k", 5, {fixed(5)}}}, {0});
@@ -425,7 +425,7 @@ TEST(Waiting, AQueueMovesWithItsCounter) {
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
-TEST(Waiting, AskedAnewItKeepsItsPlaceAndNobodyComesBetween) {
+TEST(Waiting, AskedAgainItKeepsItsPlaceInTheQueue) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second);
@@ -446,7 +446,7 @@ TEST(Waiting, AskedAnewItKeepsItsPlaceAndNobodyComesBetween) {
 }
 
 // A request's own limits are in the memory of its batch, which is used again for other batches.
-TEST(Waiting, AGroupHasLimitsOfItsOwnWhileItWaits) {
+TEST(Waiting, AParkedGroupOwnsItsLimits) {
   World w;
   Counting completions;
   w.ask({{"k", 3, {fixed(3)}}}, {0});
@@ -462,7 +462,7 @@ TEST(Waiting, AGroupHasLimitsOfItsOwnWhileItWaits) {
 }
 
 // The queue had only this request, and is removed with it.
-TEST(Waiting, AskedAnewAloneItMayBeAnswered) {
+TEST(Waiting, AskedAgainTheOnlyWaiterMayBeAnswered) {
   World w;
   Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
@@ -473,7 +473,7 @@ TEST(Waiting, AskedAnewAloneItMayBeAnswered) {
   EXPECT_EQ(w.answered(completions, {0}), Tickets{});
 }
 
-TEST(Waiting, AskedAnewItMayBeAnsweredOrHaveBeen) {
+TEST(Waiting, AskedAgainItMayBeAnsweredNowOrBefore) {
   World w;
   Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
@@ -493,7 +493,7 @@ TEST(Waiting, AskedAnewItMayBeAnsweredOrHaveBeen) {
   EXPECT_EQ(w.answered(completions, {0}), (Tickets{2, 3}));
 }
 
-TEST(Waiting, WithoutMemoryForAnotherSizeNothingIsTakenAndItGoesOnWaiting) {
+TEST(Waiting, WithoutMemoryForAnotherSizeItTakesNothingAndKeepsWaiting) {
   World w;
   Counting completions;
   const Limit ten = bucket(10, 10, second), filler = fixed(2);

@@ -297,7 +297,7 @@ TEST(WaitingThreads, NothingIsLostOrGivenTwice) {
   run(false);
 }
 
-TEST(WaitingThreads, NorWhileLimitsChange) {
+TEST(WaitingThreads, NothingIsLostOrGivenTwiceWhileLimitsChange) {
   run(true);
 }
 

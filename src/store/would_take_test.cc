@@ -47,7 +47,7 @@ std::vector<Part> random_parts(Dice& dice) {
 }
 
 // Groups of several counters whose limits change, while other requests wait.
-TEST(WouldTake, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
+TEST(WouldTake, IsAnsweredLikeTheNextTakeAndChangesNothing) {
   size_t waited = 0, allowed = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     World w;
@@ -90,7 +90,7 @@ TEST(WouldTake, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
 
 // `before`: how many takes of the same charge, one in each group, come before it, as shadow rules
 // make them.
-TEST(WouldTake, BehindTakesLikeItIsAnsweredAsIfTheyHadBeen) {
+TEST(WouldTake, AfterTakesInTheSameBatchIsAnsweredAsIfTheyWereCharged) {
   size_t refused = 0;
   Dice dice(7);
   for (int round = 0; round < 3'000; ++round) {
@@ -115,7 +115,7 @@ TEST(WouldTake, BehindTakesLikeItIsAnsweredAsIfTheyHadBeen) {
   EXPECT_GT(refused, 200u);
 }
 
-TEST(Set, IsAsAFreshCounterAndATakeAtOneStroke) {
+TEST(Set, EqualsAFreshCounterAndATakeInOneStep) {
   Dice dice(3);
   for (int round = 0; round < 2'000; ++round) {
     World w, other;
@@ -138,7 +138,7 @@ TEST(Set, IsAsAFreshCounterAndATakeAtOneStroke) {
   }
 }
 
-TEST(Set, LeavesTheRestToThoseThatWait) {
+TEST(Set, LeavesRemainingUnitsToWaiters) {
   World w;
   Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
@@ -156,7 +156,7 @@ TEST(Set, LeavesTheRestToThoseThatWait) {
 }
 
 // Droplet's buckets, which keep their limits.
-TEST(Set, WhereLimitsAreKeptTheyStay) {
+TEST(Set, KeepsTheLimitsOfCountersThatKeepThem) {
   World w;
   Space like;
   like.windows = {{100}, {1'000}};
@@ -189,7 +189,7 @@ TEST(Set, WhereLimitsAreKeptTheyStay) {
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
-TEST(ListStored, IsWhatAPlainSetOfNamesSays) {
+TEST(ListStored, MatchesAPlainSetOfNames) {
   Dice dice(11);
   for (int round = 0; round < 30; ++round) {
     World w;

@@ -80,7 +80,7 @@ struct Exchange {
   base::Duration timeout_got{};
 };
 
-TEST(GrpcClientCalls, AskAndAreAnswered) {
+TEST(GrpcClientCalls, SendAMessageAndReturnTheAnswer) {
   for (const size_t step : {SIZE_MAX, size_t{1}}) {
     Exchange exchange("question", step);
     exchange.reply = "answer";
@@ -107,7 +107,7 @@ TEST(GrpcClientCalls, CarryLongMessages) {
   }
 }
 
-TEST(GrpcClientCalls, TellARefusalInItsWords) {
+TEST(GrpcClientCalls, ReportARefusalWithItsText) {
   Exchange exchange("question", 7);
   exchange.status = GrpcStatus::unavailable;
   exchange.text = "the store\n is 100 % busy: \xC3\xA9";
@@ -168,7 +168,7 @@ TEST(GrpcClientCalls, AreNotOverBeforeTheAnswerIsWhole) {
     EXPECT_FALSE(Told(all.substr(0, size)).is_over) << size;
 }
 
-TEST(GrpcClientCalls, SayWhatIsNoAnswer) {
+TEST(GrpcClientCalls, ReportInvalidAnswers) {
   const char* const no_answer = "that is not an answer of gRPC";
   EXPECT_EQ(Told(answered("", status_0)).problem, no_answer);
   EXPECT_EQ(Told(answered(prefixed("x", 1), status_0)).problem, no_answer);
@@ -188,7 +188,7 @@ TEST(GrpcClientCalls, SayWhatIsNoAnswer) {
   EXPECT_EQ(Told(goaway + answered(prefixed("x"), status_0)).answer.message, "x");
 }
 
-TEST(GrpcClientCalls, SayWhatIsNoHttp2) {
+TEST(GrpcClientCalls, ReportAServerWithoutHttp2) {
   const char* const no_http2 = "that is not a server of gRPC: it does not speak HTTP/2";
   EXPECT_EQ(Told("", "HTTP/1.1 400 Bad Request\r\n\r\n").problem, no_http2);
   EXPECT_EQ(Told("", "-ERR unknown command 'PRI'\r\n").problem, no_http2);

@@ -19,7 +19,7 @@ using http2_peer::Headers;
 using http2_peer::Peer;
 using http2_peer::rst_stream;
 
-TEST(GrpcServer, TellsACallAndAnswersIt) {
+TEST(GrpcServer, ReportsACallAndAnswersIt) {
   for (const size_t step : {SIZE_MAX, size_t{1}}) {
     Server server;
     server.exchange(
@@ -58,7 +58,7 @@ TEST(GrpcServer, EmptyMessagesAreMessages) {
   EXPECT_EQ(server.peer.answers[1].trailer("grpc-status"), "0");
 }
 
-TEST(GrpcServer, OtherStatusesGoAloneWithTheirTextEscaped) {
+TEST(GrpcServer, SendsErrorStatusesWithoutAMessage) {
   Server server;
   server.call(Peer::grpc("/p.S/M"), framed("x"));
   server.session.answer(server.events.at(0).request, GrpcStatus::unimplemented, "unknown\n100%",
@@ -112,7 +112,7 @@ TEST(GrpcServer, AGzippedCallIsUnpackedAndItsAnswerPacked) {
   EXPECT_EQ(server.session.call(server.events[1].request).message, "plain");
 }
 
-TEST(GrpcServer, RefusesWhatIsNoCall) {
+TEST(GrpcServer, RejectsInvalidCalls) {
   Server server;
   const auto grpc = [](Headers more = {}) { return Peer::grpc("/p.S/M", std::move(more)); };
   const auto status = [](const Answer& answer) {
@@ -146,7 +146,7 @@ TEST(GrpcServer, RefusesWhatIsNoCall) {
   EXPECT_EQ(server.session.http().held_bytes(), 0u);
 }
 
-TEST(GrpcServer, MessagesThatAreTooLargeAreToldSoAndOthersGoOn) {
+TEST(GrpcServer, RejectsTooLargeMessagesAndContinues) {
   Server server({.connection_bytes = size_t{8} << 20, .body_bytes = size_t{8} << 20});
   const auto status = [](const Answer& answer) {
     return answer.status() + " " + answer.header("grpc-status");
@@ -181,7 +181,7 @@ TEST(GrpcServer, MessagesThatAreTooLargeAreToldSoAndOthersGoOn) {
   EXPECT_EQ(status(small.call(packed, framed(fits, 1))), "200 8");
 }
 
-TEST(GrpcServer, ACancelledCallIsToldAndNeedsNoAnswer) {
+TEST(GrpcServer, ReportsACancelledCallThatNeedsNoAnswer) {
   Server server;
   server.exchange(server.peer.request(1, Peer::grpc("/p.S/M"), framed("x")) + rst_stream(1));
   ASSERT_EQ(server.events.size(), 2u);

@@ -27,7 +27,7 @@ using tests::heap_bytes;
 
 // ---- Bytes and windows ----
 
-TEST(GrpcStreamingBounds, AClientThatTakesNothingIsResetAndCostsNoOther) {
+TEST(GrpcStreamingBounds, ResetsACallWhoseClientReadsNothing) {
   StreamServer server({.connection_bytes = 100'000}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   const uint32_t number = server.begin(1), other = server.begin(3);
   const std::string message(10'000 - grpc_prefix_bytes, 'm');
@@ -62,7 +62,7 @@ TEST(GrpcStreamingBounds, AnEndThatDoesNotFitResetsTheCall) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreamingBounds, AnEndHasThePlaceOfWhatWasNotTaken) {
+TEST(GrpcStreamingBounds, AnEndMayUseTheMemoryOfUntakenMessages) {
   StreamServer server({.connection_bytes = 10'000});
   const uint32_t number = server.begin(1);
   ASSERT_TRUE(server.session.send(number, "x"));
@@ -74,7 +74,7 @@ TEST(GrpcStreamingBounds, AnEndHasThePlaceOfWhatWasNotTaken) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreamingBounds, WhatHasLeftGivesItsPlaceToWhatFollows) {
+TEST(GrpcStreamingBounds, SentMessagesFreeTheirMemory) {
   StreamServer server({.connection_bytes = 60'000}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   const uint32_t number = server.begin(1);
   const size_t begun = server.held();
@@ -122,7 +122,7 @@ TEST(GrpcStreamingBounds, TheBoundOfTheWorkerHoldsForMessagesOfAllItsSessions) {
   EXPECT_EQ(worker.pool.held_bytes(), 0u);
 }
 
-TEST(GrpcStreamingBounds, MessagesThatAreNotTakenAreBoundedAndThenLost) {
+TEST(GrpcStreamingBounds, BoundsUntakenMessages) {
   StreamServer server({.connection_bytes = 100'000, .body_bytes = 50'000});
   const uint32_t number = server.begin(1);
   for (int i = 0; i < 4; ++i) server.exchange(data(1, std::string(15'000, '\0'), false));
@@ -178,7 +178,7 @@ TEST(GrpcStreamingBounds, WindowsOpenAsMessagesComeAndAreTaken) {
   EXPECT_LT(server.held(), 1'000u);
 }
 
-TEST(GrpcStreamingBounds, ManySmallMessagesOfOneTimeAreAllTaken) {
+TEST(GrpcStreamingBounds, TakesManySmallMessagesAtOnce) {
   StreamServer server;
   const uint32_t number = server.begin(1);
   std::string frame;
@@ -189,7 +189,7 @@ TEST(GrpcStreamingBounds, ManySmallMessagesOfOneTimeAreAllTaken) {
   EXPECT_EQ(next, GrpcNext::none);
 }
 
-TEST(GrpcStreamingBounds, MemoryOfLargeMessagesGoesWhenTheyAreTaken) {
+TEST(GrpcStreamingBounds, TakenLargeMessagesReturnTheirMemory) {
   StreamServer server({.connection_bytes = 700'000});
   const std::string text = framed(std::string(600'000, 'x'));
   const size_t before = heap_bytes();
@@ -215,7 +215,7 @@ TEST(GrpcStreamingBounds, MemoryOfLargeMessagesGoesWhenTheyAreTaken) {
 
 // ---- Floods ----
 
-TEST(GrpcStreamingBounds, MessagesThatAreAnsweredAreNoFloodAndOthersAre) {
+TEST(GrpcStreamingBounds, OnlyUnansweredMessagesAreAFlood) {
   StreamServer server;
   server.begin(1);
   server.exchange(window_update(1, 1 << 30) + window_update(0, 1 << 30));
@@ -234,7 +234,7 @@ TEST(GrpcStreamingBounds, MessagesThatAreAnsweredAreNoFloodAndOthersAre) {
   EXPECT_TRUE(server.session.http().is_drained());
 }
 
-TEST(GrpcStreamingBounds, CallsThatAreBegunAndTakenBackAreAFlood) {
+TEST(GrpcStreamingBounds, CallsThatAreResetAtOnceAreAFlood) {
   StreamServer server;
   uint32_t id = 1;
   for (; server.session.http().fault() == Http2Fault::none && id < 10'000; id += 2) {

@@ -98,7 +98,7 @@ TEST(GrpcStreaming, MessagesGoBothWaysUntilTheClientIsDone) {
   EXPECT_EQ(server.held(), 0u);
 }
 
-TEST(GrpcStreaming, OneWithoutAMessageIsEndedByItsHeadersOrTrailersAlone) {
+TEST(GrpcStreaming, ACallWithoutAMessageEndsByHeadersOrTrailersOnly) {
   StreamServer server;
   server.exchange(server.peer.headers(1, stream_headers(), true));
   ASSERT_EQ(server.events.size(), 2u);  // the beginning of the call, and its end
@@ -117,7 +117,7 @@ TEST(GrpcStreaming, OneWithoutAMessageIsEndedByItsHeadersOrTrailersAlone) {
   EXPECT_EQ(server.peer.answers[5].trailer("grpc-status"), "0");
 }
 
-TEST(GrpcStreaming, AUnaryCallOfTheSameSessionIsAsEver) {
+TEST(GrpcStreaming, AUnaryCallOfTheSameSessionIsUnaffected) {
   StreamServer server;
   server.begin(1);
   server.exchange(server.peer.request(3, Peer::grpc("/p.S/M"), framed("one")));
@@ -231,7 +231,7 @@ TEST(GrpcStreaming, AnyCutOfTheInputGivesTheSame) {
 
 // ---- gzip, and malformed messages ----
 
-TEST(GrpcStreaming, GzipIsByMessageAndAnsweredInKind) {
+TEST(GrpcStreaming, GzippedMessagesAreAnsweredGzipped) {
   StreamServer server;
   Gzip gzip;
   std::string packed;
@@ -252,7 +252,7 @@ TEST(GrpcStreaming, GzipIsByMessageAndAnsweredInKind) {
   EXPECT_EQ(unpacked, "as it is");
 }
 
-TEST(GrpcStreaming, WhatIsNoMessageEndsTheCallWithItsStatus) {
+TEST(GrpcStreaming, AnInvalidMessageEndsTheCallWithItsStatus) {
   Gzip gzip;
   std::string bomb, promise(grpc_prefix_bytes, '\0');
   ASSERT_TRUE(gzip.compress(std::string(grpc_message_bytes_max + 1, '\0'), bomb));
@@ -299,7 +299,7 @@ TEST(GrpcStreaming, WhatIsNoMessageEndsTheCallWithItsStatus) {
   }
 }
 
-TEST(GrpcStreaming, WhatIsNoCallIsNotTold) {
+TEST(GrpcStreaming, DoesNotReportInvalidCalls) {
   StreamServer server;
   const auto status = [&](uint32_t id, const Headers& headers) {
     server.exchange(server.peer.headers(id, headers, false) + data(id, framed("x"), false));
@@ -325,7 +325,7 @@ TEST(GrpcStreaming, WhatIsNoCallIsNotTold) {
 
 // ---- Ends ----
 
-TEST(GrpcStreaming, ACancelledCallIsToldAndNeedsItsEndButSendsNothing) {
+TEST(GrpcStreaming, ACancelledCallIsReportedAndSendsNothingMore) {
   for (const bool begun : {false, true}) {
     StreamServer server({}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 10}});
     const uint32_t number = server.begin(1);
@@ -352,7 +352,7 @@ TEST(GrpcStreaming, ACancelledCallIsToldAndNeedsItsEndButSendsNothing) {
   }
 }
 
-TEST(GrpcStreaming, OneThatTheServerEndsFirstLetsTheClientStop) {
+TEST(GrpcStreaming, ACallThatTheServerEndsFirstResetsTheClient) {
   StreamServer server;
   const uint32_t number = server.begin(1);
   ASSERT_TRUE(server.session.send(number, "one"));
@@ -450,7 +450,7 @@ TEST(GrpcStreaming, AShutdownWaitsForOpenCallsUntilTheirOwnerEndsThem) {
   EXPECT_TRUE(server.session.http().is_drained());
 }
 
-TEST(GrpcStreaming, AClientThatTakesNothingDoesNotHoldUpAShutdownOnceDropped) {
+TEST(GrpcStreaming, ADroppedCallDoesNotDelayAShutdown) {
   StreamServer server({}, {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   const uint32_t number = server.begin(1), other = server.begin(3);
   ASSERT_TRUE(server.session.send(number, "stays"));
@@ -468,7 +468,7 @@ TEST(GrpcStreaming, AClientThatTakesNothingDoesNotHoldUpAShutdownOnceDropped) {
   EXPECT_TRUE(server.session.http().is_drained());
 }
 
-TEST(GrpcStreaming, ASessionThatEndsWithOpenCallsGivesBackWhatTheyHeld) {
+TEST(GrpcStreaming, ASessionThatEndsReturnsTheMemoryOfOpenCalls) {
   GrpcWorker worker;
   {
     GrpcServerSession session(worker, {}, is_streamed);

@@ -109,7 +109,7 @@ TEST(Gzip, UnpacksNoMoreThanItMay) {
   EXPECT_EQ(out, "12345");
 }
 
-TEST(Gzip, RefusesWhatIsCutChangedOrFollowedByMore) {
+TEST(Gzip, RejectsTruncatedChangedAndTrailingBytes) {
   Gzip gzip;
   std::string packed;
   ASSERT_TRUE(gzip.compress("a text that is packed", packed));

@@ -79,7 +79,7 @@ TEST(Http1Pieces, OnlyAFewEmptyLinesAreSkipped) {
 
 // ---- Pieces ----
 
-TEST(Http1Pieces, TheHeadIsToldOnceWhereTheBodyHasNotCome) {
+TEST(Http1Pieces, ReportsTheHeadOnceBeforeTheBodyArrives) {
   const std::string head = "PUT /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n";
   Http1Reader reader;
   ASSERT_EQ(reader.next(head + "ab").found, Found::head);
@@ -107,7 +107,7 @@ TEST(Http1Pieces, ABodyIsHandedOverOnce) {
   EXPECT_EQ(reader.take_body(), "");
 }
 
-TEST(Http1Pieces, WhatOfAChunkedBodyIsMissingIsKnownByTheChunk) {
+TEST(Http1Pieces, KnowsTheMissingBytesOfTheCurrentChunk) {
   Http1Reader reader;
   const std::string head = chunked("");
   ASSERT_EQ(reader.next(head + "ffff").found, Found::head);
@@ -121,7 +121,7 @@ TEST(Http1Pieces, WhatOfAChunkedBodyIsMissingIsKnownByTheChunk) {
 // A head of several pages of memory arrives byte by byte. Until the last byte arrives, the pages
 // before the new byte (at a line's end: before that line) are protected against reading and
 // writing.
-TEST(Http1Pieces, NoByteOfAHeadIsLookedAtAgainBeforeItIsWhole) {
+TEST(Http1Pieces, ReadsNoByteOfAnIncompleteHeadTwice) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::string head = "GET /" + std::string(page, 'p') + " HTTP/1.1\r\nHost: x\r\n";
   while (head.size() < 12 * page) head += "Name-" + std::to_string(head.size()) + ": value\r\n";

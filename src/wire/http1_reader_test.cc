@@ -62,7 +62,7 @@ TEST(Http1Reader, ARequestInOnePieceIsShownWhereItStands) {
   EXPECT_EQ(shown(head), "POST /a/b?c=d host=h:80 1.1 body=3\n  Host: h:80\n  Content-Length: 3\n");
 }
 
-TEST(Http1Reader, HeadsThatAreTaken) {
+TEST(Http1Reader, AcceptsValidHeads) {
   const struct {
     std::string in, head;
   } table[] = {
@@ -90,7 +90,7 @@ TEST(Http1Reader, HeadsThatAreTaken) {
     EXPECT_EQ(request_of(row.in).substr(0, row.head.size()), row.head) << row.in;
 }
 
-TEST(Http1Reader, HostsThatAreTakenAndNot) {
+TEST(Http1Reader, AcceptsValidHostsAndRejectsOthers) {
   const auto status = [](const std::string& host) {
     return status_of("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
   };
@@ -127,7 +127,7 @@ TEST(Http1Reader, HostsThatAreTakenAndNot) {
     EXPECT_EQ(status(host), 400u) << host;
 }
 
-TEST(Http1Reader, ConnectionsAreKeptAsTheClientWants) {
+TEST(Http1Reader, KeepsConnectionsAsTheRequestSays) {
   const auto is_kept = [](const char* version, const std::string& fields) {
     const std::string head =
         "GET / HTTP/" + std::string(version) + "\r\nHost: x\r\n" + fields + "\r\n";
@@ -147,7 +147,7 @@ TEST(Http1Reader, ConnectionsAreKeptAsTheClientWants) {
   EXPECT_TRUE(is_kept("1.0", "Connection: x,, Keep-Alive\r\n"));
 }
 
-TEST(Http1Reader, AClientThatExpectsToGoAheadIsToldOf) {
+TEST(Http1Reader, ReportsExpect100Continue) {
   const std::string fields = "Expect: 100-Continue\r\nContent-Length: 1\r\n\r\na";
   EXPECT_NE(request_of("PUT / HTTP/1.1\r\nHost: x\r\n" + fields).find(" expects"),
             std::string::npos);
@@ -322,7 +322,7 @@ const std::vector<Refusal>& refusals() {
   return all;
 }
 
-TEST(Http1Reader, WhatIsRefused) {
+TEST(Http1Reader, RejectsInvalidRequests) {
   const std::string behind = "GET /behind HTTP/1.1\r\nHost: h\r\n\r\n";
   for (const Refusal& refusal : refusals()) {
     const Http1Transcript transcript = told(refusal.in + behind);
@@ -332,7 +332,7 @@ TEST(Http1Reader, WhatIsRefused) {
   }
 }
 
-TEST(Http1Reader, StaysBrokenAndTakesAll) {
+TEST(Http1Reader, StaysBrokenAndConsumesAllInput) {
   Http1Reader reader;
   EXPECT_EQ(reader.next("\x01").found, Found::broken);
   const Http1Reader::Result again = reader.next(get(""));
@@ -366,7 +366,7 @@ TEST(Http1Reader, TheFirstBadByteIsRefusedAtOnce) {
 
 // ---- Chunked bodies ----
 
-TEST(Http1Reader, ChunkedBodiesThatAreTaken) {
+TEST(Http1Reader, AcceptsValidChunkedBodies) {
   const struct {
     std::string in, body;
   } table[] = {
@@ -384,7 +384,7 @@ TEST(Http1Reader, ChunkedBodiesThatAreTaken) {
   }
 }
 
-TEST(Http1Reader, ChunkedBodiesThatAreRefused) {
+TEST(Http1Reader, RejectsInvalidChunkedBodies) {
   const struct {
     std::string in;
     unsigned status = 400;
@@ -442,7 +442,7 @@ TEST(Http1Reader, ChunkedBodiesThatAreRefused) {
 
 // ---- Pieces ----
 
-TEST(Http1Reader, RandomChangesAreFoundTheSameInAnyPieces) {
+TEST(Http1Reader, RandomInputReadsTheSameForAnySplit) {
   std::vector<std::string> texts;
   for (const Refusal& refusal : refusals()) texts.push_back(refusal.in);
   texts.push_back(chunked("1;a=b\r\nx\r\n0\r\nA: b\r\n\r\n") + get(""));
@@ -475,7 +475,7 @@ TEST(Http1Reader, RandomChangesAreFoundTheSameInAnyPieces) {
 }
 
 // A reader of many fields takes the list that another reader has left.
-TEST(Http1Reader, ManyFieldsAreInAListThatReadersLeaveToOneAnother) {
+TEST(Http1Reader, ReadersShareTheListOfManyFields) {
   std::string text = "GET / HTTP/1.1\r\nHost: h\r\n";
   for (int i = 0; i < 30; ++i) text += "a" + std::to_string(i) + ": " + std::to_string(i) + "\r\n";
   text += "\r\n";

@@ -50,14 +50,14 @@ TEST(Http1Response, BodiesEndByTheirLengthOrTheirLastChunk) {
       "200 abc b\n204  \nleft 0\n");
 }
 
-TEST(Http1Response, InterimResponsesArePassedOver) {
+TEST(Http1Response, SkipsInterimResponses) {
   expect_told(
       "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n"
       "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nz",
       "200 z \nleft 0\n");
 }
 
-TEST(Http1Response, ASwitchEndsTheReading) {
+TEST(Http1Response, SwitchingProtocolsEndsTheReading) {
   Http1ResponseReader reader;
   const std::string bytes = "HTTP/1.1 101 Switching Protocols\r\nX-Name: v\r\n\r\nframes";
   const auto result = reader.next(bytes);
@@ -66,7 +66,7 @@ TEST(Http1Response, ASwitchEndsTheReading) {
   EXPECT_EQ(reader.field("x-name"), "v");
 }
 
-TEST(Http1Response, WhatCouldBeReadInTwoWaysIsBroken) {
+TEST(Http1Response, RejectsAmbiguousResponses) {
   for (const char* head :
        {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -82,7 +82,7 @@ TEST(Http1Response, WhatCouldBeReadInTwoWaysIsBroken) {
               "broken\n");
 }
 
-TEST(Http1Response, SaysWhyItIsBroken) {
+TEST(Http1Response, ReportsWhyItIsMalformed) {
   using Fault = Http1ResponseReader::Fault;
   const auto fault_of = [](const std::string& bytes) {
     Http1ResponseReader reader({.head_bytes = 100, .body_bytes = 5});

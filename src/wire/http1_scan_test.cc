@@ -20,7 +20,7 @@ size_t skip_one_by_one(const HttpByteSet& set, std::string_view in, size_t at) {
 }
 
 // All values of a byte, at all places among 40 bytes.
-TEST(Http1Scan, EveryByteEndsWhatItIsNotPartOf) {
+TEST(Http1Scan, EveryByteOutsideTheSetEndsTheScan) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     for (size_t place = 0; place < 40; ++place) {
       std::string text(40, 'a');
@@ -33,7 +33,7 @@ TEST(Http1Scan, EveryByteEndsWhatItIsNotPartOf) {
   }
 }
 
-TEST(Http1Scan, OfRandomTextsIsAsByteByByte) {
+TEST(Http1Scan, RandomTextsMatchAScanByteByByte) {
   constexpr std::string_view usual = "abyzABYZ0189-", rare = "_!~^`|{}[@/:;,\" \t\r\n\x7F\x80\xFF";
   for (uint32_t seed = 1; seed <= 20'000; ++seed) {
     tests::Dice dice(seed);
@@ -55,7 +55,7 @@ bool is_same_one_by_one(std::string_view name, std::string_view lower_name) {
 }
 
 // Only letters have two cases: other characters that differ only in that bit are different.
-TEST(HttpName, IsTheSameInWhateverCaseAndNothingElseIs) {
+TEST(HttpName, EqualsOnlyItselfInAnyCase) {
   static_assert(is_http_name("Content-Length", "content-length"));
   static_assert(!is_http_name("Content-Lengtj", "content-length"));
   for (size_t size = 1; size <= 20; ++size) {

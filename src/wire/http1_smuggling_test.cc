@@ -142,7 +142,7 @@ std::vector<std::string> codings_in_disguise() {
           "Transfer-Encoding\x85: chunked"};
 }
 
-TEST(Http1Smuggling, CodingsInDisguiseAreRefused) {
+TEST(Http1Smuggling, RejectsDisguisedCodings) {
   for (const std::string& field : codings_in_disguise()) {
     expect_refused(post(field + "\r\n"));
     expect_refused(post("Content-Length: 5\r\n" + field + "\r\n"));
@@ -153,7 +153,7 @@ TEST(Http1Smuggling, CodingsInDisguiseAreRefused) {
   expect_refused(post(std::string("A\0Transfer-Encoding: chunked\r\n", 30)));
 }
 
-TEST(Http1Smuggling, VersionsThatKnowNoCodingAreRefusedWithOne) {
+TEST(Http1Smuggling, RejectsACodingInAnOldVersion) {
   expect_refused(raw("POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"));
   expect_refused(
       raw("POST / HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n"
@@ -163,7 +163,7 @@ TEST(Http1Smuggling, VersionsThatKnowNoCodingAreRefusedWithOne) {
     expect_refused(raw("GET / " + version + "\r\nHost: h\r\n\r\n"));
 }
 
-TEST(Http1Smuggling, LinesThatEndOtherwiseAreRefused) {
+TEST(Http1Smuggling, RejectsOtherLineEnds) {
   for (const char* head :
        {"GET / HTTP/1.1\nHost: h\n\n", "GET / HTTP/1.1\r\nHost: h\n\r\n",
         "GET / HTTP/1.1\r\nHost: h\r\n\n", "GET / HTTP/1.1\r\nHost: h\r\r\n\r\n",
@@ -175,7 +175,7 @@ TEST(Http1Smuggling, LinesThatEndOtherwiseAreRefused) {
     expect_refused(raw(head));
 }
 
-TEST(Http1Smuggling, HostsAndTargetsThatDifferAreRefused) {
+TEST(Http1Smuggling, RejectsHostsThatDifferFromTheTarget) {
   for (const char* head : {"GET http://other/ HTTP/1.1\r\nHost: h\r\n\r\n",
                            "GET http://h:81/ HTTP/1.1\r\nHost: h\r\n\r\n",
                            "GET http://h@other/ HTTP/1.1\r\nHost: other\r\n\r\n",
@@ -211,7 +211,7 @@ TEST(Http1Smuggling, HostsAndTargetsThatDifferAreRefused) {
     expect_refused(raw(head));
 }
 
-TEST(Http1Smuggling, ChunksInDisguiseAreRefused) {
+TEST(Http1Smuggling, RejectsDisguisedChunks) {
   for (const char* body : {"0x5\r\nabcde\r\n0\r\n\r\n",
                            "+5\r\nabcde\r\n0\r\n\r\n",
                            "-1\r\n\r\n",
@@ -261,7 +261,7 @@ TEST(Http1Smuggling, ChunksInDisguiseAreRefused) {
 }
 
 // Plain requests are read, and the text after them is another request.
-TEST(Http1Smuggling, WhatIsPlainIsTaken) {
+TEST(Http1Smuggling, AcceptsPlainRequests) {
   for (const std::string& plain :
        {post("Content-Length: 5\r\n"), post("Content-Length:5\r\n"),
         post("Content-Length:  5 \r\n"), post("Transfer-Encoding: chunked\r\n"),

@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
               }}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Http2Bounds, StreamsAboveThoseThatAreServedAreRefusedSoOften) {
+TEST(Http2Bounds, StreamsAboveTheBoundAreRefusedUpToAFlood) {
   Http2Pool pool;
   Server server(pool);
   server.exchange(http2_peer::hello());  // the client has not acknowledged that more are allowed
@@ -206,7 +206,7 @@ TEST(Http2Bounds, StreamsAboveThoseThatAreServedAreRefusedSoOften) {
   EXPECT_EQ(server.told().size(), http2_unacknowledged_streams_max);
 }
 
-TEST(Http2Bounds, RequestsThatAreTakenBackBeforeTheirAnswerHasLeftAreAFlood) {
+TEST(Http2Bounds, RequestsThatAreResetBeforeTheirAnswerAreAFlood) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -220,7 +220,7 @@ TEST(Http2Bounds, RequestsThatAreTakenBackBeforeTheirAnswerHasLeftAreAFlood) {
   EXPECT_NEAR(id / 2, http2_resets_max, 3);
 }
 
-TEST(Http2Bounds, WhatTheServerDropsIsNoFlood) {
+TEST(Http2Bounds, StreamsThatTheServerDropsAreNotAFlood) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -247,7 +247,7 @@ TEST(Http2Bounds, ContinuationsAreCountedForEachHeaderBlock) {
   EXPECT_EQ(server.told().size(), 10u);
 }
 
-TEST(Http2Bounds, AFaultTellsWhichStreamsWereLookedAt) {
+TEST(Http2Bounds, GoawayNamesTheLastProcessedStream) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -259,7 +259,7 @@ TEST(Http2Bounds, AFaultTellsWhichStreamsWereLookedAt) {
   EXPECT_EQ(server.peer.goaways[0], (std::pair<uint32_t, uint32_t>{7, NGHTTP2_ENHANCE_YOUR_CALM}));
 }
 
-TEST(Http2Bounds, AClientThatIsAnsweredMaySendFramesInProportion) {
+TEST(Http2Bounds, AnAnsweredClientMaySendFramesInProportion) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -273,7 +273,7 @@ TEST(Http2Bounds, AClientThatIsAnsweredMaySendFramesInProportion) {
   EXPECT_EQ(server.peer.answers.size(), 20'000u);
 }
 
-TEST(Http2Bounds, AHeaderListAboveWhatWasAnnouncedIsTold431) {
+TEST(Http2Bounds, AHeaderListAboveTheAnnouncedSizeGets431) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -312,7 +312,7 @@ TEST(Http2Bounds, AHeaderListFourTimesAsLargeEndsTheConnection) {
   }
 }
 
-TEST(Http2Bounds, AClientThatIsAnsweredMayTakeBackOthers) {
+TEST(Http2Bounds, AnAnsweredClientMayResetOtherStreams) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -325,7 +325,7 @@ TEST(Http2Bounds, AClientThatIsAnsweredMayTakeBackOthers) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Bounds, ARateAboveTheAllowedOneIsAFloodInTheEnd) {
+TEST(Http2Bounds, ARateAboveTheAllowedOneEndsAsAFlood) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -374,7 +374,7 @@ void PrintTo(const Malformed& one, std::ostream* out) {
 
 class Http2Malformed : public testing::TestWithParam<Malformed> {};
 
-TEST_P(Http2Malformed, RequestIsResetAndNotTold) {
+TEST_P(Http2Malformed, RequestIsResetAndNotReported) {
   Http2Pool pool;
   Server server(pool);
   server.begin();

@@ -70,7 +70,7 @@ TEST(Http2Streams, AHundredBeforeTheSettingsAreAcknowledgedAThousandAfter) {
   EXPECT_EQ(server.session.fault(), Http2Fault::protocol);
 }
 
-TEST(Http2Streams, WhatWasResetCountsUntilItsWorkIsDone) {
+TEST(Http2Streams, AResetStreamCountsUntilItsWorkIsDone) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -92,7 +92,7 @@ TEST(Http2Streams, WhatWasResetCountsUntilItsWorkIsDone) {
 
 // ---- Bytes ----
 
-TEST(Http2Bytes, ABodyPastTheBoundIsDroppedAndCountedAndOthersGoOn) {
+TEST(Http2Bytes, ABodyPastTheBoundIsDroppedAndOtherStreamsContinue) {
   Http2Pool pool;
   Server server(pool, {.connection_bytes = 100'000});
   server.begin();
@@ -117,7 +117,7 @@ TEST(Http2Bytes, ABodyPastTheBoundIsDroppedAndCountedAndOthersGoOn) {
   EXPECT_EQ(server.answer(3).reset, -1);
 }
 
-TEST(Http2Bytes, ABodyOfOneRequestHasABoundOfItsOwn) {
+TEST(Http2Bytes, BoundsTheBodyOfOneRequest) {
   Http2Pool pool;
   Server server(pool, {.body_bytes = 10});
   server.begin();
@@ -130,7 +130,7 @@ TEST(Http2Bytes, ABodyOfOneRequestHasABoundOfItsOwn) {
   EXPECT_EQ(server.session.request(told[1]).body_bytes, 11u);
 }
 
-TEST(Http2Bytes, ADroppedBodyWithoutAnEndIsToldAndReadNoMore) {
+TEST(Http2Bytes, AnEndlessDroppedBodyIsReportedAndNoLongerRead) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -171,7 +171,7 @@ TEST(Http2Bytes, SessionsOfOneWorkerShareABound) {
   EXPECT_TRUE(second.session.request(second.told().at(0)).is_whole);
 }
 
-TEST(Http2Bytes, ASessionThatEndsGivesBackWhatItHeld) {
+TEST(Http2Bytes, ASessionThatEndsReturnsItsMemory) {
   Http2Pool pool;
   {
     Server server(pool);
@@ -217,7 +217,7 @@ TEST(Http2Bytes, AnAnswerThatDoesNotFitResetsItsStream) {
   EXPECT_EQ(server.session.held_bytes(), 0u);
 }
 
-TEST(Http2Bytes, AnotherBodyMayTakeThePlaceOfTheOneThatCame) {
+TEST(Http2Bytes, ABodyMayBeReplaced) {
   Http2Pool pool;
   Server server(pool, {.connection_bytes = 1'000});
   server.begin();
@@ -236,7 +236,7 @@ TEST(Http2Bytes, AnotherBodyMayTakeThePlaceOfTheOneThatCame) {
   EXPECT_EQ(server.session.held_bytes(), 0u);
 }
 
-TEST(Http2Bytes, AnAnswerHasThePlaceOfItsRequest) {
+TEST(Http2Bytes, AnAnswerMayUseTheMemoryOfItsRequest) {
   Http2Pool pool(9'000);
   Server server(pool, {.connection_bytes = 9'000});
   server.begin();
@@ -246,7 +246,7 @@ TEST(Http2Bytes, AnAnswerHasThePlaceOfItsRequest) {
   EXPECT_EQ(server.answer(1).body, std::string(8'000, 'a'));
 }
 
-TEST(Http2Bytes, ABodyThatTookAnothersPlaceCountsInItsPlace) {
+TEST(Http2Bytes, AReplacedBodyCountsByItsNewSize) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -260,7 +260,7 @@ TEST(Http2Bytes, ABodyThatTookAnothersPlaceCountsInItsPlace) {
 
 // ---- Windows ----
 
-TEST(Http2Windows, TheConnectionsOpensAsBodiesLeave) {
+TEST(Http2Windows, TheConnectionsWindowOpensAsBodiesAreTaken) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -278,7 +278,7 @@ TEST(Http2Windows, TheConnectionsOpensAsBodiesLeave) {
   EXPECT_EQ(server.peer.window_updates[0], begun + 1'600'000);
 }
 
-TEST(Http2Windows, ABodyThatAnotherTookThePlaceOfHasLeftOnce) {
+TEST(Http2Windows, AReplacedBodyOpensTheWindowOnce) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -304,7 +304,7 @@ TEST(Http2Windows, ABodyThatAnotherTookThePlaceOfHasLeftOnce) {
   EXPECT_EQ(server.peer.window_updates[0], begun + 1'050'000);
 }
 
-TEST(Http2Windows, ABodyIsDroppedWhereverTheWindowsStand) {
+TEST(Http2Windows, DropsABodyAtAnyWindowSize) {
   // The window opens only when half of it is free. So bodies that have left may have used up to
   // half of it, and a large body gets only the rest until it is dropped.
   for (const size_t before : {size_t{0}, size_t{100'000}, size_t{1'000'000}, size_t{2'000'000}}) {
@@ -326,7 +326,7 @@ TEST(Http2Windows, ABodyIsDroppedWhereverTheWindowsStand) {
   }
 }
 
-TEST(Http2Windows, ADroppedBodyOpensBoth) {
+TEST(Http2Windows, ADroppedBodyOpensBothWindows) {
   Http2Pool pool;
   Server server(pool, {.body_bytes = 1000});
   server.begin();
@@ -337,7 +337,7 @@ TEST(Http2Windows, ADroppedBodyOpensBoth) {
   EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
 }
 
-TEST(Http2Windows, DataForStreamsThatAreGoneOpensTheConnections) {
+TEST(Http2Windows, DataForClosedStreamsOpensTheConnectionsWindow) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -347,7 +347,7 @@ TEST(Http2Windows, DataForStreamsThatAreGoneOpensTheConnections) {
   EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
 }
 
-TEST(Http2Windows, BodiesOfRefusedStreamsOpenTheConnections) {
+TEST(Http2Windows, BodiesOfRefusedStreamsOpenTheConnectionsWindow) {
   Http2Pool pool;
   Server server(pool);
   server.exchange(hello());
@@ -361,7 +361,7 @@ TEST(Http2Windows, BodiesOfRefusedStreamsOpenTheConnections) {
   EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
 }
 
-TEST(Http2Windows, AClientThatOpensNoneCostsItsOwnConnectionAndGoesOnWhenItDoes) {
+TEST(Http2Windows, AClosedWindowAffectsOnlyItsOwnConnection) {
   Http2Pool pool;
   Server server(pool), other(pool);
   server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
@@ -390,7 +390,7 @@ TEST(Http2Windows, AClientThatOpensNoneCostsItsOwnConnectionAndGoesOnWhenItDoes)
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Windows, TinyOnesAreServedPieceByPiece) {
+TEST(Http2Windows, TinyWindowsAreServedPieceByPiece) {
   Http2Pool pool;
   Server server(pool);
   server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1}});

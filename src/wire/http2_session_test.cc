@@ -28,7 +28,7 @@ using http2_peer::settings;
 using http2_peer::settings_ack;
 using http2_peer::window_update;
 
-TEST(Http2Session, TellsARequestWithAllItsParts) {
+TEST(Http2Session, ReportsARequestWithAllItsParts) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -55,7 +55,7 @@ TEST(Http2Session, TellsARequestWithAllItsParts) {
   EXPECT_EQ(all, "content-type=text/plain;x-two=1;x-two=2;");
 }
 
-TEST(Http2Session, AHostHeaderStandsForTheAuthority) {
+TEST(Http2Session, AHostHeaderReplacesTheAuthority) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -155,7 +155,7 @@ TEST(Http2Session, HeadDoesNotStream) {
   EXPECT_EQ(session.events()[3].kind, Http2Event::Kind::request);
 }
 
-TEST(Http2Session, TrailersOfARequestArePassedOver) {
+TEST(Http2Session, IgnoresTheTrailersOfARequest) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -259,7 +259,7 @@ TEST(Http2Session, AnyCutOfTheInputGivesTheSameEventsAndAnswers) {
   }
 }
 
-TEST(Http2Session, WhatComesBehindAGoawayIsReadAlikeHoweverItIsCut) {
+TEST(Http2Session, ReadsInputAfterAGoawayTheSameHoweverItIsSplit) {
   // nghttp2 ignores frames after a GOAWAY while no stream is open. The second input is such a case.
   Peer peer;
   std::string in = hello() + settings_ack() + peer.headers(1, Peer::get("/before"));
@@ -282,7 +282,7 @@ TEST(Http2Session, WhatComesBehindAGoawayIsReadAlikeHoweverItIsCut) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Session, ReadsNoMoreRequestsThanAreWanted) {
+TEST(Http2Session, ReadsAtMostTheRequestedNumberOfRequests) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -295,7 +295,7 @@ TEST(Http2Session, ReadsNoMoreRequestsThanAreWanted) {
   EXPECT_EQ(server.session.events().size(), 7u);
 }
 
-TEST(Http2Session, AClientWithoutHttp2IsToldSo) {
+TEST(Http2Session, SendsGoawayToAClientWithoutHttp2) {
   for (const std::string& in : {std::string("GET / HTTP/1.1\r\n\r\n"),
                                 std::string("PUT / HTTP/1.1"), std::string("PRI * HTTP/1.1\r\n")}) {
     for (const size_t step : {SIZE_MAX, size_t{1}}) {
@@ -333,7 +333,7 @@ TEST(Http2Session, NothingIsWrittenBeforeTheClientSpeaksHttp2) {
   EXPECT_EQ(server.peer.first_frame, NGHTTP2_SETTINGS);
 }
 
-TEST(Http2Session, TellsOfAResetAndKeepsWhatWasTold) {
+TEST(Http2Session, ReportsAResetAndKeepsTheReportedRequest) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -359,7 +359,7 @@ TEST(Http2Session, TellsOfAResetAndKeepsWhatWasTold) {
   EXPECT_EQ(server.session.unanswered(), 0u);
 }
 
-TEST(Http2Session, DropResetsAStreamAndResetUnfinishedThoseThatHang) {
+TEST(Http2Session, DropAndResetUnfinishedResetStreams) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -378,7 +378,7 @@ TEST(Http2Session, DropResetsAStreamAndResetUnfinishedThoseThatHang) {
   EXPECT_EQ(server.answer(5).body, "/on");
 }
 
-TEST(Http2Session, AKeepalivePingIsAnsweredAtAnOrdinaryRateForEver) {
+TEST(Http2Session, AnswersKeepalivePingsAtAnOrdinaryRateWithoutEnd) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -391,7 +391,7 @@ TEST(Http2Session, AKeepalivePingIsAnsweredAtAnOrdinaryRateForEver) {
   EXPECT_EQ(server.peer.acknowledged_pings.back(), 19'999u);
 }
 
-TEST(Http2Session, TheOwnerHasANoteAtEachRequest) {
+TEST(Http2Session, TheOwnerMayAttachANoteToEachRequest) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -407,7 +407,7 @@ TEST(Http2Session, TheOwnerHasANoteAtEachRequest) {
 
 // ---- The end ----
 
-TEST(Http2Session, ShutsDownInTwoStepsAndAnswersWhatItOwes) {
+TEST(Http2Session, ShutsDownInTwoStepsAndAnswersOpenRequests) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -434,7 +434,7 @@ TEST(Http2Session, ShutsDownInTwoStepsAndAnswersWhatItOwes) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
-TEST(Http2Session, WhatComesBehindTheLastGoawayIsReadAlikeHoweverItIsCut) {
+TEST(Http2Session, ReadsInputAfterTheLastGoawayTheSameHoweverItIsSplit) {
   // After the last stream has ended, nothing more is read.
   std::string written;
   for (const size_t step : {SIZE_MAX, size_t{1}, size_t{13}}) {

@@ -40,7 +40,7 @@ std::string header_block_behind_data(std::string_view bytes, uint32_t stream) {
   return {};
 }
 
-TEST(Http2Trailers, OfAnyLengthArriveAsTheyWere) {
+TEST(Http2Trailers, ArriveUnchangedAtAnyLength) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -60,7 +60,7 @@ TEST(Http2Trailers, OfAnyLengthArriveAsTheyWere) {
 }
 
 // Trailers that do not fit into a frame are divided by nghttp2.
-TEST(Http2Trailers, LongerThanAFrameGoOnInContinuations) {
+TEST(Http2Trailers, LongerThanAFrameUseContinuations) {
   Http2Pool pool;
   Server server(pool);
   server.begin();
@@ -77,7 +77,7 @@ TEST(Http2Trailers, LongerThanAFrameGoOnInContinuations) {
 
 // The next header block must announce the new size of the table (RFC 7541, 4.2). A client ends the
 // connection if it does not.
-TEST(Http2Trailers, BehindNewSettingsTellTheSizeOfTheTable) {
+TEST(Http2Trailers, AnnounceTheTableSizeAfterNewSettings) {
   Http2Pool pool;
   Server server(pool);
   server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
@@ -138,7 +138,7 @@ TEST(Http2Trailers, AreTheSameWhereverTheOutputIsCut) {
 
 // An answer in pieces may end without further bytes. Then no empty frame is sent before its
 // trailers.
-TEST(Http2Trailers, OfAnAnswerInPiecesStandAlone) {
+TEST(Http2Trailers, FollowAnAnswerInPiecesWithoutAnEmptyFrame) {
   Http2Pool pool;
   Http2Session session(pool, {}, [](std::string_view) { return true; });
   Peer peer;
@@ -157,7 +157,7 @@ TEST(Http2Trailers, OfAnAnswerInPiecesStandAlone) {
   EXPECT_TRUE(peer.answers[1].ended);
 }
 
-TEST(Http2Headers, OfNoUseCountAndAreNotHeld) {
+TEST(Http2Headers, UnusedHeadersCountAndAreNotStored) {
   Http2Pool pool;
   Http2Session all(pool),
       some(pool, {}, nullptr, [](std::string_view name) { return name == "x-a"; });

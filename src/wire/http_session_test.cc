@@ -59,7 +59,7 @@ TEST(HttpSession, ReadsRequestsHoweverTheyAreSplit) {
   for (size_t step = 1; step <= text.size(); ++step) ASSERT_EQ(told(text, step), all) << step;
 }
 
-TEST(HttpSession, RefusesWhatIsTooLongOrNoHttp) {
+TEST(HttpSession, RejectsTooLongAndInvalidInput) {
   const std::string longest(base::bounds::http_head_bytes_max, 'x');
   EXPECT_EQ(told("GET / HTTP/1.1\r\nHost: x\r\nA: " + longest + "\r\n\r\n", 100), "431\n");
   EXPECT_EQ(told("GET /" + longest + " HTTP/1.1\r\n\r\n", 99'999), "431\n");
@@ -74,7 +74,7 @@ TEST(HttpSession, RefusesWhatIsTooLongOrNoHttp) {
 }
 
 // Texts that a proxy before the server could divide into other requests than the server.
-TEST(HttpSession, RefusesWhatOthersMayReadOtherwise) {
+TEST(HttpSession, RejectsAmbiguousRequests) {
   const auto head = [](const std::string& fields) {
     return "POST / HTTP/1.1\r\n" + fields + "\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
   };
@@ -121,7 +121,7 @@ TEST(HttpSession, KnowsHowLongABodyWillBe) {
 }
 
 // The length of a chunked body is not known until it has arrived, so it counts as its bound.
-TEST(HttpSession, BoundsChunkedBodiesOfItsOwn) {
+TEST(HttpSession, BoundsChunkedBodiesSeparately) {
   const std::string head = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   const auto chunk = [](size_t bytes) {
     char size[20];
@@ -144,7 +144,7 @@ TEST(HttpSession, BoundsChunkedBodiesOfItsOwn) {
   }
 }
 
-TEST(HttpSession, HasBegunFromTheFirstByteToTheResponse) {
+TEST(HttpSession, HasBegunIsTrueFromTheFirstByteToTheResponse) {
   HttpSession session(body_max);
   EXPECT_FALSE(session.has_begun());
   EXPECT_EQ(session.receive("\r\n\r").consumed, 2u);
@@ -158,7 +158,7 @@ TEST(HttpSession, HasBegunFromTheFirstByteToTheResponse) {
   EXPECT_FALSE(session.has_begun());
 }
 
-TEST(HttpSession, SaysWhatItTakes) {
+TEST(HttpSession, NamesItsBoundsInARefusal) {
   HttpSession session(body_max);
   EXPECT_EQ(session.receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n").found,
             Found::broken);
@@ -194,7 +194,7 @@ TEST(HttpSession, TakesLongBodiesInOnePieceOrMany) {
   }
 }
 
-TEST(HttpSession, LetsAClientGoAheadOnce) {
+TEST(HttpSession, Sends100ContinueOnce) {
   EXPECT_EQ(
       told("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab", 1),
       "go ahead\nPOST / ?  : ab @ x\n");
@@ -221,7 +221,7 @@ TEST(HttpSession, WritesResponses) {
   EXPECT_EQ(reply("GET / HTTP/1.0\r\n\r\n", false), head + "Connection: close\r\n\r\ngone");
 }
 
-TEST(HttpReasons, AreThoseOfBeast) {
+TEST(HttpReasons, MatchBeast) {
   for (unsigned status = 0; status < 1'000; ++status) {
     const auto reason =
         boost::beast::http::obsolete_reason(boost::beast::http::int_to_status(status));
@@ -238,7 +238,7 @@ TEST(HttpQueries, AreDecoded) {
   EXPECT_EQ(percent_decoded("%2", false), std::nullopt);
 }
 
-TEST(PercentEncoded, LeavesOnlyWhatIsPlain) {
+TEST(PercentEncoded, EncodesAllButUnreservedCharacters) {
   EXPECT_EQ(percent_encoded("aZ09-._~"), "aZ09-._~");
   EXPECT_EQ(percent_encoded("a b/*%+:\xff\n"), "a%20b%2F%2A%25%2B%3A%FF%0A");
 }

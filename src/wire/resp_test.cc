@@ -126,7 +126,7 @@ TEST(RespCommandReader, ReadsWhatTheProtocolSays) {
   }
 }
 
-TEST(RespCommandReader, ReadsTheSameHoweverItIsCut) {
+TEST(RespCommandReader, ReadsTheSameForAnySplit) {
   for (const Vector& vector : vectors()) {
     const Transcript whole = resp_model::expected(vector.text, {});
     EXPECT_EQ(read_in({1}, vector.text), whole) << vector.text;
@@ -140,7 +140,7 @@ TEST(RespCommandReader, ReadsTheSameHoweverItIsCut) {
 
 // Random sequences of parts that have a meaning in RESP; half of them with bounds that are soon
 // reached.
-TEST(RespCommandReader, ReadsAnyTextAsTheNaiveReader) {
+TEST(RespCommandReader, ReadsRandomTextsLikeTheNaiveReader) {
   std::mt19937 random(16);
   const std::vector<std::string> parts = {
       "*1\r\n", "*2\r\n", "*3\r\n", "*4\r\n", "*0\r\n", "*",   "$",    "$1\r\na\r\n", "$8\r\n",
@@ -253,7 +253,7 @@ TEST(RespCommandReader, ReadsNoByteTwice) {
   }
 }
 
-TEST(RespCommandReader, CopiesOnlyWhatIsEscaped) {
+TEST(RespCommandReader, CopiesOnlyEscapedWords) {
   base::Arena texts;
   RespCommandReader reader;
   const std::string in = "a \"b c\" 'd' \"e\\n\" f\"g\"\n";
@@ -266,7 +266,7 @@ TEST(RespCommandReader, CopiesOnlyWhatIsEscaped) {
   }
 }
 
-TEST(RespCommandReader, GivesALongListBack) {
+TEST(RespCommandReader, ReturnsTheMemoryOfALongList) {
   base::Arena texts;
   RespCommandReader reader;
   const std::string in = array(Words(1000, "a"));
@@ -279,7 +279,7 @@ TEST(RespCommandReader, GivesALongListBack) {
   EXPECT_EQ(reader.words().size(), 1000u);
 }
 
-TEST(RespCommands, AreReadAsTheyAreWritten) {
+TEST(RespCommands, ReadBackTheSame) {
   std::mt19937 random(17);
   base::Buffer out;
   Commands commands;
@@ -439,7 +439,7 @@ TEST(RespReplyReader, ReadsWhatOtherServersWrite) {
     EXPECT_EQ(read_replies(text, step), expected) << step;
 }
 
-TEST(RespReplyReader, RefusesWhatIsNone) {
+TEST(RespReplyReader, RejectsInvalidReplies) {
   for (const char* text :
        {"PONG\r\n", "\r\n", ":\r\n", ":x\r\n", "$-2\r\n", "$x\r\n", "*-2\r\n", "%-1\r\n", "~-1\r\n",
         "#x\r\n", "_x\r\n", ",x\r\n", "$?\r\n", "*?\r\n", "+a\rb", "=3\r\nabc\r\n", "@1\r\n",

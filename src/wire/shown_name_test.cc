@@ -51,7 +51,7 @@ TEST(ShownName, TheDigestIsSha256) {
   EXPECT_EQ(name_digest("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(ShownName, WhatIsNoMarkIsTold) {
+TEST(ShownName, ReportsAMalformedMark) {
   bool ill_formed = true;
   EXPECT_FALSE(mark_of("", ill_formed));
   EXPECT_FALSE(ill_formed);

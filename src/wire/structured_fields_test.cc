@@ -57,7 +57,7 @@ TEST(StructuredFields, StringsAreQuotedAndEscaped) {
 }
 
 // The code reads several characters at a time, so all bytes are tried at all places.
-TEST(StructuredFields, EveryByteIsToldAtEveryPlace) {
+TEST(StructuredFields, WritesEveryByteCorrectlyAtEveryPlace) {
   for (size_t size = 1; size <= 26; ++size) {
     for (size_t place = 0; place < size; ++place) {
       for (int byte = 0; byte < 256; ++byte) {
@@ -97,7 +97,7 @@ TEST(StructuredFields, ByteSequencesAreBase64BetweenColons) {
   EXPECT_EQ(as_bytes("\xFB\xFF\xBF"), ":+/+/:");
 }
 
-TEST(StructuredFields, LongByteSequencesArePaddedAtTheirEndAlone) {
+TEST(StructuredFields, PadsLongByteSequencesOnlyAtTheirEnd) {
   std::string bytes((size_t{3} << 20) + 1, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 % 251);
   const std::string text = as_bytes(bytes);
@@ -108,7 +108,7 @@ TEST(StructuredFields, LongByteSequencesArePaddedAtTheirEndAlone) {
   EXPECT_TRUE(item->value.text == bytes);
 }
 
-TEST(StructuredFields, WhatIsWrittenIsReadBack) {
+TEST(StructuredFields, ReadsBackTheSame) {
   constexpr uint32_t seed = 1;
   tests::Dice dice(seed);
   for (int i = 0; i < 20'000; ++i) {
@@ -146,7 +146,7 @@ TEST(StructuredFields, ReadsAnItemThatIsAString) {
     EXPECT_EQ(read(one.field), one.text) << one.field;
 }
 
-TEST(StructuredFields, ReadsNothingElse) {
+TEST(StructuredFields, RejectsOtherTexts) {
   for (const char* const field : {
            "",
            " ",
@@ -201,7 +201,7 @@ TEST(StructuredFields, ReadsNothingElse) {
     EXPECT_EQ(read(field), "none") << field;
 }
 
-TEST(StructuredFields, WhateverIsReadIsReadAsTheModelDoes) {
+TEST(StructuredFields, ReadsRandomTextsLikeTheModel) {
   constexpr uint32_t seed = 2;
   tests::Dice dice(seed);
   constexpr std::string_view pieces[] = {

@@ -37,7 +37,7 @@ WebsocketHandshake answer(const std::string& bytes) {
   return whole;
 }
 
-TEST(WebsocketHandshake, TheAcceptValueIsThatOfTheStandard) {
+TEST(WebsocketHandshake, TheAcceptValueMatchesTheStandard) {
   const WebsocketHandshake h = answer(get(good + version + key));
   ASSERT_EQ(h.kind, Kind::upgrade) << h.why;
   EXPECT_EQ(std::string_view(h.accept.data(), h.accept.size()), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -49,7 +49,7 @@ TEST(WebsocketHandshake, TheAcceptValueIsThatOfTheStandard) {
             "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n");
 }
 
-TEST(WebsocketHandshake, WhatIsTaken) {
+TEST(WebsocketHandshake, AcceptsValidHandshakes) {
   const std::vector<std::string> table = {
       "GET / HTTP/1.1\r\n" + good + version + key + "\r\n",
       "GET /any/path?q=1 HTTP/1.1\r\n" + good + version + key + "\r\n",
@@ -73,7 +73,7 @@ TEST(WebsocketHandshake, WhatIsTaken) {
 }
 
 // The first two values end the original's process; it refuses or accepts the others.
-TEST(WebsocketHandshake, ExtensionsOfAnyNameAreDeclinedBySilence) {
+TEST(WebsocketHandshake, DeclinesEveryExtension) {
   for (const std::string extension :
        {"__proto__", "constructor", "permessage-deflate; client_max_window_bits",
         "permessage-deflate; server_max_window_bits=99", "x-webkit-deflate-frame, toString",
@@ -87,7 +87,7 @@ TEST(WebsocketHandshake, ExtensionsOfAnyNameAreDeclinedBySilence) {
   }
 }
 
-TEST(WebsocketHandshake, WhatIsRefused) {
+TEST(WebsocketHandshake, RejectsInvalidHandshakes) {
   struct {
     std::string bytes;
     uint16_t status;
@@ -140,7 +140,7 @@ TEST(WebsocketHandshake, WhatIsRefused) {
   }
 }
 
-TEST(WebsocketHandshake, AllElseIsPlainHttp) {
+TEST(WebsocketHandshake, OtherRequestsArePlainHttp) {
   for (const std::string& headers :
        {std::string(), std::string("Host: x\r\n"), std::string("Upgrade: websocket\r\n"),
         std::string("Connection: Upgrade\r\n"),

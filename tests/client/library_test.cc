@@ -61,7 +61,7 @@ TEST(ClientLibrary, ASilentServerIsATimeout) {
   }
 }
 
-TEST(ClientLibrary, AServerThatIsCutOffInMidAnswerFailsWhatIsUnderWay) {
+TEST(ClientLibrary, AConnectionCutInMidAnswerFailsTheCallsInFlight) {
   const Peer peer([](int fd, int number) {
     Peer::line(fd);
     Peer::say(fd, number == 0 ? "OK true 3 60\nOK tr" : "OK true 2 60\n");
@@ -104,7 +104,7 @@ TEST(ClientLibrary, AnUnaskedAnswerEndsTheConnection) {
 
 // Requests that expect no answer count for `pending_max` as well, while the server does not read
 // them.
-TEST(ClientLibrary, WhatAServerDoesNotReadWaitsAndFailsPastTheBound) {
+TEST(ClientLibrary, UnreadRequestsWaitAndFailPastTheBound) {
   std::promise<void> go;
   std::atomic<size_t> read = 0;
   const Peer peer([&](int fd, int) {
@@ -157,7 +157,7 @@ TEST(ClientLibrary, GarbageIsABadReply) {
   }
 }
 
-TEST(ClientLibrary, WhereNothingListensTheCallersChoiceHolds) {
+TEST(ClientLibrary, WithoutAServerTheCallersChoiceApplies) {
   std::string address;
   {
     const Peer gone([](int, int) {});
@@ -189,7 +189,7 @@ class Share final : public client_stand_in {
   int left_ = 3;
 };
 
-TEST(ClientLibrary, AStandInDecidesWhereTheServerDoesNot) {
+TEST(ClientLibrary, AStandInDecidesIfTheServerDoesNot) {
   const Peer peer([](int fd, int) { Peer::be_silent(fd); });
   std::vector<client_call_report> reports;
   client_options options;
@@ -324,7 +324,7 @@ TEST(ClientLibrary, ACallWithoutATimeoutWaits) {
   EXPECT_EQ(answer.get().remaining, 4);
 }
 
-TEST(ClientLibrary, AForeignLoopIsToldByTheDescriptor) {
+TEST(ClientLibrary, TheDescriptorNotifiesAForeignLoopOfReplies) {
   const Peer peer([](int fd, int) {
     while (!Peer::line(fd).empty()) Peer::say(fd, "OK true 4 60\n");
   });
@@ -352,7 +352,7 @@ TEST(ClientLibrary, AForeignLoopIsToldByTheDescriptor) {
   other.join();
 }
 
-TEST(ClientLibrary, AForeignLoopIsToldOfDeadlines) {
+TEST(ClientLibrary, TheDescriptorNotifiesAForeignLoopOfDeadlines) {
   const Peer peer([](int fd, int) { Peer::be_silent(fd); });
   client one(peer.address("divvy"));
   bool ended = false;
@@ -466,7 +466,7 @@ TEST(ClientLibrary, AddressesThatCannotBeReadAreRefused) {
   EXPECT_THROW(client("resp://a", options), std::invalid_argument);
 }
 
-TEST(MockClient, AnswersAsItIsTold) {
+TEST(MockClient, ReturnsTheConfiguredAnswers) {
   mock_client mock;
   EXPECT_TRUE(mock.call(hit("1")).is_allowed());
   mock.next(mock_client::failed(client_errc::timeout, "slow"));

@@ -104,7 +104,7 @@ TEST(LimiterStandIn, GrantsItsShareOfLimitsThatComeWithARequest) {
   EXPECT_EQ(granted, 9);
 }
 
-TEST(LimiterStandIn, TakesSeveralTogetherOrEachByItself) {
+TEST(LimiterStandIn, DecidesSeveralTogetherOrEachSeparately) {
   limiter_stand_in stand_in(local());
   client_request request;
   request.several = {keyed("a", 1), keyed("b", 1)};
@@ -119,7 +119,7 @@ TEST(LimiterStandIn, TakesSeveralTogetherOrEachByItself) {
   EXPECT_TRUE(each.levels[1].allowed);
 }
 
-TEST(LimiterStandIn, WhatItCannotDecideKeepsTheError) {
+TEST(LimiterStandIn, KeepsTheErrorOfARequestItCannotDecide) {
   limiter_stand_in stand_in(local());
   client_request request;
   const auto expect_undecided = [&] {

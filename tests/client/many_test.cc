@@ -83,7 +83,7 @@ TEST(ManyCalls, AHundredThousandUnderWay) {
 
 // Connections end after a few replies, in the middle of one. Each call must end once, with its own
 // reply or as disconnected.
-TEST(ManyCalls, AStormOfDisconnectsAssignsNothingWrongly) {
+TEST(ManyCalls, ManyDisconnectsNeverMixUpReplies) {
   const Peer peer([](int fd, int number) { answer_all(fd, 50 + static_cast<size_t>(number) * 7); });
   client_options options;
   options.connections = 4;
@@ -115,7 +115,7 @@ TEST(ManyCalls, AStormOfDisconnectsAssignsNothingWrongly) {
   EXPECT_GT(right, 0);
 }
 
-TEST(ManyCalls, ManyClientsComeBackToAServerThatWasAway) {
+TEST(ManyCalls, ManyClientsReconnectToAServerThatReturns) {
   std::atomic<bool> away = true;
   const Peer peer([&](int fd, int) {
     if (!away) answer_all(fd);
@@ -184,7 +184,7 @@ TEST(ManyCalls, ThreadsThatPollForEachOtherDoNotStarve) {
 }
 
 // Another thread polls without end: poll() returns by its timeout, and call() with its result.
-TEST(ManyCalls, AThreadThatPollsForLongHoldsUpNoOther) {
+TEST(ManyCalls, AThreadThatPollsForLongDoesNotDelayOthers) {
   const Peer peer([](int fd, int) { answer_all(fd); });
   client one(peer.address("divvy"));
   std::atomic<bool> done = false;
@@ -203,7 +203,7 @@ TEST(ManyCalls, AThreadThatPollsForLongHoldsUpNoOther) {
   polls.join();
 }
 
-TEST(ManyCalls, ThreadsSubmitCancelAndPollAtATime) {
+TEST(ManyCalls, ThreadsSubmitCancelAndPollConcurrently) {
   const Peer peer([](int fd, int) { answer_all(fd); });
   client_options options;
   options.pending_max = 100'000;

@@ -124,7 +124,7 @@ TEST_F(ClientOfServers, LimitdsShardsAreAskedByTheirKeys) {
   EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
 }
 
-TEST_F(ClientOfServers, LimitdsSecondHostAnswersWhenTheFirstIsGone) {
+TEST_F(ClientOfServers, LimitdsSecondHostAnswersWhenTheFirstIsStopped) {
   auto first = std::make_unique<ServerOfAll>();
   client one(first->address("limitd") + "," +
              server_.address("limitd").substr(sizeof "limitd://" - 1));
@@ -181,7 +181,7 @@ TEST_P(ClientOfVerbs, TakePeekPutReset) {
   EXPECT_EQ(one.call(about(client_verb::ping, {}), patient).error, client_errc::none);
 }
 
-TEST_F(ClientOfServers, CommandsAreWhateverTheProtocolHas) {
+TEST_F(ClientOfServers, CommandsPassThroughIfTheProtocolHasThem) {
   client_request command;
   command.verb = client_verb::command;
   command.words = {"CL.THROTTLE", "commanded", "4", "10", "60"};
@@ -231,7 +231,7 @@ TEST_P(ClientOfVerbs, SeveralAllOrNoneOrEach) {
   EXPECT_EQ(first.levels[0].remaining, 0);
 }
 
-TEST_P(ClientOfVerbs, AWaitHoldsUpNothingAndAPutEndsIt) {
+TEST_P(ClientOfVerbs, AWaitDoesNotDelayOtherCallsAndAPutEndsIt) {
   client one(server_.address(GetParam()));
   const client_subject subject = keyed("w", 1, 24h);
   one.call(about(client_verb::take, subject), patient);

@@ -64,7 +64,7 @@ users:
 };
 INSTANTIATE_TEST_SUITE_P(Protocols, ClientUsers, testing::Values("resp", "http"));
 
-TEST_P(ClientUsers, AreThoseOfTheAddress) {
+TEST_P(ClientUsers, AreReadFromTheAddress) {
   client app(address("app:s%40lt%20%26%20%2Fpepper@"));
   const client_result taken = app.call(keyed(client_verb::take), patient);
   EXPECT_TRUE(taken.is_allowed()) << taken.text;
@@ -76,7 +76,7 @@ TEST_P(ClientUsers, AreThoseOfTheAddress) {
   EXPECT_EQ(app.call(keyed(client_verb::take), patient).remaining, 97) << "it is still there";
 }
 
-TEST_P(ClientUsers, AWrongPasswordIsToldAtOnce) {
+TEST_P(ClientUsers, ReportsAWrongPasswordAtOnce) {
   int connected = 0, gave_up = 0, failed = 0;
   client_options options;
   options.on_unavailable = client_policy::allow;
@@ -105,7 +105,7 @@ TEST_P(ClientUsers, AWrongPasswordIsToldAtOnce) {
   }
 }
 
-TEST_P(ClientUsers, AClientWithoutAUserIsToldToNameOne) {
+TEST_P(ClientUsers, AsksAClientWithoutAUserToNameOne) {
   client nobody(address(""));
   const client_result result = nobody.call(keyed(client_verb::take), patient);
   EXPECT_EQ(result.error, client_errc::refused);
@@ -114,7 +114,7 @@ TEST_P(ClientUsers, AClientWithoutAUserIsToldToNameOne) {
 }
 
 // Redis' protocol has a user for clients that name none.
-TEST_P(ClientUsers, APasswordAloneIsTheDefaultUsers) {
+TEST_P(ClientUsers, APasswordWithoutAUserIsTheDefaultUsers) {
   if (GetParam() != std::string("resp")) GTEST_SKIP() << "http has no such user";
   client one(address(":open%20sesame@"));
   EXPECT_EQ(one.call(keyed(client_verb::peek), patient).error, client_errc::none);

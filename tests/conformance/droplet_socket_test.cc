@@ -236,7 +236,7 @@ std::string name_of(const testing::TestParamInfo<DropletCase>& tested) {
 INSTANTIATE_TEST_SUITE_P(Recorded, DropletOverSocket, testing::ValuesIn(droplet_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Recorded, DropletOverRedis, testing::ValuesIn(droplet_cases()), name_of);
 
-TEST(DropletDifferences, AreDifferencesOfStepsThatThereAre) {
+TEST(DropletDifferences, NameRecordedSteps) {
   EXPECT_EQ(droplet_cases().size(), 63u);
   std::set<std::pair<std::string_view, size_t>> seen;
   for (const DropletDifference& d : droplet_differences()) {

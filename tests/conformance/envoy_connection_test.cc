@@ -84,7 +84,7 @@ struct Client {
   Peer peer;
 };
 
-TEST(EnvoyConnection, WhoWatchesIsToldOfAChangeThoughItIsSilent) {
+TEST(EnvoyConnection, NotifiesASilentHealthWatchOfAChange) {
   const std::string not_serving("\0\0\0\0\x02\x08\x02", 7), serving("\0\0\0\0\x02\x08\x01", 7);
   Service service({{"FORCE_START_WITHOUT_INITIAL_CONFIG", "true"}}, "domain: [");
   Client client(service.port);
@@ -103,7 +103,7 @@ TEST(EnvoyConnection, WhoWatchesIsToldOfAChangeThoughItIsSilent) {
 
 // A message of the server to a watch does not extend the timeout of a request that has not arrived
 // whole.
-TEST(EnvoyConnection, WhoWatchesMayNotTakeForEverOverARequest) {
+TEST(EnvoyConnection, AHealthWatchDoesNotExtendTheRequestTimeout) {
   const Listener server(", request_timeout: 2s");
   Client client(server.port);
   client.socket.send(client.peer.headers(1, Peer::grpc("/grpc.health.v1.Health/Watch"), false) +
@@ -116,7 +116,7 @@ TEST(EnvoyConnection, WhoWatchesMayNotTakeForEverOverARequest) {
 }
 
 // An age that is too long for a timer means no limit.
-TEST(EnvoyConnection, OneMayLiveForThousandsOfYears) {
+TEST(EnvoyConnection, AcceptsAMaximumAgeOfThousandsOfYears) {
   const Listener server("", "{ connection_age: 999999d, connection_grace: 999999d }");
   for (int i = 0; i < 3; ++i) {
     Client client(server.port);
@@ -126,7 +126,7 @@ TEST(EnvoyConnection, OneMayLiveForThousandsOfYears) {
   EXPECT_EQ(http_get(server.port, "/healthcheck").status, 200);
 }
 
-TEST(EnvoyConnection, OneThatIsOldEndsThoughItsClientIsSilent) {
+TEST(EnvoyConnection, EndsAtItsMaximumAgeWithASilentClient) {
   Service service({{"GRPC_MAX_CONNECTION_AGE", "2s"}, {"GRPC_MAX_CONNECTION_AGE_GRACE", "2s"}},
                   "domain: a");
   Client client(service.port);

@@ -281,7 +281,7 @@ INSTANTIATE_TEST_SUITE_P(Recorded, EnvoyMetrics, testing::ValuesIn(cases()),
                            return name;
                          });
 
-TEST(EnvoyMetricsRecording, HasTheCasesThatItHad) {
+TEST(EnvoyMetricsRecording, HasTheExpectedNumberOfCases) {
   EXPECT_EQ(cases().size(), 17u);
 }
 
@@ -319,7 +319,7 @@ TEST(EnvoyPage, CountsLiveOnThroughReloads) {
   EXPECT_EQ(page[success], 2);
 }
 
-TEST(EnvoyPage, JsonIsNoCallAndHealthIsOne) {
+TEST(EnvoyPage, CountsHealthAsACallAndJsonNot) {
   const Served served(limits_of_one,
                       {{"USE_PROMETHEUS", "true"}, {"PROMETHEUS_ADDR", "127.0.0.1:0"}});
   const json hit = {{"domain", "d"},
@@ -337,7 +337,7 @@ TEST(EnvoyPage, JsonIsNoCallAndHealthIsOne) {
   EXPECT_EQ(served.page(), expected);
 }
 
-TEST(EnvoyPage, RequestsThatShadowModeLetsPassAreCounted) {
+TEST(EnvoyPage, CountsRequestsThatShadowModeAllows) {
   const Served served(
       "domain: d\ndescriptors: [{key: a, rate_limit: {unit: year}}]\n",
       {{"USE_PROMETHEUS", "true"}, {"PROMETHEUS_ADDR", "127.0.0.1:0"}, {"SHADOW_MODE", "true"}});

@@ -120,7 +120,7 @@ TEST(DivvyMetrics, ThePageIsAtItsPathOnlyWithAnyMethodAndQuery) {
   }
 }
 
-TEST(DivvyMetrics, InternalErrorsAreCountedOnThePageAndNotToldToStatsd) {
+TEST(DivvyMetrics, InternalErrorsAreCountedOnThePageAndNotSentToStatsd) {
   Json recorded = recording();
   recorded["config_text"] =
       "[bad=1 p=**]\ncreditLimit = 1\nresetSeconds = 1\n\n[default]\ncreditLimit=1\n"

@@ -24,7 +24,7 @@ bool same_step(const Step& a, const Step& b) {
          std::equal(a.replies.begin(), a.replies.end(), b.replies.begin(), same_reply);
 }
 
-TEST(DivvyVectors, AreAllThere) {
+TEST(DivvyVectors, AreComplete) {
   EXPECT_EQ(recording()["cases"].size(), 146u);
   EXPECT_EQ(cases().size(), 147u);  // with the requests of the metrics recording
   std::set<std::string> names;
@@ -39,7 +39,7 @@ TEST(DivvyVectors, ThoseThatNeedRedisAreListed) {
   EXPECT_EQ(needing.size(), 11u);
 }
 
-TEST(DivvyVectors, EveryListedDifferenceIsOne) {
+TEST(DivvyVectors, EveryListedDifferenceDiffersFromTheRecording) {
   std::set<std::string> names;
   for (const Difference& d : differences()) {
     const auto recorded = recorded_steps(d.name);

@@ -44,7 +44,7 @@ struct Served {
   uint16_t divvy = 0, admin = 0;
 };
 
-TEST(Admin, TellsHealthMetricsAndItself) {
+TEST(Admin, ServesHealthMetricsAndItsOwnDescription) {
   const Served served;
   served.await_ready();
   EXPECT_EQ(json_of(ask(served.admin, "GET", "/health/live")).at("status"), "live");
@@ -89,7 +89,7 @@ TEST(Admin, HasEveryPathThatIsDescribed) {
 }
 
 // Any request may have an ill-formed query, an unknown coding, or a body that is too long.
-TEST(Admin, DescribesWhatAnyRequestMayBeRefusedFor) {
+TEST(Admin, OpenApiListsTheRefusalsOfEveryPath) {
   const Served served;
   const Json openapi = document();
   for (const auto& [path, methods] : openapi.at("paths").items()) {
@@ -110,7 +110,7 @@ TEST(Admin, DescribesWhatAnyRequestMayBeRefusedFor) {
   }
 }
 
-TEST(Admin, TellsProblemsAsProblems) {
+TEST(Admin, AnswersErrorsAsProblemDetails) {
   const Served served;
   const Json schema = document().at("components").at("schemas").at("Problem");
   const auto problem = [&](const HttpAnswer& answer, int status) {
@@ -150,7 +150,7 @@ TEST(Admin, TakesABodyInChunks) {
       answer_to(chunked + "Content-Length: 5\r\n", "0\r\n\r\n").starts_with("HTTP/1.1 400 "));
 }
 
-TEST(Admin, WithoutATokenNoWebPageIsAnswered) {
+TEST(Admin, RejectsWebPagesWhenNoTokenIsConfigured) {
   const Served served;
   EXPECT_EQ(ask(served.admin, "POST", "/v1/reload", {}, "Origin: http://evil.example\r\n").status,
             403);
@@ -164,7 +164,7 @@ TEST(Admin, WithoutATokenNoWebPageIsAnswered) {
     EXPECT_EQ(rebound(host), "HTTP/1.1 200 OK\r") << host;
 }
 
-TEST(Admin, WithATokenOnlyWhoHasItIsAnswered) {
+TEST(Admin, RequiresTheTokenIfOneIsConfigured) {
   const Served served(hundred_policy, {{"SLUICE_ADMIN_TOKEN", token}}, "0.0.0.0:0");
   EXPECT_EQ(ask(served.admin, "GET", "/health/live").status, 200);
   for (const char* target : {"/metrics", "/v1/config", "/v1/rules", "/v1/openapi.json"}) {
@@ -187,7 +187,7 @@ TEST(Admin, WithATokenOnlyWhoHasItIsAnswered) {
   EXPECT_EQ(settings.find(token), std::string::npos);
 }
 
-TEST(Admin, WhereOthersReachItThereHasToBeAToken) {
+TEST(Admin, RequiresATokenOnAnAddressThatOthersCanReach) {
   const Folder folder;
   const auto finished = run(
       {.arguments = {"divvy", folder.write("rules.ini", hundred_policy), "--admin", "0.0.0.0:0"},
@@ -197,7 +197,7 @@ TEST(Admin, WhereOthersReachItThereHasToBeAToken) {
       << finished.err;
 }
 
-TEST(Admin, TellsRulesPageByPageWithWhatTheyDecided) {
+TEST(Admin, ListsRulesInPagesWithTheirDecisions) {
   const Served served;
   auto client = TcpClient::connect(served.divvy);
   for (int i = 0; i < 103; ++i) client->ask("HIT k=v who=a");
@@ -218,7 +218,7 @@ TEST(Admin, TellsRulesPageByPageWithWhatTheyDecided) {
   EXPECT_FALSE(second.contains("next"));
 }
 
-TEST(Admin, ReloadsAndSaysWhatCameOfIt) {
+TEST(Admin, ReloadsAndReportsTheOutcome) {
   const Served served;
   served.await_ready();
   const Json before = json_of(ask(served.admin, "GET", "/v1/config"));

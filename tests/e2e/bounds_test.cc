@@ -85,7 +85,7 @@ TEST(Bounds, TooFewDescriptorsForTheWorkersIsAnErrorAtTheStart) {
 
 // A client beyond the bound gets an error that says so. When another one has left, the next is
 // served.
-TEST(Bounds, AConnectionTooManyIsToldSo) {
+TEST(Bounds, RejectsAConnectionPastTheBoundWithAnError) {
   DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--connections", "3"}});
   std::vector<TcpClient> clients;
   for (int i = 0; i < 3; ++i) {
@@ -171,7 +171,7 @@ TEST(Bounds, AnIdleConnectionCostsAtMostFourKibibytes) {
 // The memory of an idle connection, as docs/operating.md says under "How do I size it?".
 class IdleConnections : public testing::TestWithParam<std::string> {};
 
-TEST_P(IdleConnections, CostWhatIsDocumented) {
+TEST_P(IdleConnections, TakeAtMostTheDocumentedMemory) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
   constexpr size_t count = 2000;
   if (!allow_open_files(count + 100)) GTEST_SKIP() << "too few descriptors are allowed";
@@ -208,7 +208,7 @@ TEST_P(IdleConnections, CostWhatIsDocumented) {
 INSTANTIATE_TEST_SUITE_P(Protocols, IdleConnections, testing::Values("divvy", "limitd", "droplet"),
                          [](const auto& one) { return one.param; });
 
-TEST(AdminMemory, OfALargeRequestIsGivenBack) {
+TEST(AdminMemory, IsReturnedAfterALargeRequest) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
   Process process(
       {.arguments = {"serve", "--listen", "divvy=127.0.0.1:0", "--admin", "127.0.0.1:0"}});

@@ -23,7 +23,7 @@ TEST(Commands, HelpNamesThemAll) {
   EXPECT_EQ(run({.arguments = {"sevre"}}).status, 2);
 }
 
-TEST(Commands, CheckTellsSoundFilesFromOthers) {
+TEST(Commands, CheckAcceptsValidFilesAndRejectsOthers) {
   const Folder folder;
   const auto sound = folder.write("sound.ini",
                                   "[a=1]\ncreditLimit = 1\nresetSeconds = 60\n"

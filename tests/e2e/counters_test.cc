@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, Counters,
                          testing::Values(Kept::memory, Kept::interval, Kept::always, Kept::redis),
                          name_of);
 
-TEST_P(Counters, AreLookedAtSetAndForgotten) {
+TEST_P(Counters, AreShownSetAndReset) {
   World world(GetParam());
   for (int i = 0; i < 3; ++i) world.hit("k=v who=me");
   Said said = world.get(me);
@@ -75,7 +75,7 @@ TEST_P(Counters, AreLookedAtSetAndForgotten) {
   EXPECT_EQ(world.forget("x").status, 404);
 }
 
-TEST_P(Counters, WhatWaitsForUnitsIsAnswered) {
+TEST_P(Counters, AChangeAnswersWaitingRequests) {
   World world(GetParam());
   auto limitd = world.limitd();
   limitd.take("fixed", "k", 3);
@@ -100,7 +100,7 @@ TEST_P(Counters, WhatWaitsForUnitsIsAnswered) {
   EXPECT_EQ(world.get("limitd:fixed:big").body.at("limits").at(0).at("quota"), 5);
 }
 
-TEST_P(Counters, ThatKeepTheirLimitsGoOnWithThem) {
+TEST_P(Counters, CountersThatKeepTheirLimitsContinueWithThem) {
   World world(GetParam());
   world.drop({.bucket = "b", .count = 3, .limits = {{"lm", 10}, {"lh", 20}}});
   Said said = world.get("droplet:b");
@@ -179,7 +179,7 @@ TEST_P(Counters, AreListedPageByPageInTheOrderOfTheirNames) {
 }
 
 // An override of a Divvy rule has its own counter; elsewhere it uses the rule's.
-TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
+TEST_P(Counters, CountersOfOverridesHaveTheirNamesAndLimits) {
   World world(GetParam());
   const auto set = [&](const std::string& body) {
     const Said said = ask(world.admin_port(), "POST", "/v1/overrides", "/v1/overrides", body);
@@ -226,7 +226,7 @@ TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
 }
 
 // Each change gives back exactly the units that it says, also under full load.
-TEST_P(Counters, AreChangedBesideFullLoad) {
+TEST_P(Counters, AreChangedExactlyUnderFullLoad) {
   World world(GetParam());
   constexpr int clients = 3, resets = 20;
   std::atomic<bool> stop{false};
@@ -290,7 +290,7 @@ TEST(CountersOnDisk, AreAnsweredOnceTheyAreCommitted) {
   EXPECT_EQ(world.get(me).body.at("limits").at(0).at("remaining"), 100);
 }
 
-TEST(CountersInRedis, AreAProblemWhileItIsGone) {
+TEST(CountersInRedis, Are503WhileRedisIsStopped) {
   World world(Kept::redis);
   world.hit("k=v who=me");
   world.redis().stop();
@@ -304,7 +304,7 @@ TEST(CountersInRedis, AreAProblemWhileItIsGone) {
   EXPECT_TRUE(said.body.at("verdict").contains("error")) << said.body;
 }
 
-TEST(CountersInRedis, WhatIsNoneHidesNoOther) {
+TEST(CountersInRedis, AnInvalidValueDoesNotHideOtherCounters) {
   World world(Kept::redis);
   world.hit("tenant=acme api=v1");
   const std::string prefix = "native:per-tenant:";
@@ -322,7 +322,7 @@ TEST(CountersInRedis, WhatIsNoneHidesNoOther) {
 
 // Counters with names of a million bytes: a page of them is small, takes little memory, and says
 // how to address each.
-TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
+TEST_P(Counters, ShowLongNamesByTheirBeginnings) {
   World world(GetParam());
   constexpr size_t count = 24;
   const std::string long_one(1'000'000, 'x');

@@ -75,7 +75,7 @@ class DataDirectory : public testing::Test {
   const std::string rules_;
 };
 
-TEST_F(DataDirectory, ThatIsPassedOverIsTold) {
+TEST_F(DataDirectory, WarnsOfAnUnusedDirectoryWithCounters) {
   const std::string words = "`" + data_ + "` holds counters of an earlier start";
   {
     DivvyServer none(options("none"));
@@ -89,7 +89,7 @@ TEST_F(DataDirectory, ThatIsPassedOverIsTold) {
   EXPECT_EQ(none.client().ask("HIT k=v who=1"), "OK true 99 600");
 }
 
-TEST_F(DataDirectory, IsMadeIfMissingAndToldInTheBanner) {
+TEST_F(DataDirectory, IsMadeIfMissingAndNamedInTheBanner) {
   const std::vector<std::pair<std::string, std::string>> all{
       {"always", ", committed before they are answered"}, {"interval", ", committed every 100 ms"}};
   for (const auto& [durability, how] : all) {
@@ -119,7 +119,7 @@ TEST_F(DataDirectory, IsMadeIfMissingAndToldInTheBanner) {
             "sluice: counters in " + data_ + ", committed every 20 ms, and synced");
 }
 
-TEST_F(DataDirectory, WhatIsThereIsThereAgain) {
+TEST_F(DataDirectory, CountersSurviveARestart) {
   for (const std::string durability : {"always", "interval"}) {
     fill(durability == "always" ? 50 : 0, durability);
     DivvyServer server(options(durability));
@@ -132,7 +132,7 @@ TEST_F(DataDirectory, WhatIsThereIsThereAgain) {
   }
 }
 
-TEST_F(DataDirectory, AFileInItsPlaceIsTold) {
+TEST_F(DataDirectory, ReportsAFileInItsPlace) {
   fs::create_directory(folder_.path() + "/new");
   write(data_, "no directory");
   refuses({"`" + data_ + "` is not a directory"});
@@ -143,7 +143,7 @@ TEST_F(DataDirectory, AFileInItsPlaceIsTold) {
 }
 
 // Root may write everywhere except in the kernel's own folders.
-TEST_F(DataDirectory, OneThatCannotBeWrittenIsTold) {
+TEST_F(DataDirectory, ReportsADirectoryThatCannotBeWritten) {
   std::string data = "/proc/sluice";
   if (::geteuid() != 0) {
     data = folder_.path() + "/mine";
@@ -156,14 +156,14 @@ TEST_F(DataDirectory, OneThatCannotBeWrittenIsTold) {
   EXPECT_NE(finished.err.find("`" + data + "` cannot be "), std::string::npos) << finished.err;
 }
 
-TEST_F(DataDirectory, AnotherServersIsToldWithItsProcess) {
+TEST_F(DataDirectory, ReportsTheProcessOfAnotherServerThatUsesIt) {
   DivvyServer server(options());
   refuses({"`" + data_ + "` is in use by process " + std::to_string(server.process().pid())});
   EXPECT_EQ(server.client().ask("HIT k=v"), "OK true 99 600");
 }
 
 // A killed server leaves no lock.
-TEST_F(DataDirectory, OneOfAKilledServerIsFree) {
+TEST_F(DataDirectory, AKilledServerLeavesNoLock) {
   {
     DivvyServer server(options());
     EXPECT_EQ(server.client().ask("HIT k=v"), "OK true 99 600");
@@ -191,7 +191,7 @@ std::vector<fs::path> files_of(const fs::path& store) {
 
 // Removes each file of a store, cuts it in half, or overwrites its middle. The server must say that
 // the store is damaged, or have every counter: it must never begin from the beginning silently.
-TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
+TEST_F(DataDirectory, NeverStartsEmptyAfterDamage) {
   constexpr int count = 200;
   fill(count);
   fill(0);  // so that what was stored is not in the last log
@@ -305,7 +305,7 @@ TEST_F(DataDirectory, CountersThatCannotBeReadAreNotReady) {
 
 // A log as a power cut may leave it: cut, or with zeros in place of its last bytes or blocks.
 // Without fsync the server starts, says so, and has all that is before.
-TEST_F(DataDirectory, ALogWhoseEndWasNeverWrittenIsCutAndTold) {
+TEST_F(DataDirectory, CutsAndReportsAnUnwrittenEndOfALog) {
   for (const std::string durability : {"always", "interval"}) {
     SCOPED_TRACE(durability);
     fs::remove_all(folder_.path() + "/new");

@@ -143,7 +143,7 @@ TEST_P(Descriptors, AreKeptForTheStoreAndTheAdminPort) {
 
 // However few descriptors are left, the admin port has one in reserve to answer whether the server
 // lives.
-TEST_P(Descriptors, OutOfThemHealthIsAnswered) {
+TEST_P(Descriptors, HealthIsAnsweredWithoutFreeDescriptors) {
   if (redis_ != nullptr) {
     EXPECT_TRUE(
         comes([&] { return sample(admin_, "sluice_redis_connections{state=\"up\"}") == "2"; }));

@@ -143,7 +143,7 @@ const std::string jar_rules =
 
 // A limit is shown under the shortest period that is not shorter than its window. A refusal shows
 // what would be left, as droplet's does, and takes nothing.
-TEST(Dialects, NativeLimitsAreToldInDropletsPeriods) {
+TEST(Dialects, DropletRepliesShowNativeLimitsByPeriod) {
   World world(jar_rules);
   EXPECT_EQ(world.drop({.bucket = "jar"}), (DropletLeft{true, {{"ld", 1}, {"lw", 9}, {"lo", 4}}}));
   const DropletLeft now{true, {{"ld", 1}, {"lw", 9}, {"lo", 4}}};
@@ -181,7 +181,7 @@ TEST(Dialects, NativeLimitsAreToldInDropletsPeriods) {
   EXPECT_EQ(world.drop({.bucket = "other"}), (DropletLeft{true, {}}));
 }
 
-TEST(Dialects, AskDropletTellsNativeLimits) {
+TEST(Dialects, AskDropletShowsNativeLimits) {
   World world(jar_rules);
   EXPECT_EQ(world.ask_droplet({"take", "jar"}),
             "allowed: 1 left per day, 9 per week, 4 per month\n");
@@ -191,7 +191,7 @@ TEST(Dialects, AskDropletTellsNativeLimits) {
   EXPECT_EQ(world.ask_droplet({"take", "free"}), "allowed: no limit applies\n");
 }
 
-TEST(Dialects, EveryVerbOfLimitdsMeetsNativeRules) {
+TEST(Dialects, EveryVerbOfLimitdMatchesNativeRules) {
   World world(
       "rules:\n- { name: native, match: { type: native, key: '*' }, actor: key, limits: [\n"
       "    { quota: 3, window: 1d },\n"
@@ -218,7 +218,7 @@ TEST(Dialects, EveryVerbOfLimitdsMeetsNativeRules) {
 }
 
 // `remaining` and the time belong to the same limit, and a refusal never says 0 seconds.
-TEST(Dialects, DivvysThirdFieldIsOfTheLimitThatIsTold) {
+TEST(Dialects, DivvysResetIsOfTheLimitThatItShows) {
   World world(
       "rules:\n- { name: two, match: { two: '*' }, actor: two, limits: [\n"
       "    { quota: 10, window: 1s },\n"

@@ -48,7 +48,7 @@ class DiskFull : public testing::TestWithParam<bool> {
 };
 
 // The server is killed while the disk is full, or after it has recovered.
-TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
+TEST_P(DiskFull, NeverForgetsAnAnsweredGrantWithDurabilityAlways) {
   const bool recovers = GetParam();
   for (int round = 0; round < 4 && !HasFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round) + ", seed " + std::to_string(seed_));
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Killed, DiskFull, testing::Bool(), [](const auto& recov
 
 // The server is killed while the disk is full, and started before there is room: it serves what was
 // committed, says that it cannot write, and recovers.
-TEST(DiskFullAtAStart, ItServesAndFailsUntilThereIsRoom) {
+TEST(DiskFullAtAStart, ServesAndReportsErrorsUntilThereIsRoom) {
   const Folder folder;
   Record record(counters);
   const uint32_t seed = std::random_device()();
@@ -150,7 +150,7 @@ TEST(DiskFullAtAStart, ItServesAndFailsUntilThereIsRoom) {
   }
 }
 
-TEST(DiskFullAtIntervals, ServiceGoesOnAndNothingIsForgottenOnceThereIsRoom) {
+TEST(DiskFullAtIntervals, ServiceContinuesAndNothingIsForgottenOnceThereIsRoom) {
   const Folder folder;
   Record record(counters);
   {

@@ -30,7 +30,7 @@ class DropletAsk : public testing::Test {
   DropletServer server_;
 };
 
-TEST_F(DropletAsk, SaysWhatIsLeftInWords) {
+TEST_F(DropletAsk, PrintsTheRemainingUnits) {
   EXPECT_EQ(ask({"query", "jar"}, 0), "no limits are known of it\n");
   EXPECT_EQ(ask({"take", "jar", "--lh", "10", "--lo", "1k"}, 0),
             "allowed: 9 left per hour, 999 per month\n");
@@ -53,7 +53,7 @@ TEST_F(DropletAsk, SaysItInJson) {
   EXPECT_EQ(json::parse(ask({"query", "other", "--json"}, 0)), json::parse(R"({"left": {}})"));
 }
 
-TEST_F(DropletAsk, TellsWhyThereIsNoDecision) {
+TEST_F(DropletAsk, SaysWhyItGotNoDecision) {
   const auto divvy = DivvyServer("rules.ini", "[default]\ncreditLimit = 1\nresetSeconds = 60\n");
   const auto wrong =
       run({.arguments = {"ask", "droplet", "--timeout", "20000", "--server",

@@ -121,7 +121,7 @@ TEST_F(DropletHarm, NegativeStringLength) {
 }
 
 // A message that is not a request closes only its own connection; requests before it are answered.
-TEST_F(DropletHarm, NoRequestBehindOne) {
+TEST_F(DropletHarm, AnInvalidMessageClosesOnlyItsConnection) {
   const std::string take =
       to_frame(binary_frame, to_message({.bucket = "jar", .limits = {{"lo", 9}}}));
   const auto frames = frames_for(take + take + to_frame(binary_frame, "") + take);
@@ -133,7 +133,7 @@ TEST_F(DropletHarm, NoRequestBehindOne) {
 }
 
 // The connection ends even if the peer does not answer the Close.
-TEST_F(DropletHarm, WhoDoesNotAnswerACloseIsCutOff) {
+TEST_F(DropletHarm, CutsOffAClientThatDoesNotAnswerAClose) {
   DropletClient client = server_.client();
   client.send(text_frame, "hello");
   EXPECT_EQ(client.read(), close_with(1000));

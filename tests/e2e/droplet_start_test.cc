@@ -39,7 +39,7 @@ TEST(DropletStart, TakesTheHost) {
   EXPECT_FALSE(TcpClient::connect(server.port(), "::1"));
 }
 
-TEST(DropletStart, APortInUseEndsWithOne) {
+TEST(DropletStart, ExitsWith1IfThePortIsInUse) {
   const DropletServer server;
   const std::string port = std::to_string(server.port());
   const auto second = start({{"PORT", port}});
@@ -49,7 +49,7 @@ TEST(DropletStart, APortInUseEndsWithOne) {
   expect_in(second.err, "[::]:" + port);
 }
 
-TEST(DropletStart, RefusesWhatIsNoPortOrInterval) {
+TEST(DropletStart, RejectsInvalidPortsAndIntervals) {
   for (const char* port : {"/tmp/socket", "3000a", "65536", "-1", " "}) {
     const auto finished = start({{"PORT", port}});
     EXPECT_EQ(finished.status, 1) << port;
@@ -92,7 +92,7 @@ TEST(DropletCleanup, ForgetsFullBucketsAtTheInterval) {
   expect_in(server.process().err(), "droplet: purged ");
 }
 
-TEST(DropletCleanup, NeverIsNever) {
+TEST(DropletCleanup, AnIntervalOfZeroNeverCleans) {
   DropletServer server({.arguments = {"--cleanup-interval", "0"}});
   DropletClient client = server.client();
   client.ask({.bucket = "full", .count = 0, .limits = {{"lo", 10}}});

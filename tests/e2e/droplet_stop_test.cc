@@ -57,7 +57,7 @@ TEST_P(DropletStop, AnswersWhatCameBeforeThenCloses) {
   EXPECT_EQ(process.wait(), 0);
 }
 
-TEST_P(DropletStop, ClosesWhoIsIdleAndWaitsForNobody) {
+TEST_P(DropletStop, ClosesIdleClientsWithoutWaitingForThem) {
   DropletServer server;
   std::vector<DropletClient> clients;
   for (int i = 0; i < 10; ++i) clients.push_back(server.client());

@@ -183,7 +183,7 @@ class Reading {
 
 // The windows of the page's limits are hours and days: if an hour ends meanwhile, the page is
 // executed again.
-TEST(EnvoyManual, SaysWhatIsSaid) {
+TEST(EnvoyManual, ShowsTheOutputOfItsCommands) {
   for (int64_t begun = 0;;) {
     begun = hour();
     Reading reading;

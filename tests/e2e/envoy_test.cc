@@ -120,7 +120,7 @@ TEST(Envoy, AReloadKeepsTheCounters) {
   EXPECT_EQ(ask(server.http_port, look), "200 OK 6/7");
 }
 
-TEST(Envoy, AFolderThatComesIsRead) {
+TEST(Envoy, ReadsAFolderThatAppearsLater) {
   DropIn server;
   server.start();
   const Json sub = descriptor({{"a", "x"}}, 0), dot = descriptor({{"b", "x"}}, 0);
@@ -145,7 +145,7 @@ TEST(Envoy, DoesNotStartWithAFileThatCannotBeUsed) {
   EXPECT_NE(process.err().find("shop.yaml:4:"), std::string::npos) << process.err();
 }
 
-TEST(Envoy, StartsWithoutLimitsWhereItIsToldTo) {
+TEST(Envoy, StartsWithoutLimitsIfItIsForced) {
   DropIn server({{"FORCE_START_WITHOUT_INITIAL_CONFIG", "true"}},
                 "domain: shop\ndescriptors:\n  - key: a\n    nosuch: 1\n");
   server.start();
@@ -160,13 +160,13 @@ TEST(Envoy, StartsWithoutLimitsWhereItIsToldTo) {
   EXPECT_EQ(ask(server.http_port, descriptor({{"path", "/"}})), "200 OK 98/100");
 }
 
-TEST(Envoy, ANameThatIsNoHeadersIsWarnedOf) {
+TEST(Envoy, WarnsOfAnInvalidHeaderName) {
   DropIn server(std::map<std::string, std::string>{{"LIMIT_LIMIT_HEADER", "X Limit"}});
   server.start();
   EXPECT_TRUE(server.process->says("LIMIT_LIMIT_HEADER: `X Limit`"));
 }
 
-TEST(Envoy, WhatItCannotDoIsRefusedByName) {
+TEST(Envoy, RejectsUnsupportedVariablesByName) {
   // Some variables are only read if a switch is set.
   const std::map<std::string, std::string> switches = {
       {"GRPC_CLIENT_TLS_CACERT", "GRPC_SERVER_USE_TLS"}, {"REDIS_TLS_CLIENT_CERT", "REDIS_TLS"}};
@@ -260,7 +260,7 @@ TEST(Envoy, AnOverrideHasOneLimitOfTheOriginalsKind) {
   EXPECT_EQ(ask(server.port, descriptor({{"path", "/x"}})), "200 OK 4/5");
 }
 
-TEST(Envoy, CountersAreThoseOfTheirLimits) {
+TEST(Envoy, CountersNameTheirLimits) {
   const Serve server;
   EXPECT_EQ(ask(server.port, descriptor({{"path", "/pay"}, {"user", "u1"}}, 2)), "200 OK 1/3");
   EXPECT_EQ(ask(server.port, descriptor({{"path", "/cart"}})), "200 OK 99/100");
@@ -293,7 +293,7 @@ TEST(Envoy, IsExplainedByTheCommandAndTheAdminPort) {
   EXPECT_NE(answer.body.find("shop.path_/pay.user"), std::string::npos) << answer.body;
 }
 
-TEST(Envoy, ARequestWithoutALimitIsToldWhy) {
+TEST(Envoy, ExplainSaysWhyNoLimitApplies) {
   const Serve server;
   const std::string limits = server.folder.path() + "/limits";
   const auto explained = [&](const std::vector<std::string>& words) {

@@ -24,7 +24,7 @@ Json verdict_of(World& world, const std::string& body) {
   return said.body.at("verdict");
 }
 
-TEST_P(Explanations, SayWhatIsThenAnswered) {
+TEST_P(Explanations, PredictTheNextAnswer) {
   World world(GetParam());
   const std::string divvy = R"({"protocol": "divvy", "descriptor": {"k": "v", "who": "me"}})";
   for (int i = 0; i < 3; ++i) {
@@ -47,7 +47,7 @@ TEST_P(Explanations, SayWhatIsThenAnswered) {
 }
 
 // The canary and the rule after it share a counter.
-TEST_P(Explanations, CountTheCanaryBeforeTheRuleBehindIt) {
+TEST_P(Explanations, ChargeACanaryBeforeTheRuleThatFollows) {
   World world(GetParam());
   const std::string both = R"({"protocol": "divvy", "descriptor": {"shadowed": "1"}})";
   EXPECT_EQ(verdict_of(world, both).at("remaining"), 0);
@@ -56,7 +56,7 @@ TEST_P(Explanations, CountTheCanaryBeforeTheRuleBehindIt) {
   EXPECT_EQ(world.hit("shadowed=1").substr(0, 8), "OK false");
 }
 
-TEST_P(Explanations, OfSeveralLimitsAllowAllOrNothing) {
+TEST_P(Explanations, AllowSeveralLimitsAllOrNothing) {
   World world(GetParam());
   const std::string tenant =
       R"({"protocol": "divvy", "cost": 6, "descriptor":
@@ -73,7 +73,7 @@ TEST_P(Explanations, OfSeveralLimitsAllowAllOrNothing) {
   EXPECT_GT(said.at("retry_after"), 3000);
 }
 
-TEST_P(Explanations, OfLimitdCountWaits) {
+TEST_P(Explanations, CountLimitdsWaitingRequests) {
   World world(GetParam());
   // A take after a wait for more units than the bucket has.
   auto limitd = world.limitd();
@@ -91,7 +91,7 @@ TEST_P(Explanations, OfLimitdCountWaits) {
       false);
 }
 
-TEST_P(Explanations, OfDropletTakeTheLimitsOfTheRequest) {
+TEST_P(Explanations, UseTheLimitsOfADropletRequest) {
   World world(GetParam());
   const std::string bucket =
       R"({"protocol": "droplet", "descriptor": {"bucket": "e"}, "cost": 4,
@@ -102,7 +102,7 @@ TEST_P(Explanations, OfDropletTakeTheLimitsOfTheRequest) {
   EXPECT_FALSE(world.drop({.bucket = "e", .count = 4, .limits = {{"lm", 10}, {"lh", 5}}}).accept);
 }
 
-TEST_P(Explanations, OfWrongRequestsAreErrors) {
+TEST_P(Explanations, RejectInvalidRequests) {
   World world(GetParam());
   const Json said = verdict_of(world, R"({"protocol": "divvy", "descriptor": {"bad": "x"}})");
   EXPECT_TRUE(said.contains("error")) << said;

@@ -110,7 +110,7 @@ TEST(FirstDayPolicies, PrinterAsItsDocumentationSays) {
 
 // Without --documented, `userId=*` matches requests that have no userId, and hides the rule after
 // it.
-TEST(FirstDayPolicies, PrinterAsDivvyReadsItIsRefused) {
+TEST(FirstDayPolicies, RejectsThePrinterPolicyAsDivvyReadsIt) {
   const Folder folder;
   const auto finished = run({.arguments = {"divvy", folder.write("rules.ini", printer_policy)},
                              .environment = {{"PORT", "0"}}});
@@ -164,7 +164,7 @@ const std::string every_user =
     "actorField = userId\n\n";
 const std::string deny_rest = "[default]\ncreditLimit = 0\nresetSeconds = 0\n";
 
-TEST(FirstDayPolicies, OneUserInFrontOfEverybody) {
+TEST(FirstDayPolicies, ARuleForOneUserBeforeOneForAllUsers) {
   const DivvyServer server("rules.ini", one_user + every_user + deny_rest);
   auto client = server.client();
   play(client, {{"HIT method=GET path=/crisper/carrots userId=10", "OK true 99 60"},
@@ -173,7 +173,7 @@ TEST(FirstDayPolicies, OneUserInFrontOfEverybody) {
                 {"HIT method=GET path=/crisper/carrots userId=11", "OK true 8 60"}});
 }
 
-TEST(FirstDayPolicies, EverybodyInFrontOfOneUserIsRefusedNamingBoth) {
+TEST(FirstDayPolicies, RejectsARuleForOneUserAfterOneForAllUsersNamingBoth) {
   const Folder folder;
   const auto path = folder.write("rules.ini", every_user + one_user + deny_rest);
   const auto finished = run({.arguments = {"divvy", path}, .environment = {{"PORT", "0"}}});

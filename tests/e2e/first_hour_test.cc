@@ -37,7 +37,7 @@ std::string with_free_ports(std::string text) {
   return text;
 }
 
-TEST(FirstHour, WhatInitWritesIsServedAndAskedAndLookedAt) {
+TEST(FirstHour, TheFileOfInitIsServedAndAnswersEveryCommand) {
   const Folder folder;
   const auto init = run({.arguments = {"init"}, .folder = folder.path()});
   ASSERT_EQ(init.status, 0) << init.err;
@@ -79,7 +79,7 @@ TEST(FirstHour, WhatInitWritesIsServedAndAskedAndLookedAt) {
   EXPECT_EQ(run({.arguments = {"log", "loud", "--admin", admin}}).status, 1);
 }
 
-TEST(FirstHour, TheBuiltInExampleIsReachedFromThisMachineAlone) {
+TEST(FirstHour, TheBuiltInExampleListensOnLoopbackOnly) {
   const auto printed = run({.arguments = {"serve", "--print-config"}});
   EXPECT_EQ(printed.status, 0);
   EXPECT_EQ(printed.out.find("[::]"), printed.out.npos) << printed.out;
@@ -88,7 +88,7 @@ TEST(FirstHour, TheBuiltInExampleIsReachedFromThisMachineAlone) {
   expect_in(open.out, "[::]:1");
 }
 
-TEST(FirstHour, OpenListenersAreWarnedOf) {
+TEST(FirstHour, WarnsOfListenersThatOthersCanReach) {
   const Folder folder;
   folder.write("sluice.yaml",
                "listen:\n  - { protocol: divvy, address: \"[::]:0\" }\n"
@@ -108,7 +108,7 @@ TEST(FirstHour, OpenListenersAreWarnedOf) {
   EXPECT_TRUE(server.says(wanted)) << server.err();
 }
 
-TEST(FirstHour, TwoListenersOnOneAddressAreTold) {
+TEST(FirstHour, ReportsTwoListenersOnOneAddress) {
   const std::tuple<const char*, const char*, bool> cases[] = {
       {"127.0.0.1:7001", "127.0.0.1:7001", true},  {"[::]:7001", "127.0.0.1:7001", true},
       {"0.0.0.0:7001", "127.0.0.1:7001", true},    {"0.0.0.0:7001", "[::1]:7001", false},
@@ -156,7 +156,7 @@ TEST(FirstHour, FoldersBinariesAndMissingFilesAreNamed) {
   EXPECT_EQ(std::count(limitd.err.begin(), limitd.err.end(), '\n'), 1) << limitd.err;
 }
 
-TEST(FirstHour, AnUnknownBucketTypeIsNamedWithThoseThereAre) {
+TEST(FirstHour, AnErrorForAnUnknownBucketTypeListsTheKnownOnes) {
   const Folder folder;
   folder.write("limitd.yaml", "buckets:\n  ip:\n    size: 3\n  user:\n    size: 5\n");
   folder.write("sluice.yaml",

@@ -78,7 +78,7 @@ TEST_F(Harm, TenThousandHalfLines) {
   for (auto& client : held) client.abort();
 }
 
-TEST_F(Harm, BytesThatAreNoText) {
+TEST_F(Harm, SurvivesBytesThatAreNotText) {
   auto client = server_.client();
   EXPECT_TRUE(grants(client.ask("HIT k=v who=\xFF\xFE"), 99));
   EXPECT_TRUE(grants(client.ask("HIT k=v who=\xEF\xBF\xBD\xEF\xBF\xBD"), 98));
@@ -119,7 +119,7 @@ TEST_F(Harm, RandomBytes) {
 
 // The server does not read from a client that does not read, once its replies fill the sockets: it
 // holds at most one batch of them.
-TEST_F(Harm, AHundredThousandRequestsWhoseRepliesNobodyReads) {
+TEST_F(Harm, BoundsMemoryForAClientThatReadsNoReplies) {
   const pid_t pid = server_.process().pid();
   {
     auto warm = server_.client();

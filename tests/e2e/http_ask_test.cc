@@ -66,7 +66,7 @@ TEST_F(HttpAsk, TakesByTheRules) {
   EXPECT_EQ(told({"health"}, 0), "the server is ready\n");
 }
 
-TEST_F(HttpAsk, TakesByLimitsThatComeAlong) {
+TEST_F(HttpAsk, TakesByInlineLimits) {
   const Words key{
       "take", "--key", "user:17", "--limit", "3/1h:fixed_window", "--limit", "2/1d:token_bucket:2"};
   EXPECT_EQ(told(key, 0).substr(0, 21), "allowed: 1 of 2 left,");
@@ -91,14 +91,14 @@ TEST_F(HttpAsk, WaitsForUnits) {
   EXPECT_NE(told(with({"wait", "--wait", "61"}), 3).find("(400)"), std::string::npos);
 }
 
-TEST_F(HttpAsk, PrintsJsonWhereThatIsWanted) {
+TEST_F(HttpAsk, PrintsJsonIfAskedTo) {
   const Json taken = Json::parse(told({"take", "--json", "tenant=t"}, 0));
   EXPECT_EQ(taken.at("remaining"), 9);
   const Json refused = Json::parse(told({"take", "--json", "no=rule"}, 3));
   EXPECT_NE(refused.dump().find("no rule of the policy applies"), std::string::npos) << refused;
 }
 
-TEST_F(HttpAsk, SaysWhatIsWrong) {
+TEST_F(HttpAsk, ReportsErrors) {
   EXPECT_EQ(told({"take", "no=rule"}, 3),
             "error: the server refused (404): no rule of the policy applies to these entries\n");
   EXPECT_EQ(
@@ -141,7 +141,7 @@ TEST(HttpAskUsers, AreByNameWithThePasswordInTheEnvironment) {
   EXPECT_NE(as_app("swordfish", "put").err.find("(403)"), std::string::npos);
 }
 
-TEST(HttpAskOthers, AServerThatIsAwayIsNoAnswer) {
+TEST(HttpAskOthers, ReportsAnUnreachableServer) {
   const Printed away = ask_at("127.0.0.1:" + std::to_string(free_port()), {"take", "jar=j"});
   EXPECT_EQ(away.status, 3);
   EXPECT_EQ(away.out, "");
@@ -149,7 +149,7 @@ TEST(HttpAskOthers, AServerThatIsAwayIsNoAnswer) {
   EXPECT_NE(away.err.find("refused"), std::string::npos) << away.err;
 }
 
-TEST(HttpAskOthers, AnotherProtocolOnThePortIsNoAnswer) {
+TEST(HttpAskOthers, ReportsAnotherProtocolOnThePort) {
   const DivvyServer divvy("policy.ini", "[default]\ncreditLimit = 0\nresetSeconds = 0\n");
   const Printed printed = ask_at("127.0.0.1:" + std::to_string(divvy.port()), {"take", "jar=j"});
   EXPECT_EQ(printed.status, 3);

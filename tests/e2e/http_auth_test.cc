@@ -93,7 +93,7 @@ TEST_F(HttpAuth, ADenialHasTheProfilesStatus) {
   }
 }
 
-TEST_F(HttpAuth, WhatNoRuleAppliesToPasses) {
+TEST_F(HttpAuth, AllowsARequestWithoutARule) {
   for (const HttpVersion version : http_versions)
     EXPECT_EQ(ask(version, door_.port(), of_nginx("/web", "/other", "192.0.2.9")).status, 200);
   const Door strict("{ unmatched: deny, auth: { profiles: { web: { proxy: nginx } } } }",
@@ -102,7 +102,7 @@ TEST_F(HttpAuth, WhatNoRuleAppliesToPasses) {
     EXPECT_EQ(ask(version, strict.port(), of_nginx("/web", "/other", "192.0.2.9")).status, 403);
 }
 
-TEST_F(HttpAuth, AnyMethodIsTakenAndHostOriginAndQueryAreNotLookedAt) {
+TEST_F(HttpAuth, AcceptsAnyMethodAndIgnoresHostOriginAndQuery) {
   for (const HttpVersion version : http_versions) {
     for (const char* method : {"GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PURGE"}) {
       Asked asked = of_nginx("/web?n=0&deny=200", "/other", "192.0.2.9",
@@ -116,7 +116,7 @@ TEST_F(HttpAuth, AnyMethodIsTakenAndHostOriginAndQueryAreNotLookedAt) {
   }
 }
 
-TEST_F(HttpAuth, ARequestThatIsNotTheProxysIsRefused) {
+TEST_F(HttpAuth, RejectsARequestThatIsNotTheProxys) {
   for (const HttpVersion version : http_versions) {
     const HttpAnswer none = ask(version, door_.port(), of_nginx("/nosuch", "/page", "192.0.2.9"));
     EXPECT_EQ(none.status, 404);
@@ -135,7 +135,7 @@ TEST_F(HttpAuth, ARequestThatIsNotTheProxysIsRefused) {
   EXPECT_TRUE(door_.process().says("/auth/nosuch"));
 }
 
-TEST_F(HttpAuth, ABodyIsNeverWaitedFor) {
+TEST_F(HttpAuth, NeverWaitsForABody) {
   Http1 client(door_.port());
   Asked asked = of_nginx("/web", "/other", "192.0.2.9", {{"Content-Length", "10000000"}});
   client.send(asked);

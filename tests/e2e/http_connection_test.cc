@@ -95,7 +95,7 @@ TEST_F(HttpConnection, ABodyMayBeChunked) {
   EXPECT_EQ(remaining_of(client.read()), 7) << "the request after it";
 }
 
-TEST_F(HttpConnection, WhoeverWaitsForAGoAheadGetsOne) {
+TEST_F(HttpConnection, Sends100ContinueToAClientThatExpectsIt) {
   Http1 client(door_.port());
   const std::string text = take_text("Expect: 100-continue\r\n");
   const size_t cut = text.find("\r\n\r\n") + 4;
@@ -111,7 +111,7 @@ TEST_F(HttpConnection, WhoeverWaitsForAGoAheadGetsOne) {
   EXPECT_EQ(remaining_of(client.read()), 7);
 }
 
-TEST_F(HttpConnection, EndsWhereTheClientWantsIt) {
+TEST_F(HttpConnection, EndsAsTheRequestSays) {
   Http1 client(door_.port());
   client.send(take_text("Connection: close\r\n") + take_text());
   const HttpAnswer answer = client.read();
@@ -133,7 +133,7 @@ TEST_F(HttpConnection, EndsWhereTheClientWantsIt) {
   expect_end(kept);
 }
 
-TEST_F(HttpConnection, WhoeverClosesItsSideIsAnswered) {
+TEST_F(HttpConnection, AnswersAHalfClosedClient) {
   Http1 client(door_.port());
   client.send(take_text() + take_text());
   client.socket().half_close();
@@ -143,7 +143,7 @@ TEST_F(HttpConnection, WhoeverClosesItsSideIsAnswered) {
 }
 
 // Requests that two servers might read differently, and input that is not HTTP.
-TEST_F(HttpConnection, WhatIsMalformedEndsIt) {
+TEST_F(HttpConnection, AMalformedRequestEndsIt) {
   const std::string host = "Host: localhost\r\n", get_line = "GET /v1/health HTTP/1.1\r\n",
                     post_line = "POST /v1/take HTTP/1.1\r\n";
   const std::pair<std::string, int> cases[] = {
@@ -202,7 +202,7 @@ TEST_F(HttpConnection, ABodyOfTwoHalves) {
   EXPECT_EQ(ask_on(client, asked).status, 200);
 }
 
-TEST_F(HttpConnection, AThousandHalfRequestsHinderNobody) {
+TEST_F(HttpConnection, AThousandHalfRequestsDoNotAffectOthers) {
   std::vector<Http1> clients;
   for (int i = 0; i < 1000; ++i) {
     clients.emplace_back(door_.port());
@@ -227,7 +227,7 @@ TEST_F(HttpConnection, IsCounted) {
   EXPECT_EQ(count("denied"), "1");
 }
 
-TEST(HttpIdle, AConnectionThatWaitsForNothingIsClosed) {
+TEST(HttpIdle, ClosesAnIdleConnection) {
   const Door door("{ idle_timeout: 500ms }");
   const Json jar = about({{"jar", "j"}}, {{"n", 2}});
   Http1 used(door.port());
@@ -243,7 +243,7 @@ TEST(HttpIdle, AConnectionThatWaitsForNothingIsClosed) {
   EXPECT_EQ(waits.socket().read_to_end(), "");
 }
 
-TEST(HttpTwins, TakesByTheQueryWhereTheyAreOn) {
+TEST(HttpTwins, TakesByTheQueryIfItIsSwitchedOn) {
   const Door door("{ get_takes: true }");
   for (const HttpVersion version : http_versions) {
     const std::string key = name_of(version);

@@ -140,7 +140,7 @@ class Reading {
   std::string command_, shown_, text_;
 };
 
-TEST(HttpManual, SaysWhatIsSaid) {
+TEST(HttpManual, ShowsTheOutputOfItsCommands) {
   Reading reading;
   reading.read();
   EXPECT_EQ(reading.files, 2u);

@@ -74,7 +74,7 @@ TEST(HttpHarm, TenThousandIdleConnectionsOfHttp2TakeThirtyTwoKibibytesEach) {
 }
 
 // Requests that arrive byte by byte, from many clients at once.
-TEST(HttpHarm, SlowClientsHinderNobody) {
+TEST(HttpHarm, SlowClientsDoNotAffectOthers) {
   const Door door;
   const std::string text = Http1::text_of(post("/v1/take", about({{"tenant", "slow"}})));
   std::vector<Http1> slow;
@@ -90,7 +90,7 @@ TEST(HttpHarm, SlowClientsHinderNobody) {
 }
 
 // At some point the server does not read any more from a client that sends and never reads.
-TEST(HttpHarm, AClientThatNeverReadsHindersNobody) {
+TEST(HttpHarm, AClientThatNeverReadsDoesNotAffectOthers) {
   const Door door;
   std::string many;
   for (size_t i = 0; i < 200; ++i) many += Http1::text_of(http_e2e::get("/v1/openapi.json"));
@@ -104,7 +104,7 @@ TEST(HttpHarm, AClientThatNeverReadsHindersNobody) {
   }
 }
 
-TEST(HttpHarm, AClientOfHttp2ThatNeverReadsHindersNobody) {
+TEST(HttpHarm, AnHttp2ClientThatNeverReadsDoesNotAffectOthers) {
   const Door door;
   Http2 deaf(door.port());
   Http1 other(door.port());
@@ -155,7 +155,7 @@ TEST(HttpHarm, NoRequestHidesInAnother) {
 
 // Distinct limits are counted and forgotten, so that requests with ever new ones cost bounded
 // memory.
-TEST(HttpHarm, LimitsWithoutEndCostNoMemory) {
+TEST(HttpHarm, EverNewInlineLimitsCostBoundedMemory) {
   const Door door;
   Http1 client(door.port());
   size_t sent = 0;

@@ -42,7 +42,7 @@ void expect_replay(const HttpAnswer& again, const HttpAnswer& first) {
     }
 }
 
-TEST_F(HttpIdempotency, WhatIsSentAgainIsAnsweredAgainAndChargedOnce) {
+TEST_F(HttpIdempotency, ARepeatedRequestGetsTheSameAnswerAndIsChargedOnce) {
   const Json tenant = about({{"tenant", "t"}}, {{"n", 3}});
   for (const HttpVersion version : http_versions) {
     const std::string key = std::string("\"") + name_of(version) + "\"";
@@ -84,7 +84,7 @@ TEST_F(HttpIdempotency, ADenialIsKeptToo) {
   EXPECT_EQ(ask(keyed("another", "/v1/take", jar)).status, 200);
 }
 
-TEST_F(HttpIdempotency, WhatHasNoRuleIsKept) {
+TEST_F(HttpIdempotency, KeepsTheAnswerOfARequestWithoutARule) {
   const Asked asked = keyed("none", "/v1/take", about({{"no", "rule"}}));
   const HttpAnswer first = ask(asked);
   EXPECT_EQ(first.status, 404);
@@ -134,7 +134,7 @@ TEST_F(HttpIdempotency, AKeyIsAStringWithOrWithoutQuotes) {
 }
 
 // The answer to a request that was not executed is not kept.
-TEST_F(HttpIdempotency, ARequestThatWasRefusedMayBeMended) {
+TEST_F(HttpIdempotency, ARejectedRequestMayBeCorrectedUnderTheSameKey) {
   const Json tenant = about({{"tenant", "t"}});
   EXPECT_EQ(ask(keyed("m", "/v1/take", with(tenant, {{"quanity", 1}}))).status, 400);
   Asked untyped = keyed("m", "/v1/take", tenant);
@@ -161,7 +161,7 @@ TEST_F(HttpIdempotency, AnAnswerThatCouldBeTooLongIsRefusedBeforeItIsDecided) {
 
 // With rules of long names, an answer is longer than what a request under way reserves in the
 // memory for keys (idempotent_answer_bytes_max).
-TEST(HttpIdempotencyBounds, WhatWasAcceptedIsKeptWhateverItsLength) {
+TEST(HttpIdempotencyBounds, KeepsEveryAcceptedAnswerOfAnyLength) {
   std::string rules = "rules:\n";
   std::vector<Json> all;
   for (int i = 0; i < 16; ++i) {
@@ -204,7 +204,7 @@ TEST(HttpIdempotencyBounds, AKeyIsForgottenWithItsTime) {
 
 // Without users all keys belong to one user, which may use all the memory. A request under way
 // counts 4 KiB.
-TEST(HttpIdempotencyBounds, WhereTheMemoryIsFullANewKeyIsRefused) {
+TEST(HttpIdempotencyBounds, RefusesANewKeyWhenTheMemoryIsFull) {
   const Door door("{ idempotency_memory: 1MiB }");
   Http1 client(door.port());
   const auto take = [&](int i) {
@@ -227,7 +227,7 @@ TEST(HttpIdempotencyBounds, WhereTheMemoryIsFullANewKeyIsRefused) {
 }
 
 // If one take of several has no rule, the others are not charged again.
-TEST(HttpIdempotencyBounds, SeveralOfWhichOneHasNoRuleAreChargedOnce) {
+TEST(HttpIdempotencyBounds, SeveralTakesWithOneUnmatchedAreChargedOnce) {
   const Door door;
   const Json tenant = about({{"tenant", "t"}});
   for (const HttpVersion version : http_versions) {
@@ -244,7 +244,7 @@ TEST(HttpIdempotencyBounds, SeveralOfWhichOneHasNoRuleAreChargedOnce) {
 }
 
 // The Redis is suspended, so that the first request is under way until the test resumes it.
-TEST(HttpIdempotencyBounds, AKeyIsInUseWhileItsFirstRequestIsUnderWay) {
+TEST(HttpIdempotencyBounds, AKeyIsInUseDuringItsFirstRequest) {
   const RedisServer redis;
   const Door door("{}", "store: { redis: { nodes: [\"" + redis.address() +
                             "\"], deadline_ms: 60000 } }\n" + usual_rules);
@@ -279,7 +279,7 @@ TEST(HttpIdempotencyBounds, AKeyIsInUseWhileItsFirstRequestIsUnderWay) {
   EXPECT_EQ(units_left(on_new, tenant), 4);
 }
 
-TEST(HttpIdempotencyBounds, EachUserHasKeysOfItsOwn) {
+TEST(HttpIdempotencyBounds, SeparatesKeysByUser) {
   const Folder folder;
   folder.write("a.password", "a\n");
   folder.write("b.password", "b\n");

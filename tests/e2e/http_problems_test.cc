@@ -171,7 +171,7 @@ TEST(HttpProblems, PathsAndMethods) {
   }
 }
 
-TEST(HttpProblems, WhatIsForLaterIs501) {
+TEST(HttpProblems, ReservedPathsAre501) {
   const Door door;
   for (const char* path : {"reserve", "commit", "cancel", "acquire", "renew", "release"})
     expect_refused(door, {post("/v1/" + std::string(path), one_jar), 501, "not-yet"});
@@ -311,7 +311,7 @@ class HttpWithoutStore : public testing::Test {
   }
 };
 
-TEST_F(HttpWithoutStore, WhatCannotBeDecidedIs503) {
+TEST_F(HttpWithoutStore, AnswersUndecidedRequestsWith503) {
   const Door door("{ unmatched: allow }", away());
   const Json own = about_key("k", Json::array({{{"quota", 3}, {"window", "1h"}}}));
   for (const char* path : {"/v1/take", "/v1/peek", "/v1/put", "/v1/reset", "/v1/wait"})

@@ -64,7 +64,7 @@ TEST_F(HttpAnswers, TakeByARuleOfThePolicy) {
   });
 }
 
-TEST_F(HttpAnswers, ADenialIs200WhereTheQuerySaysSo) {
+TEST_F(HttpAnswers, ADenialIs200IfTheQueryAsksForIt) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& ip) {
     const HttpAnswer denied = ask(post("/v1/take?status=200", login_from(ip, {{"n", 6}})));
@@ -75,7 +75,7 @@ TEST_F(HttpAnswers, ADenialIs200WhereTheQuerySaysSo) {
   });
 }
 
-TEST_F(HttpAnswers, ADenialHasNoProblemWhereTheClientTakesJsonAlone) {
+TEST_F(HttpAnswers, ADenialIsPlainJsonIfTheClientAcceptsOnlyThat) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& ip) {
     const HttpAnswer denied =
@@ -92,7 +92,7 @@ TEST_F(HttpAnswers, ADenialHasNoProblemWhereTheClientTakesJsonAlone) {
   });
 }
 
-TEST_F(HttpAnswers, TakeOfNoneLooks) {
+TEST_F(HttpAnswers, ATakeOfZeroUnitsIsAPeek) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& ip) {
     for (int i = 0; i < 3; ++i) {
@@ -115,7 +115,7 @@ TEST_F(HttpAnswers, EntriesMayBeNumbersAndBooleans) {
   });
 }
 
-TEST_F(HttpAnswers, TakeByLimitsOfItsOwn) {
+TEST_F(HttpAnswers, TakeByInlineLimits) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& key) {
     const Json limits =
@@ -137,7 +137,7 @@ TEST_F(HttpAnswers, TakeByLimitsOfItsOwn) {
   });
 }
 
-TEST_F(HttpAnswers, DetailTellsEveryLimit) {
+TEST_F(HttpAnswers, DetailListsEveryLimit) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& tenant) {
     const HttpAnswer answer =
@@ -191,7 +191,7 @@ TEST_F(HttpAnswers, SeveralTakesAreChargedAllOrNone) {
   });
 }
 
-TEST_F(HttpAnswers, SeveralTakesEachByItself) {
+TEST_F(HttpAnswers, SeveralTakesInModeEach) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
     const Json body = takes({about({{"jar", actor}}, {{"n", 3}}), about({{"tenant", actor}})},
@@ -218,7 +218,7 @@ TEST_F(HttpAnswers, SeveralTakesEachByItself) {
   });
 }
 
-TEST_F(HttpAnswers, SeveralTakesWantARuleForEach) {
+TEST_F(HttpAnswers, SeveralTakesRequireARuleForEach) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
     const Json tenant = about({{"tenant", actor}});
@@ -249,7 +249,7 @@ TEST_F(HttpAnswers, PeekChargesNothing) {
   });
 }
 
-TEST_F(HttpAnswers, PutGivesBackAndNeverMoreThanThereWas) {
+TEST_F(HttpAnswers, PutReturnsUnitsUpToTheLimit) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
     const auto put = [&](const Json& more) {
@@ -271,7 +271,7 @@ TEST_F(HttpAnswers, PutGivesBackAndNeverMoreThanThereWas) {
   });
 }
 
-TEST_F(HttpAnswers, PutAndResetOfAKeyAreAboutItsOwnCounter) {
+TEST_F(HttpAnswers, PutAndResetOfAKeyChangeItsOwnCounter) {
   // This rule also decides takes of a key.
   const Door door("{}",
                   "rules:\n  - { name: all-keys, match: { http: inline, key: \"*\" }, then: "
@@ -292,7 +292,7 @@ TEST_F(HttpAnswers, PutAndResetOfAKeyAreAboutItsOwnCounter) {
   });
 }
 
-TEST_F(HttpAnswers, ResetTellsHowManyCountersThereWere) {
+TEST_F(HttpAnswers, ResetReportsTheNumberOfCounters) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
     const Json both = takes({about({{"tenant", actor}}), about({{"jar", actor}})});
@@ -304,7 +304,7 @@ TEST_F(HttpAnswers, ResetTellsHowManyCountersThereWere) {
   });
 }
 
-TEST_F(HttpAnswers, ABatchDecidesEachByItself) {
+TEST_F(HttpAnswers, ABatchDecidesEachTakeSeparately) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
     std::vector<Json> many;
@@ -338,7 +338,7 @@ TEST_F(HttpAnswers, RulesThatAlwaysAllowOrDeny) {
   });
 }
 
-TEST_F(HttpAnswers, AShadowRuleHasNoSay) {
+TEST_F(HttpAnswers, AShadowRuleDoesNotChangeAnswers) {
   const Door door("{}",
                   "rules:\n  - { name: shadow, mode: shadow, limit: { quota: 1, window: 1h } }\n"
                   "  - { name: real, limit: { quota: 50, window: 1h } }\n");
@@ -352,7 +352,7 @@ TEST_F(HttpAnswers, AShadowRuleHasNoSay) {
   });
 }
 
-TEST_F(HttpAnswers, WhatNoRuleAppliesToIsAnsweredAsConfigured) {
+TEST_F(HttpAnswers, AnswersARequestWithoutARuleAsConfigured) {
   const Json unmatched = about({{"no", "rule"}});
   {
     const Door door("{ unmatched: error }");
@@ -455,7 +455,7 @@ TEST_F(HttpAnswers, HealthAndItsOwnDescription) {
   });
 }
 
-TEST_F(HttpAnswers, CountersAreThoseOfTheAdminPort) {
+TEST_F(HttpAnswers, SharesItsCountersWithTheAdminPort) {
   const Door door;
   for_each_version(door, [&](const Ask& ask, const std::string& actor) {
     ask(post("/v1/take", about({{"jar", actor}})));

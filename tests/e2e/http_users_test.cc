@@ -80,7 +80,7 @@ TEST_F(HttpUsers, AreKnownByBasicOrBearer) {
     expect_status(authorization, "/v1/take?status=200", 200);
 }
 
-TEST_F(HttpUsers, NobodyElseIsAnswered) {
+TEST_F(HttpUsers, RejectsUnknownUsersAndWrongPasswords) {
   for (const std::string& authorization :
        {std::string(), basic("app", "wrong"), basic("nobody", "swordfish"), basic("app", ""),
         basic("App", "swordfish"), std::string("Bearer swordfish"), std::string("Bearer app"),
@@ -98,7 +98,7 @@ TEST_F(HttpUsers, NobodyElseIsAnswered) {
   }
 }
 
-TEST_F(HttpUsers, EachMayDoWhatItsRightsAllow) {
+TEST_F(HttpUsers, MayDoWhatTheirRightsAllow) {
   for (const char* path : {"/v1/take?status=200", "/v1/batch"}) {
     expect_status(app_, path, 200);
     expect_status(ops_, path, 403);
@@ -117,7 +117,7 @@ TEST_F(HttpUsers, EachMayDoWhatItsRightsAllow) {
   EXPECT_NE(refused.body.find("`look`"), std::string::npos) << refused.body;
 }
 
-TEST_F(HttpUsers, ExplainTellsRulesAndCounters) {
+TEST_F(HttpUsers, ExplainShowsRulesAndCounters) {
   for (const HttpVersion version : http_versions) {
     const auto explain = [&](const Json& body) {
       const HttpAnswer answer = ask(version, door_->port(), as(ops_, post("/v1/explain", body)));
@@ -143,7 +143,7 @@ TEST_F(HttpUsers, ExplainTellsRulesAndCounters) {
   }
 }
 
-TEST_F(HttpUsers, SeveralOfOneConnectionAreEachThemselves) {
+TEST_F(HttpUsers, KeepsSeveralUsersOfOneConnectionApart) {
   Http1 http1(door_->port());
   Http2 http2(door_->port());
   const auto statuses = [&](auto& connection) {
@@ -163,7 +163,7 @@ TEST_F(HttpUsers, SeveralOfOneConnectionAreEachThemselves) {
 
 // Passwords are checked outside the workers. Requests that arrive during a check are answered after
 // it.
-TEST_F(HttpUsers, WhatIsSentAtOnceIsAnsweredInOrder) {
+TEST_F(HttpUsers, AnswersPipelinedRequestsInOrder) {
   Http1 http1(door_->port());
   const Asked peek = post("/v1/peek", any_jar);
   http1.send(Http1::text_of(as(ops_, peek)) + Http1::text_of(peek) +
@@ -201,7 +201,7 @@ TEST_F(HttpUsers, AreReadAgainAtAReload) {
   EXPECT_EQ(statuses("Basic nonsense"), std::pair(200, 200)) << "no password is asked for any more";
 }
 
-TEST(HttpWithoutUsers, WhoeverReachesThePortMayDoAllButAdministrate) {
+TEST(HttpWithoutUsers, AllowsEveryRequestExceptAdministration) {
   const Door door;
   for (const HttpVersion version : http_versions) {
     const auto status = [&](const std::string& path) {

@@ -34,7 +34,7 @@ class HttpWait : public testing::Test {
   Door door_;
 };
 
-TEST_F(HttpWait, TakesAtOnceWhatIsThere) {
+TEST_F(HttpWait, TakesAtOnceIfThereAreEnoughUnits) {
   for (const HttpVersion version : http_versions) {
     const HttpAnswer answer = http_e2e::ask(version, door_.port(), wait_for(1));
     EXPECT_EQ(answer.status, 200);
@@ -46,7 +46,7 @@ TEST_F(HttpWait, TakesAtOnceWhatIsThere) {
   EXPECT_EQ(in_jar(), 0);
 }
 
-TEST_F(HttpWait, IsGrantedWhatIsPutBackInOrderOfArrival) {
+TEST_F(HttpWait, GrantsReturnedUnitsInOrderOfArrival) {
   empty_jar();
   Http1 first(door_.port());
   Http2 second(door_.port());
@@ -73,7 +73,7 @@ TEST_F(HttpWait, IsGrantedWhatIsPutBackInOrderOfArrival) {
   EXPECT_EQ(in_jar(), 0);
 }
 
-TEST_F(HttpWait, IsGrantedWhatTimeBrings) {
+TEST_F(HttpWait, GrantsUnitsThatComeBackWithTime) {
   const auto asked = [](const std::string& key) {
     const Json limits = Json::array({{{"quota", 1}, {"window", 1}}});
     return post("/v1/wait", about_key(key, limits, {{"detail", true}}));
@@ -109,7 +109,7 @@ TEST_F(HttpWait, EndsWithItsTimeAndChargesNothing) {
   EXPECT_EQ(in_jar(), 1);
 }
 
-TEST_F(HttpWait, ATimeOfNoneTakesOrDenies) {
+TEST_F(HttpWait, ATimeoutOfZeroTakesOrDenies) {
   EXPECT_EQ(ask(wait_for(2, 0)).status, 200);
   const HttpAnswer denied = ask(wait_for(1, 0));
   EXPECT_EQ(denied.status, 429);
@@ -121,7 +121,7 @@ TEST_F(HttpWait, ATimeOfNoneTakesOrDenies) {
   EXPECT_EQ(ask(lenient).status, 200);
 }
 
-TEST_F(HttpWait, WhatCanNeverPassIsDeniedAtOnce) {
+TEST_F(HttpWait, DeniesAtOnceARequestBeyondTheLimit) {
   for (const HttpVersion version : http_versions) {
     const HttpAnswer more = http_e2e::ask(version, door_.port(), wait_for(3));
     EXPECT_EQ(more.status, 429);
@@ -168,7 +168,7 @@ TEST_F(HttpWait, EndsWithItsStream) {
   EXPECT_EQ(in_jar(), 1) << "nothing was charged for the first";
 }
 
-TEST_F(HttpWait, OtherStreamsGoOn) {
+TEST_F(HttpWait, OtherStreamsContinue) {
   empty_jar();
   Http2 client(door_.port());
   const uint32_t waiting = client.send(wait_for(1));
@@ -180,7 +180,7 @@ TEST_F(HttpWait, OtherStreamsGoOn) {
   EXPECT_EQ(client.read(waiting).status, 200);
 }
 
-TEST_F(HttpWait, WhatIsPipelinedBehindItWaits) {
+TEST_F(HttpWait, DelaysLaterPipelinedRequests) {
   empty_jar();
   Http1 client(door_.port());
   const Asked open = post("/v1/take", about({{"open", "x"}}));
@@ -207,7 +207,7 @@ TEST_F(HttpWait, AHundredOfOneConnectionAtMost) {
   EXPECT_EQ(ask_on(client, wait_for(1, 0.05)).status, 408) << "there is room again";
 }
 
-TEST(HttpWaitBounds, SoManyOfTheServerAtMost) {
+TEST(HttpWaitBounds, BoundsTheWaitingRequestsOfTheServer) {
   const Door door("{ max_waiting: 1, max_wait: 120s }");
   Http1 first(door.port()), second(door.port());
   ASSERT_EQ(ask_on(first, post("/v1/take", with(the_jar, {{"n", 2}}))).status, 200);
@@ -222,14 +222,14 @@ TEST(HttpWaitBounds, SoManyOfTheServerAtMost) {
   EXPECT_EQ(ask_on(second, wait_for(1, 121)).status, 400);
 }
 
-TEST(HttpWaitBounds, NobodyWaitsWhereNobodyMay) {
+TEST(HttpWaitBounds, RefusesWaitsIfMaxWaitingIsZero) {
   const Door door("{ max_waiting: 0 }");
   for (const HttpVersion version : http_versions)
     EXPECT_EQ(ask(version, door.port(), wait_for(1)).status, 503);
 }
 
 // A timeout above max_wait is refused. The default timeout is not: it becomes max_wait.
-TEST(HttpWaitBounds, TheUsualTimeIsNotLongerThanTheLongest) {
+TEST(HttpWaitBounds, TheDefaultTimeoutIsAtMostMaxWait) {
   const Door door("{ max_wait: 50ms }");
   Http1 client(door.port());
   ASSERT_EQ(ask_on(client, post("/v1/take", with(the_jar, {{"n", 2}}))).status, 200);
@@ -271,7 +271,7 @@ TEST_F(HttpWait, AReloadThatLeavesNoRoomDeniesIt) {
   EXPECT_TRUE(json_of(denied).at("retry_after").is_null());
 }
 
-TEST_F(HttpWait, AReloadThatTakesTheRuleAwayEndsIt) {
+TEST_F(HttpWait, AReloadThatRemovesTheRuleEndsIt) {
   empty_jar();
   Http1 client(door_.port());
   client.send(wait_for(1));

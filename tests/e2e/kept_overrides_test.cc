@@ -118,7 +118,7 @@ TEST_P(KeptOverrides, SurviveAKill) {
 // An override of one of a native rule's two limits leaves the other one to the rule, also if the
 // rules were edited while no server ran. One that replaces all limits does so after a restart as
 // well.
-TEST_P(KeptOverrides, LeaveTheirRulesOtherLimitsAlone) {
+TEST_P(KeptOverrides, KeepTheRulesOtherLimits) {
   const auto config = [&](const std::string& day) {
     return folder_.write(
         "sluice.yaml",

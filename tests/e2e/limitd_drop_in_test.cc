@@ -64,7 +64,7 @@ class LimitdFlags : public testing::Test {
   std::unique_ptr<Process> process_;
 };
 
-TEST_F(LimitdFlags, OverrideTheEnvironmentWhichOverridesTheFileAndThatIsTold) {
+TEST_F(LimitdFlags, OverrideTheEnvironmentWhichOverridesTheFileWithAWarning) {
   folder_.write("limitd.yaml", "port: 1\n" + small);
   const uint16_t port =
       start({"-c", "limitd.yaml", "-p", "0", "-d", "/some/where"}, {{"PORT", "2"}});
@@ -79,7 +79,7 @@ TEST_F(LimitdFlags, OverrideTheEnvironmentWhichOverridesTheFileAndThatIsTold) {
   stop();
 }
 
-TEST_F(LimitdFlags, AreNotNeededWithTheEnvironment) {
+TEST_F(LimitdFlags, AreOptionalWithTheEnvironment) {
   folder_.write("limitd.yaml", small);
   uint16_t port =
       start({}, {{"CONFIG_FILE", "limitd.yaml"}, {"PORT", "0"}, {"LOG_LEVEL", "debug"}});
@@ -111,7 +111,7 @@ TEST_F(LimitdFlags, HostnameOfTheEnvironmentCountsIfItIsAnAddress) {
   stop();
 }
 
-TEST_F(LimitdFlags, ATakenPortEndsItWithOne) {
+TEST_F(LimitdFlags, ExitsWith1IfThePortIsTaken) {
   LimitdServer server(small);
   folder_.write("limitd.yaml", small);
   const auto second =
@@ -189,7 +189,7 @@ TEST_F(LimitdFlags, AConfiguratorsFileReplacesTheTypesAndARefusedOneDoesNot) {
 }
 
 // The original looks at `until` when it loads, and never again.
-TEST_F(LimitdFlags, UntilIsLookedAtWhenARuleIsUsed) {
+TEST_F(LimitdFlags, UntilIsCheckedWhenARuleIsUsed) {
   const std::time_t end = std::time(nullptr) + 3;
   char text[32];
   std::tm utc{};
@@ -225,7 +225,7 @@ TEST_F(LimitdFlags, SluiceYamlServesTheFileToo) {
   stop();
 }
 
-TEST_F(LimitdFlags, AListenerWithoutABucketTypeIsTold) {
+TEST_F(LimitdFlags, WarnsOfAListenerWithoutABucketType) {
   folder_.write("rules.ini", "[default]\ncreditLimit = 0\n");
   folder_.write(
       "sluice.yaml",
@@ -338,7 +338,7 @@ TEST_F(LimitdAsk, SaysTheAnswerInWords) {
 
 // A wait ends after a second, as the help says. A request for more than the bucket holds is refused
 // at once.
-TEST_F(LimitdAsk, AWaitEndsAfterASecondAndSaysWhatIsNeverThere) {
+TEST_F(LimitdAsk, AWaitEndsAfterASecondOrAtOnceIfItCanNeverPass) {
   const std::string server = "127.0.0.1:" + std::to_string(server_.port());
   ASSERT_EQ(ask({"take", "fixed", "w", "3"}).status, 0);
   Finished done =

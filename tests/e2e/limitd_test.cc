@@ -25,7 +25,7 @@ const std::string types =
     "size: 2 } } }\n";
 
 // The original has granted 873.
-TEST(Limitd, AThousandTakesOverTenConnectionsGetExactlyWhatThereIs) {
+TEST(Limitd, AThousandTakesOverTenConnectionsGetExactlyTheQuota) {
   LimitdServer server(types);
   std::vector<LimitdClient> clients;
   for (int i = 0; i < 10; ++i) clients.push_back(server.client());
@@ -97,7 +97,7 @@ TEST_P(LimitdKillers, EndOneConnectionAtMost) {
 INSTANTIATE_TEST_SUITE_P(Named, LimitdKillers, testing::ValuesIn(killers),
                          [](const auto& killer) { return std::string(killer.param.name); });
 
-TEST(Limitd, AWaitWhoseClientIsGoneTakesNothing) {
+TEST(Limitd, AWaitOfADisconnectedClientTakesNothing) {
   LimitdServer server(types);
   LimitdClient client = server.client();
   EXPECT_EQ(client.take("fixed", "k", 3).remaining, 0);
@@ -145,18 +145,18 @@ TEST(Limitd, StatusListsWhatTheOriginalStoresOnDisk) {
 }
 
 // Waiting requests are decided again by the new types.
-TEST(Limitd, AReloadAsksWhatWaitsAgain) {
+TEST(Limitd, AReloadDecidesWaitingRequestsAgain) {
   expect_reload_asks_what_waits_again({});
 }
 
 // With counters in memory, and on disk.
-TEST(Limitd, AnEndOfAnOverrideWakesWhatWaits) {
+TEST(Limitd, TheEndOfAnOverrideWakesWaitingRequests) {
   expect_an_end_wakes_what_waits("{ inMemory: true }");
   expect_an_end_wakes_what_waits("\"@DB@\"");
 }
 
 // A hostile key delays clients for a moment only, and the log says that the expression gave up.
-TEST(Limitd, AnExpressionThatGivesUpIsTold) {
+TEST(Limitd, LogsAnExpressionThatGaveUp) {
   LimitdServer server(
       "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 5\n    override: { slow: { match: "
       "!!js/regexp /^(a+)+$/, size: 1 } }\n");

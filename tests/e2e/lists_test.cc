@@ -62,7 +62,7 @@ TEST(Lists, AreAnsweredAtAStop) {
 }
 
 // Lists that wait for room have arrived, so a stop answers them, too.
-TEST(Lists, ThatWaitForRoomAreAnsweredAtAStop) {
+TEST(Lists, AStopAnswersListsThatWaitForRoom) {
   LimitdServer server(types);
   server.client().take("ip", "k1");
   server.client().take("ip", "k2");
@@ -74,7 +74,7 @@ TEST(Lists, ThatWaitForRoomAreAnsweredAtAStop) {
   EXPECT_EQ(server.process().wait(), 0);
 }
 
-TEST(Lists, EndWithTheirClientAndWhatStandsBehindThemIsDone) {
+TEST(Lists, EndWithTheirClientAndLaterRequestsAreExecuted) {
   LimitdServer server(types);
   LimitdClient client = server.client();
   client.take("ip", "k1");

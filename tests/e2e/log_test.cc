@@ -57,7 +57,7 @@ struct Served {
   uint16_t port = 0, admin = 0;
 };
 
-TEST(Log, IsTextUnlessTold) {
+TEST(Log, IsTextByDefault) {
   const Served served({}, {{"DEBUG", "divvy"}});
   served.hit("k=v who=a");
   ASSERT_TRUE(served.process->says("| took"));
@@ -127,7 +127,7 @@ TEST(Log, LevelsChangeWhileItRuns) {
   EXPECT_EQ(now.at("modules").at("requests"), "error");
 }
 
-TEST(Log, AChangeIsTakenWholeOrNotAtAll) {
+TEST(Log, AnInvalidChangeChangesNothing) {
   const Served served({});
   const Json before = json_of(ask(served.admin, "GET", "/v1/log"));
   for (const char* body : {"", "[]", "x", "{", "7"})
@@ -161,7 +161,7 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(Log, TellsEveryNthDenialOnRequest) {
+TEST(Log, LogsEveryNthDenialIfConfigured) {
   const Served served({"--log-level", "info"});
   auto client = TcpClient::connect(served.port);
   for (int i = 0; i < 130; ++i) client->ask("HIT k=v who=a");  // 30 are denied, and none is logged
@@ -185,7 +185,7 @@ TEST(Log, TellsEveryNthDenialOnRequest) {
   EXPECT_EQ(count_of(served.process->err(), " denied | "), 5u);
 }
 
-TEST(Log, TellsSomeDenialsASecondAndHowManyItPassedOver) {
+TEST(Log, LogsABoundedNumberOfDenialsASecondAndCountsTheRest) {
   const Folder folder;
   const std::string config =
       folder.write("sluice.yaml",
@@ -214,7 +214,7 @@ TEST(Log, TellsSomeDenialsASecondAndHowManyItPassedOver) {
 }
 
 // Secrets are not shown at any level, nor in errors.
-TEST(Log, TellsNoSecret) {
+TEST(Log, ShowsNoSecret) {
   const std::string password = "pass-5f1c0de", token = "token-77aa77aa77aa77",
                     variable = "other-88bb88bb88bb88";
   RedisServer redis({"--requirepass", "something-else"});

@@ -57,7 +57,7 @@ TEST_F(Matching, ARequestThatTakesTooManyStepsIsAnErrorAndCounted) {
 }
 
 // The worst case that was found: it took a worker 5.3 s.
-TEST_F(Matching, APieceThatNearlyFitsEverywhereIsFoundOrNot) {
+TEST_F(Matching, ANearMatchEverywhereIsDecidedQuickly) {
   serve("- { name: r, match: { k: '*" + std::string(4000, 'a') + "b' }, deny: true }\n");
   EXPECT_EQ(hit("k=" + long_value).substr(0, 11), "OK true 999");
   EXPECT_EQ(hit("k=" + long_value + "b"), "OK false 0 -1");

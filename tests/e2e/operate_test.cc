@@ -52,7 +52,7 @@ class ServiceManager {
   const int fd_;
 };
 
-TEST(Statsd, ADeadOneCostsNothing) {
+TEST(Statsd, AnUnreachableOneDoesNotDelayRequests) {
   const Folder folder;
   for (const bool tcp : {false, true}) {
     std::map<std::string, std::string> environment{{"PORT", "0"},
@@ -90,7 +90,7 @@ TEST(Statsd, ADeadOneCostsNothing) {
   }
 }
 
-TEST(Systemd, IsToldWhenTheServerListens) {
+TEST(Systemd, IsNotifiedWhenTheServerListens) {
   const Folder folder;
   const std::string path = folder.path() + "/notify";
   const ServiceManager manager(path);

@@ -63,7 +63,7 @@ struct Served {
 const std::string api_rule =
     "- { name: api, match: { api: '*' }, actor: [api], limit: { quota: 2, window: 1h } }\n";
 
-TEST(Changes, OverridesSetAndRemovedAreToldWithBeforeAndAfter) {
+TEST(Changes, ListOverridesWithBeforeAndAfter) {
   Served served(api_rule);
   const std::string one = R"({"rule":"api","actor":"acme","limit":{"quota":9,"window":"1h"}})";
   ASSERT_EQ(ask(served.admin, "POST", "/v1/overrides", one).status, 201);
@@ -90,7 +90,7 @@ TEST(Changes, OverridesSetAndRemovedAreToldWithBeforeAndAfter) {
   EXPECT_EQ(ask(served.admin, "GET", "/v1/changes?limit=0").status, 400);
 }
 
-TEST(Changes, AnOverrideThatExpiresIsTold) {
+TEST(Changes, ListAnOverrideThatExpires) {
   Served served(api_rule);
   const Finished set = served.command({"override", "set", "--rule", "api", "--actor", "acme",
                                        "--quota", "9", "--window", "1h", "--for", "1s"});
@@ -99,7 +99,7 @@ TEST(Changes, AnOverrideThatExpiresIsTold) {
   EXPECT_EQ(served.changes("?limit=1")["changes"][0]["before"]["limits"][0]["quota"], 9);
 }
 
-TEST(Changes, CountersAndTheLogAreToldWithBeforeAndAfter) {
+TEST(Changes, ListCountersAndLogSettingsWithBeforeAndAfter) {
   const Served served(api_rule);
   EXPECT_TRUE(served.hit("api=acme").starts_with("OK true 1 "));
   const Finished reset = served.command({"reset", "native:api:acme:api:token_bucket"});
@@ -116,7 +116,7 @@ TEST(Changes, CountersAndTheLogAreToldWithBeforeAndAfter) {
   EXPECT_EQ(told[1]["after"]["modules"]["requests"], "warn");
 }
 
-TEST(Changes, ReloadsAreToldByWhomTheyWereAskedFor) {
+TEST(Changes, ListReloadsWithTheirOrigin) {
   Served served(api_rule);
   std::string text = "policy: [{ limitd: limitd.yaml }]\nrules:\n" + api_rule +
                      "- { name: more, match: { x: '1' }, limit: { quota: 1, window: 1h } }\n";
@@ -136,7 +136,7 @@ TEST(Changes, ReloadsAreToldByWhomTheyWereAskedFor) {
   EXPECT_NE(refused["after"]["why"].get<std::string>().find("ill"), std::string::npos) << refused;
 }
 
-TEST(Changes, AListOfManyOverridesIsOneChangeAndTheLogOfChangesIsBounded) {
+TEST(Changes, AListOfManyOverridesIsOneChangeAndTheLogIsBounded) {
   const Served served(api_rule);
   Json many = Json::array();
   for (int i = 0; i < 101; ++i)
@@ -177,7 +177,7 @@ const std::string shadow_rules =
     "shadow }\n- { name: wide, match: { api: '*' }, actor: [api], limit: { quota: 3, window: 1h } "
     "}\n";
 
-TEST(Shadow, WhomItWouldDenyIsToldByTop) {
+TEST(Shadow, TopShowsTheActorsThatItWouldDeny) {
   Served served(shadow_rules, "log: { denials: { every: 1 } }\n");
   for (int i = 0; i < 3; ++i)
     EXPECT_TRUE(served.hit("api=acme").starts_with("OK true ")) << "it denies no request";
@@ -198,7 +198,7 @@ TEST(Shadow, WhomItWouldDenyIsToldByTop) {
   EXPECT_EQ(served.command({"top", "--by", "nothing"}).status, 2);
 }
 
-TEST(Unmatched, EachListenerSaysWhatIsAnswered) {
+TEST(Unmatched, EachListenerPrintsItsAnswerWithoutARule) {
   struct Case {
     const char* said;
     const char* divvy;
@@ -243,7 +243,7 @@ TEST(Explain, ARunningServerIsAskedToo) {
   EXPECT_EQ(served.command({"explain", "--policy", "x.ini", "a=b"}).status, 2);
 }
 
-TEST(Counters, OneCustomerIsFoundOverAllRules) {
+TEST(Counters, FindsOneCustomerInAllRules) {
   const Served served(api_rule +
                       "- { name: day, match: { day: '*' }, actor: [day], limit: { quota: 5, "
                       "window: 1d } }\n- { name: rest, match: { rest: '*' }, actor: [rest], limit: "
@@ -266,7 +266,7 @@ TEST(Counters, OneCustomerIsFoundOverAllRules) {
             std::string::npos);
 }
 
-TEST(Overrides, WhatListPrintsLoadsAgain) {
+TEST(Overrides, LoadReadsTheOutputOfList) {
   const Served served(api_rule +
                       "- { name: two, match: { t: '*', u: '*' }, actor: [t, u], limits: [{ quota: "
                       "2, window: 1s }, { quota: 9, window: 1h }] }\n");
@@ -360,7 +360,7 @@ class Socket : public testing::Test {
   const std::map<std::string, std::string> here_{{"XDG_RUNTIME_DIR", folder_.path()}};
 };
 
-TEST_F(Socket, IsMadeForItsOwnerAloneAndFound) {
+TEST_F(Socket, IsAccessibleToItsOwnerOnlyAndFound) {
   auto server = serve(here_);
   const std::string path = socket_of(*server);
   struct stat found {};
@@ -384,7 +384,7 @@ TEST_F(Socket, ItsChangesNameTheUserAndTheProcess) {
   EXPECT_EQ(by.find("user " + std::to_string(::getuid()) + ", process "), 0u) << by;
 }
 
-TEST_F(Socket, OfSeveralTheyAreListed) {
+TEST_F(Socket, ListsTheSocketsOfSeveralServers) {
   auto first = serve(here_), second = serve(here_);
   const Finished done = status(here_);
   EXPECT_EQ(done.status, 3);

@@ -244,7 +244,7 @@ TEST(Overrides, ReplaceTheLimitOfTheirWindow) {
   EXPECT_EQ(client.ask("HIT two=a").substr(0, 10), "OK true 46");  // used units stay used
 }
 
-TEST(Overrides, SayWhatIsWrongAndWhere) {
+TEST(Overrides, ReportErrorsWithTheirPlace) {
   const Served s;
   const Json good = {{"quota", 5}, {"window", "100s"}};
   const Json bucket = {{"quota", 5}, {"window", "1m"}, {"algorithm", "token_bucket"}};
@@ -297,7 +297,7 @@ TEST(Overrides, SayWhatIsWrongAndWhere) {
   EXPECT_EQ(s.get().json.at("total"), 0);
 }
 
-TEST(Overrides, AreTakenByTheThousandOrNotAtAll) {
+TEST(Overrides, AThousandAreSetAllOrNothing) {
   const Served s;
   Json all = Json::array();
   for (int i = 0; i < 1000; ++i)
@@ -357,7 +357,7 @@ TEST(Overrides, AreLiveOnAllWorkersAtOnce) {
   EXPECT_LT(longest, promised(std::chrono::milliseconds(100)));
 }
 
-TEST(Overrides, WakeThoseWhoWait) {
+TEST(Overrides, WakeWaitingRequests) {
   const Served s;
   LimitdClient client(std::move(*TcpClient::connect(s.limitd)));
   EXPECT_EQ(client.take("ip", "w", 2).remaining, 0);
@@ -378,7 +378,7 @@ TEST(Overrides, WakeThoseWhoWait) {
   EXPECT_FALSE(client.take("ip", "w").conformant);  // units that were used before stay used
 }
 
-TEST(Overrides, EndByThemselvesAndSurviveAReload) {
+TEST(Overrides, ExpireAtTheirTimeAndSurviveAReload) {
   Served s;
   auto client = s.client();
   const auto now = std::chrono::system_clock::now();

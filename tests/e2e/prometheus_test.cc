@@ -91,7 +91,7 @@ struct Served {
   uint16_t divvy = 0, limitd = 0, admin = 0;
 };
 
-TEST(Prometheus, PromtoolHasNothingToSayOfThePage) {
+TEST(Prometheus, PromtoolAcceptsThePage) {
   const Served served;
   auto client = TcpClient::connect(served.divvy);
   for (int i = 0; i < 3; ++i) client->ask("HIT k=v");
@@ -125,7 +125,7 @@ TEST(Prometheus, NoKeyOfARequestOrOfAnOverrideIsALabel) {
 
 // Servers with counters in memory, on disk, in Redis and in Redis Cluster have all families
 // together.
-TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
+TEST(Prometheus, AlertsAndDashboardNameExistingMetrics) {
   const RedisServer redis, second;
   RedisCluster cluster;
   std::string nodes;
@@ -173,7 +173,7 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
   EXPECT_GT(Json::parse(text_of(examples + "grafana/sluice.json")).at("panels").size(), 15u);
 }
 
-TEST(Operating, NamesPathsThatThereAre) {
+TEST(Operating, NamesExistingPaths) {
   const std::string docs = tests::source_path("docs/");
   const std::string operating = text_of(docs + "operating.md");
   const Json paths = Json::parse(text_of(docs + "openapi.json")).at("paths");

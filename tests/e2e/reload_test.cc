@@ -76,7 +76,7 @@ TEST(Reload, AChangedFileIsServedWithoutASignal) {
 }
 
 // A change through another hard link of the same file, which the watch does not see.
-TEST(Reload, SighupReadsWhatNoWatchTells) {
+TEST(Reload, SighupReadsFilesThatNoWatchReports) {
   const Folder folder, elsewhere;
   const std::string path = folder.write("rules.ini", ini(5));
   fs::create_hard_link(path, elsewhere.path() + "/same.ini");
@@ -103,7 +103,7 @@ TEST(Reload, SighupWithTheBuiltInExampleChangesNothing) {
   EXPECT_TRUE(server.process().says("policy unchanged, generation 1, hash "));
 }
 
-TEST(Reload, TheSameContentIsNoNewGeneration) {
+TEST(Reload, TheSameContentDoesNotMakeANewGeneration) {
   const Folder folder;
   const std::string path = folder.write("rules.ini", ini(5));
   DivvyServer server = served({"divvy", path});
@@ -117,7 +117,7 @@ TEST(Reload, TheSameContentIsNoNewGeneration) {
   EXPECT_EQ(count(server.process().err(), "was generation"), 1u) << server.process().err();
 }
 
-TEST(Reload, TheHashSaysWhatIsLive) {
+TEST(Reload, TheHashIdentifiesTheLivePolicy) {
   const Folder folder, another;
   DivvyServer server = served({"divvy", folder.write("rules.ini", ini(5))});
   const std::string first = hash_of(server, 1);
@@ -219,7 +219,7 @@ TEST(Reload, AFileThatIsBeingWrittenIsWaitedFor) {
   EXPECT_EQ(count(server.process().err(), " error "), 0u);
 }
 
-TEST(Reload, ARefusedPolicyChangesNothingAndIsLoud) {
+TEST(Reload, ARefusedPolicyChangesNothingAndIsReported) {
   const Folder folder;
   DivvyServer server = served({"divvy", folder.write("rules.ini", ini(5))});
   auto client = server.client();
@@ -244,7 +244,7 @@ TEST(Reload, ARefusedPolicyChangesNothingAndIsLoud) {
   EXPECT_TRUE(grants(client.ask("HIT k=v"), 9));
 }
 
-TEST(Reload, ARefusedPolicyThatIsTakenBackIsTheLiveOne) {
+TEST(Reload, ARefusedPolicyThatIsRevertedEqualsTheLiveOne) {
   const Folder folder;
   DivvyServer server = served({"divvy", folder.write("rules.ini", ini(5))});
   folder.write("rules.ini", "[k=v]\n");
@@ -254,7 +254,7 @@ TEST(Reload, ARefusedPolicyThatIsTakenBackIsTheLiveOne) {
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 4));
 }
 
-TEST(Reload, AFileThatStaysAwayIsAnErrorUntilItIsBack) {
+TEST(Reload, AMissingFileIsAnErrorUntilItReturns) {
   const Folder folder;
   const std::string path = folder.write("rules.ini", ini(5));
   DivvyServer server = served({"divvy", path});
@@ -268,7 +268,7 @@ TEST(Reload, AFileThatStaysAwayIsAnErrorUntilItIsBack) {
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 5));
 }
 
-TEST(Reload, AFolderThatGoesAndComesBackIsFollowed) {
+TEST(Reload, FollowsAFolderThatDisappearsAndReturns) {
   const Folder folder;
   fs::create_directory(folder.path() + "/etc");
   const std::string path = folder.write("etc/rules.ini", ini(5));
@@ -282,7 +282,7 @@ TEST(Reload, AFolderThatGoesAndComesBackIsFollowed) {
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 5));
 }
 
-TEST(Reload, CountersOfUnchangedRulesGoOn) {
+TEST(Reload, CountersOfUnchangedRulesContinue) {
   const Folder folder;
   DivvyServer server = served({"divvy", folder.write("rules.ini", ini(5))});
   auto client = server.client();
@@ -297,7 +297,7 @@ TEST(Reload, CountersOfUnchangedRulesGoOn) {
   EXPECT_TRUE(grants(client.ask("HIT k=v a=b"), 1));
 }
 
-TEST(Reload, CountersOfUnchangedNativeRulesGoOn) {
+TEST(Reload, CountersOfUnchangedNativeRulesContinue) {
   const Folder folder;
   const std::string path = folder.write("sluice.yaml", native(rule("a", 5) + rule("b", 5)));
   DivvyServer server = served({"serve", "--config", path});
@@ -357,7 +357,7 @@ TEST(Reload, ANamedPolicyMayComeAfterItsName) {
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 9));
 }
 
-TEST(Reload, TellsWhatOnlyARestartChanges) {
+TEST(Reload, WarnsOfChangesThatNeedARestart) {
   const Folder folder;
   const std::string rules = native(rule("a", 5));
   DivvyServer server = served({"serve", "--config", folder.write("sluice.yaml", rules)});
@@ -371,7 +371,7 @@ TEST(Reload, TellsWhatOnlyARestartChanges) {
   EXPECT_TRUE(grants(server.client().ask("HIT k=b"), 5));
 }
 
-TEST(Reload, WhatCanBeReadOnlyOnceIsNotReadAgain) {
+TEST(Reload, DoesNotReadAPipeAgain) {
   const Folder folder;
   const std::string path = folder.path() + "/rules.ini";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

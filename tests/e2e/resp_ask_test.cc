@@ -82,7 +82,7 @@ TEST_F(RespAsk, TakesByTheRules) {
   EXPECT_EQ(json::parse(ask(with("explain", {"--json"}), 0))["limits"][0]["limit"], 3);
 }
 
-TEST_F(RespAsk, TakesByLimitsThatComeAlong) {
+TEST_F(RespAsk, TakesByInlineLimits) {
   const Words take{"take", "KEY", "user:17", "LIMIT", "100", "30d", "N", "40"};
   EXPECT_EQ(ask(take, 0).substr(0, 24), "allowed: 60 of 100 left,");
   EXPECT_EQ(ask(take, 0).substr(0, 24), "allowed: 20 of 100 left,");
@@ -126,7 +126,7 @@ TEST_F(RespAsk, WaitsAndTakesOfSeveral) {
   EXPECT_NE(ask({"wait", "2s", "path=/free"}, 3).find("timeout"), std::string::npos);
 }
 
-TEST_F(RespAsk, TellsOfTheServer) {
+TEST_F(RespAsk, PrintsInfoAboutTheServer) {
   EXPECT_TRUE(ask({"info"}, 0).starts_with("version: "));
   EXPECT_EQ(json::parse(ask({"info", "--json"}, 0))["counters"], 0);
 }
@@ -162,7 +162,7 @@ TEST_F(RespAsk, PrintsOtherRepliesAsRedisCliDoes) {
   EXPECT_TRUE(ask({"INFO", "server"}, 0).starts_with("# Server\nredis_version:7.0.0\n"));
 }
 
-TEST_F(RespAsk, TellsWhyThereIsNoDecision) {
+TEST_F(RespAsk, SaysWhyItGotNoDecision) {
   const uint16_t port = free_port();
   const auto nobody = run({.arguments = {"ask", "resp", "--server",
                                          "127.0.0.1:" + std::to_string(port), "take", "a=b"}});

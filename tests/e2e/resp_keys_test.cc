@@ -89,7 +89,7 @@ class RespKeys : public testing::TestWithParam<const char*> {
 
 using Keys = std::multiset<std::string>;
 
-TEST_P(RespKeys, TellsOfInlineCounters) {
+TEST_P(RespKeys, ShowsInlineCounters) {
   EXPECT_EQ(ask("EXISTS a"), "0");
   EXPECT_EQ(ask("TTL a"), "-2");
   EXPECT_EQ(ask("TYPE a"), "none");
@@ -110,7 +110,7 @@ TEST_P(RespKeys, TellsOfInlineCounters) {
   EXPECT_EQ(take("a", "LIMIT 2 1h N 2").substr(0, 3), "[1,") << "it is a fresh one";
 }
 
-TEST_P(RespKeys, TellsOfEachAlgorithm) {
+TEST_P(RespKeys, ShowsCountersOfEachAlgorithm) {
   const std::vector<std::string> limits{"LIMIT 7 1h",
                                         "LIMIT 7 1h BURST 20",
                                         "LIMIT 7 1h ALGORITHM fixed_window",
@@ -131,7 +131,7 @@ TEST_P(RespKeys, TellsOfEachAlgorithm) {
   }
 }
 
-TEST_P(RespKeys, TellsOfABucketThatFillsByPutsAlone) {
+TEST_P(RespKeys, ShowsAFixedBucket) {
   const std::string bucket = "LIMIT 5 0 ALGORITHM fixed_bucket";
   take("other", bucket);
   EXPECT_EQ(ask("SLUICE.PEEK KEY x " + bucket), "[1, 5, 4, 0, -1]");
@@ -149,7 +149,7 @@ TEST_P(RespKeys, TellsOfABucketThatFillsByPutsAlone) {
 }
 
 // Keys are found by the lists of algorithms that were charged, whatever other lists were peeked at.
-TEST_P(RespKeys, TellsOfCountersWhoseListWasCharged) {
+TEST_P(RespKeys, FindsCountersByTheLimitsThatWereCharged) {
   take("u", "LIMIT 5 1h");
   for (int i = 0; i < 64; ++i) {
     static constexpr const char* algorithms[] = {"aligned_window", "fixed_window", "sliding_window",
@@ -205,7 +205,7 @@ TEST_P(RespKeys, AreScanned) {
   EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), expected.size());
 }
 
-TEST_P(RespKeys, WhatIsWrongWithAScanIsTold) {
+TEST_P(RespKeys, ReportsErrorsOfAScan) {
   for (const char* const command :
        {"SCAN x", "SCAN -1", "SCAN 12345", "SCAN 0 MATCH", "SCAN 0 COUNT 0", "SCAN 0 COUNT x",
         "SCAN 0 WHAT x", "SCAN", "KEYS", "KEYS a b"})
@@ -217,7 +217,7 @@ TEST_P(RespKeys, WhatIsWrongWithAScanIsTold) {
 }
 
 // Commands that are pipelined after a SCAN wait for it.
-TEST_P(RespKeys, ScansAndWhatIsBehindThem) {
+TEST_P(RespKeys, LaterPipelinedCommandsWaitForAScan) {
   for (int i = 0; i < 30; ++i) ask("CL.THROTTLE k" + std::to_string(i) + " 4 1 3600");
   ASSERT_TRUE(client_->send(to_resp({"SCAN", "0", "COUNT", "5"}) + to_resp({"PING"}) +
                             to_resp({"CLIENT", "REPLY", "SKIP"}) + to_resp({"SCAN", "0"}) +
@@ -263,7 +263,7 @@ TEST_P(RespKeys, ACursorContinuesOnAnotherConnection) {
 
 class RespKeysKept : public RespKeys {};
 
-TEST_P(RespKeysKept, AreThereAfterARestart) {
+TEST_P(RespKeysKept, ExistAfterARestart) {
   take("a", "LIMIT 2 1h");
   take("a", "LIMIT 5 0 ALGORITHM fixed_bucket");
   ask("CL.THROTTLE a 4 1 3600");

@@ -98,7 +98,7 @@ TEST(Resp, CountersOutliveTheProcess) {
   EXPECT_EQ(ask("6").substr(0, 7), "0\n10\n0\n");
 }
 
-TEST(Resp, TellsWhatItServes) {
+TEST(Resp, DescribesItselfByInfo) {
   const RespServer server;
   EXPECT_NE(say(server, {"INFO", "server"}).find("sluice_version:0.1.0"), std::string::npos);
   EXPECT_NE(say(server, {"CLIENT", "INFO"}).find("addr=127.0.0.1:"), std::string::npos);
@@ -119,7 +119,7 @@ TEST(Resp, AHeaderOfHalfAGigabyteIsAnError) {
   EXPECT_EQ(other.ask("PING"), "+PONG\r");
 }
 
-TEST(Resp, AWebPagesRequestIsNoCommand) {
+TEST(Resp, DoesNotExecuteAWebPagesRequest) {
   const RespServer server;
   TcpClient client = connect(server);
   ASSERT_TRUE(client.send("POST / HTTP/1.1\r\nHost: localhost\r\n\r\nCL.THROTTLE k 0 1 60\r\n"));
@@ -127,7 +127,7 @@ TEST(Resp, AWebPagesRequestIsNoCommand) {
   EXPECT_EQ(say(server, {"CL.THROTTLE", "k", "0", "1", "60"}).substr(0, 2), "0\n");
 }
 
-TEST(Resp, AThousandHalfCommandsHinderNobody) {
+TEST(Resp, AThousandHalfCommandsDoNotAffectOthers) {
   const RespServer server;
   const int64_t before = resident_bytes(server.process().pid());
   std::vector<TcpClient> clients;
@@ -144,7 +144,7 @@ TEST(Resp, AThousandHalfCommandsHinderNobody) {
 
 // At some point the server does not read any more from a client that sends and never reads; others
 // are served.
-TEST(Resp, AClientThatNeverReadsHindersNobody) {
+TEST(Resp, AClientThatNeverReadsDoesNotAffectOthers) {
   const RespServer server;
   TcpClient client = connect(server), other = connect(server);
   std::string many;

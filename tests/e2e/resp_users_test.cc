@@ -124,7 +124,7 @@ TEST_F(RespUsers, HelloLogsIn) {
 }
 
 // Commands that are sent at once are answered in order, although passwords are checked in between.
-TEST_F(RespUsers, WhatIsBehindAPasswordWaitsForIt) {
+TEST_F(RespUsers, LaterPipelinedCommandsWaitForAPasswordCheck) {
   RespClient client = connect();
   std::string all = to_resp({"PING"}) + to_resp({"AUTH", "app", "open sesame"}) +
                     to_resp({"PING"}) + to_resp({"HELLO", "3", "AUTH", "default", "open sesame"}) +
@@ -148,7 +148,7 @@ TEST_F(RespUsers, WhatIsBehindAPasswordWaitsForIt) {
   EXPECT_EQ(next(), "(end)");
 }
 
-TEST_F(RespUsers, EachMayDoWhatItsRightsAllow) {
+TEST_F(RespUsers, MayDoWhatTheirRightsAllow) {
   RespClient nobody = logged_in("default", "open sesame"), app = logged_in("app", "open sesame"),
              ops = logged_in("ops", "swordfish");
   const std::vector<std::string> take{"CL.THROTTLE", "k", "4", "1", "60"};
@@ -190,7 +190,7 @@ TEST_F(RespUsers, AreReadAgain) {
   EXPECT_EQ(ask(anybody, {"PING"}), "PONG");
 }
 
-TEST_F(RespUsers, AreWhomSluiceAskIs) {
+TEST_F(RespUsers, SluiceAskLogsInAsAUser) {
   const auto ask_as = [&](const std::string& password, std::vector<std::string> more) {
     std::vector<std::string> words = {"ask",   "resp",     "--timeout",
                                       "20000", "--server", "localhost:" + std::to_string(port_)};
@@ -224,7 +224,7 @@ TEST_F(RespUsers, ATransactionIsExecutedWithTheRightsOfItsEnd) {
   EXPECT_NE(told.find("PONG"), std::string::npos) << told;
 }
 
-TEST_F(RespUsers, AFileOfAPasswordThatIsGoneChangesNothing) {
+TEST_F(RespUsers, AMissingPasswordFileChangesNothing) {
   std::filesystem::remove(folder_.path() + "/ops.password");
   const auto answer = http(admin_, "POST", "/v1/reload", "{}", "");
   EXPECT_EQ(answer.status, 422) << answer.body;
@@ -232,7 +232,7 @@ TEST_F(RespUsers, AFileOfAPasswordThatIsGoneChangesNothing) {
   logged_in("ops", "swordfish");
 }
 
-TEST_F(RespUsers, OnlyWhoMayAdminSeesOthers) {
+TEST_F(RespUsers, OnlyAnAdminSeesOtherClients) {
   RespClient app = logged_in("app", "open sesame"), ops = logged_in("ops", "swordfish");
   EXPECT_EQ(ask(app, {"CLIENT", "SETNAME", "one"}), "OK");
   EXPECT_EQ(ask(ops, {"CLIENT", "SETNAME", "two"}), "OK");
@@ -288,7 +288,7 @@ TEST_F(RespUnblock, EndsAWaitOfTheSameUser) {
             "(error) ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 }
 
-TEST_F(RespUnblock, OfOtherUsersOnlyWhoMayAdmin) {
+TEST_F(RespUnblock, OnlyAnAdminUnblocksOtherUsers) {
   RespClient waiting = logged_in("app", "open sesame"), other = logged_in("default", "open sesame"),
              ops = logged_in("ops", "swordfish");
   ask(other, jar("SLUICE.TAKE"));
@@ -299,7 +299,7 @@ TEST_F(RespUnblock, OfOtherUsersOnlyWhoMayAdmin) {
   EXPECT_EQ(to_text(*waiting.read()), "(nil)");
 }
 
-TEST_F(RespUnblock, LetsTheNextOneGetOn) {
+TEST_F(RespUnblock, ServesTheNextWaiter) {
   RespClient first = logged_in("app", "open sesame"), second = logged_in("app", "open sesame"),
              other = logged_in("app", "open sesame");
   ask(other, jar("SLUICE.TAKE"));

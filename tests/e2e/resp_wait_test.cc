@@ -19,7 +19,7 @@ namespace sluice::tests {
 namespace {
 
 // A connection that waits for units is not idle; from the reply on it is.
-TEST(RespIdle, AConnectionThatWaitsForNothingIsClosed) {
+TEST(RespIdle, ClosesAnIdleConnection) {
   Folder folder;
   const std::string config =
       folder.write("sluice.yaml",
@@ -101,13 +101,13 @@ std::string of_jar(const std::string& before, const std::string& behind = "") {
   return before + " " + jar + behind;
 }
 
-TEST_F(RespWait, TakesAtOnceWhatIsThere) {
+TEST_F(RespWait, TakesAtOnceIfThereAreEnoughUnits) {
   TcpClient client = connect();
   EXPECT_EQ(ask(client, of_jar("SLUICE.WAIT 5"), 6), "1 2 1 0 -1 0");
   EXPECT_EQ(ask(client, of_jar("SLUICE.WAIT 5", " N 3"), 6).substr(0, 10), "0 2 1 -1 -");
 }
 
-TEST_F(RespWait, WaitsForWhatIsPutBackInOrderOfArrival) {
+TEST_F(RespWait, GrantsReturnedUnitsInOrderOfArrival) {
   TcpClient first = connect(), second = connect(), other = connect();
   EXPECT_EQ(ask(other, of_jar("SLUICE.TAKE", " N 2"), 5), "1 2 0 0 -1");
   send(first, of_jar("SLUICE.WAIT 0", " N 2") + "\r\nPING");
@@ -125,7 +125,7 @@ TEST_F(RespWait, WaitsForWhatIsPutBackInOrderOfArrival) {
   ASSERT_TRUE(await_waiting(0));
 }
 
-TEST_F(RespWait, WhatTimeBringsEndsIt) {
+TEST_F(RespWait, GrantsUnitsThatComeBackWithTime) {
   TcpClient client = connect();
   EXPECT_EQ(ask(client, "SLUICE.TAKE KEY k LIMIT 1 100ms", 5), "1 1 0 0 100");
   EXPECT_TRUE(ask(client, "SLUICE.WAIT 60 KEY k LIMIT 1 100ms", 6).starts_with("1 1 0 0 "));
@@ -158,7 +158,7 @@ TEST_F(RespWait, EndsWithItsConnection) {
 }
 
 // A client that has half-closed may still read: its wait ends, and all its commands are answered.
-TEST_F(RespWait, HalfACloseEndsItAndWhatIsBehindIsAnswered) {
+TEST_F(RespWait, AHalfCloseEndsItAndLaterCommandsAreAnswered) {
   TcpClient client = connect(), other = connect();
   ask(other, of_jar("SLUICE.TAKE", " N 2"), 5);
   send(client, "CL.THROTTLE k 1 1 60\r\n" + of_jar("SLUICE.WAIT 0") + "\r\nPING\r\n" +
@@ -172,7 +172,7 @@ TEST_F(RespWait, HalfACloseEndsItAndWhatIsBehindIsAnswered) {
 }
 
 // A reload after which the wait can never be granted.
-TEST(RespWaitReload, WhatNoLongerFitsIsRefused) {
+TEST(RespWaitReload, RefusesARequestThatNoLongerFits) {
   Folder folder;
   const auto write = [&](int quota) {
     return folder.write("sluice.yaml",
@@ -205,7 +205,7 @@ TEST(RespWaitReload, WhatNoLongerFitsIsRefused) {
 
 // A request with entries is matched with rules of the policy only, also when it is matched again:
 // not with the rule of CL.THROTTLE.
-TEST(RespWaitReload, WhatHasNoRuleAnyMoreIsToldSo) {
+TEST(RespWaitReload, AnswersNoruleIfTheRuleIsRemoved) {
   Folder folder;
   const auto write = [&](const std::string& key) {
     return folder.write("sluice.yaml",

@@ -31,7 +31,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(Signals, ThatMeanNothingToAServerDoNotEndIt) {
+TEST(Signals, UnhandledSignalsDoNotEndTheServer) {
   DivvyServer server("rules.ini", hundred_policy);
   auto client = server.client();
   for (const int number : harmless) {
@@ -42,7 +42,7 @@ TEST(Signals, ThatMeanNothingToAServerDoNotEndIt) {
 }
 
 // While it reads its policy, here from a pipe without data yet.
-TEST(Signals, BeforeItIsReadyEndNoServer) {
+TEST(Signals, DoNotEndAServerThatIsStarting) {
   const Folder folder;
   const std::string policy = folder.path() + "/rules.ini";
   ASSERT_EQ(::mkfifo(policy.c_str(), 0600), 0);

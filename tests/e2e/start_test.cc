@@ -23,7 +23,7 @@ void expect_in(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << "no `" << part << "` in:\n" << text;
 }
 
-TEST(Start, SaysInDivvysWordsAndItsOwnWhereItListens) {
+TEST(Start, PrintsWhereItListensAsDivvyAndAsSluice) {
   const Folder folder;
   Process process({.arguments = {"divvy", folder.write("rules.ini", hundred_policy)},
                    .environment = {{"PORT", "0"}}});
@@ -95,7 +95,7 @@ TEST(Start, RefusesOtherFilesAndNone) {
   EXPECT_EQ(none.err, "");
 }
 
-TEST(Start, RefusesAPortThatIsNone) {
+TEST(Start, RejectsAnInvalidPort) {
   for (const char* port : {"", "65536", "-1", "http", "80 80", "8321x"}) {
     const auto finished = start("rules.ini", hundred_policy, {{"PORT", port}});
     EXPECT_EQ(finished.status, 1) << port;
@@ -141,7 +141,7 @@ TEST(Start, ServesIpv6AndIpv4WithTheSameCounters) {
   EXPECT_EQ(server.client("::1").ask("HIT k=v"), "OK true 97 600");
 }
 
-TEST(Start, ListensOnOneAddressAlone) {
+TEST(Start, ListensOnOneAddressOnly) {
   const DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--host", "127.0.0.1"}});
   EXPECT_EQ(server.client("127.0.0.1").ask("HIT k=v"), "OK true 99 600");
   EXPECT_FALSE(TcpClient::connect(server.port(), "127.0.0.2"));

@@ -135,7 +135,7 @@ TEST(Status, HasTheSameMembersInMemoryOnDiskAndInRedis) {
   EXPECT_EQ(paths_of(in_redis), paths_of(in_memory));
 }
 
-TEST(Status, SaysDegradedAndWhyWhileRedisIsAway) {
+TEST(Status, ReportsDegradedWithTheReasonWithoutRedis) {
   RedisServer redis;
   const Served served({{"SLUICE_REDIS", redis.address()}});
   served.await(is_ready);
@@ -157,7 +157,7 @@ TEST(Status, SaysDegradedAndWhyWhileRedisIsAway) {
   served.await(is_ready);
 }
 
-TEST(Status, SaysThatAReloadFailedUntilTheFilesAreCorrected) {
+TEST(Status, ReportsAFailedReloadUntilTheFilesAreCorrected) {
   const Served served;
   served.await(is_ready);
   EXPECT_EQ(served.status().at("policy").at("stale"), false);

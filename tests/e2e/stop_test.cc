@@ -76,7 +76,7 @@ TEST_P(Stop, AnswersWhatCameBeforeThenEnds) {
   EXPECT_FALSE(TcpClient::connect(server.port()));
 }
 
-TEST_P(Stop, WaitsForNobodyThatIsIdle) {
+TEST_P(Stop, DoesNotWaitForIdleClients) {
   DivvyServer server("rules.ini", hundred_policy);
   std::vector<TcpClient> clients;
   for (int i = 0; i < 20; ++i) clients.push_back(server.client());
@@ -108,7 +108,7 @@ std::string signal_name(const testing::TestParamInfo<int>& signal) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, Stop, testing::Values(SIGTERM, SIGINT), signal_name);
 
-TEST(Stopping, IsNotHeldUpByAClientThatDoesNotRead) {
+TEST(Stopping, IsNotDelayedByAClientThatDoesNotRead) {
   DivvyServer server("rules.ini", hundred_policy, {.environment = {{"SLUICE_LOG_LEVEL", "info"}}});
   auto client = server.client();
   client.limit_receive_buffer(4096);
@@ -125,7 +125,7 @@ TEST(Stopping, IsNotHeldUpByAClientThatDoesNotRead) {
   EXPECT_LT(steady_clock::now() - start, promised(5s));
 }
 
-TEST(Stopping, IsNotHeldUpByAClientThatSendsForEver) {
+TEST(Stopping, IsNotDelayedByAClientThatKeepsSending) {
   DivvyServer server("rules.ini", hundred_policy);
   auto client = server.client();
   std::atomic<bool> sending{false};
@@ -147,7 +147,7 @@ TEST(Stopping, IsNotHeldUpByAClientThatSendsForEver) {
   EXPECT_LT(took, promised(5s));
 }
 
-TEST(Stopping, IsNotHeldUpByAStandardErrorThatNobodyReads) {
+TEST(Stopping, IsNotDelayedByAnUnreadStandardError) {
   DivvyServer server("rules.ini", hundred_policy,
                      {.environment = {{"DEBUG", "divvy"}}, .read_err = false});
   auto client = server.client();

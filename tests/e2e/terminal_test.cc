@@ -126,7 +126,7 @@ TEST_F(TerminalCommands, StatusKnowsAStoreOnDisk) {
   EXPECT_EQ(result()["store"]["failing"], false);
 }
 
-TEST_F(TerminalCommands, ReloadSaysWhatBecameOfIt) {
+TEST_F(TerminalCommands, ReloadPrintsItsOutcome) {
   EXPECT_EQ(ask({"reload"}), 0) << err;
   EXPECT_TRUE(out.starts_with("unchanged: generation 1, hash ")) << out;
   folder.write("rules.ini", "[a=1]\nresetSeconds = 60\n");
@@ -167,7 +167,7 @@ TEST_F(TerminalCommands, ATokenIsShownAndNeverPrinted) {
   EXPECT_EQ(err.find(token), std::string::npos) << err;
 }
 
-TEST_F(TerminalCommands, TopNamesWhoIsLimited) {
+TEST_F(TerminalCommands, TopNamesTheLimitedActors) {
   make_traffic();
   hit("user=evil\x1b[2Jname");
   EXPECT_EQ(ask({"top", "--over", "0s"}), 0) << err;
@@ -234,7 +234,7 @@ TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
   EXPECT_EQ(err, "error: actor: is missing; the rule's actor is `user`\n");
 }
 
-TEST_F(TerminalCommands, OverridesThatAreNotThereKeepNoneOfTheOthers) {
+TEST_F(TerminalCommands, RemovesOtherOverridesThoughOneDoesNotExist) {
   std::vector<std::string> ids;
   for (const char* actor : {"alice", "bob"}) {
     EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", actor, "--deny", "--json"}), 0);
@@ -247,7 +247,7 @@ TEST_F(TerminalCommands, OverridesThatAreNotThereKeepNoneOfTheOthers) {
 }
 
 // OverridesApi.* tests what is shown between an override's end and the round that forgets it.
-TEST_F(TerminalCommands, OverridesThatHaveEndedAreForgotten) {
+TEST_F(TerminalCommands, ExpiredOverridesAreForgotten) {
   EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "alice", "--deny", "--for", "1s",
                  "--json"}),
             0)
@@ -260,7 +260,7 @@ TEST_F(TerminalCommands, OverridesThatHaveEndedAreForgotten) {
 
 // droplet's port answers any HTTP path, for users of a browser. Commands must not mistake it for an
 // admin port.
-TEST_F(TerminalCommands, DropletsPortIsNoAdminPort) {
+TEST_F(TerminalCommands, DoNotMistakeDropletsPortForAnAdminPort) {
   const auto yaml =
       folder.write("droplet.yaml", "listen: [{ protocol: droplet, address: \"127.0.0.1:0\" }]\n");
   Process other({.arguments = {"serve", "--config", yaml}});
@@ -358,7 +358,7 @@ TEST_F(TerminalCommands, TheBuiltInExampleWarnsOfNothing) {
 }
 
 // The README's session, with the server that it names: the built-in example.
-TEST_F(TerminalCommands, TheReadmeShowsWhatIsSaid) {
+TEST_F(TerminalCommands, TheReadmeShowsTheOutputOfItsCommands) {
   server = std::make_unique<Process>(Process::Options{
       .arguments = {"serve", "--listen", "divvy=127.0.0.1:0", "--listen", "admin=127.0.0.1:0"}});
   divvy = await_listening(*server);

@@ -91,7 +91,7 @@ TEST_F(LiveTop, IsLiveAndObeysKeys) {
   expect_restored(*pty);
 }
 
-TEST_F(LiveTop, LeavesTheTerminalAsItWasHoweverItEnds) {
+TEST_F(LiveTop, RestoresTheTerminalHoweverItEnds) {
   for (const int number : {0, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     const auto pty = top();
     ASSERT_TRUE(pty->shows("most denied")) << pty->output();
@@ -104,7 +104,7 @@ TEST_F(LiveTop, LeavesTheTerminalAsItWasHoweverItEnds) {
   }
 }
 
-TEST_F(LiveTop, LeavesTheTerminalWhileItIsStopped) {
+TEST_F(LiveTop, RestoresTheTerminalWhileItIsStopped) {
   const auto pty = top();
   ASSERT_TRUE(pty->shows("most denied")) << pty->output();
   pty->type("\x1a");
@@ -155,7 +155,7 @@ TEST_F(LiveTop, FitsTheWindowAndFollowsItsSize) {
   expect_restored(*pty);
 }
 
-TEST_F(LiveTop, SaysThatTheServerIsGoneAndGoesOn) {
+TEST_F(LiveTop, ReportsAnUnreachableServerAndContinues) {
   hit("ann", 8);
   const auto pty = top();
   ASSERT_TRUE(pty->shows("ann"));
@@ -181,7 +181,7 @@ TEST_F(LiveTop, EndsAtOnceWhileTheServerIsSilent) {
   server->signal(SIGCONT);
 }
 
-TEST_F(LiveTop, SaysPlainlyWhatIsWrongBeforeItBegins) {
+TEST_F(LiveTop, ReportsAStartErrorWithoutSwitchingTheScreen) {
   Pty pty({"top", "--admin", "127.0.0.1:1"}, {}, {80, 24});
   EXPECT_EQ(pty.wait(), 3);
   EXPECT_NE(pty.output().find("cannot connect to 127.0.0.1 port 1"), std::string::npos);

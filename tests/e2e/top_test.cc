@@ -37,7 +37,7 @@ const std::string listeners =
     "listen:\n  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
     "  - { protocol: admin, address: \"127.0.0.1:0\" }\n";
 
-TEST(TopOfTheServer, TellsWhoIsLimitedAndWhoAsks) {
+TEST(TopOfTheServer, ListsTheMostDeniedAndTheMostActiveActors) {
   const Served served(
       listeners +
       "rules:\n"
@@ -137,7 +137,7 @@ TEST(TopOfTheServer, NamesRulesAsRequestsDo) {
   EXPECT_EQ(said[0].at("rule"), "l");
 }
 
-TEST(TopOfTheServer, TellsWhatItIsNotAsked) {
+TEST(TopOfTheServer, RejectsInvalidQueries) {
   const Served served(listeners +
                       "rules:\n  - { name: r, match: { user: '*' }, actor: user,\n"
                       "      limit: { quota: 1, window: 1h } }\n");

@@ -79,7 +79,7 @@ std::vector<std::string> hammer(const DivvyServer& server, const std::string& li
   return together;
 }
 
-TEST(Traffic, ExactlyAsManyAreAllowedAsTheLimitSays) {
+TEST(Traffic, AllowsExactlyTheQuota) {
   const DivvyServer server("rules.ini",
                            "[k=v]\ncreditLimit = 4321\nresetSeconds = 3600\n"
                            "[default]\ncreditLimit = 0\n",

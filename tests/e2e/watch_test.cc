@@ -47,7 +47,7 @@ class Watch : public testing::Test {
   std::string admin;
 };
 
-TEST_F(Watch, ShowsWhatIsNewUntilItIsEnded) {
+TEST_F(Watch, ShowsChangesUntilItIsEnded) {
   Pty rules(words("rules", {"--watch", "--every", "100ms"}), {}, {100, 20});
   ASSERT_TRUE(rules.shows("DENIED/S")) << rules.screen().text();
   EXPECT_TRUE(rules.screen().is_other());

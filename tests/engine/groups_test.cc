@@ -342,7 +342,7 @@ void run(uint32_t seed, Seen& seen) {
   }
 }
 
-TEST(Groups, AnswersToSeveralThreadsAreThoseOfOne) {
+TEST(Groups, SeveralThreadsGetTheAnswersOfOne) {
   Seen seen;
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

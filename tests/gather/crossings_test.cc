@@ -281,7 +281,7 @@ class Trial {
   bool stopping_ = false;
 };
 
-TEST(GatherCrossings, EachReplyIsTheModels) {
+TEST(GatherCrossings, EveryReplyMatchesTheModel) {
   Counts all;
   for (uint32_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

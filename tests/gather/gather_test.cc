@@ -37,7 +37,7 @@ TEST(Gather, RepliesLeaveInTheOrderOfTheStoresAnswers) {
   EXPECT_EQ(read_until(client, "\n"), "1 yes\n");
 }
 
-TEST(Gather, RepliesKeepTheOrderWhereTheyMust) {
+TEST(Gather, RepliesOfAnOrderedSessionKeepTheirOrder) {
   World world;
   const int client = world.client("gather_in_order");
   send(client, "1 all a b\n2 each c d\n3 all e\n");
@@ -49,7 +49,7 @@ TEST(Gather, RepliesKeepTheOrderWhereTheyMust) {
   EXPECT_EQ(read_until(client, "3 yes\n"), "hello\n1 yes\n2 yes yes\n3 yes\n");
 }
 
-TEST(Gather, TheFarewellComesBehindAllThatIsOwed) {
+TEST(Gather, TheFarewellFollowsAllOutstandingReplies) {
   World world;
   const int client = world.client("gather");
   send(client, "1 all a\n2 all b\n3 end\n4 all c\n");
@@ -71,7 +71,7 @@ TEST(Gather, AClientThatSendsNoMoreHasAllItsReplies) {
   EXPECT_EQ(read_until(client, "(end)"), "hello\n2 yes\n1 yes\n(end)");
 }
 
-TEST(Gather, AStopAnswersWhatIsUnderWay) {
+TEST(Gather, AStopAnswersBatchesInFlight) {
   World world;
   const int client = world.client("gather");
   send(client, "1 all a\n2 all b\n");
@@ -83,7 +83,7 @@ TEST(Gather, AStopAnswersWhatIsUnderWay) {
 }
 
 // What is under way may be charged, so the client receives the reply before the goodbye.
-TEST(Gather, AStopAnswersWhatIsUnderWayOfASessionThatHoldsBack) {
+TEST(Gather, AStopAnswersBatchesInFlightOfAnOrderedSession) {
   World world;
   const int client = world.client("gather_in_order");
   send(client, "1 hold a\n2 each b\n");
@@ -93,7 +93,7 @@ TEST(Gather, AStopAnswersWhatIsUnderWayOfASessionThatHoldsBack) {
   EXPECT_EQ(read_until(client, "(end)"), "hello\n1 yes\ngoodbye\n(end)");
 }
 
-TEST(Gather, AConnectionThatIsCutOffIsForgottenWithAllItsBatches) {
+TEST(Gather, ForgetsAllBatchesOfALostConnection) {
   World world;
   const int client = world.client("gather");
   send(client, "1 all a\n2 all b\n3 all c\n");
@@ -107,7 +107,7 @@ TEST(Gather, AConnectionThatIsCutOffIsForgottenWithAllItsBatches) {
 
 // At the bound the connection is not read, so that what waits for the store is bounded. It is read
 // again when a batch is answered.
-TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
+TEST(Gather, BoundsTheBatchesInFlight) {
   constexpr size_t most = base::bounds::batches_per_connection_max;
   World world;
   const int client = world.client("gather"), other = world.client("gather");
@@ -140,7 +140,7 @@ TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
 }
 
 // A send timeout also counts while a batch of that client is under way.
-TEST(Gather, WhoReadsNothingIsClosedThoughABatchIsUnderWay) {
+TEST(Gather, ClosesAClientThatReadsNothingDuringABatch) {
   for (const char* protocol : {"gather", "gather_in_order"}) {
     SCOPED_TRACE(protocol);
     World world;
@@ -152,7 +152,7 @@ TEST(Gather, WhoReadsNothingIsClosedThoughABatchIsUnderWay) {
 
 // If there is no memory to set a batch's input aside, the batch keeps the connection's buffer, and
 // the connection is not read until the batch is answered.
-TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
+TEST(Gather, ABatchKeepsTheBufferIfItsInputCannotBeCopied) {
   World world;
   const int client = world.client("gather", {}, 1), other = world.client("gather");
   send(client, "0 pad 1000000\n1 all a\n2 all b\n3 all c\n");
@@ -177,7 +177,7 @@ TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
 }
 
 // What is under way may be charged, so its reply is sent before the message about the timeout.
-TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
+TEST(Gather, ATimeoutFollowsOutstandingReplies) {
   World world;
   const int client = world.client("gather", {.request = base::milliseconds(50)});
   send(client, "1 all a\n2 al");
@@ -193,7 +193,7 @@ TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
 
 // The input that a waiting batch points to does not count as an unfinished request: no other
 // connection is closed to make room for it.
-TEST(Gather, NobodyGivesWayForInputThatIsSetAside) {
+TEST(Gather, SetAsideInputDoesNotCountAsAnUnfinishedRequest) {
   World world;
   const auto protocol = protocol::find("gather").value();
   const auto& stats = world.stats.at(protocol);
@@ -217,7 +217,7 @@ TEST(Gather, NobodyGivesWayForInputThatIsSetAside) {
 }
 
 // Input that a session answers without a request takes a turn of its connection, as a batch does.
-TEST(Gather, AFloodOfFramesWithoutRequestsIsManyTurns) {
+TEST(Gather, AFloodOfFramesWithoutRequestsTakesManyTurns) {
   World world;
   constexpr size_t flood = 150, first = 50;  // few enough for a socket that is not read
   const int client = world.client("gather"), other = world.client("gather");
@@ -285,7 +285,7 @@ struct RandomClient {
 
 // Clients of both protocols send their lines in pieces, and the store answers in any order. Each
 // line must get its reply, and `gather_in_order` must reply in order. All are granted.
-TEST(Gather, NothingIsLostOrMixedUp) {
+TEST(Gather, LosesAndMixesUpNothing) {
   std::mt19937 random(3);
   const auto dice = [&](size_t n) {
     return std::uniform_int_distribution<size_t>(0, n - 1)(random);

@@ -66,7 +66,7 @@ void tell(const char* what, const Ledger& ledger, int64_t failed_ms) {
             << ", requests failed for " << failed_ms << " ms\n";
 }
 
-TEST(ClusterFailover, APrimaryThatIsKilledIsReplacedByItsReplica) {
+TEST(ClusterFailover, AReplicaReplacesAKilledPrimary) {
   tests::RedisCluster cluster({.primaries = 3, .replicas = 1, .node_timeout_ms = 1'000});
   ClusterWorld world(options_for(cluster));
   const auto all = names(60);
@@ -84,7 +84,7 @@ TEST(ClusterFailover, APrimaryThatIsKilledIsReplacedByItsReplica) {
   EXPECT_EQ(cluster.node(0).client()({"ROLE"}).list.at(0).text, "slave");
 }
 
-TEST(ClusterFailover, APrimaryThatStandsStillHoldsNobodyElse) {
+TEST(ClusterFailover, AStoppedPrimaryDoesNotDelayOtherSlots) {
   tests::RedisCluster cluster({.primaries = 3, .node_timeout_ms = 1'000});
   ClusterWorld world(options_for(cluster));
   const auto all = names(60);
@@ -103,7 +103,7 @@ TEST(ClusterFailover, APrimaryThatStandsStillHoldsNobodyElse) {
   EXPECT_EQ(ledger.forgotten, 0);
 }
 
-TEST(ClusterFailover, CountersThatAreFlushedBeginAnew) {
+TEST(ClusterFailover, FlushedCountersStartFresh) {
   tests::RedisCluster cluster({.primaries = 3, .node_timeout_ms = 1'000});
   ClusterWorld world(options_for(cluster));
   const auto all = names(30);

@@ -153,7 +153,7 @@ class CutOff {
   bool wrote_alone = false;  // the primary, after it was cut off; not if the machine was too slow
 };
 
-TEST(ClusterPartition, APrimaryThatIsCutOffGrantsNothingOnceItIsAlone) {
+TEST(ClusterPartition, APartitionedPrimaryGrantsNothingOnceReplaced) {
   CutOff apart({});
   // Its replica has the slots now, so the store sends nothing to the old primary.
   EXPECT_TRUE(apart.load.until_well());
@@ -244,7 +244,7 @@ TEST(ClusterScenario, APrimaryStandsStillForThreeSeconds) {
   load.compare("SIGSTOP of a primary for 3 s");
 }
 
-TEST(ClusterScenario, ANodeThatIsFlushedBeginsAnewAndNoOther) {
+TEST(ClusterScenario, OnlyTheCountersOfAFlushedNodeStartFresh) {
   SLUICE_SCENARIO();
   tests::RedisCluster cluster({.primaries = 3});
   ClusterWorld world(options_for(cluster));

@@ -61,7 +61,7 @@ TEST(ClusterServer, EveryProtocolIsServed) {
   EXPECT_TRUE(reply->conformant);
 }
 
-TEST(ClusterServer, CountersAndOverridesAreThoseOfAllNodes) {
+TEST(ClusterServer, CountersAndOverridesIncludeAllNodes) {
   RedisCluster cluster;
   const RedisWorld::Options options = clustered();
   RedisWorld one({cluster.node(0).address()}, options), two(cluster.addresses(), options);
@@ -147,7 +147,7 @@ TEST(ClusterServer, ARequestWaitsForCountersOfSeveralSlots) {
   EXPECT_EQ(one.metric("sluice_redis_left_taken_units_total"), "0");
 }
 
-TEST(ClusterServer, DivvysDropInIsToldByItsEnvironment) {
+TEST(ClusterServer, DivvysDropInReadsRedisClusterFromTheEnvironment) {
   RedisCluster cluster;
   Folder folder;
   const std::string rules =
@@ -167,7 +167,7 @@ TEST(ClusterServer, DivvysDropInIsToldByItsEnvironment) {
   EXPECT_EQ(cluster.at_owner({"GET", "divvy:::10:600"}, "divvy:::10:600").text, "9");
 }
 
-TEST(ClusterServer, ANodeOfAClusterIsNotTakenForASingleRedis) {
+TEST(ClusterServer, ANodeOfAClusterIsNotUsedAsASingleRedis) {
   RedisCluster cluster;
   RedisWorld world({cluster.node(0).address()}, {});
   const std::string owned = cluster.owner_of(cluster.slot_of("divvy:::1000:600")) == 0

@@ -48,7 +48,7 @@ TEST(Cluster, EachPrimaryDecidesForItsSlots) {
   EXPECT_EQ(world.metric("sluice_redis_connections{state=\"up\"}"), 3);
 }
 
-TEST(Cluster, KeysThatOthersShareAreAsTheyAre) {
+TEST(Cluster, SharedKeysKeepTheirNames) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   using Encoding = request::KeyEncoding;
@@ -83,7 +83,7 @@ TEST(Cluster, RulesWithTheSameActorSettleInOneStep) {
   }
 }
 
-TEST(Cluster, WhatIsApartIsRefusedAndSaid) {
+TEST(Cluster, AGroupOfSeveralSlotsFailsAndIsCounted) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const Group group = world.settle({world.charge("a"), world.charge("b")});
@@ -93,7 +93,7 @@ TEST(Cluster, WhatIsApartIsRefusedAndSaid) {
   EXPECT_EQ(world.used("b"), 0);
 }
 
-TEST(Cluster, ASlotThatHasMovedIsFollowed) {
+TEST(Cluster, FollowsAMovedSlot) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const auto all = names(12);
@@ -108,7 +108,7 @@ TEST(Cluster, ASlotThatHasMovedIsFollowed) {
   EXPECT_GT(world.metric("sluice_redis_redirects_total{kind=\"moved\"}"), 0);
 }
 
-TEST(Cluster, WhileASlotMovesEachKeyIsWhereItIs) {
+TEST(Cluster, FindsEachKeyWhileItsSlotMoves) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const std::string name = "mover";
@@ -135,7 +135,7 @@ TEST(Cluster, WhileASlotMovesEachKeyIsWhereItIs) {
 }
 
 // A count is two commands; between them its slot may leave.
-TEST(Cluster, CountersOfWindowsHaveAnEndWhereverTheirSlotGoes) {
+TEST(Cluster, CountersKeepTheirExpiryWhenTheirSlotMoves) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   using Encoding = request::KeyEncoding;
@@ -221,7 +221,7 @@ TEST(Cluster, ANodeIsAddedAndANodeGoes) {
   EXPECT_EQ(world.compare(), "");
 }
 
-TEST(Cluster, NothingIsDecidedWhereNoPrimaryHasASlot) {
+TEST(Cluster, ASlotWithoutAPrimaryIsAnError) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   EXPECT_EQ(world.take_of({"x"}), 0u);

@@ -26,7 +26,7 @@ bool is_used(tests::RedisServer& node) {
   return node.client()({"CLIENT", "LIST"}).text.find("user=limiter") != std::string::npos;
 }
 
-TEST(ClusterUsers, AUserIsNamedToEveryNode) {
+TEST(ClusterUsers, LogsInAtEveryNode) {
   tests::RedisCluster cluster;
   for (size_t i = 0; i < cluster.size(); ++i) add_user(cluster.node(i));
   Options options = ClusterWorld::options_for(cluster);
@@ -64,7 +64,7 @@ TEST(ClusterUsers, AWrongPasswordDecidesNothing) {
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(cluster.node(i).client()({"DBSIZE"}).number, 0) << i;
 }
 
-TEST(ClusterUsers, SentinelsHaveAUserOfTheirOwn) {
+TEST(ClusterUsers, SentinelsHaveTheirOwnUser) {
   tests::RedisSentinels all;
   Options options;
   options.nodes.clear();

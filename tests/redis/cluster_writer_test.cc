@@ -37,7 +37,7 @@ struct Writing {
   ClusterWriter::Counts counts;
 };
 
-TEST(ImportWriter, NodesThatNameEachOtherForEverAreGivenUp) {
+TEST(ImportWriter, GivesUpOnEndlessRedirects) {
   Writing w;
   const std::string first = "127.0.0.1:" + std::to_string(w.cluster.port(0));
   const std::string second = "127.0.0.1:" + std::to_string(w.cluster.port(1));
@@ -53,14 +53,14 @@ TEST(ImportWriter, NodesThatNameEachOtherForEverAreGivenUp) {
   EXPECT_EQ(w.counts.made, 1u);
 }
 
-TEST(ImportWriter, ANodeThatNamesNoHostIsGivenUp) {
+TEST(ImportWriter, GivesUpOnARedirectWithoutAHost) {
   Writing w;
   w.cluster.decide([&](const Call&) { return Act{Fate::error, w.moved_to("?:6379")}; });
   EXPECT_FALSE(w.write());
   EXPECT_LT(w.cluster.take_calls().size(), 50u);
 }
 
-TEST(ImportWriter, ASlotThatMovesIsFollowed) {
+TEST(ImportWriter, FollowsAMovingSlot) {
   Writing w;
   const uint16_t slot = slot_of("sluice:{k}native:k");
   w.cluster.move(slot, 1 - w.cluster.owner_of(slot));

@@ -97,7 +97,7 @@ TEST(CountInRedis, AnswersAsTheTableDoesWhereItsCountersEnd) {
   play(4, Weight::light, 80, int64_t{1} << 51, false);
   play(5, Weight::wide, 40, int64_t{1} << 51, false);
 }
-TEST(CountInRedis, SettlesBesideSharedCounters) {
+TEST(CountInRedis, SettlesTogetherWithSharedCounters) {
   play(6, Weight::light, 150, 1, true);
   play(7, Weight::wide, 50, 1, true);
 }

@@ -77,7 +77,7 @@ TEST(RedisFails, FlushedScriptsAreSentAgainInAPipeline) {
   EXPECT_EQ(others, 200);
 }
 
-TEST(RedisFails, FlushedCountersBeginAnew) {
+TEST(RedisFails, FlushedCountersStartFresh) {
   Fixture f;
   EXPECT_EQ(f.world.hit(), "OK true 999 600");
   f.ask({"FLUSHALL"});
@@ -134,7 +134,7 @@ TEST(RedisFails, APasswordAUserAndADatabaseAreUsed) {
 }
 
 // The rights that docs/redis.md names are enough for a user, and a missing one is reported.
-TEST(RedisFails, AUserWhoMayTooLittleIsRefused) {
+TEST(RedisFails, AUserWithoutTheNeededRightsIsRejected) {
   RedisServer redis;
   auto client = redis.client();
   const std::string allowed = "+@read +@write +@scripting +@connection +time";
@@ -194,7 +194,7 @@ TEST(RedisFails, AnEndedSessionLeavesNothingToTheNext) {
   }
 }
 
-TEST(RedisFails, AForeignValueHarmsItsOwnCounterOnly) {
+TEST(RedisFails, AForeignValueFailsOnlyItsOwnCounter) {
   Fixture f;
   const std::string divvy = "divvy:::1000:600", own = "sluice:limitd:fixed:k";
   const std::string foreign = "sluice_redis_failures_total{reason=\"foreign\"}";
@@ -261,19 +261,19 @@ void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
               slowest_ms, static_cast<long>(998 - left));
 }
 
-TEST(RedisFails, APausedRedisHoldsNobodyUp) {
+TEST(RedisFails, APausedRedisDoesNotDelayOtherRequests) {
   Fixture f;
   expect_harmless_pause(f, [&](bool on) {
     if (on) f.ask({"CLIENT", "PAUSE", std::to_string(pause_time.count()), "ALL"});
   });
 }
 
-TEST(RedisFails, AStoppedRedisHoldsNobodyUp) {
+TEST(RedisFails, AStoppedRedisDoesNotDelayOtherRequests) {
   Fixture f;
   expect_harmless_pause(f, [&](bool on) { f.redis.signal(on ? SIGSTOP : SIGCONT); });
 }
 
-TEST(RedisFails, RulesSayWhatIsAnsweredThen) {
+TEST(RedisFails, OnStoreErrorDecidesTheAnswer) {
   RedisServer redis;
   const auto rule = [](const std::string& name, const std::string& more) {
     return "  - name: " + name + "\n    match: { r: " + name +
@@ -306,7 +306,7 @@ TEST(RedisFails, RulesSayWhatIsAnsweredThen) {
   EXPECT_EQ(world.hit("r=local"), "OK true 8 3600");
 }
 
-TEST(RedisFails, ItNeedNotBeThereAtTheStart) {
+TEST(RedisFails, TheServerStartsWithoutRedis) {
   RedisServer redis;
   redis.stop();
   Folder folder;

@@ -382,7 +382,7 @@ TEST(ScriptsGcra, GroupsSettleAllOrNothing) {
 
 // No protocol has requests that wait for such a counter. If one had, the units that they wait for
 // would be kept for them.
-TEST(ScriptsGcra, LeaveWhatIsAheadToThoseThatWait) {
+TEST(ScriptsGcra, LeaveTheUnitsOfEarlierWaiters) {
   Both both;
   Dice dice(5);
   store::tests::Counting counting;

@@ -74,7 +74,7 @@ class Server : public StoreWorld {
   int64_t left(const Limit& limit) { return ask(limit, 0, Verb::peek).remaining; }
 };
 
-TEST(RedisGcra, TwoStoresShareACounterWhateverNumbersComeAlong) {
+TEST(RedisGcra, TwoStoresShareACounterForAnyInlineNumbers) {
   for (const Algorithm kind : kinds) {
     tests::RedisServer redis;
     Server one(redis), two(redis);
@@ -110,7 +110,7 @@ TEST(RedisGcra, TwoStoresShareACounterWhateverNumbersComeAlong) {
 }
 
 // A shadow rule's refusal touches no other group, and a rule that refuses takes from none.
-TEST(RedisGcra, SettlesBesideOtherRules) {
+TEST(RedisGcra, SettlesTogetherWithOtherRules) {
   for (const Algorithm kind : kinds) {
     tests::RedisServer redis;
     Server server(redis);

@@ -145,7 +145,7 @@ std::vector<Change> some_changes(Dice& dice, int names, Map& model) {
   return changes;
 }
 
-TEST(RedisMetadataStore, KeepsWhatWasWrittenLast) {
+TEST(RedisMetadataStore, KeepsTheLastWrittenTexts) {
   RedisServer redis;
   Dice dice(8);
   Map model;
@@ -163,7 +163,7 @@ TEST(RedisMetadataStore, KeepsWhatWasWrittenLast) {
   EXPECT_EQ(redis.client()({"PTTL", "sluice:kept"}).number, -1);
 }
 
-TEST(RedisMetadataStore, AChangeIsKnownElsewhereWithinATenthOfASecond) {
+TEST(RedisMetadataStore, AChangeReachesOtherServersWithin100Milliseconds) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   one.begin();
@@ -196,7 +196,7 @@ TEST(RedisMetadataStore, AChangeIsKnownElsewhereWithinATenthOfASecond) {
 }
 
 // The last write wins, at every server.
-TEST(RedisMetadataStore, ServersThatWriteAtOnceAgreeInTheEnd) {
+TEST(RedisMetadataStore, ServersThatWriteConcurrentlyConverge) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   std::vector<std::thread> threads;
@@ -217,7 +217,7 @@ TEST(RedisMetadataStore, ServersThatWriteAtOnceAgreeInTheEnd) {
 
 // A change that this server has written and applied is not undone by an older one that it had
 // fetched before.
-TEST(RedisMetadataStore, TellsNothingWhileSomebodyWrites) {
+TEST(RedisMetadataStore, ReportsNoOlderTextDuringAWrite) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()}), third({redis.port()});
   // An earlier change: without one the servers would read all texts, not the changes.
@@ -237,7 +237,7 @@ TEST(RedisMetadataStore, TellsNothingWhileSomebodyWrites) {
   EXPECT_EQ(one.told(), 2u);  // once for each change, both times with the newer text
 }
 
-TEST(RedisMetadataStore, AConditionLeavesAloneWhatIsOther) {
+TEST(RedisMetadataStore, AConditionalChangeSkipsADifferentText) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   two.begin();
@@ -258,7 +258,7 @@ TEST(RedisMetadataStore, AConditionLeavesAloneWhatIsOther) {
 }
 
 // More was changed than the list of changes has room for, and by writes of many changes.
-TEST(RedisMetadataStore, AServerThatIsFarBehindReadsAll) {
+TEST(RedisMetadataStore, AServerThatMissedTooManyChangesReadsAllTexts) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   Map model;
@@ -290,7 +290,7 @@ TEST(RedisMetadataStore, AServerThatIsFarBehindReadsAll) {
 }
 
 // The loss is reported even of a text that this server had just written.
-TEST(RedisMetadataStore, WhatIsLostBeforeItWasLookedAtIsTold) {
+TEST(RedisMetadataStore, ReportsTheLossOfATextThatWasJustWritten) {
   RedisServer redis;
   Keeping one({redis.port()});
   ASSERT_TRUE(one.set("z", "0"));
@@ -305,7 +305,7 @@ TEST(RedisMetadataStore, WhatIsLostBeforeItWasLookedAtIsTold) {
   EXPECT_GE(one.await({}).count(), 0);
 }
 
-TEST(RedisMetadataStore, WhatRedisLosesIsLost) {
+TEST(RedisMetadataStore, LosesTheTextsThatRedisLoses) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   two.begin();
@@ -330,7 +330,7 @@ int64_t processor_ms() {
          (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
 }
 
-TEST(RedisMetadataStore, ARedisThatIsGoneIsWaitedFor) {
+TEST(RedisMetadataStore, WorksOnceAStoppedRedisReturns) {
   RedisServer redis;
   {
     Keeping one({redis.port()});
@@ -351,7 +351,7 @@ TEST(RedisMetadataStore, ARedisThatIsGoneIsWaitedFor) {
   EXPECT_GE(one.await({{"c", "3"}}).count(), 0);
 }
 
-TEST(RedisMetadataStore, WaitsForAnAnswerAsLongAsItIsTold) {
+TEST(RedisMetadataStore, WaitsForAnAnswerForTheConfiguredTime) {
   RedisServer redis;
   Keeping patient({redis.port()}), impatient({redis.port()}, base::milliseconds(100));
   auto client = redis.client();
@@ -364,7 +364,7 @@ TEST(RedisMetadataStore, WaitsForAnAnswerAsLongAsItIsTold) {
   EXPECT_EQ(kept_in(redis), (Map{{"a", "1"}}));
 }
 
-TEST(RedisMetadataStore, ARedisThatIsSilentHoldsUpNoEnd) {
+TEST(RedisMetadataStore, ASilentRedisDoesNotDelayTheDestructor) {
   RedisServer redis;
   auto one = std::make_unique<Keeping>(std::vector<uint16_t>{redis.port()});
   one->begin();

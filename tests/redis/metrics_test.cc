@@ -16,7 +16,7 @@ int64_t number(const std::string& text) {
   return text.empty() ? -1 : std::stoll(text);
 }
 
-TEST(RedisMetrics, ARedisThatIsGoneIsSeen) {
+TEST(RedisMetrics, CountAStoppedRedis) {
   RedisServer redis;
   RedisWorld world(redis.port());
   EXPECT_EQ(world.await_metric(connections + "\"up\"}", "2"), "");
@@ -49,7 +49,7 @@ TEST(RedisMetrics, ARedisThatIsGoneIsSeen) {
   EXPECT_EQ(world.hit().substr(0, 7), "OK true");
 }
 
-TEST(RedisMetrics, ASilentOneIsToldFromOneThatIsGone) {
+TEST(RedisMetrics, DistinguishASilentRedisFromAStoppedOne) {
   RedisServer redis;
   RedisWorld world(redis.port());
   EXPECT_EQ(world.await_metric(connections + "\"up\"}", "2"), "");
@@ -64,7 +64,7 @@ TEST(RedisMetrics, ASilentOneIsToldFromOneThatIsGone) {
   EXPECT_EQ(world.await_metric(connections + "\"up\"}", "2"), "");
 }
 
-TEST(RedisMetrics, BeingSentAwayIsSeenToo) {
+TEST(RedisMetrics, CountARejectedLogin) {
   RedisServer redis;
   RedisWorld world(redis.port());
   auto client = redis.client();

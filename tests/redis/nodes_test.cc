@@ -43,7 +43,7 @@ TEST(RedisNodes, AReplicaThatIsPromotedTakesOver) {
   EXPECT_EQ(pair.first.client()({"DBSIZE"}).number, 0);
 }
 
-TEST(RedisNodes, TheOneThatTakesWritesIsFound) {
+TEST(RedisNodes, FindsTheNodeThatAcceptsWrites) {
   Pair pair;
   RedisWorld world({pair.second.address(), pair.first.address()}, {});
   EXPECT_EQ(world.await_hit("", "OK true 999"), "");
@@ -51,7 +51,7 @@ TEST(RedisNodes, TheOneThatTakesWritesIsFound) {
   EXPECT_EQ(pair.first.client()({"GET", "divvy:::1000:600"}).text, "999");
 }
 
-TEST(RedisNodes, OneThatIsNotThereHarmsNobody) {
+TEST(RedisNodes, AMissingNodeDoesNotAffectRequests) {
   RedisServer redis;
   RedisWorld world({"127.0.0.1:" + std::to_string(free_port()), redis.address()}, {});
   EXPECT_EQ(world.await_hit("", "OK true 999 600"), "");

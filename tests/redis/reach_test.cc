@@ -102,7 +102,7 @@ TEST(RedisAccess, AFileOfSluiceYamlHoldsThePassword) {
   EXPECT_EQ(printed.out.find("secret"), std::string::npos);
 }
 
-TEST(RedisAccess, AFileThatCannotBeReadIsTold) {
+TEST(RedisAccess, ReportsAPasswordFileThatCannotBeRead) {
   const Files files;
   const std::string rules = files.folder.path() + "/rules.ini";
   const Finished missing = run({.arguments = {"divvy", rules, "--redis", "127.0.0.1:1",
@@ -146,7 +146,7 @@ Json ready(uint16_t admin) {
   return json;
 }
 
-TEST(Degraded, ARedisThatIsGoneAndBackIsTold) {
+TEST(Degraded, ReportsARedisThatStopsAndReturns) {
   RedisServer redis;
   RedisWorld world(redis.port());
   ASSERT_TRUE(world.hit().starts_with("OK true 999 "));
@@ -179,7 +179,7 @@ TEST(Degraded, ARedisThatIsGoneAndBackIsTold) {
 }
 
 // A node of a Redis Cluster, without slots, that is configured as a single Redis.
-TEST(Degraded, ARedisClusterIsTold) {
+TEST(Degraded, ReportsANodeOfARedisCluster) {
   const Folder folder;
   RedisServer redis(
       {"--cluster-enabled", "yes", "--dir", folder.path(), "--cluster-config-file", "nodes.conf"});

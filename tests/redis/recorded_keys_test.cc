@@ -385,7 +385,7 @@ ordered_json recorded() {
   return ordered_json::parse(in);
 }
 
-TEST(RecordedKeys, CountersOfEveryProtocolGoOn) {
+TEST(RecordedKeys, CountersOfEveryProtocolContinue) {
   const ordered_json all = recorded();
   const RedisServer redis;
   const int64_t from_us = now_us();

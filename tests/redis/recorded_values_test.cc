@@ -230,7 +230,7 @@ std::string compare(const ordered_json& got, const ordered_json& recorded) {
   return {};
 }
 
-TEST(RecordedValues, AreContinuedAndWrittenAsTheyWere) {
+TEST(RecordedValues, AreContinuedAndWrittenAsRecorded) {
   std::ifstream in(tests::source_path("tests/redis/recorded/values.json"));
   const ordered_json all = ordered_json::parse(in, nullptr, false);
   ASSERT_TRUE(all.is_object());

@@ -107,7 +107,7 @@ TEST_F(RedisCellImport, AUserWithoutAPasswordIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(dir()));
 }
 
-TEST_F(RedisCellImport, BringsOverWhatIsUsedAndNothingElse) {
+TEST_F(RedisCellImport, ImportsOnlyUsedCounters) {
   use("user:1", 1);
   use("user:full", 5);
   use("debt", 9);
@@ -195,7 +195,7 @@ TEST_F(RedisCellImport, TakesTheKeysThatMatch) {
   }
 }
 
-TEST_F(RedisCellImport, LeavesWhatTheStoreHas) {
+TEST_F(RedisCellImport, KeepsCountersThatTheStoreHas) {
   use("a", 1);
   use("b", 1);
   EXPECT_EQ(import_json()["imported"], 2);
@@ -217,7 +217,7 @@ TEST_F(RedisCellImport, LeavesWhatTheStoreHas) {
   EXPECT_EQ(server.throttle("c"), (Three{0, 5, 2}));
 }
 
-TEST_F(RedisCellImport, NamesWhatItSkippedAndWhy) {
+TEST_F(RedisCellImport, ListsSkippedKeysWithTheReason) {
   use("user:1", 1);
   ask({"SET", "plain", tat_in(1000)});
   for (const char* key : {"list\x1b", "list2", "list3", "list4"}) ask({"RPUSH", key, "1"});
@@ -234,7 +234,7 @@ TEST_F(RedisCellImport, NamesWhatItSkippedAndWhy) {
   EXPECT_EQ(finished.out.find('\x1b'), std::string::npos);
 }
 
-TEST_F(RedisCellImport, SaysWhatIsWrongWithRedis) {
+TEST_F(RedisCellImport, ReportsErrorsOfRedis) {
   use("a", 1);
   ask({"CONFIG", "SET", "requirepass", "open sesame"});
   const auto refused = import({});

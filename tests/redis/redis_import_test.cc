@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 
 class RedisImport : public ImportWorld {};
 
-TEST_F(RedisImport, DecisionsGoOnWhereTheyWere) {
+TEST_F(RedisImport, DecisionsContinueAfterTheImport) {
   auto before = old_server();
   std::map<std::string, int> taken;
   for (int i = 0; i < 12; ++i) {
@@ -104,7 +104,7 @@ TEST_F(RedisImport, AnotherPassLosesNoChargeAndRepeatsNone) {
   EXPECT_EQ(after->hit("r=n2").substr(0, 10), "OK true 18") << again;
 }
 
-TEST_F(RedisImport, WhatIsForeignIsLeftAlone) {
+TEST_F(RedisImport, SkipsForeignKeys) {
   auto before = old_server();
   before->hit("r=x");
   client({"SET", "order_17", "5", "PX", "100000"});
@@ -135,7 +135,7 @@ TEST_F(RedisImport, WhatIsForeignIsLeftAlone) {
   EXPECT_EQ(at({"LLEN", clustered(key, "x")}).number, 1);
 }
 
-TEST_F(RedisImport, AWrongPrefixOrAClusterIsSaid) {
+TEST_F(RedisImport, ReportsAWrongPrefixAndAWrongCluster) {
   auto before = old_server();
   before->hit("r=x");
   const Finished other = import(*before, {"--key-prefix", "other:"});
@@ -161,7 +161,7 @@ TEST_F(RedisImport, AWrongPrefixOrAClusterIsSaid) {
 }
 
 // A pass that is killed in the middle leaves the rest to the next one.
-TEST_F(RedisImport, AKillInTheMiddleLeavesNothingOut) {
+TEST_F(RedisImport, AKillInTheMiddleLosesNothing) {
   auto before = old_server();
   constexpr int count = 20'000;
   before->hit("r=seed");
@@ -200,7 +200,7 @@ TEST_F(RedisImport, AKillInTheMiddleLeavesNothingOut) {
 
 // The single Redis speaks TLS, and at both ends the user has only the rights that docs/redis.md
 // names.
-TEST_F(RedisImport, ByTlsAndAsAUserWithFewRights) {
+TEST_F(RedisImport, WorksByTlsAndAsAUserWithFewRights) {
   const Folder folder;
   const Authority authority(folder, "authority");
   const Authority::Files files = authority.sign("IP:127.0.0.1");

@@ -108,7 +108,7 @@ std::string compare(const RespValue& reply, const std::optional<Five>& expected)
   return text;
 }
 
-TEST(RespOnRedis, AnswersAsTheModelDoes) {
+TEST(RespOnRedis, AnswersLikeTheModel) {
   const RedisServer redis;
   Server server(redis.address(), "");
   server.connected();
@@ -204,7 +204,7 @@ TEST(RespOnRedis, CountsTogetherWithRedisCell) {
   EXPECT_LE(beside({"DBSIZE"}).number, 5);
 }
 
-TEST(RespOnRedis, ASharedKeyIsAsRedisCellHasIt) {
+TEST(RespOnRedis, ASharedKeyHasTheFormOfRedisCell) {
   const RedisServer redis;
   Server server(redis.address(), "resp: { cell_shared: true }\n");
   server.connected();
@@ -241,7 +241,7 @@ TEST(RespOnRedis, ASharedKeyIsAsRedisCellHasIt) {
   EXPECT_EQ(client({"CL.THROTTLE", "old", "4", "1", "1000"}).list[0].number, 1);
 }
 
-TEST(RespOnRedis, WhatIsNoCountersValueIsAnErrorAndStays) {
+TEST(RespOnRedis, AForeignValueIsAnErrorAndStays) {
   const RedisServer redis;
   Server server(redis.address(), "resp: { cell_shared: true }\n");
   server.connected();
@@ -269,7 +269,7 @@ TEST(RespOnRedis, WhatIsNoCountersValueIsAnErrorAndStays) {
 
 // A number that is not a time in the future counts as no counter. It may be another program's, so
 // it stays.
-TEST(RespOnRedis, ANumberThatIsNoCounterStays) {
+TEST(RespOnRedis, AForeignNumberStays) {
   const RedisServer redis;
   Server server(redis.address(), "resp: { cell_shared: true }\n");
   server.connected();

@@ -174,15 +174,15 @@ constexpr Sizes tiny{6, 12, 9}, usual{1'000, 3'600'000'000, 100'000'000},
     // Buckets that are full again only at the end of time, or hold less because of it.
     endless{3, 3'000'000'000'000'000, 50'000'000'000'000, 9'007'199'254'740'990};
 
-TEST(Scripts, AnswerAsTheTableDoesInTheLight) {
+TEST(Scripts, LightWeightAnswersAsTheTableDoes) {
   play(tiny, Weight::light, 1, 150, false);
   play(usual, Weight::light, 2, 150, false);
 }
-TEST(Scripts, AnswerAsTheTableDoesInFull) {
+TEST(Scripts, FullWeightAnswersAsTheTableDoes) {
   play(tiny, Weight::full, 3, 100, false);
   play(usual, Weight::full, 4, 100, false);
 }
-TEST(Scripts, AnswerAsTheTableDoesInLimbs) {
+TEST(Scripts, LimbWeightAnswersAsTheTableDoes) {
   play(tiny, Weight::wide, 5, 60, false);
   play(usual, Weight::wide, 6, 60, false);
   play(large, Weight::light, 7, 100, false);
@@ -206,7 +206,7 @@ TEST(Scripts, GroupsSettleAllOrNothing) {
 
 // Overrides with other kinds of limits come and go. The scripts must decide as the table does, and
 // grant no more than the largest limit of each kind alone would.
-TEST(Scripts, LimitsThatAreLeftOutGiveNothingAnew) {
+TEST(Scripts, LimitsThatAreLeftOutDoNotRefillTheCounter) {
   constexpr int64_t second = 1'000'000;
   Both both;
   Dice dice(60);
@@ -348,7 +348,7 @@ TEST(Scripts, KeepLimits) {
 
 // Counters in Divvy's form expire by Redis' own time, so a round happens at one time of a long
 // window.
-TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
+TEST(Scripts, SetAndProbeCountersSharedWithDivvy) {
   constexpr int64_t second = 1'000'000, window = 1'000 * second;
   Dice dice(40);
   size_t refused = 0, probed = 0;
@@ -483,13 +483,13 @@ TEST(Scripts, KeepAFullBucketWhereLimitdStoresIt) {
   tests::expect_listed_as_limitd_does(Buckets(Weight::wide), 3, 500);
 }
 
-TEST(Scripts, LeaveWhatIsAheadToThoseThatWait) {
+TEST(Scripts, LeaveTheUnitsOfEarlierWaiters) {
   play_ahead({20, 100, 30}, 30);
   // A double cannot represent the sum of these units exactly.
   play_ahead({9'007'199'254'740'990, 100, 30}, 31);
 }
 
-TEST(Scripts, RefuseWhatIsNoCounterOfOurs) {
+TEST(Scripts, RejectForeignValues) {
   Both both;
   const request::Space& space = *both.spaces.intern("f/", "");
   Scripts scripts;

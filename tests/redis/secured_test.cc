@@ -150,7 +150,7 @@ TEST(TlsSentinels, UsersAndTlsHoldThroughAPromotion) {
   EXPECT_EQ(server.await_hit("OK true 9"), "");
 }
 
-TEST(TlsSentinels, AWrongPasswordOfTheSentinelsIsTold) {
+TEST(TlsSentinels, ReportsAWrongPasswordOfTheSentinels) {
   Sentinels world;
   const Access wrong{.sentinel_password = "other"};
   Server server = world.serve(wrong);
@@ -160,7 +160,7 @@ TEST(TlsSentinels, AWrongPasswordOfTheSentinelsIsTold) {
   expect_answered_without(world, wrong);
 }
 
-TEST(TlsSentinels, AWrongPasswordOfRedisIsTold) {
+TEST(TlsSentinels, ReportsAWrongPasswordOfRedis) {
   Sentinels world;
   Server server = world.serve({.password = "other"});
   EXPECT_EQ(server.await_hit("ERR Internal Error: Redis does not let this server in; see "
@@ -171,7 +171,7 @@ TEST(TlsSentinels, AWrongPasswordOfRedisIsTold) {
   expect_answered_without(world, {.password = "other"});
 }
 
-TEST(TlsSentinels, AnAuthorityThatIsNotTrustedIsTold) {
+TEST(TlsSentinels, ReportsAnUntrustedAuthority) {
   Sentinels world;
   const Access wrong{.authority = world.other.certificate()};
   Server server = world.serve(wrong);
@@ -181,7 +181,7 @@ TEST(TlsSentinels, AnAuthorityThatIsNotTrustedIsTold) {
   expect_answered_without(world, wrong);
 }
 
-TEST(TlsCluster, AWrongPasswordIsTold) {
+TEST(TlsCluster, ReportsAWrongPassword) {
   Cluster world;
   Server right = world.serve();
   EXPECT_EQ(right.await_hit("OK true 999"), "");
@@ -195,7 +195,7 @@ TEST(TlsCluster, AWrongPasswordIsTold) {
   EXPECT_EQ(right.await_hit("OK true 998"), "");
 }
 
-TEST(TlsCluster, AnAuthorityThatIsNotTrustedIsTold) {
+TEST(TlsCluster, ReportsAnUntrustedAuthority) {
   Cluster world;
   const Access wrong{.authority = world.other.certificate()};
   Server server = world.serve(wrong);
@@ -207,7 +207,7 @@ TEST(TlsCluster, AnAuthorityThatIsNotTrustedIsTold) {
 }
 
 // A user that lacks a right that only a cluster needs.
-TEST(TlsCluster, AUserThatMayNotAskForTheSlotsIsTold) {
+TEST(TlsCluster, ReportsAUserWithoutTheRightToReadTheSlots) {
   Cluster world;
   for (size_t i = 0; i < 3; ++i)
     world.all.node(i).client()({"ACL", "SETUSER", "limiter", "-cluster|info"});

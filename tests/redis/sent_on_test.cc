@@ -77,7 +77,7 @@ class SentOn : public testing::Test {
   std::array<std::string, 2> beside;  // actors of other slots, one at each node
 };
 
-TEST_F(SentOn, WhereNodesAgreeInTheEndATakeIsChargedOnce) {
+TEST_F(SentOn, ATakeIsChargedOnceWhenNodesFinallyAgree) {
   int64_t first = 0, second = 0;
   for (const char* kind : {"MOVED", "ASK"})
     for (const uint16_t slot : {world.first_slot, world.second_slot})
@@ -97,7 +97,7 @@ TEST_F(SentOn, WhereNodesAgreeInTheEndATakeIsChargedOnce) {
   EXPECT_EQ(world.left_taken(), 0);
 }
 
-TEST_F(SentOn, WhereNodesNeverAgreeATakeFailsAtTheBound) {
+TEST_F(SentOn, ATakeFailsAtTheBoundWhenNodesNeverAgree) {
   disagree(world.first_slot, false, always);
   cluster.take_calls();
   EXPECT_EQ(world.settle(one(2)).error, Error::store);
@@ -112,7 +112,7 @@ TEST_F(SentOn, WhereNodesNeverAgreeATakeFailsAtTheBound) {
   EXPECT_EQ(world.used(world.first), 0);
 }
 
-TEST_F(SentOn, WhatIsTakenBackIsFollowedAsWell) {
+TEST_F(SentOn, AnUndoFollowsRedirectsToo) {
   disagree(world.first_slot, true, 9);
   refused(world);
   EXPECT_TRUE(world.await([&] { return world.redirects("moved") >= 18; }));

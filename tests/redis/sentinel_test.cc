@@ -29,7 +29,7 @@ void await_decision(ClusterWorld& world, const std::vector<std::string>& all) {
   while (world.take_of(all) > 0 && std::chrono::steady_clock::now() < deadline) world.turn();
 }
 
-TEST(Sentinel, APromotionIsFollowedAndTheOldPrimaryIsLeft) {
+TEST(Sentinel, FollowsAPromotionAndLeavesTheOldPrimary) {
   tests::RedisSentinels all;
   ClusterWorld world(options_for(all));
   const auto actors = names(5);
@@ -93,7 +93,7 @@ TEST(Sentinel, APrimaryThatDiesIsReplaced) {
     EXPECT_LE(world.used(name), units + world.unknown[name]);
 }
 
-TEST(Sentinel, AsksOthersWhereOneIsGone) {
+TEST(Sentinel, AsksOtherSentinelsIfOneIsStopped) {
   tests::RedisSentinels all;
   all.sentinel(0).stop();
   ClusterWorld world(options_for(all));

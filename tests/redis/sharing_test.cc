@@ -87,7 +87,7 @@ TEST(RedisSharing, EveryProtocolSharesItsCounters) {
   }
 }
 
-TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
+TEST(RedisSharing, AnOverrideAppliesAtAnotherServerWithin100Milliseconds) {
   RedisServer redis;
   const std::string rules =
       "rules:\n  - name: api\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
@@ -202,7 +202,7 @@ TEST(RedisSharing, ServersOfBothVersionsAgreeOnWhatAnOverrideReplaces) {
   for (int i = 0; i < 35; ++i) EXPECT_EQ(three.hit("r=some").substr(0, 7), "OK true") << i;
 }
 
-TEST(RedisSharing, WhoWaitsHasWhatIsPutBackAtAnotherServer) {
+TEST(RedisSharing, AWaiterGetsUnitsThatAreReturnedAtAnotherServer) {
   RedisServer redis;
   RedisWorld one(redis.port(), "", patient_redis), two(redis.port(), "", patient_redis);
   LimitdClient waits = one.limitd(), other = two.limitd();
@@ -230,7 +230,7 @@ TEST(RedisSharing, WhoWaitsHasWhatIsPutBackAtAnotherServer) {
   EXPECT_TRUE(late.await(second)->conformant);
 }
 
-TEST(RedisSharing, WhoWaitsForTimeHasIt) {
+TEST(RedisSharing, AWaiterGetsUnitsThatComeBackWithTime) {
   RedisServer redis;
   RedisWorld one(redis.port(), "", patient_redis);
   LimitdClient client = one.limitd();
@@ -243,7 +243,7 @@ TEST(RedisSharing, WhoWaitsForTimeHasIt) {
 }
 
 // A request whose client disconnects takes nothing.
-TEST(RedisSharing, WhoGoesTakesNothing) {
+TEST(RedisSharing, AWaiterThatDisconnectsTakesNothing) {
   RedisServer redis;
   RedisWorld one(redis.port(), "", patient_redis);
   EXPECT_EQ(one.limitd().take("fixed", "k", 3).remaining, 0);

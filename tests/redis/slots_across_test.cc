@@ -75,7 +75,7 @@ void expect_taken_back(ClusterWorld& world, const std::string& roomy, const std:
   EXPECT_EQ(left_in(world, narrow, small), 0);
 }
 
-TEST(AcrossSlots, ARefusalTakesBackWhatEarlierSlotsTook) {
+TEST(AcrossSlots, ARefusalReturnsTheUnitsOfEarlierSlots) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(settling(cluster));
   int number = 0;
@@ -93,7 +93,7 @@ TEST(AcrossSlots, ARefusalTakesBackWhatEarlierSlotsTook) {
 }
 
 // A counter that was fresh before the refused group is fresh afterwards, so its key is gone.
-TEST(AcrossSlots, WhatWasFreshIsFreshAgain) {
+TEST(AcrossSlots, ARefusalMakesAFreshCounterFreshAgain) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(settling(cluster));
   const Two two = two_of(cluster, 1);
@@ -111,7 +111,7 @@ TEST(AcrossSlots, WhatWasFreshIsFreshAgain) {
   }
 }
 
-TEST(AcrossSlots, CountersThatOthersShareAreTakenBackAsWell) {
+TEST(AcrossSlots, ARefusalReturnsTheUnitsOfSharedCounters) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(settling(cluster));
   const Limit minute{Algorithm::fixed_window, 5, base::seconds(86'400), 0};
@@ -137,7 +137,7 @@ TEST(AcrossSlots, CountersThatOthersShareAreTakenBackAsWell) {
   }
 }
 
-TEST(AcrossSlots, PutsResetsAndLooksGoSlotBySlot) {
+TEST(AcrossSlots, PutsResetsAndPeeksGoSlotBySlot) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(settling(cluster));
   const Two two = two_of(cluster, 1);
@@ -162,7 +162,7 @@ TEST(AcrossSlots, PutsResetsAndLooksGoSlotBySlot) {
 
 // The second slot's node is silent: what it did is not known, so its units count as taken; the
 // first slot's come back.
-TEST(AcrossSlots, AnAnswerThatIsLateIsNotTakenBack) {
+TEST(AcrossSlots, DoesNotReturnTheUnitsOfALateAnswer) {
   tests::RedisCluster& cluster = three_primaries();
   Options options = settling(cluster);
   options.deadline = base::milliseconds(300);
@@ -186,7 +186,7 @@ TEST(AcrossSlots, AnAnswerThatIsLateIsNotTakenBack) {
 }
 
 // The second slot's node refuses the command, so nothing was done there.
-TEST(AcrossSlots, AFailureTakesBackWhatEarlierSlotsTook) {
+TEST(AcrossSlots, AFailureReturnsTheUnitsOfEarlierSlots) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(settling(cluster));
   const Two two = two_of(cluster, 1);
@@ -200,7 +200,7 @@ TEST(AcrossSlots, AFailureTakesBackWhatEarlierSlotsTook) {
   EXPECT_EQ(world.metric("sluice_redis_left_taken_units_total"), 0);
 }
 
-TEST(AcrossSlots, WithoutTheOptionTheyFail) {
+TEST(AcrossSlots, GroupsOfSeveralSlotsFailWithoutTheOption) {
   tests::RedisCluster& cluster = three_primaries();
   ClusterWorld world(ClusterWorld::options_for(cluster));
   const Two two = two_of(cluster, 1);
@@ -210,7 +210,7 @@ TEST(AcrossSlots, WithoutTheOptionTheyFail) {
 
 // A probe of a group that a later slot refuses reports what the counters have: it subtracts
 // nothing.
-TEST(AcrossSlots, ProbesOfARefusedGroupSayWhatIsThere) {
+TEST(AcrossSlots, ProbesOfARefusedGroupReportTheUnits) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   const Limit wide = limit_of(Algorithm::fixed_window, 10),
@@ -226,7 +226,7 @@ TEST(AcrossSlots, ProbesOfARefusedGroupSayWhatIsThere) {
 
 // Charges that count stay although their group is refused. Charges that take are taken back. The
 // table in memory is the model.
-TEST(AcrossSlots, ChargesThatCountStayInARefusedGroup) {
+TEST(AcrossSlots, CountingChargesStayThoughTheirGroupIsRefused) {
   tests::ScriptedCluster cluster(3);
   ScriptedWorld world(cluster);
   store::EmbeddedStore model(0, base::Hash(1), world.spaces);
@@ -271,7 +271,7 @@ TEST(AcrossSlots, ChargesThatCountStayInARefusedGroup) {
 }
 
 // A log that had to merge the time of a take into a later one before it is taken back.
-TEST(AcrossSlots, WhatALogHasMergedIsTakenBack) {
+TEST(AcrossSlots, TakesBackAChargeThatALogHasMerged) {
   tests::RedisServer redis;
   tests::RedisClient client = redis.client();
   request::Spaces spaces;

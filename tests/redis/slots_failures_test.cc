@@ -22,7 +22,7 @@ using Act = tests::ScriptedCluster::Act;
 using Fate = tests::ScriptedCluster::Fate;
 
 // A node that answers so has executed nothing.
-TEST(SlotsFailures, ASlotThatRefusesTheCommandHasTheOthersTakenBack) {
+TEST(SlotsFailures, ASlotThatRejectsTheCommandReturnsTheUnitsOfOthers) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   const std::tuple<const char*, Error> refusals[] = {
@@ -49,7 +49,7 @@ TEST(SlotsFailures, ASlotThatRefusesTheCommandHasTheOthersTakenBack) {
   EXPECT_EQ(world.used(world.second), 3);
 }
 
-TEST(SlotsFailures, APartWhoseSlotHasMovedIsTakenOnce) {
+TEST(SlotsFailures, APartOfAMovedSlotIsChargedOnce) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   int64_t taken = 0;
@@ -75,7 +75,7 @@ TEST(SlotsFailures, APartWhoseSlotHasMovedIsTakenOnce) {
 }
 
 // Up to the bound, and no further: nothing was executed then.
-TEST(SlotsFailures, APartThatIsSentOnForEverIsGivenUp) {
+TEST(SlotsFailures, GivesUpOnAPartAfterFiveRedirects) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   const std::string moved = "MOVED " + std::to_string(world.second_slot) +
@@ -97,7 +97,7 @@ bool has_no_call(ScriptedWorld& world) {  // when later calls are answered, earl
   return world.used(world.first) >= 0 && world.used(world.second) >= 0;
 }
 
-TEST(SlotsFailures, WhatIsTakenBackFollowsItsSlot) {
+TEST(SlotsFailures, AnUndoFollowsItsMovedSlot) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   for (const bool moves : {false, true}) {
@@ -121,7 +121,7 @@ TEST(SlotsFailures, WhatIsTakenBackFollowsItsSlot) {
 }
 
 // It was not executed, and is not sent again: the units stay, and are counted.
-TEST(SlotsFailures, WhatIsTakenBackAndRefusedStaysTaken) {
+TEST(SlotsFailures, ARejectedUndoLeavesTheUnitsTaken) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   int64_t left = 0;
@@ -140,7 +140,7 @@ TEST(SlotsFailures, WhatIsTakenBackAndRefusedStaysTaken) {
 }
 
 // It was executed, or not: that is not known, so it is not sent again.
-TEST(SlotsFailures, WhatIsTakenBackIsSentOnceAlsoWhereItsAnswerIsLost) {
+TEST(SlotsFailures, AnUndoWhoseAnswerIsLostIsNotRepeated) {
   for (const Fate fate : {Fate::lost_before, Fate::lost_after}) {
     SCOPED_TRACE(static_cast<int>(fate));
     tests::ScriptedCluster cluster(2);
@@ -155,7 +155,7 @@ TEST(SlotsFailures, WhatIsTakenBackIsSentOnceAlsoWhereItsAnswerIsLost) {
 
 // The connection ends between two slots: what the second did is not known, so its units count as
 // taken; the first slot's come back.
-TEST(SlotsFailures, ATakeWhoseAnswerIsLostStaysTaken) {
+TEST(SlotsFailures, ATakeWhoseAnswerIsLostStaysCharged) {
   for (const Fate fate : {Fate::lost_before, Fate::lost_after}) {
     SCOPED_TRACE(static_cast<int>(fate));
     tests::ScriptedCluster cluster(2);
@@ -171,7 +171,7 @@ TEST(SlotsFailures, ATakeWhoseAnswerIsLostStaysTaken) {
 }
 
 // The first slot's answer is lost: no other slot is asked.
-TEST(SlotsFailures, BehindALostAnswerNoSlotIsAsked) {
+TEST(SlotsFailures, AsksNoFurtherSlotAfterALostAnswer) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   world.decide(world.first_slot, false, {Fate::lost_after, ""});
@@ -216,7 +216,7 @@ TEST(SlotsFailures, ADeadlineBetweenSlotsTakesNothing) {
   });
 }
 
-TEST(SlotsFailures, AClientThatGoesBetweenSlotsTakesNothing) {
+TEST(SlotsFailures, AClientThatDisconnectsBetweenSlotsTakesNothing) {
   expect_nothing_taken([](ScriptedWorld& world, uint16_t slot) {
     const Between between(world, slot);
     world.abandon(between.batch);
@@ -224,7 +224,7 @@ TEST(SlotsFailures, AClientThatGoesBetweenSlotsTakesNothing) {
 }
 
 // All slots have answered, but the batch was not looked at again.
-TEST(SlotsFailures, AClientThatGoesBehindTheLastSlotTakesNothing) {
+TEST(SlotsFailures, AClientThatDisconnectsAfterTheLastSlotTakesNothing) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   const Between between(world, world.second_slot);
@@ -240,7 +240,7 @@ TEST(SlotsFailures, AClientThatGoesBehindTheLastSlotTakesNothing) {
 
 // A slot that would be asked with hardly any time left is not asked: its node would seem to be
 // late, and then takes no commands of other requests.
-TEST(SlotsFailures, ASlotWithoutEnoughTimeIsNotAsked) {
+TEST(SlotsFailures, DoesNotAskASlotWithoutEnoughTime) {
   tests::ScriptedCluster cluster(2);
   Options options = options_of(cluster);
   options.deadline = base::milliseconds(3'000);
@@ -279,7 +279,7 @@ TEST(SlotsFailures, ManySlotsMayEachWaitForReplicas) {
 
 // The first answer is held for a WAIT when the second command becomes late: each is still sent on,
 // or not, as its own answer says.
-TEST(SlotsFailures, WhatIsTakenBackIsSentOnInItsOrder) {
+TEST(SlotsFailures, UndosAreForwardedInTheirOrder) {
   tests::ScriptedCluster cluster(2);
   Options options = options_of(cluster);
   options.deadline = base::milliseconds(1'500);

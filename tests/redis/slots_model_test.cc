@@ -56,7 +56,7 @@ class Model {
   std::array<int64_t, actors_count> taken_{};
 };
 
-TEST(SlotsModel, OneServerAnswersAsTheModel) {
+TEST(SlotsModel, OneServerAnswersLikeTheModel) {
   constexpr int64_t least = 20;
   tests::RedisCluster cluster;
   load_undo(cluster);

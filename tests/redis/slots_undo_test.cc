@@ -69,7 +69,7 @@ class Between {
   StoreWorld::UnderWay batch_{};
 };
 
-TEST(SlotsUndo, IsSentByItsHashAndOnceMoreByItsTextWhereThatIsMissing) {
+TEST(SlotsUndo, IsSentByHashThenByTextAfterNoscript) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   cluster.redis().client()({"SCRIPT", "FLUSH"});
@@ -100,7 +100,7 @@ TEST(SlotsUndo, IsSentByItsHashAndOnceMoreByItsTextWhereThatIsMissing) {
 }
 
 // Only an answer says that nothing was done.
-TEST(SlotsUndo, IsNotSentAgainWhereItsAnswerIsLost) {
+TEST(SlotsUndo, IsNotRepeatedAfterALostAnswer) {
   for (const bool known : {true, false})
     for (const Fate fate : {Fate::lost_before, Fate::lost_after}) {
       SCOPED_TRACE(testing::Message() << known << " " << static_cast<int>(fate));
@@ -116,7 +116,7 @@ TEST(SlotsUndo, IsNotSentAgainWhereItsAnswerIsLost) {
     }
 }
 
-TEST(SlotsUndo, IsNotSentAgainWhereTheAnswerThatItsScriptIsMissingIsLost) {
+TEST(SlotsUndo, IsNotRepeatedAfterALostNoscriptAnswer) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   cluster.redis().client()({"SCRIPT", "FLUSH"});
@@ -129,7 +129,7 @@ TEST(SlotsUndo, IsNotSentAgainWhereTheAnswerThatItsScriptIsMissingIsLost) {
 }
 
 // An undo that was refused with its text, and those behind it, which find no script again.
-TEST(SlotsUndo, IsGivenUpWhereItsTextIsRefused) {
+TEST(SlotsUndo, IsGivenUpWhenItsTextIsRefused) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   cluster.redis().client()({"SCRIPT", "FLUSH"});
@@ -178,7 +178,7 @@ TEST(SlotsUndo, ManyInOneTurnAreSentWithOneText) {
 
 // No request waits for it, so it is sent behind an answer that is late. Where the connection ends
 // it may have been executed.
-TEST(SlotsUndo, IsSentToANodeThatIsLate) {
+TEST(SlotsUndo, IsSentToANodeWithAnOverdueAnswer) {
   for (const bool comes_back : {true, false}) {
     SCOPED_TRACE(comes_back);
     tests::ScriptedCluster cluster(2);
@@ -273,7 +273,7 @@ TEST_F(RealSlotsUndo, ScriptsThatWereFlushedAreSentAgain) {
   refuse_after([&] { cluster().node(0).client()({"SCRIPT", "FLUSH"}); });
 }
 
-TEST_F(RealSlotsUndo, ANodeWithoutTheScriptThatTheSlotHasMovedToIsSentIt) {
+TEST_F(RealSlotsUndo, TheNewOwnerOfASlotGetsTheScript) {
   const uint16_t slot = slot_of_actor(first);
   cluster().node(1).client()({"SCRIPT", "FLUSH"});
   refuse_after([&] { cluster().move_slot(slot, 0, 1); });
@@ -281,7 +281,7 @@ TEST_F(RealSlotsUndo, ANodeWithoutTheScriptThatTheSlotHasMovedToIsSentIt) {
   cluster().move_slot(slot, 1, 0);
 }
 
-TEST_F(RealSlotsUndo, ANodeWithoutTheScriptThatTheSlotIsMovingToIsSentIt) {
+TEST_F(RealSlotsUndo, TheImportingNodeGetsTheScript) {
   const uint16_t slot = slot_of_actor(first);
   cluster().node(1).client()({"SCRIPT", "FLUSH"});
   refuse_after([&] {

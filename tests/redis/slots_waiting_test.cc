@@ -138,7 +138,7 @@ TEST_F(Waiting, RequestsAreServedInTheirOrder) {
 }
 
 // Only that counter's units are kept for it.
-TEST_F(Waiting, ItsPlaceIsInTheQueueOfTheCounterThatLacksTheLongest) {
+TEST_F(Waiting, WaitsInTheQueueOfTheCounterThatLacksUnitsLongest) {
   for (const bool first_is_longer : {false, true}) {
     SCOPED_TRACE(first_is_longer);
     const Limit longer = window_of(5, first_is_longer ? 9 : 8);
@@ -161,7 +161,7 @@ TEST_F(Waiting, ItsPlaceIsInTheQueueOfTheCounterThatLacksTheLongest) {
 }
 
 // One slot has enough and the other has not: nothing is held between two looks.
-TEST_F(Waiting, WhatOneSlotHasIsNotKeptWhileAnotherLacks) {
+TEST_F(Waiting, DoesNotHoldUnitsOfOneSlotWhileAnotherLacksThem) {
   wait(take(4));
   auto some = world.charge(world.first, bucket_of(6), Verb::put, 5);
   EXPECT_EQ(world.settle({some}).error, Error::none);
@@ -174,7 +174,7 @@ TEST_F(Waiting, WhatOneSlotHasIsNotKeptWhileAnotherLacks) {
   EXPECT_EQ(world.left_taken(), 0);
 }
 
-TEST_F(Waiting, ARequestThatLeavesBetweenSlotsTakesNothing) {
+TEST_F(Waiting, ACancelledRequestBetweenSlotsTakesNothing) {
   for (const uint16_t slot : {world.first_slot, world.second_slot}) {
     SCOPED_TRACE(slot);
     const Ticket ticket = stop_at(slot, true);
@@ -191,7 +191,7 @@ TEST_F(Waiting, ARequestThatLeavesBetweenSlotsTakesNothing) {
 }
 
 // By a reload or an override: what it took under the old limits comes back, then it asks again.
-TEST_F(Waiting, ARequestThatIsReplacedBetweenSlotsIsGrantedOnce) {
+TEST_F(Waiting, ARequestMatchedAgainBetweenSlotsIsGrantedOnce) {
   for (const uint16_t slot : {world.first_slot, world.second_slot}) {
     SCOPED_TRACE(slot);
     stop_at(slot);
@@ -212,7 +212,7 @@ TEST_F(Waiting, ARequestThatIsReplacedBetweenSlotsIsGrantedOnce) {
 }
 
 // Matched again by the same rules: the calls under way count.
-TEST_F(Waiting, ARequestThatIsReplacedByItsLikeGoesOn) {
+TEST_F(Waiting, ARequestMatchedByTheSameRulesContinues) {
   stop_at(world.second_slot);
   EXPECT_TRUE(replace(take(2)));
   cluster.release();
@@ -240,7 +240,7 @@ TEST_F(Waiting, ARequestWhoseAnswerIsLostFails) {
 }
 
 // Nothing was sent to the slot, so the request waits until its node is back.
-TEST_F(Waiting, ARequestWaitsForANodeThatIsGone) {
+TEST_F(Waiting, ARequestWaitsForAStoppedNode) {
   stop_at(world.first_slot);
   cluster.set_open(1, false);
   ASSERT_TRUE(
@@ -269,7 +269,7 @@ TEST_F(Waiting, ARequestFollowsItsSlots) {
 }
 
 // A waiting request that a slot refuses with an error is answered by its rules, as on one slot.
-TEST_F(Waiting, ASlotThatRefusesTheCommandEndsTheWait) {
+TEST_F(Waiting, ASlotThatRejectsTheCommandEndsTheWait) {
   for (const uint16_t slot : {world.first_slot, world.second_slot}) {
     SCOPED_TRACE(slot);
     wait(take(2));

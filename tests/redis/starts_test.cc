@@ -74,7 +74,7 @@ TEST(Starts, OnAClusterByFlagVariableAndFile) {
   EXPECT_EQ(hit({"serve", "--config", other, "--redis-cluster", one}, {}), "OK true 994");
 }
 
-TEST(Starts, NotWhereAVariableIsNeitherOneNorZero) {
+TEST(Starts, FailsForAnInvalidVariable) {
   const Rules rules;
   const Finished divvy = run({.arguments = {"divvy", rules.path},
                               .environment = {{"PORT", "0"}, {"REDIS_CLUSTER", "yes"}}});

@@ -52,7 +52,7 @@ TEST(RedisTls, ManyAtOnce) {
   EXPECT_EQ(secured.redis.client()({"GET", "divvy:::1000:600"}).text, "100");
 }
 
-TEST(RedisTls, AnAuthorityThatIsNotTrustedIsToldClearly) {
+TEST(RedisTls, ReportsAnUntrustedAuthority) {
   const Secured secured;
   const Authority other(secured.folder, "other");
   RedisWorld world = secured.world(other.certificate(), false);
@@ -64,7 +64,7 @@ TEST(RedisTls, AnAuthorityThatIsNotTrustedIsToldClearly) {
   EXPECT_EQ(secured.redis.client()({"DBSIZE"}).number, 0);
 }
 
-TEST(RedisTls, ACertificateForAnotherHostIsToldClearly) {
+TEST(RedisTls, ReportsACertificateForAnotherHost) {
   const Secured secured("DNS:elsewhere.example");
   RedisWorld world = secured.world(secured.authority.certificate(), false);
   EXPECT_TRUE(world.process().says("lost: its certificate is not for 127.0.0.1"));
@@ -73,7 +73,7 @@ TEST(RedisTls, ACertificateForAnotherHostIsToldClearly) {
 }
 
 // A Redis that does not speak TLS at that port.
-TEST(RedisTls, ARedisWithoutItIsTold) {
+TEST(RedisTls, ReportsARedisWithoutTls) {
   const Secured secured;
   RedisWorld world({secured.redis.address()},
                    {.redis = ", tls: true", .environment = {}, .connects = false});
@@ -82,7 +82,7 @@ TEST(RedisTls, ARedisWithoutItIsTold) {
   EXPECT_EQ(world.await_hit("", "ERR Internal Error: Redis cannot be reached"), "");
 }
 
-TEST(RedisTls, ItComesBackByItself) {
+TEST(RedisTls, ReconnectsWithoutHelp) {
   Secured secured;
   RedisWorld world = secured.world(secured.authority.certificate());
   EXPECT_EQ(world.hit(), "OK true 999 600");

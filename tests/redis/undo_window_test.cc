@@ -63,7 +63,7 @@ class Counter {
   const ScriptCall what_{.charges = {&charge_, 1}, .receipts = true};
 };
 
-TEST(UndoWindow, IsTheOneThatEndsAtTheSameMillisecond) {
+TEST(UndoWindow, IsIdentifiedByTheMillisecondOfItsEnd) {
   const tests::RedisServer redis;
   Counter counter(redis);
   counter.take(1);
@@ -101,7 +101,7 @@ TEST(UndoWindow, ACounterWithoutAnEndIsNotTakenBack) {
 }
 
 // Redis stands still again and again, also between two commands of a script.
-TEST(UndoWindow, IsFoundThoughRedisIsHeldUp) {
+TEST(UndoWindow, IsFoundWhenRedisPausesWithinAScript) {
   const tests::RedisServer redis;
   Counter counter(redis);
   const bool tells = !counter.client({"PEXPIRETIME", counter.key}).is_error();  // from 7.0 on

@@ -32,7 +32,7 @@ struct Pair {
   tests::RedisServer primary{{"--repl-diskless-sync-delay", "0"}}, replica;
 };
 
-TEST(WaitReplicas, WhatIsGrantedIsAtTheReplica) {
+TEST(WaitReplicas, AGrantIsAtTheReplicaWhenItIsAnswered) {
   Pair pair;
   ClusterWorld world(pair.options(1, 20'000));
   for (int i = 1; i <= 20; ++i) {
@@ -44,7 +44,7 @@ TEST(WaitReplicas, WhatIsGrantedIsAtTheReplica) {
   EXPECT_EQ(world.metric("sluice_redis_wait_timeouts_total"), 0);
 }
 
-TEST(WaitReplicas, AGrantThatNoReplicaHasInTimeStandsAndCounts) {
+TEST(WaitReplicas, AGrantWithoutAReplicaInTimeStandsAndIsCounted) {
   Pair pair;
   ClusterWorld world(pair.options(2, 30));  // the primary has one replica
   EXPECT_EQ(world.take_of({"a"}), 0u);      // sends the script, too
@@ -58,7 +58,7 @@ TEST(WaitReplicas, AGrantThatNoReplicaHasInTimeStandsAndCounts) {
   EXPECT_EQ(world.compare(), "");
 }
 
-TEST(WaitReplicas, LooksDoNotStandBehindThem) {
+TEST(WaitReplicas, PeeksDoNotWaitForReplicas) {
   Pair pair;
   ClusterWorld world(pair.options(2, 20'000));
   EXPECT_EQ(world.used("a"), 0);
@@ -73,7 +73,7 @@ TEST(WaitReplicas, LooksDoNotStandBehindThem) {
 }
 
 // A primary that is cut off from its replica, and configured to take no writes then.
-TEST(WaitReplicas, APrimaryThatIsCutOffGrantsNothingMore) {
+TEST(WaitReplicas, APartitionedPrimaryGrantsNothing) {
   Pair pair;
   auto client = pair.primary.client();
   client({"CONFIG", "SET", "min-replicas-to-write", "1"});

@@ -108,7 +108,7 @@ std::unique_ptr<RedisStore> open(const tests::RedisServer& redis, request::Space
   return *std::move(store);
 }
 
-TEST(RedisWaitingBound, WhoWaitsIsAnsweredWhereAsManyWaitAsMay) {
+TEST(RedisWaitingBound, AnswersWaitersWhenTheBoundIsReached) {
   const limit::Limit place{limit::Algorithm::fixed_bucket, 1, {}, 1};
   tests::RedisServer redis;
   request::Spaces spaces;
@@ -151,7 +151,7 @@ TEST(RedisWaitingBound, WhoWaitsIsAnsweredWhereAsManyWaitAsMay) {
 std::atomic<int64_t> later_us{0}, ahead_us{0};
 
 // Redis' own clock stays right.
-TEST(RedisWaitingClock, WhoBeginsToWaitWhileItIsAheadIsAskedForWhenItIsBack) {
+TEST(RedisWaitingClock, AWaitBegunWithAClockAheadIsGrantedAfterTheStepBack) {
   constexpr int64_t day_us = int64_t{86'400} * 1'000'000;
   base::Clock clock{
       {[] { return base::Clock::system().monotonic_us() + later_us; },

@@ -16,7 +16,7 @@ limit::Limit bucket_of(int64_t quota) {
   return {limit::Algorithm::fixed_bucket, quota, {}, quota};
 }
 
-TEST(RedisWaitingLimits, AreThoseThatItWasAskedWith) {
+TEST(RedisWaitingLimits, AreThoseOfItsOwnRequest) {
   const tests::RedisServer redis;
   ClusterWorld world(StoreWorld::options_for(redis));
   const auto three = [&](request::Verb verb, int64_t cost) {

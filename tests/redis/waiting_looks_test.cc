@@ -77,12 +77,12 @@ void expect_looks(size_t waiting, size_t each) {
   EXPECT_EQ(requests.looks(400), waiting * each);
 }
 
-TEST(RedisWaitingLooks, AreTenASecondForEach) {
+TEST(RedisWaitingLooks, HappenTenTimesASecondForEachRequest) {
   expect_looks(1, 4);
   expect_looks(1'000, 4);
 }
 
-TEST(RedisWaitingLooks, AreTwentyThousandASecondForMany) {
+TEST(RedisWaitingLooks, AreBoundedBy20000ASecondForManyRequests) {
   expect_looks(2'000, 4);
   expect_looks(4'000, 2);
 }

@@ -213,7 +213,7 @@ TEST(RedisWaitingOverrides, AReloadWhileItsBatchIsWithRedis) {
 // A call that is at Redis stays valid if a reload changes nothing for its request: it is neither
 // taken back nor repeated. Otherwise a waiting request would get nothing while rules or overrides
 // of others keep changing.
-TEST(RedisWaitingOverrides, AReloadThatChangesNothingForItLeavesTheQuestion) {
+TEST(RedisWaitingOverrides, AReloadWithoutAChangeForItKeepsTheCallInFlight) {
   constexpr const char* calls = "sluice_redis_calls_total";
   for (int attempt = 0; attempt < 6; ++attempt) {
     RedisServer redis;
@@ -253,7 +253,7 @@ TEST(RedisWaitingOverrides, AReloadThatChangesNothingForItLeavesTheQuestion) {
   FAIL() << "the machine was too busy, six times";
 }
 
-TEST(RedisWaitingOverrides, AnEndInLimitdsFileWakesWhatWaits) {
+TEST(RedisWaitingOverrides, AnEndInLimitdsFileWakesWaitingRequests) {
   RedisServer redis;
   expect_an_end_wakes_what_waits("{ inMemory: true }", {{"SLUICE_REDIS", redis.address()}},
                                  ": connected");

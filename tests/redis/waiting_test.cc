@@ -17,7 +17,7 @@ constexpr const char* calls = "sluice_redis_calls_total";
 constexpr const char* losses = "sluice_redis_losses_total";
 
 // A call for a waiting request gets no answer. It may have been charged, so it is not repeated.
-TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
+TEST(RedisWaiting, ALostCallIsAnsweredByOnStoreErrorAndNotRepeated) {
   RedisServer redis;
   RedisWorld world(redis.port());
   LimitdClient client = world.limitd();
@@ -47,7 +47,7 @@ TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
 }
 
 // A waiting request has time: an answer after the deadline of decisions is used.
-TEST(RedisWaiting, AnAnswerThatIsLateIsTaken) {
+TEST(RedisWaiting, AcceptsALateAnswer) {
   RedisServer redis;
   RedisWorld world(redis.port());
   LimitdClient client = world.limitd();
@@ -69,7 +69,7 @@ TEST(RedisWaiting, AnAnswerThatIsLateIsTaken) {
 
 // While no Redis can be asked, a request continues to wait. It gets its units from Redis when that
 // is back.
-TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
+TEST(RedisWaiting, AWaiterContinuesToWaitUntilRedisIsBack) {
   RedisServer redis;
   RedisWorld world(redis.port());
   LimitdClient client = world.limitd();
@@ -88,7 +88,7 @@ TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
 }
 
 // Units that Redis grants to a client that has disconnected meanwhile.
-TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
+TEST(RedisWaiting, ReturnsUnitsGrantedToADisconnectedClient) {
   RedisServer redis;
   RedisWorld world(redis.port());
   for (int attempt = 0; attempt < 6; ++attempt) {
@@ -121,7 +121,7 @@ TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
   FAIL() << "nothing was given back, or the machine was too busy, six times";
 }
 
-TEST(RedisWaiting, AReloadAsksWhatWaitsAgain) {
+TEST(RedisWaiting, AReloadDecidesWaitingRequestsAgain) {
   RedisServer redis;
   expect_reload_asks_what_waits_again({{"SLUICE_REDIS", redis.address()}});
   for (const RedisReply& key : redis.client()({"KEYS", "*"}).list)
@@ -129,7 +129,7 @@ TEST(RedisWaiting, AReloadAsksWhatWaitsAgain) {
 }
 
 // The reload happens while a call is at Redis, so the answer is by rules that are no longer live.
-TEST(RedisWaiting, AReloadWhileItIsAsked) {
+TEST(RedisWaiting, AReloadDuringACallDecidesAgain) {
   RedisServer redis;
   const auto rules = [](const std::string& limits) {
     return "rules:\n  - name: pool\n    match: { type: pool, key: \"*\" }\n    actor: key\n    " +
@@ -168,7 +168,7 @@ TEST(RedisWaiting, AReloadWhileItIsAsked) {
 
 // An override applies to waiting requests as well. One that becomes unlimited takes nothing any
 // more.
-TEST(RedisWaiting, AnOverrideAsksWhatWaitsAgain) {
+TEST(RedisWaiting, AnOverrideDecidesWaitingRequestsAgain) {
   RedisServer redis;
   RedisWorld world(redis.port());
   LimitdClient client = world.limitd();
@@ -197,7 +197,7 @@ TEST(RedisWaiting, AnOverrideAsksWhatWaitsAgain) {
 }
 
 // The request begins to wait at this server's own table, and gets its units from Redis.
-TEST(RedisWaiting, WhoComesWhileRedisIsGoneIsAskedForWhenItIsBack) {
+TEST(RedisWaiting, AWaitBegunWithoutRedisIsGrantedByRedisLater) {
   RedisServer redis;
   RedisWorld world(redis.port());
   LimitdClient client = world.limitd();

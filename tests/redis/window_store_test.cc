@@ -71,7 +71,7 @@ int64_t calls(tests::RedisClient& client, const std::string& command) {
   return at == std::string::npos ? 0 : std::stoll(all.substr(all.find('=', at) + 1));
 }
 
-TEST(ClientsDeadline, WhatIsPastItIsNotAskedFor) {
+TEST(ClientsDeadline, ARequestPastItIsNotSentToRedis) {
   tests::RedisServer redis;
   Server server(StoreWorld::options_for(redis));
   ASSERT_TRUE(server.settle({server.charge(two_a_minute, 0)}).group.allowed);
@@ -89,7 +89,7 @@ TEST(ClientsDeadline, WhatIsPastItIsNotAskedFor) {
   EXPECT_EQ(asked.decisions[0].remaining, 1);
 }
 
-TEST(ClientsDeadline, ARedisThatHangsHoldsNobodyBeyondIt) {
+TEST(ClientsDeadline, AHangingRedisDelaysNoRequestBeyondIt) {
   tests::RedisServer redis;
   Server server(StoreWorld::options_for(redis));
   ASSERT_TRUE(server.settle({server.charge(two_a_minute)}).group.allowed);
@@ -138,7 +138,7 @@ TEST(SecondRedis, HasTheCountersOfWindowsOfOneSecond) {
   EXPECT_NE(text.find("sluice_redis_second_connections{state=\"up\"} 1"), text.npos);
 }
 
-TEST(SecondRedis, FailsByItself) {
+TEST(SecondRedis, FailsIndependently) {
   tests::RedisServer first, second;
   Options options = StoreWorld::options_for(first);
   options.second.nodes = {{"127.0.0.1", second.port()}};
@@ -190,7 +190,7 @@ TEST(WhatIsOver, IsRefusedWithoutRedisUntilItsWindowEnds) {
   EXPECT_TRUE(server.settle({server.charge(two_a_minute)}).group.allowed);
 }
 
-TEST(WhatIsOver, IsAskedForAgainOnceSomethingWasGivenBack) {
+TEST(WhatIsOver, IsSentToRedisAgainAfterARefund) {
   tests::RedisServer redis;
   Server server(remembering(redis));
   ASSERT_FALSE(server.settle({server.charge(two_a_minute, 3)}).group.allowed);
@@ -202,7 +202,7 @@ TEST(WhatIsOver, IsAskedForAgainOnceSomethingWasGivenBack) {
 }
 
 // A refused take does not mean that the counter is past its quota.
-TEST(WhatIsOver, IsWhatACountHasFound) {
+TEST(WhatIsOver, IsNotRememberedForARefusedTake) {
   tests::RedisServer redis;
   Server server(remembering(redis));
   for (int i = 0; i < 3; ++i)

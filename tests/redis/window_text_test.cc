@@ -222,7 +222,7 @@ class RandomTexts {
   std::map<std::pair<bool, Verb>, size_t> seen_;
 };
 
-TEST(WindowText, AnswersAndKeepsWhatTheModelDoes) {
+TEST(WindowText, AnswersAndStoresLikeTheModel) {
   RandomTexts texts;
   for (int round = 0; round < 6'000; ++round) {
     texts.round();
@@ -276,7 +276,7 @@ TEST(WindowText, AnswersAsTheTableDoes) {
   play(1, Weight::light, 150, false);
   play(2, Weight::full, 100, false);
 }
-TEST(WindowText, SettlesBesideCountersOfOurOwn) {
+TEST(WindowText, SettlesTogetherWithCountersOfSluice) {
   play(3, Weight::light, 120, true);
   play(4, Weight::full, 80, true);
   play(5, Weight::wide, 60, true);
@@ -324,7 +324,7 @@ class Server : public StoreWorld {
   base::Time now{start_us + 17'000'001};
 };
 
-TEST(WindowText, TheNameIsTheWindowsStartAndTheLifeItsLength) {
+TEST(WindowText, TheKeyHasTheWindowsStartAndExpiresByItsLength) {
   tests::RedisServer redis;
   Server server(redis);
   auto client = redis.client();
@@ -344,7 +344,7 @@ TEST(WindowText, TheNameIsTheWindowsStartAndTheLifeItsLength) {
   EXPECT_EQ(client({"GET", "m:k_1800000060"}).text, "1");
 }
 
-TEST(WindowText, LivesAreLongerByChance) {
+TEST(WindowText, LifetimesAreExtendedByARandomTime) {
   tests::RedisServer redis;
   Server server(redis);
   auto client = redis.client();
@@ -372,7 +372,7 @@ TEST(WindowText, LivesAreLongerByChance) {
   EXPECT_GT(*lives.rbegin(), 86'400 + 100);
 }
 
-TEST(WindowText, AKeyWithoutAnEndIsGivenOneAndAnotherIsLeftItsOwn) {
+TEST(WindowText, AddsAnExpiryOnlyToAKeyWithoutOne) {
   for (const bool together : {false, true}) {
     tests::RedisServer redis;
     Server server(redis);
@@ -400,7 +400,7 @@ TEST(WindowText, AKeyWithoutAnEndIsGivenOneAndAnotherIsLeftItsOwn) {
   }
 }
 
-TEST(WindowText, BelowZeroItCountsAsNothing) {
+TEST(WindowText, ANegativeValueCountsAsZero) {
   tests::RedisServer redis;
   Server server(redis);
   auto client = redis.client();
@@ -434,7 +434,7 @@ TEST(WindowText, AFullCounterStaysAndRefuses) {
 }
 
 // For each verb; and nothing is charged to the other counters of the group.
-TEST(WindowText, WhatIsNoCounterIsAnError) {
+TEST(WindowText, AForeignValueIsAnError) {
   tests::RedisServer redis;
   Server server(redis);
   auto client = redis.client();
@@ -463,7 +463,7 @@ TEST(WindowText, WhatIsNoCounterIsAnError) {
   }
 }
 
-TEST(WindowText, ALookMakesNoKey) {
+TEST(WindowText, APeekMakesNoKey) {
   tests::RedisServer redis;
   Server server(redis);
   const Limit five = per_minute(5);
@@ -496,7 +496,7 @@ TEST(WindowText, CountsTogetherWithOtherPrograms) {
 }
 
 // An override may have limits of another kind, which a plain number cannot represent.
-TEST(WindowText, LimitsOfAnotherKindAreKeptAsOurOwn) {
+TEST(WindowText, LimitsOfOtherKindsAreStoredInSluicesForm) {
   tests::RedisServer redis;
   Server server(redis);
   const Limit bucket{Algorithm::token_bucket, 5, base::seconds(1'000), 5};

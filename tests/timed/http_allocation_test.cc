@@ -110,7 +110,7 @@ std::string question(std::string_view uri, std::string_view more = {}) {
          std::string(more) + "\r\n";
 }
 
-TEST(HttpAllocation, QuestionsOfNginxAllocateNothing) {
+TEST(HttpAllocation, RequestsOfNginxAllocateNothing) {
   expect_no_allocation({question("/page?x=1"), question("/other")}, "HTTP/1.1 200");
   expect_no_allocation({question("/other"), question("/page?x=1")}, "HTTP/1.1 403");
   expect_no_allocation({question("/page") + question("/page") + question("/page")}, "403");
@@ -118,7 +118,7 @@ TEST(HttpAllocation, QuestionsOfNginxAllocateNothing) {
 
 // More fields than a reader has room for (wire::Http1Reader::fields_kept): they are in the worker's
 // spare list.
-TEST(HttpAllocation, QuestionsWithManyFieldsAllocateNothing) {
+TEST(HttpAllocation, RequestsWithManyFieldsAllocateNothing) {
   const std::string more =
       "Accept-Language: en\r\nCookie: session=0123456789abcdef\r\nReferer: https://x.example/\r\n";
   expect_no_allocation({question("/page?x=1", more)}, "HTTP/1.1 403");

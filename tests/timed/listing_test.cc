@@ -75,7 +75,7 @@ class Listed {
   TcpClient asker_;
 };
 
-TEST(Listing, RequestsAreAnsweredBesideIt) {
+TEST(Listing, RequestsAreAnsweredDuringAListing) {
   constexpr int pages = 5;
   Listed listed(10'000, 100);
   std::atomic<bool> listing{true};
@@ -93,7 +93,7 @@ TEST(Listing, RequestsAreAnsweredBesideIt) {
 
 // Stretches of time with one page after the other alternate with stretches without pages, and are
 // compared with them, because other processes use the machine too.
-TEST(ListingInTime, AMillionCountersOfTenThousandRulesHoldUpNobody) {
+TEST(ListingInTime, AMillionCountersOfTenThousandRulesDelayNoRequest) {
   SLUICE_HOLDS_TIMES();
   constexpr int stretches = 10;
   constexpr auto stretch = 400ms;

@@ -69,7 +69,7 @@ TEST(Loading, NativeRulesOfTheNamedSets) {
   for (const auto& set : tests::named_rules) loads_native(set.name, text_of(set, count));
 }
 
-TEST(Loading, NativeRulesThatAreAllAlike) {
+TEST(Loading, NativeRulesThatAllResembleEachOther) {
   loads_native("star in front",
                native([](size_t i) { return "p: \"*/v" + std::to_string(i) + "\""; }));
   loads_native("two stars",
@@ -82,7 +82,7 @@ TEST(Loading, NativeRulesThatAreAllAlike) {
   loads_native("one pattern", native([](size_t) { return std::string("p: /a"); }));
 }
 
-TEST(Loading, ReviewOfRulesThatAreAllAlike) {
+TEST(Loading, ReviewOfRulesThatAllResembleEachOther) {
   for (const char* before : {"*/v", "/a/*/v"}) {
     std::string text = "rules:\n";
     for (size_t i = 0; i < count; ++i)

@@ -223,7 +223,7 @@ TEST(Reload, LosesNoRequest) {
   EXPECT_TRUE(reloaded.server().client().ask("HIT edition=x").starts_with("OK true "));
 }
 
-TEST(Reload, HoldsUpNoRequest) {
+TEST(Reload, DelaysNoRequest) {
   SLUICE_HOLDS_TIMES();
   constexpr size_t rules = 10'000;
   Reloaded reloaded(rules);

@@ -318,7 +318,7 @@ TEST(WaitingInTime, TenThousandFreedAtOnceByPuts) {
   free_at_once_by_puts(10'000, 5);
 }
 
-TEST(Waiting, PastTheBoundOfAConnectionItIsRefused) {
+TEST(Waiting, RefusesAWaitPastTheBoundOfAConnection) {
   constexpr int bound = 16'384, more = 100;
   const LimitdServer server;
   Wire wire(server.port()), other(server.port());
@@ -374,7 +374,7 @@ void expect_listed(Wire& wire) {
   EXPECT_EQ(list.status().items(2).instance(), "counter 7700");
 }
 
-TEST(Waiting, RequestsAreAnsweredBesideLists) {
+TEST(Waiting, RequestsAreAnsweredDuringLists) {
   constexpr int lists = 5;
   const LimitdServer server;
   Wire scanner(server.port()), asker(server.port());
@@ -393,7 +393,7 @@ TEST(Waiting, RequestsAreAnsweredBesideLists) {
 
 // Stretches of time with one list after the other alternate with stretches without lists, and are
 // compared with them, because other processes use the machine too.
-TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
+TEST(WaitingInTime, AListOfAMillionCountersDelaysNoRequest) {
   SLUICE_HOLDS_TIMES();
   constexpr int counters = 1'000'000, stretches = 10;
   constexpr auto stretch = 400ms;

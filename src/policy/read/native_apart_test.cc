@@ -33,7 +33,7 @@ std::string rule(const std::string& name, const std::string& match, const std::s
          more + " }\n";
 }
 
-TEST(RulesApart, OfDifferentActorsThatOneRequestMeets) {
+TEST(RulesApart, ReportsRulesOfDifferentActorsThatOneRequestMatches) {
   EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant")), "a, b");
   EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "tenant", "then: stop")), "a, b");
   EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "")), "a, b");
@@ -45,7 +45,7 @@ TEST(RulesApart, OfDifferentActorsThatOneRequestMeets) {
   EXPECT_EQ(apart(rule("a", "", "user") + rule("b", "", "user") + rule("c", "", "ip")), "a, b, c");
 }
 
-TEST(RulesApart, PatternsThatFitOneValue) {
+TEST(RulesApart, ReportsPatternsThatMatchOneValue) {
   const auto two = [](const std::string& one, const std::string& other) {
     return apart(rule("a", "p: " + one, "user") + rule("b", "p: " + other, "tenant"));
   };
@@ -70,7 +70,7 @@ TEST(RulesApart, PatternsThatFitOneValue) {
 }
 
 // Rules that no group holds together, or that have no counter.
-TEST(RulesApart, NotWhereTheySettleByThemselves) {
+TEST(RulesApart, AllowsRulesThatSettleSeparately) {
   EXPECT_EQ(apart(rule("a", "", "user, tenant") + rule("b", "", "user, tenant")), "");
   EXPECT_EQ(apart(rule("a", "", "user", "then: stop") + rule("b", "", "tenant")), "");
   EXPECT_EQ(apart(rule("a", "", "user", "mode: shadow") + rule("b", "", "tenant")), "");

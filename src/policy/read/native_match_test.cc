@@ -42,7 +42,7 @@ TEST(NativeMatch, TakesNetworksAndLists) {
   EXPECT_FALSE(rule.conditions[2].pattern.matches("::2"));
 }
 
-TEST(NativeMatch, BlockStyleAndOneSpellingOfANetwork) {
+TEST(NativeMatch, ReadsBlockStyleAndNormalizesNetworks) {
   const ReadMatch read(
       0,
       "- match:\n    ip: cidr(2001:0DB8:0:0::/32)\n    method:\n    - GET\n    - PUT\n"
@@ -51,7 +51,7 @@ TEST(NativeMatch, BlockStyleAndOneSpellingOfANetwork) {
   EXPECT_EQ(read.rules.native_rules()[0].pattern, "ip=cidr(2001:db8::/32) method=[GET, PUT]");
 }
 
-TEST(NativeMatch, SaysWhatIsWrongAndWhatToWrite) {
+TEST(NativeMatch, ReportsErrorsWithTheTextToWrite) {
   const std::pair<const char*, const char*> cases[] = {
       {"{ ip: 10.0.0.0/8 }",
        "f:2:16: warning: rule 1: match: ip: `10.0.0.0/8` is compared as a text, not as a network; "
@@ -99,7 +99,7 @@ TEST(NativeMatch, TakesExpressions) {
     EXPECT_NE(ReadMatch(match).said.find(wanted), std::string::npos) << ReadMatch(match).said;
 }
 
-TEST(NativeMatch, WindowsInOtherUnitsAreTold) {
+TEST(NativeMatch, ReportsUnknownUnitsOfWindows) {
   const std::pair<const char*, const char*> cases[] = {
       {"1M",
        "window: `M` in `1M` is not a unit of time; write `1m` if minutes are meant, 30d for a "
@@ -123,7 +123,7 @@ TEST(NativeMatch, AListHasABound) {
 
 // The counters of a rule without a name are stored under its match: a list differs from a text that
 // looks like it, and the order of its values does not matter.
-TEST(NativeMatch, CountersOfAListAreItsOwn) {
+TEST(NativeMatch, AListHasItsOwnCountersInAnyOrder) {
   const auto prefix = [](const std::string& match) {
     return ReadMatch(match).rules.native_rules()[0].space->prefix;
   };

@@ -50,7 +50,7 @@ void check(const std::vector<Case>& cases) {
   }
 }
 
-TEST(Review, UnreachableRules) {
+TEST(Review, ReportsUnreachableRules) {
   check({
       {"- { name: a, deny: true }\n- { name: b, match: { x: y }, unlimited: true }\n",
        "f:3: warning: rule b: is unreachable: rule a (line 2) applies to everything that it could "
@@ -74,7 +74,7 @@ TEST(Review, UnreachableRules) {
   });
 }
 
-TEST(Review, PointlessRules) {
+TEST(Review, ReportsPointlessRules) {
   check({
       {"- { name: a, unlimited: true, then: continue }\n",
        "f:2: warning: rule a: has no effect: it allows everything, and later rules are asked"},
@@ -125,7 +125,7 @@ TEST(Review, PointlessRules) {
   });
 }
 
-TEST(Review, LimitsThatNeverRefuse) {
+TEST(Review, ReportsLimitsThatNeverRefuse) {
   check({
       {"- limits:\n  - { quota: 5, window: 1m, algorithm: sliding_log }\n"
        "  - { quota: 5, window: 1s, algorithm: sliding_log }\n",
@@ -151,7 +151,7 @@ TEST(Review, ANativeRuleThatStopsAllHidesAPolicy) {
   EXPECT_EQ(told("- { name: all, limit: { quota: 1, window: 1s } }\n"), "");
 }
 
-TEST(Review, MoreRulesThanCanSettleTogether) {
+TEST(Review, ReportsMoreRulesThanCanSettleTogether) {
   std::string rules;
   for (int i = 0; i < 65; ++i) {
     const std::string n = std::to_string(i);
@@ -165,7 +165,7 @@ TEST(Review, MoreRulesThanCanSettleTogether) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
 }
 
-TEST(Review, ManyRulesTakeAMoment) {
+TEST(Review, ReviewsManyRulesQuickly) {
   std::string rules;
   for (int i = 0; i < 20'000; ++i)
     rules += "- { name: r" + std::to_string(i) + ", deny: true, then: continue }\n";
@@ -173,7 +173,7 @@ TEST(Review, ManyRulesTakeAMoment) {
 }
 
 // Whatever never_refuses() says, compared with the algorithms' decisions.
-TEST(NeverRefuses, IsTrueWhenItSaysSo) {
+TEST(NeverRefuses, IsTrueOnlyIfTheAlgorithmNeverRefuses) {
   std::mt19937_64 random(7);
   const auto any = [&](int64_t from, int64_t to) {
     return std::uniform_int_distribution<int64_t>(from, to)(random);
@@ -224,7 +224,7 @@ TEST(NeverRefuses, IsTrueWhenItSaysSo) {
 
 // Comparisons of similar patterns are bounded. Beyond the bound the review says so, and what it
 // reports is still right.
-TEST(Review, IsCutShortWhereEveryRuleMightCoverEveryOther) {
+TEST(Review, BoundsTheComparisonOfSimilarRules) {
   const auto rules_like = [](size_t count, const std::string& before, const std::string& behind) {
     std::string text;
     for (size_t i = 0; i < count; ++i)

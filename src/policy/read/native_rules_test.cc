@@ -108,13 +108,13 @@ TEST(ReadNative, ReadsRulesThatAllowOrDenyAll) {
   EXPECT_EQ(read.rule(3).space->prefix, "native:[]:");
 }
 
-TEST(ReadNative, BurstIsTheQuotaUnlessSaid) {
+TEST(ReadNative, BurstIsTheQuotaByDefault) {
   const Read read("rules: [{ limit: { quota: 7, window: 1us } }]");
   ASSERT_EQ(read.said, "");
   EXPECT_EQ(read.rule(0).limits[0], (limit::Limit{Algorithm::token_bucket, 7, {1}, 7}));
 }
 
-TEST(ReadNative, SaysWhatAFailingStoreMeans) {
+TEST(ReadNative, ReadsOnStoreError) {
   const Read read(
       "rules: [{ name: a, deny: true }, { name: b, deny: true, on_store_error: error },\n"
       "{ name: c, deny: true, on_store_error: deny },\n"
@@ -127,7 +127,7 @@ TEST(ReadNative, SaysWhatAFailingStoreMeans) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(read.rule(i).on_store_error, expected[i]) << i;
 }
 
-TEST(ReadNative, WithoutTheKeyThereAreNone) {
+TEST(ReadNative, HasNoRulesWithoutTheKey) {
   for (const char* text : {"", "# nothing", "workers: 4", "---\n---\n", "~"}) {
     const Read read(text);
     EXPECT_EQ(read.said, "") << text;
@@ -260,7 +260,7 @@ auto read_native_mistakes() {
   return std::vector(cases, std::end(cases));
 }
 
-TEST(ReadNative, SaysWhereAndWhatAndHow) {
+TEST(ReadNative, ReportsErrorsWithPlaceAndRemedy) {
   for (const auto& [text, expected] : read_native_mistakes()) {
     const Read read(text);
     EXPECT_NE(read.said.find(expected), std::string::npos)
@@ -269,7 +269,7 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
   }
 }
 
-TEST(ReadNative, WarnsOfActorsThatNeedNotBeThere) {
+TEST(ReadNative, WarnsOfActorsThatARequestMayLack) {
   const Read read(
       "rules:\n  - match: { tenant: \"*\" }\n    actor: [tenant, tenat, ip]\n"
       "    limit: { quota: 1, window: 1s }\n  - { actor: ip, deny: true }\n");
@@ -282,13 +282,13 @@ TEST(ReadNative, WarnsOfActorsThatNeedNotBeThere) {
       "is meant\n");
 }
 
-TEST(ReadNative, TellsEverythingInOneRun) {
+TEST(ReadNative, ReportsAllErrorsInOneRun) {
   const Read read(
       "rules:\n  - { nmae: a }\n  - 7\n  - { name: b, limit: { quota: x, window: 3 } }\n");
   EXPECT_EQ(std::count(read.said.begin(), read.said.end(), '\n'), 5) << read.said;
 }
 
-TEST(ReadNative, StopsTellingAfterAThousandErrors) {
+TEST(ReadNative, StopsReportingAfterAThousandErrors) {
   std::string text = "rules: [";
   for (int i = 0; i < 5000; ++i) text += "a, ";
   const Read read(text + "a]");
@@ -335,7 +335,7 @@ TEST(ReadNative, AliasesThatMultiplyAreBounded) {
       << read.said;
 }
 
-TEST(ReadNative, SpacesTellRulesApartThatAreAlike) {
+TEST(ReadNative, DifferentRulesHaveDifferentSpaces) {
   // Each rule is read alone, so the same pattern may occur twice.
   const auto space = [](const std::string& rule) {
     const Read read("rules: [{ " + rule + ", limit: { quota: 1, window: 1s } }]");

@@ -90,7 +90,7 @@ class Writer {
   std::mt19937_64 random_;
 };
 
-TEST(WriteNative, WhatIsReadIsWhatWasWritten) {
+TEST(WriteNative, ReadsBackRandomRules) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const RuleSet written = Writer(seed).rules();
     const std::string text = "rules:\n" + native_text(written.native_rules());

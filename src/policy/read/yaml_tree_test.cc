@@ -28,7 +28,7 @@ std::string read(std::string_view text) {
   return shown(document.root());
 }
 
-TEST(YamlTree, NodesKnowWhereTheyStand) {
+TEST(YamlTree, NodesHaveTheirLineAndColumn) {
   EXPECT_EQ(read("a: 1\nb:\n  - x\n  - [y, 'z']\n"),
             "1:1 { 1:1 a 1:4 1 2:1 b 3:3 [ 3:5 x 4:5 [ 4:6 y 4:9 'z' ] ] }");
   EXPECT_EQ(read("- a: |\n    two\n    lines\n  b: \"x\\ty\"\n"),
@@ -38,7 +38,7 @@ TEST(YamlTree, NodesKnowWhereTheyStand) {
 }
 
 // Columns count bytes, as in all messages; libyaml counts characters.
-TEST(YamlTree, ColumnsAreBytesWhateverTheCharacters) {
+TEST(YamlTree, ColumnsCountBytes) {
   EXPECT_EQ(read("ä: ö\n€: [𝄞, x] # ü\nz: y"),
             "1:1 { 1:1 ä 1:5 ö 2:1 € 2:6 [ 2:7 𝄞 2:13 x ] 3:1 z 3:4 y }");
   EXPECT_EQ(read("\xEF\xBB\xBF"
@@ -47,7 +47,7 @@ TEST(YamlTree, ColumnsAreBytesWhateverTheCharacters) {
   EXPECT_EQ(read("ä: 1\r\nb: 2\r\nc: 3"), "1:1 { 1:1 ä 1:5 1 2:1 b 2:4 2 3:1 c 3:4 3 }");
 }
 
-TEST(YamlTree, NullIsWhatIsNotThere) {
+TEST(YamlTree, AMissingValueIsNull) {
   EXPECT_EQ(read(""), "0:0 null");
   EXPECT_EQ(read("# only this\n"), "0:0 null");
   EXPECT_EQ(read("a:\nb: ~\nc: null\nd: NULL\ne: ''\nf: nUll"),
@@ -67,7 +67,7 @@ TEST(YamlTree, TagsAreResolvedAndKept) {
   EXPECT_EQ(read("&x !!js/regexp /a/"), "1:1<tag:yaml.org,2002:js/regexp> '/a/'");
 }
 
-TEST(YamlTree, AliasesShareWhatTheyName) {
+TEST(YamlTree, AliasesShareTheNodeThatTheyName) {
   EXPECT_EQ(read("a: &x { b: c }\nd: *x\n<<: *x"),
             "1:1 { 1:1 a 1:4 { 1:9 b 1:12 c } 2:1 d 1:4 { 1:9 b 1:12 c } 3:1 << 1:4 { 1:9 b 1:12 "
             "c } }");
@@ -75,7 +75,7 @@ TEST(YamlTree, AliasesShareWhatTheyName) {
   EXPECT_EQ(read("- &x\n- *x\n"), "1:1 [ 1:3 null 1:3 null ]");
 }
 
-TEST(YamlTree, OneDocumentOnly) {
+TEST(YamlTree, RejectsASecondDocument) {
   EXPECT_EQ(read("---\n---\na: b\n...\n---\n"), "3:1 { 3:1 a 3:4 b }");
   EXPECT_EQ(
       read("&x a\n--- \n*x"),
@@ -84,7 +84,7 @@ TEST(YamlTree, OneDocumentOnly) {
 }
 
 // Every way in which libyaml refuses a text, with our message and its place.
-TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
+TEST(YamlTree, ReportsInvalidYamlWithItsPlace) {
   struct Case {
     std::string text, expected;
   };
@@ -140,7 +140,7 @@ TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
 }
 
 // YAML that other programs accept; a reader asks for it (YamlReading).
-TEST(YamlTree, ReadsAsFilesOfOtherProgramsWantIt) {
+TEST(YamlTree, ReadsFilesOfOtherProgramsIfAskedTo) {
   const auto first = [](std::string_view text) {
     YamlDocument document;
     const auto error = parse_yaml(text, document, {.first_document_only = true});
@@ -167,7 +167,7 @@ TEST(YamlTree, ReadsAsFilesOfOtherProgramsWantIt) {
   EXPECT_NE(read("a: 1 # \u2028b: 2").find("some readers of YAML only"), std::string::npos);
 }
 
-TEST(YamlTree, AliasesHaveTheNumberOfWhatTheyName) {
+TEST(YamlTree, AliasesHaveTheNumberOfTheNodeThatTheyName) {
   YamlDocument document;
   ASSERT_FALSE(parse_yaml("[&a x, *a, x]", document));
   const YamlNode x = document.root().first_child(), alias = x.next(), other = alias.next();

@@ -24,7 +24,7 @@ Outcome ask_at(const std::string& host, uint16_t port, const std::string& timeou
   return {status, out.str(), err.str()};
 }
 
-TEST(AskDivvy, TellsTheDecisionByItsStatusAndInWords) {
+TEST(AskDivvy, ReportsTheDecisionByExitStatusAndText) {
   calls::FakeServer server({"OK true 2 3600\n", "OK false 0 59\n", "OK false 0 -1\r\n"});
   const Outcome granted = ask_at("127.0.0.1", server.port());
   EXPECT_EQ(granted.status, 0);
@@ -44,7 +44,7 @@ TEST(AskDivvy, TriesEveryAddressOfAName) {
   EXPECT_EQ(granted.status, 0) << granted.err;
 }
 
-TEST(AskDivvy, SaysWhatIsWrongWithTheServer) {
+TEST(AskDivvy, ReportsServerErrors) {
   const std::string hint = ": is that the port you mean?";
   struct Case {
     std::string answer, error;

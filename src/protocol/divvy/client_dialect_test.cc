@@ -22,7 +22,7 @@ client_request hit(std::string_view ip) {
   return request;
 }
 
-TEST(DivvyClientDialect, SaysWhatTheOriginalSays) {
+TEST(DivvyClientDialect, SendsTheBytesOfTheOriginalClient) {
   ClientWorld world(client_dialect);
   EXPECT_TRUE(world.tries.empty());  // the first call makes the client connect
   world.submit(hit("1"), "a");
@@ -39,7 +39,7 @@ TEST(DivvyClientDialect, SaysWhatTheOriginalSays) {
   EXPECT_EQ(world.results["b"].reset_after, client_never);
 }
 
-TEST(DivvyClientDialect, AnErrorIsTheWholeLineAndTheCloseFailsTheOthers) {
+TEST(DivvyClientDialect, AnErrorLineFailsItsCallAndTheCloseFailsOthers) {
   ClientWorld world(client_dialect);
   for (const char* name : {"a", "b", "c"}) world.submit(hit(name), name);
   world.accept(0);
@@ -51,7 +51,7 @@ TEST(DivvyClientDialect, AnErrorIsTheWholeLineAndTheCloseFailsTheOthers) {
   EXPECT_EQ(world.results["c"].error, client_errc::disconnected);
 }
 
-TEST(DivvyClientDialect, RefusesWhatTheProtocolCannotSay) {
+TEST(DivvyClientDialect, RejectsRequestsThatTheProtocolCannotExpress) {
   ClientWorld world(client_dialect);
   client_request request = hit("a\"b");
   world.submit(request, "quote");
@@ -82,7 +82,7 @@ TEST(DivvyClientDialect, HasAtMost100CallsUnderWayTimedOutOnesIncluded) {
 
 // As in Divvy's own client: tries at 0, 1, 2, 3, 4 and 5 s; then one for each call, at least a
 // second apart.
-TEST(DivvyClientDialect, TriesFiveTimesMoreAndThenAtTheNextCall) {
+TEST(DivvyClientDialect, RetriesFiveTimesAndThenAtTheNextCall) {
   std::vector<client_connection_report::event> events;
   client_options options;
   options.on_connection = [&](const client_connection_report& report) {

@@ -33,7 +33,7 @@ void expect_meaning(const std::string& line, const client_result& result) {
   }
 }
 
-TEST(DivvyClientVectors, TheOriginalsAnswersAreUnderstood) {
+TEST(DivvyClientVectors, ReadsTheRecordedAnswersOfTheOriginal) {
   std::ifstream file(tests::source_path("tests/conformance/divvy.json"));
   const auto recorded = nlohmann::json::parse(file);
   size_t lines = 0;

@@ -30,7 +30,7 @@ TEST(DivvyRequest, KeepsTheOrderOfEqualKeysBecauseTheLastCounts) {
             "HIT \"a\"=\"1\" \"k\"=\"z\" \"k\"=\"b\"\n");
 }
 
-TEST(DivvyRequest, RefusesWhatTheProtocolCannotCarry) {
+TEST(DivvyRequest, RejectsTextsThatTheProtocolCannotCarry) {
   EXPECT_EQ(line_of(DivvyWords{{"k", "a\"b"}}),
             "problem: the value of `k` holds a double quote, which Divvy's protocol cannot carry; "
             "leave it "

@@ -105,7 +105,7 @@ TEST(DivvyFirstDay, PrinterAsDivvyItselfReadsItIsRefusedWithBothRulesNamed) {
   EXPECT_NE(messages.find("documented matching"), std::string::npos) << messages;
 }
 
-TEST(DivvyFirstDay, CanaryInFront) {
+TEST(DivvyFirstDay, ACanaryBeforeAnotherRule) {
   const Policy policy(R"(
 [method=GET path=/pantry/cookies/special-cookie]
 creditLimit = 1
@@ -151,7 +151,7 @@ TEST(DivvyFirstDay, DefaultsDenyOrAccept) {
   }
 }
 
-TEST(DivvyFirstDay, OneUserInFrontOfEverybody) {
+TEST(DivvyFirstDay, ARuleForOneUserBeforeOneForAllUsers) {
   const std::string one =
       "[method=GET path=/crisper/carrots userId=10]\ncreditLimit = 100\nresetSeconds = 60\n";
   const std::string everybody =

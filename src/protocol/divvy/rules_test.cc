@@ -223,7 +223,7 @@ TEST(DivvyIni, SectionsOfOneNameAreOne) {
       "rules.ini:7: warning: rule [j=1]: this section is merged into the one of line 1"));
 }
 
-TEST(DivvyIni, SaysWhereAFieldIsTwice) {
+TEST(DivvyIni, ReportsARepeatedField) {
   const Loaded loaded =
       ini("[a=1]\ncreditLimit = 5\nresetSeconds = 60\ncreditLimit = 6\noperation = x\n");
   EXPECT_EQ(loaded.messages(),
@@ -235,7 +235,7 @@ TEST(DivvyIni, SaysWhereAFieldIsTwice) {
   EXPECT_EQ(loaded.rule(0).limits.at(0).quota, 6);
 }
 
-TEST(Divvy, RefusesRulesThatNoRequestCanMeet) {
+TEST(Divvy, RejectsUnreachableRules) {
   std::string name;
   for (size_t i = 0; i <= base::bounds::descriptor_entries_max; ++i)
     name += " k" + std::to_string(i) + "=1";
@@ -243,7 +243,7 @@ TEST(Divvy, RefusesRulesThatNoRequestCanMeet) {
       ini("[" + name + "]\ncreditLimit=1\nresetSeconds=1\n").says("it asks for 257 entries"));
 }
 
-TEST(DivvyIni, SaysWhatABrokenHeaderDoes) {
+TEST(DivvyIni, WarnsOfAMalformedHeader) {
   const Loaded loaded =
       ini("[a=1]\ncreditLimit = 5\nresetSeconds = 60\n[p=/a[1]]\ncreditLimit = 6\n");
   EXPECT_TRUE(loaded.says("rules.ini:4: warning: rule [a=1]: `[p=/a[1]]` is not a section header"))
@@ -306,7 +306,7 @@ TEST(DivvyJson, ValuesOfAnOperationAreText) {
   EXPECT_EQ(loaded.rule(0).mode, policy::Mode::enforce);
 }
 
-TEST(DivvyJson, SaysWhere) {
+TEST(DivvyJson, ReportsErrorsWithTheirPlace) {
   EXPECT_TRUE(
       Loaded("{\"overrides\":\n [ , ]}", "r.json").says("r.json:2:4: error: this is not JSON"));
   EXPECT_TRUE(Loaded("{\"overrides\": [\n{\"operation\": {\"a\": 1},\n  \"creditLimit\": \"x\"}]}",
@@ -378,7 +378,7 @@ TEST(Divvy, RefusesPatternsBeyondTheirBound) {
   EXPECT_TRUE(loaded.says("more than 1024 characters behind its first star")) << loaded.messages();
 }
 
-TEST(Divvy, ASecondFileIsBehindTheFirstOnesDefault) {
+TEST(Divvy, ASecondFileIsUnreachableAfterTheFirstOnesDefault) {
   Loaded loaded("[default]\ncreditLimit=0\n", "a.ini");
   read_divvy("[x=1]\ncreditLimit=0\n[default]\ncreditLimit=0\n", DivvyFormat::ini,
              DivvyMatching::code, "b.ini", loaded.spaces, loaded.rules, loaded.diagnostics);

@@ -97,7 +97,7 @@ struct Bad {
   std::string_view line, error;
 };
 
-TEST(DivvySession, NamesWhatIsWrong) {
+TEST(DivvySession, ReportsErrorsAsTheOriginal) {
   const Bad table[] = {
       {"", R"(ERR unknown-command "Unrecognized command: ")"},
       {"   ", R"(ERR unknown-command "Unrecognized command: ")"},
@@ -206,7 +206,7 @@ TEST(DivvySession, SecondsRoundAsRedisDoes) {
 
 // A refusal's seconds are rounded up, so that a client that repeats the request then is not too
 // early. For counters in Divvy's own format they are rounded as Divvy rounds, but to 1 at least.
-TEST(DivvySession, ARefusalIsNeverForNoTime) {
+TEST(DivvySession, ARefusalNeverHasAResetOfZero) {
   bool open = false;
   const auto reply = [&](int64_t us, bool of_divvy) {
     const limit::Decision d{false, 1, 0, {us}, {us}};
@@ -225,7 +225,7 @@ TEST(DivvySession, ARefusalIsNeverForNoTime) {
   EXPECT_EQ(reply(1'500'000, true), "OK false 0 2\n");
 }
 
-TEST(DivvySession, TroubleClosesWithItsText) {
+TEST(DivvySession, AnErrorIsSentAndClosesTheConnection) {
   bool open = true;
   EXPECT_EQ(reply_to({false, nullptr, {}, "out of memory"}, open),
             "ERR Internal Error: out of memory\n");
@@ -235,7 +235,7 @@ TEST(DivvySession, TroubleClosesWithItsText) {
   EXPECT_FALSE(open);
 }
 
-TEST(DivvySession, RefusesAndSaysWhy) {
+TEST(DivvySession, RefusesWithTheReason) {
   DivvySession session;
   base::Buffer out;
   session.farewell(out);
@@ -268,13 +268,13 @@ TEST(DivvySession, LeavesAnUnfinishedLine) {
   EXPECT_EQ(requests.size(), 0u);
 }
 
-TEST(DivvySession, EndWithoutALineIsNothing) {
+TEST(DivvySession, AnEndWithoutALineIsIgnored) {
   EXPECT_EQ(whole(""), Transcript{});
   EXPECT_EQ(whole("HIT\n").requests.size(), 1u);
   EXPECT_EQ(whole("\r").farewell, "ERR unknown-command \"Unrecognized command: \"\n");
 }
 
-TEST(DivvySession, EntriesOfSoundLinesPointIntoTheInput) {
+TEST(DivvySession, EntriesOfPlainLinesPointIntoTheInput) {
   DivvySession session;
   request::Requests requests;
   base::Buffer out;
@@ -309,7 +309,7 @@ TEST(DivvySession, RewrittenLinesOfABatchStay) {
   }
 }
 
-TEST(DivvySession, TakesABatchAtATime) {
+TEST(DivvySession, ReadsOneBatchAtATime) {
   using base::bounds::batch_requests_max;
   std::string in;
   for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i) in += "HIT\n";
@@ -328,7 +328,7 @@ TEST(DivvySession, TakesABatchAtATime) {
   EXPECT_EQ(requests.size(), batch_requests_max + 5);
 }
 
-TEST(DivvySession, NothingIsTakenBehindABadLine) {
+TEST(DivvySession, ReadsNothingAfterAnInvalidLine) {
   DivvySession session;
   request::Requests requests;
   base::Buffer out;
@@ -456,7 +456,7 @@ class Lines {
   std::mt19937_64 random_;
 };
 
-TEST(DivvySession, AnswersAsTheNaiveModelHoweverSplit) {
+TEST(DivvySession, AnswersLikeTheNaiveModelForAnySplit) {
   Lines lines(1);
   size_t requests = 0, errors = 0;
   for (int round = 0; round < 3'000; ++round) {

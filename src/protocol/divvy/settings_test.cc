@@ -36,7 +36,7 @@ struct World {
   }
 };
 
-TEST(DivvySettings, VariablesSayWhatDivvyTells) {
+TEST(DivvySettings, VariablesConfigureDivvysMetrics) {
   World world;
   world.variables = {{"STATSD_HOST", "stats"},      {"STATSD_PORT", "18125"},
                      {"STATSD_PREFIX", "pre"},      {"STATSD_USE_TCP", "0"},
@@ -54,7 +54,7 @@ TEST(DivvySettings, VariablesSayWhatDivvyTells) {
   EXPECT_EQ(options.listeners.back().port, 9102);
 }
 
-TEST(DivvySettings, HalfOfTheVariablesIsAWarningAndNoPortAnError) {
+TEST(DivvySettings, WarnsOfIncompleteVariablesAndRejectsInvalidPorts) {
   World world;
   world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", ""}, {"HTTP_SERVICE_PORT", "1"}};
   config::Config config;
@@ -69,7 +69,7 @@ TEST(DivvySettings, HalfOfTheVariablesIsAWarningAndNoPortAnError) {
             "error: STATSD_PORT: `x` is not a port; set it to 0 to 65535, or unset it\n");
 }
 
-TEST(DivvySettings, TheFileSaysTheSameAndIsReadBack) {
+TEST(DivvySettings, TheFileConfiguresTheSameAndReadsBack) {
   config::Config config;
   base::Diagnostics diagnostics;
   const std::string text =

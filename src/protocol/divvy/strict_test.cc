@@ -22,7 +22,7 @@ std::string answer_to(std::string_view line, bool strict) {
   return error;
 }
 
-TEST(DivvyStrict, RefusesWhatCouldBeMeantOtherwise) {
+TEST(DivvyStrict, RejectsAmbiguousLines) {
   const std::pair<std::string_view, const char*> refused[] = {
       {"HIT ip=1 ip=2", "ERR unknown \"Key 'ip' is given twice.\""},
       {"HIT \"ip\"=1 user=x \"ip\"=\"1\"", "ERR unknown \"Key 'ip' is given twice.\""},
@@ -72,7 +72,7 @@ std::string told_of_ini(const std::string& text) {
   return all;
 }
 
-TEST(DivvyMistakes, ALengthOfTimeIsNotReadAsItsDigits) {
+TEST(DivvyMistakes, ADurationWithAUnitIsNotReadAsItsDigits) {
   const auto told = [](const std::string& seconds) {
     return told_of_ini("[default]\ncreditLimit = 1\nresetSeconds = " + seconds + "\n");
   };
@@ -87,7 +87,7 @@ TEST(DivvyMistakes, ALengthOfTimeIsNotReadAsItsDigits) {
   EXPECT_EQ(told("60"), "");
 }
 
-TEST(DivvyMistakes, AHeaderWithoutItsEndIsNamed) {
+TEST(DivvyMistakes, ReportsAHeaderWithoutItsEnd) {
   EXPECT_EQ(told_of_ini("[ip=*\ncreditLimit = 1\n[default]\ncreditLimit = 0\n")
                 .find("r.ini:1: error: `[ip=*` has no `]`; end the section's header with it\n"
                       "r.ini:2: error: creditLimit = 1: this "),

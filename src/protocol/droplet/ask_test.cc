@@ -21,7 +21,7 @@ std::string error_of(uint16_t port, const std::string& timeout = "20000") {
   return err.str();
 }
 
-TEST(AskDroplet, SaysWhatIsWrongWithTheServer) {
+TEST(AskDroplet, ReportsServerErrors) {
   struct Case {
     std::string answer, error;
   };

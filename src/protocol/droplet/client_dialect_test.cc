@@ -82,7 +82,7 @@ TEST(DropletClientDialect, PingsAreAnswered) {
 }
 
 // The pongs that wait for a server that reads nothing are bounded by 1 MiB.
-TEST(DropletClientDialect, AServerThatSendsPingsAndReadsNothingIsLeft) {
+TEST(DropletClientDialect, DisconnectsFromAServerThatPingsAndReadsNothing) {
   ClientWorld world(client_dialect);
   open(world);
   world.socket_room = 0;
@@ -95,7 +95,7 @@ TEST(DropletClientDialect, AServerThatSendsPingsAndReadsNothingIsLeft) {
   EXPECT_EQ(world.core.output_bytes(0), 0u);
 }
 
-TEST(DropletClientDialect, LimitsMustBeItsPeriods) {
+TEST(DropletClientDialect, RejectsLimitsThatAreNotItsPeriods) {
   ClientWorld world(client_dialect);
   client_request request = takes("a");
   request.subject.limits = {{10, 2s}};
@@ -110,7 +110,7 @@ TEST(DropletClientDialect, LimitsMustBeItsPeriods) {
 
 // When the connection is lost, calls under way fail. The next answer belongs to the next call:
 // droplet's own client forgets to do this, and its answers go to the wrong calls from then on.
-TEST(DropletClientDialect, ALostConnectionFailsWhatIsUnderWayAndShiftsNothing) {
+TEST(DropletClientDialect, ALostConnectionFailsCallsInFlightAndShiftsNoReply) {
   ClientWorld world(client_dialect);
   open(world);
   world.submit(takes("a"), "a");
@@ -125,7 +125,7 @@ TEST(DropletClientDialect, ALostConnectionFailsWhatIsUnderWayAndShiftsNothing) {
 
 // As in droplet's own client: the first wait is 600 ms, each later one 1.2 times as long, in whole
 // milliseconds.
-TEST(DropletClientDialect, TriesFifteenTimesMoreAndIsDeadThen) {
+TEST(DropletClientDialect, RetriesFifteenTimesAndThenFailsForGood) {
   std::vector<client_connection_report::event> events;
   client_options options;
   options.on_connection = [&](const client_connection_report& report) {
@@ -148,7 +148,7 @@ TEST(DropletClientDialect, TriesFifteenTimesMoreAndIsDeadThen) {
   EXPECT_EQ(world.core.pending(), 0u);
 }
 
-TEST(DropletClientDialect, AnOpenConnectionBeginsTheWaitsAnew) {
+TEST(DropletClientDialect, AnOpenConnectionResetsTheReconnectDelays) {
   ClientWorld world(client_dialect);
   world.fail(0);
   world.advance(base::milliseconds(600));
@@ -161,7 +161,7 @@ TEST(DropletClientDialect, AnOpenConnectionBeginsTheWaitsAnew) {
   EXPECT_EQ(world.tries.size(), 1u);
 }
 
-TEST(DropletClientDialect, WhatIsNotItsProtocolEndsTheConnection) {
+TEST(DropletClientDialect, BytesOfAnotherProtocolEndTheConnection) {
   for (const char* text : {"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nno", "SSH-2.0-x\r\n"}) {
     ClientWorld world(client_dialect);
     world.accept(0);

@@ -113,7 +113,7 @@ bool play(const json& step) {
   return true;
 }
 
-TEST(DropletClientVectors, RequestsAndAnswersAreTheOriginals) {
+TEST(DropletClientVectors, WritesRequestsAndReadsAnswersAsRecorded) {
   std::ifstream file(tests::source_path("tests/conformance/droplet.json"));
   const auto recorded = json::parse(file);
   size_t played = 0;

@@ -76,7 +76,7 @@ TEST(DropletMessage, ReadsEveryField) {
   EXPECT_EQ(*r, (Owned{"bucket", "id", -7, true, {10, 11, 12, 13, 14, 15}, 2}));
 }
 
-TEST(DropletMessage, Laxities) {
+TEST(DropletMessage, AcceptsWhatTheOriginalAccepts) {
   struct {
     std::string what, bytes;
     Owned read;
@@ -132,7 +132,7 @@ TEST(DropletMessage, Laxities) {
   }
 }
 
-TEST(DropletMessage, WhatIsNoRequest) {
+TEST(DropletMessage, RejectsInvalidRequests) {
   std::vector<std::pair<std::string, std::string>> table = {
       {"empty", ""},
       {"no bucket", bytes_field(2, "i") + number_field(10, 5)},
@@ -186,7 +186,7 @@ TEST(DropletMessage, TruncatedUnknownFieldsThatTheOriginalAccepts) {
   EXPECT_FALSE(read(named + unhex("7a506162")));
 }
 
-TEST(DropletMessage, GroupsAreABoundedDepth) {
+TEST(DropletMessage, BoundsTheDepthOfGroups) {
   const auto nested = [](int depth) {
     std::string open, close;
     for (int i = 0; i < depth; ++i) {
@@ -200,7 +200,7 @@ TEST(DropletMessage, GroupsAreABoundedDepth) {
   EXPECT_FALSE(read(nested(500'000)));  // must not overflow the stack
 }
 
-TEST(DropletMessage, NamesThatTheOriginalTripsOver) {
+TEST(DropletMessage, AcceptsNamesOfJavaScriptProperties) {
   for (const char* name : {"__proto__", "constructor", "toString", "hasOwnProperty", "valueOf",
                            "isPrototypeOf", "__defineGetter__"}) {
     const auto r = read(bytes_field(1, name) + bytes_field(2, name) + number_field(10, 5));
@@ -228,7 +228,7 @@ TEST(DropletMessage, WritesResponsesByteExact) {
   EXPECT_EQ(write(true, 0b111111, {1, 2, 3, 4, 5, 6}), unhex("0801100118022003280430053806"));
 }
 
-TEST(DropletMessage, SaturatesWhatRemains) {
+TEST(DropletMessage, SaturatesRemainingUnits) {
   for (const int64_t n : {int64_t{INT32_MAX} + 1, int64_t{UINT32_MAX}, INT64_MAX})
     EXPECT_EQ(write(true, 1, {n}), write(true, 1, {INT32_MAX}));
   for (const int64_t n : {int64_t{INT32_MIN} - 1, int64_t{-6'442'450'940}, INT64_MIN})
@@ -329,7 +329,7 @@ class Messages {
   bool common_;
 };
 
-TEST(DropletMessage, ReadsAsProtocDoesWhereTheyAgree) {
+TEST(DropletMessage, ReadsLikeProtocWhereTheyAgree) {
   Messages messages(3, true);
   size_t good = 0, bad = 0;
   for (int round = 0; round < 50'000; ++round) {
@@ -352,7 +352,7 @@ TEST(DropletMessage, ReadsAsProtocDoesWhereTheyAgree) {
   EXPECT_GT(bad, 10'000u);
 }
 
-TEST(DropletMessage, ReadsAsTheNaiveModel) {
+TEST(DropletMessage, ReadsLikeTheNaiveModel) {
   Messages messages(4, false);
   size_t good = 0, bad = 0;
   for (int round = 0; round < 100'000; ++round)

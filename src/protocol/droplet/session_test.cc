@@ -83,7 +83,7 @@ TEST(DropletSession, ATakeIsARequest) {
   }
 }
 
-TEST(DropletSession, EveryTypeButTakeIsAPeekOfNothingElse) {
+TEST(DropletSession, EveryTypeExceptTakeIsAPeek) {
   for (const uint32_t type : {1u, 2u, 77u, UINT32_MAX}) {
     DropletSession session;
     request::Requests requests;
@@ -229,7 +229,7 @@ TEST(DropletSession, ControlFramesBetweenFragmentsAreAnsweredAtOnce) {
   EXPECT_EQ(t.farewell, sent_close(1000));
 }
 
-TEST(DropletSession, PongsKeepTheirTurn) {
+TEST(DropletSession, PongsKeepTheOrderOfReplies) {
   const Transcript t =
       behind_handshake(take + frame(9, "abc") + take + frame(9, std::string(125, 'x')));
   const std::string_view out = without_handshake(t);
@@ -356,7 +356,7 @@ TEST(DropletSession, LeavesAnUnfinishedFrame) {
   EXPECT_EQ(requests.size(), 0u);
 }
 
-TEST(DropletSession, TakesABatchAtATime) {
+TEST(DropletSession, ReadsOneBatchAtATime) {
   using base::bounds::batch_requests_max;
   std::string in(handshake);
   for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i) in += take;
@@ -375,7 +375,7 @@ TEST(DropletSession, TakesABatchAtATime) {
 
 // ---- The end ----
 
-TEST(DropletSession, NothingIsTakenBehindAClose) {
+TEST(DropletSession, ReadsNothingAfterAClose) {
   DropletSession session;
   request::Requests requests;
   base::Buffer out;
@@ -397,7 +397,7 @@ TEST(DropletSession, NothingIsTakenBehindAClose) {
   EXPECT_EQ(out.view(), sent_close(1000));
 }
 
-TEST(DropletSession, GoodbyeIs1001BehindTheHandshake) {
+TEST(DropletSession, GoodbyeClosesWith1001AfterTheHandshake) {
   DropletSession session;
   request::Requests requests;
   base::Buffer out;
@@ -419,7 +419,7 @@ TEST(DropletSession, GoodbyeIs1001BehindTheHandshake) {
   EXPECT_EQ(out.view(), "");
 }
 
-TEST(DropletSession, RefusesInTheWordsOfTheMoment) {
+TEST(DropletSession, RefusesWith503BeforeTheHandshakeAndWith1013After) {
   base::Buffer out;
   DropletSession fresh;
   fresh.refuse("too many connections", out);
@@ -441,7 +441,7 @@ TEST(DropletSession, RefusesInTheWordsOfTheMoment) {
 
 // ---- Memory ----
 
-TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
+TEST(DropletSession, ReturnsMemoryWhenAllIsAnswered) {
   DropletSession session;
   EXPECT_LE(sizeof session, 256u);
   EXPECT_EQ(session.held_bytes(), 0u);
@@ -557,7 +557,7 @@ class Frames {
   }
 };
 
-TEST(DropletSession, AnswersAsTheNaiveModelHoweverSplit) {
+TEST(DropletSession, AnswersLikeTheNaiveModelForAnySplit) {
   Frames frames(1);
   size_t requests = 0, closes = 0;
   for (int round = 0; round < 3'000; ++round) {

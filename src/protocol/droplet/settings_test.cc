@@ -45,7 +45,7 @@ TEST(DropletSettings, CleanupIntervalsAreSecondsOrLengths) {
 }
 
 // The server identifies the protocol whose full buckets it forgets by the protocol's number.
-TEST(DropletSettings, SayForWhichProtocolBucketsAreForgotten) {
+TEST(DropletSettings, NameTheProtocolWhoseBucketsAreCleaned) {
   EXPECT_EQ(config::Config().options().cleaned_protocol, protocol::find("droplet"));
   EXPECT_EQ(config::Config().options().cleanup_interval, base::seconds(60));
 }

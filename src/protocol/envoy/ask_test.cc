@@ -120,7 +120,7 @@ TEST_F(EnvoyAsk, SaysALineForEachDescriptor) {
             "  header RateLimit-Limit: 9\n"}));
 }
 
-TEST_F(EnvoyAsk, AsksWhatItsWordsSay) {
+TEST_F(EnvoyAsk, SendsTheRequestOfItsArguments) {
   const auto asked_by = [this](const cli::Words& words) {
     ask(answer_of(Response::OK), words);
     return asked.ShortDebugString();
@@ -164,7 +164,7 @@ TEST_F(EnvoyAsk, SaysItInJson) {
   EXPECT_EQ(json::parse(out)["allowed"], true);
 }
 
-TEST_F(EnvoyAsk, SaysWhyThereIsNoDecision) {
+TEST_F(EnvoyAsk, SaysWhyItGotNoDecision) {
   EXPECT_EQ(
       ask({"", wire::GrpcStatus::unknown, "rate limit domain must not be empty"}, {"", "a=1"}),
       (Said{3, "error: the server refused: UNKNOWN, rate limit domain must not be empty\n"}));
@@ -177,7 +177,7 @@ TEST_F(EnvoyAsk, SaysWhyThereIsNoDecision) {
   EXPECT_EQ(ask(answer_of(Response::UNKNOWN), {"d", "a=1"}), no_answer);
 }
 
-TEST_F(EnvoyAsk, WantsADomainAndDescriptors) {
+TEST_F(EnvoyAsk, RequiresADomainAndDescriptors) {
   const auto problem_with = [this](const cli::Words& words) {
     EXPECT_EQ(run_ask(words), 2) << err;
     return err.substr(0, err.find('\n'));
@@ -215,7 +215,7 @@ std::string problem_of(uint16_t port, std::chrono::milliseconds timeout) {
   return answer ? "" : answer.problem().text;
 }
 
-TEST(EnvoyServiceClient, SaysWhatIsWrongWithTheServer) {
+TEST(EnvoyServiceClient, ReportsServerErrors) {
   uint16_t port = 0;
   {
     const std::string request_end =
@@ -233,7 +233,7 @@ TEST(EnvoyServiceClient, SaysWhatIsWrongWithTheServer) {
 }
 
 // Requests and answers that are larger than the flow-control windows of a new connection.
-TEST(EnvoyServiceClient, AsksMuchAtOnce) {
+TEST(EnvoyServiceClient, SendsRequestsAndReadsAnswersBeyondTheFirstWindow) {
   proto::RateLimitRequest asked;
   fake::Service service([&](const wire::GrpcCall& call) {
     asked.ParseFromArray(call.message.data(), static_cast<int>(call.message.size()));

@@ -117,7 +117,7 @@ TEST(EnvoyCallMetrics, HitsAreCountedByTheCounterAfterwards) {
             (Counted{{"d.k.total_hits", 3}, {"d.k.over_limit", 2}, {"d.k.near_limit", 1}}));
 }
 
-TEST(EnvoyCallMetrics, WhatCountsIsChargedThoughAnotherRuleRefuses) {
+TEST(EnvoyCallMetrics, CountsAChargeThatStaysThoughAnotherRuleRefuses) {
   World world;
   world.ask("k", 4);
   world.decide("k", Verb::count, true, 5, false);
@@ -127,7 +127,7 @@ TEST(EnvoyCallMetrics, WhatCountsIsChargedThoughAnotherRuleRefuses) {
   EXPECT_EQ(world.counted(), (Counted{{"d.t.total_hits", 4}}));
 }
 
-TEST(EnvoyCallMetrics, AShadowedLimitIsChargedWhateverTheOthersSay) {
+TEST(EnvoyCallMetrics, CountsAShadowLimitWhateverOtherLimitsDecide) {
   World world;
   for (const bool others : {false, true}) {
     world.ask("s", 2);
@@ -140,7 +140,7 @@ TEST(EnvoyCallMetrics, AShadowedLimitIsChargedWhateverTheOthersSay) {
             (Counted{{"d.s.total_hits", 2}, {"d.s.over_limit", 2}, {"d.s.shadow_mode", 2}}));
 }
 
-TEST(EnvoyCallMetrics, WhatIsNotChargedIsAskedForAllTheSame) {
+TEST(EnvoyCallMetrics, CountsTheHitsOfAnUnchargedLimit) {
   World world;
   // With `sparing`, a request with a descriptor that is over charges only descriptors that are
   // over: first another one, then this one.
@@ -163,7 +163,7 @@ TEST(EnvoyCallMetrics, WhatIsNotChargedIsAskedForAllTheSame) {
   EXPECT_EQ(world.counted(), (Counted{{"d.t.total_hits", 4}, {"d.t.over_limit", 4}}));
 }
 
-TEST(EnvoyCallMetrics, TheLocalCacheIsCountedBesides) {
+TEST(EnvoyCallMetrics, CountsTheLocalCacheInAddition) {
   World world;
   world.ask("s", 3);
   world.decide("s", Verb::count, false, 11, false, true);
@@ -182,7 +182,7 @@ TEST(EnvoyCallMetrics, UnlimitedOnesAndRefundsAreNotCounted) {
   EXPECT_EQ(world.counted(), Counted());
 }
 
-TEST(EnvoyCallMetrics, AStoreThatFailsLeavesTheHitsThatWereAskedFor) {
+TEST(EnvoyCallMetrics, CountsTotalHitsWhenTheStoreFails) {
   World world;
   world.ask("k", 3);
   request::Verdict verdict;

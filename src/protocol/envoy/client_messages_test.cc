@@ -59,7 +59,7 @@ TEST(EnvoyClientMessages, ReadTheResponsesOfProtocsCode) {
   }
 }
 
-TEST(EnvoyClientMessages, PassOverWhatTheResponseHasNoMemberFor) {
+TEST(EnvoyClientMessages, SkipFieldsThatTheResponseHasNoMemberFor) {
   proto::RateLimitResponse wanted;
   wanted.set_overall_code(proto::RateLimitResponse::OK);
   wanted.set_raw_body("body");
@@ -80,7 +80,7 @@ TEST(EnvoyClientMessages, PassOverWhatTheResponseHasNoMemberFor) {
 
 // Each beginning of a response is accepted or refused as protoc's code does. A message that is too
 // large is refused.
-TEST(EnvoyClientMessages, AreNoResponseWhenTheyAreCutOff) {
+TEST(EnvoyClientMessages, RejectATruncatedResponse) {
   const google::protobuf::LogSilencer hush;  // it would log texts that are cut within a character
   tests::Dice dice(3);
   for (int round = 0; round < 300; ++round) {

@@ -100,7 +100,7 @@ TEST(EnvoyRedisVariables, AClusterIsNamedBySomeOfItsNodes) {
   }
 }
 
-TEST(EnvoyRedisVariables, SentinelsStandBehindThePrimarysName) {
+TEST(EnvoyRedisVariables, SentinelsFollowThePrimarysName) {
   World world = with({{"REDIS_TYPE", "SENTINEL"},
                       {"REDIS_URL", "counters,s1:26379,s2:26380"},
                       {"REDIS_AUTH", "app:secret"},
@@ -152,7 +152,7 @@ TEST(EnvoyRedisVariables, TheSecondOneHasAllOfThem) {
   }
 }
 
-TEST(EnvoyRedisVariables, WhatIsWrongIsTold) {
+TEST(EnvoyRedisVariables, ReportInvalidValues) {
   const auto wrong = [](std::map<std::string, std::string> variables) {
     World world = with(std::move(variables));
     return world.apply();

@@ -89,14 +89,14 @@ TEST(GoYaml, OtherNumbers) {
     EXPECT_EQ(value_of(text), std::string("number ") + value) << text;
 }
 
-TEST(GoYaml, WhatLooksLikeANumberAndIsNone) {
+TEST(GoYaml, ReadsTextsThatOnlyLookLikeNumbers) {
   for (const char* text :
        {"1:30", "2020-01-01", "0x", "0xg", "1e999", "1.2.3", ".", "+", "1e", "0b12", "_1", "'5'",
         "\"5\"", "|\n  5", "30s", "+-5", "!!str 5", "!mine 5", "!!timestamp 2020-01-01"})
     EXPECT_EQ(value_of(text), "text") << text;
 }
 
-TEST(GoYaml, TagsMustSayWhatIsThere) {
+TEST(GoYaml, RejectsATagThatDoesNotFitItsValue) {
   EXPECT_EQ(value_of("!!int '5'"), "5");
   EXPECT_EQ(value_of("!!float 5"), "number 5");
   EXPECT_EQ(value_of("!!bool yes"), "true");
@@ -122,7 +122,7 @@ std::string members_of(std::string_view yaml, size_t most = 100) {
   return text;
 }
 
-TEST(GoYaml, MapsMergeWhereTheMergeKeyStands) {
+TEST(GoYaml, MapsAreMergedAtThePlaceOfTheMergeKey) {
   EXPECT_EQ(members_of("[&a {x: 1, y: 2}, {y: 3, <<: *a, z: 4}]"), "y=3 <x=1 <y=2 z=4");
   EXPECT_EQ(members_of("[&a {x: 1}, &b {<<: *a, x: 2}, {<<: *b}]"), "<x=1 <x=2");
   // The first map of a merged list has precedence, so its entries are set last.
@@ -131,7 +131,7 @@ TEST(GoYaml, MapsMergeWhereTheMergeKeyStands) {
   EXPECT_EQ(members_of("{<<: {}}"), "");
 }
 
-TEST(GoYaml, WhatCannotBeMerged) {
+TEST(GoYaml, RejectsAMergeOfANonMap) {
   for (const char* text : {"{<<: 5}", "{<<: }", "{<<: [{x: 1}, 5]}", "{<<: [[{x: 1}]]}"})
     EXPECT_EQ(members_of(text), "merges something that is not a map") << text;
 }

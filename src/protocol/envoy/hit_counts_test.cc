@@ -39,7 +39,7 @@ TEST(EnvoyHitCounts, APeekCountsNothing) {
     EXPECT_EQ(count_hits(0, count, 10, default_ratio, true), HitCounts{}) << count;
 }
 
-TEST(EnvoyHitCounts, ShadowModeCountsWhatIsOver) {
+TEST(EnvoyHitCounts, ShadowModeCountsHitsOverTheLimit) {
   EXPECT_EQ(count_hits(3, 3, 2, default_ratio, true), (HitCounts{3, 1, 1, 0, 0, 1}));
   EXPECT_EQ(count_hits(2, 5, 2, default_ratio, true), (HitCounts{2, 2, 0, 0, 0, 2}));
   EXPECT_EQ(count_hits(1, 1, 2, default_ratio, true).shadow_mode, 0u);
@@ -58,7 +58,7 @@ TEST(EnvoyHitCounts, ACounterThatIsFullCountsItsHitsAsOver) {
 
 // Hits are counted one by one: past the limit a hit is over, past the threshold it is near. They
 // are within the limit only if all hits of the request are.
-TEST(EnvoyHitCounts, AsCountedHitByHit) {
+TEST(EnvoyHitCounts, MatchCountingHitByHit) {
   tests::Dice dice(1);
   for (int i = 0; i < 50'000; ++i) {
     const auto limit = static_cast<uint32_t>(dice(30));

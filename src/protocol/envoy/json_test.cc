@@ -65,7 +65,7 @@ TEST(EnvoyJson, ReadsWhatProtobufWrites) {
   }
 }
 
-TEST(EnvoyJson, RefusesWhatIsCutOff) {
+TEST(EnvoyJson, RejectsATruncatedRequest) {
   Dice dice(2);
   for (int i = 0; i < 100; ++i) {
     const std::string text = json_of(judge::some_request(dice));
@@ -76,7 +76,7 @@ TEST(EnvoyJson, RefusesWhatIsCutOff) {
 // Protobuf's reader for C++ accepts more than JSON allows. So the test only checks that what sluice
 // reads is the same there. That reader refuses numbers in quotes that have a fraction or an
 // exponent.
-TEST(EnvoyJson, ReadsNothingThatProtobufReadsOtherwise) {
+TEST(EnvoyJson, ReadsNothingDifferentlyFromProtobuf) {
   Dice dice(3);
   static constexpr std::string_view pieces[] = {"{",
                                                 "}",
@@ -120,7 +120,7 @@ TEST(EnvoyJson, ReadsNothingThatProtobufReadsOtherwise) {
   EXPECT_GT(read_ones, 1'000);
 }
 
-TEST(EnvoyJson, WhatBothRead) {
+TEST(EnvoyJson, ReadsTheSameAsProtobuf) {
   const std::string_view table[] = {
       "{}",
       " \t\r\n{ } \n",
@@ -159,7 +159,7 @@ TEST(EnvoyJson, WhatBothRead) {
 
 // Protobuf's readers for Go and for C++ differ. sluice reads as the one for Go, which Envoy's
 // service uses.
-TEST(EnvoyJson, WhatProtobufForCppReadsOtherwise) {
+TEST(EnvoyJson, DiffersFromProtobufForCppWhereGoDoes) {
   struct {
     std::string_view text;
     std::optional<uint32_t> hits;  // nothing: refused
@@ -284,7 +284,7 @@ TEST(EnvoyJson, Bounds) {
   EXPECT_FALSE(is_too_large("["));
 }
 
-TEST(EnvoyJson, ReadingAgainForgetsWhatWasThere) {
+TEST(EnvoyJson, ReadingAgainClearsTheEarlierRequest) {
   JsonRequest into;
   ASSERT_FALSE(read_json_request(
       R"({"domain":"first","hitsAddend":2,"descriptors":[{"entries":[{"key":"k"}]}]})", into));
@@ -319,7 +319,7 @@ TEST(EnvoyJson, WritesWhatProtobufReads) {
   }
 }
 
-TEST(EnvoyJson, WritesNumbersThatJsonHasNot) {
+TEST(EnvoyJson, WritesNumbersOutsideJson) {
   base::Buffer out;
   constexpr double infinite = std::numeric_limits<double>::infinity();
   append_json(

@@ -97,7 +97,7 @@ Descriptor some_descriptor(tests::Dice& dice) {
   return {{keys[dice(std::size(keys))], values[dice(std::size(values))]}};
 }
 
-TEST(EnvoyLimitMetrics, CountEveryPathAsItIsSpelt) {
+TEST(EnvoyLimitMetrics, CountEachPathUnderItsExactText) {
   const Loaded first(tricky);
   const std::string other_order = std::string(tricky) +
                                   "  - {key: more, rate_limit: {unit: day, requests_per_unit: 9}}\n"
@@ -139,7 +139,7 @@ TEST(EnvoyLimitMetrics, CountEveryPathAsItIsSpelt) {
   EXPECT_GE(met.size(), 11u);
 }
 
-TEST(EnvoyLimitMetrics, EachStatIsCountedByItself) {
+TEST(EnvoyLimitMetrics, CountsEachStatSeparately) {
   const Loaded loaded(tricky);
   LimitMetrics metrics({});
   WorkerMetrics& worker = metrics.add_worker();
@@ -165,7 +165,7 @@ TEST(EnvoyLimitMetrics, EachStatIsCountedByItself) {
   EXPECT_EQ(worker.requests(Method::should_rate_limit), 0u);
 }
 
-TEST(EnvoyLimitMetrics, BeyondTheBoundTextsOfRequestsAreTheOtherOnes) {
+TEST(EnvoyLimitMetrics, PastTheBoundTextsOfRequestsAreCountedAsOther) {
   const Loaded loaded(tricky);
   LimitMetrics metrics(at_most(2));
   WorkerMetrics& one = metrics.add_worker();
@@ -225,7 +225,7 @@ TEST(EnvoyLimitMetrics, TheBoundHoldsForAllWorkersTogether) {
   EXPECT_TRUE(metrics.paths().is_full());
 }
 
-TEST(EnvoyLimitMetrics, WithoutRoomForAnyTextOfARequestFilesAreCounted) {
+TEST(EnvoyLimitMetrics, CountsPathsOfFilesWithoutRoomForTextsOfRequests) {
   const Loaded loaded(tricky);
   LimitMetrics metrics(at_most(0));
   WorkerMetrics& worker = metrics.add_worker();
@@ -237,7 +237,7 @@ TEST(EnvoyLimitMetrics, WithoutRoomForAnyTextOfARequestFilesAreCounted) {
             (Counted{{"d.plain.total_hits", 1}, {"d.v___other__.total_hits", 1}}));
 }
 
-TEST(EnvoyLimitMetrics, AnUnusuallyLongPathIsTheOtherOne) {
+TEST(EnvoyLimitMetrics, CountsATooLongPathAsOther) {
   const Loaded loaded(tricky);
   LimitMetrics metrics({});
   WorkerMetrics& worker = metrics.add_worker();

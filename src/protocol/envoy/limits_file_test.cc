@@ -46,7 +46,7 @@ const Limit& only(const Read& read) {
   return read.set->limits()[0];
 }
 
-TEST(EnvoyFile, ALimitHasWhatItsDescriptorSays) {
+TEST(EnvoyFile, ReadsEveryFieldOfALimit) {
   const Read read(R"(
 domain: d
 descriptors:
@@ -220,12 +220,12 @@ auto envoy_file_mistakes() {
   return std::vector(cases, std::end(cases));
 }
 
-TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
+TEST(EnvoyFile, ReportsErrorsWithPlaceAndRemedy) {
   for (const auto& [descriptors, said] : envoy_file_mistakes())
     EXPECT_EQ(said_of(descriptors), said);
 }
 
-TEST(EnvoyFile, ErrorsOfAllFilesAreToldInTheirOrder) {
+TEST(EnvoyFile, ReportsErrorsOfAllFilesInTheirOrder) {
   const Read read(std::vector<LimitsText>{
       {"a.yaml",
        "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: x}}\n  - {value: v}\n"
@@ -244,7 +244,7 @@ TEST(EnvoyFile, ErrorsOfAllFilesAreToldInTheirOrder) {
                                       "d.yaml:1 .k: quota_mode", "e.yaml:1 "}));
 }
 
-TEST(EnvoyFile, WhatTheOriginalPassesOverIsAWarning) {
+TEST(EnvoyFile, WarnsOfWhatTheOriginalIgnores) {
   struct Case {
     const char* text;
     const char* said;
@@ -355,7 +355,7 @@ TEST(EnvoyFile, FilesOfOneDomainAreMergedInTheirOrder) {
             "2; put them together, or take one out\n");
 }
 
-TEST(EnvoyFile, KeysThatBeginAlikeAreAWarning) {
+TEST(EnvoyFile, WarnsOfAKeyThatStartsWithAnotherKey) {
   EXPECT_EQ(said_of("  - {key: a}\n  - {key: a_b, value: x}\n  - {key: a_b}\n  - {key: ab}\n"
                     "  - {key: c, descriptors: [{key: a_b}]}\n"),
             "f.yaml:4: warning: d.a_b: key `a_b` begins with the key `a` of the same level and "
@@ -363,7 +363,7 @@ TEST(EnvoyFile, KeysThatBeginAlikeAreAWarning) {
             "and in Envoy, if that is not meant\n");
 }
 
-TEST(EnvoyFile, NotesAndBackupsArePassedOver) {
+TEST(EnvoyFile, SkipsNotesAndBackupFiles) {
   const std::vector<LimitsText> files = {{"README.md", "# Limits\n\n- one: [\n"},
                                          {"a.yaml~", ""},
                                          {".a.yaml.swp", "b0VIM\x01\xff"},
@@ -379,7 +379,7 @@ TEST(EnvoyFile, NotesAndBackupsArePassedOver) {
   EXPECT_FALSE(Read(std::vector<LimitsText>{{"README", "hello"}}).set);
 }
 
-TEST(EnvoyFile, NoFilesAtAllAreNoLimits) {
+TEST(EnvoyFile, HasNoLimitsWithoutFiles) {
   const Read read(std::vector<LimitsText>{});
   ASSERT_TRUE(read.set);
   EXPECT_EQ(read.set->domain(""), absent);
@@ -418,7 +418,7 @@ std::string chain(size_t levels, size_t times, std::string_view what) {
   return text;
 }
 
-TEST(EnvoyFile, WhatAliasesMakeOfAFileIsBounded) {
+TEST(EnvoyFile, BoundsTheExpansionOfAliases) {
   const LimitsReading few{.descriptors_max = 1000, .metadata_values_max = 1000};
   EXPECT_TRUE(Read(chain(3, 3, "metadata"), few).set);
   EXPECT_TRUE(Read(chain(3, 3, "descriptors"), few).set);
@@ -437,7 +437,7 @@ TEST(EnvoyFile, WhatAliasesMakeOfAFileIsBounded) {
       << merged.said();
 }
 
-TEST(EnvoyFile, DescriptorsAreNestedSoDeepAndNoDeeper) {
+TEST(EnvoyFile, BoundsTheDepthOfDescriptors) {
   const auto nested = [](size_t levels) {
     return "domain: d\n" + [&] {
       std::string text = "descriptors:\n  - &a1 {key: k, rate_limit: {unit: day}}\n";

@@ -65,7 +65,7 @@ TEST_F(EnvoyFolder, AnEmptyFolderHasNoFiles) {
   EXPECT_EQ(last.paths, Names{folder_ + "/"});
 }
 
-TEST_F(EnvoyFolder, ASingleFileIsReadByItself) {
+TEST_F(EnvoyFolder, ReadsASingleFile) {
   write("one", "text");
   const LimitsFolder one = read_limits_folder(folder_ + "/one", true, diagnostics);
   ASSERT_EQ(one.files.size(), 1u);
@@ -73,7 +73,7 @@ TEST_F(EnvoyFolder, ASingleFileIsReadByItself) {
   EXPECT_EQ(one.paths, Names{folder_ + "/one"});
 }
 
-TEST_F(EnvoyFolder, WhatIsMissingIsTold) {
+TEST_F(EnvoyFolder, ReportsAMissingFolder) {
   const LimitsFolder absent = read_limits_folder(folder_ + "/none", true, diagnostics);
   EXPECT_FALSE(absent.complete);
   EXPECT_EQ(absent.missing, Names{folder_ + "/none"});
@@ -99,7 +99,7 @@ TEST_F(EnvoyFolder, LinksToFilesAreFollowedAndLinksToFoldersAreNot) {
 }
 
 // To read a pipe would wait for its writer.
-TEST_F(EnvoyFolder, APipeIsNoFileOfLimits) {
+TEST_F(EnvoyFolder, RejectsAPipe) {
   ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   EXPECT_EQ(read(), Names{});
   EXPECT_FALSE(last.complete);
@@ -107,7 +107,7 @@ TEST_F(EnvoyFolder, APipeIsNoFileOfLimits) {
   EXPECT_EQ(diagnostics[0].message, "is not a regular file");
 }
 
-TEST_F(EnvoyFolder, DigestsTellEveryChange) {
+TEST_F(EnvoyFolder, DigestsDifferAfterEveryChange) {
   write("a/x", "1");
   read();
   const auto before = last.digests;
@@ -127,7 +127,7 @@ TEST_F(EnvoyFolder, DigestsTellEveryChange) {
   EXPECT_NE(last.digests, before);
 }
 
-TEST_F(EnvoyFolder, SoManyFilesAndNoMore) {
+TEST_F(EnvoyFolder, BoundsTheNumberOfFiles) {
   for (const char* name : {"a", "b/c", "b/d"}) write(name, "");
   EXPECT_TRUE(read_limits_folder(folder_, true, diagnostics, 3).complete);
   EXPECT_FALSE(read_limits_folder(folder_, true, diagnostics, 2).complete);

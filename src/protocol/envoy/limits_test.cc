@@ -45,7 +45,7 @@ std::string met(const LimitSet& set, std::string_view domain, const Pairs& entri
   return text;
 }
 
-TEST(EnvoyLimits, ADomainIsFoundByAllOfItsName) {
+TEST(EnvoyLimits, FindsADomainByItsWholeName) {
   const LimitSet set = read("domain: d\ndescriptors: [{key: k, rate_limit: {unit: day}}]");
   EXPECT_EQ(met(set, "d", {{"k", "x"}}), "d.k d_k_x d.k");
   EXPECT_EQ(met(set, "D", {{"k", "x"}}), "no domain");
@@ -73,7 +73,7 @@ descriptors:
   EXPECT_EQ(met(set, "d", {}), "none d");
 }
 
-TEST(EnvoyLimits, ThereIsNoWayBack) {
+TEST(EnvoyLimits, DoesNotBacktrackToAnotherDescriptor) {
   const LimitSet set = read(R"(
 domain: d
 descriptors:
@@ -138,7 +138,7 @@ TEST(EnvoyLimits, PatternsWithManyStars) {
   EXPECT_FALSE(fits("*aba*aba*", "x", "ababa"));
 }
 
-TEST(EnvoyLimits, PatternsFitAsTheModelSays) {
+TEST(EnvoyLimits, PatternsMatchLikeTheModel) {
   tests::Dice dice(1);
   size_t fitting = 0;
   for (int trial = 0; trial < 60'000; ++trial) {
@@ -155,7 +155,7 @@ TEST(EnvoyLimits, PatternsFitAsTheModelSays) {
   EXPECT_GT(fitting, 3000u);
 }
 
-TEST(EnvoyLimits, AValueThatIsTooLongForThePatternsIsNotGoneThrough) {
+TEST(EnvoyLimits, DoesNotMatchPatternsAgainstATooLongValue) {
   const LimitSet set = read(
       "domain: d\ndescriptors: [{key: k, value: '*a*b*', rate_limit: {unit: day}}, "
       "{key: k, rate_limit: {unit: day}}]");
@@ -235,7 +235,7 @@ class RandomTree {
   LimitSetBuilder builder_;
 };
 
-TEST(EnvoyLimits, RandomTreesAreWalkedAsTheModelWalks) {
+TEST(EnvoyLimits, RandomTreesFindTheLimitsOfTheModel) {
   size_t found_limits = 0, by[3] = {}, deep = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     RandomTree tree(seed);
@@ -284,7 +284,7 @@ TEST(EnvoyLimits, MetricsHaveNoLettersThatNamesCannotHave) {
   EXPECT_EQ(sanitized(""), "");
 }
 
-TEST(EnvoyLimits, TheAddressMayBeginInTheDomain) {
+TEST(EnvoyLimits, FindsAnIpAddressThatStartsInTheDomain) {
   const LimitSet set = read("domain: '10.0'\ndescriptors: [{key: '1.2', rate_limit: {unit: day}}]");
   EXPECT_EQ(met(set, "10.0", {{"1.2", "x"}}), "10.0.1.2 10.0_1.2_x 10_0_1_2");
 }

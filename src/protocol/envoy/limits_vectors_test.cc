@@ -194,7 +194,7 @@ bool has_file_changes(const json& recorded) {
       });
 }
 
-TEST(EnvoyVectors, RequestsMeetTheirLimitsAndCounters) {
+TEST(EnvoyVectors, RequestsMatchTheRecordedLimitsAndCounters) {
   size_t requests = 0, keys = 0;
   for (const json& recorded : vectors().at("cases")) {
     SCOPED_TRACE(recorded.at("name").get<std::string>());
@@ -250,7 +250,7 @@ TEST(EnvoyVectors, RequestsMeetTheirLimitsAndCounters) {
   EXPECT_GT(keys, 120u);
 }
 
-TEST(EnvoyVectors, MetricsAreCalledAsTheyWere) {
+TEST(EnvoyVectors, MetricsHaveTheRecordedNames) {
   constexpr std::string_view begin = "ratelimit.service.rate_limit.";
   constexpr std::string_view stats[] = {"total_hits",      "over_limit",
                                         "near_limit",      "within_limit",
@@ -315,7 +315,7 @@ json to_json(const MetadataMap& metadata) {
   return all;
 }
 
-TEST(EnvoyVectors, MetadataIsMergedAsItWas) {
+TEST(EnvoyVectors, MetadataIsMergedAsRecorded) {
   const Loaded loaded(vectors().at("configs").at("meta"));
   ASSERT_TRUE(loaded.set) << loaded.said;
   size_t told = 0, without = 0;

@@ -81,7 +81,7 @@ TEST(EnvoyMessages, ReadsWhatProtocWrites) {
   }
 }
 
-TEST(EnvoyMessages, MergesWhatIsThereTwice) {
+TEST(EnvoyMessages, MergesRepeatedFieldsAsProtoc) {
   Dice dice(2);
   for (int i = 0; i < 2'000; ++i) {
     std::string bytes = judge::some_request(dice).SerializeAsString() +
@@ -96,7 +96,7 @@ TEST(EnvoyMessages, MergesWhatIsThereTwice) {
   }
 }
 
-TEST(EnvoyMessages, RefusesWhatIsCutOff) {
+TEST(EnvoyMessages, RejectsATruncatedRequest) {
   Dice dice(3);
   for (int i = 0; i < 300; ++i) {
     const std::string bytes = judge::some_request(dice).SerializeAsString();
@@ -147,7 +147,7 @@ TEST(EnvoyMessages, ReadsAnyBytesAsProtocDoes) {
   EXPECT_GT(read_ones, 2'000);
 }
 
-TEST(EnvoyMessages, Laxities) {
+TEST(EnvoyMessages, AcceptsWhatProtocAccepts) {
   const std::string all_types = number_field(100, 5) + key(101, 1) + "12345678" +
                                 bytes_field(102, "abc") + key(103, 5) + "1234" + key(104, 3) +
                                 number_field(1, 9) + key(105, 3) + key(105, 4) + key(104, 4);
@@ -188,7 +188,7 @@ TEST(EnvoyMessages, Laxities) {
   }
 }
 
-TEST(EnvoyMessages, AnEmptyWrapperIsZeroAndAMissingOneIsNone) {
+TEST(EnvoyMessages, ReadsAnEmptyWrapperAsZeroAndAMissingOneAsAbsent) {
   RateLimitRequest request;
   ASSERT_EQ(read_request(descriptor(bytes_field(3, "")) + descriptor(""), request),
             ReadProblem::none);
@@ -197,7 +197,7 @@ TEST(EnvoyMessages, AnEmptyWrapperIsZeroAndAMissingOneIsNone) {
   EXPECT_EQ(request.descriptors[1].hits_addend, std::nullopt);
 }
 
-TEST(EnvoyMessages, WhatIsMalformed) {
+TEST(EnvoyMessages, RejectsMalformedBytes) {
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += key(9, 3);
   const std::string deep_end = [] {
@@ -313,7 +313,7 @@ TEST(EnvoyMessages, WritesWhatProtocReads) {
   }
 }
 
-TEST(EnvoyMessages, AppendsBehindWhatIsThere) {
+TEST(EnvoyMessages, AppendsToABufferThatIsNotEmpty) {
   base::Buffer out;
   out.append("head");
   RateLimitResponse response;
@@ -375,7 +375,7 @@ TEST(EnvoyMetadata, DepthCountsMapsAndLists) {
 }
 
 // The reader of protoc's code has the same maximum depth as Envoy's.
-TEST(EnvoyMetadata, EnvoyReadsTheDeepestThatIsAllowed) {
+TEST(EnvoyMetadata, EnvoyReadsTheGreatestAllowedDepth) {
   RateLimitResponse response;
   response.dynamic_metadata = MetadataMap{{"metadata", MetadataValue(nested(metadata_depth_max))}};
   proto::RateLimitResponse message;
@@ -384,7 +384,7 @@ TEST(EnvoyMetadata, EnvoyReadsTheDeepestThatIsAllowed) {
   EXPECT_FALSE(message.ParseFromString(judge::written(response)));
 }
 
-TEST(EnvoyMetadata, MergesMapsAndKeepsTheFirstOfAllElse) {
+TEST(EnvoyMetadata, MergesMapsAndKeepsTheFirstOfOtherValues) {
   const auto text = [](const char* words) { return MetadataValue(std::string(words)); };
   const MetadataList list{MetadataValue(1.0)}, other_list{MetadataValue(2.0)};
   const MetadataMap first{

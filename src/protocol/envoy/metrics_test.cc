@@ -68,7 +68,7 @@ std::vector<std::string> lines_of(const metrics::StatsdSender::Feed& feed) {
 
 using Lines = std::vector<std::string>;
 
-TEST(EnvoyStatsd, IsToldWhatHasChangedSinceTheLastTime) {
+TEST(EnvoyStatsd, SendsTheChangesSinceTheLastReport) {
   World world;
   WorkerMetrics& other = world.options.metrics->add_worker();
   const auto feed = own_metrics.make_statsd_feed(world.deps(), "");
@@ -99,7 +99,7 @@ TEST(EnvoyStatsd, IsToldWhatHasChangedSinceTheLastTime) {
   EXPECT_EQ(lines_of(feed), Lines());
 }
 
-TEST(EnvoyStatsd, TagsStandBehindEachName) {
+TEST(EnvoyStatsd, AppendsTagsToEachName) {
   World world({.tags = {{"a", "1"}, {"b", "2"}}});
   world.worker->count(Method::check);
   world.worker->took(Method::check, {2'500});
@@ -109,7 +109,7 @@ TEST(EnvoyStatsd, TagsStandBehindEachName) {
                                    "pre.ratelimit_server.Check.response_time.__a=1.__b=2:2|ms"}));
 }
 
-TEST(EnvoyStatsd, ManyTimesAreASampleThatSaysItsRate) {
+TEST(EnvoyStatsd, SamplesManyTimesAndSendsTheRate) {
   World world;
   const auto feed = own_metrics.make_statsd_feed(world.deps(), "");
   lines_of(feed);
@@ -149,7 +149,7 @@ std::map<std::string, double> samples_of(const std::string& page) {
   return samples;
 }
 
-TEST(EnvoyPrometheus, LevelsBelowTheSecondAreAddedTogether) {
+TEST(EnvoyPrometheus, SumsLevelsBelowTheSecond) {
   World world;
   world.hit("k", {.total_hits = 1, .over_limit_with_local_cache = 2, .shadow_mode = 3});
   world.hit("a.b", {.total_hits = 10});
@@ -176,7 +176,7 @@ TEST(EnvoyPrometheus, LevelsBelowTheSecondAreAddedTogether) {
   EXPECT_EQ(samples_of(world.page()), expected);
 }
 
-TEST(EnvoyPrometheus, TimesAreInSecondsOrAsTheOriginalOnceHadThem) {
+TEST(EnvoyPrometheus, TimesAreInSecondsOrMillisecondsAsConfigured) {
   const std::string name = "ratelimit_service_response_time_seconds";
   const auto labels = [](const std::string& bound) {
     return "{grpc_method=\"Check\"" + (bound.empty() ? "" : ",le=\"" + bound + "\"") + "}";

@@ -179,7 +179,7 @@ void expect_same_fields(const pb::Descriptor& ours, const pb::Descriptor& theirs
   }
 }
 
-TEST(EnvoyReflectionFiles, SayOfEachMessageWhatItHasOnTheWire) {
+TEST(EnvoyReflectionFiles, DescribeTheWireFormatOfEachMessage) {
   Pool pool;
   std::set<std::string> seen;
   const auto expect = [&](const char* name, const pb::Descriptor* theirs) {
@@ -202,7 +202,7 @@ TEST(EnvoyReflectionFiles, SayOfEachMessageWhatItHasOnTheWire) {
 }
 
 // The files have no options, no comments, and no messages that descriptor.proto leaves out.
-TEST(EnvoyReflectionFiles, OfProtobufItselfAreThoseOfLibprotobuf) {
+TEST(EnvoyReflectionFiles, EqualLibprotobufsForProtobufsOwnTypes) {
   int compared = 0;
   for (const ProtoFile& file : proto_files()) {
     if (!file.name.starts_with("google/")) continue;
@@ -232,7 +232,7 @@ TEST(EnvoyReflectionFiles, ReadRequestsAndWriteThemAgain) {
   }
 }
 
-TEST(EnvoyReflectionFiles, KnowEachNameThatAPoolKnows) {
+TEST(EnvoyReflectionFiles, FindEveryNameThatAPoolFinds) {
   Pool pool;
   size_t symbols = 0;
   for (const ProtoFile& file : proto_files()) {
@@ -262,7 +262,7 @@ TEST(EnvoyReflection, ListsTheServicesInOrder) {
   EXPECT_EQ(answer_to(request), sized('\x12', request) + "\x32" + length + list);
 }
 
-TEST(EnvoyReflection, TellsAFileWithAllThatItImports) {
+TEST(EnvoyReflection, ReturnsAFileWithItsImports) {
   Pool pool;
   const std::vector<std::string> expected{rls,
                                           "envoy/config/core/v3/base.proto",
@@ -293,7 +293,7 @@ TEST(EnvoyReflection, TellsAFileWithAllThatItImports) {
             std::vector<std::string>{"grpc/reflection/v1alpha/reflection.proto"});
 }
 
-TEST(EnvoyReflection, SaysWhatIsNotKnown) {
+TEST(EnvoyReflection, ReportsUnknownNames) {
   Pool pool;
   const auto error = [&](const std::string& request) {
     const Response response(pool, answer_to(request));
@@ -314,7 +314,7 @@ TEST(EnvoyReflection, SaysWhatIsNotKnown) {
   EXPECT_EQ(error(asking(1, "host")), 3);
 }
 
-TEST(EnvoyReflection, KnowsThatNoMessageHasExtensions) {
+TEST(EnvoyReflection, ReportsNoExtensions) {
   Pool pool;
   const Response response(pool, answer_to(asking(6, "google.protobuf.Struct.FieldsEntry")));
   EXPECT_EQ(response.kind(), "all_extension_numbers_response");
@@ -325,7 +325,7 @@ TEST(EnvoyReflection, KnowsThatNoMessageHasExtensions) {
             0);
 }
 
-TEST(EnvoyReflection, OfSeveralQuestionsTheLastOneCounts) {
+TEST(EnvoyReflection, AnswersTheLastOfSeveralQuestions) {
   Pool pool;
   const std::string health = "grpc/health/v1/health.proto";
   const std::string request = asking(1, "first") + asking(7, "") + asking(3, "other") +
@@ -342,7 +342,7 @@ TEST(EnvoyReflection, OfSeveralQuestionsTheLastOneCounts) {
       std::string::npos);
 }
 
-TEST(EnvoyReflection, RefusesWhatIsNoRequest) {
+TEST(EnvoyReflection, RejectsMalformedRequests) {
   base::Buffer out;
   EXPECT_EQ(answer_reflection("\x1A\x05"
                               "cut",

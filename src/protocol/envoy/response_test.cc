@@ -97,7 +97,7 @@ TEST(EnvoyStanding, ARefundIsNeverOver) {
   EXPECT_EQ(standing_after_refund(0, 5), (Standing{false, 5}));
 }
 
-TEST(EnvoyStanding, UnchargedAsIfCharged) {
+TEST(EnvoyStanding, UnchargedHitsCountAsIfCharged) {
   for (int64_t count = -2; count < 12; ++count) {
     for (uint64_t hits = 0; hits < 12; ++hits) {
       const Standing standing = standing_uncharged(count, hits, 5);
@@ -185,13 +185,13 @@ TEST(EnvoyResponse, ComposingAgainKeepsMemory) {
 
 // ---- Header fields ----
 
-TEST(EnvoyHeaders, NoneUnlessWanted) {
+TEST(EnvoyHeaders, NoneByDefault) {
   Composed composed;
   composed.compose({over});
   EXPECT_TRUE(composed.headers().empty());
 }
 
-TEST(EnvoyHeaders, LegacyTellsTheLeastRemaining) {
+TEST(EnvoyHeaders, LegacyHeadersShowTheLeastRemaining) {
   Composed composed;
   composed.options.headers = HeaderStyle::legacy;
   composed.options.reset_header = "X-Reset";
@@ -206,7 +206,7 @@ TEST(EnvoyHeaders, LegacyTellsTheLeastRemaining) {
   EXPECT_EQ(composed.headers()[1].second, "4294967295");
 }
 
-TEST(EnvoyHeaders, LegacyTellsTheLastEnforcedOneThatIsOver) {
+TEST(EnvoyHeaders, LegacyHeadersShowTheLastEnforcedLimitThatIsOver) {
   Composed composed;
   composed.options.headers = HeaderStyle::legacy;
   const auto limit_told = [&](const std::vector<DescriptorResult>& results) {
@@ -336,7 +336,7 @@ struct Model {
   }
 };
 
-TEST(EnvoyResponse, AsTheModel) {
+TEST(EnvoyResponse, MatchesTheModel) {
   Dice dice(1);
   int overs = 0;
   for (int round = 0; round < 20'000; ++round) {
@@ -390,7 +390,7 @@ std::string metadata_of(const RateLimitRequest& request,
   return std::string(out.view());
 }
 
-TEST(EnvoyResponse, MetadataTellsTheRequestBack) {
+TEST(EnvoyResponse, MetadataRepeatsTheRequest) {
   RateLimitRequest request;
   request.domain = "d";
   request.entries = {{"a", "x"}, {"b", ""}, {"c", "y"}};
@@ -409,7 +409,7 @@ TEST(EnvoyResponse, MetadataTellsTheRequestBack) {
   EXPECT_TRUE(metadata_of(request, {none, holds, holds}).ends_with(R"(],"hitsAddend":7})"));
 }
 
-TEST(EnvoyResponse, MetadataOfWhatIsNotOver) {
+TEST(EnvoyResponse, MetadataOfLimitsThatAreNotOver) {
   RateLimitRequest request;
   request.domain = "d";
   request.descriptors.resize(1);
@@ -494,7 +494,7 @@ TEST(EnvoyWindow, EndsWhereTheNextBegins) {
   EXPECT_EQ(unit_seconds(WireUnit::unknown), 0);
 }
 
-TEST(EnvoyWindow, IsToldInUnits) {
+TEST(EnvoyWindow, IsWrittenInUnits) {
   const auto told = [](int64_t seconds) { return window_in_units(base::seconds(seconds)); };
   EXPECT_EQ(told(1), (WindowInUnits{WireUnit::second, 0}));
   EXPECT_EQ(told(30), (WindowInUnits{WireUnit::second, 30}));

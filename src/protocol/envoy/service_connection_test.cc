@@ -18,7 +18,7 @@ using namespace service_world;
 
 // ---- Health and methods ----
 
-TEST(EnvoyConnections, TellsOfItsHealth) {
+TEST(EnvoyConnections, AnswersHealthChecks) {
   const std::string check = "/grpc.health.v1.Health/Check";
   World world;
   GrpcClient client(world);
@@ -79,7 +79,7 @@ std::vector<std::string> messages_of(GrpcClient& client, uint32_t stream) {
   return all;
 }
 
-TEST(EnvoyConnections, WhoWatchesItsHealthIsToldOfTheEnd) {
+TEST(EnvoyConnections, AHealthWatchIsNotifiedOfAStop) {
   const std::string watch = "/grpc.health.v1.Health/Watch", serving = "\x08\x01",
                     not_serving = "\x08\x02", unknown = "\x08\x03";
   World world;
@@ -100,7 +100,7 @@ TEST(EnvoyConnections, WhoWatchesItsHealthIsToldOfTheEnd) {
 }
 
 // If a Watch ends before its verdict is known, for whatever reason, the verdict is dropped.
-TEST(EnvoyConnections, AWatchThatEndsBeforeItsVerdictHarmsNobody) {
+TEST(EnvoyConnections, DropsTheVerdictOfAWatchThatHasEnded) {
   using wire::http2_peer::Peer;
   const std::string watch = "/grpc.health.v1.Health/Watch";
   for (const bool late : {false, true}) {
@@ -134,7 +134,7 @@ TEST(EnvoyConnections, AWatchThatEndsBeforeItsVerdictHarmsNobody) {
   }
 }
 
-TEST(EnvoyConnections, WhoWatchesIsToldOfAChange) {
+TEST(EnvoyConnections, AHealthWatchIsNotifiedOfAChange) {
   const std::string serving = "\x08\x01", not_serving = "\x08\x02";
   World world;
   ASSERT_TRUE(world.load({}, {}, {.not_loaded = true}));
@@ -151,7 +151,7 @@ TEST(EnvoyConnections, WhoWatchesIsToldOfAChange) {
 }
 
 // The store is asked once for all watches of a connection, however many they are.
-TEST(EnvoyConnections, WhoWatchesTogetherIsToldByOneQuestion) {
+TEST(EnvoyConnections, AsksTheStoreOnceForAllHealthWatches) {
   World world;
   world.options.healthy_with_store = true;
   ASSERT_TRUE(world.load({{"a.yaml", "domain: d"}}));
@@ -175,7 +175,7 @@ TEST(EnvoyConnections, WhoWatchesTogetherIsToldByOneQuestion) {
 }
 
 // What rules answer in place of a store that fails does not make the service healthy.
-TEST(EnvoyConnections, AStoreThatIsAwayIsUnhealthyWhateverItsRulesAnswerThen) {
+TEST(EnvoyConnections, IsUnhealthyWithoutTheStoreWhateverOnStoreErrorSays) {
   for (const request::OnError on_error :
        {request::OnError::allow, request::OnError::deny, request::OnError::error}) {
     World world;
@@ -188,7 +188,7 @@ TEST(EnvoyConnections, AStoreThatIsAwayIsUnhealthyWhateverItsRulesAnswerThen) {
   }
 }
 
-TEST(EnvoyConnections, AWatchThatIsResetWhileItsVerdictIsLateIsNotMistaken) {
+TEST(EnvoyConnections, AResetWatchDoesNotShiftTheVerdictsOfLaterCalls) {
   World world;
   ASSERT_TRUE(world.load({{"a.yaml",
                            "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, "
@@ -213,7 +213,7 @@ TEST(EnvoyConnections, AWatchThatIsResetWhileItsVerdictIsLateIsNotMistaken) {
   EXPECT_EQ(client.answer_of(3).code, 99u);
 }
 
-TEST(EnvoyConnections, ReflectsWhereItIsWanted) {
+TEST(EnvoyConnections, AnswersReflectionIfItIsConfigured) {
   const std::string path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
                     list_services = "\x3A\x01*";
   World world;
@@ -230,7 +230,7 @@ TEST(EnvoyConnections, ReflectsWhereItIsWanted) {
 
 // ---- Connections ----
 
-TEST(EnvoyConnections, AConnectionThatIsOldEndsOnceItsCallsAreAnswered) {
+TEST(EnvoyConnections, EndsAtItsMaximumAgeOnceItsCallsAreAnswered) {
   World world;
   world.options.connection_age = base::seconds(100);
   world.options.connection_grace = base::seconds(50);
@@ -260,7 +260,7 @@ TEST(EnvoyConnections, AConnectionThatIsOldEndsOnceItsCallsAreAnswered) {
   EXPECT_TRUE(stubborn.connection.closed());
 }
 
-TEST(EnvoyConnections, AStopIsTold) {
+TEST(EnvoyConnections, AStopSendsGoaway) {
   World world;
   ASSERT_TRUE(world.load({{"a.yaml", "domain: d"}}));
   GrpcClient client(world);
@@ -272,7 +272,7 @@ TEST(EnvoyConnections, AStopIsTold) {
   EXPECT_EQ(client.peer.goaways[0], (std::pair<uint32_t, uint32_t>{1, 0}));
 }
 
-TEST(EnvoyConnections, ABreachEndsTheConnectionAndIsNamed) {
+TEST(EnvoyConnections, AProtocolViolationEndsTheConnectionAndIsNamed) {
   World world;
   GrpcClient client(world);
   client.send(wire::http2_peer::window_update(0, 0x7FFFFFFF));

@@ -320,7 +320,7 @@ TEST(EnvoyServiceModel, ALateStoreIsChargedOnceForEachCall) {
 TEST(EnvoyServiceModel, ALateStoreThatFailsChargesNothingTwice) {
   play_late_all(Trouble::failures);
 }
-TEST(EnvoyServiceModel, ALateStoreBehindDeadlinesChargesNothingTwice) {
+TEST(EnvoyServiceModel, ALateStoreWithDeadlinesChargesNothingTwice) {
   play_late_all(Trouble::deadlines);
 }
 

@@ -34,7 +34,7 @@ struct Service {
 
 // The clock of the tests stands 37 s before the end of a minute, and 7 s before that of a window of
 // 30 s.
-TEST(EnvoyService, AWindowOfItsOwnIsNotChargedByARefusal) {
+TEST(EnvoyService, ARefusalDoesNotChargeACustomWindow) {
   Service service(
       "domain: d\ndescriptors: [{key: k, rate_limit: {window: 30s, requests_per_unit: 3}}]");
   EXPECT_EQ(service.ask({{{{"k", "v"}}, 2}}), "OK: OK 1/3 30xSECOND 7s");
@@ -44,7 +44,7 @@ TEST(EnvoyService, AWindowOfItsOwnIsNotChargedByARefusal) {
   EXPECT_EQ(service.ask({{{{"k", "v"}}, 3}}), "OK: OK 0/3 30xSECOND 30s");
 }
 
-TEST(EnvoyService, ATokenBucketSaysWhenOneHitPassesAgain) {
+TEST(EnvoyService, ATokenBucketReportsWhenOneHitIsAllowedAgain) {
   Service service(
       "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 6, "
       "algorithm: token_bucket, burst: 2}}]");
@@ -88,7 +88,7 @@ rules:
     limit: { quota: 2, window: 1h, algorithm: fixed_window }
 )";
 
-TEST(EnvoyService, TheStrictestOfNativeRuleAndLimitIsTold) {
+TEST(EnvoyService, ReportsTheStrictestOfNativeRuleAndLimit) {
   Service service(
       "domain: d\ndescriptors: [{key: tenant, rate_limit: {unit: minute, requests_per_unit: 5}}]",
       native_rules);
@@ -107,7 +107,7 @@ TEST(EnvoyService, TheStrictestOfNativeRuleAndLimitIsTold) {
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}, 2, true}}), "OK: OK 2/2 tenants HOUR 0s");
 }
 
-TEST(EnvoyService, OfAKeyGivenTwiceNativeRulesSeeTheFirst) {
+TEST(EnvoyService, NativeRulesUseTheFirstOfARepeatedKey) {
   Service service("domain: d", native_rules);
   EXPECT_EQ(service.ask({{{{"tenant", "a"}, {"tenant", "b"}}, 2}}),
             "OK: OK 0/2 tenants HOUR 3600s");
@@ -117,7 +117,7 @@ TEST(EnvoyService, OfAKeyGivenTwiceNativeRulesSeeTheFirst) {
   EXPECT_EQ(service.ask({{{{"domain", "x"}, {"tenant", "c"}}}}), "OK: OK 1/2 tenants HOUR 3600s");
 }
 
-TEST(EnvoyService, AShadowLimitHasNoSayBesideANativeRule) {
+TEST(EnvoyService, AShadowLimitDoesNotChangeANativeRulesDecision) {
   Service service(
       "domain: d\ndescriptors: [{key: tenant, shadow_mode: true, rate_limit: {unit: minute, "
       "requests_per_unit: 0, name: shy}}]",
@@ -136,7 +136,7 @@ descriptors:
   - {key: shy, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}}
 )";
 
-TEST(EnvoyService, AllOrNothingChargesNoRefusal) {
+TEST(EnvoyService, AllOrNothingDoesNotChargeARefusal) {
   Service service(two_limits);
   service.world.options.all_or_nothing_domains = {"d"};
   const Wish small{{{"small", "x"}}}, large{{{"large", "x"}}}, shy{{{"shy", "x"}}};
@@ -157,7 +157,7 @@ TEST(EnvoyService, AllOrNothingChargesNoRefusal) {
 
 // A quota that is over does not refuse a request alone, so a request that is allowed is charged to
 // its other limits.
-TEST(EnvoyService, AllOrNothingChargesBesideAQuotaThatIsOver) {
+TEST(EnvoyService, AllOrNothingChargesOtherLimitsWhenAQuotaIsOver) {
   Service service(
       "domain: d\ndescriptors:\n"
       "  - {key: q1, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n"
@@ -185,7 +185,7 @@ TEST(EnvoyService, AQuotaThatTheStoreCannotDecideIsAnError) {
 }
 
 // A native rule's refusal holds even if the store cannot decide a limit in shadow mode.
-TEST(EnvoyService, ANativeRefusalStandsBesideAShadowLimitThatFails) {
+TEST(EnvoyService, AFailedShadowLimitDoesNotHideANativeRefusal) {
   Service service(
       "domain: d\ndescriptors: [{key: s, shadow_mode: true, rate_limit: {unit: day, "
       "requests_per_unit: 1}}]",
@@ -209,7 +209,7 @@ TEST(EnvoyService, OneCounterUnderTwoLimitsCannotBeSettledTogether) {
   EXPECT_EQ(ask(), "OK: OK 998/1000 MINUTE 37s, OK 998/1000 MINUTE 37s");
 }
 
-TEST(EnvoyService, OtherDomainsAreChargedEachByItself) {
+TEST(EnvoyService, DomainsWithoutAllOrNothingChargeEachLimitSeparately) {
   Service service(two_limits);
   service.world.options.all_or_nothing_domains = {"e"};
   EXPECT_EQ(service.ask({{{{"small", "x"}}, 3}, {{{"large", "x"}}}}),
@@ -242,7 +242,7 @@ TEST(EnvoyService, AnOverrideMayHaveAWindowOfSeveralUnits) {
 
 // ---- A store that fails, and other forms of answers ----
 
-TEST(EnvoyService, AStoreThatFailsIsToldByTheCodeOfTheSettings) {
+TEST(EnvoyService, AStoreErrorIsAnsweredWithTheConfiguredCode) {
   Service service(
       "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 5}}]");
   service.world.table.fails = true;
@@ -255,7 +255,7 @@ TEST(EnvoyService, AStoreThatFailsIsToldByTheCodeOfTheSettings) {
   EXPECT_EQ(service.ask({{{{"k", "v"}}}}).substr(0, 10), "OK: OK 4/5");
 }
 
-TEST(EnvoyService, WhatIsWrongIsToldToWhoReadsJson) {
+TEST(EnvoyService, ErrorsOfJsonRequestsAreProblemDetails) {
   World world;
   ASSERT_TRUE(world.load({{"a.yaml", "domain: d"}}));
   Connection http(world);
@@ -270,7 +270,7 @@ TEST(EnvoyService, WhatIsWrongIsToldToWhoReadsJson) {
   EXPECT_FALSE(problem["detail"].get<std::string>().empty());
 }
 
-TEST(EnvoyService, HeadersOfLimitsAreThoseOfHttpAsWell) {
+TEST(EnvoyService, JsonAnswersHaveTheHeadersOfLimits) {
   World world;
   world.options.response.headers = HeaderStyle::legacy;
   world.options.response.reset_header = "no header";

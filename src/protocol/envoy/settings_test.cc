@@ -42,7 +42,7 @@ const EnvoyOptions& sessions_of(const server::Options& options) {
   return static_cast<const EnvoyOptions&>(*options.session_options[static_cast<size_t>(self)]);
 }
 
-TEST(EnvoySettings, NamesOfHeadersAreThoseOfHttp) {
+TEST(EnvoySettings, NamesOfHeadersAreValidInHttp) {
   config::Config config;
   ASSERT_EQ(problems("envoy: { headers: legacy, reset_header: X-Reset }", config), "");
   EXPECT_EQ(sessions_of(config.options()).response.reset_header, "X-Reset");
@@ -51,7 +51,7 @@ TEST(EnvoySettings, NamesOfHeadersAreThoseOfHttp) {
             std::string::npos);
 }
 
-TEST(EnvoyMetricsSettings, AreOfAPageOrAStatsd) {
+TEST(EnvoyMetricsSettings, ConfigureAPageOrAStatsd) {
   config::Config config;
   ASSERT_EQ(problems("envoy: { debug_port: 6070, metrics: { prometheus: { address: \"[::1]:9102\", "
                      "path: /m, milliseconds: true }, paths_max: 5, near_limit_ratio: 0.5 } }",
@@ -86,7 +86,7 @@ TEST(EnvoyMetricsSettings, AreOfAPageOrAStatsd) {
             (std::vector<std::pair<std::string, std::string>>{{"a_x", "1_"}, {"b", "2"}}));
 }
 
-TEST(EnvoyMetricsSettings, NothingIsCountedWhereNobodyAsks) {
+TEST(EnvoyMetricsSettings, CountNothingWithoutAPageOrAStatsd) {
   config::Config config;
   ASSERT_EQ(problems("envoy: { metrics: { near_limit_ratio: 0.5 } }", config), "");
   const server::Options options = config.options();
@@ -95,7 +95,7 @@ TEST(EnvoyMetricsSettings, NothingIsCountedWhereNobodyAsks) {
   EXPECT_EQ(sessions_of(options).metrics, nullptr);
 }
 
-TEST(EnvoyMetricsSettings, AreReadBackAsTheyArePrinted) {
+TEST(EnvoyMetricsSettings, ReadBackTheSameAfterPrinting) {
   for (const char* metrics :
        {"{ prometheus: { address: \"[::]:9090\", path: \"/metrics\" } }",
         "{ prometheus: { address: \"a:1\", path: \"/\", milliseconds: true }, paths_max: 7 }",
@@ -114,7 +114,7 @@ TEST(EnvoyMetricsSettings, AreReadBackAsTheyArePrinted) {
   }
 }
 
-TEST(EnvoyMetricsSettings, WhatIsWrongIsTold) {
+TEST(EnvoyMetricsSettings, ReportInvalidSettings) {
   const auto wrong = [](const std::string& metrics) {
     config::Config config;
     return problems("envoy: { metrics: " + metrics + " }", config);
@@ -154,7 +154,7 @@ struct World {
   }
 };
 
-TEST(EnvoyMetricsVariables, NameOneWhoIsTold) {
+TEST(EnvoyMetricsVariables, ConfigureStatsdOrThePrometheusPage) {
   World world;
   world.variables = {{"STATSD_HOST", "stats"},
                      {"STATSD_PORT", "18125"},
@@ -195,7 +195,7 @@ TEST(EnvoyMetricsVariables, NameOneWhoIsTold) {
   EXPECT_TRUE(world.metrics().counting.milliseconds);
 }
 
-TEST(EnvoyMetricsVariables, WithoutANameNobodyIsToldAndThatIsSaidOnce) {
+TEST(EnvoyMetricsVariables, WarnOnceIfUseStatsdIsNotSet) {
   World world;
   EXPECT_EQ(world.apply(),
             "warning: USE_STATSD: is not set, so nothing is sent to a statsd on localhost:8125; "
@@ -207,7 +207,7 @@ TEST(EnvoyMetricsVariables, WithoutANameNobodyIsToldAndThatIsSaidOnce) {
   EXPECT_FALSE(world.metrics().statsd);
 }
 
-TEST(EnvoyMetricsVariables, TwoWaysAreAnErrorAndAMapperAWarning) {
+TEST(EnvoyMetricsVariables, RejectPageAndStatsdTogetherAndWarnOfAMapper) {
   World world;
   world.variables = {{"USE_PROMETHEUS", "true"}, {"USE_STATSD", "true"}};
   EXPECT_EQ(world.apply(),
@@ -227,7 +227,7 @@ TEST(EnvoyMetricsVariables, TwoWaysAreAnErrorAndAMapperAWarning) {
     EXPECT_NE(wrong.find("error: " + std::string(name)), std::string::npos) << wrong;
 }
 
-TEST(EnvoyMetricsVariables, ADebugPortIsAListenerWhereItIsSet) {
+TEST(EnvoyMetricsVariables, DebugPortAddsAListener) {
   World world;
   world.variables = {{"USE_STATSD", "false"}};
   EXPECT_EQ(world.apply(), "");

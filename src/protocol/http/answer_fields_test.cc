@@ -13,7 +13,7 @@ namespace {
 
 using namespace session_world;
 
-TEST(HttpAnswerFields, OfTimesAreSecondsOrUnixTime) {
+TEST(HttpAnswerFields, ShowTimesInSecondsOrUnixTimeByStyle) {
   // The world begins at 1'795'334'123 s, and the window is a minute.
   for (const auto& [style, reset] :
        {std::pair("x-ratelimit", "60"), std::pair("x-ratelimit-epoch", "1795334183"),
@@ -34,7 +34,7 @@ TEST(HttpAnswerFields, OfTimesAreSecondsOrUnixTime) {
   }
 }
 
-TEST(HttpAnswerFields, MayBeNoneAtAll) {
+TEST(HttpAnswerFields, MayBeSwitchedOff) {
   World world({.http = "{ headers: [] }"});
   const std::string all = by_ip("a", ", \"n\": 3");
   for (const int status : {200, 429}) {
@@ -51,7 +51,7 @@ TEST(HttpAnswerFields, MayBeNoneAtAll) {
   EXPECT_TRUE(ask(world, get("/v1/take")).has("allow")) << "what a status requires";
 }
 
-TEST(HttpAnswerFields, SpreadRetryAfterWhereThatIsWanted) {
+TEST(HttpAnswerFields, SpreadRetryAfterByRetryJitter) {
   World world({.http = "{ retry_jitter: 0.5, auth: { profiles: { web: { proxy: nginx } } } }"});
   const std::string all = by_ip("a", ", \"n\": 3");
   EXPECT_EQ(ask(world, post("/v1/take", all)).status, 200);
@@ -73,7 +73,7 @@ TEST(HttpAnswerFields, SpreadRetryAfterWhereThatIsWanted) {
   EXPECT_GT(told.size(), 10u) << "of forward-auth as well";
 }
 
-TEST(HttpAnswerFields, TellWhoseLimitItIsByAHash) {
+TEST(HttpAnswerFields, HashThePartitionKey) {
   std::string of_one_server;
   for (int i = 0; i < 2; ++i) {
     World world({.http = "{ partition_keys: true, ratelimit: all }"});

@@ -48,7 +48,7 @@ TEST(FieldNames, AreFoundWhateverTheCaseOfTheirLetters) {
   }
 }
 
-TEST(AuthOptions, HaveAProfileByItsName) {
+TEST(AuthOptions, FindAProfileByItsName) {
   AuthOptions options;
   options.profiles["web"].name = "web";
   EXPECT_EQ(options.find("web"), &options.profiles.at("web"));

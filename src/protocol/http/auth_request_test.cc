@@ -140,7 +140,7 @@ TEST(AuthRequest, BecomesEntriesByTheFieldsOfItsProxy) {
   }
 }
 
-TEST(AuthRequest, TakesNothingFromFieldsOfOtherFamilies) {
+TEST(AuthRequest, IgnoresFieldsOfOtherProxies) {
   const Fields forged = {{"X-Original-Method", "PUT"},      {"X-Original-URI", "/forged?f=1"},
                          {"X-Original-Host", "forged"},     {"X-Original-Proto", "forged"},
                          {"X-Real-IP", "6.6.6.6"},          {"X-Original-URL", "http://forged/f"},
@@ -176,7 +176,7 @@ TEST(AuthRequest, TakesNothingFromFieldsOfOtherFamilies) {
   }
 }
 
-TEST(AuthRequest, TakesNothingFromItsOwnLine) {
+TEST(AuthRequest, IgnoresItsOwnRequestLine) {
   for (const Proxy proxy : all_proxies) {
     Asking asked = asking(proxy);
     asked.method = "DELETE";
@@ -187,7 +187,7 @@ TEST(AuthRequest, TakesNothingFromItsOwnLine) {
   }
 }
 
-TEST(AuthRequest, NamesTheFieldThatIsMissingAndHowToHaveIt) {
+TEST(AuthRequest, ReportsAMissingFieldAndHowToConfigureIt) {
   for (const Proxy proxy : all_proxies)
     for (const auto& [name, value] : sent_by(proxy)) {
       Asking asked = asking(proxy).set(name, "");
@@ -216,7 +216,7 @@ TEST(AuthRequest, NamesTheFieldThatIsMissingAndHowToHaveIt) {
       "before /auth is asked: http-request set-header X-Real-IP %[src]");
 }
 
-TEST(AuthRequest, HasEachFieldOnce) {
+TEST(AuthRequest, RejectsARepeatedField) {
   for (const Proxy proxy : all_proxies)
     for (const auto& [name, value] : sent_by(proxy)) {
       Asking asked = asking(proxy).add(name, value);
@@ -228,7 +228,7 @@ TEST(AuthRequest, HasEachFieldOnce) {
     }
 }
 
-TEST(AuthRequest, HasAMethodOfARequest) {
+TEST(AuthRequest, RejectsAnInvalidMethod) {
   Asking asked = asking();
   for (const std::string& method :
        {std::string("get"), std::string("M-SEARCH"), std::string(64, 'X')})
@@ -244,7 +244,7 @@ TEST(AuthRequest, HasAMethodOfARequest) {
                   .starts_with("400 X-Original-Method has ``, which is not a method; "));
 }
 
-TEST(AuthRequest, HasThePathAsItStands) {
+TEST(AuthRequest, KeepsThePathUnchanged) {
   for (const auto& [uri, path, query] :
        {std::tuple("/", "/", "none"), std::tuple("/a//../%41?", "/a//../%41", ""),
         std::tuple("/a?b?c", "/a", "b?c"), std::tuple("//evil/path", "//evil/path", "none"),
@@ -266,7 +266,7 @@ TEST(AuthRequest, HasThePathAsItStands) {
         << uri;
 }
 
-TEST(AuthRequest, OfIngressNginxHasAnAbsoluteUri) {
+TEST(AuthRequest, RequiresAnAbsoluteUriOfIngressNginx) {
   for (const auto& [url, entries] :
        {std::pair("http://a.b/", "method=POST\npath=/\nhost=a.b\nscheme=http\nip=192.0.2.7"),
         std::pair("https://[2001:DB8::1]:8443/x?",
@@ -361,7 +361,7 @@ TEST(AuthRequest, HasTheClientOfXForwardedFor) {
   EXPECT_NE(asked.entry("ip").find("a list with an IP address at `ip_depth`"), std::string::npos);
 }
 
-TEST(AuthRequest, OfACustomProxyHasTheFieldsThatAreNamed) {
+TEST(AuthRequest, ReadsTheConfiguredFieldsOfACustomProxy) {
   ProxyFields names;
   names.uri = "my-uri";
   names.ip = "forwarded";
@@ -384,7 +384,7 @@ TEST(AuthRequest, OfACustomProxyHasTheFieldsThatAreNamed) {
             "method=PUT\npath=/a\nhost=sluice.local\nscheme=https\nip=2001:db8::1");
 }
 
-TEST(AuthRequest, MayHaveOneFieldForTwoEntries) {
+TEST(AuthRequest, OneFieldMayGiveTwoEntries) {
   ProxyFields names;
   names.uri = names.host = "a";
   names.ip = "x-real-ip";
@@ -394,7 +394,7 @@ TEST(AuthRequest, MayHaveOneFieldForTwoEntries) {
             "path=*\nhost=*\nip=192.0.2.7\nheader.a=*\nheader.x-real-ip=192.0.2.7");
 }
 
-TEST(AuthRequest, HasTheEntriesOfItsProfileFirstAndInPlaceOfItsOwn) {
+TEST(AuthRequest, PutsTheEntriesOfItsProfileFirstAndInPlaceOfItsOwn) {
   Asking asked = asking();
   asked.profile.entries = {{"tier", "gold"}, {"a", ""}};
   EXPECT_EQ(asked.entries(), "tier=gold\na=\n" + std::string(original_entries));
@@ -465,7 +465,7 @@ TEST(AuthRequest, HasTheCookiesThatItsProfileNames) {
                                  "\nheader.cookie=x=1; b=2; sid=3; b=4\ncookie.sid=3\ncookie.b=2");
 }
 
-TEST(AuthRequest, TellsItsSecret) {
+TEST(AuthRequest, MustShowTheSecretOfItsProfile) {
   Asking asked = asking();
   asked.profile.secret = "open sesame";
   const std::string refused =
@@ -488,7 +488,7 @@ TEST(AuthRequest, TellsItsSecret) {
   EXPECT_EQ(asked.entry("ip"), "192.0.2.9");
 }
 
-TEST(AuthRequest, OfAPeerThatIsNotTrustedIsRefused) {
+TEST(AuthRequest, RejectsAPeerThatIsNotTrusted) {
   Asking asked = asking();
   EXPECT_EQ(asked.from("192.0.2.9:1").entries(),
             "403 the request is from 192.0.2.9, which is not in `trusted_proxies` of `http.auth`; "
@@ -504,7 +504,7 @@ TEST(AuthRequest, OfAPeerThatIsNotTrustedIsRefused) {
   EXPECT_TRUE(asked.from("nonsense").entries().starts_with("403 "));
 }
 
-TEST(AuthRequest, OfAPeerThatIsNotTrustedMayBeForItself) {
+TEST(AuthRequest, AcceptsAnUntrustedPeersOwnRequestWithUntrustedDirect) {
   for (const Proxy proxy : all_proxies) {
     Asking asked = asking(proxy).from("[2001:db8::1:2]:40000");
     asked.profile.untrusted_direct = true;

@@ -55,7 +55,7 @@ AuthProfile profile_of(const std::string& text) {
   return profile == nullptr ? AuthProfile() : *profile;
 }
 
-TEST(AuthSettings, AreLoopbackAndNoProfileByDefault) {
+TEST(AuthSettings, TrustLoopbackAndHaveNoProfileByDefault) {
   const AuthOptions usual = default_auth();
   EXPECT_EQ(usual.trusted.texts(), (std::vector<std::string>{"127.0.0.0/8", "::1"}));
   EXPECT_TRUE(usual.profiles.empty());
@@ -65,7 +65,7 @@ TEST(AuthSettings, AreLoopbackAndNoProfileByDefault) {
   EXPECT_EQ(auth_text(same), "");
 }
 
-TEST(AuthSettings, OfAProfileNeedItsProxyAlone) {
+TEST(AuthSettings, RequireOnlyTheProxyOfAProfile) {
   for (size_t i = 0; i < proxy_names.size(); ++i) {
     const auto proxy = static_cast<Proxy>(i);
     if (proxy == Proxy::custom) continue;
@@ -84,7 +84,7 @@ TEST(AuthSettings, OfAProfileNeedItsProxyAlone) {
   }
 }
 
-TEST(AuthSettings, AreThoseOfTheProfile) {
+TEST(AuthSettings, ReadEverySettingOfAProfile) {
   const AuthProfile profile = profile_of(
       "proxy: traefik, deny: 503, ok: 204, n: 0, entries: {tier: gold, \"a b\": \"1\"}, "
       "on_store_error: allow, headers: [X-API-Key, accept], cookies: [Sid], ip_depth: 2, "
@@ -109,7 +109,7 @@ TEST(AuthSettings, AreThoseOfTheProfile) {
   EXPECT_EQ(profile_of("proxy: nginx, deny: 401").deny, 401);
 }
 
-TEST(AuthSettings, OfCustomProxiesNameTheFields) {
+TEST(AuthSettings, NameTheFieldsOfCustomProxies) {
   const ProxyFields all =
       profile_of(
           "proxy: custom, from: { method: M, uri: My-URI, host: H, scheme: S, ip: X-Client }")
@@ -131,7 +131,7 @@ TEST(AuthSettings, OfCustomProxiesNameTheFields) {
   EXPECT_TRUE(forwarded.ip_is_forwarded && !forwarded.ip_is_list);
 }
 
-TEST(AuthSettings, OfTrustedProxiesReplaceLoopback) {
+TEST(AuthSettings, TrustedProxiesReplaceLoopback) {
   AuthOptions options;
   EXPECT_EQ(problems("trusted_proxies: [10.0.0.0/8, \"fd00::/8\", 192.0.2.1, unix]", options), "");
   EXPECT_EQ(options.trusted.texts(),
@@ -140,7 +140,7 @@ TEST(AuthSettings, OfTrustedProxiesReplaceLoopback) {
             "{ trusted_proxies: [\"10.0.0.0/8\", \"fd00::/8\", \"192.0.2.1\", \"unix\"] }");
 }
 
-TEST(AuthSettings, OfAProfileMayBeMerged) {
+TEST(AuthSettings, AProfileMayUseAMergeKey) {
   AuthOptions options;
   EXPECT_EQ(
       problems("profiles:\n  a: &a { proxy: caddy, n: 5, deny: 503 }\n  b: { <<: *a, n: 6 }\n",
@@ -151,7 +151,7 @@ TEST(AuthSettings, OfAProfileMayBeMerged) {
   EXPECT_EQ(options.find("b")->deny, 503);
 }
 
-TEST(AuthSettings, OfASecretMayBeInAFile) {
+TEST(AuthSettings, ReadASecretFromAFile) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / "sluice_auth_settings_test";
   std::filesystem::create_directories(folder);
@@ -227,7 +227,7 @@ auto auth_mistakes() {
   };
 }
 
-TEST(AuthSettings, SayWhatIsWrong) {
+TEST(AuthSettings, ReportErrors) {
   for (const auto& [text, told] : auth_mistakes()) {
     const std::string all = profile_problems(text);
     EXPECT_NE(all.find(told), std::string::npos) << text << ": " << all;
@@ -384,7 +384,7 @@ AuthProfile random_profile(Dice& dice) {
   return profile;
 }
 
-TEST(AuthSettings, AreReadAgainAsTheyAreShown) {
+TEST(AuthSettings, ReadBackTheSameAfterPrinting) {
   static constexpr std::string_view names[] = {"null", "-", "a", "0", "true", "default", "_-9"};
   static constexpr std::string_view ranges[] = {"unix", "10.0.0.0/8", "::/0", "::1", "1.2.3.4"};
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {

@@ -59,7 +59,7 @@ IpAddress v6(const std::array<unsigned char, 16>& bytes) {
   return address;
 }
 
-TEST(ClientAddress, OfIpv4IsFourDecimalNumbers) {
+TEST(ClientAddress, AcceptsIpv4OnlyAsFourDecimalNumbers) {
   for (const char* const text : {"0.0.0.0", "1.2.3.4", "127.0.0.1", "192.0.2.255", "10.20.30.40",
                                  "255.255.255.255", "100.9.99.0"})
     EXPECT_EQ(read(text), text);
@@ -107,7 +107,7 @@ TEST(ClientAddress, MayHaveAPort) {
     EXPECT_EQ(read(text), "none") << text;
 }
 
-TEST(ClientAddress, OfIpv6IsToldWithoutItsZone) {
+TEST(ClientAddress, DropsTheZoneOfIpv6) {
   EXPECT_EQ(read("fe80::1%eth0"), "fe80::1");
   EXPECT_EQ(read("[fe80::1%25eth0]"), "fe80::1");
   EXPECT_EQ(read("fe80::1%"), "none");
@@ -115,7 +115,7 @@ TEST(ClientAddress, OfIpv6IsToldWithoutItsZone) {
 }
 
 // inet_pton requires a NUL after the text.
-TEST(ClientAddress, HasNoNulAndNoMoreBytesThanAnAddress) {
+TEST(ClientAddress, RejectsANulAndOverlongTexts) {
   EXPECT_EQ(read(std::string_view("::1\0", 4)), "none");
   EXPECT_EQ(read(std::string_view("::1\0::2", 7)), "none");
   EXPECT_EQ(read(std::string_view("1.2.3.4\0", 8)), "none");
@@ -126,7 +126,7 @@ TEST(ClientAddress, HasNoNulAndNoMoreBytesThanAnAddress) {
 }
 
 // RFC 5952, sections 4 and 5.
-TEST(ClientAddress, OfIpv6IsWrittenAsRfc5952HasIt) {
+TEST(ClientAddress, WritesIpv6InTheFormOfRfc5952) {
   for (const auto& [text, expected] : {
            std::pair("2001:0db8:0:0:0:0:2:1", "2001:db8::2:1"),
            std::pair("2001:db8:0000:0:1::1", "2001:db8::1:0:0:1"),
@@ -149,7 +149,7 @@ TEST(ClientAddress, OfIpv6IsWrittenAsRfc5952HasIt) {
     EXPECT_EQ(read(text), expected) << text;
 }
 
-TEST(ClientAddress, ThatIsIpv4MappedIsIpv4) {
+TEST(ClientAddress, ReadsAnIpv4MappedAddressAsIpv4) {
   for (const char* const text :
        {"::ffff:192.0.2.1", "::FFFF:c000:201", "0:0:0:0:0:ffff:192.0.2.1", "[::ffff:192.0.2.1]"})
     EXPECT_EQ(parse_address(text), parse_address("192.0.2.1")) << text;
@@ -157,7 +157,7 @@ TEST(ClientAddress, ThatIsIpv4MappedIsIpv4) {
   EXPECT_EQ(read("::ffff:192.0.2.01"), "none");
 }
 
-TEST(ClientAddress, OfIpv6IsCutToItsPrefix) {
+TEST(ClientAddress, CutsIpv6ToItsPrefix) {
   const char* const text = "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff";
   EXPECT_EQ(cut(text, 128), text);
   EXPECT_EQ(cut(text, 64), "2001:db8:ffff:ffff::");
@@ -170,7 +170,7 @@ TEST(ClientAddress, OfIpv6IsCutToItsPrefix) {
 }
 
 // Against the C library, except for addresses that it writes with the dots of IPv4.
-TEST(ClientAddress, OfIpv6IsAsTheCLibraryHasIt) {
+TEST(ClientAddress, ReadsAndWritesIpv6LikeTheCLibrary) {
   for (uint32_t seed = 1; seed <= 20'000; ++seed) {
     Dice dice(seed);
     std::array<unsigned char, 16> bytes{};
@@ -197,7 +197,7 @@ std::string random_address_text(Dice& dice) {
   return text;
 }
 
-TEST(ClientAddress, IsReadAsTheGrammarHasIt) {
+TEST(ClientAddress, MatchesTheGrammarForRandomTexts) {
   const std::string number = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
   const std::string v4 = number + "(?:\\." + number + "){3}";
   const std::regex with_port("(?:(" + v4 + ")|\\[([^\\]%]*)(?:%[^\\]]+)?\\])(:[0-9]+)?");
@@ -247,7 +247,7 @@ TEST(TrustedProxies, AreAddressesAndRanges) {
   EXPECT_FALSE(all.contains_unix());
 }
 
-TEST(TrustedProxies, OfOneFamilyHaveNoneOfTheOther) {
+TEST(TrustedProxies, ARangeContainsNoAddressOfTheOtherFamily) {
   const TrustedProxies of_v4 = trusted({"0.0.0.0/0"}), of_v6 = trusted({"::/0"});
   EXPECT_TRUE(is_trusted(of_v4, "255.1.2.3"));
   EXPECT_FALSE(is_trusted(of_v4, "::1"));
@@ -255,7 +255,7 @@ TEST(TrustedProxies, OfOneFamilyHaveNoneOfTheOther) {
   EXPECT_FALSE(is_trusted(of_v6, "1.2.3.4"));
 }
 
-TEST(TrustedProxies, ThatAreMappedAreOfIpv4) {
+TEST(TrustedProxies, ReadIpv4MappedRangesAsIpv4) {
   const TrustedProxies all = trusted({"::ffff:10.0.0.0/104", "::ffff:192.0.2.1"});
   EXPECT_TRUE(is_trusted(all, "10.200.0.1"));
   EXPECT_TRUE(is_trusted(all, "192.0.2.1"));
@@ -267,7 +267,7 @@ TEST(TrustedProxies, ThatAreMappedAreOfIpv4) {
   EXPECT_EQ(other.texts(), std::vector<std::string>{"0.0.0.0/0"});
 }
 
-TEST(TrustedProxies, ThatAreNoneAreNotAdded) {
+TEST(TrustedProxies, RejectInvalidRanges) {
   for (const char* const text : {"",
                                  "/",
                                  "/8",
@@ -295,7 +295,7 @@ TEST(TrustedProxies, ThatAreNoneAreNotAdded) {
   }
 }
 
-TEST(TrustedProxies, AreToldAsTheyAreAdded) {
+TEST(TrustedProxies, ListTheirRangesInNormalForm) {
   EXPECT_EQ(TrustedProxies::loopback().texts(), (std::vector<std::string>{"127.0.0.0/8", "::1"}));
   TrustedProxies all =
       trusted({"unix", "10.1.2.3/8", "2001:DB8:0::FF/32", "1.2.3.4/32", "::2/128"});
@@ -322,12 +322,12 @@ TEST(ForwardedClient, IsTheFirstFromTheRightThatIsNotTrusted) {
   EXPECT_EQ(client("192.0.2.1", 0, {}), "192.0.2.1");
 }
 
-TEST(ForwardedClient, IsTheLeftmostWhereAllAreTrusted) {
+TEST(ForwardedClient, IsTheLeftmostIfAllAreTrusted) {
   EXPECT_EQ(client("10.0.0.1"), "10.0.0.1");
   EXPECT_EQ(client("10.0.0.3, 10.0.0.2, 10.0.0.1"), "10.0.0.3");
 }
 
-TEST(ForwardedClient, IsTheLastGoodOneInFrontOfAnEntryThatIsNone) {
+TEST(ForwardedClient, StopsAtAnInvalidEntry) {
   EXPECT_EQ(client("unknown, 10.0.0.2, 10.0.0.1"), "10.0.0.2");
   EXPECT_EQ(client("192.0.2.1, garbage, 10.0.0.1"), "10.0.0.1");
   EXPECT_EQ(client("192.0.2.1, 192.0.2.999"), "none");
@@ -341,13 +341,13 @@ TEST(ForwardedClient, MayHaveBracketsAndAPort) {
   EXPECT_EQ(client("::ffff:192.0.2.1, ::ffff:10.0.0.1"), "192.0.2.1");
 }
 
-TEST(ForwardedClient, IsNotAnEmptyEntry) {
+TEST(ForwardedClient, SkipsEmptyEntries) {
   EXPECT_EQ(client(",192.0.2.1,, \t,10.0.0.1, ,"), "192.0.2.1");
   EXPECT_EQ(client(" , ,"), "none");
   EXPECT_EQ(client("6.6.6.6, 192.0.2.1, ,10.0.0.1,", 2), "192.0.2.1");
 }
 
-TEST(ForwardedClient, IsByDepthWhoeverIsTrusted) {
+TEST(ForwardedClient, IsTheEntryAtTheConfiguredDepth) {
   const char* const list = "1.1.1.1, bad, 10.0.0.2, 10.0.0.1";
   EXPECT_EQ(client(list, 1), "10.0.0.1");
   EXPECT_EQ(client(list, 2), "10.0.0.2");
@@ -358,7 +358,7 @@ TEST(ForwardedClient, IsByDepthWhoeverIsTrusted) {
   EXPECT_EQ(client("9.9.9.9, 8.8.8.8", 2), "9.9.9.9");
 }
 
-TEST(ForwardedClient, IsLookedForInSoManyEntries) {
+TEST(ForwardedClient, IsSearchedInABoundedNumberOfEntries) {
   std::string list = "192.0.2.1";
   for (size_t i = 1; i < forwarded_entries_max; ++i) list += ", 10.0.0." + std::to_string(i);
   EXPECT_EQ(client(list), "192.0.2.1");
@@ -377,7 +377,7 @@ std::string element_client(std::string_view list, unsigned depth = 0) {
 }
 
 // RFC 7239, sections 4, 6 and 7.
-TEST(ForwardedElementClient, IsThatOfFor) {
+TEST(ForwardedElementClient, IsTheForParameter) {
   EXPECT_EQ(element_client("for=192.0.2.60;proto=http;by=203.0.113.43"), "192.0.2.60");
   EXPECT_EQ(element_client("For=\"[2001:db8:cafe::17]:4711\""), "2001:db8:cafe::17");
   EXPECT_EQ(element_client("for=192.0.2.43, for=10.0.0.17"), "192.0.2.43");
@@ -389,7 +389,7 @@ TEST(ForwardedElementClient, IsThatOfFor) {
   EXPECT_EQ(element_client(",for=192.0.2.1, ,;,"), "192.0.2.1");
 }
 
-TEST(ForwardedElementClient, EndsAtAnElementWithoutAnAddress) {
+TEST(ForwardedElementClient, StopsAtAnElementWithoutAnAddress) {
   for (const char* const element :
        {"for=unknown", "for=_hidden", "proto=http", "for", "for=", "for=\"\"", "for=\"1.2.3.4",
         "for=1.2.3.4;for=1.2.3.4", "for=\"1.2.3.4\"x", "=1.2.3.4", "for=1.2.3.4;x", "for=a\"b\"",
@@ -404,7 +404,7 @@ TEST(ForwardedElementClient, EndsAtAnElementWithoutAnAddress) {
 
 // If a client opens a quote, the text that the proxy appends is inside the quote. The client must
 // not get an address in this way.
-TEST(ForwardedElementClient, CannotBeForgedByAQuote) {
+TEST(ForwardedElementClient, AnOpenQuoteCannotForgeAnAddress) {
   for (const std::string forged :
        {"for=6.6.6.6;x=\"", "for=6.6.6.6, for=\"", "for=6.6.6.6, x=\"\\", "for=6.6.6.6, \""})
     for (const std::string appended :
@@ -479,7 +479,7 @@ ModelEntry random_entry(Dice& dice) {
   return {sent, address};
 }
 
-TEST(ForwardedClient, IsThatOfTheModel) {
+TEST(ForwardedClient, MatchesTheModel) {
   for (uint32_t seed = 1; seed <= 20'000; ++seed) {
     Dice dice(seed);
     std::vector<ModelRange> ranges;

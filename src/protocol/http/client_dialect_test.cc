@@ -53,7 +53,7 @@ TEST_F(HttpClientDialect, ATakeIsAPost) {
             "Content-Length: 24\r\n\r\n{\"entries\": {\"ip\": \"1\"}}");
 }
 
-TEST_F(HttpClientDialect, ACommandIsSentAndAnsweredAsItIs) {
+TEST_F(HttpClientDialect, PassesACommandAndItsReplyThroughUnchanged) {
   EXPECT_EQ(said(command({"GET", "/v1/health"})),
             "GET /v1/health HTTP/1.1\r\nHost: 10.0.0.1:9231\r\nAccept: application/json\r\n\r\n");
   EXPECT_EQ(said(command({"POST", "/v1/explain?x=%20", "{}"})),
@@ -71,7 +71,7 @@ TEST_F(HttpClientDialect, ACommandIsSentAndAnsweredAsItIs) {
   }
 }
 
-TEST_F(HttpClientDialect, ACommandThatIsNoRequestIsNotSent) {
+TEST_F(HttpClientDialect, RejectsACommandThatIsNotARequest) {
   const std::vector<std::vector<std::string_view>> wrong = {{},
                                                             {"GET"},
                                                             {"GET", "/", "{}", "x"},
@@ -95,7 +95,7 @@ TEST_F(HttpClientDialect, ACommandThatIsNoRequestIsNotSent) {
 
 // The operator must correct a wrong password: no call is sent twice, and its result says what to
 // do.
-TEST(HttpClientUsers, ThatAreNotAcceptedAreTold) {
+TEST(HttpClientUsers, ARejectedUserIsReportedAndNotRetried) {
   for (const bool with_user : {true, false}) {
     std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
     if (with_user) hosts[0].user = hosts[0].password = "app";

@@ -18,7 +18,7 @@ std::string body_of(const client_request& request) {
   return appended ? body : "problem: " + appended.problem().text;
 }
 
-TEST(HttpClientJson, BodiesAreThoseOfTheManual) {
+TEST(HttpClientJson, BodiesMatchTheManual) {
   client_request request;
   request.subject.entries = {{"path", "/a\"b\\c\n"}, {"ip", "1"}};
   EXPECT_EQ(body_of(request), R"({"entries": {"path": "/a\"b\\c\u000a", "ip": "1"}})");
@@ -75,7 +75,7 @@ TEST(HttpClientJson, AnswersByStatusAndBody) {
   EXPECT_EQ(read_client_answer(408, R"({"detail": "late"})", take).error, client_errc::refused);
 }
 
-TEST(HttpClientJson, OfSeveralEachIsTold) {
+TEST(HttpClientJson, ReportsEachOfSeveralTakes) {
   const calls::Expected two{client_verb::take, true, 2};
   const client_result result = read_client_answer(
       200,

@@ -37,7 +37,7 @@ HttpAnswer ask_late(World& world, Connection& connection, const std::string& req
   return answer;
 }
 
-TEST(HttpClient, NeedNotBeAnybodyWhereThereAreNoUsers) {
+TEST(HttpClient, NeedsNoCredentialsWithoutUsers) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a"))).status, 200);
@@ -45,7 +45,7 @@ TEST(HttpClient, NeedNotBeAnybodyWhereThereAreNoUsers) {
   EXPECT_EQ(ask(connection, post("/v1/explain", by_ip("a"))).status, 403);
 }
 
-TEST(HttpClient, IsWhoAuthorizationSays) {
+TEST(HttpClient, IsTheUserOfTheAuthorizationField) {
   for (const std::string value : {"Basic YXBwOnNlY3JldA==", "basic  YXBwOnNlY3JldA",
                                   "Bearer app:secret", "BEARER YXBwOnNlY3JldA=="}) {
     World world({.users = users()});
@@ -56,7 +56,7 @@ TEST(HttpClient, IsWhoAuthorizationSays) {
   }
 }
 
-TEST(HttpClient, ThatIsNobodyIs401) {
+TEST(HttpClient, AnswersAnUnknownUserWith401) {
   World world({.users = users()});
   Connection connection(world);
   for (const std::string value : {"", "Basic", "Basic !!!", "Basic YXBw", "Bearer", "Bearer app",
@@ -83,7 +83,7 @@ TEST(HttpClient, ThatIsNobodyIs401) {
   EXPECT_EQ(left(world, by_ip("a")), -1);
 }
 
-TEST(HttpClient, IsCheckedOnceForEachConnection) {
+TEST(HttpClient, ChecksAPasswordOncePerConnection) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(ask_late(world, connection, post("/v1/take", by_ip("a"), app)).status, 200);
@@ -93,7 +93,7 @@ TEST(HttpClient, IsCheckedOnceForEachConnection) {
 }
 
 // Each request is by the user that it names, not by the user of the one before.
-TEST(HttpClient, MayBeSeveralUsersOnOneConnection) {
+TEST(HttpClient, AllowsSeveralUsersOnOneConnection) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(ask_late(world, connection, post("/v1/take", by_ip("a"), app)).status, 200);
@@ -107,7 +107,7 @@ TEST(HttpClient, MayBeSeveralUsersOnOneConnection) {
 }
 
 // An idempotency key belongs to one user.
-TEST(HttpClient, HasIdempotencyKeysOfItsOwn) {
+TEST(HttpClient, SeparatesIdempotencyKeysByUser) {
   World world({.users = users()});
   Connection connection(world);
   const std::string key = "Idempotency-Key: \"1\"\r\n";
@@ -119,7 +119,7 @@ TEST(HttpClient, HasIdempotencyKeysOfItsOwn) {
             "true");
 }
 
-TEST(HttpClient, IsCheckedAgainWhenTheUsersChange) {
+TEST(HttpClient, ChecksAPasswordAgainWhenTheUsersChange) {
   World world({.users = users()});
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("a"), app);
@@ -136,7 +136,7 @@ TEST(HttpClient, IsCheckedAgainWhenTheUsersChange) {
 }
 
 // If the users change while a password is checked, the result does not count under the new list.
-TEST(HttpClient, ThatIsCheckedWhileTheUsersChangeIsOfOneList) {
+TEST(HttpClient, ChecksAPasswordAgainIfTheUsersChangeMeanwhile) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/take", by_ip("a"), app)), "");
@@ -151,7 +151,7 @@ TEST(HttpClient, ThatIsCheckedWhileTheUsersChangeIsOfOneList) {
   EXPECT_EQ(take_answer(text).status, 401);
 }
 
-TEST(HttpClient, RemembersSoManyCredentials) {
+TEST(HttpClient, RemembersABoundedNumberOfCredentials) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(ask_late(world, connection, post("/v1/take", by_ip("a"), app)).status, 200);
@@ -167,7 +167,7 @@ TEST(HttpClient, RemembersSoManyCredentials) {
   EXPECT_EQ(ask_late(world, connection, wrong(0)).status, 401) << "used longest ago";
 }
 
-TEST(HttpClient, IsTold503WhereTooManyPasswordsAreChecked) {
+TEST(HttpClient, Answers503WhenTooManyPasswordsAreBeingChecked) {
   World world({.users = users()});
   world.access.stop();
   // The thread that checks passwords has stopped, so these checks are never done.
@@ -184,7 +184,7 @@ TEST(HttpClient, IsTold503WhereTooManyPasswordsAreChecked) {
 
 // ---- Requests that wait for their user ----
 
-TEST(HttpClient, HoldsBackWhatIsPipelinedBehindIt) {
+TEST(HttpClient, APasswordCheckHoldsBackLaterPipelinedRequests) {
   World world({.users = users()});
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("a"), app);
@@ -196,7 +196,7 @@ TEST(HttpClient, HoldsBackWhatIsPipelinedBehindIt) {
   EXPECT_EQ(statuses_of(connection.take()), (std::vector{200, 404, 200, 200}));
 }
 
-TEST(HttpClient, IsCheckedForARequestThatCameInPieces) {
+TEST(HttpClient, ChecksThePasswordOfARequestInPieces) {
   for (const bool chunked : {false, true}) {
     for (const size_t piece : {1u, 30u, 100u}) {
       World world({.users = users()});
@@ -219,7 +219,7 @@ TEST(HttpClient, IsCheckedForARequestThatCameInPieces) {
   }
 }
 
-TEST(HttpClient, IsCheckedForEachOfSeveralThatArePipelined) {
+TEST(HttpClient, ChecksThePasswordOfEachPipelinedRequest) {
   World world({.users = users()});
   Connection connection(world);
   const std::string by_app = post("/v1/take", by_ip("a"), app),
@@ -231,7 +231,7 @@ TEST(HttpClient, IsCheckedForEachOfSeveralThatArePipelined) {
   EXPECT_EQ(statuses_of(connection.take()), (std::vector{200, 200}));
 }
 
-TEST(HttpClient, IsToldToGoAheadOnceThoughItIsChecked) {
+TEST(HttpClient, Sends100ContinueOnceDuringAPasswordCheck) {
   World world({.users = users()});
   const std::string request = post("/v1/take", by_ip("a"), app + "Expect: 100-continue\r\n");
   const size_t head = request.find("\r\n\r\n") + 4;
@@ -244,7 +244,7 @@ TEST(HttpClient, IsToldToGoAheadOnceThoughItIsChecked) {
   EXPECT_EQ(ask_late(world, connection, request).status, 200);
 }
 
-TEST(HttpClient, HoldsBackStreamsOfItsConnectionThatCameLater) {
+TEST(HttpClient, APasswordCheckHoldsBackLaterStreams) {
   World world({.users = users()});
   Http2Client client(world);
   const wire::http2_peer::Headers basic = {{"authorization", "Basic YXBwOnNlY3JldA=="}};
@@ -264,7 +264,7 @@ TEST(HttpClient, HoldsBackStreamsOfItsConnectionThatCameLater) {
   EXPECT_FALSE(client.connection.session().has_more());
 }
 
-TEST(HttpClient, ThatIsCheckedMayGo) {
+TEST(HttpClient, MayDisconnectDuringAPasswordCheck) {
   World world({.users = users()});
   {
     Connection connection(world);
@@ -275,7 +275,7 @@ TEST(HttpClient, ThatIsCheckedMayGo) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(HttpClient, ThatIsCheckedIsToldWhenTheServerStops) {
+TEST(HttpClient, AStopAnswers503DuringAPasswordCheck) {
   World world({.users = users()});
   Connection connection(world);
   EXPECT_EQ(connection.ask(post("/v1/take", by_ip("a"), app)), "");

@@ -15,7 +15,7 @@ namespace {
 
 using namespace session_world;
 
-TEST(HttpTake, IsAnsweredWithWhatIsLeft) {
+TEST(HttpTake, IsAnsweredWithTheRemainingUnits) {
   World world;
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("10.0.0.1"));
@@ -38,7 +38,7 @@ TEST(HttpTake, IsAnsweredWithWhatIsLeft) {
   EXPECT_FALSE(connection.is_closed());
 }
 
-TEST(HttpTake, ThatIsDeniedIs429WithTheSameMembers) {
+TEST(HttpTake, ADenialIs429WithTheSameMembers) {
   World world;
   Connection connection(world);
   const std::string take = post("/v1/take", by_ip("10.0.0.1", R"(, "n": 2)"));
@@ -72,7 +72,7 @@ TEST(HttpTake, ThatIsDeniedIs429WithTheSameMembers) {
   EXPECT_EQ(left(world, by_ip("10.0.0.1")), 1);
 }
 
-TEST(HttpTake, OfNothingLooks) {
+TEST(HttpTake, ATakeOfZeroUnitsIsAPeek) {
   World world;
   Connection connection(world);
   for (int i = 0; i < 3; ++i)
@@ -83,7 +83,7 @@ TEST(HttpTake, OfNothingLooks) {
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 4)"))).status, 429);
 }
 
-TEST(HttpTake, ThatCanNeverPassHasNoTime) {
+TEST(HttpTake, ATakeThatCanNeverPassHasNoRetryAfter) {
   World world({.rules =
                    "- { match: { jar: '*' }, actor: jar, name: jar, limit: { quota: 2, "
                    "algorithm: fixed_bucket } }\n- { match: { no: '*' }, name: no, deny: true }\n"
@@ -104,7 +104,7 @@ TEST(HttpTake, ThatCanNeverPassHasNoTime) {
   EXPECT_FALSE(allowed.has("ratelimit"));
 }
 
-TEST(HttpTake, ShowsTheRefusalThatTakesLongestAndTellsAllLimits) {
+TEST(HttpTake, ShowsTheLongestRefusalAndAllLimits) {
   World world({.rules =
                    "- { match: { ip: '*' }, actor: ip, name: two, limits: [{ quota: 2, window: "
                    "10s, algorithm: fixed_window }, { quota: 2, window: 1h, algorithm: "
@@ -128,7 +128,7 @@ TEST(HttpTake, ShowsTheRefusalThatTakesLongestAndTellsAllLimits) {
   EXPECT_EQ(answer.field("ratelimit"), R"("two-2";r=0;t=3600)");
 }
 
-TEST(HttpTakes, ThatSettleTogetherAreChargedAllOrNotAtAll) {
+TEST(HttpTakes, AreChargedAllOrNothingByDefault) {
   World world;
   Connection connection(world);
   const auto takes = [](const std::string& more) {
@@ -153,7 +153,7 @@ TEST(HttpTakes, ThatSettleTogetherAreChargedAllOrNotAtAll) {
   EXPECT_EQ(left(world, by_ip("b")), 1);
 }
 
-TEST(HttpTakes, OfModeEachAreChargedOneByOne) {
+TEST(HttpTakes, AreChargedOneByOneInModeEach) {
   World world;
   Connection connection(world);
   const std::string takes = post(
@@ -170,7 +170,7 @@ TEST(HttpTakes, OfModeEachAreChargedOneByOne) {
   EXPECT_EQ(left(world, by_ip("b")), 3);
 }
 
-TEST(HttpTakes, OfOneKeyCountTogether) {
+TEST(HttpTakes, AddUpForTheSameKey) {
   World world;
   Connection connection(world);
   const std::string takes = R"({"takes": [)" + by_key("k", 3, R"(, "n": 2)") + ", " +
@@ -225,7 +225,7 @@ TEST(HttpPeek, ChargesNothingAndIs200) {
   EXPECT_EQ(left(world, by_ip("a")), 3);
 }
 
-TEST(HttpPut, GivesBackAndNeverAboveTheLimit) {
+TEST(HttpPut, ReturnsUnitsUpToTheLimit) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
@@ -258,7 +258,7 @@ TEST(HttpReset, MakesCountersAsFreshAndCountsThem) {
 
 // ---- Where no rule applies ----
 
-TEST(HttpUnmatched, Is404OrAsItIsConfigured) {
+TEST(HttpUnmatched, Is404OrTheConfiguredAnswer) {
   const std::string take = post("/v1/take", R"({"entries": {"x": "a"}})");
   const std::string both = R"({"takes": [{"entries": {"ip": "a"}}, {"entries": {"x": "a"}}]})";
   {
@@ -301,7 +301,7 @@ TEST(HttpUnmatched, Is404OrAsItIsConfigured) {
 
 // ---- Limits that come with requests ----
 
-TEST(HttpInline, HasNamesOfItsOwnOrNumbers) {
+TEST(HttpInline, UsesTheGivenNamesOrNumbers) {
   World world;
   Connection connection(world);
   HttpAnswer answer = ask(connection, post("/v1/take", by_key("k", 5)));
@@ -329,7 +329,7 @@ TEST(HttpInline, HasNamesOfItsOwnOrNumbers) {
   EXPECT_TRUE(answer.tells(R"("rule": "daily")")) << answer.body;
 }
 
-TEST(HttpInline, OfSeveralTakesHaveTheirNames) {
+TEST(HttpInline, LimitsOfSeveralTakesKeepTheirNames) {
   World world;
   const std::string takes =
       R"({"takes": [{"key": "a", "limits": [{"name": "one", "quota": 1, "window": 60, "algorithm": "fixed_window"}]}, )"
@@ -361,7 +361,7 @@ TEST(HttpInline, MayBeSwitchedOff) {
 }
 
 // A native rule applies before limits that come with a request.
-TEST(HttpInline, MeetsTheRulesOfThePolicy) {
+TEST(HttpInline, MatchesTheRulesOfThePolicy) {
   World world({.rules = "- { match: { http: inline, key: 'vip*' }, actor: key, name: vip, limit: { "
                         "quota: 1, window: 1m, algorithm: fixed_window } }\n"});
   const HttpAnswer answer = ask(world, post("/v1/take", by_key("vip-1", 9)));
@@ -370,7 +370,7 @@ TEST(HttpInline, MeetsTheRulesOfThePolicy) {
   EXPECT_TRUE(ask(world, post("/v1/take", by_key("k", 9))).tells(R"("rule": "default")"));
 }
 
-TEST(HttpInline, OfTakesThatSettleTogetherAllAreInDetail) {
+TEST(HttpInline, DetailListsTheLimitsOfAllTakes) {
   World world;
   const std::string takes =
       R"({"takes": [{"key": "a", "limits": [{"name": "one", "quota": 1, "window": 60, "algorithm": "fixed_window"}]}, )"
@@ -385,7 +385,7 @@ TEST(HttpInline, OfTakesThatSettleTogetherAllAreInDetail) {
 }
 
 // A counter that two takes share is charged once, with the sum of their costs.
-TEST(HttpTakes, ThatShareACounterHaveItInDetailEach) {
+TEST(HttpTakes, ListASharedCounterInTheDetailOfEach) {
   World world({.rules =
                    "- { match: { t: '*' }, actor: t, name: a, then: continue, limit: { quota: 9, "
                    "window: 1h, algorithm: fixed_window } }\n"
@@ -405,7 +405,7 @@ TEST(HttpTakes, ThatShareACounterHaveItInDetailEach) {
   EXPECT_EQ(answer.field("ratelimit-policy"), R"("b";q=5;w=3600, "a";q=9;w=3600)");
 }
 
-TEST(HttpInline, ARuleOfThePolicyMayBeNamedAsTheyAre) {
+TEST(HttpInline, ARuleOfThePolicyMayHaveTheSameName) {
   World world({.rules =
                    "- { match: { http: inline, key: 'vip*' }, actor: key, name: inline, "
                    "limit: { quota: 1, window: 1m, algorithm: fixed_window }, then: continue }\n"});
@@ -417,7 +417,7 @@ TEST(HttpInline, ARuleOfThePolicyMayBeNamedAsTheyAre) {
 }
 
 // The rules that sluice itself has for `http: inline` do not match entries that a client sends.
-TEST(HttpEntries, DoNotReachCountersOfKeys) {
+TEST(HttpEntries, CannotAddressCountersOfKeys) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 200);
   EXPECT_EQ(ask(world, post("/v1/take", R"({"entries": {"http": "inline", "key": "k"}})")).status,
@@ -429,7 +429,7 @@ TEST(HttpEntries, DoNotReachCountersOfKeys) {
 
 // ---- The store ----
 
-TEST(HttpStore, ThatCannotBeAskedIs503) {
+TEST(HttpStore, AStoreErrorIs503) {
   World world;
   Connection connection(world);
   world.store.fails = true;
@@ -451,7 +451,7 @@ TEST(HttpStore, ThatCannotBeAskedIs503) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-TEST(HttpStore, ThatCannotBeAskedIsWhatTheRuleSays) {
+TEST(HttpStore, AStoreErrorIsAnsweredByTheRulesOnStoreError) {
   World world({.rules =
                    "- { match: { a: '*' }, name: a, limit: { quota: 1, window: 1m }, "
                    "on_store_error: deny }\n- { match: { b: '*' }, name: b, limit: { quota: 1, "
@@ -469,7 +469,7 @@ TEST(HttpStore, ThatCannotBeAskedIsWhatTheRuleSays) {
   EXPECT_EQ(ask(world, get("/v1/health")).status, 503);
 }
 
-TEST(HttpGeneration, IsThatOfThePolicyThatDecided) {
+TEST(HttpGeneration, IsTheGenerationOfTheDecidingPolicy) {
   World world;
   EXPECT_TRUE(ask(world, post("/v1/take", by_ip("a"))).tells(R"("generation": 1})"));
   world.load(

@@ -79,7 +79,7 @@ RequestFields from(const std::string& origin, const std::string& site) {
   return fields;
 }
 
-TEST(HttpGuard, TakesRequestsOfNoPageOfTheSameAndOfNamedOnes) {
+TEST(HttpGuard, AcceptsRequestsWithoutAnOriginOfTheSameAndOfListedOnes) {
   const std::vector<std::string> origins = {"https://app.example.com", "http://localhost:3000"};
   const std::string none = "-";
   for (const auto& [origin, site, fits] :
@@ -125,7 +125,7 @@ TEST(HttpGuard, Answers421And403) {
 
 // A preflight has no body and takes nothing. A page that is not allowed gets no fields for
 // cross-origin requests.
-TEST(HttpGuard, SaysOfCrossOriginRequestsOnlyWhatIsConfigured) {
+TEST(HttpGuard, AllowsCrossOriginRequestsOnlyAsConfigured) {
   World world;
   Connection connection(world);
   const HttpAnswer refused =

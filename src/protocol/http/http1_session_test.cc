@@ -39,7 +39,7 @@ TEST(Http1Connection, AnswersInTheOrderOfRequests) {
   EXPECT_FALSE(connection.is_closed());
 }
 
-TEST(Http1Connection, AnswersInOrderWhereTheStoreAnswersLate) {
+TEST(Http1Connection, AnswersInOrderIfTheStoreAnswersLate) {
   World world;
   Connection connection(world);
   world.store.settles = [](size_t all) { return std::min<size_t>(all, 1); };
@@ -59,7 +59,7 @@ TEST(Http1Connection, AnswersInOrderWhereTheStoreAnswersLate) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(Http1Connection, HasAWaitInTheMiddleOfWhatIsPipelined) {
+TEST(Http1Connection, AWaitDelaysLaterPipelinedRequests) {
   World world;
   Connection connection(world);
   const std::string wait = post("/v1/wait", by_ip("a"));
@@ -74,7 +74,7 @@ TEST(Http1Connection, HasAWaitInTheMiddleOfWhatIsPipelined) {
   EXPECT_FALSE(connection.is_closed());
 }
 
-TEST(Http1Connection, EndsBehindTheAnswerToARequestThatWantsIt) {
+TEST(Http1Connection, EndsAfterTheAnswerIfTheRequestSaysClose) {
   World world;
   {
     Connection connection(world);
@@ -90,7 +90,7 @@ TEST(Http1Connection, EndsBehindTheAnswerToARequestThatWantsIt) {
   EXPECT_EQ(left(world, by_ip("a")), 1) << "what is behind is not charged";
 }
 
-TEST(Http1Connection, OfHttp10IsKeptOnlyWhereThatIsWanted) {
+TEST(Http1Connection, KeepsHttp10OnlyIfTheRequestSaysKeepAlive) {
   World world;
   {
     Connection connection(world);
@@ -108,7 +108,7 @@ TEST(Http1Connection, OfHttp10IsKeptOnlyWhereThatIsWanted) {
 }
 
 // The answer to the wait is sent, and is the last.
-TEST(Http1Connection, ThatEndsBehindAWaitAnswersItFirst) {
+TEST(Http1Connection, AnswersAWaitBeforeItCloses) {
   for (const std::string more : {"Connection: close\r\n", ""}) {
     World world;
     Connection connection(world);
@@ -185,7 +185,7 @@ TEST(Http1Connection, TakesAChunkedBody) {
   EXPECT_EQ(remaining_of(connection.take()), (std::vector<std::string>{"0"}));
 }
 
-TEST(Http1Connection, SaysToGoAheadOnceAndBehindEarlierAnswers) {
+TEST(Http1Connection, Sends100ContinueOnceAndAfterEarlierAnswers) {
   World world;
   Connection connection(world);
   const std::string request = post("/v1/take", by_ip("a"), "Expect: 100-continue\r\n");
@@ -209,7 +209,7 @@ TEST(Http1Connection, SaysToGoAheadOnceAndBehindEarlierAnswers) {
   EXPECT_EQ(statuses_of(connection.ask(request.substr(head))), std::vector{429});
 }
 
-TEST(Http1Connection, SaysToGoAheadBehindAWait) {
+TEST(Http1Connection, Sends100ContinueAfterAWait) {
   World world;
   Connection connection(world);
   const std::string request = post("/v1/take", by_ip("b"), "Expect: 100-continue\r\n");
@@ -226,7 +226,7 @@ TEST(Http1Connection, SaysToGoAheadBehindAWait) {
 
 // ---- What closes the connection ----
 
-TEST(Http1Connection, ThatIsBrokenIsToldWhyBehindEarlierAnswers) {
+TEST(Http1Connection, AnswersAMalformedRequestAfterEarlierAnswers) {
   const std::string head = "POST /v1/take HTTP/1.1\r\nHost: localhost\r\n";
   for (const auto& [broken, status] : std::vector<std::pair<std::string, int>>{
            {"nonsense\r\n\r\n", 400},
@@ -254,7 +254,7 @@ TEST(Http1Connection, ThatIsBrokenIsToldWhyBehindEarlierAnswers) {
   }
 }
 
-TEST(Http1Connection, ThatIsBrokenBehindAWaitAnswersTheWaitFirst) {
+TEST(Http1Connection, AnswersAWaitBeforeALaterMalformedRequest) {
   World world;
   Connection connection(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
@@ -265,7 +265,7 @@ TEST(Http1Connection, ThatIsBrokenBehindAWaitAnswersTheWaitFirst) {
   EXPECT_TRUE(connection.is_closed());
 }
 
-TEST(Http1Connection, ThatIsRefusedIsTold503) {
+TEST(Http1Connection, ARefusedConnectionGets503) {
   World world;
   HttpSession session(world.peer("127.0.0.1:1"));
   base::Buffer out;
@@ -277,7 +277,7 @@ TEST(Http1Connection, ThatIsRefusedIsTold503) {
   EXPECT_TRUE(answers[0].tells("too many connections"));
 }
 
-TEST(Http1Connection, ThatWaitsIsToldWhenTheServerStops) {
+TEST(Http1Connection, AStopAnswersAWait) {
   World world;
   Connection connection(world), idle(world);
   EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
@@ -294,7 +294,7 @@ TEST(Http1Connection, ThatWaitsIsToldWhenTheServerStops) {
   EXPECT_EQ(world.engine().held(), engine::Engine::Held());
 }
 
-TEST(Http1Connection, WhoseClientSendsNoMoreIsAnsweredAndClosed) {
+TEST(Http1Connection, AnswersAllAndClosesAfterTheClientsEnd) {
   World world;
   Connection connection(world);
   connection.send(take + take);
@@ -316,7 +316,7 @@ std::string auth(std::string_view more, std::string_view version = "1.1") {
          std::string(more) + "\r\n";
 }
 
-TEST(Http1Auth, IsAnsweredBeforeItsBodyAndClosesBehindIt) {
+TEST(Http1Auth, IsAnsweredBeforeItsBodyAndThenCloses) {
   World world({.rules = auth_rules,
                .http = "{ auth: { profiles: { web: { proxy: nginx, deny: 403 } } } }"});
   for (const std::string more : {"Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"}) {
@@ -336,7 +336,7 @@ TEST(Http1Auth, IsAnsweredBeforeItsBodyAndClosesBehindIt) {
   EXPECT_TRUE(connection.is_closed());
 }
 
-TEST(Http1Auth, KeepsTheConnectionWhereNoBodyIsAnnounced) {
+TEST(Http1Auth, KeepsTheConnectionIfNoBodyIsAnnounced) {
   World world({.rules = auth_rules,
                .http = "{ auth: { profiles: { web: { proxy: nginx, deny: 403 } } } }"});
   Connection connection(world);
@@ -347,7 +347,7 @@ TEST(Http1Auth, KeepsTheConnectionWhereNoBodyIsAnnounced) {
   EXPECT_TRUE(connection.is_closed());
 }
 
-TEST(Http1Auth, OfNothingAtThatPathIsAnsweredBeforeItsBody) {
+TEST(Http1Auth, AnswersAnUnknownPathBeforeItsBody) {
   World world;
   Connection connection(world);
   const HttpAnswer answer = ask(connection,

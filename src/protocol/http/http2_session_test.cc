@@ -46,7 +46,7 @@ TEST(Http2Connection, BeginsWithItsPrefaceInPieces) {
 }
 
 // A connection that begins like the preface, but does not continue like it, is HTTP/1.1.
-TEST(Http2Connection, IsNoneWithAnotherBeginning) {
+TEST(Http2Connection, FallsBackToHttp1WithoutTheFullPreface) {
   World world;
   Connection connection(world);
   connection.send("PR");
@@ -71,7 +71,7 @@ TEST(Http2Connection, DecidesStreamsOfOnePieceInTheirOrder) {
     EXPECT_EQ(client.answer_of(streams[i]).status, i < 3 ? 200 : 429) << i;
 }
 
-TEST(Http2Connection, AnswersInAnyOrderWhereTheStoreIsLate) {
+TEST(Http2Connection, AnswersInAnyOrderIfTheStoreIsLate) {
   World world;
   Http2Client client(world);
   world.store.settles = [](size_t) { return 0; };
@@ -106,7 +106,7 @@ TEST(Http2Connection, DropsTheAnswerToAStreamThatWasReset) {
   EXPECT_FALSE(client.connection.is_closed());
 }
 
-TEST(Http2Connection, ThatGoesLeavesNothingBehind) {
+TEST(Http2Connection, ALostConnectionLeavesNoState) {
   World world;
   {
     Http2Client client(world);
@@ -153,7 +153,7 @@ TEST(Http2Connection, RefusesABodyThatIsTooLong) {
   EXPECT_EQ(left(world, by_ip("a")), 3);
 }
 
-TEST(Http2Connection, TakesTheHostWhereThereIsNoAuthority) {
+TEST(Http2Connection, UsesTheHostWithoutAnAuthority) {
   World world;
   Http2Client client(world);
   const auto status = [&](const Headers& host) {
@@ -187,7 +187,7 @@ TEST(Http2Connection, AnswersHeadWithoutABody) {
   EXPECT_EQ(client.answer_of(3).field("allow"), "POST, OPTIONS");
 }
 
-TEST(Http2Connection, ThatBreaksTheProtocolEnds) {
+TEST(Http2Connection, EndsOnAProtocolError) {
   World world;
   Http2Client client(world);
   const uint32_t stream = client.begin("/v1/take", by_ip("a"));
@@ -201,7 +201,7 @@ TEST(Http2Connection, ThatBreaksTheProtocolEnds) {
 
 // A batch exceeds its bound by less than the takes of one HTTP request, however many arrive at
 // once.
-TEST(Http2Connection, AsksForNoMoreThanABatchAtATime) {
+TEST(Http2Connection, ReadsOneBatchAtATime) {
   World world;
   HttpSession session(world.peer("127.0.0.1:1"));
   constexpr size_t takes = 400;

@@ -77,7 +77,7 @@ std::string held(size_t entries, size_t answers, size_t begun = 0) {
                         begun * idempotent_begun_bytes);
 }
 
-TEST(IdempotencyMemory, ALongerAnswerIsKeptWhereThereIsRoom) {
+TEST(IdempotencyMemory, KeepsALongerAnswerIfThereIsRoom) {
   const auto kept_answer = [](size_t bytes) {
     IdempotencyMemory memory({.ttl = base::seconds(60), .bytes = bytes, .user_part = 1});
     std::string answer;
@@ -94,7 +94,7 @@ TEST(IdempotencyMemory, ALongerAnswerIsKeptWhereThereIsRoom) {
   EXPECT_EQ(kept_answer(needed - 1), 0u);
 }
 
-TEST(IdempotencyMemory, AnswersAgainWhatWasAnswered) {
+TEST(IdempotencyMemory, RepeatsAKeptAnswer) {
   Memory memory;
   EXPECT_EQ(memory.begin("ann", "k1"), "begun");
   EXPECT_EQ(memory.held(), held(0, 0, 1));
@@ -107,7 +107,7 @@ TEST(IdempotencyMemory, AnswersAgainWhatWasAnswered) {
   EXPECT_EQ(memory.held(), held(1, 6, 1));
 }
 
-TEST(IdempotencyMemory, TellsAnotherRequestUnderTheSameKey) {
+TEST(IdempotencyMemory, DetectsAnotherRequestUnderTheSameKey) {
   Memory memory;
   EXPECT_EQ(memory.begin("ann", "k"), "begun");
   EXPECT_EQ(memory.begin("ann", "k", other_take), "reused");
@@ -140,7 +140,7 @@ TEST(IdempotencyMemory, UsersAndKeysAreApart) {
   EXPECT_EQ(memory.begin("annk", ""), "kept: of annk");
 }
 
-TEST(IdempotencyMemory, WhatIsForgottenIsAsNew) {
+TEST(IdempotencyMemory, AForgottenKeyIsNewAgain) {
   Memory memory;
   EXPECT_EQ(memory.begin("ann", "k"), "begun");
   memory.memory.forget(memory.last.ticket);
@@ -153,7 +153,7 @@ TEST(IdempotencyMemory, WhatIsForgottenIsAsNew) {
   EXPECT_EQ(memory.begin("ann", "k", other_take), "kept: x");
 }
 
-TEST(IdempotencyMemory, KeepsForItsTimeWhichAnswersDoNotProlong) {
+TEST(IdempotencyMemory, RepeatedAnswersDoNotExtendTheTimeToLive) {
   Memory memory({base::seconds(60), size_t{1} << 20, 1});
   EXPECT_EQ(memory.begin("ann", "k"), "begun");
   memory.pass(base::seconds(3600));  // a request that is under way does not expire
@@ -183,7 +183,7 @@ TEST(IdempotencyMemory, KeepsForItsTimeWhereThreadsFinishOutOfOrder) {
   EXPECT_EQ(memory.held(), held(0, 0, 1));
 }
 
-TEST(IdempotencyMemory, AnAnswerMayHaveAllThatWasReserved) {
+TEST(IdempotencyMemory, AnAnswerMayUseItsWholeReservation) {
   Memory memory({base::seconds(60), idempotent_begun_bytes, 1});
   const std::string most(idempotent_answer_bytes_max, 'x');
   memory.keep("ann", "k", most);
@@ -195,7 +195,7 @@ TEST(IdempotencyMemory, AnAnswerMayHaveAllThatWasReserved) {
   EXPECT_EQ(memory.held(), held(1, 0));
 }
 
-TEST(IdempotencyMemory, ThatIsFullRefusesNewKeysAlone) {
+TEST(IdempotencyMemory, RefusesOnlyNewKeysWhenFull) {
   Memory memory({base::seconds(60), 3 * idempotent_begun_bytes, 1});
   const std::string most(idempotent_answer_bytes_max, 'x');
   memory.keep("ann", "a", most);
@@ -218,7 +218,7 @@ TEST(IdempotencyMemory, ThatIsFullRefusesNewKeysAlone) {
   EXPECT_EQ(memory.last.retry_after, base::seconds(10));
 }
 
-TEST(IdempotencyMemory, SmallAnswersMakeRoomAndTheWaitIsForEnoughOfThem) {
+TEST(IdempotencyMemory, RetryAfterWaitsForEnoughExpiredAnswers) {
   Memory memory({base::seconds(60), 2 * idempotent_begun_bytes, 1});
   const size_t fit = idempotent_begun_bytes / idempotent_entry_bytes + 1;
   for (size_t i = 0; i < fit; ++i) {
@@ -233,7 +233,7 @@ TEST(IdempotencyMemory, SmallAnswersMakeRoomAndTheWaitIsForEnoughOfThem) {
   EXPECT_EQ(memory.begin("ann", "0"), "kept: ");
 }
 
-TEST(IdempotencyMemory, TheWaitBehindWhatIsUnderWayIsASecond) {
+TEST(IdempotencyMemory, RetryAfterIsOneSecondBehindUnfinishedRequests) {
   Memory memory({base::seconds(60), idempotent_begun_bytes, 1});
   EXPECT_EQ(memory.begin("ann", "a"), "begun");
   EXPECT_EQ(memory.begin("ann", "b"), "full");
@@ -242,7 +242,7 @@ TEST(IdempotencyMemory, TheWaitBehindWhatIsUnderWayIsASecond) {
   EXPECT_EQ(memory.begin("ann", "b"), "begun");
 }
 
-TEST(IdempotencyMemory, ABoundBelowOneEntryTakesNoKey) {
+TEST(IdempotencyMemory, AcceptsNoKeyIfTheBoundIsBelowOneEntry) {
   Memory nothing({base::seconds(60), idempotent_begun_bytes - 1, 1});
   EXPECT_EQ(nothing.begin("ann", "a"), "full");
   Memory small_part({base::seconds(60), 8 * idempotent_begun_bytes - 1, 8});
@@ -253,7 +253,7 @@ TEST(IdempotencyMemory, ABoundBelowOneEntryTakesNoKey) {
   EXPECT_EQ(no_part.begin("ann", "a"), "begun");
 }
 
-TEST(IdempotencyMemory, AUserHasItsPart) {
+TEST(IdempotencyMemory, KeepsAPartOfTheMemoryForOtherUsers) {
   Memory memory({base::seconds(60), 8 * idempotent_begun_bytes, 4});
   for (const char* const user : {"ann", "bob"}) {
     EXPECT_EQ(memory.begin(user, "a"), "begun");
@@ -267,13 +267,13 @@ TEST(IdempotencyMemory, AUserHasItsPart) {
 }
 
 // Without users, no room is reserved for other users.
-TEST(IdempotencyMemory, WithoutUsersThereIsOneThatHasItAll) {
+TEST(IdempotencyMemory, WithoutUsersOneClientMayUseAllMemory) {
   Memory memory({base::seconds(60), 4 * idempotent_begun_bytes, 4});
   for (const char* const key : {"a", "b", "c", "d"}) EXPECT_EQ(memory.begin("", key), "begun");
   EXPECT_EQ(memory.begin("", "e"), "full");
 }
 
-TEST(IdempotencyMemory, ManyThatExpireAtOnceHoldNobodyUp) {
+TEST(IdempotencyMemory, ManyExpiredKeysDoNotDelayOneRequest) {
   const size_t count = 1000;
   Memory memory({base::seconds(60), (count + 50) * idempotent_entry_bytes, 1});
   for (size_t i = 0; i < count; ++i) memory.keep("ann", std::to_string(i), "");
@@ -414,7 +414,7 @@ void compare_with_model(uint32_t seed, std::array<size_t, 5>& found) {
   }
 }
 
-TEST(IdempotencyMemory, IsAsTheModelInRandomSequences) {
+TEST(IdempotencyMemory, RandomSequencesMatchTheModel) {
   std::array<size_t, 5> found{};
   for (uint32_t seed = 1; seed <= 400 && !testing::Test::HasFatalFailure(); ++seed)
     compare_with_model(seed, found);
@@ -423,7 +423,7 @@ TEST(IdempotencyMemory, IsAsTheModelInRandomSequences) {
 
 // Eight threads use the same keys. Each key is executed once, all replays have its answer, and the
 // counts add up.
-TEST(IdempotencyMemory, ThreadsFindWhatOthersHaveKept) {
+TEST(IdempotencyMemory, ThreadsFindAnswersOfOtherThreads) {
   constexpr size_t threads = 8, keys = 40, rounds = 4'000;
   IdempotencyMemory memory({base::seconds(60), size_t{1} << 20, 2});
   std::array<std::atomic<size_t>, keys> executed{};
@@ -462,7 +462,7 @@ TEST(IdempotencyMemory, ThreadsFindWhatOthersHaveKept) {
 }
 
 // Entries expire all the time, and the memory is sometimes full.
-TEST(IdempotencyMemory, ThreadsLeaveNothingCountedThatIsGone) {
+TEST(IdempotencyMemory, CountsReturnToZeroAfterConcurrentUse) {
   constexpr size_t threads = 8, rounds = 4'000;
   IdempotencyMemory memory({base::milliseconds(1), 20 * idempotent_begun_bytes, 2});
   std::atomic<int64_t> now_us = 0;
@@ -538,7 +538,7 @@ TEST(IdempotencyKey, IsTakenWithoutQuotesAsWell) {
   EXPECT_EQ(key_of("~"), "<~>");
 }
 
-TEST(IdempotencyKey, IsNothingElse) {
+TEST(IdempotencyKey, RejectsOtherTexts) {
   using namespace std::string_view_literals;
   for (const std::string_view value :
        {""sv, " "sv, R"("")"sv, R"("abc)"sv, R"("abc\)"sv, R"("a\bc")"sv, R"("abc" "def")"sv,

@@ -19,7 +19,7 @@ std::string with_key(const std::string& key, const std::string& body,
   return post(path, body, "Idempotency-Key: \"" + key + "\"\r\n" + more);
 }
 
-TEST(IdempotentTake, IsChargedOnceAndAnsweredAgain) {
+TEST(IdempotentTake, IsChargedOnceAndItsAnswerIsRepeated) {
   World world;
   const HttpAnswer first = ask(world, with_key("1", by_ip("a")));
   EXPECT_EQ(first.status, 200);
@@ -45,7 +45,7 @@ TEST(IdempotentTake, IsChargedOnceAndAnsweredAgain) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(IdempotentTake, ThatWasDeniedStaysDenied) {
+TEST(IdempotentTake, RepeatsADenial) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_ip("a", R"(, "n": 3)"))).status, 200);
   const HttpAnswer first = ask(world, with_key("1", by_ip("a")));
@@ -59,7 +59,7 @@ TEST(IdempotentTake, ThatWasDeniedStaysDenied) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(IdempotentTake, OfABatchAPutAndSeveralIsExecutedOnce) {
+TEST(IdempotentTake, ExecutesABatchAPutAndSeveralTakesOnce) {
   World world;
   const std::string batch = R"({"takes": [)" + by_ip("a") + "," + by_key("k", 5) + "]}";
   const HttpAnswer first = ask(world, with_key("b", batch, "/v1/batch"));
@@ -73,7 +73,7 @@ TEST(IdempotentTake, OfABatchAPutAndSeveralIsExecutedOnce) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(IdempotentTake, OfAnotherRequestIs422) {
+TEST(IdempotentTake, AnotherRequestUnderTheKeyIs422) {
   World world;
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).status, 200);
   for (const std::string& other :
@@ -86,7 +86,7 @@ TEST(IdempotentTake, OfAnotherRequestIs422) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-TEST(IdempotentTake, Is409WhileTheFirstIsUnderWay) {
+TEST(IdempotentTake, Is409DuringTheFirstRequest) {
   World world;
   Connection first(world), other(world);
   world.store.settles = [](size_t) { return 0; };
@@ -104,7 +104,7 @@ TEST(IdempotentTake, Is409WhileTheFirstIsUnderWay) {
 }
 
 // Two requests with the same key in one batch: the second one arrives while the first is under way.
-TEST(IdempotentTake, ThatIsPipelinedBehindItselfIsChargedOnce) {
+TEST(IdempotentTake, APipelinedRepetitionIsChargedOnce) {
   World world;
   Connection connection(world);
   const auto statuses =
@@ -118,7 +118,7 @@ TEST(IdempotentTake, ThatIsPipelinedBehindItselfIsChargedOnce) {
 
 // The first request may have been charged, and its answer is lost. The answer to the second one
 // says that this is unknown.
-TEST(IdempotentTake, WhoseConnectionIsCutWhileItIsExecutedIsNotExecutedAgain) {
+TEST(IdempotentTake, IsNotExecutedAgainAfterItsConnectionWasCut) {
   World world;
   auto first = std::make_unique<Connection>(world);
   world.store.settles = [](size_t) { return 0; };
@@ -136,7 +136,7 @@ TEST(IdempotentTake, WhoseConnectionIsCutWhileItIsExecutedIsNotExecutedAgain) {
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).status, 200);
 }
 
-TEST(IdempotentTake, WhoseStreamIsResetWhileItIsExecutedIsAnsweredAgain) {
+TEST(IdempotentTake, RepeatsTheAnswerAfterItsStreamWasReset) {
   World world;
   Http2Client client(world);
   world.store.settles = [](size_t) { return 0; };
@@ -153,7 +153,7 @@ TEST(IdempotentTake, WhoseStreamIsResetWhileItIsExecutedIsAnsweredAgain) {
 }
 
 // An answer is kept whether or not it reached the client.
-TEST(IdempotentTake, WhoseAnswerWasLostIsAnsweredAgain) {
+TEST(IdempotentTake, RepeatsTheAnswerAfterItsAnswerWasLost) {
   World world;
   {
     Connection connection(world);
@@ -165,7 +165,7 @@ TEST(IdempotentTake, WhoseAnswerWasLostIsAnsweredAgain) {
   EXPECT_EQ(left(world, by_ip("a")), 2);
 }
 
-TEST(IdempotentTake, ThatWasNotExecutedIsNotKept) {
+TEST(IdempotentTake, DoesNotKeepTheAnswerOfARequestThatWasNotExecuted) {
   World world({.http = "{ inline_limits: false }"});
   for (const auto& [body, status] : {std::pair<std::string, int>{"no json", 400},
                                      {by_key("k", 1), 400},
@@ -183,7 +183,7 @@ TEST(IdempotentTake, ThatWasNotExecutedIsNotKept) {
 }
 
 // If its answer is too long to be kept, a request would be charged again when it is repeated.
-TEST(IdempotentTake, WhoseAnswerMayBeTooLongIs413BeforeItIsDecided) {
+TEST(IdempotentTake, Is413BeforeItsDecisionIfItsAnswerMayBeTooLong) {
   World world;
   std::string body = R"({"takes": [)";
   for (int i = 0; i < 64; ++i) body += (i > 0 ? "," : "") + by_key("k" + std::to_string(i), 5);
@@ -219,7 +219,7 @@ TEST(IdempotentTake, IsKeptForItsTime) {
   EXPECT_EQ(ask(world, with_key("1", by_ip("a"))).field("idempotency-replayed"), "");
 }
 
-TEST(IdempotentTake, IsRefusedWhereKeysAreNotTaken) {
+TEST(IdempotentTake, IsRejectedOnPathsWithoutKeys) {
   World world;
   for (const std::string path : {"/v1/peek", "/v1/reset", "/v1/wait"})
     EXPECT_EQ(ask(world, with_key("1", by_ip("a"), path)).status, 400) << path;
@@ -232,7 +232,7 @@ TEST(IdempotentTake, IsRefusedWhereKeysAreNotTaken) {
   EXPECT_EQ(left(without, by_ip("a")), 3);
 }
 
-TEST(IdempotentTake, Is503WhereThereIsNoRoomForANewKey) {
+TEST(IdempotentTake, Is503WithoutRoomForANewKey) {
   World world({.http = "{ idempotency_memory: 1MiB }"});
   std::vector<std::unique_ptr<Connection>> connections;
   world.store.settles = [](size_t) { return 0; };
@@ -248,7 +248,7 @@ TEST(IdempotentTake, Is503WhereThereIsNoRoomForANewKey) {
   connections.clear();
 }
 
-TEST(IdempotentTake, IsAnsweredAgainToThePageThatAsks) {
+TEST(IdempotentTake, RepeatsTheAnswerWithTheFieldsOfTheNewRequest) {
   World world({.http = "{ origins: ['https://one.example', 'https://two.example'] }"});
   const auto asked_by = [&](const std::string& origin) {
     return ask(world, post("/v1/take", by_ip("a"),

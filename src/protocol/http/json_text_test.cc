@@ -35,7 +35,7 @@ TEST(JsonText, EscapesWhatAStringCannotHave) {
   EXPECT_EQ(text_of(std::string_view("\0\x1f\x7f", 3)), R"("\u0000\u001f\u007f")");
 }
 
-TEST(JsonText, IsUtf8WhateverItWas) {
+TEST(JsonText, IsUtf8ForAnyBytes) {
   EXPECT_EQ(text_of("grün 日本 😀"), "\"grün 日本 😀\"");
   EXPECT_EQ(text_of("\xff"), "\"\xEF\xBF\xBD\"");
   EXPECT_EQ(text_of("a\xC3"), "\"a\xEF\xBF\xBD\"");
@@ -46,7 +46,7 @@ TEST(JsonText, IsUtf8WhateverItWas) {
   }
 }
 
-TEST(JsonText, IsReadBackAsItWas) {
+TEST(JsonText, ReadsBackTheSame) {
   for (uint32_t seed = 1; seed <= 2'000; ++seed) {
     tests::Dice dice(seed);
     std::string text;

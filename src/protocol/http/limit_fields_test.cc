@@ -139,7 +139,7 @@ const std::vector<StyleCase>& style_cases() {
   return all;
 }
 
-TEST(LimitFields, OfEveryStyle) {
+TEST(LimitFields, MatchTheExamplesOfEveryStyle) {
   ASSERT_EQ(style_cases().size(), header_style_names.size());
   for (const StyleCase& one : style_cases()) {
     const HeaderOptions options = with({one.style});
@@ -159,7 +159,7 @@ TEST(LimitFields, StylesHaveTheNamesOfTheDocumentation) {
   EXPECT_EQ(header_style_named(""), std::nullopt);
 }
 
-TEST(LimitFields, ByDefaultAreThoseOfTheDraftAndRetryAfter) {
+TEST(LimitFields, ByDefaultFollowTheDraftWithRetryAfter) {
   EXPECT_EQ(written(empty_bucket()), style_cases()[0].of_bucket + style_cases()[1].of_bucket);
   EXPECT_EQ(problem_of(HeaderOptions()), "");
 }
@@ -193,7 +193,7 @@ TEST(LimitFields, HaveAMemberForEachLimit) {
   EXPECT_EQ(written(what, with({HeaderStyle::x_ratelimit})), "");
 }
 
-TEST(LimitFields, WithoutALimitAreNoneButRetryAfter) {
+TEST(LimitFields, WriteOnlyRetryAfterWithoutALimit) {
   LimitFields what;
   for (size_t i = 0; i < header_style_names.size(); ++i) {
     HeaderOptions options = with({static_cast<HeaderStyle>(i)});
@@ -206,7 +206,7 @@ TEST(LimitFields, WithoutALimitAreNoneButRetryAfter) {
   EXPECT_EQ(written(what), "Retry-After: 2\n");
 }
 
-TEST(LimitFields, HaveSoManyMembersAtMost) {
+TEST(LimitFields, BoundTheirMembers) {
   const std::vector<ShownLimit> limits(limit_members_max + 1, burst());
   LimitFields what;
   what.limits = limits;
@@ -236,7 +236,7 @@ TEST(LimitFields, NamesAreQuoted) {
   }
 }
 
-TEST(LimitFields, APolicyThatWasWrittenBeforeIsTakenAsItIs) {
+TEST(LimitFields, UseACachedPolicyMemberUnchanged) {
   base::Buffer text;
   append_policy_member("tokens", empty_bucket().limit, text);
   EXPECT_EQ(text.view(), R"("tokens";q=100;w=60;sluice-burst=200)");
@@ -247,7 +247,7 @@ TEST(LimitFields, APolicyThatWasWrittenBeforeIsTakenAsItIs) {
   EXPECT_TRUE(written(one).starts_with("RateLimit-Policy: \"cached\"\n"));
 }
 
-TEST(LimitFields, APartitionIsToldInBoth) {
+TEST(LimitFields, ShowThePartitionInBothFields) {
   ShownLimit one = burst();
   one.partition = "foobar";
   EXPECT_EQ(written(one),
@@ -274,7 +274,7 @@ TEST(LimitFields, NumbersHaveFifteenDigitsAtMost) {
             "RateLimit-Limit: " + cut + "\nRateLimit-Remaining: " + cut + "\nRateLimit-Reset: 0\n");
 }
 
-TEST(LimitFields, DebtIsToldAsNothingLeft) {
+TEST(LimitFields, ShowDebtAsZeroRemaining) {
   const ShownLimit one = {"a", window_of(Algorithm::aligned_window, 10, minute),
                           refused(10, -5, base::seconds(30), base::seconds(30))};
   EXPECT_EQ(written(one),
@@ -283,7 +283,7 @@ TEST(LimitFields, DebtIsToldAsNothingLeft) {
             "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30\n");
 }
 
-TEST(LimitFields, AQuotaOfNothingNeverHasMore) {
+TEST(LimitFields, AQuotaOfZeroHasNoResetTime) {
   const ShownLimit one = {"a", window_of(Algorithm::aligned_window, 0, minute),
                           refused(0, 0, base::seconds(30), base::never)};
   EXPECT_EQ(written(one), "RateLimit-Policy: \"a\";q=0;w=60\nRateLimit: \"a\";r=0\n");
@@ -316,13 +316,13 @@ TEST(RetryAfter, IsNotBeforeMoreIsAvailable) {
   EXPECT_EQ(retry_after(base::never, burst()), "");
 }
 
-TEST(RetryAfter, IsOfDenialsAlone) {
+TEST(RetryAfter, IsWrittenForDenialsOnly) {
   LimitFields what;
   what.retry_after = base::seconds(5);
   EXPECT_EQ(written(what), "");
 }
 
-TEST(RetryAfter, CanBeWrittenAlone) {
+TEST(RetryAfter, CanBeWrittenWithoutOtherFields) {
   const HeaderOptions options, without = with({HeaderStyle::ietf});
   FieldList fields;
   append_retry_after(base::milliseconds(1), options, fields);
@@ -331,7 +331,7 @@ TEST(RetryAfter, CanBeWrittenAlone) {
   EXPECT_EQ(text_of(fields), "Retry-After: 1\n");
 }
 
-TEST(LimitFields, NamesOfFieldsMayBeOthers) {
+TEST(LimitFields, NamesOfFieldsMayBeConfigured) {
   HeaderOptions options = with({HeaderStyle::ietf, HeaderStyle::draft_07, HeaderStyle::draft_06});
   options.names_of(HeaderStyle::ietf).policy = "X-Policy";
   options.names_of(HeaderStyle::ietf).limit = "X-Limit";
@@ -346,7 +346,7 @@ TEST(LimitFields, NamesOfFieldsMayBeOthers) {
             "RateLimit-Policy: 100;w=60\n");
 }
 
-TEST(LimitFields, TwoOfOneNameAreAProblem) {
+TEST(LimitFields, RejectsTwoFieldsOfOneName) {
   EXPECT_EQ(problem_of(with({HeaderStyle::ietf, HeaderStyle::draft_07})),
             "two fields of the styles are named RateLimit-Policy");
   EXPECT_EQ(problem_of(with({HeaderStyle::x_ratelimit, HeaderStyle::x_ratelimit_epoch})),
@@ -429,7 +429,7 @@ void check_state(const sf::Item& item, const ShownLimit& one) {
   EXPECT_EQ(item.parameters.size(), 1u + t.has_value());
 }
 
-TEST(LimitFields, OfRandomLimitsAreReadBack) {
+TEST(LimitFields, RandomLimitsParseBackTheSame) {
   HeaderOptions options = with({HeaderStyle::ietf, HeaderStyle::draft_06});
   options.ratelimit_all = true;
   FieldList fields;
@@ -477,7 +477,7 @@ std::string written_plainly(const ShownLimit& one, const HeaderOptions& options)
   return text_of(fields);
 }
 
-TEST(LimitFields, OfTheUsualAnswerAreTheSameInShort) {
+TEST(LimitFields, TheShortWayWritesTheSameFields) {
   EXPECT_TRUE(has_plain_styles({}));
   EXPECT_FALSE(has_plain_styles(with({HeaderStyle::ietf, HeaderStyle::x_ratelimit})));
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {
@@ -513,7 +513,7 @@ TEST(FieldList, HasLinesOfHttp1) {
   EXPECT_EQ(fields.lines(), "");
 }
 
-TEST(LimitFields, OfTheSeventhDraftAreADictionary) {
+TEST(LimitFields, Draft07IsADictionary) {
   FieldList fields;
   const ShownLimit one = empty_bucket();
   LimitFields what;

@@ -108,7 +108,7 @@ TEST(TimeToMore, IsWhatTheAlgorithmsDo) {
 }
 
 // All units are used at the same time, so none is older than another.
-TEST(TimeToMore, OfWhatWasUsedAtOnceIsExact) {
+TEST(TimeToMore, IsExactIfAllUnitsWereUsedAtOnce) {
   for (const Algorithm algorithm : {Algorithm::sliding_window, Algorithm::sliding_log}) {
     for (uint32_t seed = 1; seed <= 2'000; ++seed) {
       tests::Dice dice(seed);
@@ -125,7 +125,7 @@ TEST(TimeToMore, OfWhatWasUsedAtOnceIsExact) {
 
 // Parts of units come back all the time. A decision does not contain the last fraction of a
 // microsecond, so the time is exact only if a unit takes whole microseconds.
-TEST(TimeToMore, OfBucketsIsExactWhereAUnitTakesWholeMicroseconds) {
+TEST(TimeToMore, IsExactForBucketsWithWholeMicrosecondsPerUnit) {
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {
     tests::Dice dice(seed);
     const int64_t quota = 1 + dice(int64_t{1000}), burst = 1 + dice(2 * quota);
@@ -147,7 +147,7 @@ struct Case {
   base::Duration time;
 };
 
-TEST(TimeToMore, OfDecisionsThatAStoreHasChangedIsBounded) {
+TEST(TimeToMore, IsBoundedForDecisionsThatAStoreHasChanged) {
   const Limit bucket{Algorithm::token_bucket, 100, base::seconds(60), 200};
   const Limit sliding{Algorithm::sliding_window, 100, base::seconds(60), 0};
   const Limit log{Algorithm::sliding_log, 100, base::seconds(60), 0};

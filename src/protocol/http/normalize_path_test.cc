@@ -93,7 +93,7 @@ std::string normal_by_model(std::string_view path) {
   return ends_open || text.empty() ? text + "/" : text;
 }
 
-TEST(NormalizePath, IsThatOfTheModelAndStaysAsItIs) {
+TEST(NormalizePath, MatchesTheModelAndIsIdempotent) {
   static constexpr std::string_view pieces[] = {"/",   ".",    "..",  "a",   "B",   "%",   "%2",
                                                 "%2e", "%2F",  "%41", "%4",  "%25", "%34", "/",
                                                 "/",   "\xff", " ",   "%c3", "#",   ":"};

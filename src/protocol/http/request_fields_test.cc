@@ -38,7 +38,7 @@ TEST(RequestFields, MayBeMissingOrEmpty) {
   EXPECT_EQ(empty.twice, "");
 }
 
-TEST(RequestFields, ThatComeTwiceAreToldButForAccept) {
+TEST(RequestFields, ReportRepeatedFieldsExceptAccept) {
   for (const std::string name :
        {"Content-Type", "Authorization", "Origin", "Sec-Fetch-Site", "Idempotency-Key"}) {
     const std::vector<wire::HttpField> twice = {{name, "same"}, {"X", ""}, {name, "same"}};

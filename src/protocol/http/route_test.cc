@@ -13,7 +13,7 @@ namespace {
 
 using namespace session_world;
 
-TEST(HttpRoute, IsFoundByItsWholePath) {
+TEST(HttpRoute, MatchesTheWholePath) {
   EXPECT_EQ(find_route("/v1/take")->action, Action::take);
   EXPECT_EQ(find_route("/v1/health")->action, Action::health);
   for (const std::string path : {"/auth", "/auth/", "/auth/web", "/auth/web/more"})
@@ -58,7 +58,7 @@ TEST(HttpRoute, AnswersByPathAndMethod) {
   }
 }
 
-TEST(HttpRoute, AnswersWhatIsWrongWithARequest) {
+TEST(HttpRoute, AnswersInvalidRequestsWithProblems) {
   World world;
   Connection connection(world);
   const auto problem = [&](const std::string& request) {

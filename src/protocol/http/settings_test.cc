@@ -49,7 +49,7 @@ std::string line_of(const config::Config& config) {
   return lines.front().first;
 }
 
-TEST(HttpSettings, AreTheUsualOnesUnlessSaid) {
+TEST(HttpSettings, HaveTheDocumentedDefaults) {
   const HttpOptions its = options_of(config::Config());
   EXPECT_EQ(its.unmatched, Unmatched::error);
   EXPECT_TRUE(its.inline_limits);
@@ -72,7 +72,7 @@ TEST(HttpSettings, AreTheUsualOnesUnlessSaid) {
   EXPECT_TRUE(its.auth.profiles.empty());
 }
 
-TEST(HttpSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
+TEST(HttpSettings, DescribeTheAnswerWithoutARule) {
   for (const std::string answer : {"error", "allow", "deny"}) {
     config::Config config;
     EXPECT_EQ(problems("{ unmatched: " + answer + " }", config), "");
@@ -81,7 +81,7 @@ TEST(HttpSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
   }
 }
 
-TEST(HttpSettings, AreThoseOfTheSessions) {
+TEST(HttpSettings, ReachTheSessions) {
   EXPECT_EQ(options_of("{ unmatched: allow }").unmatched, Unmatched::allow);
   EXPECT_EQ(options_of("{ unmatched: deny }").unmatched, Unmatched::deny);
   EXPECT_EQ(options_of("{ unmatched: error }").unmatched, Unmatched::error);
@@ -129,7 +129,7 @@ TEST(HttpSettings, MaySwitchIdempotencyKeysOff) {
 }
 
 // Sessions of one server share state; servers do not.
-TEST(HttpSettings, AreSharedByOneServerAlone) {
+TEST(HttpSettings, AreNotSharedBetweenServers) {
   config::Config config;
   EXPECT_EQ(problems("{ partition_keys: true }", config), "");
   const HttpOptions one = options_of(config), two = options_of(config);
@@ -138,7 +138,7 @@ TEST(HttpSettings, AreSharedByOneServerAlone) {
   EXPECT_NE(one.partition_secret, two.partition_secret);
 }
 
-TEST(HttpSettings, OfTimeAreThoseOfTheirListeners) {
+TEST(HttpSettings, ApplyTimeoutsToTheirListenersOnly) {
   config::Config config;
   EXPECT_EQ(problems("{ idle_timeout: 90s }", config), "");
   config.listen.push_back({{*protocol::find("divvy"), {"b", 1}}});
@@ -148,7 +148,7 @@ TEST(HttpSettings, OfTimeAreThoseOfTheirListeners) {
   EXPECT_EQ(options.listeners[1].timeouts.idle, base::Duration());
 }
 
-TEST(HttpSettings, AreShownAsTheyAreRead) {
+TEST(HttpSettings, ReadBackTheSameAfterPrinting) {
   for (const std::string section :
        {"{}", "{ unmatched: allow, inline_limits: false }",
         "{ headers: [draft-07, retry-after, x-ratelimit-epoch], ratelimit: all }",
@@ -184,7 +184,7 @@ TEST(HttpSettings, AreShownAsTheyAreRead) {
   }
 }
 
-TEST(HttpSettings, HaveTheLineThatTheyStandIn) {
+TEST(HttpSettings, HaveTheirLineAsOrigin) {
   config::Config config;
   EXPECT_EQ(problems("{ unmatched: deny }", config), "");
   const auto lines = config.settings_of(*protocol::find("http")).lines();
@@ -194,7 +194,7 @@ TEST(HttpSettings, HaveTheLineThatTheyStandIn) {
   EXPECT_EQ(lines.front().second, "sluice.yaml:2");
 }
 
-TEST(HttpSettings, SayWhatIsWrongWhereAndWhatToDo) {
+TEST(HttpSettings, ReportErrorsWithPlaceAndRemedy) {
   for (const auto& [section, told, remedy] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
            {"{ unmatched: maybe }", "`maybe` is not one of error, allow, deny",

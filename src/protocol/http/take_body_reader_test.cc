@@ -131,7 +131,7 @@ std::vector<Wanted> make_all_wanted() {
 }
 const std::vector<Wanted> all_wanted = make_all_wanted();
 
-TEST(TakeBodyReader, ReadsWhatWasWrittenInAnyWay) {
+TEST(TakeBodyReader, ReadsRandomBodiesInAnyLayout) {
   TakeBodyReader reader;
   TakeBody body;
   for (uint32_t seed = 0; seed < 5000; ++seed) {
@@ -145,7 +145,7 @@ TEST(TakeBodyReader, ReadsWhatWasWrittenInAnyWay) {
   }
 }
 
-TEST(TakeBodyReader, ReadsAndRefusesAsTheModelDoes) {
+TEST(TakeBodyReader, AcceptsAndRejectsLikeTheModel) {
   TakeBodyReader reader;
   TakeBody body;
   size_t accepted = 0, refused = 0;
@@ -201,7 +201,7 @@ TEST(TakeBodyReader, TextsWithoutEscapesAreViewsIntoTheBody) {
   EXPECT_FALSE(is_within(body.entries[2].value));
 }
 
-TEST(TakeBodyReader, AReaderIsAsNewForEveryBody) {
+TEST(TakeBodyReader, ClearsTheEarlierBody) {
   TakeBodyReader reader;
   TakeBody body;
   const std::string_view full = R"({"takes": [{"entries": {"a": "\n"}, "n": 9}], "mode": "each",

@@ -123,7 +123,7 @@ struct BodyCase {
   std::string_view json, expected;
 };
 
-TEST(TakeBody, ReadsWhatIsAsked) {
+TEST(TakeBody, ReadsEveryKindOfRequest) {
   const std::vector<BodyCase> cases = {
       {take, R"({"entries": {"method": "POST", "path": "/login", "ip": "10.0.0.1"}, "n": 1})",
        "one | method->POST path->/login ip->10.0.0.1"},
@@ -247,12 +247,12 @@ auto take_body_mistakes() {
   return cases;
 }
 
-TEST(TakeBody, SaysWhatIsWrongWithABodyAndWhere) {
+TEST(TakeBody, ReportsInvalidBodiesWithTheirPlace) {
   for (const BodyCase& c : take_body_mistakes())
     EXPECT_EQ(read(c.json, c.wanted), c.expected) << c.json;
 }
 
-TEST(TakeBody, SaysWhatIsWrongWithAValueAndWhere) {
+TEST(TakeBody, ReportsInvalidValuesWithTheirPlace) {
   const std::string takes_sentence =
       R"(`takes` must be a list of takes, such as [{"entries": {"ip": "10.0.0.1"}}], and not empty)";
   const std::string entries_sentence =
@@ -305,7 +305,7 @@ TEST(TakeBody, ReadsLimitsAsPoliciesDo) {
             "aZ09_-.:/:token_bucket:5/1000000+5");
 }
 
-TEST(TakeBody, SaysWhatIsWrongWithALimitAndWhere) {
+TEST(TakeBody, ReportsInvalidLimitsWithTheirPlace) {
   EXPECT_EQ(limit_of(R"("window": 1)"), " `quota` is missing: add the units that a window allows");
   EXPECT_EQ(limit_of(R"("quota": 1)"),
             " `window` is missing: add the length of time that the quota is for, such as \"1m\"");
@@ -465,7 +465,7 @@ TEST(TakeBody, UnescapesTexts) {
             "x:token_bucket:1000/60000000+1000");
 }
 
-TEST(TakeBody, RefusesTextsThatAreNoneOfJson) {
+TEST(TakeBody, RejectsInvalidJsonStrings) {
   const std::string head = "/entries/a the body is not JSON: ";
   for (const std::string value : {R"("\ud83d")", R"("\ude00")", R"("\ud83d\ud83d")", R"("\ud83dx")",
                                   R"("\ud83d\n")", R"("\ud83d\u0041")", R"("\ude00\ud83d")",
@@ -488,7 +488,7 @@ TEST(TakeBody, RefusesTextsThatAreNoneOfJson) {
   EXPECT_EQ(read("{\"entries\": {\"a\\"), "/entries the body is not JSON: it ends within a text");
 }
 
-TEST(TakeBody, RefusesWhatIsNotUtf8) {
+TEST(TakeBody, RejectsInvalidUtf8) {
   for (const std::string bytes :
        {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x80\x80\xAF",
         "\xF4\x90\x80\x80", "\xFE", "\xE2\x82", "\xC3"}) {
@@ -534,7 +534,7 @@ TEST(TakeBody, HoldsItsBounds) {
   EXPECT_EQ(limits(times(3, log("9007199254740991"))), cells);
 }
 
-TEST(TakeBody, QuotesLittleOfWhatIsLong) {
+TEST(TakeBody, ShortensLongTextsInErrors) {
   const std::string longest(64, 'k'), umlauts = "x" + times(40, "\xC3\xA4", "");
   const std::string known =
       "; known are `entries`, `key`, `limits`, `takes`, `n`, `mode`, `detail`";

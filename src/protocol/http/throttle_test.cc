@@ -42,14 +42,14 @@ TEST(HttpThrottle, AnswersAsThrottlecrabDoes) {
   EXPECT_EQ(client.ask("/throttle", crab("k")).body, denied.body);
 }
 
-TEST(HttpThrottle, OfNothingLooks) {
+TEST(HttpThrottle, AQuantityOfZeroIsAPeek) {
   World world(with_twin);
   for (int i = 0; i < 3; ++i)
     EXPECT_TRUE(ask(world, post("/throttle", crab("k", R"(, "quantity": 0)"))).tells("true"));
   EXPECT_TRUE(ask(world, post("/throttle", crab("k"))).tells(R"("remaining": 2)"));
 }
 
-TEST(HttpThrottle, TellsErrorsInItsOwnForm) {
+TEST(HttpThrottle, ReportsErrorsInItsOwnForm) {
   World world(with_twin);
   for (
       const auto& [body, error] : std::vector<std::pair<std::string, std::string>>{
@@ -101,7 +101,7 @@ TEST(HttpThrottle, IsDecidedByRulesOfThePolicyFirst) {
   EXPECT_TRUE(bad.tells(R"("retry_after": -1)")) << bad.body;
 }
 
-TEST(HttpThrottle, OfAStoreThatIsAwayIs503) {
+TEST(HttpThrottle, AStoreErrorIs503) {
   World world(with_twin);
   world.store.fails = true;
   const HttpAnswer answer = ask(world, post("/throttle", crab("k")));
@@ -143,7 +143,7 @@ TEST(HttpGetTake, TakesByTheQuery) {
   EXPECT_TRUE(ask(world, get("/v1/take?key=k&limit=1&window=1m&burst=5")).tells(R"("limit": 5)"));
 }
 
-TEST(HttpGetTake, RefusesWhatItDoesNotKnow) {
+TEST(HttpGetTake, RejectsUnknownParameters) {
   World world({.http = "{ get_takes: true }"});
   std::string many = "/v1/take?entry=a=0";
   for (int i = 1; i <= 256; ++i) many += "&entry=a" + std::to_string(i) + "=x";

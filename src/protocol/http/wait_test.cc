@@ -27,7 +27,7 @@ struct Empty : World {
   }
 };
 
-TEST(HttpWait, IsATakeWhereThereIsEnough) {
+TEST(HttpWait, IsATakeIfThereAreEnoughUnits) {
   World world;
   const HttpAnswer answer = ask(world, post("/v1/wait", by_ip("a")));
   EXPECT_EQ(answer.status, 200);
@@ -69,7 +69,7 @@ TEST(HttpWait, IsGrantedWhenTheWindowBegins) {
   EXPECT_TRUE(answers[0].tells(R"("waited": 60)")) << answers[0].body;
 }
 
-TEST(HttpWait, TellsTheNamesOfLimitsThatCameAlongThoughLate) {
+TEST(HttpWait, NamesTheInlineLimitsInALateAnswer) {
   World world;
   Connection connection(world);
   const std::string body =
@@ -103,7 +103,7 @@ TEST(HttpWait, EndsWith408UnchargedWhenItsTimeIsOver) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(HttpWait, WithoutATimeIsAsLongAsIsConfigured) {
+TEST(HttpWait, WithoutATimeoutWaitsForMaxWait) {
   {
     Empty world;
     Connection connection(world);
@@ -123,7 +123,7 @@ TEST(HttpWait, WithoutATimeIsAsLongAsIsConfigured) {
   EXPECT_TRUE(longer.tells(R"("pointer": "/timeout")")) << longer.body;
 }
 
-TEST(HttpWait, OfNoTimeIsAnsweredAtOnce) {
+TEST(HttpWait, ATimeoutOfZeroIsAnsweredAtOnce) {
   Empty world;
   const HttpAnswer answer = ask(world, post("/v1/wait", by_ip("a", R"(, "timeout": 0)")));
   EXPECT_EQ(answer.status, 429) << "as a take";
@@ -136,7 +136,7 @@ TEST(HttpWait, OfNoTimeIsAnsweredAtOnce) {
 }
 
 // The wait is for more units than the limit ever allows.
-TEST(HttpWait, ThatCanNeverBeGrantedIsRefusedAtOnce) {
+TEST(HttpWait, RefusesAtOnceARequestBeyondTheLimit) {
   World world;
   const HttpAnswer answer = ask(world, post("/v1/wait", by_ip("a", R"(, "n": 4)")));
   EXPECT_EQ(answer.status, 429);
@@ -145,7 +145,7 @@ TEST(HttpWait, ThatCanNeverBeGrantedIsRefusedAtOnce) {
   EXPECT_EQ(left(world, by_ip("a")), 3);
 }
 
-TEST(HttpWait, HasItsTurnBehindThoseBeforeIt) {
+TEST(HttpWait, IsServedAfterEarlierWaits) {
   Empty world;
   Connection first(world), second_one(world), third(world);
   EXPECT_EQ(first.ask(post("/v1/wait", by_ip("a", R"(, "n": 2)"))), "");
@@ -191,7 +191,7 @@ TEST(HttpWait, EndsUnchargedWhenItsClientSendsNoMore) {
   EXPECT_EQ(left(world, by_ip("a")), 1);
 }
 
-TEST(HttpWait, IsDecidedByThePolicyThatComes) {
+TEST(HttpWait, ANewPolicyDecidesAWait) {
   Empty world;
   Connection connection(world), other(world);
   EXPECT_EQ(connection.ask(post("/v1/wait", by_ip("a"))), "");
@@ -210,7 +210,7 @@ TEST(HttpWait, IsDecidedByThePolicyThatComes) {
   EXPECT_EQ(world.engine().held(), nothing_held);
 }
 
-TEST(HttpWait, OfAKeyIsDecidedByAnOverrideThatComes) {
+TEST(HttpWait, ANewOverrideDecidesAWaitOfAKey) {
   World world;
   EXPECT_EQ(ask(world, post("/v1/take", by_key("k", 1))).status, 200);
   for (const auto& [algorithm, status] :
@@ -242,7 +242,7 @@ TEST(HttpWait, IsRefusedPastTheBoundOfTheServer) {
 
 // ---- HTTP/2: concurrent waits ----
 
-TEST(Http2Wait, DoesNotHoldUpOtherStreams) {
+TEST(Http2Wait, DoesNotDelayOtherStreams) {
   Empty world;
   Http2Client client(world);
   const uint32_t wait = client.begin("/v1/wait", by_ip("a"));
@@ -255,7 +255,7 @@ TEST(Http2Wait, DoesNotHoldUpOtherStreams) {
   EXPECT_EQ(answer.field("content-length"), std::to_string(answer.body.size()));
 }
 
-TEST(Http2Wait, EndsWithItsStreamAlone) {
+TEST(Http2Wait, AResetEndsOnlyItsOwnWait) {
   Empty world;
   Http2Client client(world);
   std::vector<uint32_t> waits;
@@ -278,7 +278,7 @@ TEST(Http2Wait, EndsWithItsStreamAlone) {
   EXPECT_FALSE(client.connection.is_closed());
 }
 
-TEST(Http2Wait, ThatIsResetWithItsRequestIsNeverAsked) {
+TEST(Http2Wait, AResetInTheSameBatchAsksNothing) {
   Empty world;
   Http2Client client(world);
   uint32_t stream = 0;
@@ -290,7 +290,7 @@ TEST(Http2Wait, ThatIsResetWithItsRequestIsNeverAsked) {
 }
 
 // The reset arrives before the store has answered, so whether the request waits is not known yet.
-TEST(Http2Wait, ThatIsResetWhileTheStoreIsAskedIsChargedNothing) {
+TEST(Http2Wait, AResetDuringTheStoresAnswerChargesNothing) {
   Empty world;
   Http2Client client(world);
   world.store.settles = [](size_t) { return 0; };
@@ -339,7 +339,7 @@ TEST(Http2Wait, EndsWithItsConnection) {
   EXPECT_EQ(world.engine().held(), nothing_held);
 }
 
-TEST(Http2Wait, IsToldWhenTheServerStops) {
+TEST(Http2Wait, AStopAnswersAWait) {
   Empty world;
   Http2Client client(world);
   const uint32_t one = client.begin("/v1/wait", by_ip("a"));

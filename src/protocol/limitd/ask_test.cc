@@ -27,7 +27,7 @@ Outcome ask_at(uint16_t port, const std::string& timeout = "20000") {
   return {status, err.str()};
 }
 
-TEST(AskLimitd, SaysWhatIsWrongWithTheServer) {
+TEST(AskLimitd, ReportsServerErrors) {
   struct Case {
     std::string answer, error;
   };

@@ -46,7 +46,7 @@ std::string take_reply(const LimitdId& id, bool conformant, int64_t remaining) {
   return std::string(out.view());
 }
 
-TEST(LimitdClientDialect, SaysWhatTheRealClientSays) {
+TEST(LimitdClientDialect, SendsTheBytesOfTheRealClient) {
   ClientWorld world(client_dialect);
   EXPECT_EQ(world.tries.size(), 1u);  // the client connects before the first call
   world.accept(0);
@@ -73,7 +73,7 @@ TEST(LimitdClientDialect, SaysWhatTheRealClientSays) {
   EXPECT_TRUE(requests[4].all);
 }
 
-TEST(LimitdClientDialect, RepliesAreMatchedByTheirIdsAndDroppedWhenTheyComeTwice) {
+TEST(LimitdClientDialect, MatchesRepliesByTheirIdsAndDropsRepeatedOnes) {
   ClientWorld world(client_dialect);
   world.accept(0);
   world.submit(asks(client_verb::take, "a"), "a");
@@ -133,7 +133,7 @@ TEST(LimitdClientDialect, APutWithoutAnAnswerEndsWhenItIsSent) {
 
 // As limitd's own client, which uses reconnect-core: the waits are a Fibonacci sequence from 200 ms
 // up to 1 s, and the tries never end.
-TEST(LimitdClientDialect, TriesForEver) {
+TEST(LimitdClientDialect, RetriesWithoutEnd) {
   ClientWorld world(client_dialect);
   world.refuses = true;
   world.fail(0);
@@ -157,7 +157,7 @@ TEST(LimitdClientDialect, TheFirstLiveHostOfTheListIsAsked) {
   EXPECT_EQ(requests_of(world.take_sent(1)).size(), 1u);
 }
 
-TEST(LimitdClientDialect, AListOverShardsHasOfEachItsOwnKeys) {
+TEST(LimitdClientDialect, AListOverShardsTakesFromEachItsOwnKeys) {
   client_options options;
   options.shard = true;
   ClientWorld world(client_dialect, 3, options);

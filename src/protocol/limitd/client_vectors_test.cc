@@ -99,7 +99,7 @@ bool play(const json& step) {
   return true;
 }
 
-TEST(LimitdClientVectors, TheOriginalsAnswersAreUnderstood) {
+TEST(LimitdClientVectors, ReadsTheRecordedAnswersOfTheOriginal) {
   std::ifstream file(tests::source_path("tests/conformance/limitd.json"));
   const auto recorded = json::parse(file);
   size_t played = 0;

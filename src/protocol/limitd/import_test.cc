@@ -99,7 +99,7 @@ class ImportTest : public testing::Test {
   const Limit stays{Algorithm::fixed_bucket, 5, {}, 5};
 };
 
-TEST_F(ImportTest, BucketsComeOverAsTheyStand) {
+TEST_F(ImportTest, ImportsBucketsWithTheirContent) {
   const auto ms = [](int64_t ago) { return std::to_string(now_us / 1000 - ago); };
   write({{key_of("user", "empty"), "{\"lastDrip\":" + ms(0) + ",\"content\":0,\"size\":10}"},
          {key_of("user", "half"), "{\"lastDrip\":" + ms(1000) + ",\"content\":3.5,\"size\":10}"},
@@ -145,7 +145,7 @@ TEST_F(ImportTest, BucketsComeOverAsTheyStand) {
   EXPECT_EQ(dumped(), all);
 }
 
-TEST_F(ImportTest, WhatCannotBeImportedIsTold) {
+TEST_F(ImportTest, ReportsADatabaseThatCannotBeImported) {
   ImportReport report;
   EXPECT_FALSE(import(report));
   EXPECT_NE(problem.find("there is no database of limitd in"), std::string::npos) << problem;
@@ -159,7 +159,7 @@ TEST_F(ImportTest, WhatCannotBeImportedIsTold) {
 
 // A store can be opened in the folder of a database of limitd, and its files are not mistaken for
 // one. A folder with an OPTIONS file has files of RocksDB, not of LevelDB.
-TEST_F(ImportTest, AStoreStandsBesideADatabase) {
+TEST_F(ImportTest, AStoreAndADatabaseMayShareAFolder) {
   EXPECT_FALSE(has_database(folder.path()));
   open_store();
   EXPECT_FALSE(has_database(folder.path()));
@@ -178,7 +178,7 @@ int64_t clock_us() {
       .count();
 }
 
-TEST_F(ImportCommand, BucketsComeOver) {
+TEST_F(ImportCommand, ImportsBuckets) {
   const std::string dir = folder_ + "/db";
   {
     leveldb::DB* opened = nullptr;

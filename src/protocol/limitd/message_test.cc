@@ -220,14 +220,14 @@ TEST(LimitdMessage, AnotherWireTypeIsAnUnknownField) {
   EXPECT_FALSE(r->all || r->silent);
 }
 
-TEST(LimitdMessage, AnAbsentMethodIsTakeWhereThereIsAType) {
+TEST(LimitdMessage, AnAbsentMethodIsTakeIfThereIsAType) {
   EXPECT_EQ(by_us(text(1, "1") + text(2, "ip"))->method, LimitdMethod::take);
   EXPECT_FALSE(by_us(text(1, "1")));
   EXPECT_FALSE(by_us(text(1, "1") + text(2, "") + text(3, "k")));
   EXPECT_EQ(by_us(text(2, "") + number(4, 0))->method, LimitdMethod::take);
 }
 
-TEST(LimitdMessage, MethodsBeyondGetAreNone) {
+TEST(LimitdMessage, RejectsUnknownMethods) {
   for (uint64_t method = 0; method < 6; ++method) EXPECT_TRUE(by_us(number(4, method)));
   for (const uint64_t method : {uint64_t{6}, uint64_t{99}, uint64_t{1} << 32, UINT64_MAX})
     EXPECT_FALSE(by_us(text(2, "t") + number(4, method)));
@@ -328,7 +328,7 @@ struct RandomReply {
   LimitdLevel level{};
 };
 
-TEST(LimitdMessage, ProtocReadsDecisionsAsTheyAreWritten) {
+TEST(LimitdMessage, ProtocReadsWrittenDecisions) {
   Dice dice(3);
   for (int round = 0; round < 20'000; ++round) {
     const RandomReply reply(dice);
@@ -355,7 +355,7 @@ TEST(LimitdMessage, ProtocReadsDecisionsAsTheyAreWritten) {
   }
 }
 
-TEST(LimitdMessage, ProtocReadsPongsAndErrorsAsTheyAreWritten) {
+TEST(LimitdMessage, ProtocReadsWrittenPongsAndErrors) {
   Dice dice(4);
   for (int round = 0; round < 20'000; ++round) {
     const RandomReply reply(dice);
@@ -371,7 +371,7 @@ TEST(LimitdMessage, ProtocReadsPongsAndErrorsAsTheyAreWritten) {
   }
 }
 
-TEST(LimitdMessage, ProtocReadsListsAsTheyAreWritten) {
+TEST(LimitdMessage, ProtocReadsWrittenLists) {
   Dice dice(5);
   for (int round = 0; round < 20'000; ++round) {
     const RandomReply reply(dice);
@@ -399,7 +399,7 @@ TEST(LimitdMessage, ProtocReadsListsAsTheyAreWritten) {
   }
 }
 
-TEST(LimitdMessage, ANumericIdIsWrittenAsShortAsItCan) {
+TEST(LimitdMessage, WritesANumericIdInItsShortestForm) {
   base::Buffer out;
   append_limitd_pong({std::string_view("\x85\x80\x00", 3), true}, out);
   EXPECT_EQ(out.view(), std::string_view("\x06\xA0\x01\x05\xC2\x06\x00", 7));

@@ -76,7 +76,7 @@ std::string charged(const policy::RuleSet& rules, std::span<const request::Entry
   return text;
 }
 
-TEST(LimitdNative, RecordedRequestsMeetTheSameLimits) {
+TEST(LimitdNative, RecordedRequestsMatchTheSameLimits) {
   size_t compared = 0;
   std::map<std::string, Both> all;
   for (const json& vector : recorded().at("cases")) {
@@ -103,7 +103,7 @@ TEST(LimitdNative, RecordedRequestsMeetTheSameLimits) {
   EXPECT_GT(compared, 150u);
 }
 
-TEST(LimitdNative, AnOverrideWithAnEndIsToldUnlessItIsOver) {
+TEST(LimitdNative, ReportsAnUnexpiredOverrideWithAnEnd) {
   for (const auto& [until, has_error] : {std::pair("2099-01-01", true), {"2001-01-01", false}}) {
     request::Spaces spaces;
     policy::RuleSet rules;

@@ -17,7 +17,7 @@ namespace sluice::limitd {
 namespace {
 
 // tests/clients/limitd/ring.test.mjs compares limitd's own client with the same recording.
-TEST(Ring, TheShardsAreTheRealClients) {
+TEST(Ring, ShardsMatchTheRealClient) {
   std::ifstream file(tests::source_path("tests/conformance/limitd_ring.json"));
   const auto recorded = nlohmann::json::parse(file);
   const auto& keys = recorded.at("keys");
@@ -40,7 +40,7 @@ TEST(Ring, TheShardsAreTheRealClients) {
   }
 }
 
-TEST(Ring, OneHostHasEverything) {
+TEST(Ring, OneHostHasEveryKey) {
   const std::string host[] = {"localhost:9231"};
   const Ring ring(host);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(ring.host_of(std::to_string(i)), 0u);

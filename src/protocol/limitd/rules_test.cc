@@ -117,7 +117,7 @@ TEST(Limitd, TypesBecomeLimits) {
   EXPECT_EQ(read.met("a:b\\c", "k")->space->prefix, "limitd:a\\:b\\\\c:");
 }
 
-TEST(Limitd, AFailingStoreIsReplacedByATableOfOurOwn) {
+TEST(Limitd, OnStoreErrorIsLocalByDefault) {
   const Read read("a: { size: 3, overrides: { x: { size: 4 } } }");
   for (const policy::Rule& rule : read.rules.rules(&dialect))
     EXPECT_EQ(rule.on_store_error, request::OnError::local);
@@ -226,7 +226,7 @@ struct Refused {
   const char* words;  // the text of the only error, from its place in the file on
 };
 
-TEST(Limitd, SaysWhatIsWrongAndWhere) {
+TEST(Limitd, ReportsErrorsWithTheirPlace) {
   const Refused all[] = {
       {"  ip: { size: a }",
        "limitd.yaml:3:15: error: bucket ip: size: must be a number, and `a` is text; write a "
@@ -283,7 +283,7 @@ TEST(Limitd, SaysWhatIsWrongAndWhere) {
   }
 }
 
-TEST(Limitd, TellsWhatHasNoEffect) {
+TEST(Limitd, WarnsOfSettingsWithoutEffect) {
   const Read read(R"(
   ip: { size: 010, match: x, override: { 0x10: { size: 1 }, 2001-01-01: { size: 2 } } }
 )");
@@ -387,7 +387,7 @@ TEST(Limitd, LaterFilesReplace) {
   EXPECT_TRUE(wrong.says("c.yml.d/3:1:10: error: buckets: must be a map of bucket types"));
 }
 
-TEST(Limitd, EnvironmentReplacesWhatFilesSay) {
+TEST(Limitd, EnvironmentVariablesReplaceSettingsOfFiles) {
   const Read::Texts file = {{"c.yml", "db: /db\nport: 1\nbuckets: { ip: { size: x } }\n"}};
   const Read read(file, {{"PATH", "/bin"},
                          {"PORT", "9001"},
@@ -425,7 +425,7 @@ TEST(Limitd, EnvironmentReplacesWhatFilesSay) {
   EXPECT_EQ(read.met("ip", "k"), nullptr);
 }
 
-TEST(Limitd, FlagsReplaceWhatTheEnvironmentSays) {
+TEST(Limitd, FlagsReplaceEnvironmentVariables) {
   LimitdConfig flags;
   flags.port = {7, "--port", 0};
   flags.db = {{"/flag", false}, "--db", 0};

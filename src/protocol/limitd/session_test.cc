@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(LimitdSession, LimitdKiller, testing::ValuesIn(killers)
 
 // Bytes that end the original's process only close their connection here. The requests before them
 // are answered, and the bytes after them are ignored.
-TEST_P(LimitdKiller, ClosesItsConnection) {
+TEST_P(LimitdKiller, ClosesOnlyItsConnection) {
   const std::string& bytes = GetParam().bytes;
   const Transcript alone = whole(bytes);
   EXPECT_TRUE(alone.closing);
@@ -220,7 +220,7 @@ TEST(LimitdSession, LengthsNeedNotBeMinimal) {
 }
 
 // The session looks for HTTP at the beginning of a connection, not at the beginning of each piece.
-TEST(LimitdSession, AFrameMayBeginAsHttpDoes) {
+TEST(LimitdSession, AcceptsALaterFrameThatStartsLikeHttp) {
   const std::string like_get =
       std::string("GET xx") + text(2, "ip") + text(9, std::string(60, 'x'));
   ASSERT_EQ(like_get.size(), 72u);
@@ -260,7 +260,7 @@ TEST(LimitdSession, LeavesAnUnfinishedFrame) {
   }
 }
 
-TEST(LimitdSession, TakesABatchAtATime) {
+TEST(LimitdSession, ReadsOneBatchAtATime) {
   std::string in;
   for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i)
     in += asked(take) + std::string(i % 3, '\0');
@@ -296,7 +296,7 @@ TEST(LimitdSession, EntriesPointIntoTheInput) {
   EXPECT_TRUE(inside(requests.items()[1].prefix));
 }
 
-TEST(LimitdSession, HasNoWordsForACloseOrARefusal) {
+TEST(LimitdSession, ClosesAndRefusesWithoutAMessage) {
   LimitdSession session;
   request::Requests requests;
   base::Buffer out;
@@ -374,7 +374,7 @@ TEST(LimitdSession, FixedBucketsHaveNoReset) {
   EXPECT_EQ(reply_to(asked(get), v), got(3, 0, 5));
 }
 
-TEST(LimitdSession, UnlimitedBucketsSayNow) {
+TEST(LimitdSession, TheResetOfUnlimitedBucketsIsNow) {
   limit::Decision d{true, 100, 100, {}, {}};
   request::Verdict v = granted(d);
   v.counted = false;
@@ -401,7 +401,7 @@ TEST(LimitdSession, ABucketOfSizeZeroIsAllZeros) {
   }
 }
 
-TEST(LimitdSession, WhatCannotBeDecidedIsNotConformant) {
+TEST(LimitdSession, AnUndecidedTakeIsNotConformant) {
   const limit::Decision d{true, 5, 3, base::never, {}};
   const std::vector<request::Listed> listed(1);
   request::Verdict v;
@@ -423,7 +423,7 @@ TEST(LimitdSession, WhatCannotBeDecidedIsNotConformant) {
   }
 }
 
-TEST(LimitdSession, SilenceIsKeptButForPing) {
+TEST(LimitdSession, SkipResponseIsHonoredExceptForPing) {
   const limit::Decision d{true, 5, 3, base::never, {}};
   for (const limit::Decision* tightest : {&d, static_cast<const limit::Decision*>(nullptr)}) {
     request::Verdict v;
@@ -440,7 +440,7 @@ TEST(LimitdSession, UnknownTypes) {
     EXPECT_EQ(reply_to(asked(method), {}), frame(text(1, "7") + text(100, number(1, 1))));
 }
 
-TEST(LimitdSession, ListsWhatItIsGiven) {
+TEST(LimitdSession, WritesTheCountersOfAList) {
   const limit::Decision known{};
   std::vector<request::Listed> listed{{"", {true, 3, -1, base::never, {}}},
                                       {"sd", {true, 5, 3, base::seconds(1'440), {}}},
@@ -458,7 +458,7 @@ TEST(LimitdSession, ListsWhatItIsGiven) {
   EXPECT_EQ(reply_to(asked(status), v), frame(text(1, "7") + text(103, items)));
 }
 
-TEST(LimitdSession, IdsComeBackAsTheyWere) {
+TEST(LimitdSession, RepliesRepeatTheIdsOfRequests) {
   const auto pong = [](const std::string& id) { return frame(id + text(104, "")); };
   const auto id_of = [&](const std::string& fields) {
     return reply_to(frame(fields + number(4, ping)), {});
@@ -541,7 +541,7 @@ class Frames {
   tests::Dice dice_;
 };
 
-TEST(LimitdSession, AnswersAsTheNaiveModelHoweverSplit) {
+TEST(LimitdSession, AnswersLikeTheNaiveModelForAnySplit) {
   Frames frames(1);
   size_t requests = 0, closed = 0;
   for (int round = 0; round < 3'000; ++round) {

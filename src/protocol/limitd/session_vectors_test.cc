@@ -52,7 +52,7 @@ void each_step(Visit&& visit) {
   }
 }
 
-TEST(LimitdVectors, RequestsAreReadAsTheyWereMeant) {
+TEST(LimitdVectors, RequestsAreReadAsRecorded) {
   const char* const methods[] = {"TAKE", "WAIT", "PUT", "STATUS", "PING", "GET"};
   size_t read = 0;
   each_step([&](const json&, const json& step) {

@@ -72,7 +72,7 @@ TEST(RedisCliText, IsWhatRedisCliPrints) {
   EXPECT_EQ(as_cli("+a\x1b[31m\r\n"), "a\\x1b[31m\n");
 }
 
-TEST(RedisCliText, LeavesATextOfLinesAsItIs) {
+TEST(RedisCliText, LeavesTheTextOfInfoAndListsUnchanged) {
   const RespValue text{Kind::bulk, "# Server\r\na:\x1b\r\n", 0, 0, {}};
   const std::string_view info[] = {"INFO", "server"}, list[] = {"client", "list"},
                          get[] = {"GET", "info"};
@@ -81,7 +81,7 @@ TEST(RedisCliText, LeavesATextOfLinesAsItIs) {
   EXPECT_EQ(as_redis_cli(text, get), "\"# Server\\r\\na:\\x1b\\r\\n\"\n");
 }
 
-TEST(AskedCommands, AreSluicesOwnByAShortWordAndOthersAsTheyStand) {
+TEST(AskedCommands, ExpandShortNamesOfSluicesOwnCommands) {
   const auto of = [](const std::string& word) {
     const std::string words[] = {word};
     const AskedCommand command = asked_command(words);
@@ -148,7 +148,7 @@ TEST_F(RespAsk, SaysDecisionsInWords) {
             (Said{0, "allowed: 2 of 3 left\n"}));
 }
 
-TEST_F(RespAsk, SaysThoseOfTheThreeOtherProgramsAlike) {
+TEST_F(RespAsk, PrintsDecisionsOfAllThrottleCommandsAlike) {
   EXPECT_EQ(
       ask("*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:6\r\n", {"cl.throttle", "user:17", "4", "10", "60"}),
       (Said{0, "allowed: 4 of 5 left, all of them again within 6s\n"}));
@@ -227,7 +227,7 @@ TEST_F(RespAsk, PrintsAnyOtherReplyAsRedisCli) {
   EXPECT_EQ(ask(":1\r\n", {"--", "-1"}), (Said{0, "(integer) 1\n"}));
 }
 
-TEST_F(RespAsk, SaysWhyThereIsNoDecision) {
+TEST_F(RespAsk, SaysWhyItGotNoDecision) {
   EXPECT_EQ(ask("-NORULE no rule applies\r\n", {"take"}),
             (Said{3, "error: the server refused: NORULE no rule applies\n"}));
   EXPECT_EQ(ask_json("-NORULE no rule applies\r\n", {"take"}, 3),
@@ -253,7 +253,7 @@ TEST_F(RespAsk, SaysWhyThereIsNoDecision) {
   EXPECT_EQ(ask("x\r\n", {"take"}), (Said{3, "error: that is not a reply of Redis' protocol\n"}));
 }
 
-TEST_F(RespAsk, SaysWhatIsWrongWithAServer) {
+TEST_F(RespAsk, ReportsServerErrors) {
   EXPECT_EQ(ask("HTTP/1.1 400 Bad Request\r\n\r\n", {"ping"}),
             (Said{3,
                   "error: that is not a reply of Redis' protocol; it answers as an HTTP server "
@@ -292,7 +292,7 @@ TEST_F(RespAsk, LogsInWithThePasswordOfTheEnvironment) {
   EXPECT_EQ(asked_, "*2\r\n$4\r\nAUTH\r\n$11\r\n50% @:/");
 }
 
-TEST_F(RespAsk, WantsACommandAndAServer) {
+TEST_F(RespAsk, RequiresACommandAndAValidServer) {
   EXPECT_EQ(command({"ask", "resp"}), 2);
   EXPECT_TRUE(said(err, "behind `resp` comes take, peek")) << err;
   EXPECT_EQ(command({"ask", "resp", "--server", "::1:80", "take"}), 2);

@@ -58,7 +58,7 @@ class RespClientDialect : public testing::Test {
   ClientWorld world_{client_dialect};
 };
 
-TEST_F(RespClientDialect, CommandsAreThoseOfTheManual) {
+TEST_F(RespClientDialect, CommandsMatchTheManual) {
   client_request request = keyed(client_verb::take);
   EXPECT_EQ(said(request), "SLUICE.TAKE KEY user:17 LIMIT 100 1.5 WITHNAME");
   request.n = 3;
@@ -83,7 +83,7 @@ TEST_F(RespClientDialect, CommandsAreThoseOfTheManual) {
             "SLUICE.MTAKE 2 KEY user:17 LIMIT 100 1.5 ENTRIES 2 method=POST path=/a=b EACH");
 }
 
-TEST_F(RespClientDialect, ACommandIsSentAndAnsweredAsItIs) {
+TEST_F(RespClientDialect, PassesACommandAndItsReplyThroughUnchanged) {
   client_request request;
   request.verb = client_verb::command;
   request.words = {"CL.THROTTLE", "user 17", "", "1\r\n", "60"};
@@ -102,7 +102,7 @@ TEST_F(RespClientDialect, ACommandIsSentAndAnsweredAsItIs) {
   EXPECT_EQ(world_.take_sent(0), "");
 }
 
-TEST_F(RespClientDialect, RepliesAreReadByWhatWasAsked) {
+TEST_F(RespClientDialect, ReadsRepliesByTheCommandThatWasSent) {
   for (const auto& [verb, name] : {std::pair{client_verb::take, "take"},
                                    {client_verb::put, "put"},
                                    {client_verb::reset, "reset"},
@@ -185,7 +185,7 @@ TEST(RespClientTries, GrowUpToTwoSeconds) {
 
 // Clients that lose a server at the same time spread their tries evenly. The first wait is 50 to
 // 100 ms, so each 5 ms get about a tenth of the tries of 4,000 clients.
-TEST(RespClientTries, AreSpreadOverAFleet) {
+TEST(RespClientTries, AreSpreadEvenlyOverManyClients) {
   std::vector<int> tenths(10);
   for (uint64_t client = 1; client <= 4'000; ++client) {
     const int64_t wait = first_waits(client * 0x9E3779B97F4A7C15, 1).front();
@@ -194,7 +194,7 @@ TEST(RespClientTries, AreSpreadOverAFleet) {
   for (const int count : tenths) EXPECT_NEAR(count, 400, 80);
 }
 
-TEST(RespClientTries, ACallBetweenTwoFailsAtOnce) {
+TEST(RespClientTries, FailACallBetweenTwoTriesAtOnce) {
   ClientWorld world(client_dialect);
   world.refuses = true;
   for (const char* name : {"a", "b"}) {
@@ -270,7 +270,7 @@ TEST_F(RespClientUsers, AreTriedAgainAtACallThatComesLater) {
   EXPECT_EQ(world_.tries.size(), 3u) << "a connection that is lost is tried again as usual";
 }
 
-TEST_F(RespClientUsers, AreTriedAgainWhereTheServerCannotCheckThem) {
+TEST_F(RespClientUsers, AreRetriedIfTheServerCannotCheckThem) {
   world_.submit(keyed(client_verb::take), "a");
   answer_login(0, "-TRYAGAIN too many passwords\r\n");
   EXPECT_EQ(world_.results["a"].error, client_errc::unavailable);
@@ -286,7 +286,7 @@ constexpr const char* at_bound[] = {
     "-ERR too many connections; this server has reached its bound\r\n",
     "-ERR max number of clients reached\r\n"};
 
-TEST(RespClientBound, IsNoWrongPassword) {
+TEST(RespClientBound, IsNotTreatedAsAWrongPassword) {
   for (const char* reply : at_bound) {
     std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
     hosts[0].user = "app";
@@ -301,7 +301,7 @@ TEST(RespClientBound, IsNoWrongPassword) {
   }
 }
 
-TEST(RespClientBound, IsUnavailableWithoutAUserToo) {
+TEST(RespClientBound, IsUnavailableAlsoWithoutAUser) {
   for (const char* reply : at_bound) {
     ClientWorld world(client_dialect);
     world.submit(keyed(client_verb::take), "a");
@@ -372,7 +372,7 @@ TEST(RespClientRefusedLinks, AreTriedAgainWhileAnotherHostIsReady) {
 }
 
 // The server removes the user, and adds it again.
-TEST_F(RespClientUsers, LogInAgainWhereTheServerHasForgottenThem) {
+TEST_F(RespClientUsers, LogInAgainIfTheServerHasForgottenThem) {
   world_.submit(keyed(client_verb::take), "a");
   answer_login(0, "+OK\r\n");
   world_.submit(keyed(client_verb::take), "b");
@@ -386,7 +386,7 @@ TEST_F(RespClientUsers, LogInAgainWhereTheServerHasForgottenThem) {
   EXPECT_EQ(world_.core.ready_links(), 1u);
 }
 
-TEST(RespClientWithoutAUser, KeepsItsConnectionWhereTheServerWantsOne) {
+TEST(RespClientWithoutAUser, KeepsItsConnectionIfTheServerRequiresAUser) {
   ClientWorld world(client_dialect);
   world.submit(keyed(client_verb::take), "a");
   world.accept(0);

@@ -27,7 +27,7 @@ TEST(Throttle, TheThreeCommandsCountApart) {
   EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 0 -1 120");
 }
 
-TEST(Throttle, ResetIsTheTimeUntilTheBucketIsFullWhereThatIsWanted) {
+TEST(Throttle, ResetIsTheTimeUntilTheBucketIsFullWithTrueReset) {
   RespOptions options;
   options.throttle_true_reset = true;
   World world(options);
@@ -77,7 +77,7 @@ TEST(Throttle, DatabasesCountApart) {
 }
 
 // The replies to random sequences of commands are those of the naive model.
-TEST(Throttle, AnswersAsTheModelDoes) {
+TEST(Throttle, AnswersLikeTheModel) {
   std::mt19937_64 random(5);
   for (const auto& [algorithm, name] :
        {std::pair(Algorithm::gcra_cell, "CL.THROTTLE"), std::pair(Algorithm::gcra_crab, "THROTTLE"),
@@ -141,7 +141,7 @@ TEST(Throttle, SilentCommandsCharge) {
 
 // A rule that never allows (`deny`, or a bucket that only puts fill) gives -1 as the time to wait.
 // It is not an error.
-TEST(Throttle, WhatNeverComesIsMinusOne) {
+TEST(Throttle, ATimeThatNeverComesIsMinusOne) {
   World world;
   EXPECT_EQ(world.numbers("CL.THROTTLE no1 3 1 60"), "1 0 0 -1 -1");
   EXPECT_EQ(world.numbers("CL.THROTTLE jar1 3 1 60"), "0 1 0 -1 -1");
@@ -258,7 +258,7 @@ TEST(SluiceCommands, APolicysRulesForKeySubjectsKeepTheirCounters) {
   EXPECT_EQ(world.numbers("SLUICE.PEEK " + subject + " N 2"), "1 2 0 0 3600000");
 }
 
-TEST(SluiceCommands, SubjectsOfEntriesMeetTheRulesOfThePolicyAlone) {
+TEST(SluiceCommands, EntriesMatchOnlyTheRulesOfThePolicy) {
   for (const Unmatched unmatched : {Unmatched::error, Unmatched::deny, Unmatched::allow}) {
     RespOptions options;
     options.unmatched = unmatched;
@@ -285,7 +285,7 @@ TEST(SluiceCommands, SubjectsOfEntriesMeetTheRulesOfThePolicyAlone) {
   }
 }
 
-TEST(SluiceCommands, WhatNoRuleAppliesToIsToldWithANameAsWithoutOne) {
+TEST(SluiceCommands, WithnameDoesNotChangeAnUnmatchedAnswer) {
   RespOptions options;
   options.unmatched = Unmatched::allow;
   World allows(options);

@@ -9,7 +9,7 @@
 namespace sluice::resp {
 namespace {
 
-TEST(Glob, FitsAsInRedis) {
+TEST(Glob, MatchesAsInRedis) {
   struct Case {
     const char *pattern, *text;
     bool fits;
@@ -53,7 +53,7 @@ bool fits_slowly(const std::string& text, const std::string& pattern) {
          fits_slowly(text.substr(1), pattern.substr(1));
 }
 
-TEST(Glob, FitsAsTheModelDoes) {
+TEST(Glob, MatchesLikeTheModel) {
   const auto word = [](int number, const std::string& letters, int length) {
     std::string all;
     for (; length > 0; --length, number /= static_cast<int>(letters.size()))

@@ -22,7 +22,7 @@ std::string tat_in(int64_t seconds) {
   return std::to_string((read_at_us + seconds * 1'000'000) * 1'000);
 }
 
-TEST(CellKeys, AreNumbersThatLiveUntilThen) {
+TEST(CellKeys, AcceptsNumbersWhoseKeysExpireAtTheirTime) {
   const CellKey read = read_key(tat_in(60), 60 * second_ms);
   EXPECT_FALSE(read.skip);
   EXPECT_EQ(read.tat, (read_at_us + 60'000'000) * 1'000);
@@ -32,7 +32,7 @@ TEST(CellKeys, AreNumbersThatLiveUntilThen) {
             std::nullopt);
 }
 
-TEST(CellKeys, LiveAsLongAsTheNumberSaysGiveOrTakeFiveSeconds) {
+TEST(CellKeys, AcceptsLifetimesWithinFiveSecondsOfTheNumber) {
   // By its number the key lives for another 59.9 to 60 s. Up to 5 s less or more are accepted.
   EXPECT_EQ(read_key(tat_in(60), 54'900).skip, std::nullopt);
   EXPECT_EQ(read_key(tat_in(60), 54'899).skip, CellSkip::other_life);
@@ -50,7 +50,7 @@ TEST(CellKeys, LiveAsLongAsTheNumberSaysGiveOrTakeFiveSeconds) {
   EXPECT_EQ(read_key(std::to_string((read_at_us + 100'000) * 1'000 + 1), 1).skip, std::nullopt);
 }
 
-TEST(CellKeys, AreNoOtherNumbersAndTexts) {
+TEST(CellKeys, RejectsOtherNumbersAndTexts) {
   for (const char* text : {"", "abc", "12345678901234567", "-1234567890123456789",
                            "+1700000060000000000", " 1700000060000000000", "1700000060000000000 ",
                            "17000000600000000x0", "9223372036854775808", "17000000600000000000",
@@ -60,7 +60,7 @@ TEST(CellKeys, AreNoOtherNumbersAndTexts) {
 
 using ImportCell = cli::CommandTest;
 
-TEST_F(ImportCell, WantsToKnowWhereAndWhich) {
+TEST_F(ImportCell, RequiresARedisAndAPattern) {
   const std::string dir = folder_ + "/db";
   EXPECT_EQ(command({"store", "import-redis-cell", dir}), 2);
   EXPECT_TRUE(said(err, "wants --redis HOST:PORT[/DB], which has the keys")) << err;

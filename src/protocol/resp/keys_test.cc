@@ -44,7 +44,7 @@ TEST(Keys, AreNotTheCountersOfAPolicysRules) {
   EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60"), "1 2 0 10 10");
 }
 
-TEST(Keys, ABucketThatFillsByPutsAloneIsThereWhileItLacksUnits) {
+TEST(Keys, AFixedBucketExistsWhileItLacksUnits) {
   World world;
   const std::string bucket = "KEY x LIMIT 5 0 ALGORITHM fixed_bucket";
   const std::string all = "EXISTS x\nTTL x\nPTTL x\nTYPE x\n";
@@ -78,7 +78,7 @@ std::string lists_of(const std::string& command, const std::string& key, size_t 
   return all;
 }
 
-TEST(Keys, AreFoundWhateverOtherListsWereLookedAtBy) {
+TEST(Keys, AreFoundWhateverOtherLimitsWerePeeked) {
   World world;
   world.say("SLUICE.TAKE KEY u LIMIT 5 1h\n");
   for (const char* look : {"SLUICE.PEEK", "SLUICE.EXPLAIN", "SLUICE.PUT", "SLUICE.RESET"})

@@ -111,7 +111,7 @@ TEST(RespSession, NamesOfConnectionsAreBounded) {
   }
 }
 
-TEST(RespSession, TellsOfTheCommandsThatAreLeftIn) {
+TEST(RespSession, ListsOnlyTheEnabledCommands) {
   RespOptions options;
   options.answers[static_cast<size_t>(CommandFamily::throttle)] = false;
   RespSession some({.options = &options}), all;
@@ -133,7 +133,7 @@ TEST(RespSession, TellsOfTheCommandsThatAreLeftIn) {
   EXPECT_EQ(say(some, "COMMAND GETKEYS throttle k 1 1 1\n"), "-ERR Invalid command specified\r\n");
 }
 
-TEST(RespSession, TellsAllKeysOfACommand) {
+TEST(RespSession, GetkeysReturnsAllKeysOfACommand) {
   EXPECT_EQ(said("COMMAND GETKEYS DEL a b c\nCOMMAND GETKEYS CL.THROTTLE k 1 1 1\n"),
             "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n*1\r\n$1\r\nk\r\n");
 }
@@ -171,7 +171,7 @@ TEST(RespSession, Greets) {
             "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
 }
 
-TEST(RespSession, TellsOfTheConnection) {
+TEST(RespSession, AnswersCommandsAboutTheConnection) {
   EXPECT_EQ(said("SELECT 0\r\nSELECT 15\r\nSELECT 16\r\nSELECT -1\r\nSELECT x\r\n"),
             "+OK\r\n+OK\r\n-ERR DB index is out of range\r\n-ERR DB index is out of range\r\n"
             "-ERR value is not an integer or out of range\r\n");
@@ -194,7 +194,7 @@ TEST(RespSession, TellsOfTheConnection) {
   EXPECT_EQ(greeting('3', "%7\r\n", "HELLO 3\r\nRESET\r\nCLIENT GETNAME\r\n"), "+RESET\r\n$-1\r\n");
 }
 
-TEST(RespSession, IsSilentWhereThatIsWanted) {
+TEST(RespSession, ClientReplySilencesReplies) {
   EXPECT_EQ(said("CLIENT REPLY OFF\r\nPING\r\nNOSUCH\r\nCLIENT REPLY SKIP\r\nPING\r\n"
                  "CLIENT REPLY ON\r\nPING a\r\n"),
             "+OK\r\n$1\r\na\r\n");
@@ -203,7 +203,7 @@ TEST(RespSession, IsSilentWhereThatIsWanted) {
   EXPECT_EQ(talk("CLIENT REPLY OFF\r\n*x\r\n"), (Talk{"", true, "protocol"}));
 }
 
-TEST(RespSession, TellsOfItsCommands) {
+TEST(RespSession, AnswersCommandInfo) {
   EXPECT_EQ(said("COMMAND COUNT\r\n"), ":41\r\n");
   EXPECT_EQ(said("COMMAND INFO echo nosuch\r\n"),
             "*2\r\n*10\r\n$4\r\necho\r\n:2\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n"
@@ -232,7 +232,7 @@ TEST(RespSession, TellsOfItsCommands) {
             "-ERR unknown subcommand 'x'. Try COMMAND HELP.\r\n");
 }
 
-TEST(RespSession, TellsWhatThereIsNot) {
+TEST(RespSession, AnswersErrorsToUnknownCommands) {
   EXPECT_EQ(said("CONFIG GET save\r\nCONFIG SET a b\r\n"),
             "*0\r\n-ERR unknown subcommand 'SET'. Try CONFIG HELP.\r\n");
   EXPECT_EQ(said("CLUSTER NODES\r\nCLUSTER KEYSLOT 123456789\r\nCLUSTER KEYSLOT a{foo}b\r\n"
@@ -251,7 +251,7 @@ TEST(RespSession, TellsWhatThereIsNot) {
                 "' '" + y.substr(0, 25) + "' \r\n");
 }
 
-TEST(RespSession, Ends) {
+TEST(RespSession, EndsByQuitErrorsAndRefusals) {
   EXPECT_EQ(talk("PING\r\nQUIT\r\nPING\r\n"), (Talk{"+PONG\r\n+OK\r\n", true, ""}));
   EXPECT_EQ(talk("PING\r\n*x\r\nPING\r\n"),
             (Talk{"+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n", true, "protocol"}));

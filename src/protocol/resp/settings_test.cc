@@ -31,7 +31,7 @@ RespOptions options_of(const config::Config& config) {
   return static_cast<const RespOptions&>(*options);
 }
 
-TEST(RespSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
+TEST(RespSettings, DescribeTheAnswerWithoutARule) {
   for (const std::string answer : {"error", "allow", "deny"}) {
     config::Config config;
     EXPECT_EQ(problems("{ unmatched: " + answer + " }", config), "");
@@ -40,7 +40,7 @@ TEST(RespSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
   }
 }
 
-TEST(RespSettings, AreThoseOfTheSessions) {
+TEST(RespSettings, ReachTheSessions) {
   config::Config config;
   EXPECT_EQ(problems("{ dialects: [cell, gcra], inline_limits: false, unmatched: deny, max_words: "
                      "99, max_word: 1000 }",
@@ -59,7 +59,7 @@ TEST(RespSettings, AreThoseOfTheSessions) {
             "max_word: 1000 }");
 }
 
-TEST(RespSettings, ThatAreNotAsUsualAreShown) {
+TEST(RespSettings, PrintSettingsThatAreNotDefaults) {
   config::Config config;
   EXPECT_EQ(problems("{ on_store_error: allow, throttle_true_reset: true, cell_shared: true, "
                      "idle_timeout: 90s }",
@@ -117,14 +117,14 @@ TEST(RespSettings, SharedCountersAreInRedis) {
   }
 }
 
-TEST(RespSettings, AreAllCommandsUnlessSaid) {
+TEST(RespSettings, EnableAllCommandsByDefault) {
   const RespOptions its = options_of(config::Config());
   EXPECT_EQ(its.answers, (std::array{true, true, true, true}));
   EXPECT_TRUE(its.inline_limits);
   EXPECT_EQ(its.unmatched, Unmatched::error);
 }
 
-TEST(RespSettings, SayWhatIsWrong) {
+TEST(RespSettings, ReportErrors) {
   for (const auto& [section, told] :
        {std::pair("{ dialects: [cell, redis] }", "`redis` is not one of cell, throttle, gcra"),
         std::pair("{ dialects: cell }", "list"), std::pair("{ dialects: [] }", "list"),

@@ -228,7 +228,7 @@ TEST(SluiceCommand, KnowsWordsInAnyCase) {
             "BUCKET'");
 }
 
-TEST(SluiceCommand, CutsWhatItQuotes) {
+TEST(SluiceCommand, ShortensQuotedWordsInErrors) {
   const std::string most(128, 'x'), more(200, 'x');
   for (const std::string& word : {most, more}) {
     EXPECT_EQ(read({word}), "ERR unknown command '" + most + "'");
@@ -256,7 +256,7 @@ TEST(SluiceCommand, ReadsEveryBeginning) {
 }
 
 // One object reads all commands, which shows that no part of an earlier command is left in it.
-TEST(SluiceCommand, IsWhatWasWritten) {
+TEST(SluiceCommand, ReadsBackRandomCommands) {
   tests::Dice dice(17);
   const auto choose = [&](size_t n) { return dice(n); };
   SluiceCommand command;

@@ -65,7 +65,7 @@ TEST(Transactions, ALongTransactionIsExecutedInParts) {
 
 // A command that changes how later replies are written, or what they contain, has its effect from
 // its place in the transaction on.
-TEST(Transactions, WithinATransactionEachReplyIsOfItsTime) {
+TEST(Transactions, RepliesInATransactionReflectTheStateAtTheirPlace) {
   World world;
   const std::string told = world.say(
       "MULTI\nCLIENT GETNAME\nCLIENT INFO\nCLIENT SETNAME later\nHELLO 3\nCLIENT GETNAME\nSELECT "
@@ -78,7 +78,7 @@ TEST(Transactions, WithinATransactionEachReplyIsOfItsTime) {
   EXPECT_EQ(told.find(" db=4 "), told.npos) << told;
 }
 
-TEST(Transactions, SilenceWithinATransactionIsRefused) {
+TEST(Transactions, RejectsClientReplyWithinATransaction) {
   World world;
   for (const char* how : {"SKIP", "OFF"})
     EXPECT_EQ(world.say("MULTI\nCLIENT REPLY " + std::string(how) + "\nPING\nEXEC\nPING\n"),
@@ -86,7 +86,7 @@ TEST(Transactions, SilenceWithinATransactionIsRefused) {
               "-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n");
 }
 
-TEST(Transactions, OneWithoutRepliesIsDone) {
+TEST(Transactions, ATransactionWithoutRepliesIsExecuted) {
   World world;
   for (const std::string commands : {"PING\n", "PING\nCL.THROTTLE k 1 1 60\n", ""}) {
     EXPECT_EQ(world.say("CLIENT REPLY OFF\nMULTI\n" + commands + "EXEC\n"), "");

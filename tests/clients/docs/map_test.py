@@ -114,7 +114,7 @@ class MapTest(unittest.TestCase):
                     checked += 1
         self.assertGreater(checked, 300)
 
-    def test_pages_open_with_whom_they_are_for(self) -> None:
+    def test_every_page_opens_with_its_audience(self) -> None:
         for page in PAGES:
             if page.startswith("docs/"):
                 with self.subTest(page=page):

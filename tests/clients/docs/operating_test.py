@@ -49,7 +49,7 @@ class OperatingTest(unittest.TestCase):
     def serve(self, manual: Manual, more: str = "") -> None:
         manual.serve(f"{more} sluice serve --listen divvy=127.0.0.1:8321 --listen admin=127.0.0.1:8380".strip())
 
-    def test_who_is_limited_and_why(self) -> None:
+    def test_the_limited_actors_and_their_rules(self) -> None:
         with Manual(self, PAGE) as manual:
             self.serve(manual)
             for left in (2, 1, 0):
@@ -77,7 +77,7 @@ class OperatingTest(unittest.TestCase):
             self.assertEqual(json.loads(done[1][1])["generation"], 1)
             self.assertNotIn("generation", manual.run(done[1][0].replace("-H @header", ""))[1])
 
-    def test_would_an_edit_be_accepted(self) -> None:
+    def test_an_edit_is_checked_before_it_is_served(self) -> None:
         with Manual(self, PAGE) as manual:
             self.serve(manual)
             example = (ROOT / "examples/example-config.ini").read_text(encoding="utf-8")

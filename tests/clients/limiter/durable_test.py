@@ -95,7 +95,7 @@ class Durable(unittest.TestCase):
         self.run_it("take")
         self.assertEqual(self.run_it("sum"), "6\n")
 
-    def test_what_was_committed_survives_a_kill(self) -> None:
+    def test_committed_units_survive_a_kill(self) -> None:
         before = 0
         for life in range(4):
             process = self.begin("load")
@@ -109,7 +109,7 @@ class Durable(unittest.TestCase):
             self.assertIn(used, (committed, committed + 100))
             before += used
 
-    def test_a_thread_commits_where_one_is_asked_for(self) -> None:
+    def test_a_thread_commits_if_configured(self) -> None:
         # On a slow machine a life may be too short for a commit; one of twelve is long enough.
         for life in range(12):
             process = self.begin("every")
@@ -134,7 +134,7 @@ class Durable(unittest.TestCase):
         self.run_it("fork")
         self.assertEqual(self.run_it("sum"), "7\n")
 
-    def test_what_cannot_be_opened_is_an_error(self) -> None:
+    def test_an_unusable_directory_is_an_error(self) -> None:
         self.directory.write_text("a file")
         self.assertEqual(self.run_it("sum", status=1).split()[0], STORAGE)
 
@@ -146,7 +146,7 @@ class Durable(unittest.TestCase):
             path.write_text("nonsense\n")
         self.assertEqual(self.run_it("sum", status=1).split()[0], STORAGE)
 
-    def test_a_failing_disk_is_an_error_and_ends_nothing(self) -> None:
+    def test_a_failing_disk_is_an_error_and_loses_nothing(self) -> None:
         self.run_it("take")
         # Files cannot grow past that, as on a full disk; Python ignores SIGXFSZ, and so does its child.
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))  # noqa: E731

@@ -192,7 +192,7 @@ class Library(unittest.TestCase):
         run([sys.executable, "-c", block], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
                                                 "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
 
-    def test_the_picture_of_the_algorithms_is_what_they_do(self) -> None:
+    def test_the_picture_of_the_algorithms_is_up_to_date(self) -> None:
         picture = self.folder / "algorithms.svg"
         run([sys.executable, str(ROOT / "tools/draw_algorithms.py"), str(picture)],
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})

@@ -43,11 +43,11 @@ class AskTest(LimitedTest):
 
         self.assertEqual([left("--hits", "3"), left("--peek"), left("--refund", "--hits", "2"), left()], [2, 2, 4, 3])
 
-    def test_a_limit_of_its_own(self) -> None:
+    def test_an_inline_limit(self) -> None:
         self.assertEqual(self.ask("--limit", "1/day", "shop", "none=x"),
                          (0, "allowed (OK)\n  none=x: OK, 0 of 1 left per day\n"))
 
-    def test_no_decision(self) -> None:
+    def test_an_error_is_reported_without_a_decision(self) -> None:
         self.assertEqual(self.ask("", "user=a"),
                          (3, "error: the server refused: UNKNOWN, rate limit domain must not be empty\n"))
         self.server.stop()

@@ -59,7 +59,7 @@ class Answers(EnvoyTest):
         # Each limit is charged alone.
         self.assertEqual(envoy.get(tenant="t").headers["x-ratelimit-remaining"], "95")
 
-    def test_requests_that_no_limit_meets(self) -> None:
+    def test_requests_without_a_limit_are_allowed(self) -> None:
         envoy = self.front(self.serve_limits())
         self.assertEqual(envoy.get().status, 200)
         self.assertNotIn("x-ratelimit-limit", envoy.get().headers)
@@ -71,7 +71,7 @@ class Answers(EnvoyTest):
         self.assertEqual([answer.headers["x-ratelimit-remaining"] for answer in answers], ["0"] * 4)
         self.assertEqual(self.upstream.requests, 4)
 
-    def test_headers_of_the_services_own(self) -> None:
+    def test_headers_of_the_service(self) -> None:
         environment = {"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_REMAINING_HEADER": "X-Left"}
         envoy = self.front(self.serve_limits(**environment))
 
@@ -191,7 +191,7 @@ class Failures(EnvoyTest):
         self.assertEqual(server.stop(), 0)
         self.assertEqual([envoy.get(user="a").status for _ in range(3)], [200] * 3)
 
-    def test_without_sluice_requests_are_denied_where_that_is_wanted(self) -> None:
+    def test_without_sluice_requests_are_denied_if_configured(self) -> None:
         server = self.serve_limits()
         envoy = self.front(server, failure_mode_deny=True)
         self.assertEqual(envoy.get(user="a").status, 200)

@@ -81,7 +81,7 @@ class Decisions(GrpcioTest):
         self.assertEqual(self.ask(request([("user", "a")], hits=4)).overall_code, OVER_LIMIT)
         self.assertEqual(self.ask(peek).overall_code, OVER_LIMIT)  # all four were charged
 
-    def test_a_limit_of_the_requests_own(self) -> None:
+    def test_an_inline_limit(self) -> None:
         override = request([("none", "x")])
         override.descriptors[0].limit.requests_per_unit = 2
         override.descriptors[0].limit.unit = 6
@@ -90,7 +90,7 @@ class Decisions(GrpcioTest):
         text = self.assert_refused(grpc.StatusCode.INVALID_ARGUMENT, self.ask, override)
         self.assertEqual(text, "descriptors[0].limit.unit: UNKNOWN is not a unit")
 
-    def test_requests_that_are_none(self) -> None:
+    def test_invalid_requests_are_rejected(self) -> None:
         text = self.assert_refused(grpc.StatusCode.UNKNOWN, self.ask, request([("user", "a")], domain=""))
         self.assertEqual(text, "rate limit domain must not be empty")
         text = self.assert_refused(grpc.StatusCode.UNKNOWN, self.ask, request())
@@ -173,7 +173,7 @@ class Health(GrpcioTest):
             self.assertIn(error.code(), (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED), error)
         self.assertEqual(self.server.await_end(), 0)
 
-    def test_a_watcher_may_go(self) -> None:
+    def test_a_watcher_may_disconnect(self) -> None:
         watch = self.watch("")
         self.assertEqual(next(watch).status, SERVING)
         watch.cancel()

@@ -100,7 +100,7 @@ class EveryProxy(PartsTest):
         self.assert_allowed(client.ask("GET", "/login"))
         self.assert_allowed(self.client(world, "127.0.0.2").ask("POST", "/login", body=b"guess"), remaining=QUOTA - 1)
 
-    def test_the_application_is_asked_what_the_client_asked(self) -> None:
+    def test_the_application_receives_the_clients_request(self) -> None:
         world = self.start()
         client = self.client(world)
         self.assert_allowed(client.ask("PUT", "/a%20b/c?x=1&y=%2F", [("X-Own", "own")], b"some text"))
@@ -111,7 +111,7 @@ class EveryProxy(PartsTest):
         for name in ("x-original-uri", "x-original-method", "x-sluice-rule", "x-sluice-remaining"):
             self.assertEqual(asked.values(name), [])
 
-    def test_refusals_and_errors_of_the_application_are_its_own(self) -> None:
+    def test_refusals_and_errors_of_the_application_pass_unchanged(self) -> None:
         client = self.client(self.start())
         for status in (201, 401, 403, 404, 429, 500, 503):
             answer = client.ask("GET", f"/status/{status}")
@@ -119,7 +119,7 @@ class EveryProxy(PartsTest):
             self.assertEqual(answer.body, b"the application\n")
             self.assertEqual(answer.values("retry-after"), [])
 
-    def test_what_a_request_is_taken_for(self) -> None:
+    def test_entries_describe_the_original_request(self) -> None:
         world = self.start(rules=ALL_ENTRIES)
         client = self.client(world)
         for target in ("/", "/a?x=1", "/p%20q/r?x=1&y=%2F", "/a?", "/a?x=1&x=2?/"):
@@ -138,7 +138,7 @@ class EveryProxy(PartsTest):
         for target in ("/" + 5000 * "x", "/?" + 5000 * "x"):
             self.assertEqual(client.ask("GET", target).status, 200)
 
-    def test_forged_fields_are_not_believed(self) -> None:
+    def test_forged_fields_are_ignored(self) -> None:
         world = self.start(rules=ALL_ENTRIES)
         client = self.client(world)
         for field in FORGED:
@@ -160,7 +160,7 @@ class EveryProxy(PartsTest):
         statuses = [client.ask("POST", "/login", forged(i), b"guess").status for i in range(QUOTA + 3)]
         self.assertEqual(statuses, [200] * QUOTA + [429] * 3)
 
-    def test_a_query_of_the_client_has_no_say(self) -> None:
+    def test_a_query_of_the_client_is_ignored(self) -> None:
         client = self.client(self.start())
         queries = ("n=0", "deny=200", "ok=200&deny=200", "profile=none", "status=200", "entry=ip=203.0.113.7", "ip=203.0.113.7",
                    "%3Fn=0", "key=x&limit=100&window=1m")
@@ -256,20 +256,20 @@ class EveryProxy(PartsTest):
         world.relay.open()
         wait_until(lambda: client.ask("GET", "/").status == 200, "the proxy asks sluice again")
 
-    def test_what_sluice_is_silent_about_does_not_pass(self) -> None:
+    def test_a_silent_sluice_lets_nothing_pass(self) -> None:
         world = self.start(patient=False)
         world.relay.silent = True
         self.assertEqual(self.client(world).ask("GET", "/").status, self.silent_status)
         self.assertEqual(world.application.asked, [])
         self.assertIn(len(world.relay.questions()), self.questions_of_silence)
 
-    def test_what_sluice_is_silent_about_passes_where_that_is_wanted(self) -> None:
+    def test_a_silent_sluice_lets_all_pass_if_configured(self) -> None:
         world = self.start(self.edits_of_open(), patient=False)
         world.relay.silent = True
         self.assertEqual(self.client(world).ask("POST", "/login").status, 200)
         self.assertEqual(len(world.application.asked), 1)
 
-    def test_without_sluice_all_passes_where_that_is_wanted(self) -> None:
+    def test_without_sluice_all_passes_if_configured(self) -> None:
         world = self.start(self.edits_of_open())
         client = self.client(world)
         self.use_up(client)

@@ -21,7 +21,7 @@ class HaproxyTest(every_proxy.EveryProxy):
     open_edits = (("/auth/web closed", "/auth/web open"),)
     unknown_profile_status = 503
 
-    def test_a_field_of_the_client_that_a_rule_looks_at(self) -> None:
+    def test_a_rule_may_match_a_field_of_the_client(self) -> None:
         rules = """
   - name: key
     match: { header.x-api-key: "*" }

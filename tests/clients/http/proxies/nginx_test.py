@@ -19,7 +19,7 @@ class NginxTest(every_proxy.EveryProxy):
     open_edits = (("#proxy_intercept_errors", "proxy_intercept_errors"), ("#error_page", "error_page"))
     unknown_profile_status = 503
 
-    def test_a_field_of_the_client_that_a_rule_looks_at(self) -> None:
+    def test_a_rule_may_match_a_field_of_the_client(self) -> None:
         rules = """
   - name: key
     match: { header.x-api-key: "*" }
@@ -70,7 +70,7 @@ class NginxTest(every_proxy.EveryProxy):
         client.ask("GET", "/status/404")
         self.assertEqual(len(world.relay.questions()), 3)
 
-    def test_one_path_by_many_names(self) -> None:
+    def test_many_spellings_of_a_path_share_one_limit(self) -> None:
         """nginx treats all these paths as one location."""
         paths = ("/login", "//login", "/./login", "/a/../login", "/%6Cogin", "/login?x")
         self.assertTrue(self.all_pass(paths, []))

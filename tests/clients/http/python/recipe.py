@@ -80,7 +80,7 @@ class Recipe(HttpTest):
             answer = self.export(service)
             self.assertEqual((answer.status, answer.body, answer.value("RateLimit")), (200, b"all there is\n", None))
 
-    def test_without_sluice_requests_are_refused_where_that_is_wanted(self) -> None:
+    def test_without_sluice_requests_are_refused_if_configured(self) -> None:
         sluice, service = self.start("closed")
         self.assertEqual(self.export(service).status, 200)
         self.assertEqual(sluice.stop(), 0)
@@ -95,13 +95,13 @@ class Recipe(HttpTest):
             sluice.hold()
             self.assertEqual(self.export(service).status, status)
 
-    def test_odd_paths_are_decided(self) -> None:
+    def test_malformed_and_long_paths_are_decided(self) -> None:
         """A client must not be able to avoid a decision."""
         _, service = self.start("closed")
         for path in ("/%ff%00%ed%a0%80", "/" + 5000 * "x", "/%22%5c", "//export", "/?" + 5000 * "y"):
             self.assertIn(ask(service.port, "GET", path).status, (200, 308, 404), path)
 
-    def test_an_answer_that_is_no_decision(self) -> None:
+    def test_an_answer_without_a_decision(self) -> None:
         """Here the answer of a server that has no such path."""
         other, service = self.start("closed")
         config = (ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ class ShellTest(HttpTest):
         self.assertRegex(told, r'^limited: too often; Retry-After: [1-9]\d*; RateLimit: "default";r=0;t=\d+\n$')
         self.assertEqual(self.run_limited(server, "other", "2/10m", "sh", "-c", "exit 3"), (3, "", ""))
 
-    def test_keys_of_odd_characters(self) -> None:
+    def test_keys_of_special_characters(self) -> None:
         server = self.serve()
         for key in ('a"b', "a\\b", "a b", "$(x)", "'", "clé", '", "n": 0, "x": "', "%s%n"):
             self.assertEqual(self.run_limited(server, key, "1/10m", "true")[0], 0, key)
@@ -62,7 +62,7 @@ class ShellTest(HttpTest):
         self.assertEqual(self.run_limited(server, "k", "1/10m", "echo", "x")[:2], (69, ""))
         self.assertEqual(self.run_limited(server, "-o", "k", "1/10m", "echo", "x")[:2], (0, "x\n"))
 
-    def test_what_sluice_does_not_take(self) -> None:
+    def test_a_limit_that_sluice_rejects(self) -> None:
         server = self.serve()
         status, printed, told = self.run_limited(server, "k", "1/10parsecs", "echo", "x")
         self.assertEqual((status, printed, told), (69, "", "limited: sluice gives no answer: status 400\n"))

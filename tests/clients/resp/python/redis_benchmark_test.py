@@ -78,7 +78,7 @@ class RedisBenchmarkTest(RespTest):
         # Seconds are written with two digits.
         self.assertAlmostEqual(REQUESTS / float(rate[1]), float(completed[2]), delta=0.0051)
 
-    def test_a_command_line_with_keys_by_chance(self) -> None:
+    def test_a_command_line_with_random_keys(self) -> None:
         words = ("CL.THROTTLE", "key:__rand_int__", "15", "1", "3600")
         before = self.commands_processed()
         self.assertEqual(set(self.benchmark("-r", "20", *words)), {" ".join(words)})

@@ -49,7 +49,7 @@ class RedisCliTest(RespTest):
         self.assert_reply(self.ask("GCRA", "user:17", "0", "1", "60"), [0, 1, 0, -1, 60])
         self.assert_reply(self.ask("GCRA", "user:17", "0", "1", "60"), [1, 1, 0, 60, 60])
 
-    def test_an_error_is_printed_and_told_by_the_status(self) -> None:
+    def test_an_error_is_printed_and_sets_the_exit_status(self) -> None:
         printed = self.run_cli("CL.THROTTLE", "k", "1", "0", "60")
         self.assertEqual(printed, "Cell error: Store error: Zero rates are not supported\n\n")
         done = subprocess.run(self.command("-e", "NOSUCH"), capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
@@ -64,7 +64,7 @@ class RedisCliTest(RespTest):
         self.assertEqual(printed, "".join(f"{i}) (integer) {n}\n" for i, n in enumerate((0, 1, 0, -1, 60), 1)))
         self.assertEqual(self.run_cli("-3", "--no-raw", "CLIENT", "GETNAME"), "(nil)\n")
 
-    def test_options_that_send_commands_of_their_own(self) -> None:
+    def test_options_that_send_additional_commands(self) -> None:
         self.assert_reply(self.ask("-n", "3", "CL.THROTTLE", "k", "0", "1", "60"), [0, 1, 0, -1, 60])
         self.assert_reply(self.ask("CL.THROTTLE", "k", "0", "1", "60"), [0, 1, 0, -1, 60])
         self.assert_reply(self.ask("-n", "3", "CL.THROTTLE", "k", "0", "1", "60"), [1, 1, 0, 60, 60])

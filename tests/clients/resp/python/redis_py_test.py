@@ -46,7 +46,7 @@ class EveryProtocol:
             self.assert_reply(client.execute_command(*throttle(key, 0, 1, 60)), [0, 1, 0, -1, 60])
             self.assert_reply(client.execute_command(*throttle(key, 0, 1, 60)), [1, 1, 0, 60, 60])
 
-    def test_errors_are_errors_and_the_connection_goes_on(self) -> None:
+    def test_errors_raise_and_the_connection_continues(self) -> None:
         client = self.client()
         with self.assertRaisesRegex(redis.ResponseError, "Couldn't parse as integer: x"):
             client.execute_command("CL.THROTTLE", "k", "x", 1, 60)
@@ -141,7 +141,7 @@ class EveryProtocol:
         self.assert_reply(self.client().execute_command(*throttle("k", 0, 1, 60)), [0, 1, 0, -1, 60])
         self.assert_reply(self.client(db=3).execute_command(*throttle("k", 0, 1, 60)), [1, 1, 0, 60, 60])
 
-    def test_what_the_client_reads_of_the_server(self) -> None:
+    def test_the_client_reads_info_and_commands(self) -> None:
         client = self.client(decode_responses=True)
         info = client.info()
         self.assertEqual((info["redis_mode"], info["role"], info["loading"]), ("standalone", "master", 0))
