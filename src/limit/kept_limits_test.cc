@@ -484,8 +484,9 @@ TEST(KeptLimits, NoWayOfTakingExceedsTheBoundAndOneReachesIt) {
             all.call(t, bound);
             ASSERT_LE(all.most, bound) << limit << "/" << window << " from " << units << ", "
                                        << parts << " parts, in " << t + 1 << " us";
-            if (units == limit)
+            if (units == limit) {
               ASSERT_EQ(all.most, bound) << limit << "/" << window << " in " << t + 1 << " us";
+            }
           }
           calls += all.calls;
         }
