@@ -313,10 +313,11 @@ struct RandomWaits {
     });
     EXPECT_EQ(d.limit, windows.in_force(key, now));
     EXPECT_EQ(d.reset_after, window.end - now);
-    if (all_known)
+    if (all_known) {
       EXPECT_EQ(d.remaining, d.limit - window.used);
-    else
+    } else {
       EXPECT_LE(d.remaining, d.limit - window.used);
+    }
     compared += all_known;
   }
   void disturb(uint64_t what, const std::string& key) {
