@@ -129,6 +129,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     for (const policy::RulesApart& apart : policy::rules_apart(*rules))
       across_slots->push_back(policy::names_of(apart));
   if (!config::check_across_slots(config.store, *rules, diagnostics)) return nullptr;
+  if (flags.to_be_served) config::warn_of_shadow_across_slots(config.store, *rules, diagnostics);
   return rules;
 }
 

@@ -1,7 +1,5 @@
 #include "config/across_slots.h"
 
-#include "policy/read/native_apart.h"
-
 namespace sluice::config {
 
 bool has_slots(const StoreSettings& store) {
@@ -9,11 +7,17 @@ bool has_slots(const StoreSettings& store) {
 }
 
 bool check_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
-                        base::Diagnostics& diagnostics) {
+                        base::Diagnostics& diagnostics, policy::StoreIsRead read) {
   if (!has_slots(store) || store.redis->value.settles_across_slots) return true;
   const size_t before = diagnostics.size();
-  policy::refuse_apart(rules, diagnostics);
+  policy::refuse_apart(rules, read, diagnostics);
   return diagnostics.size() == before;
+}
+
+void warn_of_shadow_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
+                                 base::Diagnostics& diagnostics) {
+  if (has_slots(store) && !store.redis->value.settles_across_slots)
+    policy::warn_of_shadow_apart(rules, diagnostics);
 }
 
 }  // namespace sluice::config

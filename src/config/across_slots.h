@@ -4,6 +4,7 @@
 
 #include "base/diagnostic.h"
 #include "config/config.h"
+#include "policy/read/native_apart.h"
 #include "policy/rule_set.h"
 
 namespace sluice::config {
@@ -14,6 +15,10 @@ bool has_slots(const StoreSettings& store);
 // With `across_slots: refuse`: reports an error for rules that settle together nevertheless
 // (policy/read/native_apart.h). False: it reported one.
 bool check_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
-                        base::Diagnostics& diagnostics);
+                        base::Diagnostics& diagnostics,
+                        policy::StoreIsRead read = policy::StoreIsRead::with_the_rules);
+// Warns of rules in `mode: shadow` of which that would be reported if they decided.
+void warn_of_shadow_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
+                                 base::Diagnostics& diagnostics);
 
 }  // namespace sluice::config
