@@ -62,5 +62,32 @@ TEST_F(CheckForCluster, WarnsOfShadowRulesThatAClusterWillRefuse) {
   }
 }
 
+// A server's flags and variables may name the Redis, beside other settings in the file.
+TEST_F(CheckForCluster, KnowsTheRedisThatFlagsAndVariablesName) {
+  const std::string rules =
+      "rules:\n"
+      "  - { name: u, match: { user: \"*\" }, actor: user, limit: { quota: 5, window: 1m }, then: "
+      "continue }\n"
+      "  - { name: t, match: { tenant: \"*\" }, actor: tenant, limit: { quota: 5, window: 1m } }\n";
+  const auto plain = file("plain.yaml", rules);
+  const auto settles = file("settles.yaml", rules + "store: { redis: { across_slots: settle } }\n");
+  EXPECT_EQ(command({"check", plain}), 0) << err;
+  EXPECT_EQ(command({"check", settles}), 1);
+  EXPECT_TRUE(said(err, "settles.yaml:4: names no Redis")) << err;
+  EXPECT_EQ(command({"check", "--redis", "a:1", plain, settles}), 0) << err;
+  EXPECT_EQ(command({"check", "--redis-cluster", "a:1,b:1", plain}), 1);
+  EXPECT_TRUE(said(err, "rule t: settles together with rule u (line 2)")) << err;
+  EXPECT_EQ(command({"check", "--redis-cluster", "a:1,b:1", settles}), 0) << err;
+  variables["SLUICE_REDIS_CLUSTER"] = "a:1";
+  EXPECT_EQ(command({"check", plain}), 1);
+  EXPECT_TRUE(said(err, "rule t: settles together with rule u (line 2)")) << err;
+  EXPECT_EQ(command({"check", settles}), 0) << err;
+  EXPECT_TRUE(said(out, ": settle slot by slot: rule u (line 2), rule t (line 3)\n")) << out;
+  EXPECT_EQ(command({"check", "--redis", "a:1", plain}), 0) << err;
+  variables["SLUICE_REDIS_CLUSTER"] = "a:b";
+  EXPECT_EQ(command({"check", plain}), 1);
+  EXPECT_TRUE(said(err, "SLUICE_REDIS_CLUSTER: `a:b` is not an address of a Redis")) << err;
+}
+
 }  // namespace
 }  // namespace sluice::cli::check_cluster_test

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/across_slots.h"
+#include "config/check_redis.h"
 #include "config/operations.h"
 #include "config/read_file.h"
 #include "config/screen_text.h"
@@ -74,7 +75,8 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                std::optional<config::FileKind> as,
                                                const FileFlags& flags, request::Spaces& spaces,
                                                base::Diagnostics& diagnostics, Unmatched* unmatched,
-                                               std::vector<std::string>* across_slots) {
+                                               std::vector<std::string>* across_slots,
+                                               const ApplySettings& apply) {
   std::optional<std::string> text;
   if (!find_kind(path, as, text, diagnostics)) return nullptr;
   if (!as) {
@@ -97,7 +99,9 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
   if (as->is_sluice()) {
     base::Diagnostics of_config;
     config::read_config(*text, path, config, of_config);
+    if (apply) apply(config, of_config);
     if (flags.to_be_served && !base::has_errors(of_config)) {
+      config::check_redis(config.store, of_config);
       config::check_listeners(config, of_config);
       // Only of listeners that the file names; a start also warns of default ones.
       config::Config said = config;
