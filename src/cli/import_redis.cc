@@ -113,9 +113,10 @@ void print_import_words(const RedisImportReport& r, bool dry_run, config::Comman
   io.out.flush();
 }
 
-// Was nothing found to copy? Then the prefix or the file is probably not that of the servers.
+// Were there keys, and not one counter? Then the prefix or the file is probably not that
+// of the servers. Overrides say nothing of the file: they are found whatever rules it has.
 bool is_nothing_found(const RedisImportReport& r) {
-  return r.foreign > 0 && r.counters() + r.overrides + r.overrides_kept + r.expired == 0;
+  return r.foreign > 0 && r.counters() + r.expired == 0;
 }
 
 int import_redis_command(const protocol::StoreCall& call, config::CommandIo& io) {

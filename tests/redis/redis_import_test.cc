@@ -160,6 +160,23 @@ TEST_F(RedisImport, AWrongPrefixOrAClusterIsSaid) {
   EXPECT_NE(nowhere.err.find("cannot connect"), std::string::npos) << nowhere.err;
 }
 
+// Overrides are found with any file, counters only with that of the servers.
+TEST_F(RedisImport, AWrongFileIsSaidThoughThereAreOverrides) {
+  auto before = old_server();
+  before->hit("r=x");
+  const auto set = http(before->admin_port(), "POST", "/v1/overrides",
+                        R"({"rule":"api","actor":"x","limit":{"quota":40,"window":"1h"}})");
+  ASSERT_EQ(set.status, 201) << set.body;
+  const std::string other = before->folder().write(
+      "other.yaml", "rules: [{ name: other, match: { q: a }, limit: { quota: 5, window: 1m } }]\n");
+  const Finished wrong =
+      run({.arguments = {"store", "import-redis", "--from", single.address(), "--to-cluster",
+                         cluster.addresses()[0], "--config", other}});
+  EXPECT_EQ(wrong.status, 1) << wrong.out;
+  EXPECT_NE(wrong.err.find("no key is a counter of these rules"), std::string::npos) << wrong.err;
+  EXPECT_EQ(import_json(*before)["imported"], 1);
+}
+
 // A pass that is killed in the middle leaves the rest to the next one.
 TEST_F(RedisImport, AKillInTheMiddleLeavesNothingOut) {
   auto before = old_server();
