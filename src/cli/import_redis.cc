@@ -157,10 +157,14 @@ int import_redis_command(const protocol::StoreCall& call, config::CommandIo& io)
   const base::Done done = config::import_redis(
       options, *rules, prefix, report, [&](const RedisImportReport& so_far) { line.show(so_far); });
   line.clear();
-  if (!done)
-    return fail(done.problem().text + "; " + base::counted(report.counters(), "counter") +
-                    " were there by then, so run it again to copy the rest",
+  if (!done) {
+    const bool is_begun = !options.dry_run && report.counters() + report.overrides > 0;
+    return fail(done.problem().text +
+                    (is_begun ? "; " + base::counted(report.counters(), "counter") +
+                                    " were there by then, so run it again to copy the rest"
+                              : ""),
                 io);
+  }
   call.json ? print_import_json(report, options.dry_run, io)
             : print_import_words(report, options.dry_run, io);
   if (!is_nothing_found(report)) return config::exit_ok;

@@ -132,6 +132,7 @@ TEST_F(RedisImport, WhatIsForeignIsLeftAlone) {
   const Finished failed = import(*before);
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.err.find("WRONGTYPE"), std::string::npos) << failed.err;
+  EXPECT_EQ(failed.err.find("run it again"), std::string::npos) << failed.err;
   EXPECT_EQ(at({"LLEN", clustered(key, "x")}).number, 1);
 }
 
@@ -158,6 +159,9 @@ TEST_F(RedisImport, AWrongPrefixOrAClusterIsSaid) {
   const Finished nowhere = between("127.0.0.1:1", node);
   EXPECT_EQ(nowhere.status, 1);
   EXPECT_NE(nowhere.err.find("cannot connect"), std::string::npos) << nowhere.err;
+  // Nothing was copied, so there is no rest.
+  for (const Finished& finished : {swapped, single_twice, nowhere})
+    EXPECT_EQ(finished.err.find("run it again"), std::string::npos) << finished.err;
 }
 
 // Overrides are found with any file, counters only with that of the servers.
