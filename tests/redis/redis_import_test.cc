@@ -40,6 +40,7 @@ TEST_F(RedisImport, DecisionsGoOnWhereTheyWere) {
   EXPECT_EQ(told["imported"], 15) << told;
   EXPECT_EQ(told["overrides"], 1);
   EXPECT_EQ(told["foreign"]["keys"], 0) << told;
+  EXPECT_EQ(told["keys"], 15) << "the keys of overrides are not counters";
 
   auto after = new_server();
   EXPECT_EQ(after->await_hit("", "OK true 994"), "");
