@@ -1,11 +1,13 @@
 #include "cli/import_redis.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "config/import_redis.h"
 #include "config/screen_text.h"
+#include "policy/read/native_apart.h"
 
 namespace sluice::cli {
 namespace {
@@ -119,6 +121,18 @@ bool is_nothing_found(const RedisImportReport& r) {
   return r.foreign > 0 && r.counters() + r.expired == 0;
 }
 
+// The file may be that of a single Redis, with which the rules may settle together.
+void warn_of_slots(const policy::RuleSet& rules, config::CommandIo& io) {
+  constexpr size_t told_max = 3;
+  const auto all = policy::rules_apart(rules);
+  for (size_t i = 0; i < std::min(all.size(), told_max); ++i)
+    warn(policy::names_of(all[i]) +
+             " settle together and do not count by the same actor: with the cluster, servers "
+             "refuse to start unless their file has `store.redis.across_slots: settle`; write "
+             "that file and run `sluice check` on it before you stop the servers",
+         io);
+}
+
 int import_redis_command(const protocol::StoreCall& call, config::CommandIo& io) {
   const auto& values = call.values;
   base::Diagnostics diagnostics;
@@ -146,9 +160,15 @@ int import_redis_command(const protocol::StoreCall& call, config::CommandIo& io)
                 io);
   request::Spaces spaces;
   diagnostics.clear();
-  const auto rules = inspect(file, std::nullopt, {}, spaces, diagnostics);
+  bool settles = false;
+  const auto rules = inspect(file, std::nullopt, {}, spaces, diagnostics, nullptr, nullptr,
+                             [&](const config::Config& config, base::Diagnostics&) {
+                               const auto& redis = config.store.redis;
+                               settles = redis && redis->value.settles_across_slots;
+                             });
   tell(diagnostics, io);
   if (!rules) return config::exit_failure;
+  if (!settles) warn_of_slots(*rules, io);
   config::RedisImport options{.from = *from, .to = *to};
   options.overwrites = values[overwrite_option].has_value();
   options.dry_run = values[dry_run_option].has_value();

@@ -182,6 +182,31 @@ TEST_F(RedisImport, AWrongFileIsSaidThoughThereAreOverrides) {
   EXPECT_EQ(import_json(*before)["imported"], 1);
 }
 
+// Rules that a single Redis settles together, and that a cluster's servers refuse at their start.
+TEST_F(RedisImport, RulesThatTheClusterRefusesAreWarnedOf) {
+  rules =
+      "rules:\n"
+      "  - { name: u, match: { u: \"*\" }, actor: u, limit: { quota: 5, window: 1h }, then: "
+      "continue }\n"
+      "  - { name: t, match: { t: \"*\" }, actor: t, limit: { quota: 5, window: 1h } }\n";
+  auto before = old_server();
+  EXPECT_EQ(before->hit("u=x t=y").substr(0, 7), "OK true");
+  const Finished warned = import(*before);
+  EXPECT_EQ(warned.status, 0) << warned.err;
+  EXPECT_NE(warned.err.find("warning: rule u (line "), std::string::npos) << warned.err;
+  EXPECT_NE(warned.err.find("`store.redis.across_slots: settle`"), std::string::npos) << warned.err;
+  const std::string settles = before->folder().write(
+      "cluster.yaml", rules + "store: { redis: { cluster: true, across_slots: settle, nodes: [\"" +
+                          cluster.addresses()[0] + "\"] } }\n");
+  EXPECT_EQ(run({.arguments = {"check", settles}}).status, 0);
+  const Finished again =
+      run({.arguments = {"store", "import-redis", "--from", single.address(), "--to-cluster",
+                         cluster.addresses()[0], "--config", settles}});
+  EXPECT_EQ(again.status, 0);
+  EXPECT_EQ(again.err, "");
+  EXPECT_TRUE(again.out.starts_with("2 keys found, 0 counters imported")) << again.out;
+}
+
 // A pass that is killed in the middle leaves the rest to the next one.
 TEST_F(RedisImport, AKillInTheMiddleLeavesNothingOut) {
   auto before = old_server();
