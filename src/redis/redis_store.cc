@@ -177,7 +177,7 @@ std::string RedisStore::why_degraded() const {
   if (shared_.is_cluster())
     return name_of(shared_.options.nodes.front()) +
            " is a node of a Redis Cluster, and requests to it fail; set store.redis.cluster: true, "
-           "or name a Redis that is not one";
+           "or name it by --redis-cluster in place of --redis, or name a Redis that is not one";
   LinkSums sums;
   CallDistribution times;
   {
