@@ -128,7 +128,7 @@ HttpResponse problem_of(engine::AdminQueries::Outcome outcome) {
     case engine::AdminQueries::Outcome::too_many:
       return problem_response(503, "too many requests for counters are under way; try later");
     case engine::AdminQueries::Outcome::failed:
-      return problem_response(503, "the store of the counters cannot be looked through now");
+      return problem_response(503, "the store of the counters cannot be searched now");
     case engine::AdminQueries::Outcome::stopping:
       return problem_response(503, "the server is stopping");
     case engine::AdminQueries::Outcome::answered:
@@ -209,6 +209,14 @@ HttpResponse CounterRoutes::put(const Admin::Call& call) {
   return one(call, CounterQuery::Change::set, *used);
 }
 
+HttpResponse CounterRoutes::problem_of_search(engine::AdminQueries::Outcome outcome) const {
+  if (outcome != engine::AdminQueries::Outcome::failed) return problem_of(outcome);
+  const std::string why = deps_.store.catalog().why_degraded();
+  return problem_response(503, "the store of the counters cannot be searched now" +
+                                   (why.empty() ? why : ": " + why) +
+                                   "; try again, and see `sluice status`");
+}
+
 std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, HttpResponse& problem) {
   bool ill_formed = false;
   const auto mark = wire::mark_of(call.request.query, ill_formed);
@@ -219,7 +227,7 @@ std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, Http
   std::optional<std::string> found;
   const auto outcome = find(call.parameters.front(), *mark, found);
   if (outcome != engine::AdminQueries::Outcome::answered)
-    problem = problem_of(outcome);
+    problem = problem_of_search(outcome);
   else if (!found)
     problem = problem_response(404, "no counter's name begins so and has that length and digest");
   return found;
@@ -373,7 +381,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
     // Where it has gone meanwhile, those that begin as it did are listed again.
     std::optional<std::string> whole;
     const auto found = find(end->after, *end->mark, whole);
-    if (found != engine::AdminQueries::Outcome::answered) return problem_of(found);
+    if (found != engine::AdminQueries::Outcome::answered) return problem_of_search(found);
     if (whole) end->after = std::move(*whole);
   }
   const auto policy = deps_.live.shown();
@@ -385,7 +393,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
                                          end->after, *count + 1, end->from, stored);
   if (listed != engine::AdminQueries::Outcome::answered) return problem_of(listed);
   if (stored.unknown) return problem_response(400, "`after` must be the `next` of the page before");
-  if (stored.failed) return problem_of(engine::AdminQueries::Outcome::failed);
+  if (stored.failed) return problem_of_search(engine::AdminQueries::Outcome::failed);
 
   bool more = stored.more;
   if (stored.keys.size() > *count) {

@@ -28,7 +28,7 @@ class CounterRoutes {
     const live::Live& live;
     engine::AdminQueries& queries;
     base::Clock& clock;
-    const store::Store& store;
+    store::Store& store;
     const policy::Overrides* overrides = nullptr;  // null: there are none
     live::ChangeLog* changes = nullptr;            // receives what is set and reset; null: none
   };
@@ -53,6 +53,8 @@ class CounterRoutes {
   std::optional<std::string> meant_by(const Admin::Call& call, wire::HttpResponse& problem);
   engine::AdminQueries::Outcome find(const std::string& beginning, const wire::NameMark& mark,
                                      std::optional<std::string>& found);
+  // problem_of, with the store's reason where it could not be searched.
+  wire::HttpResponse problem_of_search(engine::AdminQueries::Outcome outcome) const;
   // Those that there are, in their order.
   std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
 

@@ -42,6 +42,7 @@ class Meddling final : public store::Store, public store::Catalog {
   store::ScanPage scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override {
     store::ScanPage stored;
+    stored.failed = fails;
     stored.unknown = from.find_first_not_of("0123456789.") != from.npos;
     if (stored.unknown) return stored;
     const size_t part = from.empty() ? 0 : std::stoul(std::string(from));
@@ -69,7 +70,11 @@ class Meddling final : public store::Store, public store::Catalog {
   size_t purge(base::Time) override { return 0; }
   store::Stats stats() const override { return inner_.stats(); }
 
+  std::string why_degraded() const override { return degraded; }
+
   std::function<void()> behind;
+  bool fails = false;
+  std::string degraded;
   static constexpr size_t parts = 3;
 
  private:
@@ -174,6 +179,19 @@ TEST(CounterRoutes, DoesNotChangeTheCounterOfABannedActor) {
       world.overrides.remove(world.live.current()->rules->rules(&limitd::dialect).front().id,
                              std::vector<std::string>{"k"}));
   EXPECT_EQ(world.remaining("limitd:user:k"), 7) << "as it was";
+}
+
+TEST(CounterRoutes, AStoreThatCannotBeSearchedSaysWhy) {
+  World world;
+  world.store.fails = true;
+  for (const auto& [degraded, why] :
+       {std::pair("", ""), std::pair("a:1 is not reached", ": a:1 is not reached")}) {
+    world.store.degraded = degraded;
+    const auto [status, said] = world.ask("GET", "/v1/counters");
+    EXPECT_EQ(status, 503u);
+    EXPECT_EQ(said.at("detail"), "the store of the counters cannot be searched now" +
+                                     std::string(why) + "; try again, and see `sluice status`");
+  }
 }
 
 TEST(CounterRoutes, ATruncatedPageSaysWhereTheNextOneStarts) {

@@ -2,6 +2,7 @@
 #include "cli/arguments.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
+#include "config/settings.h"
 #include "live/live_policy.h"
 #include "policy/read/native_review.h"
 
@@ -22,7 +23,23 @@ constexpr const char* footer_of_check =
     "warning, with line and column where they are known. `FILE: ok, N rules` comes\n"
     "on standard output, for a sluice.yaml with what requests are answered that no\n"
     "rule applies to, and which rules settle over several slots of a Redis Cluster.\n"
-    "With --json all of it is there.\n";
+    "With --json all of it is there.\n"
+    "\n"
+    "Environment: SLUICE_REDIS, SLUICE_REDIS_CLUSTER, as a server's.\n";
+
+// Names the Redis that a server would use with these flags and variables.
+void apply_redis(const config::Flags& flags, const config::CommandIo& io, config::Config& config,
+                 base::Diagnostics& diagnostics) {
+  const auto apply = [&](const char* name, auto set) {
+    const auto text = io.environment(name);
+    base::Diagnostic place;
+    place.subject = name;
+    if (text && !text->empty()) set(*text, name, place, config, diagnostics);
+  };
+  apply("SLUICE_REDIS", config::set_redis);
+  apply("SLUICE_REDIS_CLUSTER", config::set_redis_cluster);
+  config::apply_flags(flags, config, diagnostics);
+}
 
 }  // namespace
 
@@ -35,6 +52,14 @@ int check(const Words& words, config::CommandIo& io) {
   flags.to_be_served = true;
   add_file_flags(arguments.app(), flags);
   arguments.app().add_flag("--json", json, "Print the findings as JSON");
+  config::Flags server;
+  arguments.app()
+      .add_option("--redis", server.redis, "Check for a server with this option of `sluice serve`")
+      ->type_name("HOST:PORT");
+  arguments.app()
+      .add_option("--redis-cluster", server.redis_cluster,
+                  "The same: which rules does this Redis Cluster refuse?")
+      ->type_name("HOST:PORT");
   // A format may have a flag with the same name; then the option sets both.
   CLI::Option* strictly = arguments.app().get_option_no_throw("--strict");
   const std::string more = strictly == nullptr ? "" : "\n" + strictly->get_description();
@@ -54,7 +79,10 @@ int check(const Words& words, config::CommandIo& io) {
     base::Diagnostics diagnostics;
     Unmatched unmatched;
     std::vector<std::string> across;
-    const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched, &across);
+    const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched, &across,
+                               [&](config::Config& config, base::Diagnostics& to) {
+                                 apply_redis(server, io, config, to);
+                               });
     const size_t count = rules ? rules->written() : 0;
     if (rules) policy::review(*rules, diagnostics);
     const bool sound = rules != nullptr && (!strict || diagnostics.empty());

@@ -268,32 +268,6 @@ TEST_F(Commands, CheckOfASluiceYamlChecksItsPolicies) {
   EXPECT_TRUE(said(out, "good.yml: ok, 4 rules")) << out;
 }
 
-// With both settings the rules are named; with a single Redis there is only one place.
-TEST_F(Commands, CheckNamesRulesThatSettleOverSeveralSlots) {
-  const std::string rules =
-      "rules:\n"
-      "  - { name: u, match: { user: \"*\" }, actor: user, limit: { quota: 5, window: 1m }, then: "
-      "continue }\n"
-      "  - { name: t, match: { tenant: \"*\" }, actor: tenant, limit: { quota: 5, window: 1m } }\n";
-  const auto with = [&](const std::string& redis) {
-    return file("sluice.yaml", rules + "store: { redis: { nodes: [\"a:1\"]" + redis + " } }\n");
-  };
-  for (const char* refuses : {", cluster: true", ", cluster: true, across_slots: refuse"}) {
-    EXPECT_EQ(command({"check", with(refuses)}), 1);
-    EXPECT_TRUE(said(err, "sluice.yaml:3: error: rule t: settles together with rule u (line 2)"))
-        << err;
-    EXPECT_TRUE(said(err, "write `across_slots: settle`")) << err;
-    EXPECT_EQ(out, "");
-  }
-  EXPECT_EQ(command({"check", with(", cluster: true, across_slots: settle")}), 0) << err;
-  EXPECT_EQ(err, "");
-  EXPECT_TRUE(said(out, ": settle slot by slot: rule u (line 2), rule t (line 3)\n")) << out;
-  EXPECT_EQ(command({"check", "--json", with(", cluster: true, across_slots: settle")}), 0);
-  EXPECT_EQ(json::parse(out)["files"][0]["across_slots"][0], "rule u (line 2), rule t (line 3)");
-  EXPECT_EQ(command({"check", with("")}), 0) << err;
-  EXPECT_FALSE(said(out, "slot by slot")) << out;
-}
-
 TEST_F(Commands, CheckAsJson) {
   const auto good = file("rules.ini", rules_ini);
   const auto bad = file("bad.ini", "[a=\xff]\n");

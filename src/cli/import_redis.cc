@@ -1,11 +1,13 @@
 #include "cli/import_redis.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "config/import_redis.h"
 #include "config/screen_text.h"
+#include "policy/read/native_apart.h"
 
 namespace sluice::cli {
 namespace {
@@ -113,9 +115,22 @@ void print_import_words(const RedisImportReport& r, bool dry_run, config::Comman
   io.out.flush();
 }
 
-// Was nothing found to copy? Then the prefix or the file is probably not that of the servers.
+// Were there keys, and not one counter? Then the prefix or the file is probably not that
+// of the servers. Overrides say nothing of the file: they are found whatever rules it has.
 bool is_nothing_found(const RedisImportReport& r) {
-  return r.foreign > 0 && r.counters() + r.overrides + r.overrides_kept + r.expired == 0;
+  return r.foreign > 0 && r.counters() + r.expired == 0;
+}
+
+// The file may be that of a single Redis, with which the rules may settle together.
+void warn_of_slots(const policy::RuleSet& rules, config::CommandIo& io) {
+  constexpr size_t told_max = 3;
+  const auto all = policy::rules_apart(rules);
+  for (size_t i = 0; i < std::min(all.size(), told_max); ++i)
+    warn(policy::names_of(all[i]) +
+             " settle together and do not count by the same actor: with the cluster, servers "
+             "refuse to start unless their file has `store.redis.across_slots: settle`; write "
+             "that file and run `sluice check` on it before you stop the servers",
+         io);
 }
 
 int import_redis_command(const protocol::StoreCall& call, config::CommandIo& io) {
@@ -145,9 +160,15 @@ int import_redis_command(const protocol::StoreCall& call, config::CommandIo& io)
                 io);
   request::Spaces spaces;
   diagnostics.clear();
-  const auto rules = inspect(file, std::nullopt, {}, spaces, diagnostics);
+  bool settles = false;
+  const auto rules = inspect(file, std::nullopt, {}, spaces, diagnostics, nullptr, nullptr,
+                             [&](const config::Config& config, base::Diagnostics&) {
+                               const auto& redis = config.store.redis;
+                               settles = redis && redis->value.settles_across_slots;
+                             });
   tell(diagnostics, io);
   if (!rules) return config::exit_failure;
+  if (!settles) warn_of_slots(*rules, io);
   config::RedisImport options{.from = *from, .to = *to};
   options.overwrites = values[overwrite_option].has_value();
   options.dry_run = values[dry_run_option].has_value();
@@ -156,10 +177,14 @@ int import_redis_command(const protocol::StoreCall& call, config::CommandIo& io)
   const base::Done done = config::import_redis(
       options, *rules, prefix, report, [&](const RedisImportReport& so_far) { line.show(so_far); });
   line.clear();
-  if (!done)
-    return fail(done.problem().text + "; " + base::counted(report.counters(), "counter") +
-                    " were there by then, so run it again to copy the rest",
+  if (!done) {
+    const bool is_begun = !options.dry_run && report.counters() + report.overrides > 0;
+    return fail(done.problem().text +
+                    (is_begun ? "; " + base::counted(report.counters(), "counter") +
+                                    " were there by then, so run it again to copy the rest"
+                              : ""),
                 io);
+  }
   call.json ? print_import_json(report, options.dry_run, io)
             : print_import_words(report, options.dry_run, io);
   if (!is_nothing_found(report)) return config::exit_ok;

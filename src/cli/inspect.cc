@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/across_slots.h"
+#include "config/check_redis.h"
 #include "config/operations.h"
 #include "config/read_file.h"
 #include "config/screen_text.h"
@@ -73,7 +74,8 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
                                                std::optional<config::FileKind> as,
                                                const FileFlags& flags, request::Spaces& spaces,
                                                base::Diagnostics& diagnostics, Unmatched* unmatched,
-                                               std::vector<std::string>* across_slots) {
+                                               std::vector<std::string>* across_slots,
+                                               const ApplySettings& apply) {
   std::optional<std::string> text;
   if (!find_kind(path, as, text, diagnostics)) return nullptr;
   if (!as) {
@@ -96,7 +98,9 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
   if (as->is_sluice()) {
     base::Diagnostics of_config;
     config::read_config(*text, path, config, of_config);
+    if (apply) apply(config, of_config);
     if (flags.to_be_served && !base::has_errors(of_config)) {
+      config::check_redis(config.store, of_config);
       config::check_listeners(config, of_config);
       // Only of listeners that the file names; a start also warns of default ones.
       config::Config said = config;
@@ -124,11 +128,15 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
         file->set(one.flag->option, one.flag->value, std::string(one.flag->flag), {}, diagnostics);
   auto rules = config::load_policy(files, spaces, diagnostics, config.own);
   if (!rules) return rules;
-  if (across_slots == nullptr)
-    return config::check_across_slots(config.store, *rules, diagnostics) ? rules : nullptr;
-  auto across = config::find_across_slots(config.store, *rules, diagnostics);
-  *across_slots = std::move(across.names);
-  return across.refused ? nullptr : rules;
+  if (across_slots == nullptr) {
+    if (!config::check_across_slots(config.store, *rules, diagnostics)) return nullptr;
+  } else {
+    auto across = config::find_across_slots(config.store, *rules, diagnostics);
+    *across_slots = std::move(across.names);
+    if (across.refused) return nullptr;
+  }
+  if (flags.to_be_served) config::warn_of_shadow_across_slots(config.store, *rules, diagnostics);
+  return rules;
 }
 
 void note(const std::string& text, config::CommandIo& io) {

@@ -2,6 +2,7 @@
 // words, results as JSON.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,16 +22,17 @@ namespace sluice::cli {
 // rule applies, as a text for people.
 using Unmatched = std::vector<std::pair<std::string, std::string>>;
 
+// Applies the settings of a server's flags and variables to what a sluice.yaml says.
+using ApplySettings = std::function<void(config::Config&, base::Diagnostics&)>;
+
 // The rules of a policy file, or those that a sluice.yaml names. Null: there is an error, in
 // `diagnostics`. `as`: the kind of the file; empty: its name decides. Flags override the file's own
 // settings. `across_slots` receives a text for each group of rules whose counters a Redis Cluster
-// would have in several slots: their names.
-std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
-                                               std::optional<config::FileKind> as,
-                                               const FileFlags& flags, request::Spaces& spaces,
-                                               base::Diagnostics& diagnostics,
-                                               Unmatched* unmatched = nullptr,
-                                               std::vector<std::string>* across_slots = nullptr);
+// would have in several slots: their names. `apply`: empty: the file says everything.
+std::shared_ptr<const policy::RuleSet> inspect(
+    const std::string& path, std::optional<config::FileKind> as, const FileFlags& flags,
+    request::Spaces& spaces, base::Diagnostics& diagnostics, Unmatched* unmatched = nullptr,
+    std::vector<std::string>* across_slots = nullptr, const ApplySettings& apply = {});
 
 // The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal. A
 // problem: a word has no `=`.

@@ -7,6 +7,7 @@
 
 #include "base/diagnostic.h"
 #include "config/config.h"
+#include "policy/read/native_apart.h"
 #include "policy/rule_set.h"
 
 namespace sluice::config {
@@ -19,11 +20,16 @@ struct AcrossSlots {
 };
 // For `sluice check` and the admin port's check of a candidate: they name the same rules.
 AcrossSlots find_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
-                              base::Diagnostics& diagnostics);
+                              base::Diagnostics& diagnostics,
+                              policy::StoreIsRead read = policy::StoreIsRead::with_the_rules);
 
 // As above for a policy that is about to be served: with `settle` it does not search. False: it
 // reported an error.
 bool check_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
-                        base::Diagnostics& diagnostics);
+                        base::Diagnostics& diagnostics,
+                        policy::StoreIsRead read = policy::StoreIsRead::with_the_rules);
+// Warns of rules in `mode: shadow` of which that would be reported if they decided.
+void warn_of_shadow_across_slots(const StoreSettings& store, const policy::RuleSet& rules,
+                                 base::Diagnostics& diagnostics);
 
 }  // namespace sluice::config

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/built_in.h"
+#include "config/check_redis.h"
 #include "config/operations.h"
 #include "config/settings.h"
 
@@ -141,39 +142,11 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
   apply("SLUICE_ADMIN_TOKEN_FILE", set_admin_token_file);
 }
 
-namespace {
-
-// The settings of one Redis. `Server`: redis::Options, or its Second.
-template <class Server>
-void check_redis(const Server& server, const std::string& origin, base::Diagnostics& diagnostics) {
-  base::Diagnostic place;
-  place.subject = origin;
-  const bool behind_sentinel = !server.sentinel.master.empty();
-  if (behind_sentinel && (server.cluster || !server.nodes.empty()))
-    complain(place, "`sentinel` excludes `nodes` and `cluster`",
-             "name the sentinels alone, or take `sentinel` out", diagnostics);
-  if (server.cluster && server.database != 0)
-    complain(place, "Redis Cluster has no database " + std::to_string(server.database),
-             "take `database` out", diagnostics);
-}
-
-}  // namespace
-
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
   for (const auto& its : config.own)
     if (its) its->check(config, diagnostics);
   const StoreSettings& store = config.store;
-  if (store.redis) {
-    const redis::Options& redis = store.redis->value;
-    check_redis(redis, store.redis->origin, diagnostics);
-    if (redis.has_second()) check_redis(redis.second, store.redis->origin, diagnostics);
-    base::Diagnostic place;
-    place.subject = store.redis->origin;
-    if (redis.cluster && redis.key_prefix.find_first_of("{}") != std::string::npos)
-      complain(place,
-               "key_prefix has a brace, and in Redis Cluster braces decide which node has a key",
-               "choose another, as in `sluice:`", diagnostics);
-  }
+  check_redis(store, diagnostics);
   if (store.redis && !store.path.value.empty()) {
     base::Diagnostic place;
     place.subject = store.redis->origin;

@@ -374,9 +374,11 @@ class ConfigReader {
          }}};
     known.insert(known.end(), more.begin(), more.end());
     map(node, "redis", known);
-    if (!named && node.is_map() && setting.origin == "default")
-      complain(place("redis", node), "names no Redis",
-               "write `redis: { nodes: [\"localhost:6379\"] }`", diagnostics_);
+    if (!named && node.is_map() && setting.origin == "default") {
+      // A flag or a variable may name it; otherwise a start refuses it (check_redis).
+      setting.origin = reader_.origin(node);
+      options.nodes.clear();
+    }
     config_.store.redis = std::move(setting);
   }
 

@@ -203,7 +203,6 @@ auto read_config_mistakes() {
        "2:22: error: durability: `sometimes` is not a durability"},
       {"store: { redis: { nodes: [] } }",
        "2:26: error: nodes: must be a list with at least one entry"},
-      {"store: { redis: { database: 1 } }", "error: redis: names no Redis; write"},
       {"store: { redis: { nodes: [a], deadline_ms: 0 } }",
        "error: deadline_ms: `0` is not an allowed number; write 1 to 60000"},
       {"store: { redis: { nodes: [a], per_second: { tls: true } } }",

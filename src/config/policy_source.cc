@@ -145,7 +145,9 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
   loaded.rules = load_policy(texts, spaces_, loaded.diagnostics, start_.own);
   if (!loaded.rules) return;
   // Nor does it change the store.
-  if (!check_across_slots(start_.store, *loaded.rules, loaded.diagnostics)) {
+  if (!check_across_slots(
+          start_.store, *loaded.rules, loaded.diagnostics,
+          unless ? policy::StoreIsRead::at_start : policy::StoreIsRead::with_the_rules)) {
     loaded.rules.reset();
     return;
   }

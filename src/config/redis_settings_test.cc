@@ -101,6 +101,25 @@ TEST(RedisClusterSettings, FlagsOverrideVariablesWhichOverrideTheFile) {
   EXPECT_TRUE(sentinels.redis().sentinel.master.empty());
 }
 
+// A file may have settings of a Redis that a flag or a variable names.
+TEST(RedisClusterSettings, TheFileMayLeaveTheNodesToOthers) {
+  const std::string more = "across_slots: settle, deadline_ms: 70";
+  World variable{more, {{"SLUICE_REDIS_CLUSTER", "b:1,c:2"}}};
+  World flag{more};
+  flag.flags.redis_cluster = "b:1,c:2";
+  for (World* world : {&variable, &flag}) {
+    EXPECT_EQ(world->apply(), "");
+    EXPECT_TRUE(world->redis().cluster);
+    EXPECT_EQ(world->redis().nodes, (Nodes{{"b", 1}, {"c", 2}}));
+    EXPECT_TRUE(world->redis().settles_across_slots);
+    EXPECT_EQ(world->redis().deadline, base::milliseconds(70));
+  }
+  World single{"deadline_ms: 70", {{"SLUICE_REDIS", "b:1"}}};
+  EXPECT_EQ(single.apply(), "");
+  EXPECT_EQ(single.redis().nodes, (Nodes{{"b", 1}}));
+  EXPECT_EQ(single.redis().deadline, base::milliseconds(70));
+}
+
 TEST(RedisClusterSettings, ReportInvalidSettings) {
   EXPECT_TRUE(has(problem("cluster: true, nodes: [\"a:1\"], database: 1"),
                   "Redis Cluster has no database 1; take `database` out"));
@@ -108,7 +127,8 @@ TEST(RedisClusterSettings, ReportInvalidSettings) {
                   "key_prefix has a brace, and in Redis Cluster braces decide which node"));
   EXPECT_TRUE(
       has(problem("cluster: perhaps, nodes: [\"a:1\"]"), "`perhaps` is neither true nor false"));
-  EXPECT_TRUE(has(problem("cluster: true"), "names no Redis"));
+  for (const char* keys : {"cluster: true", "database: 1", "across_slots: settle"})
+    EXPECT_TRUE(has(problem(keys), "error: sluice.yaml:2: names no Redis; write")) << keys;
   World empty{"", {{"SLUICE_REDIS_CLUSTER", ","}}};
   EXPECT_TRUE(has(empty.apply(), "SLUICE_REDIS_CLUSTER"));
   World flag{""};

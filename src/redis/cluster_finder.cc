@@ -76,8 +76,10 @@ base::Result<ClusterMap> ClusterFinder::find(Topology& topology) {
     if (!best || rank(*view) > rank(*best)) best = *std::move(view);
   }
   bad_ = std::move(bad);
+  is_well_ = best && best->state.ok && best->map.failed.empty();
   if (!best) return problem;
   if (best->map.primaries.empty()) return base::Problem{"no node has a slot"};
+  best->map.is_down = !best->state.ok;
   return std::move(best->map);
 }
 

@@ -11,7 +11,9 @@ namespace sluice::redis {
 
 class ClusterFinder final : public Finder {
  public:
-  std::chrono::milliseconds look_every() const override { return std::chrono::seconds(5); }
+  std::chrono::milliseconds look_every() const override {
+    return std::chrono::seconds(is_well_ ? 5 : 1);
+  }
   base::Result<ClusterMap> find(Topology& topology) override;
 
  private:
@@ -23,6 +25,7 @@ class ClusterFinder final : public Finder {
   static base::Result<View> ask(Topology& topology, const Node& node);
 
   std::vector<Node> bad_;  // nodes that did not answer the last time; they are asked last
+  bool is_well_ = true;    // the last answer counted no primary as failed
 };
 
 }  // namespace sluice::redis

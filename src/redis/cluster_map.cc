@@ -17,6 +17,7 @@ namespace {
 struct SlotRange {
   uint16_t first = 0, last = 0;
   Node node;
+  bool failed = false;
 };
 
 std::span<redisReply* const> elements_of(const redisReply& reply) {
@@ -61,6 +62,7 @@ std::optional<ClusterMap> map_of(std::vector<SlotRange> ranges) {
     if (at == map.primaries.end()) {
       if (map.primaries.size() == base::bounds::redis_primaries_max) return std::nullopt;
       at = map.primaries.insert(map.primaries.end(), range.node);
+      if (range.failed) map.failed.push_back(range.node);
     }
     std::fill(map.owners.begin() + range.first, map.owners.begin() + range.last + 1,
               static_cast<uint16_t>(at - map.primaries.begin()));
@@ -71,7 +73,7 @@ std::optional<ClusterMap> map_of(std::vector<SlotRange> ranges) {
 // One of the `nodes` of a shard, given as names and values in turn.
 struct ShardNode {
   Node node;
-  bool primary = false, online = false;
+  bool primary = false, online = false, failed = false;
 };
 
 ShardNode read_shard_node(const redisReply& reply, const std::string& host, bool tls) {
@@ -85,7 +87,10 @@ ShardNode read_shard_node(const redisReply& reply, const std::string& host, bool
     if (name == "ip") ip = words_of(value);
     if (name == (tls ? "tls-port" : "port")) out.node.port = small_number(value).value_or(0);
     if (name == "role") out.primary = words_of(value) == "master";
-    if (name == "health") out.online = words_of(value) == "online";
+    if (name == "health") {
+      out.online = words_of(value) == "online";
+      out.failed = words_of(value).starts_with("fail");  // a node that is loading has not failed
+    }
   }
   out.node.host = host_or(endpoint == "?" ? ip : endpoint, host);
   return out;
@@ -110,7 +115,7 @@ bool add_shard(std::vector<SlotRange>& ranges, const redisReply& reply, const st
   for (size_t i = 0; i + 1 < slots.size(); i += 2) {
     const auto first = small_number(*slots[i]), last = small_number(*slots[i + 1]);
     if (!first || !last) return false;
-    if (primary) ranges.push_back({*first, *last, primary->node});
+    if (primary) ranges.push_back({*first, *last, primary->node, primary->failed});
   }
   return true;
 }

@@ -22,6 +22,8 @@ struct ClusterMap {
   // when a replica takes over. At most base::bounds::redis_primaries_max.
   std::vector<Node> primaries;
   std::vector<uint16_t> owners;  // by slot: an index in `primaries`, or `no_owner`; or empty
+  std::vector<Node> failed;      // of `primaries`, those that the cluster counts as failed
+  bool is_down = false;          // the nodes answer CLUSTERDOWN
 
   // The primary that has the slot; null: none is known.
   const Node* owner_of(uint16_t slot) const {

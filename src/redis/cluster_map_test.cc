@@ -86,7 +86,22 @@ TEST(ClusterMap, UsesTheOnlinePrimaryOfTwoInAShard) {
                     "asked", false);
     ASSERT_TRUE(map);
     EXPECT_EQ(owner(*map, 5), "10.0.0.2:2");
+    EXPECT_TRUE(map->failed.empty());
   }
+}
+
+// It keeps its slots, as no replica has taken over. A node that is loading has not failed.
+TEST(ClusterMap, APrimaryThatFailedIsNoted) {
+  const auto map = read_shards(
+      *parsed(array({shard(array({number(0), number(9), number(20), number(29)}),
+                           array({shard_node(bulk("10.0.0.1"), 1, "master", "fail")})),
+                     shard(array({number(10), number(19)}),
+                           array({shard_node(bulk("10.0.0.2"), 2, "master", "loading")}))})),
+      "asked", false);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->primaries.size(), 2u);
+  ASSERT_EQ(map->failed.size(), 1u);
+  EXPECT_EQ(name_of(map->failed[0]), "10.0.0.1:1");
 }
 
 TEST(ClusterMap, IsReadFromSlots) {

@@ -72,6 +72,7 @@ class Import {
   base::Done copy_overrides();
   base::Done copy_counters();
   base::Done copy_some(std::span<const std::string> names);
+  bool is_of_overrides(const std::string& name) const;
   void note_foreign(const std::string& name);
 
   const ImportOptions& options_;
@@ -200,9 +201,10 @@ base::Done Import::copy_counters() {
     cursor = text_of(*answer->element[0]);
     std::vector<std::string> names;
     const redisReply& keys = *answer->element[1];
-    report_.keys += keys.elements;
     for (size_t i = 0; i < keys.elements; ++i) {
       std::string name(text_of(*keys.element[i]));
+      if (is_of_overrides(name)) continue;
+      ++report_.keys;
       if (keys_.may_be_counter(name))
         names.push_back(std::move(name));
       else
@@ -250,11 +252,15 @@ base::Done Import::copy_some(std::span<const std::string> names) {
   return done;
 }
 
+bool Import::is_of_overrides(const std::string& name) const {
+  if (!name.starts_with(keys_.key_prefix())) return false;
+  const auto rest = std::string_view(name).substr(keys_.key_prefix().size());
+  return rest == "kept" || rest == "kept:version" || rest == "kept:changes";
+}
+
 void Import::note_foreign(const std::string& name) {
-  const std::string& prefix = keys_.key_prefix();
-  if (name == prefix + "kept" || name.starts_with(prefix + "kept:")) return;
   ++report_.foreign;
-  if (!name.starts_with(prefix)) return;
+  if (!name.starts_with(keys_.key_prefix())) return;
   ++report_.foreign_prefixed;
   if (report_.foreign_first.size() < first_names) report_.foreign_first.push_back(name);
 }

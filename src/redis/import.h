@@ -35,7 +35,8 @@ struct ImportOptions {
 
 struct ImportReport {
   uint64_t database_keys = 0;  // about so many keys does the single Redis have
-  uint64_t keys = 0;           // that were listed; SCAN may list one twice
+  uint64_t keys = 0;           // that were listed, but not those of overrides; SCAN may list one
+                               // twice. The sum of counters(), `expired` and `foreign`
   uint64_t imported = 0;  // counters that the cluster did not have; of a dry run: that it finds
   uint64_t replaced = 0;  // that had less used there
   uint64_t kept = 0;      // that had as much used there, or more

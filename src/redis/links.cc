@@ -146,4 +146,15 @@ void Links::add_to(LinkSums& sums, CallDistribution& times) const {
   times.sum += gone_times_.sum;
 }
 
+void Links::add_to(std::map<std::string, NodeLinks>& by_name) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& link : links_) {
+    NodeLinks& its = by_name[name_of(link->endpoint->options.nodes.front())];
+    const ConnectionState state = link->connection.state();
+    its.up |= state == ConnectionState::up;
+    // A link that is being connected for the first time is neither.
+    its.fails |= state == ConnectionState::silent || link->connection.losses() > 0;
+  }
+}
+
 }  // namespace sluice::redis

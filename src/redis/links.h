@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/time.h"
@@ -18,6 +20,11 @@ namespace sluice::redis {
 struct LinkSums {
   std::array<uint64_t, connection_states> states{};
   uint64_t connects = 0, losses = 0, wait_timeouts = 0;
+};
+
+// Whether a node can be asked: it has a link that is up; it has one that was lost or is silent.
+struct NodeLinks {
+  bool up = false, fails = false;
 };
 
 class Links {
@@ -42,6 +49,7 @@ class Links {
 
   // Any thread.
   void add_to(LinkSums& sums, CallDistribution& times) const;
+  void add_to(std::map<std::string, NodeLinks>& by_name) const;
 
  private:
   void see_map();

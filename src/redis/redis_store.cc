@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -20,6 +21,10 @@ namespace {
 
 constexpr int64_t resolve_every_us = 5'000'000;
 constexpr std::chrono::milliseconds resolve_patience{500};  // how long a start waits for the names
+constexpr size_t named_nodes_max = 3;
+// The end of why the store is degraded.
+constexpr const char* on_store_error_words =
+    "; requests are answered as their rules' on_store_error says";
 
 constexpr std::array<const char*, connection_states> state_names{"down", "refused", "silent", "up"};
 // That are counted: the reasons why Redis did not decide.
@@ -172,7 +177,7 @@ std::string RedisStore::why_degraded() const {
   if (shared_.is_cluster())
     return name_of(shared_.options.nodes.front()) +
            " is a node of a Redis Cluster, and requests to it fail; set store.redis.cluster: true, "
-           "or name a Redis that is not one";
+           "or name it by --redis-cluster in place of --redis, or name a Redis that is not one";
   LinkSums sums;
   CallDistribution times;
   {
@@ -181,12 +186,44 @@ std::string RedisStore::why_degraded() const {
   }
   const uint64_t up = sums.states[static_cast<size_t>(ConnectionState::up)];
   const uint64_t down = std::accumulate(sums.states.begin(), sums.states.end(), uint64_t{0}) - up;
-  if (up > 0 || down == 0) return {};
+  if (up == 0 && down == 0 && !shared_.first.is_fixed())
+    if (const std::string problem = shared_.first.problem();
+        !problem.empty() && (shared_.first.has_slots() || shared_.first.map()->primaries.empty()))
+      return "Redis cannot be asked: primaries are not found: " + problem + on_store_error_words;
+  if (up > 0 || down == 0) return why_cluster_fails();
   std::string why = "Redis cannot be asked: none of " + std::to_string(down) +
                     (down == 1 ? " connection" : " connections") + " to it is up";
   if (const std::string told = shared_.told(); !told.empty())
     why += " (" + base::printable(told, 256) + ")";
-  return why + "; requests are answered as their rules' on_store_error says";
+  return why + on_store_error_words;
+}
+
+// Why a cluster of which some connections may be up does not decide all requests. Empty: it does,
+// as far as is known, or it is not a cluster.
+std::string RedisStore::why_cluster_fails() const {
+  if (!shared_.first.has_slots()) return {};
+  std::map<std::string, NodeLinks> by_name;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [completions, client] : clients_) client->links().add_to(by_name);
+  }
+  const auto map = shared_.first.map();
+  std::vector<std::string> lost;
+  for (const Node& node : map->primaries) {
+    const NodeLinks& links = by_name[name_of(node)];
+    if ((links.fails && !links.up) || std::ranges::find(map->failed, node) != map->failed.end())
+      lost.push_back(name_of(node));
+  }
+  const size_t bare = map->owners.size() - map->covered();
+  if (!map->is_down && lost.empty() && bare == 0) return {};
+  std::string why = map->is_down ? "the Redis Cluster decides nothing (CLUSTERDOWN)"
+                                 : "a part of the Redis Cluster decides nothing";
+  for (size_t i = 0; i < std::min(lost.size(), named_nodes_max); ++i)
+    why += (i == 0 ? "; not reached: " : ", ") + base::printable(lost[i], 256);
+  if (lost.size() > named_nodes_max)
+    why += " and " + std::to_string(lost.size() - named_nodes_max) + " more";
+  if (bare > 0) why += "; " + std::to_string(bare) + " slots have no primary";
+  return why + on_store_error_words;
 }
 
 void RedisStore::show_cluster(metrics::Page& page) const {

@@ -68,6 +68,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
   void show_cluster(metrics::Page& page) const;
+  std::string why_cluster_fails() const;
   void add_links_to(LinkSums& first, LinkSums& second, CallDistribution& times) const;
   WorkerClient* client_of(const store::CompletionQueue& completions) const;
 

@@ -44,18 +44,19 @@ std::string_view prefix_of(const Shared& shared, request::KeyEncoding encoding) 
                                                : std::string_view();
 }
 
-// Connects to each primary, in the order of their slots. Empty: one of them could not be reached.
+// Connects to each primary, in the order of their slots. Empty: one of them could not be reached,
+// which is logged, or none is known.
 std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
   std::vector<std::unique_ptr<BlockingConnection>> lines;
   for (const auto& endpoint : shared.first.primaries()) {
     auto connected = connect_to(*endpoint, shared.first.tls(), &shared.ending);
     if (!connected) {
-      lines.clear();
-      break;
+      shared.tell(false, "a list is empty: " + connected.problem().text);
+      return {};
     }
     lines.push_back(*std::move(connected));
   }
-  if (lines.empty()) shared.tell(false, "a list is empty: no connection for it comes about");
+  if (lines.empty()) shared.tell(false, "a list is empty: primaries are not found yet");
   return lines;
 }
 

@@ -70,7 +70,8 @@ void Shared::look_for_cluster(std::string_view text) {
   if (log_)
     log_->error(
         "redis: {} is a node of a Redis Cluster, and requests to it fail; set "
-        "store.redis.cluster: true, or name a Redis that is not one",
+        "store.redis.cluster: true, or name it by --redis-cluster in place of --redis, or name a "
+        "Redis that is not one",
         base::printable(name_of(options.nodes.front()), logged_bytes_max));
 }
 

@@ -74,6 +74,11 @@ std::shared_ptr<const ClusterMap> Topology::map() const {
   return map_;
 }
 
+std::string Topology::problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_;
+}
+
 void Topology::want_look() {
   if (is_fixed() || wanted_.load(std::memory_order_relaxed)) return;
   {
@@ -160,18 +165,21 @@ void Topology::run() {
 void Topology::look() {
   auto map = finder_->find(*this);
   if (stopping_) return;
+  const std::string problem = map ? std::string() : map.problem().text;
+  std::string before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = std::exchange(problem_, problem);
+    // Until the next search finds the primaries, the earlier map holds.
+    if (!map && !found_) wanted_ = true;
+  }
   if (map) {
-    if (!std::exchange(told_, "").empty()) tell_(true, "primaries are found again");
+    if (!before.empty()) tell_(true, "primaries are found again");
     publish(*std::move(map));
     prune();
-    return;
-  }
-  const std::string& problem = map.problem().text;
-  if (std::exchange(told_, problem) != problem)
+  } else if (before != problem) {
     tell_(false, "primaries are not found: " + problem + "; trying again");
-  // Until then the earlier map holds.
-  const std::lock_guard lock(mutex_);
-  if (!found_) wanted_ = true;
+  }
 }
 
 void Topology::publish(ClusterMap map) {

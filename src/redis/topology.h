@@ -73,6 +73,8 @@ class Topology {
   // A number that changes with the map.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   std::shared_ptr<const ClusterMap> map() const;
+  // Why the last search found no primaries; empty: it found them, or has not ended yet.
+  std::string problem() const;
   // The map seems to be outdated: starts a search soon.
   void want_look();
   // Changes the map after a node has named another one for a slot.
@@ -103,14 +105,14 @@ class Topology {
   const Tell tell_;
   std::unique_ptr<Finder> finder_;  // null: there is no search
   const std::shared_ptr<Endpoint> fixed_;
-  mutable std::mutex mutex_;  // guards the next four
+  mutable std::mutex mutex_;  // guards the next five
   std::shared_ptr<const ClusterMap> map_ = std::make_shared<ClusterMap>();
   std::map<std::string, std::shared_ptr<Endpoint>> endpoints_;  // by name
   std::condition_variable changed_;
   bool found_ = false;
+  std::string problem_;
   std::atomic<uint64_t> version_{0};
   std::atomic<bool> wanted_{false}, stopping_{false};
-  std::string told_;  // the last bad news; topology's thread only
   std::thread thread_;
 };
 

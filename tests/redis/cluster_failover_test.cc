@@ -4,9 +4,13 @@
 
 #include <csignal>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "redis/slots.h"
 #include "tests/redis/cluster_world.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
 
 namespace sluice::redis::cluster_failover_test {
 namespace {
@@ -113,6 +117,124 @@ TEST(ClusterFailover, FlushedCountersStartFresh) {
   const Ledger ledger = compare(world);
   EXPECT_GT(ledger.forgotten, 0);
   EXPECT_LT(ledger.forgotten, 30);
+}
+
+// The primary that fails must count as failed soon.
+tests::RedisCluster::Options quick() {
+  return {.primaries = 3, .node_timeout_ms = 2'000};
+}
+
+// A server with the protocol http whose counters are in that cluster.
+class Server {
+ public:
+  explicit Server(const tests::RedisCluster& cluster)
+      : process_({.arguments = {"serve", "--config",
+                                folder_.write("sluice.yaml",
+                                              "listen: [{ protocol: http, address: "
+                                              "\"127.0.0.1:0\" }]\n"
+                                              "store: { redis: { cluster: true, deadline_ms: "
+                                              "20000, nodes: [\"" +
+                                                  cluster.addresses()[0] + "\"] } }\n"),
+                                "--admin", "127.0.0.1:0"}}),
+        http_(tests::await_listening(process_, "http")),
+        admin_(tests::await_listening(process_, "admin")) {}
+  // Waits until /health/ready has that status, and returns its answer.
+  nlohmann::json await_ready(const std::string& status) {
+    nlohmann::json got;
+    for (const auto deadline = tests::soon(); std::chrono::steady_clock::now() < deadline;) {
+      const auto answer = tests::http(admin_, "GET", "/health/ready");
+      EXPECT_EQ(answer.status, 200);
+      got = nlohmann::json::parse(answer.body);
+      if (got["status"] == status) return got;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ADD_FAILURE() << "not " << status << ": " << got;
+    return got;
+  }
+  // Waits until /v1/health of the port for requests answers so.
+  void await_http(int status) {
+    int got = 0;
+    for (const auto deadline = tests::soon();
+         got != status && std::chrono::steady_clock::now() < deadline;)
+      got = tests::http(http_, "GET", "/v1/health").status;
+    EXPECT_EQ(got, status);
+  }
+  tests::Finished status() {
+    return tests::run({.arguments = {"status", "--over", "0s", "--admin",
+                                     "127.0.0.1:" + std::to_string(admin_)}});
+  }
+
+ private:
+  tests::Folder folder_;
+  tests::Process process_;
+  const uint16_t http_, admin_;
+};
+
+TEST(ClusterDegraded, AClusterThatDecidesNothingIsNotReady) {
+  tests::RedisCluster cluster(quick());
+  Server server(cluster);
+  server.await_http(200);
+  EXPECT_EQ(server.await_ready("ready"), nlohmann::json({{"status", "ready"}}));
+  EXPECT_EQ(server.status().status, 0);
+
+  cluster.stop(1);
+  server.await_http(503);
+  std::string why;
+  for (const auto deadline = tests::soon();
+       why.find("CLUSTERDOWN") == why.npos && std::chrono::steady_clock::now() < deadline;)
+    why = server.await_ready("degraded")["reasons"].at(0);
+  EXPECT_EQ(why, "the Redis Cluster decides nothing (CLUSTERDOWN); not reached: " +
+                     cluster.node(1).address() +
+                     "; requests are answered as their rules' on_store_error says");
+  const tests::Finished told = server.status();
+  EXPECT_EQ(told.status, 1) << told.out;
+  EXPECT_NE(told.out.find(": degraded\n"), std::string::npos) << told.out;
+  EXPECT_NE(told.out.find(cluster.node(1).address()), std::string::npos) << told.out;
+
+  cluster.start(1);
+  server.await_ready("ready");
+  server.await_http(200);
+  EXPECT_EQ(server.status().status, 0);
+}
+
+// The other primaries go on. `needed`: requests have needed the primary, so there is a connection.
+void expect_told(bool needed) {
+  auto options = quick();
+  options.settings = {"--cluster-require-full-coverage", "no"};
+  tests::RedisCluster cluster(options);
+  ClusterWorld world(ClusterWorld::options_for(cluster));
+  const auto all = names(40);
+  std::vector<std::string> others;
+  for (const std::string& name : all) {
+    std::string tag;
+    append_tag(tag, name);
+    if (cluster.owner_of(slot_of(tag)) != 1) others.push_back(name);
+  }
+  ASSERT_LT(others.size(), all.size());
+  EXPECT_EQ(world.take_of(needed ? all : others), 0u);
+  EXPECT_EQ(world.store().why_degraded(), "");
+  const auto await = [&](bool degraded) {
+    const auto deadline = tests::soon();
+    while (world.store().why_degraded().empty() == degraded &&
+           std::chrono::steady_clock::now() < deadline)
+      world.turn();
+    return world.store().why_degraded();
+  };
+  cluster.stop(1);
+  EXPECT_EQ(await(true), "a part of the Redis Cluster decides nothing; not reached: " +
+                             cluster.node(1).address() +
+                             "; requests are answered as their rules' on_store_error says");
+  EXPECT_EQ(world.take_of(others), 0u);
+  cluster.start(1);
+  EXPECT_EQ(await(false), "");
+}
+
+TEST(ClusterDegraded, APrimaryThatIsGoneIsNamed) {
+  expect_told(true);
+}
+
+TEST(ClusterDegraded, APrimaryThatWasNotNeededIsNamed) {
+  expect_told(false);
 }
 
 }  // namespace

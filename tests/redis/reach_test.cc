@@ -196,6 +196,7 @@ TEST(Degraded, ReportsANodeOfARedisCluster) {
       told["reasons"][0].get<std::string>().find(redis.address() + " is a node of a Redis Cluster"),
       std::string::npos)
       << told;
+  EXPECT_NE(told["reasons"][0].get<std::string>().find("--redis-cluster"), std::string::npos);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ TEST_F(RedisImport, DecisionsContinueAfterTheImport) {
   EXPECT_EQ(told["imported"], 15) << told;
   EXPECT_EQ(told["overrides"], 1);
   EXPECT_EQ(told["foreign"]["keys"], 0) << told;
+  EXPECT_EQ(told["keys"], 15) << "the keys of overrides are not counters";
 
   auto after = new_server();
   EXPECT_EQ(after->await_hit("", "OK true 994"), "");
@@ -132,6 +133,7 @@ TEST_F(RedisImport, SkipsForeignKeys) {
   const Finished failed = import(*before);
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.err.find("WRONGTYPE"), std::string::npos) << failed.err;
+  EXPECT_EQ(failed.err.find("run it again"), std::string::npos) << failed.err;
   EXPECT_EQ(at({"LLEN", clustered(key, "x")}).number, 1);
 }
 
@@ -158,6 +160,51 @@ TEST_F(RedisImport, ReportsAWrongPrefixAndAWrongCluster) {
   const Finished nowhere = between("127.0.0.1:1", node);
   EXPECT_EQ(nowhere.status, 1);
   EXPECT_NE(nowhere.err.find("cannot connect"), std::string::npos) << nowhere.err;
+  // Nothing was copied, so there is no rest.
+  for (const Finished& finished : {swapped, single_twice, nowhere})
+    EXPECT_EQ(finished.err.find("run it again"), std::string::npos) << finished.err;
+}
+
+// Overrides are found with any file, counters only with that of the servers.
+TEST_F(RedisImport, AWrongFileIsSaidThoughThereAreOverrides) {
+  auto before = old_server();
+  before->hit("r=x");
+  const auto set = http(before->admin_port(), "POST", "/v1/overrides",
+                        R"({"rule":"api","actor":"x","limit":{"quota":40,"window":"1h"}})");
+  ASSERT_EQ(set.status, 201) << set.body;
+  const std::string other = before->folder().write(
+      "other.yaml", "rules: [{ name: other, match: { q: a }, limit: { quota: 5, window: 1m } }]\n");
+  const Finished wrong =
+      run({.arguments = {"store", "import-redis", "--from", single.address(), "--to-cluster",
+                         cluster.addresses()[0], "--config", other}});
+  EXPECT_EQ(wrong.status, 1) << wrong.out;
+  EXPECT_NE(wrong.err.find("no key is a counter of these rules"), std::string::npos) << wrong.err;
+  EXPECT_EQ(import_json(*before)["imported"], 1);
+}
+
+// Rules that a single Redis settles together, and that a cluster's servers refuse at their start.
+TEST_F(RedisImport, RulesThatTheClusterRefusesAreWarnedOf) {
+  rules =
+      "rules:\n"
+      "  - { name: u, match: { u: \"*\" }, actor: u, limit: { quota: 5, window: 1h }, then: "
+      "continue }\n"
+      "  - { name: t, match: { t: \"*\" }, actor: t, limit: { quota: 5, window: 1h } }\n";
+  auto before = old_server();
+  EXPECT_EQ(before->hit("u=x t=y").substr(0, 7), "OK true");
+  const Finished warned = import(*before);
+  EXPECT_EQ(warned.status, 0) << warned.err;
+  EXPECT_NE(warned.err.find("warning: rule u (line "), std::string::npos) << warned.err;
+  EXPECT_NE(warned.err.find("`store.redis.across_slots: settle`"), std::string::npos) << warned.err;
+  const std::string settles = before->folder().write(
+      "cluster.yaml", rules + "store: { redis: { cluster: true, across_slots: settle, nodes: [\"" +
+                          cluster.addresses()[0] + "\"] } }\n");
+  EXPECT_EQ(run({.arguments = {"check", settles}}).status, 0);
+  const Finished again =
+      run({.arguments = {"store", "import-redis", "--from", single.address(), "--to-cluster",
+                         cluster.addresses()[0], "--config", settles}});
+  EXPECT_EQ(again.status, 0);
+  EXPECT_EQ(again.err, "");
+  EXPECT_TRUE(again.out.starts_with("2 keys found, 0 counters imported")) << again.out;
 }
 
 // A pass that is killed in the middle leaves the rest to the next one.

@@ -93,22 +93,25 @@ std::optional<std::string> common_value(const Pattern& one, const Pattern& other
   return std::nullopt;
 }
 
-bool is_charged(const Rule& rule) {
-  return rule.mode == Mode::enforce && limit::is_counted(rule.limits);
+bool is_charged(const Rule& rule, Shadow shadow) {
+  return (rule.mode == Mode::enforce ||
+          (rule.mode == Mode::shadow && shadow == Shadow::as_enforced)) &&
+         limit::is_counted(rule.limits);
 }
 
 class Search {
  public:
-  explicit Search(const RuleSet& rules) : rules_(rules) {}
+  Search(const RuleSet& rules, Shadow shadow) : rules_(rules), shadow_(shadow) {}
 
   std::vector<RulesApart> all() {
     const auto rules = rules_.native_rules();
     for (size_t i = 0; i < rules.size(); ++i) {
-      if (!is_charged(rules[i]) || rules[i].then == Then::stop) continue;
+      if (!is_charged(rules[i], shadow_) || rules[i].then == Then::stop) continue;
       for (size_t j = i + 1; j < rules.size(); ++j) {
         if (found_.size() == findings_max || ++steps_ > base::bounds::review_steps_max)
           return std::move(found_);
-        if (is_charged(rules[j]) && rules[i].actor != rules[j].actor) two(rules[i], rules[j]);
+        if (is_charged(rules[j], shadow_) && rules[i].actor != rules[j].actor)
+          two(rules[i], rules[j]);
       }
     }
     return std::move(found_);
@@ -125,16 +128,18 @@ class Search {
     plan_.clear();
     rules_.match(nullptr, asked, plan_);
     const Plan::RequestPlan& part = plan_.parts().back();
-    if (!part.error.empty() || !part.enforced) return;
+    if (!part.error.empty()) return;
+    std::vector<Plan::RuleMatch> steps;
+    for (const Plan::RuleMatch& step : plan_.steps(part))
+      if (is_charged(*step.rule, shadow_)) steps.push_back(step);
+    // Shadow rules come first in a plan, and do not stop it.
+    std::ranges::sort(steps, {}, [](const auto& step) { return step.rule->number; });
     RulesApart group;
     bool apart = false;
-    std::string_view first_key;
-    for (const Plan::RuleMatch& step : plan_.steps(part)) {
-      if (!is_charged(*step.rule)) continue;
-      const std::string_view key = plan_.charge(step).key;
-      if (group.empty()) first_key = key;
-      apart |= key != first_key;
+    for (const Plan::RuleMatch& step : steps) {
+      apart |= plan_.charge(step).key != plan_.charge(steps.front()).key;
       group.push_back(step.rule);
+      if (step.rule->then == Then::stop) break;
     }
     if (apart) found_.push_back(std::move(group));
   }
@@ -176,6 +181,7 @@ class Search {
   }
 
   const RuleSet& rules_;
+  const Shadow shadow_;
   std::vector<RulesApart> found_;
   Plan plan_;
   std::vector<std::pair<std::string, std::string>> values_;
@@ -185,8 +191,8 @@ class Search {
 
 }  // namespace
 
-std::vector<RulesApart> rules_apart(const RuleSet& rules) {
-  return Search(rules).all();
+std::vector<RulesApart> rules_apart(const RuleSet& rules, Shadow shadow) {
+  return Search(rules, shadow).all();
 }
 
 std::string names_of(const RulesApart& apart) {
@@ -197,7 +203,8 @@ std::string names_of(const RulesApart& apart) {
   return names;
 }
 
-void refuse_apart(const std::vector<RulesApart>& all, base::Diagnostics& diagnostics) {
+void refuse_apart(const std::vector<RulesApart>& all, StoreIsRead read,
+                  base::Diagnostics& diagnostics) {
   for (RulesApart apart : all) {
     const Rule& last = *apart.back();
     apart.pop_back();
@@ -208,8 +215,32 @@ void refuse_apart(const std::vector<RulesApart>& all, base::Diagnostics& diagnos
          .message = "settles together with " + names_of(apart) +
                     " and does not count by the same actor: their counters are in different slots "
                     "of the Redis Cluster, and `store.redis.across_slots` is `refuse`",
-         .remedy = "write `across_slots: settle`, have them count by the same actor, or have no "
-                   "request meet them together"});
+         .remedy = std::string("write `across_slots: settle`") +
+                   (read == StoreIsRead::at_start
+                        ? " and restart the server, which reads the settings of the store only "
+                          "at its start"
+                        : "") +
+                   ", have them count by the same actor, or have no request meet them together"});
+  }
+}
+
+void warn_of_shadow_apart(const RuleSet& rules, base::Diagnostics& diagnostics) {
+  for (RulesApart& apart : rules_apart(rules, Shadow::as_enforced)) {
+    const auto shadow = std::ranges::find(apart, Mode::shadow, &Rule::mode);
+    if (shadow == apart.end()) continue;
+    const Rule& rule = **shadow;
+    apart.erase(shadow);
+    diagnostics.push_back(
+        {.severity = base::Diagnostic::Severity::warning,
+         .file = rule.file,
+         .line = rule.line,
+         .subject = title_of(rule),
+         .message = "is refused without `mode: shadow`: it then settles together with " +
+                    names_of(apart) +
+                    " and does not count by the same actor, and `store.redis.across_slots` is "
+                    "`refuse`",
+         .remedy = "write `across_slots: settle` and restart the server before the rule decides, "
+                   "or have them count by the same actor"});
   }
 }
 

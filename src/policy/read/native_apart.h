@@ -3,6 +3,7 @@
 // called by workers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,20 @@ using RulesApart = std::vector<const Rule*>;
 // as usual, as if no rule's `until` had passed. Not found are rules that apply together only to
 // values of a regular expression, or of a text with stars and a network; rules after one that stops
 // the request that was made up; and everything beyond base::bounds::review_steps_max comparisons or
-// a hundred findings.
-std::vector<RulesApart> rules_apart(const RuleSet& rules);
+// a hundred findings. Shadow::as_enforced: as if rules in `mode: shadow` decided.
+enum class Shadow : uint8_t { left_out, as_enforced };
+std::vector<RulesApart> rules_apart(const RuleSet& rules, Shadow shadow = Shadow::left_out);
 
 // "rule a (line 3), rule b (line 9)".
 std::string names_of(const RulesApart& apart);
 
 // Reports each finding as an error at the last of its rules, for a store that cannot settle them.
-void refuse_apart(const std::vector<RulesApart>& all, base::Diagnostics& diagnostics);
+// `at_start`: the rules are those of a reload, which does not change the store.
+enum class StoreIsRead : uint8_t { with_the_rules, at_start };
+void refuse_apart(const std::vector<RulesApart>& all, StoreIsRead read,
+                  base::Diagnostics& diagnostics);
+
+// Warns of rules in `mode: shadow` that `refuse_apart` would report if they decided.
+void warn_of_shadow_apart(const RuleSet& rules, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::policy

@@ -96,13 +96,60 @@ TEST(RulesApart, TheErrorNamesTheRulesAndWhatToDo) {
   read_native("rules:\n" + rule("a", "", "user") + rule("b", "", "tenant"), "f", spaces, rules,
               diagnostics);
   diagnostics.clear();  // warnings that an actor may be absent
-  refuse_apart(rules_apart(rules), diagnostics);
+  refuse_apart(rules_apart(rules), StoreIsRead::with_the_rules, diagnostics);
   ASSERT_EQ(diagnostics.size(), 1u);
   EXPECT_EQ(to_string(diagnostics[0]),
             "f:3: error: rule b: settles together with rule a (line 2) and does not count by the "
             "same actor: their counters are in different slots of the Redis Cluster, and "
             "`store.redis.across_slots` is `refuse`; write `across_slots: settle`, have them count "
             "by the same actor, or have no request meet them together");
+  diagnostics.clear();
+  refuse_apart(rules_apart(rules), StoreIsRead::at_start, diagnostics);
+  ASSERT_EQ(diagnostics.size(), 1u);
+  EXPECT_EQ(diagnostics[0].remedy,
+            "write `across_slots: settle` and restart the server, which reads the settings of the "
+            "store only at its start, have them count by the same actor, or have no request meet "
+            "them together");
+}
+
+// The rules that are refused once they decide, each with those that it then settles together with.
+std::string refused_later(const std::string& rules_text) {
+  request::Spaces spaces;
+  RuleSet rules;
+  base::Diagnostics diagnostics;
+  read_native("rules:\n" + rules_text, "f", spaces, rules, diagnostics);
+  diagnostics.clear();
+  warn_of_shadow_apart(rules, diagnostics);
+  std::string text;
+  for (const base::Diagnostic& one : diagnostics) {
+    EXPECT_EQ(one.severity, base::Diagnostic::Severity::warning);
+    constexpr std::string_view from = "together with ", to = " and does";
+    const size_t at = one.message.find(from) + from.size();
+    text += (text.empty() ? "" : "; ") + one.subject + ": " +
+            one.message.substr(at, one.message.find(to) - at);
+  }
+  return text;
+}
+
+TEST(RulesApart, ShadowRulesAreWarnedOfBeforeTheyDecide) {
+  const std::string shadow = "mode: shadow, then: continue", last = "mode: shadow, then: stop";
+  EXPECT_EQ(refused_later(rule("a", "", "user") + rule("b", "", "tenant", last)),
+            "rule b: rule a (line 2)");
+  EXPECT_EQ(refused_later(rule("a", "", "user", shadow) + rule("b", "", "tenant")),
+            "rule a: rule b (line 3)");
+  EXPECT_EQ(refused_later(rule("a", "", "user", shadow) + rule("b", "", "tenant", shadow)),
+            "rule a: rule b (line 3)");
+  // They settle by themselves all the same: one stops before the other, they have one actor, no
+  // request meets both, or one has no counter.
+  EXPECT_EQ(refused_later(rule("a", "", "user", last) + rule("b", "", "tenant")), "");
+  EXPECT_EQ(
+      refused_later(rule("a", "", "user") + rule("s", "", "user", last) + rule("b", "", "tenant")),
+      "");
+  EXPECT_EQ(refused_later(rule("a", "", "user") + rule("b", "", "user", last)), "");
+  EXPECT_EQ(refused_later(rule("a", "p: x", "user") + rule("b", "p: y", "tenant", last)), "");
+  EXPECT_EQ(refused_later(rule("a", "", "user") + rule("b", "", "tenant", "mode: \"off\"")), "");
+  // Rules that decide already are an error, not a warning.
+  EXPECT_EQ(refused_later(rule("a", "", "user") + rule("b", "", "tenant")), "");
 }
 
 // If every rule of many meets every other, the time is bounded, and some of them are named.
