@@ -13,7 +13,8 @@ namespace {
 constexpr const char* about_explain =
     "Says, rule by rule in their order, whether a rule of a policy applies to a\n"
     "request and why not, which one decides, and which counter would be charged.\n"
-    "Nothing is charged and no server asked.";
+    "Nothing is charged. With --policy a file answers; with --live or --admin a running\n"
+    "server, by its rules, overrides and counters as they are now.";
 
 std::string footer_of_explain() {
   std::string examples;

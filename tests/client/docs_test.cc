@@ -1,14 +1,19 @@
 // Does what a reader of docs/client.md does: starts its server, compiles its programs with the
-// library that was built, and runs them. They must print what the page shows.
+// library that was built, and runs them. They must print what the page shows; without the server
+// they must say so and fail.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <map>
-#include <memory>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -63,13 +68,43 @@ std::string run_shell(const std::string& command, const std::string& folder) {
   return shell.out();
 }
 
-TEST(ClientDocs, EveryProgramPrintsWhatThePageShows) {
+// Holds a port without listening: connections are refused, and no other program gets the port.
+class HeldPort {
+ public:
+  explicit HeldPort(uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    const int on = 1;
+    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  ~HeldPort() { close(socket_); }
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+
+ private:
+  int socket_;
+};
+
+void expect_failure(const std::string& program) {
+  Process run({}, program);
+  EXPECT_EQ(run.wait(soon()), 1) << program;
+  EXPECT_EQ(run.out(), "") << program;
+  EXPECT_TRUE(std::regex_match(run.err(), std::regex("no(t all were)? answer(ed)?: [^\n]+\n")))
+      << program << "\n"
+      << run.err();
+}
+
+TEST(ClientDocs, EveryProgramPrintsWhatThePageShowsAndFailsWithoutItsServer) {
   Page page = read_page();
   ASSERT_EQ(page.files.count("sluice.yaml") + page.files.count("limitd.yaml"), 2u);
   ASSERT_EQ(page.sessions.size(), 8u);
   const Folder folder;
   // Free ports in place of the page's.
   std::map<std::string, std::string> ports;
+  std::vector<uint16_t> real_ports;
   std::string config = page.files["sluice.yaml"];
   const std::regex listens("protocol: ([a-z]+), address: \"127.0.0.1:([0-9]+)\"");
   std::vector<std::pair<std::string, std::string>> listeners;
@@ -80,8 +115,10 @@ TEST(ClientDocs, EveryProgramPrintsWhatThePageShows) {
   folder.write("limitd.yaml", page.files["limitd.yaml"]);
   Process server({.arguments = {"serve", "--config", folder.write("sluice.yaml", config)},
                   .environment = {{"SLUICE_LOG_LEVEL", "warn"}}});
-  for (const auto& [protocol, port] : listeners)
-    ports["127.0.0.1:" + port] = "127.0.0.1:" + std::to_string(await_listening(server, protocol));
+  for (const auto& [protocol, port] : listeners) {
+    real_ports.push_back(await_listening(server, protocol));
+    ports["127.0.0.1:" + port] = "127.0.0.1:" + std::to_string(real_ports.back());
+  }
 
   const std::string build = std::filesystem::path(binary_path()).parent_path();
   for (auto& [name, text] : page.files) {
@@ -99,6 +136,11 @@ TEST(ClientDocs, EveryProgramPrintsWhatThePageShows) {
     EXPECT_EQ(run_shell(command, folder.path()), shown) << command;
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(soon()), 0);
+
+  const std::list<HeldPort> held(real_ports.begin(), real_ports.end());
+  for (const auto& [name, text] : page.files)
+    if (name.ends_with(".cc") && text.find("127.0.0.1") != text.npos)
+      expect_failure(folder.path() + "/" + name.substr(0, name.size() - 3));
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ def exceptions() -> dict[tuple[str, str], Excepted]:
         ("README.md", "make build"): whole,
         ("README.md", "make run"): whole,
         ("README.md", "make test"): whole,
+        ("docs/client.md", "make install"): Excepted("installs under /usr/local", Test("tests/client/package.sh", "cmake --install")),
         ("docs/commands.md", "sluice man check | man -l -"):
             Excepted("opens a pager", Test("src/cli/definitions_test.cc", '"man"')),
         ("docs/performance.md", "make bench"): measures,

@@ -34,7 +34,7 @@ FILE = re.compile(r".*`([\w/]+\.\w+)`:")
 
 VARYING = (
     (r'("(?:retry_after|reset_after|waited)": ?)(?!0[,}])[\d.]+', r"\1(time)"),
-    (r"(within|resets in|again in|more in|them in|of the last) [\dhmsdu]+", r"\1 (time)"),
+    (r"(within|resets in|again in|allowed in|more in|them in|of the last) [\dhmsdu]+", r"\1 (time)"),
     (r"\bo-[0-9a-f]{16}\b", "o-(id)"),
     (r"\bhash [0-9a-f]{16}\b", "hash (hash)"),
     (r"(?m)^(?:live|unchanged): (?=generation )", "(live): "),  # the server may read a changed file before `sluice reload`
