@@ -167,13 +167,16 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
   while (late_ < sent_.size() && sent_[late_].due_us <= now.us) {
     // The silence is measured from the first overdue answer.
     if (late_ == 0) heard_us_ = now.us;
-    Sent& late = sent_[late_++];
-    if (late.waits) {
+    const size_t at = late_++;
+    if (sent_[at].waits) {
       wait_timeouts_.fetch_add(1, std::memory_order_relaxed);
-      late.dropped = true;
+      sent_[at].dropped = true;
       deliver_held();
     } else {
-      late.dropped = owner_.on_late(late.sender);
+      // The owner may send meanwhile, and then `sent_` may move its elements.
+      const Sender sender = sent_[at].sender;
+      const bool dropped = owner_.on_late(sender);
+      sent_[at].dropped = dropped;
     }
     publish();
   }

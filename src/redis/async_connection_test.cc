@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -25,6 +26,7 @@ class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner 
   }
   bool on_late(const Sender& sender) override {
     told_ += std::to_string(sender.index) + " late; ";
+    if (at_late_) at_late_();
     return sender.kind == 1;
   }
   void on_lost(const Sender& sender) override { told_ += std::to_string(sender.index) + " lost; "; }
@@ -73,6 +75,7 @@ class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner 
   std::vector<net::Address> addresses_;
   std::unique_ptr<AsyncConnection> connection_;
   int64_t now_us_ = 1'000 * second;
+  std::function<void()> at_late_;
   std::string told_, last_news_;
   int news_ = 0;
 };
@@ -121,6 +124,30 @@ TEST_F(AsyncConnectionTest, ALateAnswerIsDropped) {
   peer.say("$4\r\nnew2\r\n");
   settle();
   EXPECT_EQ(told(), "2 says new2; ");
+}
+
+// What is given up because of a late answer may be taken back on the same connection, in each state
+// of its memory.
+TEST_F(AsyncConnectionTest, TheOwnerMaySendWhenAnAnswerIsLate) {
+  constexpr uint32_t back = 1'000;
+  for (const uint32_t count : {1u, 63u, 64u, 65u}) {
+    SCOPED_TRACE(count);
+    Peer peer;
+    peer.listen();
+    addresses_ = {peer.address};
+    at_late_ = nullptr;
+    connection_.reset();
+    greet(peer);
+    for (uint32_t i = 0; i < count; ++i) ask(i);
+    at_late_ = [&] { ask(back, 2), at_late_ = nullptr; };
+    advance(50 * ms);
+    told();
+    loop_.turn(0);
+    for (uint32_t i = 0; i <= count; ++i) peer.say("+" + std::to_string(i) + "\r\n");
+    for (int turns = 0; turns < 2'000 && connection().under_way() > 0; ++turns) loop_.turn(5);
+    EXPECT_EQ(told(), "1000 says " + std::to_string(count) + "; ");
+    EXPECT_TRUE(connection().takes());
+  }
 }
 
 // An answer that arrived in time and was read late is in time.

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/bounds.h"
 #include "redis/receipts.h"
 #include "redis/redirects.h"
 #include "redis/slots.h"
@@ -191,16 +192,21 @@ uint32_t WorkerClient::redirects_of(const Sender& sender) {
   return sender.index;
 }
 
-// Keeps an answer that names another node until its pause is over. Each belongs to one that is
-// under way, so these are bounded as those are. False: there is no pause.
+// Keeps an answer that names another node until its pause is over. There are as many at most as one
+// connection may have commands under way; past that there are no pauses. False: there is none.
 bool WorkerClient::pause(Link& link, const Sender& sender, std::string_view text,
                          const std::string& command) {
   if (!link.topology.has_slots()) return false;
   const uint32_t times = redirects_of(sender);
   const int64_t pause_us = redirect_pause_us(times);
-  if (pause_us == 0 || times >= shared_.redirects_max || !redirect_of(text, link.host()))
-    return false;
-  link.topology.want_look();
+  if (pause_us == 0 || times >= shared_.redirects_max) return false;
+  if (paused_.size() >= base::bounds::redis_commands_max) return false;
+  const auto redirect = redirect_of(text, link.host());
+  if (!redirect) return false;
+  if (redirect->ask)
+    link.topology.want_look();
+  else
+    link.topology.follow(*redirect);
   ++link.paused;
   paused_.emplace(now_.us + pause_us, Paused{&link, sender, std::string(text), command});
   completions_.wake();  // its end needs a timer
@@ -209,8 +215,17 @@ bool WorkerClient::pause(Link& link, const Sender& sender, std::string_view text
 
 void WorkerClient::end_pauses(base::Time now) {
   while (!paused_.empty() && paused_.begin()->first <= now.us) {
-    const Paused one = std::move(paused_.extract(paused_.begin()).mapped());
+    Paused one = std::move(paused_.extract(paused_.begin()).mapped());
     --one.link->paused;
+    // The map knew of this answer when the pause began. What it has learned since then is newer:
+    // the node that the answer names may be gone.
+    const auto redirect = redirect_of(one.text, one.link->host());
+    if (redirect && !redirect->ask) {
+      const auto map = one.link->topology.map();
+      if (const Node* const owner = map->owner_of(redirect->slot))
+        one.text = "MOVED " + std::to_string(redirect->slot) + ' ' + owner->host + ':' +
+                   std::to_string(owner->port);
+    }
     take_answer(*one.link, one.sender, Reply::error, one.text, one.command);
   }
 }
