@@ -15,6 +15,7 @@
 #include "config/file_reader.h"
 #include "config/settings.h"
 #include "protocol/http/auth_settings.h"
+#include "protocol/http/review.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
@@ -325,6 +326,10 @@ std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
            (its.idempotency_ttl.us == 0 ? "0" : config::in_one_unit(its.idempotency_ttl)) +
            ", idempotency_memory: " + base::format_size(its.idempotency_bytes) + more + " }",
        options_.origin}};
+}
+
+void HttpSettings::review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const {
+  http::review(options_.value, rules, diagnostics);
 }
 
 void HttpSettings::add_to(server::Options& options, protocol::Protocol self) const {
