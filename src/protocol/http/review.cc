@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,10 +65,36 @@ void review_entries(const AuthOptions& auth, const policy::Rule& rule,
     if (!is_given(auth, key)) return warn(key, "all requests to /auth share one counter by it");
 }
 
+// With `error` a request to /auth passes, so nothing is said where there are profiles.
+bool refuses_unmatched(const HttpOptions& options) {
+  return options.unmatched == Unmatched::deny ||
+         (options.unmatched == Unmatched::error && options.auth.profiles.empty());
+}
+
+void review_shadow(const HttpOptions& options, std::span<const policy::Rule> rules,
+                   base::Diagnostics& diagnostics) {
+  const auto in_mode = [](policy::Mode mode) {
+    return [mode](const policy::Rule& rule) { return rule.mode == mode; };
+  };
+  const auto first = std::ranges::find_if(rules, in_mode(policy::Mode::shadow));
+  if (first == rules.end() || std::ranges::any_of(rules, in_mode(policy::Mode::enforce))) return;
+  diagnostics.push_back(
+      {.severity = base::Diagnostic::Severity::warning,
+       .file = first->file,
+       .line = first->line,
+       .column = 0,
+       .subject = "rules",
+       .message = "all are in shadow, and no rule in shadow decides a request, so `http.unmatched` "
+                  "refuses every request: it is `" +
+                  std::string(unmatched_names[static_cast<size_t>(options.unmatched)]) + "`",
+       .remedy = "write `http: { unmatched: allow }` until a rule is enforced"});
+}
+
 }  // namespace
 
 void review(const HttpOptions& options, const policy::RuleSet& rules,
             base::Diagnostics& diagnostics) {
+  if (refuses_unmatched(options)) review_shadow(options, rules.native_rules(), diagnostics);
   if (options.auth.profiles.empty()) return;
   for (const policy::Rule& rule : rules.native_rules())
     if (rule.mode != policy::Mode::off) review_entries(options.auth, rule, diagnostics);

@@ -120,6 +120,26 @@ TEST(HttpSettings, WarnOfEntriesThatNoProfileGives) {
             "requests to /auth share one counter by it; add `x` to `headers` of the profile\n");
 }
 
+TEST(HttpSettings, WarnWhereAllRulesAreInShadowAndTheRestIsRefused) {
+  const std::string shadow =
+      "- { name: a, mode: shadow, limit: { quota: 1, window: 1s } }\n"
+      "- { name: b, mode: \"off\", limit: { quota: 1, window: 1s } }\n";
+  const std::string enforced = "- { name: c, limit: { quota: 1, window: 1s } }\n";
+  const std::string profile = "auth: { profiles: { web: { proxy: caddy } } }";
+  for (const char* answer : {"error", "deny"})
+    EXPECT_EQ(said_of(shadow, std::string("{ unmatched: ") + answer + " }"),
+              "sluice.yaml:2: warning: rules: all are in shadow, and no rule in shadow decides a "
+              "request, so `http.unmatched` refuses every request: it is `" +
+                  std::string(answer) +
+                  "`; write `http: { unmatched: allow }` until a rule is enforced\n");
+  EXPECT_NE(said_of(shadow, "{ unmatched: deny, " + profile + " }"), "");
+  // What /auth is asked with `error` passes.
+  EXPECT_EQ(said_of(shadow, "{ unmatched: error, " + profile + " }"), "");
+  EXPECT_EQ(said_of(shadow, "{ unmatched: allow }"), "");
+  EXPECT_EQ(said_of(shadow + enforced, "{ unmatched: deny }"), "");
+  EXPECT_EQ(said_of(enforced, "{ unmatched: deny }"), "");
+}
+
 TEST(HttpSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
   for (const std::string answer : {"error", "allow", "deny"}) {
     config::Config config;
