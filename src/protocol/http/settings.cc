@@ -358,8 +358,15 @@ constinit const protocol::SettingsFormat settings_format = {
               "404 with the problem no-rule, as `http.unmatched` is error",
               "200 with `allowed` true and no rule, as `http.unmatched` is allow",
               "429 with `allowed` false and no rule, as `http.unmatched` is deny"};
-          return answers[static_cast<size_t>(
-              static_cast<const HttpSettings&>(settings).options().unmatched)];
+          constexpr std::array<std::string_view, 3> answers_with_profiles = {
+              "404 with the problem no-rule, and /auth allows, as `http.unmatched` is error",
+              "200 with `allowed` true and no rule, and /auth allows, as `http.unmatched` is allow",
+              "429 with `allowed` false and no rule, and /auth has the `deny` status of its "
+              "profile, as `http.unmatched` is deny"};
+          const HttpOptions& its = static_cast<const HttpSettings&>(settings).options();
+          return (its.auth.profiles.empty()
+                      ? answers
+                      : answers_with_profiles)[static_cast<size_t>(its.unmatched)];
         },
 };
 

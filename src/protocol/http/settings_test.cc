@@ -146,6 +146,17 @@ TEST(HttpSettings, SayWhatIsAnsweredWhereNoRuleApplies) {
     EXPECT_EQ(problems("{ unmatched: " + answer + " }", config), "");
     EXPECT_TRUE(settings_format.unmatched(config.settings_of(*protocol::find("http")))
                     .ends_with(", as `http.unmatched` is " + answer));
+    EXPECT_EQ(settings_format.unmatched(config.settings_of(*protocol::find("http"))).find("/auth"),
+              std::string_view::npos);
+    EXPECT_EQ(
+        problems("{ unmatched: " + answer + ", auth: { profiles: { web: { proxy: caddy } } } }",
+                 config),
+        "");
+    EXPECT_TRUE(
+        settings_format.unmatched(config.settings_of(*protocol::find("http")))
+            .ends_with((answer == "deny" ? ", and /auth has the `deny` status of its profile"
+                                         : ", and /auth allows") +
+                       (", as `http.unmatched` is " + answer)));
   }
 }
 
