@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/clock.h"
 #include "cli/arguments.h"
 #include "cli/explain_live.h"
@@ -13,7 +15,7 @@ namespace {
 constexpr const char* about_explain =
     "Says, rule by rule in their order, whether a rule of a policy applies to a\n"
     "request and why not, which one decides, and which counter would be charged.\n"
-    "Nothing is charged and no server asked.";
+    "Nothing is charged; with --live a running server is asked, else none.";
 
 std::string footer_of_explain() {
   std::string examples;
@@ -56,6 +58,20 @@ protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
   for (const protocol::Protocol protocol : all)
     if (!rules.rules(protocol::dialect_of(protocol)).empty()) with_rules.push_back(protocol);
   return with_rules.size() == 1 && rules.native_rules().empty() ? with_rules.front() : all.front();
+}
+
+// The answer to a request that no rule decides. `unmatched`: the answers of the file's listeners,
+// which are named where the protocol is a default that none of them serves.
+std::string unmatched_words(protocol::Protocol protocol, bool was_named,
+                            const Unmatched& unmatched) {
+  const std::string_view name = describe(protocol).name;
+  if (was_named || unmatched.empty() ||
+      std::ranges::any_of(unmatched, [&](const auto& one) { return one.first == name; }))
+    return std::string(describe(protocol).dialect->unmatched);
+  std::string words;
+  for (const auto& [served, answer] : unmatched)
+    words += (words.empty() ? "" : "; ") + served + ": " + answer;
+  return words;
 }
 
 // The protocol with that name, if it has rules of its own to explain.
@@ -106,7 +122,8 @@ int explain(const Words& words, config::CommandIo& io) {
 
   request::Spaces spaces;
   base::Diagnostics diagnostics;
-  const auto rules = inspect(*path, kind, flags, spaces, diagnostics);
+  Unmatched unmatched;
+  const auto rules = inspect(*path, kind, flags, spaces, diagnostics, &unmatched);
   tell(diagnostics, io);
   if (!rules) return config::exit_failure;
   std::vector<request::Entry> descriptor;
@@ -118,8 +135,9 @@ int explain(const Words& words, config::CommandIo& io) {
   const auto explanation = policy::explain(*rules, protocol::dialect_of(*protocol),
                                            {.descriptor = descriptor, .now = base::Clock().now()});
   io.out << (json ? to_text(to_json(explanation, *pairs))
-                  : to_text(explanation, describe(*protocol).dialect->unmatched, *pairs,
-                            io.out_colour))
+                  : to_text(explanation,
+                            unmatched_words(*protocol, protocol_name.has_value(), unmatched),
+                            *pairs, io.out_colour))
          << std::flush;
   return config::exit_ok;
 }
