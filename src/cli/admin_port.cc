@@ -220,9 +220,10 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
     reply.problem = unconnected ? result.error : name_ + ": " + result.error;
     if (result.error.starts_with("cannot connect"))
       reply.problem +=
-          "; is the server up, and has it an admin port there? (`sluice serve` has "
-          "one unless its `listen` leaves it out; --admin ADDRESS gives any server one, or a "
-          "socket in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR)";
+          "; is the server up, and is its admin port there? If it is elsewhere, name the server: "
+          "`--admin 127.0.0.1:PORT` or SLUICE_ADMIN_SERVER (`sluice serve` has an admin port "
+          "unless "
+          "its `listen` leaves it out)";
     return reply;
   }
   calls::HttpAnswer& answer = *result.answer;

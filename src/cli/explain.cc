@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/clock.h"
 #include "cli/arguments.h"
 #include "cli/explain_live.h"
@@ -59,6 +61,20 @@ protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
   return with_rules.size() == 1 && rules.native_rules().empty() ? with_rules.front() : all.front();
 }
 
+// The answer to a request that no rule decides. `unmatched`: the answers of the file's listeners,
+// which are named where the protocol is a default that none of them serves.
+std::string unmatched_words(protocol::Protocol protocol, bool was_named,
+                            const Unmatched& unmatched) {
+  const std::string_view name = describe(protocol).name;
+  if (was_named || unmatched.empty() ||
+      std::ranges::any_of(unmatched, [&](const auto& one) { return one.first == name; }))
+    return std::string(describe(protocol).dialect->unmatched);
+  std::string words;
+  for (const auto& [served, answer] : unmatched)
+    words += (words.empty() ? "" : "; ") + served + ": " + answer;
+  return words;
+}
+
 // The protocol with that name, if it has rules of its own to explain.
 std::optional<protocol::Protocol> protocol_named(const std::string& name) {
   const auto found = protocol::find(name);
@@ -107,7 +123,8 @@ int explain(const Words& words, config::CommandIo& io) {
 
   request::Spaces spaces;
   base::Diagnostics diagnostics;
-  const auto rules = inspect(*path, kind, flags, spaces, diagnostics);
+  Unmatched unmatched;
+  const auto rules = inspect(*path, kind, flags, spaces, diagnostics, &unmatched);
   tell(diagnostics, io);
   if (!rules) return config::exit_failure;
   std::vector<request::Entry> descriptor;
@@ -119,8 +136,9 @@ int explain(const Words& words, config::CommandIo& io) {
   const auto explanation = policy::explain(*rules, protocol::dialect_of(*protocol),
                                            {.descriptor = descriptor, .now = base::Clock().now()});
   io.out << (json ? to_text(to_json(explanation, *pairs))
-                  : to_text(explanation, describe(*protocol).dialect->unmatched, *pairs,
-                            io.out_colour))
+                  : to_text(explanation,
+                            unmatched_words(*protocol, protocol_name.has_value(), unmatched),
+                            *pairs, io.out_colour))
          << std::flush;
   return config::exit_ok;
 }

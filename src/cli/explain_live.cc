@@ -46,15 +46,19 @@ std::string rule_line(const Json& rule) {
   return text;
 }
 
-std::string verdict_line(const Json& verdict, const protocol::Description& protocol) {
+// `protocol`: null: none was named.
+std::string verdict_line(const Json& verdict, const protocol::Description* protocol) {
   if (const std::string error = text_field(verdict, "error"); !error.empty())
     return "It would fail: " + error;
   if (!true_field(verdict, "matched"))
-    return "No rule decides it." +
-           (protocol.dialect == nullptr || protocol.dialect->unmatched.empty()
-                ? std::string()
-                : " " + std::string(protocol.dialect->unmatched)) +
-           " (A listener's `unmatched` goes before that.)";
+    return protocol == nullptr
+               ? "No rule decides it; what is answered depends on the protocol (--protocol names "
+                 "one) and on `unmatched`."
+               : "No rule decides it." +
+                     (protocol->dialect == nullptr || protocol->dialect->unmatched.empty()
+                          ? std::string()
+                          : " " + std::string(protocol->dialect->unmatched)) +
+                     " (A listener's `unmatched` goes before that.)";
   if (true_field(verdict, "allowed"))
     return "It would be allowed: " + std::to_string(integer_field(verdict, "remaining")) +
            " left behind it.";
@@ -75,7 +79,6 @@ int explain_live(const AdminFlags& flags, const std::optional<std::string>& prot
         "--protocol must be " + protocol::joined_names(" or ") + ", not `" + name + "`", io);
   const auto pairs = pairs_of(arguments.positional());
   if (!pairs) return arguments.misused(pairs.problem().text, io);
-  const protocol::Description& its = describe(*protocol);
   Json body{{"protocol", name}, {"descriptor", Json::array()}};
   for (const auto& [key, value] : *pairs)
     body["descriptor"].push_back({{"key", key}, {"value", value}});
@@ -92,7 +95,9 @@ int explain_live(const AdminFlags& flags, const std::optional<std::string>& prot
   if (const int64_t behind = integer_field(reply.json, "unreached"); behind > 0)
     io.out << base::counted(static_cast<uint64_t>(behind), "rule") << " behind "
            << (behind == 1 ? "is" : "are") << " not reached.\n";
-  io.out << config::on_screen(verdict_line(field(reply.json, "verdict"), its)) << std::endl;
+  io.out << config::on_screen(verdict_line(field(reply.json, "verdict"),
+                                           protocol_name ? &describe(*protocol) : nullptr))
+         << std::endl;
   return config::exit_ok;
 }
 

@@ -236,6 +236,10 @@ TEST(Explain, ARunningServerIsAskedToo) {
       << done.out;
   EXPECT_TRUE(served.hit("api=acme").starts_with("OK true 0 ")) << "nothing was taken";
   done = served.command({"explain", "other=1"});
+  EXPECT_NE(done.out.find("No rule decides it; what is answered depends on the protocol "),
+            std::string::npos)
+      << done.out;
+  done = served.command({"explain", "--protocol", "divvy", "other=1"});
   EXPECT_NE(done.out.find("No rule decides it. Divvy's protocol answers `OK false 0 -1`."),
             std::string::npos)
       << done.out;

@@ -15,6 +15,7 @@
 #include "config/file_reader.h"
 #include "config/settings.h"
 #include "protocol/http/auth_settings.h"
+#include "protocol/http/review.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
@@ -327,6 +328,10 @@ std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
        options_.origin}};
 }
 
+void HttpSettings::review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const {
+  http::review(options_.value, rules, diagnostics);
+}
+
 void HttpSettings::add_to(server::Options& options, protocol::Protocol self) const {
   auto its = std::make_shared<HttpOptions>(options_.value);
   // The secret, and the two objects below, belong to this server alone.
@@ -353,8 +358,15 @@ constinit const protocol::SettingsFormat settings_format = {
               "404 with the problem no-rule, as `http.unmatched` is error",
               "200 with `allowed` true and no rule, as `http.unmatched` is allow",
               "429 with `allowed` false and no rule, as `http.unmatched` is deny"};
-          return answers[static_cast<size_t>(
-              static_cast<const HttpSettings&>(settings).options().unmatched)];
+          constexpr std::array<std::string_view, 3> answers_with_profiles = {
+              "404 with the problem no-rule, and /auth allows, as `http.unmatched` is error",
+              "200 with `allowed` true and no rule, and /auth allows, as `http.unmatched` is allow",
+              "429 with `allowed` false and no rule, and /auth has the `deny` status of its "
+              "profile, as `http.unmatched` is deny"};
+          const HttpOptions& its = static_cast<const HttpSettings&>(settings).options();
+          return (its.auth.profiles.empty()
+                      ? answers
+                      : answers_with_profiles)[static_cast<size_t>(its.unmatched)];
         },
 };
 

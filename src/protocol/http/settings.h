@@ -10,17 +10,19 @@
 
 #include "base/setting.h"
 #include "protocol/http/options.h"
+#include "protocol/rule_review.h"
 #include "protocol/settings.h"
 
 namespace sluice::http {
 
-class HttpSettings final : public protocol::Settings {
+class HttpSettings final : public protocol::Settings, public protocol::RuleReview {
  public:
   HttpSettings();
   std::unique_ptr<Settings> clone() const override;
   void read(config::FileReader& reader, const policy::YamlNode& section) override;
   std::vector<std::pair<std::string, std::string>> lines() const override;
   void add_to(server::Options& options, protocol::Protocol self) const override;
+  void review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const override;
   const HttpOptions& options() const { return options_.value; }
 
  private:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "config/load_policy.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
@@ -72,12 +73,90 @@ TEST(HttpSettings, HaveTheDocumentedDefaults) {
   EXPECT_TRUE(its.auth.profiles.empty());
 }
 
+// What these settings say of the rules of a sluice.yaml with both.
+std::string said_of(const std::string& rules, const std::string& section) {
+  config::Config config;
+  base::Diagnostics diagnostics;
+  config::read_config(
+      "rules:\n" + rules + "listen: [{ protocol: http, address: a }]\nhttp: " + section + "\n",
+      "sluice.yaml", config, diagnostics);
+  request::Spaces spaces;
+  const auto read = config::load_policy(config.policy_files(), spaces, diagnostics, config.own);
+  if (!read) return "the rules are wrong";
+  base::Diagnostics said;
+  dynamic_cast<const HttpSettings&>(config.settings_of(*protocol::find("http")))
+      .review(*read, said);
+  std::string all;
+  for (const auto& one : said) all += base::to_string(one) + "\n";
+  return all;
+}
+
+TEST(HttpSettings, WarnOfEntriesThatNoProfileGives) {
+  const auto rule = [](const std::string& match, const std::string& more = "") {
+    return "- { name: r, match: { " + match + " }" + more + ", limit: { quota: 1, window: 1s } }\n";
+  };
+  const std::string web =
+      "{ auth: { profiles: { web: { proxy: caddy, headers: [X-Tenant], "
+      "cookies: [Id], entries: { header.tier: gold } } } } }";
+  for (const char* match : {"header.x-tenant: \"*\"", "cookie.Id: \"*\"", "header.tier: gold",
+                            "path: /a", "headers: a"})
+    EXPECT_EQ(said_of(rule(match), web), "") << match;
+  // A client of the protocol, without forward-auth, may send any entry.
+  EXPECT_EQ(said_of(rule("header.X-Api-Key: \"*\""), "{}"), "");
+  EXPECT_EQ(said_of(rule("header.X-Api-Key: \"*\"", ", mode: off"), web), "");
+  const auto warning = [](const std::string& key, const std::string& remedy) {
+    return "sluice.yaml:2: warning: rule r: no profile of `http.auth` gives `" + key +
+           "`, so it applies to no request to /auth; " + remedy + "\n";
+  };
+  EXPECT_EQ(said_of(rule("header.X-Tenant: \"*\""), web),
+            warning("header.X-Tenant",
+                    "write `header.x-tenant`, because names of headers are in lower case"));
+  EXPECT_EQ(said_of(rule("header.x-api-key: \"*\""), web),
+            warning("header.x-api-key", "add `x-api-key` to `headers` of the profile"));
+  EXPECT_EQ(said_of(rule("cookie.id: \"*\""), web),
+            warning("cookie.id", "add `id` to `cookies` of the profile"));
+  EXPECT_EQ(said_of(rule("path: /a", ", actor: header.x"), web),
+            "sluice.yaml:2: warning: rule r: no profile of `http.auth` gives `header.x`, so all "
+            "requests to /auth share one counter by it; add `x` to `headers` of the profile\n");
+}
+
+TEST(HttpSettings, WarnWhereAllRulesAreInShadowAndTheRestIsRefused) {
+  const std::string shadow =
+      "- { name: a, mode: shadow, limit: { quota: 1, window: 1s } }\n"
+      "- { name: b, mode: \"off\", limit: { quota: 1, window: 1s } }\n";
+  const std::string enforced = "- { name: c, limit: { quota: 1, window: 1s } }\n";
+  const std::string profile = "auth: { profiles: { web: { proxy: caddy } } }";
+  for (const char* answer : {"error", "deny"})
+    EXPECT_EQ(said_of(shadow, std::string("{ unmatched: ") + answer + " }"),
+              "sluice.yaml:2: warning: rules: all are in shadow, and no rule in shadow decides a "
+              "request, so `http.unmatched` refuses every request: it is `" +
+                  std::string(answer) +
+                  "`; write `http: { unmatched: allow }` until a rule is enforced\n");
+  EXPECT_NE(said_of(shadow, "{ unmatched: deny, " + profile + " }"), "");
+  // What /auth is asked with `error` passes.
+  EXPECT_EQ(said_of(shadow, "{ unmatched: error, " + profile + " }"), "");
+  EXPECT_EQ(said_of(shadow, "{ unmatched: allow }"), "");
+  EXPECT_EQ(said_of(shadow + enforced, "{ unmatched: deny }"), "");
+  EXPECT_EQ(said_of(enforced, "{ unmatched: deny }"), "");
+}
+
 TEST(HttpSettings, DescribeTheAnswerWithoutARule) {
   for (const std::string answer : {"error", "allow", "deny"}) {
     config::Config config;
     EXPECT_EQ(problems("{ unmatched: " + answer + " }", config), "");
     EXPECT_TRUE(settings_format.unmatched(config.settings_of(*protocol::find("http")))
                     .ends_with(", as `http.unmatched` is " + answer));
+    EXPECT_EQ(settings_format.unmatched(config.settings_of(*protocol::find("http"))).find("/auth"),
+              std::string_view::npos);
+    EXPECT_EQ(
+        problems("{ unmatched: " + answer + ", auth: { profiles: { web: { proxy: caddy } } } }",
+                 config),
+        "");
+    EXPECT_TRUE(
+        settings_format.unmatched(config.settings_of(*protocol::find("http")))
+            .ends_with((answer == "deny" ? ", and /auth has the `deny` status of its profile"
+                                         : ", and /auth allows") +
+                       (", as `http.unmatched` is " + answer)));
   }
 }
 

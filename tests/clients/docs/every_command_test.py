@@ -70,6 +70,7 @@ TYPED = {
     ("docs/proxies.md", "HAProxy"): PROXIES,
     ("docs/proxies.md", "Troubleshooting"): PROXIES,
     ("docs/proxies.md", "Keep counters, and see which clients are limited"): Test(f"{DOCS}/proxies_test.py", "## Keep counters"),
+    ("docs/proxies.md", "Limit by API key and by tenant"): Test(f"{DOCS}/proxies_test.py", "## Limit by API key and by tenant"),
     ("docs/redis.md", "Start"): Test(f"{DOCS}/redis_test.py", "## Start"),
     ("docs/redis.md", "Redis Cluster"): Test(f"{DOCS}/redis_test.py", "## Redis Cluster"),
     ("docs/resp.md", "Try it"): Test("tests/e2e/resp_test.cc", "## Try it"),

@@ -1,4 +1,4 @@
-"""The section of docs/proxies.md that has no proxy; tests/clients/http/proxies follows the others."""
+"""The sections of docs/proxies.md that have no proxy; tests/clients/http/proxies follows the others."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ class ProxiesTest(unittest.TestCase):
             manual.follow()
             self.assertEqual((len(manual.servers), manual.commands), (1, 3))
             self.assertTrue((manual.folder / "counters/sluice").is_dir())
+
+    def test_api_keys_and_tenants(self) -> None:
+        with Manual(self, "docs/proxies.md", "## Limit by API key and by tenant") as manual:
+            manual.follow()
+            self.assertEqual((len(manual.servers), manual.commands), (1, 3))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+// What `explain` says of a request that no rule decides, for files with listeners.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/command_test.h"
+#include "protocol/protocol.h"
+
+namespace sluice::cli {
+namespace {
+
+using UnmatchedCommands = CommandTest;
+
+TEST_F(UnmatchedCommands, ExplainSaysWhatTheListenersOfTheFileAnswer) {
+  const std::string rules =
+      "rules: [{ name: a, match: { ip: '*' }, limit: { quota: 1, window: 1s } }]\n";
+  const protocol::Description& usual = *protocol::all().front();
+  size_t others = 0;
+  for (const protocol::Description* one : protocol::all()) {
+    const std::string name(one->name);
+    const auto path =
+        file("a.yaml", rules + "listen: [{ protocol: " + name + ", address: '[::1]:1' }]\n");
+    EXPECT_EQ(command({"explain", "--policy", path, "a=b"}), 0) << err;
+    if (one == &usual || one->dialect == nullptr || one->dialect->unmatched.empty()) continue;
+    EXPECT_TRUE(said(out, "No rule decides it. " + name + ": ")) << out;
+    EXPECT_FALSE(said(out, usual.dialect->unmatched)) << out;
+    ++others;
+  }
+  EXPECT_GE(others, 2u);
+  // Without listeners of its own, a file is served by all protocols.
+  EXPECT_EQ(command({"explain", "--policy", file("b.yaml", rules), "a=b"}), 0) << err;
+  EXPECT_TRUE(said(out, "No rule decides it. " + std::string(usual.dialect->unmatched))) << out;
+}
+
+}  // namespace
+}  // namespace sluice::cli
