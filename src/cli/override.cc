@@ -29,7 +29,7 @@ std::string footer_of_override() {
       "  set       give an actor a limit; again for the same rule and actor: another one\n"
       "  list      those that there are, of a --rule, --dialect or --actor; none is not an error\n"
       "  show ID   one of them\n"
-      "  remove ID...\n"
+      "  remove ID..., or the one of a --rule and --actor\n"
       "  load FILE many at once: a line of JSON for each, with `dialect`, `until`, `comment`,\n"
       "            `limits`, `all_limits`, `unlimited`, `deny` where wanted;\n"
       "            or what `list --json` has printed:\n"
@@ -51,7 +51,8 @@ std::string footer_of_override() {
       "  sluice override set --rule user --actor bob --limit '{\"quota\":5,\"window\":\"1s\"}' "
       "--limit '{\"quota\":100,\"window\":\"1h\"}'\n"
       "  sluice override list --rule user\n"
-      "  sluice override remove o-1f\n"
+      "  sluice override remove o-94be2314d8f67cef\n"
+      "  sluice override remove --rule user --actor alice\n"
       "  sluice override list --json --limit 1000000 >overrides.json\n"
       "  sluice override load overrides.json",
       "done", "the server refuses it, or has no such override");
@@ -145,7 +146,7 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
     }
     return "";
   }
-  if (!asked.quota) return "there is no --quota N";
+  if (!asked.quota) return "a limit needs its units: add `--quota N`";
   Json limit = Json::object();
   if (base::Done put = put_count(asked.quota, "quota", limit); !put)
     return std::move(put).problem().text;
@@ -181,7 +182,9 @@ std::string put_end(const OverrideFlags& asked, Json& body) {
   if (asked.until && asked.length) return "--until and --for exclude each other";
   if (asked.until) {
     const auto until = parse_moment(*asked.until);
-    if (!until) return "--until must be a moment as 2030-12-01T00:00Z, not `" + *asked.until + "`";
+    if (!until)
+      return "--until must be a moment as 2030-12-01T00:00Z, not `" + *asked.until +
+             "`; for a length of time write `--for 3d`";
     body["until"] = base::format_rfc3339(*until);
   }
   if (asked.length) {
@@ -262,7 +265,12 @@ int report_one(const AdminPort::Reply& reply, const OverrideFlags& asked, config
 }
 
 int set(AdminPort& port, const OverrideFlags& asked, const Json& body, config::CommandIo& io) {
-  return report_one(port.ask("POST", "/v1/overrides", body), asked, io);
+  auto reply = port.ask("POST", "/v1/overrides", body);
+  // The server names the limit's keys; a user who gave options needs the option.
+  if (!reply.is_done() && asked.quota && !asked.window &&
+      reply.problem.find("window") != std::string::npos)
+    reply.problem += " (here: `--window 1s`)";
+  return report_one(reply, asked, io);
 }
 
 int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::CommandIo& io) {
@@ -341,6 +349,31 @@ int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids, config
   return refused.empty() ? config::exit_ok : config::exit_failure;
 }
 
+// Finds the override of that rule and actor, for `remove`; its id is put into `ids`. Otherwise:
+// the failure, which was reported.
+std::optional<int> find_one(AdminPort& port, const OverrideFlags& asked, Words& ids,
+                            config::CommandIo& io) {
+  std::string target = "/v1/overrides?rule=" + wire::percent_encoded(*asked.rule);
+  if (asked.dialect) target += "&dialect=" + wire::percent_encoded(*asked.dialect);
+  target += "&actor=" + wire::percent_encoded(asked.actors.front());
+  Json found = Json::array();
+  auto reply = read_pages(port, target, "overrides", 2, found);
+  if (reply.is_done() && found.size() != 1) {
+    reply.kind = AdminPort::Reply::Kind::refused;
+    reply.status = 0;  // the server did not refuse
+    reply.problem =
+        found.empty() ? "there is no override of that rule and actor; `sluice override list` shows "
+                        "those that there are"
+                      : "several rules of that name have an override of that actor: add "
+                        "`--dialect`, or name the ID that `sluice override list` shows";
+  }
+  if (reply.is_done()) {
+    ids.push_back(text_field(found.front(), "id"));
+    return std::nullopt;
+  }
+  return report_failure(reply, asked.admin.json, io);
+}
+
 struct Action {
   const char* name;
   size_t words_min, words_max;
@@ -353,7 +386,8 @@ constexpr Action actions[] = {
      "--unlimited --until --for --comment "},
     {"list", 0, 0, "wants no word behind it, only options", " --rule --dialect --actor --limit "},
     {"show", 1, 1, "wants one ID", ""},
-    {"remove", 1, 1000, "wants one ID or more", ""},
+    {"remove", 0, 1000, "wants one ID or more, or --rule and --actor",
+     " --rule --dialect --actor "},
     {"load", 1, 1, "wants one FILE", ""}};
 
 // An option that was given although the action does not have it; "": none was.
@@ -371,7 +405,7 @@ std::string stray_option(const CLI::App& app, const Action& action) {
 
 // Makes the body of `set`; returns the problem with it, or "".
 std::string put_body(const OverrideFlags& asked, Json& body) {
-  if (!asked.rule) return "there is no --rule";
+  if (!asked.rule) return "set needs the rule: add `--rule RULE`";
   // In JSON, bytes that are not UTF-8 would become another name of a rule or an actor.
   Words texts = asked.actors;
   texts.insert(texts.end(), {*asked.rule, asked.comment.value_or("")});
@@ -410,8 +444,11 @@ int override_limits(const Words& words, config::CommandIo& io) {
     return arguments.misused(name + " " + action->wants, io);
   if (const auto stray = stray_option(arguments.app(), *action); !stray.empty())
     return arguments.misused(name + " does not accept " + stray, io);
-  if (name == "list" && asked.actors.size() > 1)
-    return arguments.misused("list takes one --actor; join several values by `|`", io);
+  if ((name == "list" || name == "remove") && asked.actors.size() > 1)
+    return arguments.misused(name + " takes one --actor; join several values by `|`", io);
+  const bool is_described = asked.rule || asked.dialect || !asked.actors.empty();
+  if (name == "remove" && (count > 0 ? is_described : !asked.rule || asked.actors.empty()))
+    return arguments.misused(name + " " + action->wants, io);
   if (std::find(said.begin(), said.end(), "") != said.end())
     return arguments.misused(name + " " + action->wants + ", not an empty word", io);
 
@@ -430,7 +467,10 @@ int override_limits(const Words& words, config::CommandIo& io) {
   if (name == "list") return list(*port, asked, *listed, io);
   if (name == "show") return report_one(port->get(override_path(said[1])), asked, io);
   if (name == "load") return load_overrides(*port, said[1], asked.admin.json, io);
-  return remove(*port, asked, Words(said.begin() + 1, said.end()), io);
+  Words ids(said.begin() + 1, said.end());
+  if (ids.empty())
+    if (const auto failed = find_one(*port, asked, ids, io)) return *failed;
+  return remove(*port, asked, ids, io);
 }
 
 }  // namespace sluice::cli

@@ -173,6 +173,54 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   EXPECT_TRUE(err.starts_with("error: o-9: the server requires its admin token")) << err;
 }
 
+TEST_F(AdminCommands, AnOverrideIsRemovedByItsRuleAndActor) {
+  const auto found = [&](const std::string& query, Json overrides) {
+    answers["GET /v1/overrides?" + query] =
+        page({{"overrides", std::move(overrides)}, {"total", 2}});
+  };
+  found("rule=user&actor=a%20b&limit=2", Json::array({override_of("o-1")}));
+  answers["DELETE /v1/overrides/o-1"] = page(override_of("o-1"));
+  EXPECT_EQ(ask({"override", "remove", "--rule", "user", "--actor", "a b"}), 0) << err;
+  EXPECT_EQ(out, "o-1: removed\n");
+  const size_t asked = server.requests().size();
+  found("rule=user&actor=none&limit=2", Json::array());
+  EXPECT_EQ(ask({"override", "remove", "--rule", "user", "--actor", "none"}), 1);
+  EXPECT_TRUE(err.starts_with("error: there is no override of that rule and actor; ")) << err;
+  // Several are never removed together.
+  found("rule=user&actor=two&limit=2", Json::array({override_of("o-1"), override_of("o-2")}));
+  EXPECT_EQ(ask({"override", "remove", "--rule", "user", "--actor", "two"}), 1);
+  EXPECT_TRUE(said(err, "add `--dialect`, or name the ID")) << err;
+  EXPECT_EQ(server.requests().size(), asked + 2);
+  found("rule=user&dialect=native&actor=two&limit=2", Json::array({override_of("o-1")}));
+  EXPECT_EQ(ask({"override", "remove", "--rule", "user", "--actor", "two", "--dialect", "native"}),
+            0)
+      << err;
+  for (const Words& words :
+       {Words{}, {"--rule", "user"}, {"--actor", "a"}, {"o-1", "--rule", "user", "--actor", "a"}}) {
+    Words all{"override", "remove"};
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_EQ(ask(all), 2);
+    EXPECT_TRUE(said(err, "remove wants one ID or more, or --rule and --actor")) << err;
+  }
+}
+
+TEST_F(AdminCommands, OverrideSetNamesTheOptionsThatAreMissing) {
+  EXPECT_EQ(ask({"override", "set", "--actor", "a", "--deny"}), 2);
+  EXPECT_TRUE(said(err, "add `--rule RULE`")) << err;
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--window", "1m"}), 2);
+  EXPECT_TRUE(said(err, "add `--quota N`")) << err;
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--deny", "--until", "next friday"}), 2);
+  EXPECT_TRUE(said(err, "for a length of time write `--for 3d`")) << err;
+  const std::string refusal = "limit: has no window; add `window: 1s`";
+  answers["POST /v1/overrides"] = problem(400, refusal);
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "a", "--quota", "5"}), 1);
+  EXPECT_EQ(err, "error: " + refusal + " (here: `--window 1s`)\n");
+  EXPECT_EQ(
+      ask({"override", "set", "--rule", "user", "--actor", "a", "--quota", "5", "--window", "1"}),
+      1);
+  EXPECT_EQ(err, "error: " + refusal + "\n");
+}
+
 TEST_F(AdminCommands, OverridesAreLoadedFromAFileInParts) {
   std::string text;
   for (int i = 0; i < 2500; ++i)

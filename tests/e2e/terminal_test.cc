@@ -320,9 +320,11 @@ TEST_F(TerminalCommands, TheExamplesOfTheirHelpWork) {
       const std::string elsewhere = "10.0.0.5:8380";
       if (const size_t at = line.find(elsewhere); at != line.npos)
         line.replace(at, elsewhere.size(), admin);
-      if (const size_t at = line.find("remove o-1f"); at != line.npos) {
-        EXPECT_EQ(ask({"override", "list", "--json"}), 0);
-        line.replace(at, 11, "remove " + result()["overrides"][0]["id"].get<std::string>());
+      const std::string removes = "remove o-94be2314d8f67cef";
+      if (const size_t at = line.find(removes); at != line.npos) {
+        EXPECT_EQ(ask({"override", "list", "--rule", "api", "--json"}), 0);
+        line.replace(at, removes.size(),
+                     "remove " + result()["overrides"][0]["id"].get<std::string>());
       }
       const auto finished = shell(line);
       EXPECT_EQ(finished.status, 0) << line << "\n" << finished.err;
