@@ -1,12 +1,14 @@
 #include "tests/redis/scripted_cluster.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -104,10 +106,15 @@ ScriptedCluster::Call call_of(size_t node, const std::vector<std::string>& words
   call.asked = asked;
   call.by_text = words[0] == "EVAL";
   call.bytes = bytes;
-  // The keys are followed by the mode and the first charge's verb (src/redis/lua_settle.cc).
+  // The keys are followed by the mode and the first charge's verb and cost
+  // (src/redis/lua_settle.cc); of an undo by its kind, name and cost (src/redis/lua_undo.cc).
   const size_t mode = 3 + std::stoul(words[2]);
   call.takes = !call.undo && words.size() > mode + 1 && words[mode].starts_with('0') &&
                words[mode + 1] == "t";
+  if ((call.takes || call.undo) && words.size() > mode + 2) {
+    const std::string& cost = words[mode + 2];
+    std::from_chars(cost.data(), cost.data() + cost.size(), call.cost);
+  }
   return call;
 }
 
@@ -188,6 +195,11 @@ std::vector<ScriptedCluster::Call> ScriptedCluster::take_calls() {
   return std::exchange(calls_, {});
 }
 
+std::vector<ScriptedCluster::Executed> ScriptedCluster::take_executed() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(executed_, {});
+}
+
 size_t ScriptedCluster::take_unknown_undos() {
   const std::scoped_lock lock(mutex_);
   return std::exchange(unknown_undos_, 0);
@@ -211,6 +223,9 @@ void ScriptedCluster::accept_of(size_t node, int listener) {
     if (ends_ || !nodes_[node].open) ::close(socket);
     if (ends_) return;
     if (!nodes_[node].open) continue;
+    // An answer must not wait until the client has acknowledged the one before.
+    const int on = 1;
+    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     // Removes connections that have ended, because a test may lose many.
     std::erase_if(connections_, [](Connection& connection) {
       if (!connection.ends) return false;
@@ -241,7 +256,11 @@ void ScriptedCluster::serve(Connection& connection) {
       bytes.erase(0, size);
     }
   }
-  ::shutdown(connection.socket, SHUT_RDWR);
+  // The client reads all answers that were sent, and closes. If the socket did not take what the
+  // client sends meanwhile, those answers could be lost too.
+  ::shutdown(connection.socket, SHUT_WR);
+  for (std::array<char, 16'384> room; ::recv(connection.socket, room.data(), room.size(), 0) > 0;) {
+  }
   const std::scoped_lock lock(mutex_);
   connection.ends = true;  // the last thing that this thread does
 }
@@ -272,8 +291,10 @@ bool ScriptedCluster::answer(Connection& connection, RedisClient& redis, const s
   const Act act = act_of(call);
   if (act.fate == Fate::error) return send_text(connection.socket, "-" + act.error + "\r\n");
   if (act.fate == Fate::lost_before) return false;
-  const std::string reply = encoded(redis.raw(bytes));
-  return act.fate != Fate::lost_after && send_text(connection.socket, reply);
+  const RedisReply reply = redis.raw(bytes);
+  const bool lost = act.fate == Fate::lost_after;
+  if (!reply.is_error()) note_executed({call, reply.text, lost});
+  return !lost && send_text(connection.socket, encoded(reply));
 }
 
 ScriptedCluster::Act ScriptedCluster::act_of(const Call& call) {
@@ -286,6 +307,11 @@ ScriptedCluster::Act ScriptedCluster::act_of(const Call& call) {
   released_.wait(lock, [&] { return ends_ || releases_ != before; });
   --held_;
   return act;
+}
+
+void ScriptedCluster::note_executed(const Executed& executed) {
+  const std::scoped_lock lock(mutex_);
+  executed_.push_back(executed);
 }
 
 // False: the answer is lost.

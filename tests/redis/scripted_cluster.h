@@ -28,7 +28,15 @@ class ScriptedCluster {
     bool undo = false;     // it takes units back
     bool asked = false;    // it follows ASKING
     bool by_text = false;  // EVAL, not EVALSHA
+    int64_t cost = 0;      // of its first charge, if it takes or is an undo
     size_t bytes = 0;      // of the whole command
+  };
+  // A call that Redis has executed, and its answer. Calls that Redis answered with an error, as
+  // with NOSCRIPT, are not among them.
+  struct Executed {
+    Call call;
+    std::string answer;
+    bool lost = false;  // the answer was not sent
   };
   // What happens to a call. `error`: it is not executed, and this error is the answer.
   // `lost_before`, `lost_after`: the connection ends without an answer before or after the call is
@@ -63,6 +71,8 @@ class ScriptedCluster {
   // The calls of scripts since the last time, in order, without those that the node answered with
   // NOSCRIPT.
   std::vector<Call> take_calls();
+  // What Redis has executed since the last time. A call is here before its answer is sent.
+  std::vector<Executed> take_executed();
   // How many undos were answered with NOSCRIPT since the last time.
   size_t take_unknown_undos();
   // From now on the connection ends where an undo would be answered with NOSCRIPT.
@@ -89,6 +99,7 @@ class ScriptedCluster {
   bool answer(Connection& connection, RedisClient& redis, const std::string& bytes,
               const std::vector<std::string>& words, bool& asking);
   Act act_of(const Call& call);
+  void note_executed(const Executed& executed);
   bool answers_unknown(const Call& call);
   std::string redirect_of(const Call& call);
   std::string slots();
@@ -103,6 +114,7 @@ class ScriptedCluster {
   std::vector<size_t> owners_, migrates_to_;  // by slot
   Decide decide_;
   std::vector<Call> calls_;
+  std::vector<Executed> executed_;
   size_t unknown_undos_ = 0;
   bool unknown_are_lost_ = false;
   std::list<Connection> connections_;
