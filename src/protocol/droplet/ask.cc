@@ -130,7 +130,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
       return arguments.misused("--" + std::string(droplet_periods[i]) +
                                    " must be 0 to 4294967295, not `" + *limits[i] + "`",
                                io);
-    // In the protocol 0 means that there is no limit in the request; the bucket keeps its own.
+    // The protocol's limit 0 means that the request has no limit; the bucket keeps its own.
     if (*n > 0)
       request.subject.limits.push_back(
           {static_cast<int64_t>(*n), std::chrono::microseconds(droplet_windows[i].us)});

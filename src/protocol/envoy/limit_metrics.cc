@@ -9,7 +9,7 @@
 namespace sluice::envoy {
 namespace {
 
-// How many of the server's paths a worker learns at a time, once there is no room for new ones.
+// How many of the server's paths a worker learns at a time, when the bound of paths is reached.
 constexpr size_t paths_at_once = 512;
 
 // A longer buffer is freed before the next path.
@@ -133,7 +133,7 @@ uint32_t WorkerMetrics::look_up(const Charged& charged) {
   return number;
 }
 
-// Returns the number of path_; absent: there is no room for the path.
+// Returns the number of path_; absent: the bound of paths is reached.
 uint32_t WorkerMetrics::find_path() {
   if (const auto known = known_paths_.find(path_); known != known_paths_.end())
     return known->second;
