@@ -168,7 +168,7 @@ void WorkerClient::send_life(Link& link, const ScriptCall& what, bool renews, bo
 void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) {
   command_.clear();
   if (has_copy(link, sender)) {
-    command_ = link.sent_on.front();
+    if (reply == Reply::error) command_ = link.sent_on.front();  // only errors send it again
     link.sent_on.pop();
   }
   if (reply == Reply::error && pause(link, sender, text, command_)) return;
