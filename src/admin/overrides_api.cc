@@ -216,14 +216,14 @@ HttpResponse list(const HttpRequest& request, const live::OverrideRegistry& regi
 HttpResponse get(const std::string& name, const live::OverrideRegistry& registry) {
   const auto id = live::parse_id(name);
   const auto one = id ? registry.find(*id) : std::nullopt;
-  if (!one) return problem_response(404, "there is no override of that id");
+  if (!one) return problem_response(404, "no override has that id");
   return json_response(200, shown(*one, registry));
 }
 
 HttpResponse erase(const std::string& name, live::OverrideRegistry& registry,
                    const std::string& by) {
   const auto id = live::parse_id(name);
-  if (!id) return problem_response(404, "there is no override of that id");
+  if (!id) return problem_response(404, "no override has that id");
   live::StoredOverride was;
   if (auto problem = registry.remove(*id, was, by)) return refusal(std::move(problem));
   return json_response(200, shown(was, registry));

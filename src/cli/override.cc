@@ -362,10 +362,10 @@ std::optional<int> find_one(AdminPort& port, const OverrideFlags& asked, Words& 
     reply.kind = AdminPort::Reply::Kind::refused;
     reply.status = 0;  // the server did not refuse
     reply.problem =
-        found.empty() ? "there is no override of that rule and actor; `sluice override list` shows "
-                        "those that there are"
-                      : "several rules of that name have an override of that actor: add "
-                        "`--dialect`, or name the ID that `sluice override list` shows";
+        found.empty()
+            ? "no override has that rule and actor; `sluice override list` shows all overrides"
+            : "several rules of that name have an override of that actor: add "
+              "`--dialect`, or name the ID that `sluice override list` shows";
   }
   if (reply.is_done()) {
     ids.push_back(text_field(found.front(), "id"));

@@ -185,7 +185,7 @@ TEST_F(AdminCommands, AnOverrideIsRemovedByItsRuleAndActor) {
   const size_t asked = server.requests().size();
   found("rule=user&actor=none&limit=2", Json::array());
   EXPECT_EQ(ask({"override", "remove", "--rule", "user", "--actor", "none"}), 1);
-  EXPECT_TRUE(err.starts_with("error: there is no override of that rule and actor; ")) << err;
+  EXPECT_TRUE(err.starts_with("error: no override has that rule and actor; ")) << err;
   // Several are never removed together.
   found("rule=user&actor=two&limit=2", Json::array({override_of("o-1"), override_of("o-2")}));
   EXPECT_EQ(ask({"override", "remove", "--rule", "user", "--actor", "two"}), 1);

@@ -192,7 +192,7 @@ struct Windows {
     int64_t used = 0;
   };
 
-  // At that time, of the policy or of an override that has not ended.
+  // The units that a window may grant at `now`: the override's until it ends, else the policy's.
   int64_t in_force(const std::string& key, time_point now) const {
     const auto at = overridden_until.find(key);
     return at != overridden_until.end() && now < at->second ? override_quota : quota;

@@ -335,6 +335,7 @@ void WorkerClient::take_next(Waiting& w) {
   w.next.reset();
   w.weight = Weight::light;
   w.by_text = false;
+  w.redirects = w.ask_link = 0;  // its counters may be at other nodes
 }
 
 // It may have been charged, so it is not sent again: its rules say how it is answered.

@@ -242,7 +242,7 @@ TEST_F(TerminalCommands, RemovesOtherOverridesThoughOneDoesNotExist) {
   }
   EXPECT_EQ(ask({"override", "remove", ids[0], "o-fff", ids[1]}), 1);
   EXPECT_EQ(out, ids[0] + ": removed\n" + ids[1] + ": removed\n");
-  EXPECT_EQ(err, "error: o-fff: there is no override of that id\n");
+  EXPECT_EQ(err, "error: o-fff: no override has that id\n");
   EXPECT_EQ(hit("user=bob").substr(0, 7), "OK true");
 }
 
@@ -254,7 +254,7 @@ TEST_F(TerminalCommands, ExpiredOverridesAreForgotten) {
       << err;
   const std::string id = result()["id"];
   while (ask({"override", "show", id}) == 0) EXPECT_TRUE(says("until     ")) << out;
-  EXPECT_EQ(err, "error: there is no override of that id\n");
+  EXPECT_EQ(err, "error: no override has that id\n");
   EXPECT_EQ(hit("user=alice").substr(0, 7), "OK true");
 }
 

@@ -5,7 +5,7 @@
 //   of files     Paths from the limits' files. Beyond of_files_max: `overflow`.
 //   of requests  Paths with texts of requests (value_to_metric, detailed_metric, unknown domains,
 //                limits that come with requests): a configured number of paths with at most
-//                bytes_max bytes each. Beyond either there is no number, and the caller counts
+//                bytes_max bytes each. A path past either bound gets no number; the caller counts
 //                under a path of files with `other` in place of the request's texts.
 #pragma once
 
