@@ -34,15 +34,14 @@ std::string footer_of_explain() {
          std::string(describe(config::with_policy_files().front()).policy->request) + "\n";
 }
 
-std::vector<std::string_view> explained_protocols() {
+std::vector<std::string_view> protocol_names() {
   std::vector<std::string_view> names;
-  for (const protocol::Protocol protocol : config::with_policy_files())
-    names.push_back(describe(protocol).name);
+  for (const protocol::Description* one : protocol::all()) names.push_back(one->name);
   return names;
 }
 
 std::string protocol_help() {
-  std::string text = "Whose request it is: " + config::one_of(explained_protocols());
+  std::string text = "Whose request it is: " + config::one_of(protocol_names());
   const auto all = config::with_policy_files();
   text += "; default " + std::string(describe(all.front()).name);
   for (size_t i = 1; i < all.size(); ++i)
@@ -61,24 +60,23 @@ protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
   return with_rules.size() == 1 && rules.native_rules().empty() ? with_rules.front() : all.front();
 }
 
-// The answer to a request that no rule decides. `unmatched`: the answers of the file's listeners,
-// which are named where the protocol is a default that none of them serves.
+// The answer to a request that no rule decides: that of the protocol's listeners, or of the
+// protocol if the file has none of it. `unmatched`: the answers of the file's listeners. Where the
+// protocol is a default that none of them serves, all are named.
 std::string unmatched_words(protocol::Protocol protocol, bool was_named,
                             const Unmatched& unmatched) {
-  const std::string_view name = describe(protocol).name;
-  if (was_named || unmatched.empty() ||
-      std::ranges::any_of(unmatched, [&](const auto& one) { return one.first == name; }))
-    return std::string(describe(protocol).dialect->unmatched);
-  std::string words;
-  for (const auto& [served, answer] : unmatched)
-    words += (words.empty() ? "" : "; ") + served + ": " + answer;
-  return words;
-}
-
-// The protocol with that name, if it has rules of its own to explain.
-std::optional<protocol::Protocol> protocol_named(const std::string& name) {
-  const auto found = protocol::find(name);
-  return found && describe(*found).policy != nullptr ? found : std::nullopt;
+  const protocol::Description& its = describe(protocol);
+  std::string answers, all;
+  const auto append = [](std::string& words, const std::string& more) {
+    words += (words.empty() ? "" : "; ") + more;
+  };
+  for (const auto& [served, answer] : unmatched) {
+    append(all, served + ": " + answer);
+    if (served == its.name) append(answers, answer);
+  }
+  if (!answers.empty()) return answers;
+  if (!was_named && !all.empty()) return all;
+  return its.dialect != nullptr ? std::string(its.dialect->unmatched) : std::string();
 }
 
 }  // namespace
@@ -96,7 +94,7 @@ int explain(const Words& words, config::CommandIo& io) {
   add_file_flags(arguments.app(), flags);
   arguments.app()
       .add_option("--protocol", protocol_name, protocol_help())
-      ->type_name(type_of_values(explained_protocols()));
+      ->type_name(type_of_values(protocol_names()));
   AdminFlags admin;
   bool live = false;
   arguments.app().add_flag("--live", live,
@@ -111,13 +109,13 @@ int explain(const Words& words, config::CommandIo& io) {
   live |= admin.admin.has_value();
   if (live && path)
     return arguments.misused("--policy FILE and a running server exclude each other", io);
-  if (live) return explain_live(admin, protocol_name, arguments, io);
-  if (!path) return arguments.misused("--policy FILE, --admin ADDRESS or --live is required", io);
   std::optional<protocol::Protocol> protocol;
-  if (protocol_name && !(protocol = protocol_named(*protocol_name)))
-    return arguments.misused("--protocol must be " + config::one_of(explained_protocols()) +
-                                 ", not `" + *protocol_name + "`",
-                             io);
+  if (protocol_name && !(protocol = protocol::find(*protocol_name)))
+    return arguments.misused(
+        "--protocol must be " + protocol::joined_names(" or ") + ", not `" + *protocol_name + "`",
+        io);
+  if (live) return explain_live(admin, protocol, arguments, io);
+  if (!path) return arguments.misused("--policy FILE, --admin ADDRESS or --live is required", io);
   const auto pairs = pairs_of(arguments.positional());
   if (!pairs) return arguments.misused(pairs.problem().text, io);
 

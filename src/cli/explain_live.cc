@@ -70,15 +70,12 @@ std::string verdict_line(const Json& verdict, const protocol::Description* proto
 
 }  // namespace
 
-int explain_live(const AdminFlags& flags, const std::optional<std::string>& protocol_name,
+int explain_live(const AdminFlags& flags, std::optional<protocol::Protocol> protocol,
                  const Arguments& arguments, config::CommandIo& io) {
-  const std::string name = protocol_name.value_or(std::string(protocol::all().front()->name));
-  const auto protocol = protocol::find(name);
-  if (!protocol)
-    return arguments.misused(
-        "--protocol must be " + protocol::joined_names(" or ") + ", not `" + name + "`", io);
   const auto pairs = pairs_of(arguments.positional());
   if (!pairs) return arguments.misused(pairs.problem().text, io);
+  const protocol::Description* const named = protocol ? &describe(*protocol) : nullptr;
+  const std::string_view name = named != nullptr ? named->name : protocol::all().front()->name;
   Json body{{"protocol", name}, {"descriptor", Json::array()}};
   for (const auto& [key, value] : *pairs)
     body["descriptor"].push_back({{"key", key}, {"value", value}});
@@ -95,9 +92,7 @@ int explain_live(const AdminFlags& flags, const std::optional<std::string>& prot
   if (const int64_t behind = integer_field(reply.json, "unreached"); behind > 0)
     io.out << base::counted(static_cast<uint64_t>(behind), "rule") << " behind "
            << (behind == 1 ? "is" : "are") << " not reached.\n";
-  io.out << config::on_screen(verdict_line(field(reply.json, "verdict"),
-                                           protocol_name ? &describe(*protocol) : nullptr))
-         << std::endl;
+  io.out << config::on_screen(verdict_line(field(reply.json, "verdict"), named)) << std::endl;
   return config::exit_ok;
 }
 

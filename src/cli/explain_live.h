@@ -3,15 +3,15 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "cli/admin_port.h"
+#include "protocol/protocol.h"
 
 namespace sluice::cli {
 
 // The words key=value of the arguments are the request; `protocol` is its protocol, if one is
 // named. Returns the exit status.
-int explain_live(const AdminFlags& flags, const std::optional<std::string>& protocol,
+int explain_live(const AdminFlags& flags, std::optional<protocol::Protocol> protocol,
                  const Arguments& arguments, config::CommandIo& io);
 
 }  // namespace sluice::cli

@@ -20,13 +20,26 @@ TEST_F(UnmatchedCommands, ExplainSaysWhatTheListenersOfTheFileAnswer) {
     const std::string name(one->name);
     const auto path =
         file("a.yaml", rules + "listen: [{ protocol: " + name + ", address: '[::1]:1' }]\n");
+    EXPECT_EQ(command({"explain", "--policy", path, "--protocol", name, "a=b"}), 0) << err;
+    const std::string named = out;
     EXPECT_EQ(command({"explain", "--policy", path, "a=b"}), 0) << err;
     if (one == &usual || one->dialect == nullptr || one->dialect->unmatched.empty()) continue;
-    EXPECT_TRUE(said(out, "No rule decides it. " + name + ": ")) << out;
+    const std::string listed = "No rule decides it. " + name + ": ";
+    EXPECT_TRUE(said(out, listed)) << out;
+    EXPECT_TRUE(said(named, "No rule decides it. " + out.substr(out.find(listed) + listed.size())))
+        << named;
     EXPECT_FALSE(said(out, usual.dialect->unmatched)) << out;
     ++others;
   }
   EXPECT_GE(others, 2u);
+  const auto denying = file("a.yaml", rules + "listen: [{ protocol: " + std::string(usual.name) +
+                                          ", address: '[::1]:1', unmatched: deny }]\n");
+  for (const Words& words : {Words{}, Words{"--protocol", std::string(usual.name)}}) {
+    Words all = {"explain", "--policy", denying, "a=b"};
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_EQ(command(all), 0) << err;
+    EXPECT_TRUE(said(out, "No rule decides it. deny, as `unmatched` of its listener says")) << out;
+  }
   // Without listeners of its own, a file is served by all protocols.
   EXPECT_EQ(command({"explain", "--policy", file("b.yaml", rules), "a=b"}), 0) << err;
   EXPECT_TRUE(said(out, "No rule decides it. " + std::string(usual.dialect->unmatched))) << out;
