@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                 return frame(NGHTTP2_PUSH_PROMISE, NGHTTP2_FLAG_END_HEADERS, 1,
                              http2_peer::number(2, 4));
               }}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Http2Bounds, StreamsAboveTheBoundAreRefusedUpToAFlood) {
   Http2Pool pool;
@@ -435,7 +435,7 @@ INSTANTIATE_TEST_SUITE_P(
                     return join({peer.headers(1, Peer::post(), false),
                                  peer.headers(1, {{":path", "/"}})});
                   }}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace sluice::wire::http2_attacks_test

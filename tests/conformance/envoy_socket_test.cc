@@ -374,7 +374,7 @@ TEST_P(EnvoyOverSocket, AnswersAsRecorded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, EnvoyOverSocket, testing::ValuesIn(configs()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace sluice::tests::envoy_socket_test
