@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds every source to its includes: prints file:line for each name of the standard library, or of a library that is
-precompiled, whose header the file does not reach through its own includes, and exits 1 on any.
+"""Holds every source to its includes: prints file:line for each name of the standard library, of POSIX, or of a library
+that is precompiled, whose header the file does not reach through its own includes, and exits 1 on any.
 
 A precompiled header (cmake/SluiceCompiling.cmake) declares these names to every file, so the compiler no longer misses
 an include. This is a look at the text, which takes a second; the presets debug and bench compile without precompiled
@@ -130,6 +130,18 @@ OTHERS: list[tuple[str, str]] = [
     (r"\bSIG(?:TERM|INT|HUP|KILL|STOP|CONT|USR1|USR2|PIPE|ALRM)\b", "csignal signal.h sys/wait.h"),
     (r"(?<![\w>])::(?:close|read|write|unlink|getpid|usleep|fork|_exit|pipe2?|rmdir|access|dup2?|fsync|fdatasync|pread|pwrite)\(",
      "unistd.h"),
+    (r"(?<![\w>])::(?:socket|socketpair|bind|listen|accept4?|connect|shutdown|recv|recvfrom|recvmsg|send|sendto|sendmsg|"
+     r"[gs]etsockopt|getsockname|getpeername)\(|\b(?:AF_(?:INET6?|UNIX)|SOCK_(?:STREAM|DGRAM)|MSG_(?:PEEK|NOSIGNAL|DONTWAIT))\b",
+     "sys/socket.h netinet/in.h arpa/inet.h netdb.h"),
+    (r"\bsockaddr_in6?\b|\bIN6?ADDR_(?:ANY|LOOPBACK)\b|\bIPPROTO_\w+", "netinet/in.h arpa/inet.h netdb.h"),
+    (r"\bsockaddr_un\b", "sys/un.h"),
+    (r"(?<![\w>])::(?:stat|lstat|fstat|chmod|fchmod|mkdir|umask)\(|\bS_IS[A-Z]+\(", "sys/stat.h"),
+    (r"(?<![\w>])::(?:open|openat|fcntl)\(|\bO_(?:RDONLY|WRONLY|RDWR|CREAT|NONBLOCK|CLOEXEC)\b", "fcntl.h"),
+    (r"(?<![\w>])::(?:waitpid|wait4)\(|\bW(?:IFEXITED|EXITSTATUS|IFSIGNALED|TERMSIG|NOHANG)\b", "sys/wait.h"),
+    (r"(?<![\w>])::(?:getrlimit|setrlimit|getrusage)\(|\bRLIMIT_\w+|\bRLIM_INFINITY\b", "sys/resource.h"),
+    (r"(?<![\w>])::(?:mmap|munmap|mprotect)\(|\bMAP_(?:SHARED|PRIVATE|ANONYMOUS)\b", "sys/mman.h"),
+    (r"(?<![\w>])::p?poll\(|\bpollfd\b|\bPOLL(?:IN|OUT|HUP|ERR)\b", "poll.h"),
+    (r"(?<![\w>])::epoll_\w+\(|\bEPOLL(?:IN|OUT|HUP|ERR|RDHUP|ET)\b", "sys/epoll.h"),
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)

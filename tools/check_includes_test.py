@@ -46,6 +46,12 @@ class CheckIncludesTest(unittest.TestCase):
             self.write("src/a/a.cc", f"#include <{header}>\nauto a = EINTR;\n")
             self.assertEqual(self.found(), [])
 
+    def test_names_of_posix_need_their_header(self) -> None:
+        self.write("src/a/a.cc", "#include <sys/un.h>\nint a = ::socket(1, 2, 3);\nint b = x.socket(1);\n")
+        self.write("src/a/b.cc", "#include <sys/wait.h>\nint c = ::waitpid(1, nullptr, 0);\n")
+        self.assertEqual(self.found(), [
+            "src/a/a.cc:2: ::socket( needs <sys/socket.h> or <netinet/in.h> or <arpa/inet.h> or <netdb.h>"])
+
     def test_libraries_are_known_by_their_folder(self) -> None:
         self.write("src/a/a.cc", "nlohmann::json a;\n")
         self.write("src/a/b.cc", "#include <nlohmann/json_fwd.hpp>\nnlohmann::json a;\n")
