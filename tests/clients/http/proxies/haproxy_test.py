@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unittest
 
@@ -34,6 +35,28 @@ class HaproxyTest(every_proxy.EveryProxy):
         statuses = [client.ask("GET", "/", [("X-Api-Key", key)]).status for key in ("a", "a", "b", "b")]
         self.assertEqual(statuses, [200, 429, 200, 429])
         self.assertEqual(client.ask("GET", "/").status, 200)
+
+    def test_an_api_key_is_counted_by_its_digest(self) -> None:
+        """With the lines that docs/proxies.md shows."""
+        page = (ROOT / "docs/proxies.md").read_text(encoding="utf-8")
+        lines = re.findall(r"^    (http-request \w+-header X-Api-Key-Digest.*)$", page, re.MULTILINE)
+        self.assertEqual(len(lines), 2)
+        rules = """
+  - name: key
+    match: { header.x-api-key-digest: "*" }
+    actor: header.x-api-key-digest
+    limit: { quota: 1, window: 1h }
+"""
+        asks = "    http-request lua.sluice"
+        edits = [(asks, "".join(f"    {line}\n" for line in lines) + asks), ('{ "accept" }', '{ "accept", "x-api-key-digest" }')]
+        world = self.start(edits, rules, [("deny: 429 }", "deny: 429, headers: [x-api-key-digest] }")])
+        client = self.client(world)
+        statuses = [client.ask("GET", "/", [("X-Api-Key", key)]).status for key in ("a", "a", "b", "b")]
+        self.assertEqual(statuses, [200, 429, 200, 429])
+        made_up = [client.ask("GET", "/", [("X-Api-Key-Digest", "a" * 64)]).status for _ in range(2)]
+        self.assertEqual(made_up, [200, 200])
+        digests = sorted(hashlib.sha256(key.encode()).hexdigest() for key in ("a", "b"))
+        self.assertEqual([re.sub(r".*\b([0-9a-f]{64})\b.*", r"\1", name) for name in world.sluice.counters()], digests)
 
     def test_requests_that_sluice_cannot_read_do_not_pass(self) -> None:
         """A client must not be able to avoid a decision."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import unittest
 
 import every_proxy
@@ -46,6 +48,30 @@ class NginxTest(every_proxy.EveryProxy):
         right = self.client(self.start([(line, f"{line}\n            proxy_set_header X-Sluice-Secret open-sesame;")],
                                        sluice_edits=edits))
         self.assertEqual(right.ask("GET", "/", [("X-Sluice-Secret", "guess")]).status, 200)
+
+    def test_an_api_key_is_counted_by_its_digest(self) -> None:
+        """With the lines that docs/proxies.md shows."""
+        page = (ROOT / "docs/proxies.md").read_text(encoding="utf-8")
+        found = re.search(r"^    (proxy_set_header Authorization .*)\n(?:.*\n)*?    web: (.*)\n(?:.*\n)*?    (match: .*?) +#.*\n"
+                          r"    (actor: .*?) +#", page, re.MULTILINE)
+        assert found is not None
+        field, profile, match, actor = found.groups()
+        rules = f"""
+  - name: key
+    {match}
+    {actor}
+    limit: {{ quota: 1, window: 1h }}
+"""
+        line = "proxy_set_header X-Real-IP $remote_addr;"
+        world = self.start([(line, f"{line}\n            {field}")], rules, [("{ proxy: nginx, deny: 403 }", profile)])
+        client = self.client(world)
+        own = ("Authorization", "Bearer of-the-client")
+        statuses = [client.ask("GET", "/", [("X-Api-Key", key), own]).status for key in ("a", "a", "b", "b")]
+        self.assertEqual(statuses, [200, 429, 200, 429])
+        self.assertEqual(client.ask("GET", "/").status, 200)
+        digests = sorted("sha256:" + hashlib.sha256(key.encode()).hexdigest()[:32] for key in ("a", "b"))
+        self.assertEqual([re.sub(r".*(sha256:\w+).*", r"\1", name) for name in world.sluice.counters()], digests)
+        self.assertEqual(world.application.asked[0].values("authorization"), [own[1]])
 
     def test_nothing_of_the_client_for_sluice(self) -> None:
         """With the line that docs/proxies.md shows."""
