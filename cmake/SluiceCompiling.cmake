@@ -128,8 +128,10 @@ function(sluice_batches out target kind)
     endforeach()
     set(file ${CMAKE_BINARY_DIR}/batches/${target}_${batch}.cc)
     file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
-    # A local variable named as another file's constant shadows nothing in its own file.
-    set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -Wno-shadow)
+    # A local variable named as another file's constant shadows nothing in its own file. Other local variables must not be shadowed;
+    # members are seen only where there are no batches (clang has no such warning).
+    set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+      "-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>")
     list(APPEND result ${file})
   endforeach()
   set(${out} ${result} PARENT_SCOPE)

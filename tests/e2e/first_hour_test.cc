@@ -190,9 +190,9 @@ TEST(FirstHour, APortThatSpeaksSomethingElseIsRecognized) {
     return "127.0.0.1:" + std::to_string(await_listening(server, protocol));
   };
   const std::string http = at("http"), divvy = at("divvy"), resp = at("resp");
-  const auto ask = [](std::vector<std::string> words, const std::string& server) {
+  const auto ask = [](std::vector<std::string> words, const std::string& address) {
     words.insert(words.begin(), "ask");
-    words.insert(words.begin() + 2, {"--timeout", "20000", "--server", server});
+    words.insert(words.begin() + 2, {"--timeout", "20000", "--server", address});
     const auto done = run({.arguments = std::move(words)});
     EXPECT_EQ(done.status, 3);
     return done.err;

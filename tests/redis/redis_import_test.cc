@@ -264,14 +264,14 @@ TEST_F(RedisImport, WorksByTlsAndAsAUserWithFewRights) {
   };
   add_user(secured);
   for (size_t i = 0; i < cluster.size(); ++i) add_user(cluster.node(i));
-  auto rules = old_server();
+  auto before = old_server();
   secured.client()({"SET", "divvy:::1000:600", "17", "PX", "500000"});
   const std::string password = folder.write("password", "pass\n");
   const auto import_as = [&](const std::string& user) {
     return run(
         {.arguments = {"store", "import-redis", "--from", "127.0.0.1:" + std::to_string(port),
                        "--to-cluster", cluster.addresses()[1], "--config",
-                       rules->folder().path() + "/sluice.yaml", "--from-tls", "--from-user",
+                       before->folder().path() + "/sluice.yaml", "--from-tls", "--from-user",
                        "limiter", "--from-password-file", password, "--to-user", user,
                        "--to-password-file", password},
          .environment = {{"SSL_CERT_FILE", authority.certificate()}}});

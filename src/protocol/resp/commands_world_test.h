@@ -75,18 +75,18 @@ struct World {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // The session's replies to inline commands.
-  std::string say(RespSession& session, std::string text) {
+  // The replies of a session to inline commands.
+  std::string say(RespSession& one, std::string text) {
     base::Buffer replies;
     while (!text.empty()) {
       engine::Batch& batch = engine->next_batch();
       base::Buffer out;
-      const auto received = session.receive(text, false, batch.requests, out);
+      const auto received = one.receive(text, false, batch.requests, out);
       const size_t asked = batch.requests.size();
       if (received.consumed == 0 && asked == 0) break;
       most_asked = std::max(most_asked, asked);
       if (asked > 0) {
-        EXPECT_EQ(engine->serve(batch, protocol, session, out), engine::Served::all);
+        EXPECT_EQ(engine->serve(batch, protocol, one, out), engine::Served::all);
       }
       replies.append(out.view());
       text.erase(0, received.consumed);
