@@ -67,7 +67,7 @@ class LimitdFlags : public testing::Test {
 TEST_F(LimitdFlags, OverrideTheEnvironmentWhichOverridesTheFileWithAWarning) {
   folder_.write("limitd.yaml", "port: 1\n" + small);
   const uint16_t port =
-      start({"-c", "limitd.yaml", "-p", "0", "-d", "/some/where"}, {{"PORT", "2"}});
+      start({"-c", "limitd.yaml", "-p", "0", "-d", folder_.path() + "/db"}, {{"PORT", "2"}});
   EXPECT_GT(port, 2);
   EXPECT_TRUE(process_->says("--port: `0` counts, where limitd would take `2` of PORT"));
   stop();
@@ -240,9 +240,11 @@ TEST_F(LimitdFlags, WarnsOfAListenerWithoutABucketType) {
 
 // The first configuration of limitd's documentation.
 TEST_F(LimitdFlags, TheFirstDay) {
-  folder_.write("limitd.config",
-                "#port to listen on\nport: 9001\n#db path\ndb: /var/limitd/database\n"
-                "#define the bucket types\nbuckets:\n  user:\n    size: 10\n    per_second: 5\n");
+  folder_.write(
+      "limitd.config",
+      "#port to listen on\nport: 9001\n#db path\ndb: " + folder_.path() +
+          "/database\n"
+          "#define the bucket types\nbuckets:\n  user:\n    size: 10\n    per_second: 5\n");
   LimitdClient c = client(start({"--config-file", "limitd.config", "--port", "0"}));
   EXPECT_EQ(c.take("user", "ann").remaining, 9);
   stop();
