@@ -177,7 +177,8 @@ TEST_F(AllCommands, AreCompletedByBash) {
   EXPECT_EQ(offered_by_bash(path, "sluice override re"), "remove\n");
   EXPECT_EQ(offered_by_bash(path, "sluice store re"), "repair\n");
   EXPECT_EQ(offered_by_bash(path, "sluice serve --durability al"), "always\n");
-  EXPECT_EQ(offered_by_bash(path, "sluice explain --protocol "), "divvy limitd droplet resp envoy http\n");
+  EXPECT_EQ(offered_by_bash(path, "sluice explain --protocol "),
+            "divvy limitd droplet resp envoy http\n");
   EXPECT_EQ(offered_by_bash(path, "sluice ask --server localhost di"), "divvy\n");
   EXPECT_EQ(offered_by_bash(path, "sluice store import-re"), "import-redis import-redis-cell\n");
   EXPECT_EQ(offered_by_bash(path, "sluice store import-redis --to-c"), "--to-cluster\n");
