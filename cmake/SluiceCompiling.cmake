@@ -128,8 +128,8 @@ function(sluice_batches out target kind)
     endforeach()
     set(file ${CMAKE_BINARY_DIR}/batches/${target}_${batch}.cc)
     file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
-    # A local variable named as another file's constant shadows nothing in its own file. Other local variables must not be shadowed;
-    # members are seen only where there are no batches (clang has no such warning).
+    # A local variable named as another file's constant shadows nothing in its own file, so batches are compiled without -Wshadow. g++
+    # still warns of a local variable that shadows a local one; clang cannot. What shadows a member is found only without batches.
     set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
       "-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>")
     list(APPEND result ${file})

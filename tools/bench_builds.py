@@ -27,7 +27,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BUILDS = ROOT / "build/bench_builds"
 PRESETS = ("release", "asan")  # those that `make test` builds
-PLAIN = ("-DSLUICE_UNITY=none", "-DSLUICE_PRECOMPILED=OFF", "-DSLUICE_MOLD=OFF", "-DSLUICE_TEST_FLAGS=")
+PLAIN = ("-DSLUICE_UNITY=none", "-DSLUICE_PRECOMPILED=OFF", "-DSLUICE_TEST_FLAGS=")
 ROOMS = ("store", "protocol_resp", "cli")
 SHARE_MAX = 0.65
 
@@ -46,7 +46,7 @@ class Build:
     def __init__(self, preset: str, *options: str) -> None:
         self.folder = BUILDS / (f"{preset}-plain" if options else preset)
         shutil.rmtree(self.folder, ignore_errors=True)
-        run("cmake", "--preset", preset, "-B", str(self.folder), "-DSLUICE_CCACHE=OFF",
+        run("cmake", "--preset", preset, "-B", str(self.folder), "-DSLUICE_CCACHE=OFF", "-DCMAKE_CXX_COMPILER_LAUNCHER=",
             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *options)
         self.objects: dict[str, list[str]] = defaultdict(list)
         self.headers: list[str] = []
@@ -63,7 +63,8 @@ class Build:
 
     def ninja(self, *targets: str) -> Cost:
         before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        run("ninja", "-C", str(self.folder), f"-j{os.cpu_count()}", *targets)
+        jobs = os.environ.get("JOBS") or str(len(os.sched_getaffinity(0)))
+        run("ninja", "-C", str(self.folder), f"-j{jobs}", *targets)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return Cost(processor, time.monotonic() - begun)
@@ -98,6 +99,8 @@ def main() -> int:
     parser.add_argument("rooms", metavar="ROOM", nargs="*", default=list(ROOMS), help="the room src/a/b is a_b; all: every target")
     parser.add_argument("--rounds", metavar="N", type=int, default=1, help="how often each room is compiled (default 1)")
     wanted = parser.parse_args()
+    if wanted.rounds < 1:
+        parser.error("--rounds must be at least 1")
     all_fast, all_plain = Cost(), Cost()
     for preset in PRESETS:
         fast, plain = Build(preset), Build(preset, *PLAIN)

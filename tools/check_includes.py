@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds every source to its includes: prints file:line for each name of the standard library, of POSIX, or of a library
-that is precompiled, whose header the file does not reach through its own includes, and exits 1 on any.
+"""Holds every source to its includes: prints file:line for each name of the standard library, of the usual ones of POSIX, or of a
+library that is precompiled, whose header the file does not reach through its own includes, and exits 1 on any.
 
 A precompiled header (cmake/SluiceCompiling.cmake) declares these names to every file, so the compiler no longer misses
 an include. This is a look at the text, which takes a second; the presets debug and bench compile without precompiled
@@ -133,7 +133,13 @@ OTHERS: list[tuple[str, str]] = [
     (r"(?<![\w>])::(?:socket|socketpair|bind|listen|accept4?|connect|shutdown|recv|recvfrom|recvmsg|send|sendto|sendmsg|"
      r"[gs]etsockopt|getsockname|getpeername)\(|\b(?:AF_(?:INET6?|UNIX)|SOCK_(?:STREAM|DGRAM)|MSG_(?:PEEK|NOSIGNAL|DONTWAIT))\b",
      "sys/socket.h netinet/in.h arpa/inet.h netdb.h"),
-    (r"\bsockaddr_in6?\b|\bIN6?ADDR_(?:ANY|LOOPBACK)\b|\bIPPROTO_\w+", "netinet/in.h arpa/inet.h netdb.h"),
+    (r"\bsockaddr_in6?\b|\bINADDR_(?:ANY|LOOPBACK)\b|\bIN6ADDR_(?:ANY|LOOPBACK)_INIT\b|\bin6addr_(?:any|loopback)\b|\bIPPROTO_\w+",
+     "netinet/in.h arpa/inet.h netdb.h"),
+    (r"(?<![\w>])::inet_(?:pton|ntop)\(", "arpa/inet.h"),
+    (r"(?<![\w>])::(?:getaddrinfo|freeaddrinfo|getnameinfo)\(", "netdb.h"),
+    (r"(?<![\w>])::(?:kill|sigaction|sigemptyset|sigaddset)\(", "csignal signal.h"),
+    (r"(?<![\w>])::ioctl\(", "sys/ioctl.h"),
+    (r"(?<![\w>])::eventfd\(", "sys/eventfd.h"),
     (r"\bsockaddr_un\b", "sys/un.h"),
     (r"(?<![\w>])::(?:stat|lstat|fstat|chmod|fchmod|mkdir|umask)\(|\bS_IS[A-Z]+\(", "sys/stat.h"),
     (r"(?<![\w>])::(?:open|openat|fcntl)\(|\bO_(?:RDONLY|WRONLY|RDWR|CREAT|NONBLOCK|CLOEXEC)\b", "fcntl.h"),

@@ -354,7 +354,7 @@ struct Trial {
   const Windows windows;
   Side forgets, remembers;
   std::array<Side*, 2> sides{&forgets, &remembers};
-  static constexpr size_t named_max = 500;
+  static constexpr size_t named_max = 500;  // of spaces and lists, named at one time
   size_t generations = 0, asked = 0, late = 0;
   size_t most = 0;              // spaces and lists known at one time
   uint64_t rounds = 0;          // of the collector, when one last ended

@@ -66,7 +66,8 @@ bool is_shared(const json& counters, int64_t now) {
 }
 
 // Waits until the case can be played: its windows last long enough, and each of its counters has
-// its own name.
+// its own name. That is a minute at most for limits per minute and per hour; a limit per hour and
+// one per day on one descriptor would share a name for an hour, so no case may have both.
 void await_safe_time(const json& windows, const json& counters) {
   const auto is_safe = [&](int64_t now) {
     return !is_shared(counters, now) &&

@@ -39,8 +39,8 @@ class HaproxyTest(every_proxy.EveryProxy):
     def test_an_api_key_is_counted_by_its_digest(self) -> None:
         """With the lines that docs/proxies.md shows."""
         page = (ROOT / "docs/proxies.md").read_text(encoding="utf-8")
-        lines = re.findall(r"^    (http-request \w+-header X-Api-Key-Digest.*)$", page, re.MULTILINE)
-        self.assertEqual(len(lines), 2)
+        lines = re.findall(r"^    (http-request (?:deny deny_status 400|\w+-header X-Api-Key-Digest).*)$", page, re.MULTILINE)
+        self.assertEqual(len(lines), 3)
         rules = """
   - name: key
     match: { header.x-api-key-digest: "*" }
@@ -53,6 +53,7 @@ class HaproxyTest(every_proxy.EveryProxy):
         client = self.client(world)
         statuses = [client.ask("GET", "/", [("X-Api-Key", key)]).status for key in ("a", "a", "b", "b")]
         self.assertEqual(statuses, [200, 429, 200, 429])
+        self.assertEqual(client.ask("GET", "/", [("X-Api-Key", "a"), ("X-Api-Key", "c")]).status, 400)
         made_up = [client.ask("GET", "/", [("X-Api-Key-Digest", "a" * 64)]).status for _ in range(2)]
         self.assertEqual(made_up, [200, 200])
         digests = sorted(hashlib.sha256(key.encode()).hexdigest() for key in ("a", "b"))
