@@ -163,11 +163,9 @@ bool WorkerClient::park_again(Group& group, const request::Batch& batch, const s
     w.wanted.on_error = group.on_error;
     return true;
   }
-  if (w.asked) {
-    w.next = wanted_of(group, batch, pin);
-    return true;
-  }
-  w.wanted = std::move(*wanted_of(group, batch, pin));
+  w.next = wanted_of(group, batch, pin);
+  if (w.asked) return true;
+  take_next(w);
   enqueue_anew(w);
   return true;
 }

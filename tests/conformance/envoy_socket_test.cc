@@ -66,9 +66,10 @@ bool is_shared(const json& counters, int64_t now) {
 }
 
 // Waits until the case can be played: its windows last long enough, and each of its counters has
-// its own name. That is a minute at most for limits per minute and per hour; a limit per hour and
-// one per day on one descriptor would share a name for an hour, so no case may have both.
-void await_safe_time(const json& windows, const json& counters) {
+// its own name. That is a minute at most for limits per minute and per hour. A limit per hour and
+// one per day on one descriptor would share a name for an hour, so no case may have both. Returns
+// whether the time came.
+bool await_safe_time(const json& windows, const json& counters) {
   const auto is_safe = [&](int64_t now) {
     return !is_shared(counters, now) &&
            std::all_of(windows.begin(), windows.end(), [now](const json& window) {
@@ -76,7 +77,12 @@ void await_safe_time(const json& windows, const json& counters) {
              return length <= safe_s || length - now % length >= safe_s;
            });
   };
-  while (!is_safe(now_s())) std::this_thread::sleep_for(Milliseconds(50));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (!is_safe(now_s())) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(Milliseconds(50));
+  }
+  return true;
 }
 
 class Server {
@@ -154,7 +160,10 @@ class Player {
   std::vector<std::string> play() {
     const json windows = case_.value("clock", json::array());
     const json counters = left();
-    await_safe_time(windows, counters);
+    if (!await_safe_time(windows, counters))
+      return {
+          "no time came within 2 minutes at which the case's windows last and its counters have "
+          "names of their own"};
     for (const json& window : windows) begun_[window] = now_s() / window.get<int64_t>();
     for (const json& step : case_["steps"]) {
       const std::string wrong = step.contains("within_ms") ? repeat(step) : take(step);

@@ -12,10 +12,6 @@
 namespace sluice::redis::cluster_writer_test {
 namespace {
 
-using Call = tests::ScriptedCluster::Call;
-using Act = tests::ScriptedCluster::Act;
-using Fate = tests::ScriptedCluster::Fate;
-
 constexpr std::chrono::milliseconds patience{400};
 
 struct Writing {

@@ -12,6 +12,10 @@
 
 namespace sluice::redis {
 
+using Call = tests::ScriptedCluster::Call;
+using Act = tests::ScriptedCluster::Act;
+using Fate = tests::ScriptedCluster::Fate;
+
 inline Options options_of(const tests::ScriptedCluster& cluster) {
   Options options;
   options.nodes.clear();
@@ -31,10 +35,6 @@ inline uint16_t slot_of_actor(const std::string& actor) {
 
 class ScriptedWorld : public ClusterWorld {
  public:
-  using Call = tests::ScriptedCluster::Call;
-  using Act = tests::ScriptedCluster::Act;
-  using Fate = tests::ScriptedCluster::Fate;
-
   explicit ScriptedWorld(tests::ScriptedCluster& its_cluster)
       : ScriptedWorld(its_cluster, options_of(its_cluster)) {}
   ScriptedWorld(tests::ScriptedCluster& its_cluster, Options options)
@@ -67,6 +67,11 @@ class ScriptedWorld : public ClusterWorld {
       return act;
     });
   }
+  // The error of a node that names the other one of two for the slot.
+  Act names_other(const Call& call, const std::string& kind = "MOVED") const {
+    return {Fate::error, kind + " " + std::to_string(call.slot) +
+                             " 127.0.0.1:" + std::to_string(cluster.port(1 - call.node))};
+  }
   int64_t left_taken() {
     return static_cast<int64_t>(metric("sluice_redis_left_taken_units_total"));
   }
@@ -94,7 +99,7 @@ class ScriptedWorld : public ClusterWorld {
 };
 
 // How many of these calls take back.
-inline size_t undos_of(const std::vector<tests::ScriptedCluster::Call>& calls) {
+inline size_t undos_of(const std::vector<Call>& calls) {
   size_t count = 0;
   for (const auto& call : calls) count += call.undo ? 1u : 0u;
   return count;

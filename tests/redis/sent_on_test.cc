@@ -16,9 +16,6 @@ namespace {
 using request::Error;
 using request::Group;
 using request::Verb;
-using Call = tests::ScriptedCluster::Call;
-using Act = tests::ScriptedCluster::Act;
-using Fate = tests::ScriptedCluster::Fate;
 
 constexpr int always = 1'000'000;
 
@@ -36,8 +33,7 @@ class SentOn : public testing::Test {
     cluster.decide([=, this, left = times](const Call& call) mutable {
       if (call.slot != slot || !(undo ? call.undo : call.takes) || left == 0) return Act{};
       --left;
-      return Act{Fate::error, kind + (" " + std::to_string(slot)) +
-                                  " 127.0.0.1:" + std::to_string(cluster.port(1 - call.node))};
+      return world.names_other(call, kind);
     });
   }
   std::vector<request::Charge> one(int64_t cost) {

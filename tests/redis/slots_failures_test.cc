@@ -17,9 +17,6 @@ using limit::Limit;
 using request::Error;
 using request::Group;
 using request::Verb;
-using Call = tests::ScriptedCluster::Call;
-using Act = tests::ScriptedCluster::Act;
-using Fate = tests::ScriptedCluster::Fate;
 
 // A node that answers so has executed nothing.
 TEST(SlotsFailures, ASlotThatRejectsTheCommandReturnsTheUnitsOfOthers) {

@@ -20,9 +20,6 @@ namespace {
 using request::Error;
 using request::Group;
 using request::Verb;
-using Call = tests::ScriptedCluster::Call;
-using Act = tests::ScriptedCluster::Act;
-using Fate = tests::ScriptedCluster::Fate;
 
 // What all seeds together must have met.
 struct Met {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/redis/scripted_world.h"
+#include "tests/redis/slots_world.h"
 #include "tests/support/comes.h"
 
 namespace sluice::redis::slots_undo_test {
@@ -16,18 +16,6 @@ using limit::Limit;
 using request::Error;
 using request::Group;
 using request::Verb;
-using Call = tests::ScriptedCluster::Call;
-using Act = tests::ScriptedCluster::Act;
-using Fate = tests::ScriptedCluster::Fate;
-
-const Limit two_a_day{Algorithm::fixed_window, 2, base::seconds(86'400), 0};
-
-// The second actor has two units, so three are refused there and taken back at the first.
-void refuse(ScriptedWorld& world) {
-  const Group group = world.settle(world.both(3, many_an_hour, two_a_day));
-  EXPECT_EQ(group.error, Error::none);
-  EXPECT_FALSE(group.allowed);
-}
 
 std::vector<Call> await_undos(ScriptedWorld& world, size_t count) {
   std::vector<Call> undos;
@@ -44,42 +32,35 @@ std::vector<Call> await_undos(ScriptedWorld& world, size_t count) {
 class Between {
  public:
   explicit Between(ClusterWorld& world, std::vector<request::Charge> charges)
-      : world_(world), charges_(std::move(charges)), decisions_(charges_.size()) {
-    for (size_t k = 0; k < charges_.size(); ++k)
-      charges_[k].decision_first = static_cast<uint32_t>(k);
-    groups_[0].charge_count = static_cast<uint32_t>(charges_.size());
-    batch_ = {groups_, charges_, decisions_};
-    EXPECT_FALSE(world_.start(batch_));
+      : world_(world), group_(std::move(charges)) {
+    EXPECT_FALSE(world_.start(group_.batch));
   }
   // Once the second one's answer is free.
   Group ends() {
     const auto deadline = tests::soon();
     bool answered = false;
     while (!answered && std::chrono::steady_clock::now() < deadline)
-      answered = world_.go_on(batch_);
+      answered = world_.go_on(group_.batch);
     EXPECT_TRUE(answered);
-    return groups_[0];
+    return group_.groups[0];
   }
 
  private:
   ClusterWorld& world_;
-  std::vector<request::Charge> charges_;
-  std::vector<limit::Decision> decisions_;
-  std::vector<Group> groups_{1};
-  StoreWorld::UnderWay batch_{};
+  GroupUnderWay group_;
 };
 
 TEST(SlotsUndo, IsSentByHashThenByTextAfterNoscript) {
   tests::ScriptedCluster cluster(2);
   ScriptedWorld world(cluster);
   cluster.redis().client()({"SCRIPT", "FLUSH"});
-  refuse(world);
+  refused(world);
   const Call first = await_undos(world, 1)[0];
   EXPECT_EQ(cluster.take_unknown_undos(), 1u);
   EXPECT_TRUE(first.by_text);
   EXPECT_GT(first.bytes, 16'000u);
   for (int i = 0; i < 3; ++i) {
-    refuse(world);
+    refused(world);
     const Call next = await_undos(world, 1)[0];
     EXPECT_EQ(cluster.take_unknown_undos(), 0u);
     EXPECT_FALSE(next.by_text);
@@ -108,7 +89,7 @@ TEST(SlotsUndo, IsNotRepeatedAfterALostAnswer) {
       ScriptedWorld world(cluster);
       if (!known) cluster.redis().client()({"SCRIPT", "FLUSH"});
       world.decide(world.first_slot, true, {fate, ""}, 100);
-      refuse(world);
+      refused(world);
       EXPECT_TRUE(world.await([&] { return world.left_taken() == 3; })) << world.left_taken();
       EXPECT_EQ(world.used(world.first), fate == Fate::lost_before ? 3 : 0);
       EXPECT_EQ(await_undos(world, 1)[0].by_text, !known);
@@ -121,7 +102,7 @@ TEST(SlotsUndo, IsNotRepeatedAfterALostNoscriptAnswer) {
   ScriptedWorld world(cluster);
   cluster.redis().client()({"SCRIPT", "FLUSH"});
   cluster.lose_unknown_undos();
-  refuse(world);
+  refused(world);
   EXPECT_TRUE(world.await([&] { return world.left_taken() == 3; })) << world.left_taken();
   EXPECT_EQ(world.used(world.first), 3);
   EXPECT_EQ(undos_of(cluster.take_calls()), 0u);

@@ -26,7 +26,6 @@ using request::Error;
 using request::Group;
 using request::Ticket;
 using request::Verb;
-using Fate = tests::ScriptedCluster::Fate;
 
 constexpr size_t actors_count = 6;
 
@@ -181,14 +180,12 @@ class Crossing {
   Crossing(size_t servers, unsigned seed, Chances chances) : chances_(chances), dice_(seed) {
     for (size_t i = 0; i < servers; ++i) servers_.emplace_back(cluster_, actors_);
     cluster_.decide([this, fates = std::mt19937(seed + 1)](const auto&) mutable {
-      if (!trouble_) return tests::ScriptedCluster::Act{};
+      if (!trouble_) return Act{};
       if (chances_.loses != 0 && fates() % chances_.loses == 0)
-        return tests::ScriptedCluster::Act{fates() % 2 == 0 ? Fate::lost_before : Fate::lost_after,
-                                           ""};
+        return Act{fates() % 2 == 0 ? Fate::lost_before : Fate::lost_after, ""};
       if (chances_.fails != 0 && fates() % chances_.fails == 0)
-        return tests::ScriptedCluster::Act{
-            Fate::error, fates() % 2 == 0 ? "TRYAGAIN it moves" : "CLUSTERDOWN it is"};
-      return tests::ScriptedCluster::Act{};
+        return Act{Fate::error, fates() % 2 == 0 ? "TRYAGAIN it moves" : "CLUSTERDOWN it is"};
+      return Act{};
     });
   }
 

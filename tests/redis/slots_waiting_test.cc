@@ -3,6 +3,10 @@
 // counters are in a real Redis.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+
+#include "redis/redirects.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_waiting_test {
@@ -14,7 +18,6 @@ using request::Error;
 using request::Group;
 using request::Ticket;
 using request::Verb;
-using Fate = tests::ScriptedCluster::Fate;
 
 constexpr Limit bucket_of(int64_t quota) {
   return {Algorithm::fixed_bucket, quota, {}, quota};
@@ -266,6 +269,25 @@ TEST_F(Waiting, ARequestFollowsItsSlots) {
     EXPECT_EQ(left(world.second), 0);
   }
   EXPECT_EQ(world.left_taken(), 0);
+}
+
+// Its new counter may be at other nodes, so its redirects are counted from 0.
+TEST_F(Waiting, ARequestMatchedAgainFollowsItsNewSlot) {
+  wait({world.charge(world.first, bucket_of(6), Verb::take, 2)});
+  std::atomic<int> redirects_left = static_cast<int>(redirects_most);
+  cluster.decide([&, slots = std::array{world.first_slot, world.second_slot}](const Call& call) {
+    if (!call.takes || (call.slot != slots[0] && call.slot != slots[1])) return Act{};
+    if (call.slot == slots[1] && redirects_left-- <= 0) return Act{};
+    return world.names_other(call);
+  });
+  ASSERT_TRUE(world.await([&] { return world.redirects("moved") >= 10; }));
+  EXPECT_TRUE(replace({world.charge(world.second, window_of(6, 1), Verb::take, 2)}));
+  EXPECT_EQ(next().error, Error::none);
+  cluster.decide({});
+  EXPECT_LT(redirects_left, 0);
+  EXPECT_EQ(world.redirects("given_up"), 0);
+  EXPECT_EQ(left(world.first), 0);
+  EXPECT_EQ(left(world.second, window_of(6, 1)), 4);
 }
 
 // A waiting request that a slot refuses with an error is answered by its rules, as on one slot.
