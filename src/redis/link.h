@@ -53,7 +53,7 @@ class LinkOwner {
   virtual bool on_late(Link& link, const Sender& sender) = 0;
   virtual void on_lost(Link& link, const Sender& sender) = 0;
   virtual void on_change(Link& link) = 0;
-  virtual void on_news(bool good, const std::string& text) = 0;
+  virtual void on_news(Link& link, bool good, const std::string& text) = 0;
 };
 
 struct Link final : AsyncConnection::Owner {
@@ -71,7 +71,7 @@ struct Link final : AsyncConnection::Owner {
   bool on_late(const Sender& sender) override { return owner.on_late(*this, sender); }
   void on_lost(const Sender& sender) override { owner.on_lost(*this, sender); }
   void on_change() override { owner.on_change(*this); }
-  void on_news(bool good, const std::string& text) override { owner.on_news(good, text); }
+  void on_news(bool good, const std::string& text) override { owner.on_news(*this, good, text); }
   std::vector<net::Address> addresses() override { return endpoint->resolver.addresses(); }
 
   // May a command be sent now? `takes_late`: one that may wait behind an overdue answer, as no

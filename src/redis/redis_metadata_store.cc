@@ -242,8 +242,9 @@ base::Done RedisMetadataStore::read(
     return base::Problem{"what Redis has under `" + base::printable(keys_.texts, 256) +
                          "` or beside it is not this server's: " + why +
                          "; delete it, or choose another store.redis.key_prefix"};
-  shared_.tell(false, "cannot be asked for what is kept there, as overrides are: " + why +
-                          "; they come into force as soon as it can");
+  shared_.tell(shared_.first, false,
+               "cannot be asked for what is kept there, as overrides are: " + why +
+                   "; they come into force as soon as it can");
   return {};
 }
 
@@ -323,8 +324,9 @@ void RedisMetadataStore::run() {
     line.reset();
     const std::string& problem = looked.problem().text;
     if (std::exchange(told, problem) != problem)
-      shared_.tell(false, "cannot be asked for what other servers keep there: " + problem +
-                              "; trying again");
+      shared_.tell(
+          shared_.first, false,
+          "cannot be asked for what other servers keep there: " + problem + "; trying again");
     pause = std::clamp<microseconds>(2 * pause, pause_min, pause_max);
     // Half of the pause, plus a random time up to the other half.
     if (!rest(pause / 2 + microseconds(static_cast<int64_t>(random_()) % (pause.count() / 2))))

@@ -174,56 +174,71 @@ store::Stats RedisStore::stats() const {
 }
 
 std::string RedisStore::why_degraded() const {
-  if (shared_.is_cluster())
-    return name_of(shared_.options.nodes.front()) +
-           " is a node of a Redis Cluster, and requests to it fail; set store.redis.cluster: true, "
-           "or name it by --redis-cluster in place of --redis, or name a Redis that is not one";
+  const bool has_second = shared_.options.has_second();
+  std::string why = why_fails(has_second ? " of all other limits" : "", shared_.first,
+                              [](const WorkerClient& client) { return &client.links(); });
+  if (has_second) {
+    const std::string second =
+        why_fails(" of limits of one second", shared_.second,
+                  [](const WorkerClient& client) { return client.second_links(); });
+    why += (why.empty() || second.empty() ? "" : "; ") + second;
+  }
+  return why.empty() ? why : why + on_store_error_words;
+}
+
+// `which`: of which Redis, as words behind it. Empty: it decides, as far as is known.
+std::string RedisStore::why_fails(const std::string& which, const Topology& topology,
+                                  LinksOf links_of) const {
+  if (std::string why = shared_.why_unset_cluster(topology); !why.empty()) return why;
+  const std::string redis = which.empty() ? "Redis" : "the Redis" + which;
   LinkSums sums;
-  CallDistribution times;
+  std::map<std::string, NodeLinks> by_name;
   {
+    CallDistribution times;
     const std::lock_guard lock(mutex_);
-    for (const auto& [completions, client] : clients_) client->links().add_to(sums, times);
+    for (const auto& [completions, client] : clients_) {
+      const Links& links = *links_of(*client);
+      links.add_to(sums, times);
+      if (topology.has_slots()) links.add_to(by_name);
+    }
   }
   const uint64_t up = sums.states[static_cast<size_t>(ConnectionState::up)];
   const uint64_t down = std::accumulate(sums.states.begin(), sums.states.end(), uint64_t{0}) - up;
-  if (up == 0 && down == 0 && !shared_.first.is_fixed())
-    if (const std::string problem = shared_.first.problem();
-        !problem.empty() && (shared_.first.has_slots() || shared_.first.map()->primaries.empty()))
-      return "Redis cannot be asked: primaries are not found: " + problem + on_store_error_words;
-  if (up > 0 || down == 0) return why_cluster_fails();
-  std::string why = "Redis cannot be asked: none of " + std::to_string(down) +
+  if (up == 0 && down == 0 && !topology.is_fixed())
+    if (const std::string problem = topology.problem();
+        !problem.empty() && (topology.has_slots() || topology.map()->primaries.empty()))
+      return redis + " cannot be asked: primaries are not found: " + problem;
+  if (up > 0 || down == 0) return why_cluster_fails(which, topology, by_name);
+  std::string why = redis + " cannot be asked: none of " + std::to_string(down) +
                     (down == 1 ? " connection" : " connections") + " to it is up";
-  if (const std::string told = shared_.told(); !told.empty())
-    why += " (" + base::printable(told, 256) + ")";
-  return why + on_store_error_words;
+  if (const std::string news = topology.bad_news(); !news.empty())
+    why += " (" + base::printable(news, 256) + ")";
+  return why;
 }
 
 // Why a cluster of which some connections may be up does not decide all requests. Empty: it does,
 // as far as is known, or it is not a cluster.
-std::string RedisStore::why_cluster_fails() const {
-  if (!shared_.first.has_slots()) return {};
-  std::map<std::string, NodeLinks> by_name;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [completions, client] : clients_) client->links().add_to(by_name);
-  }
-  const auto map = shared_.first.map();
+std::string RedisStore::why_cluster_fails(const std::string& which, const Topology& topology,
+                                          const std::map<std::string, NodeLinks>& by_name) {
+  if (!topology.has_slots()) return {};
+  const auto map = topology.map();
   std::vector<std::string> lost;
   for (const Node& node : map->primaries) {
-    const NodeLinks& links = by_name[name_of(node)];
+    const auto at = by_name.find(name_of(node));
+    const NodeLinks links = at == by_name.end() ? NodeLinks{} : at->second;
     if ((links.fails && !links.up) || std::ranges::find(map->failed, node) != map->failed.end())
       lost.push_back(name_of(node));
   }
   const size_t bare = map->owners.size() - map->covered();
   if (!map->is_down && lost.empty() && bare == 0) return {};
-  std::string why = map->is_down ? "the Redis Cluster decides nothing (CLUSTERDOWN)"
-                                 : "a part of the Redis Cluster decides nothing";
+  std::string why = (map->is_down ? "the Redis Cluster" : "a part of the Redis Cluster") + which +
+                    (map->is_down ? " decides nothing (CLUSTERDOWN)" : " decides nothing");
   for (size_t i = 0; i < std::min(lost.size(), named_nodes_max); ++i)
     why += (i == 0 ? "; not reached: " : ", ") + base::printable(lost[i], 256);
   if (lost.size() > named_nodes_max)
     why += " and " + std::to_string(lost.size() - named_nodes_max) + " more";
   if (bare > 0) why += "; " + std::to_string(bare) + " slots have no primary";
-  return why + on_store_error_words;
+  return why;
 }
 
 void RedisStore::show_cluster(metrics::Page& page) const {

@@ -68,7 +68,11 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
   void show_cluster(metrics::Page& page) const;
-  std::string why_cluster_fails() const;
+  // The links of one client to one Redis.
+  using LinksOf = const Links* (*)(const WorkerClient&);
+  std::string why_fails(const std::string& which, const Topology& topology, LinksOf links_of) const;
+  static std::string why_cluster_fails(const std::string& which, const Topology& topology,
+                                       const std::map<std::string, NodeLinks>& by_name);
   void add_links_to(LinkSums& first, LinkSums& second, CallDistribution& times) const;
   WorkerClient* client_of(const store::CompletionQueue& completions) const;
 

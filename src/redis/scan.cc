@@ -51,12 +51,13 @@ std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
   for (const auto& endpoint : shared.first.primaries()) {
     auto connected = connect_to(*endpoint, shared.first.tls(), &shared.ending);
     if (!connected) {
-      shared.tell(false, "a list is empty: " + connected.problem().text);
+      shared.tell(shared.first, false, "a list is empty: " + connected.problem().text);
       return {};
     }
     lines.push_back(*std::move(connected));
   }
-  if (lines.empty()) shared.tell(false, "a list is empty: primaries are not found yet");
+  if (lines.empty())
+    shared.tell(shared.first, false, "a list is empty: primaries are not found yet");
   return lines;
 }
 
@@ -151,7 +152,7 @@ Passed pass(Shared& shared, BlockingConnection& line, const Wanted& wanted, Plac
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
         answer->element[0]->type != REDIS_REPLY_STRING ||
         answer->element[1]->type != REDIS_REPLY_ARRAY) {
-      shared.tell(false, "a list is cut short: " + why_bad(line, answer));
+      shared.tell(shared.first, false, "a list is cut short: " + why_bad(line, answer));
       return Passed::failed;
     }
     cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));

@@ -42,9 +42,9 @@ Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedSto
                      : nullptr),
       log_(std::move(log)),
       first(options, options.tls ? tls.get() : nullptr,
-            [this](bool good, const std::string& text) { tell(good, text); }),
+            [this](bool good, const std::string& text) { tell(first, good, text); }),
       second(second_of(options), options.second.tls ? tls.get() : nullptr,
-             [this](bool good, const std::string& text) { tell(good, text); }) {
+             [this](bool good, const std::string& text) { tell(second, good, text); }) {
   spaces.divide_by(options.servers);
 }
 
@@ -59,32 +59,32 @@ void Shared::resolve() {
   if (options.has_second()) second.resolve();
 }
 
-std::string Shared::told() const {
-  const std::lock_guard lock(mutex_);
-  return told_;
-}
-
 // Logged once, as all later failures have the same cause.
-void Shared::look_for_cluster(std::string_view text) {
-  if (options.cluster || is_cluster() || !is_of_cluster(text) || is_cluster_.exchange(true)) return;
-  if (log_)
-    log_->error(
-        "redis: {} is a node of a Redis Cluster, and requests to it fail; set "
-        "store.redis.cluster: true, or name it by --redis-cluster in place of --redis, or name a "
-        "Redis that is not one",
-        base::printable(name_of(options.nodes.front()), logged_bytes_max));
+void Shared::note_cluster_error(Topology& redis, std::string_view error) {
+  if (redis.note_cluster_error(error) && log_)
+    log_->error("redis: {}", base::printable(why_unset_cluster(redis), logged_bytes_max));
 }
 
-void Shared::tell(bool good, const std::string& text) {
+std::string Shared::why_unset_cluster(const Topology& redis) const {
+  if (!redis.is_unset_cluster()) return {};
+  const bool is_first = &redis == &first;
+  const std::string where = is_first ? "store.redis." : "store.redis.per_second.";
+  const std::string is_node =
+      " is a node of a Redis Cluster, and requests to it fail; set " + where;
+  if (const std::string& master = redis.options().sentinel.master; !master.empty())
+    return "the primary `" + master + "` of the sentinels" + is_node +
+           "nodes and cluster: true in place of sentinel, or name another primary";
+  return name_of(redis.options().nodes.front()) + is_node + "cluster: true, " +
+         (is_first ? "or name it by --redis-cluster in place of --redis, " : "") +
+         "or name a Redis that is not one";
+}
+
+void Shared::tell(Topology& redis, bool good, const std::string& text) {
   // The text after the colon is the message itself; before it stands the command or the speaker.
   constexpr std::string_view colon = ": ";
   if (const size_t at = text.find(colon); !good && at != text.npos)
-    look_for_cluster(std::string_view(text).substr(at + colon.size()));
-  {
-    const std::lock_guard lock(mutex_);
-    if (told_ == text) return;  // another worker has logged it
-    told_ = text;
-  }
+    note_cluster_error(redis, std::string_view(text).substr(at + colon.size()));
+  if (!redis.note_news(good, text)) return;  // another worker has logged it
   if (!log_) return;
   // The text may contain bytes from the peer.
   log_->log(good ? spdlog::level::info : spdlog::level::warn, "redis {}",
@@ -92,7 +92,6 @@ void Shared::tell(bool good, const std::string& text) {
 }
 
 void Shared::log_refusal(std::string_view text) {
-  look_for_cluster(text);
   const int64_t now_s = std::chrono::duration_cast<std::chrono::seconds>(
                             std::chrono::steady_clock::now().time_since_epoch())
                             .count();

@@ -48,14 +48,14 @@ class Shared {
   // the last one.
   void resolve();
 
-  // Logs good or bad news of Redis, each text once.
-  void tell(bool good, const std::string& text);
+  // Logs good or bad news of that Redis, each text once.
+  void tell(Topology& redis, bool good, const std::string& text);
   // Logs a command that Redis refused, at most one a second.
   void log_refusal(std::string_view text);
-  // The news that was logged last; empty: none yet.
-  std::string told() const;
-  // Has Redis sent an error that only a node of a Redis Cluster sends?
-  bool is_cluster() const { return is_cluster_.load(std::memory_order_relaxed); }
+  // Notes and logs, once, that a single Redis is a node of a Redis Cluster, if that error shows it.
+  void note_cluster_error(Topology& redis, std::string_view error);
+  // What was logged then: which Redis, and which settings it needs. Empty: nothing has shown it.
+  std::string why_unset_cluster(const Topology& redis) const;
 
   // This server's share of a limit, at least one unit. For a list, given with its number, this
   // takes no lock. (A list without a number is not divided: it has no counter.)
@@ -86,11 +86,8 @@ class Shared {
 
  private:
   const std::shared_ptr<spdlog::logger> log_;
-  void look_for_cluster(std::string_view text);
 
-  std::atomic<bool> is_cluster_{false};
   mutable std::mutex mutex_;
-  std::string told_;
   int64_t refusal_s_ = 0;
   uint64_t refusals_ = 0;
 

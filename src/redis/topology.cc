@@ -46,6 +46,24 @@ Topology::~Topology() {
   finder_.reset();  // it may have a thread that uses the other members
 }
 
+bool Topology::note_cluster_error(std::string_view error) {
+  return !has_slots() && !is_unset_cluster() && is_of_cluster(error) &&
+         !is_unset_cluster_.exchange(true);
+}
+
+bool Topology::note_news(bool good, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (news_ == text) return false;
+  news_ = text;
+  news_are_good_ = good;
+  return true;
+}
+
+std::string Topology::bad_news() const {
+  const std::lock_guard lock(mutex_);
+  return news_are_good_ ? std::string() : news_;
+}
+
 void Topology::resolve() {
   std::vector<std::shared_ptr<Endpoint>> all{fixed_};
   {

@@ -63,6 +63,15 @@ class Topology {
   bool is_fixed() const { return finder_ == nullptr; }
   bool has_slots() const { return options_.cluster; }
   const Options& options() const { return options_; }
+  // Has a node sent an error that only a node of a Redis Cluster sends, though the settings name a
+  // single Redis?
+  bool is_unset_cluster() const { return is_unset_cluster_.load(std::memory_order_relaxed); }
+  // Notes it if this error of a node is such a one. True: it is the first.
+  bool note_cluster_error(std::string_view error);
+  // Notes news of this Redis. False: they are the last ones already.
+  bool note_news(bool good, const std::string& text);
+  // The last news; empty: there are none, or they were good.
+  std::string bad_news() const;
   net::TlsContext* tls() const { return tls_; }
 
   // Starts a search if the primaries are not known, and another resolution of names.
@@ -105,14 +114,16 @@ class Topology {
   const Tell tell_;
   std::unique_ptr<Finder> finder_;  // null: there is no search
   const std::shared_ptr<Endpoint> fixed_;
-  mutable std::mutex mutex_;  // guards the next five
+  mutable std::mutex mutex_;  // guards the next seven
   std::shared_ptr<const ClusterMap> map_ = std::make_shared<ClusterMap>();
   std::map<std::string, std::shared_ptr<Endpoint>> endpoints_;  // by name
   std::condition_variable changed_;
   bool found_ = false;
   std::string problem_;
+  std::string news_;
+  bool news_are_good_ = false;
   std::atomic<uint64_t> version_{0};
-  std::atomic<bool> wanted_{false}, stopping_{false};
+  std::atomic<bool> wanted_{false}, stopping_{false}, is_unset_cluster_{false};
   std::thread thread_;
 };
 

@@ -360,8 +360,8 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
       answer.redirects = 0;
       return false;
     }
-    if (is_redirected(answer.second ? *second_ : first_, text, answer.link, answer.redirects,
-                      answer.ask_link)) {
+    Links& links = links_of(answer);
+    if (is_redirected(links, text, answer.link, answer.redirects, answer.ask_link)) {
       if (answer.ask_link != 0) answer.link = answer.ask_link;
       return false;
     }
@@ -370,10 +370,9 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
       return false;
     }
     answer.what = Answer::What::error;
-    answer.error = refusal_of(text, batch.charges.subspan(group.charge_first, group.charge_count),
-                              answer.asked);
-    if (answer.error == Error::read_only)
-      leave_node(answer.second ? *second_ : first_, answer.link);
+    answer.error = refusal_of(
+        links, text, batch.charges.subspan(group.charge_first, group.charge_count), answer.asked);
+    if (answer.error == Error::read_only) leave_node(links, answer.link);
     return true;
   }
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
@@ -406,15 +405,17 @@ bool WorkerClient::read_plain_group(const Batch& batch, Group& group, Answer& an
   if (read_plain(text, answer.nil, charge, batch.decisions[charge.decision_first], group.allowed,
                  answer.asked) == ScriptReply::nonsense) {
     answer.what = Answer::What::error;
-    answer.error = refusal_of("FOREIGN the value is not a number", {&charge, 1}, answer.asked);
+    answer.error = refusal_of(links_of(answer), "FOREIGN the value is not a number", {&charge, 1},
+                              answer.asked);
   }
   return true;
 }
 
 // Returns the error that the text means, and logs it; for a value that is not a counter, with its
 // key.
-Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges,
-                               base::Time asked) {
+Error WorkerClient::refusal_of(const Links& links, std::string_view text,
+                               std::span<const Charge> charges, base::Time asked) {
+  shared_.note_cluster_error(links.topology(), text);
   const Error error = error_of(text);
   std::string told(text.substr(0, 300));
   if (error == Error::wrong_type || error == Error::no_number) {
@@ -428,7 +429,7 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
         clients_key |= charge.space->encoding == request::KeyEncoding::tat_text;
       }
       key_.clear();
-      append_stored_name(key_, charge, shared_.options.key_prefix, shared_.first.has_slots(),
+      append_stored_name(key_, charge, shared_.options.key_prefix, links.topology().has_slots(),
                          asked);
       told.append("; key ").append(key_, 0, 600);
     }

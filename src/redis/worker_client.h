@@ -182,7 +182,9 @@ class WorkerClient final : LinkOwner {
   bool on_late(Link& link, const Sender& sender) override;
   void on_lost(Link& link, const Sender& sender) override;
   void on_change(Link& link) override;
-  void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
+  void on_news(Link& link, bool good, const std::string& text) override {
+    shared_.tell(link.topology, good, text);
+  }
   void take_answer(Link& link, const Sender& sender, Reply reply, std::string_view text,
                    const std::string& command);
   Answer* awaited(const Sender& sender);
@@ -190,8 +192,8 @@ class WorkerClient final : LinkOwner {
   void give_up_late(base::Time now);
   bool refuse_remembered(const request::Batch& batch, const request::Group& group, base::Time now);
   void remember(const request::Batch& batch, const request::Group& group, base::Time asked);
-  request::Error refusal_of(std::string_view text, std::span<const request::Charge> charges,
-                            base::Time asked);
+  request::Error refusal_of(const Links& links, std::string_view text,
+                            std::span<const request::Charge> charges, base::Time asked);
   bool read_plain_group(const request::Batch& batch, request::Group& group, Answer& answer,
                         std::string_view text);
   std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
@@ -201,6 +203,7 @@ class WorkerClient final : LinkOwner {
   Route route_of(std::span<const request::Charge> charges, base::Time now, bool looks = false);
   void say_apart(Route::What what);
   Links& links_of(const Link& link);
+  Links& links_of(const Answer& answer) { return answer.second ? *second_ : first_; }
   bool is_redirected(Links& links, std::string_view text, uint32_t link, uint32_t& redirects,
                      uint32_t& ask_link);
   void leave_node(Links& links, uint32_t link);

@@ -121,7 +121,7 @@ void WorkerClient::on_across_answer(Link& link, AcrossGroup& a, Reply reply,
     }
     const AcrossGroup::Part& part = a.parts[a.at];
     const Error error =
-        refusal_of(text, std::span(a.charges).subspan(part.first, part.count), a.asked);
+        refusal_of(*a.links, text, std::span(a.charges).subspan(part.first, part.count), a.asked);
     if (error == Error::read_only) leave_node(*a.links, link.id);
     return go_on_across(a, error);
   }

@@ -260,7 +260,7 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
       w.by_text = true;
       w.redirects = 0;
     } else {
-      const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
+      const Error error = refusal_of(links_of(link), text, w.wanted.charges, w.asked_at);
       w.redirects = 0;
       if (error == Error::read_only) leave_node(links_of(link), link.id);
       return on_waiting_refused(w, error);

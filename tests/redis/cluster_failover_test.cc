@@ -213,20 +213,14 @@ void expect_told(bool needed) {
   ASSERT_LT(others.size(), all.size());
   EXPECT_EQ(world.take_of(needed ? all : others), 0u);
   EXPECT_EQ(world.store().why_degraded(), "");
-  const auto await = [&](bool degraded) {
-    const auto deadline = tests::soon();
-    while (world.store().why_degraded().empty() == degraded &&
-           std::chrono::steady_clock::now() < deadline)
-      world.turn();
-    return world.store().why_degraded();
-  };
   cluster.stop(1);
-  EXPECT_EQ(await(true), "a part of the Redis Cluster decides nothing; not reached: " +
-                             cluster.node(1).address() +
-                             "; requests are answered as their rules' on_store_error says");
+  EXPECT_EQ(
+      world.await_degraded(true),
+      "a part of the Redis Cluster decides nothing; not reached: " + cluster.node(1).address() +
+          "; requests are answered as their rules' on_store_error says");
   EXPECT_EQ(world.take_of(others), 0u);
   cluster.start(1);
-  EXPECT_EQ(await(false), "");
+  EXPECT_EQ(world.await_degraded(false), "");
 }
 
 TEST(ClusterDegraded, APrimaryThatIsGoneIsNamed) {

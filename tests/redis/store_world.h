@@ -129,6 +129,14 @@ class StoreWorld {
     port_.drain(settled);
     return settled;
   }
+  // Takes turns until the store is degraded, or is not any more. Returns why it is.
+  std::string await_degraded(bool degraded) {
+    const auto deadline = tests::soon();
+    while (store_->why_degraded().empty() == degraded &&
+           std::chrono::steady_clock::now() < deadline)
+      turn();
+    return store_->why_degraded();
+  }
   base::Time now() { return told ? *told : clock.now(); }
   RedisStore& store() { return *store_; }
   // The last lines of its log.

@@ -151,6 +151,53 @@ TEST(SecondRedis, FailsIndependently) {
     server.turn();
   }
   EXPECT_EQ(server.settle({server.charge(two_a_minute)}).group.error, Error::none);
+  const std::string why = server.await_degraded(true);
+  EXPECT_TRUE(
+      why.starts_with("the Redis of limits of one second cannot be asked: none of 1 "
+                      "connection to it is up (127.0.0.1:" +
+                      std::to_string(second.port()) + ": "))
+      << why;
+  second.start();
+  server.told.reset();  // connecting again takes time
+  EXPECT_EQ(server.await_degraded(false), "");
+  first.stop();
+  second.stop();
+  const std::string in_first =
+      "the Redis of all other limits cannot be asked: none of 1 connection to it is up";
+  const std::string in_second =
+      "; the Redis of limits of one second cannot be asked: none of 1 connection to it is up "
+      "(127.0.0.1:" +
+      std::to_string(second.port()) + ": ";
+  const auto until = tests::soon();
+  std::string all;
+  while (!all.starts_with(in_first) || all.find(in_second) == all.npos) {
+    ASSERT_LT(std::chrono::steady_clock::now(), until) << all;
+    server.turn();
+    all = server.store().why_degraded();
+  }
+}
+
+// Its node serves no slots, so it refuses each command as only a node of a Redis Cluster does.
+TEST(SecondRedis, IsANodeOfARedisCluster) {
+  for (const bool configured : {false, true}) {
+    SCOPED_TRACE(configured);
+    tests::RedisServer first, second({"--cluster-enabled", "yes"});
+    Options options = StoreWorld::options_for(first);
+    options.second.nodes = {{"127.0.0.1", second.port()}};
+    options.second.cluster = configured;
+    Server server(options);
+    EXPECT_EQ(server.settle({server.charge(two_a_minute)}).group.error, Error::none);
+    server.settle({server.charge(two_a_second)});
+    const std::string why = server.await_degraded(true);
+    EXPECT_EQ(server.log().find(" is a node of a Redis Cluster") != std::string::npos, !configured)
+        << server.log();
+    EXPECT_EQ(why.starts_with(second.address() + " is a node of a Redis Cluster, and requests to "
+                                                 "it fail; set store.redis.per_second.cluster"),
+              !configured)
+        << why;
+    EXPECT_EQ(why.find(" of limits of one second ") != why.npos, configured) << why;
+    EXPECT_EQ(server.settle({server.charge(two_a_minute)}).group.error, Error::none);
+  }
 }
 
 Options remembering(const tests::RedisServer& redis) {
