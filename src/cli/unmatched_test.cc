@@ -45,5 +45,20 @@ TEST_F(UnmatchedCommands, ExplainSaysWhatTheListenersOfTheFileAnswer) {
   EXPECT_TRUE(said(out, "No rule decides it. " + std::string(usual.dialect->unmatched))) << out;
 }
 
+TEST_F(UnmatchedCommands, ExplainSaysWhatAProtocolAnswersWithoutAFileThatSaysIt) {
+  const auto path =
+      file("a.yaml", "rules: [{ name: a, match: { ip: '*' }, limit: { quota: 1, window: 1s } }]\n");
+  size_t told = 0;
+  for (const protocol::Description* one : protocol::all()) {
+    if (one->dialect == nullptr) continue;
+    const std::string name(one->name);
+    EXPECT_EQ(command({"explain", "--policy", path, "--protocol", name, "a=b"}), 0) << err;
+    if (one->dialect->unmatched.empty()) continue;  // each of its requests brings a limit
+    EXPECT_TRUE(said(out, "No rule decides it. " + std::string(one->dialect->unmatched))) << out;
+    ++told;
+  }
+  EXPECT_GE(told, 5u);
+}
+
 }  // namespace
 }  // namespace sluice::cli

@@ -27,7 +27,7 @@ constinit const policy::Dialect dialect = {
     .name = "http",
     .written = false,
     .check_override = check_inline_override,
-    .unmatched = "404 with the problem no-rule, or as `http.unmatched` says",
+    .unmatched = "404 with the problem no-rule, or as `http.unmatched` says.",
 };
 
 void add_request_rules(request::Spaces& spaces, policy::RuleSet& rules,

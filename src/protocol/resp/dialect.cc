@@ -49,6 +49,7 @@ constinit const policy::Dialect dialect = {
     .name = "resp",
     .written = false,
     .check_override = check_override,
+    .unmatched = "SLUICE.* answer -NORULE, or as `resp.unmatched` says.",
 };
 
 std::string_view command_of(Algorithm algorithm) {
