@@ -101,17 +101,16 @@ bool fits(std::string_view described, std::string_view path) {
 
 }  // namespace
 
-void add_admin_flags(CLI::App& app, AdminFlags& flags) {
-  app.add_option("--admin", flags.admin,
-                 "Where the server's admin port is: an address, or the path of a socket;\n"
-                 "default 127.0.0.1:8380, or the socket of the one server that has one")
-      ->type_name("ADDRESS");
-  app.add_option("--token-file", flags.token_file,
-                 "A file with the admin token, where the server wants one")
-      ->type_name("FILE");
-  app.add_option("--timeout", flags.timeout, "Milliseconds until giving up; default 5000")
-      ->type_name("MS");
-  app.add_flag("--json", flags.json, "Print the result as JSON");
+void add_admin_flags(Arguments& arguments, AdminFlags& flags) {
+  arguments.add_option("--admin", flags.admin,
+                       "Where the server's admin port is: an address, or the path of a socket;\n"
+                       "default 127.0.0.1:8380, or the socket of the one server that has one",
+                       "ADDRESS");
+  arguments.add_option("--token-file", flags.token_file,
+                       "A file with the admin token, where the server wants one", "FILE");
+  arguments.add_option("--timeout", flags.timeout, "Milliseconds until giving up; default 5000",
+                       "MS");
+  arguments.add_flag("--json", flags.json, "Print the result as JSON");
 }
 
 AdminServer admin_server_of(const config::CommandIo& io) {

@@ -21,7 +21,7 @@ struct AdminFlags {
   bool json = false;
 };
 // Adds the options --admin, --token-file, --timeout and --json.
-void add_admin_flags(CLI::App& app, AdminFlags& flags);
+void add_admin_flags(Arguments& arguments, AdminFlags& flags);
 // The server that the environment says commands ask: SLUICE_ADMIN_SERVER, else what servers listen
 // on by SLUICE_ADMIN, which earlier versions read.
 struct AdminServer {

@@ -106,12 +106,12 @@ std::string rate_words(std::optional<double> per_second) {
   return per_second ? rate_words(*per_second) : "-";
 }
 
-void add_over_flag(CLI::App& app, std::string& text) {
-  app.add_option("--over", text,
-                 "Look at the figures twice, that far apart, for what happens in a\n"
-                 "second; 0s: look once; default " +
-                     text)
-      ->type_name("DURATION");
+void add_over_flag(Arguments& arguments, std::string& text) {
+  arguments.add_option("--over", text,
+                       "Look at the figures twice, that far apart, for what happens in a\n"
+                       "second; 0s: look once; default " +
+                           text,
+                       "DURATION");
 }
 
 std::optional<std::chrono::microseconds> over_of(const std::string& text,

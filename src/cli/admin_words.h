@@ -30,7 +30,7 @@ std::string rate_words(std::optional<double> per_second);
 
 // The option --over: how far apart the two looks are. Nothing: `text` is not a length up to a
 // minute; it is reported, and `status` is what the command ends with.
-void add_over_flag(CLI::App& app, std::string& text);
+void add_over_flag(Arguments& arguments, std::string& text);
 std::optional<std::chrono::microseconds> over_of(const std::string& text,
                                                  const Arguments& arguments, config::CommandIo& io,
                                                  int& status);

@@ -39,6 +39,10 @@ CommandDefinition define(const std::string& usage, const CLI::App& app) {
 
 }  // namespace
 
+struct Arguments::Parser : CLI::App {
+  using App::App;
+};
+
 std::vector<std::string> CommandDefinition::long_names() const {
   std::vector<std::string> all;
   for (const Option& option : options) {
@@ -67,18 +71,76 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string_vi
 
 Arguments::Arguments(const std::string& usage, const std::string& about, const std::string& footer,
                      const ExitStatus& exits)
-    : usage_(usage), app_(about) {
-  app_.formatter(std::make_shared<HelpForm>(usage));
+    : usage_(usage), app_(std::make_unique<Parser>(about)) {
+  app_->formatter(std::make_shared<HelpForm>(usage));
   std::string text = footer;
   while (text.ends_with('\n')) text.pop_back();
   const std::string statuses = exit_help(exits);
-  app_.footer(statuses.empty() ? text : text + "\n\n" + statuses);
-  app_.allow_extras();
+  app_->footer(statuses.empty() ? text : text + "\n\n" + statuses);
+  app_->allow_extras();
+}
+
+Arguments::~Arguments() = default;
+
+void Arguments::add_option(const std::string& names, std::string& value, const std::string& help,
+                           const std::string& type) {
+  app_->add_option(names, value, help)->type_name(type);
+}
+
+void Arguments::add_option(const std::string& names, std::optional<std::string>& value,
+                           const std::string& help, const std::string& type) {
+  app_->add_option(names, value, help)->type_name(type);
+}
+
+void Arguments::add_option(const std::string& names, std::optional<uint16_t>& value,
+                           const std::string& help, const std::string& type) {
+  app_->add_option(names, value, help)->type_name(type);
+}
+
+void Arguments::add_option(const std::string& names, Words& values, const std::string& help,
+                           const std::string& type) {
+  app_->add_option(names, values, help)
+      ->type_name(type)
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+void Arguments::add_flag(const std::string& names, bool& value, const std::string& help) {
+  app_->add_flag(names, value, help);
+}
+
+void Arguments::add_flag(const std::string& names, std::optional<std::string>& value,
+                         const std::string& help) {
+  app_->add_flag_callback(
+      names, [&value] { value.emplace(); }, help);
+}
+
+void Arguments::add_flag(const std::string& name, const std::string& help) {
+  CLI::Option* flag = app_->get_option_no_throw(name);
+  const std::string more = flag == nullptr ? "" : "\n" + flag->get_description();
+  if (flag == nullptr) flag = app_->add_flag(name);
+  flag->description(help + more);
+}
+
+void Arguments::free_short_help() {
+  app_->set_help_flag("--help", "Print this help message and exit");
+}
+
+bool Arguments::is_given(const std::string& name) const {
+  return app_->count(name) > 0;
+}
+
+Words Arguments::given() const {
+  Words names;
+  for (const CLI::Option* option : app_->get_options())
+    if (option->count() > 0) names.push_back("--" + option->get_lnames().front());
+  return names;
 }
 
 std::optional<int> Arguments::parse(const Words& words, config::CommandIo& io) {
   if (definition_asked != nullptr) {
-    *definition_asked = define(usage_, app_);
+    *definition_asked = define(usage_, *app_);
     (*definition_asked)->words = first_words_;
     return config::exit_ok;
   }
@@ -86,17 +148,17 @@ std::optional<int> Arguments::parse(const Words& words, config::CommandIo& io) {
   const auto mark = std::find(words.begin(), words.end(), "--");
   Words reversed(std::make_reverse_iterator(mark), words.rend());
   try {
-    app_.parse(reversed);
+    app_->parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    io.out << app_.help() << std::flush;
+    io.out << app_->help() << std::flush;
     return config::exit_ok;
   } catch (const CLI::Error& e) {
     return misused(e.what(), io);
   }
-  for (std::string& word : app_.remaining()) {
+  for (std::string& word : app_->remaining()) {
     if (word.size() > 1 && word.front() == '-') {
       const std::string name = word.substr(0, word.find('='));
-      const std::vector<std::string> names = define(usage_, app_).long_names();
+      const std::vector<std::string> names = define(usage_, *app_).long_names();
       const std::string near = did_you_mean(name, {names.begin(), names.end()});
       return misused("there is no option " + word +
                          (near.empty() ? "; behind a `--` it would be taken as a word" : near),
@@ -119,82 +181,81 @@ int Arguments::misused(const std::string& problem, config::CommandIo& io) const 
   return config::exit_usage;
 }
 
-void add_server_flags(CLI::App& app, config::Flags& flags) {
-  app.add_option("--workers", flags.workers, "Threads that serve: auto, or a number")
-      ->type_name("N");
-  app.add_option("--connections", flags.connections, "Clients served at a time; more are refused")
-      ->type_name("N");
-  app.add_option("--memory", flags.memory, "Bound of the counter table, as 64MiB or 2GiB")
-      ->type_name("SIZE");
-  app.add_option("--data", flags.data,
-                 "Keep counters in this folder, so that they survive; made if missing")
-      ->type_name("DIR");
-  app.add_option("--durability", flags.durability,
-                 "none, interval (a kill may forget the last 200 ms), or always (what was\n"
-                 "answered is never forgotten); with --data, default interval")
-      ->type_name("none|interval|always");
-  app.add_option("--redis", flags.redis,
-                 "Keep counters in this Redis, shared with all servers that do so")
-      ->type_name("HOST:PORT");
-  app.add_option("--redis-cluster", flags.redis_cluster,
-                 "The same in a Redis Cluster: some of its nodes, apart by commas")
-      ->type_name("HOST:PORT");
-  app.add_option("--redis-username", flags.redis_username, "Its user, where it wants one")
-      ->type_name("NAME");
-  app.add_option("--redis-password-file", flags.redis_password_file,
-                 "The file that holds its password")
-      ->type_name("FILE");
-  app.add_flag("--redis-tls", flags.redis_tls, "Reach it by TLS");
-  app.add_option("--log-level", flags.log_level, "The least severe messages that are logged")
-      ->type_name("trace|debug|info|warn|error|off");
-  app.add_option("--log-format", flags.log_format, "text, or json: an object a line")
-      ->type_name("text|json");
-  app.add_option("--admin", flags.admin,
-                 "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
-                 "off: nowhere. By default a command without a port for it makes a socket\n"
-                 "in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR")
-      ->type_name("ADDRESS");
-  app.add_option("--unmatched", flags.unmatched,
-                 "What a request is answered that no rule applies to: allow, deny or error;\n"
-                 "by default what the protocol's original answers")
-      ->type_name("allow|deny|error");
+void add_server_flags(Arguments& arguments, config::Flags& flags) {
+  arguments.add_option("--workers", flags.workers, "Threads that serve: auto, or a number", "N");
+  arguments.add_option("--connections", flags.connections,
+                       "Clients served at a time; more are refused", "N");
+  arguments.add_option("--memory", flags.memory, "Bound of the counter table, as 64MiB or 2GiB",
+                       "SIZE");
+  arguments.add_option("--data", flags.data,
+                       "Keep counters in this folder, so that they survive; made if missing",
+                       "DIR");
+  arguments.add_option("--durability", flags.durability,
+                       "none, interval (a kill may forget the last 200 ms), or always (what was\n"
+                       "answered is never forgotten); with --data, default interval",
+                       "none|interval|always");
+  arguments.add_option("--redis", flags.redis,
+                       "Keep counters in this Redis, shared with all servers that do so",
+                       "HOST:PORT");
+  arguments.add_option("--redis-cluster", flags.redis_cluster,
+                       "The same in a Redis Cluster: some of its nodes, apart by commas",
+                       "HOST:PORT");
+  arguments.add_option("--redis-username", flags.redis_username, "Its user, where it wants one",
+                       "NAME");
+  arguments.add_option("--redis-password-file", flags.redis_password_file,
+                       "The file that holds its password", "FILE");
+  arguments.add_flag("--redis-tls", flags.redis_tls, "Reach it by TLS");
+  arguments.add_option("--log-level", flags.log_level, "The least severe messages that are logged",
+                       "trace|debug|info|warn|error|off");
+  arguments.add_option("--log-format", flags.log_format, "text, or json: an object a line",
+                       "text|json");
+  arguments.add_option("--admin", flags.admin,
+                       "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
+                       "off: nowhere. By default a command without a port for it makes a socket\n"
+                       "in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR",
+                       "ADDRESS");
+  arguments.add_option("--unmatched", flags.unmatched,
+                       "What a request is answered that no rule applies to: allow, deny or error;\n"
+                       "by default what the protocol's original answers",
+                       "allow|deny|error");
 }
 
-void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,
+void add_settings_flags(Arguments& arguments, const protocol::SettingsFormat& settings,
                         config::Flags& flags) {
   for (const protocol::SettingsFlag& one : settings.flags)
-    app.add_option(std::string(one.flag), flags.own[one.flag], std::string(one.help))
-        ->type_name(std::string(one.type_name));
+    arguments.add_option(std::string(one.flag), flags.own[one.flag], std::string(one.help),
+                         std::string(one.type_name));
 }
 
-void add_settings_flags(CLI::App& app, config::Flags& flags) {
+void add_settings_flags(Arguments& arguments, config::Flags& flags) {
   for (const protocol::Description* protocol : protocol::all())
-    if (protocol->settings != nullptr) add_settings_flags(app, *protocol->settings, flags);
+    if (protocol->settings != nullptr) add_settings_flags(arguments, *protocol->settings, flags);
 }
 
-void add_file_flags(CLI::App& app, FileFlags& flags) {
-  app.add_option(
-         "--as", flags.as,
-         wrapped("What the file is, whatever its name: " + config::one_of(config::kind_names())))
-      ->type_name(type_of_values(config::kind_names()));
-  add_format_flags(app, flags);
+void add_file_flags(Arguments& arguments, FileFlags& flags) {
+  arguments.add_option(
+      "--as", flags.as,
+      wrapped("What the file is, whatever its name: " + config::one_of(config::kind_names())),
+      type_of_values(config::kind_names()));
+  add_format_flags(arguments, flags);
 }
 
-void add_format_flags(CLI::App& app, FileFlags& flags) {
+void add_format_flags(Arguments& arguments, FileFlags& flags) {
   for (const protocol::Protocol protocol : config::with_policy_files()) {
     const protocol::PolicyFormat& format = *describe(protocol).policy;
     for (const protocol::PolicyFlag& flag : format.flags)
       flags.of_formats.push_back({&format, &flag});
   }
-  for (FileFlags::OfFormat& one : flags.of_formats) add_policy_flag(app, *one.flag, one.given);
+  for (FileFlags::OfFormat& one : flags.of_formats)
+    add_policy_flag(arguments, *one.flag, one.given);
 }
 
 std::string unknown_kind(const std::string& as) {
   return "--as must be " + config::one_of(config::kind_names()) + ", not `" + as + "`";
 }
 
-void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& given) {
-  app.add_flag(std::string(flag.flag), given, std::string(flag.help));
+void add_policy_flag(Arguments& arguments, const protocol::PolicyFlag& flag, bool& given) {
+  arguments.add_flag(std::string(flag.flag), given, std::string(flag.help));
 }
 
 const char* const server_environment_help =

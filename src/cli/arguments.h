@@ -1,12 +1,11 @@
-// The arguments of a command, on CLI11. Options are CLI11's; positional words are taken literally,
-// because CLI11 would split `[a,b]`. CLI11's exceptions do not leave this file, and all commands'
-// help has one form.
+// The arguments of a command. Options are parsed by CLI11, which only arguments.cc includes,
+// because each file that does takes seconds longer to compile; positional words are taken
+// literally, because CLI11 would split `[a,b]`. All commands' help has one form.
 #pragma once
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,18 +23,42 @@ class Arguments {
   // statuses.
   Arguments(const std::string& usage, const std::string& about, const std::string& footer,
             const ExitStatus& exits = {});
+  ~Arguments();
+
+  // Adds an option with a value. `names`: "--port", or "-p,--port"; `type`: what the help calls its
+  // value, as "PORT". The value must live until parse() has returned, and changes only if the
+  // option is given. Given twice it is wrong usage, except with `values`, to which each adds one.
+  void add_option(const std::string& names, std::string& value, const std::string& help,
+                  const std::string& type);
+  void add_option(const std::string& names, std::optional<std::string>& value,
+                  const std::string& help, const std::string& type);
+  void add_option(const std::string& names, std::optional<uint16_t>& value, const std::string& help,
+                  const std::string& type);
+  void add_option(const std::string& names, Words& values, const std::string& help,
+                  const std::string& type);
+  // Adds an option without a value, which makes `value` true, or "".
+  void add_flag(const std::string& names, bool& value, const std::string& help);
+  void add_flag(const std::string& names, std::optional<std::string>& value,
+                const std::string& help);
+  // Adds one that only is_given() tells of. If there is a flag of that name already, it is both,
+  // and its help follows `help`.
+  void add_flag(const std::string& name, const std::string& help);
+  // `-h` is not --help, but free for an option of this command.
+  void free_short_help();
 
   // Sets the words that may come first, for completions.
   void set_words(const std::vector<std::string_view>& words) {
     first_words_.assign(words.begin(), words.end());
   }
 
-  // For adding options. Their values must live as long as this object.
-  CLI::App& app() { return app_; }
-
   // Parses the words. If a status is returned the command must return it: help was printed, or
   // wrong usage was reported.
   std::optional<int> parse(const Words& words, config::CommandIo& io);
+
+  // After parse(): was the option of that name, which was added, given?
+  bool is_given(const std::string& name) const;
+  // After parse(): the names of all options that were given, as "--port".
+  Words given() const;
 
   // The words that are neither options nor their values, in order. After `--` all words are such.
   const Words& positional() const { return positional_; }
@@ -47,8 +70,10 @@ class Arguments {
   int misused(const std::string& problem, config::CommandIo& io) const;
 
  private:
+  struct Parser;  // CLI11's
+
   std::string usage_;
-  CLI::App app_;
+  std::unique_ptr<Parser> app_;
   Words positional_, first_words_;
 };
 
@@ -76,12 +101,12 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string_vi
 
 // Adds the options that every serving command has: --workers, --connections, --memory, --data,
 // --durability, --redis and those that belong to it, --log-level, --log-format, --admin.
-void add_server_flags(CLI::App& app, config::Flags& flags);
+void add_server_flags(Arguments& arguments, config::Flags& flags);
 
 // Adds the options of a protocol's own settings, or of those of all protocols.
-void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,
+void add_settings_flags(Arguments& arguments, const protocol::SettingsFormat& settings,
                         config::Flags& flags);
-void add_settings_flags(CLI::App& app, config::Flags& flags);
+void add_settings_flags(Arguments& arguments, config::Flags& flags);
 
 // The options of all commands that inspect files.
 struct FileFlags {
@@ -95,13 +120,13 @@ struct FileFlags {
   };
   std::vector<OfFormat> of_formats;
 };
-void add_file_flags(CLI::App& app, FileFlags& flags);
+void add_file_flags(Arguments& arguments, FileFlags& flags);
 // Adds only the flags of formats, without --as.
-void add_format_flags(CLI::App& app, FileFlags& flags);
+void add_format_flags(Arguments& arguments, FileFlags& flags);
 // The message for an unknown value of --as.
 std::string unknown_kind(const std::string& as);
 // Adds a flag of a format, with the same help in all commands.
-void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& given);
+void add_policy_flag(Arguments& arguments, const protocol::PolicyFlag& flag, bool& given);
 
 // Texts for the help: the environment variables of every serving command, and those of the
 // protocols' settings.

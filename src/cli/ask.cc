@@ -55,14 +55,14 @@ size_t protocol_at(const Words& words) {
 
 }  // namespace
 
-void add_ask_options(CLI::App& app, AskOptions& options, const char* server_default) {
-  app.add_option("--server", options.server,
-                 "Where the server listens; default " +
-                     (server_default != nullptr ? server_default : options.server))
-      ->type_name("HOST:PORT");
-  app.add_option("--timeout", options.timeout, "Milliseconds until giving up; default 1000")
-      ->type_name("MS");
-  app.add_flag("--json", options.json, "Print the decision as JSON");
+void add_ask_options(Arguments& arguments, AskOptions& options, const char* server_default) {
+  arguments.add_option("--server", options.server,
+                       "Where the server listens; default " +
+                           (server_default != nullptr ? server_default : options.server),
+                       "HOST:PORT");
+  arguments.add_option("--timeout", options.timeout, "Milliseconds until giving up; default 1000",
+                       "MS");
+  arguments.add_flag("--json", options.json, "Print the decision as JSON");
 }
 
 base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port) {
@@ -95,7 +95,7 @@ int ask(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice ask PROTOCOL [options] WORD...", about_ask, footer_of_ask(),
                       exit_of_ask);
   AskOptions options(askable().front()->port);
-  add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
+  add_ask_options(arguments, options, "localhost, on the protocol's port");
   std::vector<std::string_view> names;
   for (const protocol::Description* one : askable()) names.push_back(one->name);
   arguments.set_words(names);

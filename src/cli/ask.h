@@ -21,7 +21,8 @@ struct AskOptions {
   explicit AskOptions(uint16_t port) : server("localhost:" + std::to_string(port)) {}
 };
 // `server_default`: what the help says of it; null: the address itself.
-void add_ask_options(CLI::App& app, AskOptions& options, const char* server_default = nullptr);
+void add_ask_options(Arguments& arguments, AskOptions& options,
+                     const char* server_default = nullptr);
 
 struct AskTarget {
   config::Address address;

@@ -41,10 +41,9 @@ int changes(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice changes [options]", about_changes, footer_of_changes());
   AdminFlags flags;
   std::string limit_text = "20";
-  add_admin_flags(arguments.app(), flags);
-  arguments.app()
-      .add_option("--limit", limit_text, "The last so many, up to 1000; default " + limit_text)
-      ->type_name("N");
+  add_admin_flags(arguments, flags);
+  arguments.add_option("--limit", limit_text, "The last so many, up to 1000; default " + limit_text,
+                       "N");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (!arguments.positional().empty())
     return arguments.misused("unexpected argument `" + arguments.positional().front() + "`", io);

@@ -50,28 +50,22 @@ int check(const Words& words, config::CommandIo& io) {
   FileFlags flags;
   bool json = false;
   flags.to_be_served = true;
-  add_file_flags(arguments.app(), flags);
-  arguments.app().add_flag("--json", json, "Print the findings as JSON");
+  add_file_flags(arguments, flags);
+  arguments.add_flag("--json", json, "Print the findings as JSON");
   config::Flags server;
-  arguments.app()
-      .add_option("--redis", server.redis, "Check for a server with this option of `sluice serve`")
-      ->type_name("HOST:PORT");
-  arguments.app()
-      .add_option("--redis-cluster", server.redis_cluster,
-                  "The same: which rules does this Redis Cluster refuse?")
-      ->type_name("HOST:PORT");
+  arguments.add_option("--redis", server.redis,
+                       "Check for a server with this option of `sluice serve`", "HOST:PORT");
+  arguments.add_option("--redis-cluster", server.redis_cluster,
+                       "The same: which rules does this Redis Cluster refuse?", "HOST:PORT");
   // A format may have a flag with the same name; then the option sets both.
-  CLI::Option* strictly = arguments.app().get_option_no_throw("--strict");
-  const std::string more = strictly == nullptr ? "" : "\n" + strictly->get_description();
-  if (strictly == nullptr) strictly = arguments.app().add_flag("--strict");
-  strictly->description("Fail on warnings as well" + more);
+  arguments.add_flag("--strict", "Fail on warnings as well");
   if (const auto status = arguments.parse(words, io)) return *status;
   std::optional<config::FileKind> kind;
   if (flags.as && !(kind = config::kind_named(*flags.as)))
     return arguments.misused(unknown_kind(*flags.as), io);
   if (arguments.positional().empty()) return arguments.misused("there is no file to check", io);
 
-  const bool strict = strictly->count() > 0;
+  const bool strict = arguments.is_given("--strict");
   bool all_sound = true;
   auto files = nlohmann::ordered_json::array();
   for (const std::string& path : arguments.positional()) {

@@ -25,7 +25,7 @@ std::string footer_of_config() {
 int live_config(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice config [options]", about_config, footer_of_config());
   AdminFlags flags;
-  add_admin_flags(arguments.app(), flags);
+  add_admin_flags(arguments, flags);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (const auto ended = arguments.refuse_words(io)) return *ended;
   int ending = config::exit_ok;

@@ -88,19 +88,16 @@ int explain(const Words& words, config::CommandIo& io) {
   std::optional<std::string> path, protocol_name;
   FileFlags flags;
   bool json = false;
-  arguments.app()
-      .add_option("--policy", path, "The policy, or a sluice.yaml that names one")
-      ->type_name("FILE");
-  add_file_flags(arguments.app(), flags);
-  arguments.app()
-      .add_option("--protocol", protocol_name, protocol_help())
-      ->type_name(type_of_values(protocol_names()));
+  arguments.add_option("--policy", path, "The policy, or a sluice.yaml that names one", "FILE");
+  add_file_flags(arguments, flags);
+  arguments.add_option("--protocol", protocol_name, protocol_help(),
+                       type_of_values(protocol_names()));
   AdminFlags admin;
   bool live = false;
-  arguments.app().add_flag("--live", live,
-                           "Ask a running server in place of --policy: its rules, overrides and\n"
-                           "counters, of which nothing is taken");
-  add_admin_flags(arguments.app(), admin);
+  arguments.add_flag("--live", live,
+                     "Ask a running server in place of --policy: its rules, overrides and\n"
+                     "counters, of which nothing is taken");
+  add_admin_flags(arguments, admin);
   if (const auto status = arguments.parse(words, io)) return *status;
   std::optional<config::FileKind> kind;
   if (flags.as && !(kind = config::kind_named(*flags.as)))

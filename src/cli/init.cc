@@ -168,12 +168,10 @@ int init(const Words& words, config::CommandIo& io) {
   FileFlags flags;
   bool force = false;
   for (const protocol::Protocol one : protocols)
-    arguments.app()
-        .add_option("--" + std::string(describe(one).name), given[one],
-                    "Convert this: " + std::string(describe(one).policy->summary))
-        ->type_name("FILE");
-  add_format_flags(arguments.app(), flags);
-  arguments.app().add_flag("--force", force, "Write over a file that is there");
+    arguments.add_option("--" + std::string(describe(one).name), given[one],
+                         "Convert this: " + std::string(describe(one).policy->summary), "FILE");
+  add_format_flags(arguments, flags);
+  arguments.add_flag("--force", force, "Write over a file that is there");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1) return arguments.misused("one FILE is enough", io);
   const std::string path =

@@ -30,16 +30,13 @@ struct LogFlags {
   std::optional<std::string> format, denials;
 };
 
-void add_log_flags(CLI::App& app, LogFlags& asked) {
-  app.add_option("--module", asked.modules,
-                 "The level of one module; without a level that of all; repeatable")
-      ->type_name("NAME=LEVEL")
-      ->expected(1)
-      ->take_all();
-  app.add_option("--format", asked.format, "text, or json: an object a line")
-      ->type_name("text|json");
-  app.add_option("--denials", asked.denials, "Log every Nth denial; 0: none")->type_name("N");
-  add_admin_flags(app, asked.admin);
+void add_log_flags(Arguments& arguments, LogFlags& asked) {
+  arguments.add_option("--module", asked.modules,
+                       "The level of one module; without a level that of all; repeatable",
+                       "NAME=LEVEL");
+  arguments.add_option("--format", asked.format, "text, or json: an object a line", "text|json");
+  arguments.add_option("--denials", asked.denials, "Log every Nth denial; 0: none", "N");
+  add_admin_flags(arguments, asked.admin);
 }
 
 // Makes the body from the flags; returns the problem with them, or "".
@@ -81,7 +78,7 @@ std::string log_text(const Json& log) {
 int log_settings(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice log [options] [LEVEL]", about_log, footer_of_log());
   LogFlags asked;
-  add_log_flags(arguments.app(), asked);
+  add_log_flags(arguments, asked);
   arguments.set_words({"trace", "debug", "info", "warn", "error", "off"});
   if (const auto ended = arguments.parse(words, io)) return *ended;
   Json body = Json::object();

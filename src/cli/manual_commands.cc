@@ -71,7 +71,7 @@ int completion(const Words& words, config::CommandIo& io) {
 int manual(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice man [--to DIR | COMMAND...]", about_man, footer_of_man, exit_of_page);
   std::optional<std::string> to;
-  arguments.app().add_option("--to", to, "Write all pages into this folder")->type_name("DIR");
+  arguments.add_option("--to", to, "Write all pages into this folder", "DIR");
   const std::vector<protocol::Command> all = all_commands();
   std::vector<std::string_view> known;
   for (const protocol::Command& command : all) known.push_back(command.name);

@@ -37,7 +37,7 @@ std::string_view metric_of(std::string_view line) {
 int print_metrics(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice metrics [options] [TEXT]", about_metrics, footer_of_metrics());
   AdminFlags flags;
-  add_admin_flags(arguments.app(), flags);
+  add_admin_flags(arguments, flags);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", io);
   const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();

@@ -73,43 +73,41 @@ std::vector<std::string_view> dialect_names() {
   return names;
 }
 
-void add_flags(CLI::App& app, OverrideFlags& asked) {
-  app.add_option("--rule", asked.rule, "The rule, by its name, else its pattern")
-      ->type_name("RULE");
-  app.add_option("--dialect", asked.dialect,
-                 wrapped(config::one_of(dialect_names()) + ", where several have such a rule"))
-      ->type_name(type_of_values(dialect_names()));
-  app.add_option("--actor", asked.actors,
-                 "Whose counter: a value, or KEY=VALUE once for each key that the rule\n"
-                 "counts by; a `*` in a value stands for any characters; none where the\n"
-                 "rule has one counter for all; of `list`: several values joined by `|`")
-      ->type_name("ACTOR")
-      ->allow_extra_args(false);
-  app.add_option("--quota", asked.quota, "Units allowed per window")->type_name("N");
-  app.add_option("--window", asked.window, "Length of time, as 1s, 5m, 1h, 30d")
-      ->type_name("DURATION");
-  app.add_option("--burst", asked.burst, "The most units at one instant")->type_name("N");
-  app.add_option("--algorithm", asked.algorithm,
-                 "As in policies; default: that of the limit that it replaces, token_bucket\n"
-                 "with --burst or where that is not clear")
-      ->type_name(
-          "token_bucket|fixed_window|aligned_window|sliding_window|sliding_log|fixed_bucket");
-  app.add_option("--limit", asked.limits,
-                 "In place of these four: a limit as JSON; several are one group;\n"
-                 "of `list`: how many at most, default " +
-                     asked.listed)
-      ->type_name("JSON|N")
-      ->allow_extra_args(false);
-  app.add_flag("--all-limits", asked.all_limits,
-               "Replace all limits of the rule, not only those of the same windows");
-  app.add_flag("--deny", asked.deny, "In place of a limit: never");
-  app.add_flag("--unlimited", asked.unlimited, "In place of a limit: always");
-  app.add_option("--until", asked.until, "When it ends, as 2030-12-01T00:00Z; default never")
-      ->type_name("TIME");
-  app.add_option("--for", asked.length, "In place of --until: after so long, as 3d")
-      ->type_name("DURATION");
-  app.add_option("--comment", asked.comment, "Why it is there")->type_name("TEXT");
-  add_admin_flags(app, asked.admin);
+void add_flags(Arguments& arguments, OverrideFlags& asked) {
+  arguments.add_option("--rule", asked.rule, "The rule, by its name, else its pattern", "RULE");
+  arguments.add_option(
+      "--dialect", asked.dialect,
+      wrapped(config::one_of(dialect_names()) + ", where several have such a rule"),
+      type_of_values(dialect_names()));
+  arguments.add_option(
+      "--actor", asked.actors,
+      "Whose counter: a value, or KEY=VALUE for each key that the rule counts by,\n"
+      "repeatable; a `*` in a value stands for any characters; none where the\n"
+      "rule has one counter for all; of `list`: several values joined by `|`",
+      "ACTOR");
+  arguments.add_option("--quota", asked.quota, "Units allowed per window", "N");
+  arguments.add_option("--window", asked.window, "Length of time, as 1s, 5m, 1h, 30d", "DURATION");
+  arguments.add_option("--burst", asked.burst, "The most units at one instant", "N");
+  arguments.add_option(
+      "--algorithm", asked.algorithm,
+      "As in policies; default: that of the limit that it replaces, token_bucket\n"
+      "with --burst or where that is not clear",
+      "token_bucket|fixed_window|aligned_window|sliding_window|sliding_log|fixed_bucket");
+  arguments.add_option("--limit", asked.limits,
+                       "In place of these four: a limit as JSON, repeatable, as one group;\n"
+                       "of `list`: how many at most, default " +
+                           asked.listed,
+                       "JSON|N");
+  arguments.add_flag("--all-limits", asked.all_limits,
+                     "Replace all limits of the rule, not only those of the same windows");
+  arguments.add_flag("--deny", asked.deny, "In place of a limit: never");
+  arguments.add_flag("--unlimited", asked.unlimited, "In place of a limit: always");
+  arguments.add_option("--until", asked.until, "When it ends, as 2030-12-01T00:00Z; default never",
+                       "TIME");
+  arguments.add_option("--for", asked.length, "In place of --until: after so long, as 3d",
+                       "DURATION");
+  arguments.add_option("--comment", asked.comment, "Why it is there", "TEXT");
+  add_admin_flags(arguments, asked.admin);
 }
 
 // Puts a count into the limit, as the server accepts it.
@@ -391,11 +389,9 @@ constexpr Action actions[] = {
     {"load", 1, 1, "wants one FILE", ""}};
 
 // An option that was given although the action does not have it; "": none was.
-std::string stray_option(const CLI::App& app, const Action& action) {
+std::string stray_option(const Arguments& arguments, const Action& action) {
   constexpr std::string_view known = " --help --admin --token-file --timeout --json ";
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0) continue;
-    std::string name = "--" + option->get_lnames().front();
+  for (const std::string& name : arguments.given()) {
     const std::string word = ' ' + name + ' ';
     if (known.find(word) == known.npos && action.options.find(word) == action.options.npos)
       return name;
@@ -426,7 +422,7 @@ int override_limits(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice override set|list|show|remove|load [options] [ID|FILE]",
                       about_override, footer_of_override());
   OverrideFlags asked;
-  add_flags(arguments.app(), asked);
+  add_flags(arguments, asked);
   std::vector<std::string_view> names;
   for (const Action& a : actions) names.emplace_back(a.name);
   arguments.set_words(names);
@@ -442,7 +438,7 @@ int override_limits(const Words& words, config::CommandIo& io) {
   const size_t count = said.size() - 1;
   if (count < action->words_min || count > action->words_max)
     return arguments.misused(name + " " + action->wants, io);
-  if (const auto stray = stray_option(arguments.app(), *action); !stray.empty())
+  if (const auto stray = stray_option(arguments, *action); !stray.empty())
     return arguments.misused(name + " does not accept " + stray, io);
   if ((name == "list" || name == "remove") && asked.actors.size() > 1)
     return arguments.misused(name + " takes one --actor; join several values by `|`", io);

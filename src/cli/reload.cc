@@ -27,7 +27,7 @@ constexpr std::chrono::seconds reload_timeout_min{35};
 int reload(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice reload [options]", about_reload, footer_of_reload());
   AdminFlags flags;
-  add_admin_flags(arguments.app(), flags);
+  add_admin_flags(arguments, flags);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (const auto ended = arguments.refuse_words(io, "; the server knows its files")) return *ended;
   int ending = config::exit_ok;

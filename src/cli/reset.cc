@@ -141,10 +141,9 @@ int reset(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice reset [options] KEY", about_reset, footer_of_reset());
   AdminFlags flags;
   bool encoded = false;
-  add_admin_flags(arguments.app(), flags);
-  arguments.app().add_flag(
-      "--encoded", encoded,
-      "KEY is percent-encoded, as `path` in JSON: for long or non-UTF-8 names");
+  add_admin_flags(arguments, flags);
+  arguments.add_flag("--encoded", encoded,
+                     "KEY is percent-encoded, as `path` in JSON: for long or non-UTF-8 names");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() != 1 || arguments.positional().front().empty())
     return arguments.misused("one KEY is required; put it in quotes if it has blanks or stars", io);
@@ -171,20 +170,17 @@ int counters(const Words& words, config::CommandIo& io) {
   WatchFlags watching;
   std::string limit_text = "100";
   std::optional<std::string> actor;
-  add_admin_flags(arguments.app(), flags);
-  add_watch_flags(arguments.app(), watching);
-  arguments.app()
-      .add_option("--actor", actor,
-                  "In place of PREFIX: what this actor has taken of any rule; of a rule with\n"
-                  "several entries their values joined by `|`")
-      ->type_name("NAME");
-  arguments.app()
-      .add_option("--limit", limit_text, "List so many at most; default " + limit_text)
-      ->type_name("N");
+  add_admin_flags(arguments, flags);
+  add_watch_flags(arguments, watching);
+  arguments.add_option("--actor", actor,
+                       "In place of PREFIX: what this actor has taken of any rule; of a rule with\n"
+                       "several entries their values joined by `|`",
+                       "NAME");
+  arguments.add_option("--limit", limit_text, "List so many at most; default " + limit_text, "N");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1)
     return arguments.misused("one PREFIX is enough; has it blanks or stars, put it in quotes", io);
-  if (actor && (!arguments.positional().empty() || arguments.app().count("--limit") > 0))
+  if (actor && (!arguments.positional().empty() || arguments.is_given("--limit")))
     return arguments.misused("--actor excludes PREFIX and --limit", io);
   int ending = config::exit_ok;
   const auto limit = listed_of(limit_text, arguments, io, ending);

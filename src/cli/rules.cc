@@ -164,9 +164,9 @@ int rules(const Words& words, config::CommandIo& io) {
   AdminFlags flags;
   WatchFlags watching;
   std::string over_text = "0s";
-  add_admin_flags(arguments.app(), flags);
-  add_over_flag(arguments.app(), over_text);
-  add_watch_flags(arguments.app(), watching);
+  add_admin_flags(arguments, flags);
+  add_over_flag(arguments, over_text);
+  add_watch_flags(arguments, watching);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", io);
   const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();

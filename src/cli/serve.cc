@@ -92,18 +92,15 @@ int serve(const Words& words, config::CommandIo& io) {
   std::optional<std::string> file;
   config::Flags flags;
   bool print = false;
-  arguments.app().add_option("--config", file, "The server's configuration")->type_name("FILE");
-  arguments.app()
-      .add_option("--listen", flags.listen,
-                  "Listen here, instead of what the file says; as " + config::listener_example() +
-                      ", repeatable")
-      ->type_name("PROTOCOL=ADDRESS")
-      ->expected(1)
-      ->take_all();
-  add_server_flags(arguments.app(), flags);
-  add_settings_flags(arguments.app(), flags);
-  arguments.app().add_flag("--print-config", print,
-                           "Print the settings that result, and where each comes from; then end");
+  arguments.add_option("--config", file, "The server's configuration", "FILE");
+  arguments.add_option("--listen", flags.listen,
+                       "Listen here, instead of what the file says; as " +
+                           config::listener_example() + ", repeatable",
+                       "PROTOCOL=ADDRESS");
+  add_server_flags(arguments, flags);
+  add_settings_flags(arguments, flags);
+  arguments.add_flag("--print-config", print,
+                     "Print the settings that result, and where each comes from; then end");
   if (const auto status = arguments.parse(words, io)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused("`" + arguments.positional().front() +

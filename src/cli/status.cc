@@ -213,9 +213,9 @@ int status(const Words& words, config::CommandIo& io) {
   AdminFlags flags;
   WatchFlags watching;
   std::string over_text = "0s";
-  add_admin_flags(arguments.app(), flags);
-  add_over_flag(arguments.app(), over_text);
-  add_watch_flags(arguments.app(), watching);
+  add_admin_flags(arguments, flags);
+  add_over_flag(arguments, over_text);
+  add_watch_flags(arguments, watching);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (const auto ended = arguments.refuse_words(io)) return *ended;
   int ending = config::exit_ok;

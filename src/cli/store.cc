@@ -313,7 +313,7 @@ std::vector<std::string_view> tools_with(std::string_view option) {
   return names;
 }
 
-void add_options(CLI::App& app, StoreFlags& asked) {
+void add_options(Arguments& arguments, StoreFlags& asked) {
   std::map<std::string_view, std::string> helps;
   for (const protocol::StoreTool* tool : tools_with_options())
     for (const protocol::StoreOption& one : tool->options) {
@@ -328,10 +328,9 @@ void add_options(CLI::App& app, StoreFlags& asked) {
       const std::string name(one.name), help = wrapped(helps[one.name]);
       std::optional<std::string>& value = at->second;
       if (one.value.empty())
-        app.add_flag_callback(
-            name, [&value] { value.emplace(); }, help);
+        arguments.add_flag(name, value, help);
       else
-        app.add_option(name, value, help)->type_name(std::string(one.value));
+        arguments.add_option(name, value, help, std::string(one.value));
     }
 }
 
@@ -384,8 +383,8 @@ int store(const Words& words, config::CommandIo& io) {
       "sluice store TOOL [options] DIR [TARGET]", about_store, footer_of_store(),
       {"done, and of `check` sound", "it cannot be done, or damage was found or repaired"});
   StoreFlags asked;
-  arguments.app().add_flag("--json", asked.json, "Print the result as JSON");
-  add_options(arguments.app(), asked);
+  arguments.add_flag("--json", asked.json, "Print the result as JSON");
+  add_options(arguments, asked);
   std::vector<std::string_view> names;
   for (const Tool& one : tools) names.emplace_back(one.name);
   for (const protocol::StoreTool* one : tools_with_options()) names.push_back(one->name);

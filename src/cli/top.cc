@@ -210,20 +210,20 @@ class LiveTop {
   TopPicture picture_;
 };
 
-void add_flags(CLI::App& app, TopFlags& asked) {
-  app.add_option("--by", asked.by, "The order: denied, active or shadow_denied; default denied")
-      ->type_name("denied|active|shadow_denied");
-  app.add_flag("--shadow", asked.shadow,
-               "Whom rules with mode: shadow would deny, as --by shadow_denied");
-  app.add_option("--rule", asked.rule, "Only counters of rules whose name or pattern has it")
-      ->type_name("TEXT");
-  app.add_option("--every", asked.every, "How often it is shown again, 100ms to 1h; default 1s")
-      ->type_name("DURATION");
-  app.add_flag("--once", asked.once, "Show it once, also on a terminal");
-  app.add_option("--limit", asked.limit, "Of once: how many, 1 to 1000; default 20")
-      ->type_name("N");
-  add_over_flag(app, asked.over);
-  add_admin_flags(app, asked.admin);
+void add_flags(Arguments& arguments, TopFlags& asked) {
+  arguments.add_option("--by", asked.by,
+                       "The order: denied, active or shadow_denied; default denied",
+                       "denied|active|shadow_denied");
+  arguments.add_flag("--shadow", asked.shadow,
+                     "Whom rules with mode: shadow would deny, as --by shadow_denied");
+  arguments.add_option("--rule", asked.rule, "Only counters of rules whose name or pattern has it",
+                       "TEXT");
+  arguments.add_option("--every", asked.every,
+                       "How often it is shown again, 100ms to 1h; default 1s", "DURATION");
+  arguments.add_flag("--once", asked.once, "Show it once, also on a terminal");
+  arguments.add_option("--limit", asked.limit, "Of once: how many, 1 to 1000; default 20", "N");
+  add_over_flag(arguments, asked.over);
+  add_admin_flags(arguments, asked.admin);
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ void add_flags(CLI::App& app, TopFlags& asked) {
 int top(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice top [options]", about_top, footer_of_top());
   TopFlags asked;
-  add_flags(arguments.app(), asked);
+  add_flags(arguments, asked);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (const auto ended = arguments.refuse_words(io)) return *ended;
   if (asked.shadow) asked.by = "shadow_denied";

@@ -78,10 +78,11 @@ int watch_lines(const std::function<int(config::CommandIo&)>& show, Shown shown,
 
 }  // namespace
 
-void add_watch_flags(CLI::App& app, WatchFlags& flags) {
-  app.add_flag("--watch", flags.watch, "Show it again and again, on a terminal until q is pressed");
-  app.add_option("--every", flags.every, "With --watch: how often, 100ms to 1h; default 2s")
-      ->type_name("DURATION");
+void add_watch_flags(Arguments& arguments, WatchFlags& flags) {
+  arguments.add_flag("--watch", flags.watch,
+                     "Show it again and again, on a terminal until q is pressed");
+  arguments.add_option("--every", flags.every, "With --watch: how often, 100ms to 1h; default 2s",
+                       "DURATION");
 }
 
 int show_or_watch(const WatchFlags& flags, const Arguments& arguments, config::CommandIo& io,

@@ -17,7 +17,7 @@ struct WatchFlags {
   std::string every = "2s";
 };
 // Adds the options --watch and --every.
-void add_watch_flags(CLI::App& app, WatchFlags& flags);
+void add_watch_flags(Arguments& arguments, WatchFlags& flags);
 
 // Calls `show` once, or with --watch repeatedly until the user ends it; `show` must write to the
 // CommandIo that it gets. Returns the status of the last call, or of the first one if that could

@@ -75,6 +75,9 @@ TEST_F(HttpAsk, TakesByInlineLimits) {
   EXPECT_EQ(denied.substr(0, 34), "denied: 0 of 2 left, try again in ");
   EXPECT_TRUE(denied.ends_with(" (rule 2)\n")) << denied;
   EXPECT_NE(told({"take", "--key", "k", "--limit", "0/1h"}, 3).find("(400)"), std::string::npos);
+  // An option takes one word, wherever it stands.
+  EXPECT_EQ(told({"--key", "user:18", "--limit", "3/1h:fixed_window", "take"}, 0).substr(0, 21),
+            "allowed: 2 of 3 left,");
 }
 
 TEST_F(HttpAsk, WaitsForUnits) {

@@ -27,7 +27,7 @@ base::Result<std::string> ask_server(const cli::AskTarget& target, const std::st
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask toy [options] KEY", "Takes one unit of KEY.", "");
   cli::AskOptions options(port);
-  cli::add_ask_options(arguments.app(), options);
+  cli::add_ask_options(arguments, options);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (arguments.positional().size() != 1) return arguments.misused("one KEY is required", io);
   const auto target = cli::target_of(options, port);

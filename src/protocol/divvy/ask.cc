@@ -58,7 +58,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask divvy [options] key=value...", about_ask_divvy,
                            footer_of_ask_divvy, cli::exit_of_ask);
   cli::AskOptions options(description.port);
-  cli::add_ask_options(arguments.app(), options);
+  cli::add_ask_options(arguments, options);
   if (const auto status = arguments.parse(words, io)) return *status;
   const auto pairs = cli::pairs_of(arguments.positional());
   if (!pairs) return arguments.misused(pairs.problem().text, io);

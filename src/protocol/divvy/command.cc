@@ -136,16 +136,14 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::Flags flags;
   std::optional<std::string> host, on_store_error;
   bool documented = false;
-  arguments.app()
-      .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
-      ->type_name("ADDRESS");
-  arguments.app()
-      .add_option("--on-store-error", on_store_error,
-                  "What is answered when the store cannot decide, as when Redis is gone:\n"
-                  "error (the default), deny, local (this process decides) or allow")
-      ->type_name("error|deny|local|allow");
-  cli::add_policy_flag(arguments.app(), policy_format.flags.front(), documented);
-  cli::add_server_flags(arguments.app(), flags);
+  arguments.add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4",
+                       "ADDRESS");
+  arguments.add_option("--on-store-error", on_store_error,
+                       "What is answered when the store cannot decide, as when Redis is gone:\n"
+                       "error (the default), deny, local (this process decides) or allow",
+                       "error|deny|local|allow");
+  cli::add_policy_flag(arguments, policy_format.flags.front(), documented);
+  cli::add_server_flags(arguments, flags);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (arguments.positional().empty()) {
     io.out << "Error: must provide config file as an argument." << std::endl;

@@ -99,19 +99,15 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask droplet [options] take|query BUCKET", about_ask_droplet,
                            footer_of_ask_droplet, cli::exit_of_ask);
   cli::AskOptions options(description.port);
-  cli::add_ask_options(arguments.app(), options);
+  cli::add_ask_options(arguments, options);
   std::array<std::optional<std::string>, droplet_periods.size()> limits;
   std::optional<std::string> count;
   client_request request;
   for (size_t i = 0; i < limits.size(); ++i)
-    arguments.app()
-        .add_option("--" + std::string(droplet_periods[i]), limits[i],
-                    std::string("Limit per ") + period_words[i])
-        ->type_name("N");
-  arguments.app()
-      .add_option("--count", count, "Units to take, default 1; below 0 they are added")
-      ->type_name("N");
-  arguments.app().add_flag("--reset", request.reset_first, "Forget the bucket first");
+    arguments.add_option("--" + std::string(droplet_periods[i]), limits[i],
+                         std::string("Limit per ") + period_words[i], "N");
+  arguments.add_option("--count", count, "Units to take, default 1; below 0 they are added", "N");
+  arguments.add_flag("--reset", request.reset_first, "Forget the bucket first");
   arguments.set_words({"take", "query"});
   if (const auto status = arguments.parse(words, io)) return *status;
 

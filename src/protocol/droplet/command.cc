@@ -46,11 +46,10 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
                            cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> host;
-  arguments.app()
-      .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
-      ->type_name("ADDRESS");
-  cli::add_settings_flags(arguments.app(), settings_format, flags);
-  cli::add_server_flags(arguments.app(), flags);
+  arguments.add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4",
+                       "ADDRESS");
+  cli::add_settings_flags(arguments, settings_format, flags);
+  cli::add_server_flags(arguments, flags);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused("`" + arguments.positional().front() +

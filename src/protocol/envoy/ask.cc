@@ -218,16 +218,15 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask envoy [options] DOMAIN KEY=VALUE... [-- KEY=VALUE...]...",
                            about_ask_envoy, footer_of_ask_envoy, cli::exit_of_ask);
   cli::AskOptions options(description.port);
-  cli::add_ask_options(arguments.app(), options);
+  cli::add_ask_options(arguments, options);
   HitOptions of_hits;
-  arguments.app().add_option("--hits", of_hits.hits, "Hits of each descriptor")->type_name("N");
-  arguments.app().add_flag("--peek", of_hits.peek, "No hits: how do the limits stand?");
-  arguments.app().add_flag("--refund", of_hits.refund, "Give the hits back");
-  arguments.app()
-      .add_option("--limit", of_hits.limit,
-                  "In place of the rules' limits, as 100/minute: second, minute, hour, day, "
-                  "week,\nmonth or year")
-      ->type_name("N/UNIT");
+  arguments.add_option("--hits", of_hits.hits, "Hits of each descriptor", "N");
+  arguments.add_flag("--peek", of_hits.peek, "No hits: how do the limits stand?");
+  arguments.add_flag("--refund", of_hits.refund, "Give the hits back");
+  arguments.add_option("--limit", of_hits.limit,
+                       "In place of the rules' limits, as 100/minute: second, minute, hour, day, "
+                       "week,\nmonth or year",
+                       "N/UNIT");
   std::vector<cli::Words> groups = split_at_marks(words);
   if (const auto status = arguments.parse(groups.front(), io)) return *status;
   cli::Words first = arguments.positional();

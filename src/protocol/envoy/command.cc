@@ -49,7 +49,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice envoy [options] [DIR]", about_envoy, footer_of_envoy(),
                            cli::exit_of_server);
   config::Flags flags;
-  cli::add_server_flags(arguments.app(), flags);
+  cli::add_server_flags(arguments, flags);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (arguments.positional().size() > 1)
     return arguments.misused("one folder of limits is served, not several", io);

@@ -196,17 +196,15 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask http [options] VERB KEY=VALUE...", about_ask_http,
                            footer_of_ask_http, cli::exit_of_ask);
   cli::AskOptions options(description.port);
-  cli::add_ask_options(arguments.app(), options);
+  cli::add_ask_options(arguments, options);
   Asked asked;
-  auto& app = arguments.app();
-  app.add_option("--n", asked.n, "Units, default 1; 0 looks")->type_name("N");
-  app.add_option("--key", asked.key, "A counter by its key, with limits of its own")
-      ->type_name("KEY");
-  app.add_option("--limit", asked.limits, "QUOTA/WINDOW[:ALGORITHM[:BURST]] of --key; up to 8")
-      ->type_name("LIMIT");
-  app.add_option("--wait", asked.wait, "Seconds that `wait` waits, default 10")->type_name("N");
-  app.add_option("--user", asked.user, "Whom to be, with the password in SLUICE_PASSWORD")
-      ->type_name("NAME");
+  arguments.add_option("--n", asked.n, "Units, default 1; 0 looks", "N");
+  arguments.add_option("--key", asked.key, "A counter by its key, with limits of its own", "KEY");
+  arguments.add_option("--limit", asked.limits,
+                       "QUOTA/WINDOW[:ALGORITHM[:BURST]] of --key; repeatable, up to 8", "LIMIT");
+  arguments.add_option("--wait", asked.wait, "Seconds that `wait` waits, default 10", "N");
+  arguments.add_option("--user", asked.user, "Whom to be, with the password in SLUICE_PASSWORD",
+                       "NAME");
   arguments.set_words({std::begin(verbs), std::end(verbs)});
   if (const auto status = arguments.parse(words, io)) return *status;
   asked.entries = arguments.positional();

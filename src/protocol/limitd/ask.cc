@@ -214,7 +214,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about_ask_limitd,
                            footer_of_ask_limitd, cli::exit_of_ask);
   cli::AskOptions options(description.port);
-  cli::add_ask_options(arguments.app(), options);
+  cli::add_ask_options(arguments, options);
   arguments.set_words({"take", "wait", "put", "reset", "get", "status", "ping"});
   if (const auto status = arguments.parse(words, io)) return *status;
   const auto question = read_question(arguments.positional());

@@ -133,20 +133,18 @@ void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::
   }
 }
 
-void add_limitd_flags(CLI::App& app, LimitdFlags& flags, bool& print_version) {
-  app.set_help_flag("--help", "Print this help message and exit");
-  app.add_option("-c,--config-file", flags.file, "limitd's configuration")->type_name("FILE");
-  app.add_option("-d,--db", flags.db,
-                 "Folder that counters are kept in, so that none is ever forgotten")
-      ->type_name("PATH");
-  app.add_option("-p,--port", flags.port, "Port to listen on; default 9231, 0 takes a free one")
-      ->type_name("PORT");
-  app.add_option("-h,--hostname", flags.hostname, "Address to listen on; default ::, IPv6 and IPv4")
-      ->type_name("ADDRESS");
-  app.add_option("-l,--log-file", flags.log_file,
-                 "Append the log to a file; default standard error")
-      ->type_name("FILE");
-  app.add_flag("-V,--version", print_version, "Print the version and exit");
+void add_limitd_flags(cli::Arguments& arguments, LimitdFlags& flags, bool& print_version) {
+  arguments.free_short_help();
+  arguments.add_option("-c,--config-file", flags.file, "limitd's configuration", "FILE");
+  arguments.add_option("-d,--db", flags.db,
+                       "Folder that counters are kept in, so that none is ever forgotten", "PATH");
+  arguments.add_option("-p,--port", flags.port,
+                       "Port to listen on; default 9231, 0 takes a free one", "PORT");
+  arguments.add_option("-h,--hostname", flags.hostname,
+                       "Address to listen on; default ::, IPv6 and IPv4", "ADDRESS");
+  arguments.add_option("-l,--log-file", flags.log_file,
+                       "Append the log to a file; default standard error", "FILE");
+  arguments.add_flag("-V,--version", print_version, "Print the version and exit");
 }
 
 }  // namespace
@@ -158,8 +156,8 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   LimitdFlags flags;
   config::Flags server_flags;
   bool print_version = false;
-  add_limitd_flags(arguments.app(), flags, print_version);
-  cli::add_server_flags(arguments.app(), server_flags);
+  add_limitd_flags(arguments, flags, print_version);
+  cli::add_server_flags(arguments, server_flags);
   // As in limitd, every error ends with exit status 1.
   if (const auto status = arguments.parse(words, io))
     return *status == config::exit_ok ? config::exit_ok : config::exit_failure;

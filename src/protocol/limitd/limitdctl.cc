@@ -113,20 +113,19 @@ int tell(client_verb verb, const client_result& answer, bool json, config::Comma
   return config::exit_ok;
 }
 
-void add_flags(CLI::App& app, Asked& asked) {
-  app.set_help_flag("--help", "Print this help message and exit");
-  app.add_option("-p,--port", asked.port, "Port of the server; default 9231")->type_name("PORT");
-  app.add_option("-h,--hostname", asked.hostname, "Host of the server; default localhost")
-      ->type_name("HOST");
-  app.add_option("-b,--bucket", asked.bucket, "Bucket type")->type_name("TYPE");
-  app.add_option("-k,--key", asked.key, "Bucket key; with -s what keys begin with")
-      ->type_name("KEY");
-  app.add_option("-t,--take", asked.take, "Take n units, or none")->type_name("N");
-  app.add_option("-w,--wait", asked.wait, "Take n units once they are there")->type_name("N");
-  app.add_option("-r,--put", asked.put, "Put n units back")->type_name("N");
-  app.add_flag("-s,--status", asked.status, "How the buckets of a type stand");
-  app.add_flag("-j,--json", asked.json, "Print JSON");
-  app.add_flag("-V,--version", asked.version, "Print the version and exit");
+void add_flags(cli::Arguments& arguments, Asked& asked) {
+  arguments.free_short_help();
+  arguments.add_option("-p,--port", asked.port, "Port of the server; default 9231", "PORT");
+  arguments.add_option("-h,--hostname", asked.hostname, "Host of the server; default localhost",
+                       "HOST");
+  arguments.add_option("-b,--bucket", asked.bucket, "Bucket type", "TYPE");
+  arguments.add_option("-k,--key", asked.key, "Bucket key; with -s what keys begin with", "KEY");
+  arguments.add_option("-t,--take", asked.take, "Take n units, or none", "N");
+  arguments.add_option("-w,--wait", asked.wait, "Take n units once they are there", "N");
+  arguments.add_option("-r,--put", asked.put, "Put n units back", "N");
+  arguments.add_flag("-s,--status", asked.status, "How the buckets of a type stand");
+  arguments.add_flag("-j,--json", asked.json, "Print JSON");
+  arguments.add_flag("-V,--version", asked.version, "Print the version and exit");
 }
 
 }  // namespace
@@ -136,7 +135,7 @@ int limitdctl(const protocol::Words& words, config::CommandIo& io) {
       "sluice limitdctl -h HOST -p PORT -b TYPE -k KEY (-t N | -w N | -r N | -s)", about_limitdctl,
       footer_of_limitdctl);
   Asked asked;
-  add_flags(arguments.app(), asked);
+  add_flags(arguments, asked);
   if (const auto status = arguments.parse(words, io))
     return *status == config::exit_ok ? config::exit_ok : config::exit_failure;
   if (asked.version) {

@@ -77,11 +77,10 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask resp [options] COMMAND [WORD...]", about_ask_resp,
                            footer_of_ask_resp, cli::exit_of_ask);
   cli::AskOptions options(description.port);
-  cli::add_ask_options(arguments.app(), options);
+  cli::add_ask_options(arguments, options);
   cli::AskedUser user;
-  arguments.app()
-      .add_option("--user", user.name, "Whom to be, with the password in REDISCLI_AUTH")
-      ->type_name("NAME");
+  arguments.add_option("--user", user.name, "Whom to be, with the password in REDISCLI_AUTH",
+                       "NAME");
   arguments.set_words({"take", "peek", "put", "reset", "explain", "info", "wait", "mtake"});
   if (const auto status = arguments.parse(words, io)) return *status;
   const cli::Words& positional = arguments.positional();

@@ -33,16 +33,11 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::Flags flags;
   std::optional<std::string> file, host;
   std::optional<uint16_t> port;
-  arguments.app()
-      .add_option("--port", port, "Port to listen on, default 6380; 0 takes a free one")
-      ->type_name("N");
-  arguments.app()
-      .add_option("--host", host, "Address to listen on; default 127.0.0.1, this machine alone")
-      ->type_name("ADDRESS");
-  arguments.app()
-      .add_option("--config", file, "A sluice.yaml: its store, policy and settings")
-      ->type_name("FILE");
-  cli::add_server_flags(arguments.app(), flags);
+  arguments.add_option("--port", port, "Port to listen on, default 6380; 0 takes a free one", "N");
+  arguments.add_option("--host", host,
+                       "Address to listen on; default 127.0.0.1, this machine alone", "ADDRESS");
+  arguments.add_option("--config", file, "A sluice.yaml: its store, policy and settings", "FILE");
+  cli::add_server_flags(arguments, flags);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused(
