@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 
 #include "redis/redirects.h"
 #include "tests/redis/slots_world.h"
@@ -275,19 +276,36 @@ TEST_F(Waiting, ARequestFollowsItsSlots) {
 TEST_F(Waiting, ARequestMatchedAgainFollowsItsNewSlot) {
   wait({world.charge(world.first, bucket_of(6), Verb::take, 2)});
   // So often the owner of the new slot names the other node, which names the owner each time.
-  std::atomic<int> times_left = static_cast<int>(redirects_most) / 2 - 3;
-  cluster.decide([&, slots = std::array{world.first_slot, world.second_slot}](const Call& call) {
+  auto times_left = std::make_shared<std::atomic<int>>(static_cast<int>(redirects_most) / 2 - 3);
+  cluster.decide([&world = world, times_left,
+                  slots = std::array{world.first_slot, world.second_slot}](const Call& call) {
     if (!call.takes || (call.slot != slots[0] && call.slot != slots[1])) return Act{};
-    if (call.slot == slots[1] && times_left-- <= 0) return Act{};
+    if (call.slot == slots[1] && (*times_left)-- <= 0) return Act{};
     return world.names_other(call);
   });
   ASSERT_TRUE(world.await([&] { return world.redirects("moved") >= 10; }));
   EXPECT_TRUE(replace({world.charge(world.second, window_of(6, 1), Verb::take, 2)}));
   EXPECT_EQ(next().error, Error::none);
   cluster.decide({});
-  EXPECT_LT(times_left, 0);
+  EXPECT_LT(*times_left, 0);
   EXPECT_EQ(world.redirects("given_up"), 0);
   EXPECT_EQ(left(world.first), 0);
+  EXPECT_EQ(left(world.second, window_of(6, 1)), 4);
+}
+
+// The node that an ASK named is not asked for another counter. The request is matched again before
+// it has asked that node, as a first redirect has no pause.
+TEST_F(Waiting, ARequestMatchedAgainAsksTheOwnerOfItsNewSlot) {
+  wait({world.charge(world.first, bucket_of(6), Verb::take, 2)});
+  cluster.decide([&world = world, slot = world.first_slot](const Call& call) {
+    return call.takes && call.slot == slot ? world.names_other(call, "ASK") : Act{};
+  });
+  ASSERT_TRUE(world.await([&] { return world.redirects("ask") >= 1; }));
+  cluster.take_calls();
+  EXPECT_TRUE(replace({world.charge(world.second, window_of(6, 1), Verb::take, 2)}));
+  EXPECT_EQ(next().error, Error::none);
+  for (const Call& call : cluster.take_calls())
+    EXPECT_TRUE(call.slot == world.first_slot || !call.asked) << call.node;
   EXPECT_EQ(left(world.second, window_of(6, 1)), 4);
 }
 
