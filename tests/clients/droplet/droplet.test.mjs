@@ -150,16 +150,16 @@ test('at SIGTERM all is answered; after the restart each answer goes to its own 
   const socket = client.ws._socket;
   first.child.kill('SIGSTOP');
   let replies;
+  let ended;
   try {
     socket.cork();
     replies = Array.from({ length: 500 }, (_, i) => take({ bucket: `jar ${i}`, lo: i + 1 }));
     socket.uncork();
     assert.equal(socket.writableLength, 0, 'one call has given all to the system');
-    first.child.kill('SIGTERM');
+    ended = first.stop();
   } finally {
     first.child.kill('SIGCONT');
   }
-  const ended = first.stop();
   (await Promise.all(replies)).forEach((reply, i) => same(reply, true, { lo: i }));
   assert.deepEqual(await ended, { code: 0, signal: null });
   assert.equal(client.sent_reqs.length, 0, 'nothing is owed');
