@@ -55,6 +55,19 @@ class JournalRounds : public testing::Test {
     ASSERT_TRUE(succeeds(journal.commit(), problem)) << problem;
     model.erase(name);
   }
+  // New limits each time, and a new space every other time; of as many counters as a cycle has, one
+  // stays.
+  void write_generation(Journal& journal) {
+    ++generation;
+    const Name name{"space " + std::to_string(generation / 2) + ":", "k"};
+    ASSERT_NO_FATAL_FAILURE(write(journal, name, generation));
+    if (generation % generations != 7) {
+      ASSERT_NO_FATAL_FAILURE(forget(journal, name));
+    }
+    // Limits that were used before, and that no counter may have named since.
+    const Name again{"again:", std::to_string(generation % (2 * generations))};
+    ASSERT_NO_FATAL_FAILURE(write(journal, again, std::max<int64_t>(1, generation - 20)));
+  }
   // Compares the counters with the model: each as it was written last, and no others.
   void expect_all() {
     std::map<Name, int64_t> read;
@@ -72,10 +85,10 @@ class JournalRounds : public testing::Test {
   KeptByKey found;
   std::map<Name, int64_t> model;  // the quota that each counter was written under last
   std::string problem;
+  int64_t generation = 0;
 };
 
 TEST_F(JournalRounds, FreeOnlyNumbersThatNoRecordNames) {
-  int64_t generation = 0;
   for (int life = 0; life < lives; ++life) {
     SCOPED_TRACE(life);
     auto journal = open();
@@ -83,21 +96,15 @@ TEST_F(JournalRounds, FreeOnlyNumbersThatNoRecordNames) {
     journal->all_is_loaded();
     journal->start_folding();
     for (uint64_t cycle = 1; cycle <= cycles; ++cycle) {
-      for (int i = 0; i < generations; ++i) {
-        ++generation;
-        // New limits each time, and a new space every other time; one counter of each cycle stays.
-        const Name name{"space " + std::to_string(generation / 2) + ":", "k"};
-        ASSERT_NO_FATAL_FAILURE(write(*journal, name, generation));
-        if (generation % generations != 7) {
-          ASSERT_NO_FATAL_FAILURE(forget(*journal, name));
-        }
-        // Limits that were used before, and that no counter may have named since.
-        const Name again{"again:", std::to_string(generation % (2 * generations))};
-        ASSERT_NO_FATAL_FAILURE(write(*journal, again, std::max<int64_t>(1, generation - 20)));
-      }
-      // A commit, even an empty one, begins a round if the last round has ended.
+      for (int i = 0; i < generations; ++i) ASSERT_NO_FATAL_FAILURE(write_generation(*journal));
+      // A commit, even an empty one, begins a round if the last round has ended. What was written
+      // before that end counts as used, so on a slow machine more must be written.
       const auto deadline = steady_clock::now() + std::chrono::seconds(60);
-      while (journal->stats().folds < cycle && steady_clock::now() < deadline) {
+      for (int commits = 1; journal->stats().folds < cycle && steady_clock::now() < deadline;
+           ++commits) {
+        if (commits % 100 == 0) {
+          ASSERT_NO_FATAL_FAILURE(write_generation(*journal));
+        }
         ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
         ::usleep(500);
       }
