@@ -4,11 +4,15 @@
 
 const passedOn = ['RateLimit', 'RateLimit-Policy', 'Retry-After'];
 
+// The path as Express's routers compare it by default: in any case, and with or without a slash at the end. So a rule's
+// `path` is in lower case, without that slash.
+const pathOf = (request) => request.path.toLowerCase().replace(/(.)\/$/, '$1');
+
 // `secondsMax`: until the answer is there; `onFailure`: without an answer requests pass (`open`) or are refused with 503
 // (`closed`).
 export function bySluice(url, { secondsMax = 0.25, onFailure = 'open' } = {}) {
   return async (request, response, next) => {
-    const entries = { method: request.method, path: request.path, ip: request.ip };
+    const entries = { method: request.method, path: pathOf(request), ip: request.ip };
     let answer;
     let body;
     try {

@@ -20,7 +20,10 @@ def by_sluice(app: FastAPI, url: str, seconds_max: float = 0.25, on_failure: str
 
     @app.middleware("http")
     async def limited(request: Request, call_next) -> Response:
-        entries = {"method": request.method, "path": request.url.path, "ip": request.client.host if request.client else ""}
+        # The path that the router compares, without a line end, as its expressions end in `$`, which fits in front of one. (In older versions
+        # of Starlette `request.url` depends on the client's Host.)
+        path = request.scope["path"].removesuffix("\n")
+        entries = {"method": request.method, "path": path, "ip": request.client.host if request.client else ""}
         try:
             answer = await client.post("/v1/take", json={"entries": entries})
             why = "" if answer.status_code in (200, 429) else f"{answer.status_code} {answer.text}"

@@ -4,6 +4,7 @@ package http
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -144,6 +145,46 @@ func TestOddPathsAreDecided(t *testing.T) {
 	_, service := start(t, "closed", "60")
 	for _, target := range []string{"/%ff%00%ed%a0%80", "/" + strings.Repeat("x", 5000), "/%22%5c", "/?" + strings.Repeat("y", 5000)} {
 		expect(t, ask(t, service, target), 200, "hello\n")
+	}
+}
+
+// askAsWritten returns all that is answered to a target that is sent as it is.
+func askAsWritten(t *testing.T, service *program, target string) string {
+	t.Helper()
+	connection, err := net.DialTimeout("tcp", "127.0.0.1:"+service.port, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	_ = connection.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(connection, "GET "+target+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(connection)
+	return string(text)
+}
+
+func TestAllSpellingsOfAPathThatTheRouterTakesForOneShareItsLimit(t *testing.T) {
+	_, service := start(t, "closed", "60")
+	for i := 0; i < 5; i++ {
+		expect(t, ask(t, service, "/export"), 200, "")
+	}
+	spellings, err := os.ReadFile(filepath.Join("..", "spellings.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := map[string]bool{}
+	for _, target := range strings.Split(strings.TrimSpace(string(spellings)), "\n") {
+		got := askAsWritten(t, service, target)
+		if strings.Contains(got, "all there is") {
+			t.Errorf("%s passes the limit", target)
+		}
+		limited[target] = strings.HasPrefix(got, "HTTP/1.1 429 ")
+	}
+	for _, target := range []string{"/%65xport", "/exp%6Frt", "/export??", "http://h/export", "h:/export", "http:///export"} {
+		if !limited[target] {
+			t.Errorf("%s is not limited", target)
+		}
 	}
 }
 

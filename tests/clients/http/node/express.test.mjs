@@ -1,6 +1,7 @@
 // examples/express, unchanged, against the real sluice: what its clients see.
 import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -84,6 +85,30 @@ test('odd paths are decided', limits, async (t) => {
   const { service } = await start(t, 'closed');  // a client must not be able to avoid a decision
   for (const target of ['/%ff%00%ed%a0%80', `/${'x'.repeat(5000)}`, '/%22%5c', '//export', `/?${'y'.repeat(5000)}`]) {
     assert.ok([200, 400, 404].includes((await ask(service, target)).status), target);
+  }
+});
+
+// The answer to a target as it is, which `fetch` would write in another way.
+async function askAsWritten(service, target) {
+  const socket = connect(service.port, '127.0.0.1');
+  socket.write(Buffer.from(`GET ${target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n`, 'latin1'));
+  let text = '';
+  for await (const data of socket.setEncoding('latin1')) text += data;
+  return { status: Number(text.split(' ')[1]), text };
+}
+
+test('all spellings of a path that the router takes for one share its limit', limits, async (t) => {
+  const { service } = await start(t, 'closed');
+  for (let i = 0; i < 5; ++i) assert.equal((await ask(service)).status, 200);
+  const limited = [];
+  for (const spelling of readFileSync(path('../spellings.txt'), 'latin1').trimEnd().split('\n')) {
+    const answer = await within(askAsWritten(service, spelling), spelling);
+    assert.ok(!answer.text.includes('all there is'), `${spelling} passes the limit`);
+    if (answer.status === 429) limited.push(spelling);
+  }
+  // Those that Express serves.
+  for (const spelling of ['/EXPORT', '/export/', '/EXPORT/', 'HTTP://h/EXPORT', '/export??', 'http:///export']) {
+    assert.ok(limited.includes(spelling), `${spelling} in ${limited}`);
   }
 });
 

@@ -396,9 +396,11 @@ class PartsTest(unittest.TestCase):
         raise TimeoutError(f"took more than {SECONDS_MAX} s")
 
     def start(self, edits: Iterable[tuple[str, str]] = (), rules: str | None = None,
-              sluice_edits: Iterable[tuple[str, str]] = (), patient: bool = True, **environment: str) -> World:
+              sluice_edits: Iterable[tuple[str, str]] = (), patient: bool = True, application_port: int | None = None,
+              **environment: str) -> World:
         """`edits`: of the proxy's files; `rules`: in place of those in its sluice.yaml; `sluice_edits`: of that file;
-        `patient`: the proxy waits longer for sluice than its file says; `environment`: added to the proxy's."""
+        `patient`: the proxy waits longer for sluice than its file says; `application_port`: of another application behind it;
+        `environment`: added to the proxy's."""
         folder = tempfile.TemporaryDirectory(prefix="sluice-http-")
         self.addCleanup(folder.cleanup)
         config = replaced((EXAMPLES / self.name / "sluice.yaml").read_text(encoding="utf-8"), *sluice_edits)
@@ -413,7 +415,7 @@ class PartsTest(unittest.TestCase):
         application = Application()
         self.addCleanup(application.close)
         edits = [*edits, *(self.patience if patient else ())]
-        proxy = Proxy(self.name, self.command, edits, relay.port, application.port, **environment)
+        proxy = Proxy(self.name, self.command, edits, relay.port, application_port or application.port, **environment)
         self.addCleanup(proxy.close)
         return World(sluice, relay, proxy, application)
 

@@ -10,6 +10,7 @@ import recipe
 class FastapiTest(recipe.Recipe):
     name = "fastapi"
     listening = r"Uvicorn running on http://127\.0\.0\.1:(\d+) "
+    same_paths = ("/%65xport", "/exp%6Frt", "/export?", "/export??", "/export%0a")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import sys
 
-from sluice_server import ROOT, SECONDS_MAX, Answer, HttpTest, Program, ask, wait_until
+from sluice_server import ROOT, SECONDS_MAX, Answer, HttpTest, Program, ask, ask_as_written, wait_until
 
 QUOTA = 5  # of GET /export, in ten minutes
 POLICY = f'"export";q={QUOTA};w=600'
@@ -16,6 +16,7 @@ POLICY = f'"export";q={QUOTA};w=600'
 class Recipe(HttpTest):
     name: str  # of the folder in examples/
     listening: str  # what it prints when it listens
+    same_paths: tuple[str, ...]  # spellings of /export that it serves
 
     def start(self, on_failure: str = "open", seconds: float = SECONDS_MAX,
               limited: str = "*") -> tuple[Program, Program]:
@@ -100,6 +101,19 @@ class Recipe(HttpTest):
         _, service = self.start("closed")
         for path in ("/%ff%00%ed%a0%80", "/" + 5000 * "x", "/%22%5c", "//export", "/?" + 5000 * "y"):
             self.assertIn(ask(service.port, "GET", path).status, (200, 308, 404), path)
+
+    def test_all_spellings_of_a_path_that_the_router_takes_for_one_share_its_limit(self) -> None:
+        _, service = self.start("closed")
+        for _ in range(QUOTA):
+            self.assertEqual(self.export(service).status, 200)
+        limited = []
+        spellings = (ROOT / "tests/clients/http/spellings.txt").read_text(encoding="latin-1").splitlines()
+        for target, host in [*((spelling, "h") for spelling in spellings), ("/export", "h/x?"), ("/export", "h?")]:
+            status, answer = ask_as_written(service.port, target, host)
+            self.assertNotIn(b"all there is", answer, f"{target} of {host} passes the limit")
+            if status == 429:
+                limited.append(target)
+        self.assertLessEqual({*self.same_paths, "/export"}, set(limited))
 
     def test_an_answer_without_a_decision(self) -> None:
         """Here the answer of a server that has no such path."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -114,6 +116,18 @@ def ask(port: int, method: str, path: str, body: object = None, source: str | No
         return Answer(response.status, [(name.lower(), value) for name, value in response.getheaders()], response.read())
     finally:
         connection.close()
+
+
+def ask_as_written(port: int, target: str, host: str) -> tuple[int, bytes]:
+    """The status of a GET of a target that is sent as it is, and all that is answered; 0: nothing is."""
+    with socket.create_connection(("127.0.0.1", port), SECONDS_MAX) as connection:
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode("latin-1"))
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(1 << 16):
+                answer += data
+    status = re.match(rb"HTTP/1\.[01] (\d{3})", answer)
+    return int(status[1]) if status else 0, answer
 
 
 class HttpTest(unittest.TestCase):
