@@ -26,10 +26,11 @@ std::string seconds(sluice::duration length) {  // rounded up
   return std::to_string((length.count() + 999'999) / 1'000'000);
 }
 
-// 429 with when to come again. A failure of the limiter lets the request pass.
+// 429 with when to come again. A failure of the limiter, and a request that no rule matches, are errors: otherwise a mistake
+// in a rule would be no limit.
 answer handle(sluice::limiter& limiter, const std::string& ip, sluice::time_point now) {
   const sluice::decision d = limiter.take({{"ip", ip}}, 1, now);
-  if (d.error != sluice::errc::ok || !d.matched) return {200, {}};
+  if (d.error != sluice::errc::ok || !d.matched) return {500, {}};
   answer its{d.allowed ? 200 : 429,
              {"RateLimit: \"per-client\";r=" + std::to_string(d.remaining) +
               ";t=" + seconds(d.reset_after)}};

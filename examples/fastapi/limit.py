@@ -14,8 +14,10 @@ PASSED_ON = ("RateLimit", "RateLimit-Policy", "Retry-After")
 
 
 def by_sluice(app: FastAPI, url: str, seconds_max: float = 0.25, on_failure: str = "open") -> None:
-    """`seconds_max`: to connect, and to be answered; `on_failure`: without an answer requests pass (`open`) or are refused
-    with 503 (`closed`)."""
+    """`seconds_max`: to connect, and to be answered; `on_failure`: if sluice cannot be reached in that time requests pass
+    (`open`) or are refused with 503 (`closed`). An answer that is not a decision never lets a request pass: it comes of a
+    mistake, as in a rule (500), or of a sluice that cannot decide (503)."""
+    log = logging.getLogger("uvicorn.error")
     client = httpx.AsyncClient(base_url=url, timeout=seconds_max)  # keeps its connections
 
     @app.middleware("http")
@@ -26,13 +28,13 @@ def by_sluice(app: FastAPI, url: str, seconds_max: float = 0.25, on_failure: str
         entries = {"method": request.method, "path": path, "ip": request.client.host if request.client else ""}
         try:
             answer = await client.post("/v1/take", json={"entries": entries})
-            why = "" if answer.status_code in (200, 429) else f"{answer.status_code} {answer.text}"
-        except httpx.HTTPError as error:
-            why = repr(error)
-        if why:
-            logging.getLogger("uvicorn.error").warning("sluice: a request is undecided (%s): %s", on_failure, why)
+        except httpx.TransportError as error:
+            log.warning("sluice cannot be reached (%s): %r", on_failure, error)
             return await call_next(request) if on_failure == "open" else Response(
                 "try again later\n", 503, {"Retry-After": "1"}, "text/plain")
+        if answer.status_code not in (200, 429):
+            log.error("sluice does not decide: %s %s", answer.status_code, answer.text)
+            return Response("the limits cannot be checked\n", 503 if answer.status_code >= 500 else 500, None, "text/plain")
         if answer.status_code == 429:
             response = Response(answer.content, 429, media_type=answer.headers["Content-Type"])
         else:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,10 +43,14 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, onFailure, seconds string) (sluice, service *program) {
 	t.Helper()
 	sluice = serve(t, "0")
+	return sluice, startInFrontOf(t, "http://127.0.0.1:"+sluice.port, onFailure, seconds)
+}
+
+func startInFrontOf(t *testing.T, url, onFailure, seconds string) *program {
+	t.Helper()
 	command := exec.Command(built)
-	url := "http://127.0.0.1:" + sluice.port
 	command.Env = []string{"PORT=0", "SLUICE_URL=" + url, "ON_FAILURE=" + onFailure, "SLUICE_SECONDS=" + seconds}
-	return sluice, run(t, command, `listening on http://127\.0\.0\.1:(\d+)$`)
+	return run(t, command, `listening on http://127\.0\.0\.1:(\d+)$`)
 }
 
 type answer struct {
@@ -123,6 +128,26 @@ func TestWithoutSluiceRequestsPass(t *testing.T) {
 		expect(t, got, 200, "all there is\n")
 		expectField(t, got, "RateLimit", "")
 	}
+}
+
+// Whatever happens without an answer.
+func TestAnAnswerThatIsNoDecisionLetsNothingPass(t *testing.T) {
+	for status, shown := range map[int]int{302: 500, 400: 500, 401: 500, 404: 500, 421: 500, 503: 503} {
+		status := status
+		answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet { // who follows a redirect finds a 200
+				return
+			}
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
+		}))
+		service := startInFrontOf(t, answering.URL, "open", "60")
+		expect(t, ask(t, service, "/export"), shown, "the limits cannot be checked\n")
+		_ = service.stop(t)
+		answering.Close()
+	}
+	// An address that is none is a mistake as well.
+	expect(t, ask(t, startInFrontOf(t, "http://:x", "open", "60"), "/export"), 500, "")
 }
 
 func TestWithoutSluiceRequestsAreRefusedWhereThatIsWanted(t *testing.T) {

@@ -1,6 +1,7 @@
 // examples/express, unchanged, against the real sluice: what its clients see.
 import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,17 +18,33 @@ const config = join(example, 'sluice.yaml');
 // The example in a folder that has our packages; `seconds`: how long it waits for sluice.
 async function start(t, onFailure = 'open', seconds = limitMillis / 1000) {
   const sluice = await serve(t, config);
+  return { sluice, service: await startInFrontOf(t, sluice.port, onFailure, seconds) };
+}
+
+async function startInFrontOf(t, port, onFailure, seconds = limitMillis / 1000) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-express-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   cpSync(example, folder, { recursive: true, filter: (name) => !name.endsWith('node_modules') });
   symlinkSync(path('node_modules'), join(folder, 'node_modules'));
-  const url = `http://127.0.0.1:${sluice.port}`;
+  const url = `http://127.0.0.1:${port}`;
   const env = { PORT: '0', SLUICE_URL: url, ON_FAILURE: onFailure, SLUICE_SECONDS: String(seconds) };
   const listening = /^listening on http:\/\/127\.0\.0\.1:(\d+)$/;
   const service = new Program(process.execPath, ['app.mjs'], listening, { cwd: folder, env });
   t.after(() => service.stop());
   service.port = await within(service.listening, 'starting the example');
-  return { sluice, service };
+  return service;
+}
+
+// A server that answers every POST with that status and a problem, and every GET with 200; resolves to its port.
+async function answering(t, status) {
+  const server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(request.method === 'POST' ? status : 200, { Location: '/elsewhere' });
+    response.end('{"detail": "the reason for it"}');
+  });
+  t.after(() => { server.closeAllConnections(); server.close(); });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  return server.address().port;
 }
 
 async function ask(service, target = '/export?x=1') {
@@ -68,6 +85,17 @@ test('without sluice requests pass', limits, async (t) => {
   for (let i = 0; i < 7; ++i) {
     const answer = await ask(service);
     assert.deepEqual([answer.status, answer.body, answer.field('RateLimit')], [200, 'all there is\n', null]);
+  }
+  await until(() => service.said.includes('sluice cannot be reached (open)'), 'it is logged');
+});
+
+test('an answer that is not a decision lets nothing pass', limits, async (t) => {
+  for (const [status, shown] of [[302, 500], [400, 500], [401, 500], [404, 500], [421, 500], [503, 503]]) {
+    const service = await startInFrontOf(t, await answering(t, status), 'open');
+    const answer = await ask(service);
+    assert.deepEqual([answer.status, answer.body], [shown, 'the limits cannot be checked\n'], String(status));
+    await until(() => service.said.includes(`sluice does not decide: ${status} {"detail": "the reason`), 'it is logged');
+    await service.stop();
   }
 });
 

@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import sys
 
-from sluice_server import ROOT, SECONDS_MAX, Answer, HttpTest, Program, ask, ask_as_written, wait_until
+from sluice_server import ROOT, SECONDS_MAX, Answer, Answering, HttpTest, Program, ask, ask_as_written, wait_until
 
 QUOTA = 5  # of GET /export, in ten minutes
 POLICY = f'"export";q={QUOTA};w=600'
@@ -25,11 +25,14 @@ class Recipe(HttpTest):
         config = (ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8")
         self.assertIn('ip: "*"', config)
         sluice = self.serve(config.replace('ip: "*"', f'ip: "{limited}"'))
+        return sluice, self.start_in_front_of(sluice.port, on_failure, seconds)
+
+    def start_in_front_of(self, port: int, on_failure: str, seconds: float = SECONDS_MAX) -> Program:
         service = Program([sys.executable, "app.py"], self.listening, str(ROOT / "examples" / self.name), PORT="0",
-                          SLUICE_URL=f"http://127.0.0.1:{sluice.port}", ON_FAILURE=on_failure,
+                          SLUICE_URL=f"http://127.0.0.1:{port}", ON_FAILURE=on_failure,
                           SLUICE_SECONDS=str(seconds), PYTHONDONTWRITEBYTECODE="1")
         self.addCleanup(service.stop)
-        return sluice, service
+        return service
 
     def export(self, service: Program, address: str | None = None) -> Answer:
         """By a client of that address, or of any of this machine."""
@@ -115,11 +118,27 @@ class Recipe(HttpTest):
                 limited.append(target)
         self.assertLessEqual({*self.same_paths, "/export"}, set(limited))
 
-    def test_an_answer_without_a_decision(self) -> None:
-        """Here the answer of a server that has no such path."""
-        other, service = self.start("closed")
+    def test_an_answer_that_is_not_a_decision_lets_nothing_pass(self) -> None:
+        """Whatever happens without an answer."""
+        for status, shown in ((302, 500), (400, 500), (401, 500), (404, 500), (421, 500), (503, 503)):
+            service = self.start_in_front_of(Answering(self, status).port, "open")
+            answer = self.export(service)
+            self.assertEqual((answer.status, answer.body), (shown, b"the limits cannot be checked\n"), status)
+            wait_until(lambda: any(f"sluice does not decide: {status} " in line and "the reason for it" in line
+                                   for line in service.said), "it is logged")
+            service.stop()
+
+    def test_it_says_that_sluice_cannot_be_reached(self) -> None:
+        sluice, service = self.start()
+        self.assertEqual(sluice.stop(), 0)
+        self.assertEqual(self.export(service).status, 200)
+        wait_until(lambda: any("sluice cannot be reached" in line for line in service.said), "it is logged")
+
+    def test_a_typing_mistake_in_a_rule_is_an_error(self) -> None:
+        """If `unmatched` is error; with `allow` the policy says that such requests pass."""
+        other, service = self.start()
         config = (ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8")
         self.assertEqual(other.stop(), 0)
         config = config.replace("unmatched: allow", "unmatched: error").replace('path: "/export"', 'path: "/none"')
         self.serve(config, other.port)
-        wait_until(lambda: self.export(service).status == 503 and any("no-rule" in line for line in service.said), "it is logged")
+        wait_until(lambda: self.export(service).status == 500 and any("no-rule" in line for line in service.said), "it is logged")

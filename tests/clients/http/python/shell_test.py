@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from sluice_server import ROOT, SECONDS_MAX, HttpTest, Program
+from sluice_server import ROOT, SECONDS_MAX, Answering, HttpTest, Program
 
 LIMITED = str(ROOT / "examples/shell/limited")
 
@@ -15,7 +15,7 @@ LIMITED = str(ROOT / "examples/shell/limited")
 class ShellTest(HttpTest):
     seconds = SECONDS_MAX  # how long the command waits for sluice
 
-    def run_limited(self, server: Program, *words: str) -> tuple[int, str, str]:
+    def run_limited(self, server: Program | Answering, *words: str) -> tuple[int, str, str]:
         """Returns its exit status and what it prints."""
         environment = {"PATH": "/usr/bin:/bin", "SLUICE_URL": f"http://127.0.0.1:{server.port}",
                        "SLUICE_SECONDS": str(self.seconds)}
@@ -50,10 +50,10 @@ class ShellTest(HttpTest):
         self.assertEqual(server.stop(), 0)
         status, printed, told = self.run_limited(server, "k", "1/10m", "echo", "x")
         self.assertEqual((status, printed), (69, ""))
-        self.assertRegex(told, "^limited: sluice gives no answer: .+\n$")
+        self.assertRegex(told, "^limited: sluice cannot be reached: .+\n$")
         status, printed, told = self.run_limited(server, "-o", "k", "1/10m", "echo", "x")
         self.assertEqual((status, printed), (0, "x\n"))
-        self.assertRegex(told, "^limited: sluice gives no answer: .+\n$")
+        self.assertRegex(told, "^limited: sluice cannot be reached: .+\n$")
 
     def test_a_silent_sluice_is_not_waited_for(self) -> None:
         server = self.serve()
@@ -64,8 +64,14 @@ class ShellTest(HttpTest):
 
     def test_a_limit_that_sluice_rejects(self) -> None:
         server = self.serve()
-        status, printed, told = self.run_limited(server, "k", "1/10parsecs", "echo", "x")
-        self.assertEqual((status, printed, told), (69, "", "limited: sluice gives no answer: status 400\n"))
+        for words in (("k",), ("-o", "k")):
+            status, printed, told = self.run_limited(server, *words, "1/10parsecs", "echo", "x")
+            self.assertEqual((status, printed, told), (78, "", "limited: sluice does not decide: status 400\n"))
+
+    def test_an_answer_that_is_not_a_decision_runs_nothing(self) -> None:
+        for answered in (302, 400, 401, 404, 421, 503):
+            status, printed, told = self.run_limited(Answering(self, answered), "-o", "k", "1/10m", "echo", "x")
+            self.assertEqual((status, printed, told), (78, "", f"limited: sluice does not decide: status {answered}\n"))
 
 
 if __name__ == "__main__":

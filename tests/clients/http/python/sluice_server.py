@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import http.server
 import json
 import os
 import queue
@@ -86,6 +87,36 @@ class Program:
             self._reader.join(SECONDS_MAX)
             if self.process.stdout:
                 self.process.stdout.close()
+
+
+class Answering:
+    """A server that answers every request with one status and a problem, as a sluice that does not decide. Ends with the test."""
+
+    def __init__(self, test: unittest.TestCase, status: int) -> None:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                body = b'{"status": %d, "detail": "the reason for it"}' % status
+                self.send_response(status)
+                self.send_header("Content-Type", "application/problem+json")
+                self.send_header("Location", "/elsewhere")  # of 302
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self) -> None:  # who follows a redirect finds a 200
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        test.addCleanup(server.server_close)
+        test.addCleanup(server.shutdown)
+        self.port = server.server_port
 
 
 class Answer(NamedTuple):
