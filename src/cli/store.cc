@@ -15,9 +15,11 @@
 #include "config/screen_text.h"
 #include "config/settings.h"
 #include "disk/tools.h"
+#include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
 #include "limit/left_out.h"
+#include "limit/opened.h"
 #include "protocol/protocol.h"
 #include "protocol/store_tools.h"
 
@@ -135,11 +137,9 @@ ordered_json json_of(const request::CounterRecord& record, const request::Spaces
   if (record.limits_id != 0) {
     const auto list = spaces.limits(record.limits_id);
     limits.assign(list.begin(), list.end());
-    const limit::State* cell = record.cells.data();
-    for (size_t i = 0; i < limits.size(); ++i) {
-      decisions[i] = limit::peek(cell, limits[i], now);
-      cell += limit::cells(limits[i]);
-    }
+    limit::Opened counter(record.cells, limits);
+    for (size_t i = 0; i < limits.size(); ++i)
+      decisions[i] = limit::debt::peek(counter.whole(i), limits[i], now);
   } else {
     const auto& windows = record.space->windows;
     const auto result = limit::kept_limits::peek(windows, record.cells, now, decisions.data());
@@ -161,9 +161,10 @@ ordered_json json_of(const request::CounterRecord& record, const request::Spaces
     json["limits"].push_back(std::move(limit));
   }
   if (record.limits_id != 0) {
-    auto rest = record.cells.subspan(limit::cells(spaces.limits(record.limits_id)));
+    const limit::Opened counter(record.cells, limits);
+    auto rest = counter.left_out();
     for (limit::LeftOut one; limit::left_out::next(rest, one);) {
-      const limit::Decision decision = limit::peek(one.cells().data(), one.limit, now);
+      const limit::Decision decision = limit::debt::peek(one.cells().data(), one.limit, now);
       ordered_json limit = json_of(one.limit);
       limit["remaining"] = decision.remaining;
       limit["reset_after_us"] = json_of(decision.reset_after);

@@ -57,7 +57,7 @@ bool parse_state(std::string_view bytes, int64_t base_us, StoredCounter& counter
   Input input(bytes);
   if (!parse_forget(input, base_us, counter.limits, counter.forget_us)) return false;
   uint64_t cells;
-  if (!input.varint(cells) || cells < 1 || cells > limit::cells_max) return false;
+  if (!input.varint(cells) || cells < 1 || cells > limit::counter_cells_max) return false;
   counter.cell_count = cells;
   int64_t last_us = counter.forget_us == INT64_MAX ? base_us : counter.forget_us;
   for (size_t i = 0; i < cells; ++i) {
@@ -93,7 +93,7 @@ void BlockWriter::clear() {
 
 void BlockWriter::add(uint32_t space, uint32_t limits, std::string_view key,
                       std::span<const State> cells, int64_t forget_us) {
-  SLUICE_CHECK(cells.size() <= limit::cells_max);
+  SLUICE_CHECK(cells.size() <= limit::counter_cells_max);
   const size_t most = used_ + record_bytes_max + key.size() + cells.size() * cell_bytes_max;
   if (most > text_.size()) text_.resize(std::max(most, text_.size() * 2));
   if (count_++ == 0) {

@@ -28,7 +28,7 @@ struct StoredCounter {
   std::string_view key;
   uint32_t limits = 0;    // from 1; 0: the counter keeps its limits
   size_t cell_count = 0;  // none: it is forgotten
-  std::array<limit::State, limit::cells_max> cells;
+  std::array<limit::State, limit::counter_cells_max> cells;
   int64_t forget_us = INT64_MAX;
 
   std::span<const limit::State> state() const { return {cells.data(), cell_count}; }

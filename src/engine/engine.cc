@@ -26,7 +26,9 @@ bool must_be_committed(const policy::Plan& plan, const policy::Plan::RequestPlan
   for (const auto& step : plan.steps(part)) {
     const request::Group& group = plan.group(step);
     const request::Charge& charge = plan.charge(step);
-    if (step.rule->mode != Mode::enforce || group.error != request::Error::none || !group.allowed)
+    // A refusal is a change only where it was charged.
+    const bool changes = group.allowed || charge.verb == Verb::count;
+    if (step.rule->mode != Mode::enforce || group.error != request::Error::none || !changes)
       continue;
     if (request::only_looks(charge.verb) ||
         (!charge.keeps_limits && !limit::is_counted(charge.limits)))
@@ -151,10 +153,12 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         if (waits) continue;
       }
       request::Verdict verdict = verdict_of(plan, part, deps.store);
+      if (request.verb == Verb::charge) [[unlikely]]
+        report_charge(plan, part, request.cost, verdict);
       verdict.generation = batch.policy->generation;
       if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
       if (is_unmatched(request.verb, verdict) && batch.sink != nullptr) [[unlikely]]
-        answer_unmatched(batch.sink->unmatched(), verdict);
+        answer_unmatched(batch.sink->unmatched(), request.verb, verdict);
       if (told_every > 0) [[unlikely]]
         log_denied(decider_.log(), *deps.denials, told_every, batch, request.verb, part, verdict);
       if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;

@@ -348,7 +348,7 @@ void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time
     stats->late(pending->protocol, pending->request.verb, verdict, pending->rules,
                 base::Duration{now.us - pending->since.us});
   if (is_unmatched(pending->request.verb, verdict) && !verdict.expired)
-    answer_unmatched(sink.unmatched(), verdict);
+    answer_unmatched(sink.unmatched(), pending->request.verb, verdict);
   sink.reply_late(pending->request, verdict, now);
   pending_.remove(ticket);
 }

@@ -53,7 +53,7 @@ struct World {
       rule.name = name;
       rule.conditions = {{name, policy::Pattern::wildcard("*")}};
       rule.actor = {name};
-      rule.taken_by = request::Verb::count;
+      rule.counts = 1;
       rule.data = &data;
       rule.limits = {{Algorithm::aligned_window, quota, base::seconds(60), 0}};
       rule.intern(spaces, spaces.hold(std::string(name) + ":", ""));

@@ -1,11 +1,47 @@
 #include "engine/verdict.h"
 
+#include <algorithm>
+
 #include "base/bounds.h"
 #include "limit/decide.h"
 
 namespace sluice::engine {
 
-void answer_unmatched(request::Unmatched unmatched, request::Verdict& verdict) {
+void report_charge(const policy::Plan& plan, const policy::Plan::RequestPlan& part, int64_t cost,
+                   request::Verdict& verdict) {
+  if (!verdict.error.empty()) return;
+  verdict.allowed = verdict.matched;
+  const limit::Decision* shown = nullptr;
+  for (const auto& step : plan.steps(part)) {
+    if (step.rule->mode != policy::Mode::enforce) continue;
+    const request::Charge& charge = plan.charge(step);
+    const auto decisions = plan.decisions(step);
+    const bool is_counted = charge.keeps_limits || limit::is_counted(charge.limits);
+    if (is_counted) {
+      const int64_t charged = std::max<int64_t>(0, cost - charge.dropped);
+      verdict.charged = std::min(verdict.charged.value_or(charged), charged);
+    }
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      const limit::Decision& d = decisions[i];
+      verdict.over |= d.remaining < 0;
+      if (shown != nullptr &&
+          (d.retry_after != shown->retry_after ? d.retry_after < shown->retry_after
+                                               : d.remaining >= shown->remaining))
+        continue;
+      shown = &d;
+      verdict.rule = step.rule->name;
+      verdict.limit = charge.keeps_limits ? nullptr : &charge.limits[i];
+      verdict.inline_limit = step.rule->limits_from == policy::LimitsFrom::request;
+      verdict.counted = charge.keeps_limits || limit::has_counter(charge.limits[i].algorithm);
+      verdict.encoding = charge.space->encoding;
+    }
+  }
+  if (shown == nullptr) return;
+  verdict.tightest = shown;
+  verdict.more_after = shown->retry_after;
+}
+
+void answer_unmatched(request::Unmatched unmatched, request::Verb verb, request::Verdict& verdict) {
   using limit::Algorithm;
   using request::Unmatched;
   // As the native rules `unlimited: true` and `deny: true` have them.
@@ -20,7 +56,7 @@ void answer_unmatched(request::Unmatched unmatched, request::Verdict& verdict) {
   }
   const bool allows = unmatched == Unmatched::allow;
   verdict.matched = true;
-  verdict.allowed = allows;
+  verdict.allowed = allows || verb == request::Verb::charge;
   verdict.tightest = allows ? &allowed : &denied;
   verdict.limit = allows ? &always : &never;
   verdict.counted = false;

@@ -86,14 +86,20 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
   return verdict;
 }
 
-// Replaces the verdict of a take or wait that no rule decided by the listener's setting
+// The verdict of a charge shows the limit that takes longest until it grants one unit and, of equal
+// ones, has the least left. `cost`: the request's.
+void report_charge(const policy::Plan& plan, const policy::Plan::RequestPlan& part, int64_t cost,
+                   request::Verdict& verdict);
+
+// Replaces the verdict of a take, wait or charge that no rule decided by the listener's setting
 // `unmatched`. What the verdict reports of the protocol's own rules in shadow mode stays. The
-// limits that it points to are static.
-void answer_unmatched(request::Unmatched unmatched, request::Verdict& verdict);
+// limits that it points to are static. A charge is allowed by `deny` too.
+void answer_unmatched(request::Unmatched unmatched, request::Verb verb, request::Verdict& verdict);
 
 inline bool is_unmatched(request::Verb verb, const request::Verdict& verdict) {
   return !verdict.matched && verdict.error.empty() && verdict.own_charge == nullptr &&
-         (verb == request::Verb::take || verb == request::Verb::wait);
+         (verb == request::Verb::take || verb == request::Verb::wait ||
+          verb == request::Verb::charge);
 }
 
 }  // namespace sluice::engine

@@ -16,12 +16,12 @@ TEST(Verdict, TheListenersSettingAnswersUnmatchedTakes) {
   EXPECT_TRUE(is_unmatched(Verb::wait, verdict));
   EXPECT_FALSE(is_unmatched(Verb::peek, verdict));
   EXPECT_FALSE(is_unmatched(Verb::put, verdict));
-  answer_unmatched(Unmatched::as_protocol, verdict);
+  answer_unmatched(Unmatched::as_protocol, Verb::take, verdict);
   EXPECT_TRUE(is_unmatched(Verb::take, verdict));
   request::Verdict allowed = verdict, denied = verdict, failed = verdict;
-  answer_unmatched(Unmatched::allow, allowed);
-  answer_unmatched(Unmatched::deny, denied);
-  answer_unmatched(Unmatched::error, failed);
+  answer_unmatched(Unmatched::allow, Verb::take, allowed);
+  answer_unmatched(Unmatched::deny, Verb::take, denied);
+  answer_unmatched(Unmatched::error, Verb::take, failed);
   // The same as the rules `unlimited: true` and `deny: true` answer.
   EXPECT_TRUE(allowed.matched && allowed.allowed);
   EXPECT_EQ(allowed.tightest->remaining, base::bounds::quota_max);

@@ -64,7 +64,7 @@ inline int64_t window_end_us(int64_t window_us, Time now) {
 }
 
 // Units that `count` counts to.
-inline constexpr int64_t counted_max = (int64_t{1} << 53) - 1;
+inline constexpr int64_t counted_max = used_max;
 
 // `next` of a refusal is the same window; of a counter from which nothing was taken it is State{}.
 inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {

@@ -37,28 +37,23 @@ class List {
  public:
   List(std::span<const State> cells, std::span<const Limit> from, std::span<const Limit> to,
        CarryOver carry, Time now)
-      : to_(to), carry_(carry), now_(now) {
-    for (const Limit& limit : from) {
-      const size_t count = limit::cells(limit);
-      in_force_.add(limit, cells.first(count));
-      cells = cells.subspan(count);
-    }
-    for (LeftOut one; left_out::next(cells, one);)
+      : was_whole_(cells, from), to_(to), carry_(carry), now_(now) {
+    for (size_t i = 0; i < from.size(); ++i)
+      in_force_.add(from[i], {was_whole_.whole(i), debt::whole_cells(from[i])});
+    std::span<const State> rest = was_whole_.left_out();
+    for (LeftOut one; left_out::next(rest, one);)
       if (!is_fresh(one.state, now)) left_out_.add(one.limit, one.state);
     pair();
   }
 
   CellCount write(State* next) {
-    size_t count = 0;
-    for (size_t i = 0; i < to_.size(); ++i) {
-      const size_t cells = limit::cells(to_[i]);
-      if (cells > 0) carry(i, {next + count, cells});
-      count += cells;
-    }
-    const size_t in_force = count;
+    Opened is_whole(to_);
     for (size_t i = 0; i < to_.size(); ++i)
-      if (memory_[i])
-        count = left_out::append({memory_[i]->limit, {&memory_[i]->state, 1}}, next, count);
+      if (has_counter(to_[i].algorithm)) carry(i, is_whole.whole(i));
+    const size_t in_force = limit::cells(to_);
+    size_t count = is_whole.close(next).all;
+    for (size_t i = 0; i < to_.size(); ++i)
+      if (memory_[i]) count = left_out::append({memory_[i]->limit, memory_[i]->whole}, next, count);
     for (const Source& one : left_out_.each())
       if (!one.paired) count = left_out::append(one, next, count);
     // Limits that can be stored in fewer cells come last.
@@ -73,7 +68,7 @@ class List {
  private:
   struct Memory {
     Limit limit;
-    State state;
+    WholeBucket whole;
   };
 
   template <class All, class Fits>
@@ -131,25 +126,22 @@ class List {
       if (one.lent && same_kind(one.limit, to_[i])) visit(one);
   }
 
-  void carry(size_t i, std::span<State> state) {
+  void carry(size_t i, State* whole) {
     const Limit& to = to_[i];
-    const bool is_bucket = limit::is_bucket(to);
-    std::fill(state.begin(), state.end(), State{});
     bool any = false;
     const auto go_on_with = [&](const Source& one) {
-      const auto cells = one.cells();
-      const std::span<const State> was(cells.data(), limit::cells(one.limit));
+      const auto was = one.cells();
       if (!any) {
-        carry_over(was, one.limit, to, carry_, now_, state);
-      } else if (is_bucket) {
-        State as;
-        carry_over(was, one.limit, to, carry_, now_, {&as, 1});
-        if (is_stricter(as, state[0])) state[0] = as;
+        carry_over(was, one.limit, to, carry_, now_, {whole, debt::whole_cells(to)});
+      } else if (is_bucket(to)) {
+        WholeBucket as;
+        carry_over(was, one.limit, to, carry_, now_, std::span(as).first(debt::whole_cells(to)));
+        if (is_stricter(as[0], whole[0])) std::copy_n(as.begin(), debt::whole_cells(to), whole);
       }
       any = true;
     };
     if (to.algorithm == Algorithm::token_bucket && carry_ == CarryOver::used && changes(i)) {
-      any = remember(i, state[0]);
+      any = remember(i, whole);
     } else {
       each_of_kind(i, go_on_with);
     }
@@ -158,21 +150,23 @@ class List {
 
   // A token_bucket takes the largest number of missing units of the sources of its kind, and
   // remembers those for which it has no room. False: there is no source of its kind.
-  bool remember(size_t i, State& state) {
+  bool remember(size_t i, State* whole) {
     const Limit& to = to_[i];
     Limit large = to;
     each_of_kind(i,
                  [&](const Source& one) { large.burst = std::max(large.burst, one.limit.burst); });
-    State all;
+    WholeBucket all;
     bool any = false;
     each_of_kind(i, [&](const Source& one) {
-      const State as = carry_over_bucket(one.state[0], one.limit, large, CarryOver::used, now_);
-      if (!any || is_stricter(as, all)) all = as;
+      const auto was = one.cells();
+      const WholeBucket as = carry_over_bucket(was.data(), one.limit, large, CarryOver::used, now_);
+      if (!any || is_stricter(as[0], all[0])) all = as;
       any = true;
     });
     if (!any) return false;
-    state = carry_over_bucket(all, large, to, CarryOver::used, now_);
-    if (is_stricter(all, state)) memory_[i] = Memory{large, all};
+    const WholeBucket is = carry_over_bucket(all.data(), large, to, CarryOver::used, now_);
+    std::copy(is.begin(), is.end(), whole);
+    if (is_stricter(all[0], is[0])) memory_[i] = Memory{large, all};
     return true;
   }
 
@@ -185,6 +179,7 @@ class List {
            }) == nullptr;
   }
 
+  Opened was_whole_;
   std::span<const Limit> to_;
   const CarryOver carry_;
   const Time now_;
@@ -207,32 +202,28 @@ CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> f
 
 CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,
                      State* next) {
-  const size_t in_force = limit::cells(limits);
-  std::copy_n(cells.begin(), in_force, next);
-  size_t count = in_force;
-  cells = cells.subspan(in_force);
-  for (LeftOut one; left_out::next(cells, one);)
-    if (!is_fresh(one.state, now)) count = left_out::append(one, next, count);
-  return {count, count - in_force};
+  Opened counter(cells, limits);
+  counter.drop_fresh(now);
+  return counter.close(next);
 }
 
-bool bring_back(std::span<State> cells, std::span<const Limit> limits, Time now) {
+std::optional<CellCount> bring_back(std::span<const State> cells, std::span<const Limit> limits,
+                                    Time now, State* next) {
+  Opened counter(cells, limits);
   bool was_ahead = false;
-  const auto look = [&](const Limit& limit, std::span<State> state) {
-    if (state.empty()) return;
-    auto all = LeftOut{limit, state}.cells();
-    decide(all.data(), limit, 0, now, all.data());
-    if (all[0].units <= 0 || all[0].fresh_at_us >= state[0].fresh_at_us) return;
-    std::copy_n(all.begin(), state.size(), state.begin());
+  // Of a state that counts for less long as one of now.
+  const auto look = [&](const Limit& limit, State* whole) {
+    if (!has_counter(limit.algorithm)) return;
+    auto is = LeftOut{limit, {whole, debt::whole_cells(limit)}}.cells();
+    debt::decide(is.data(), limit, 0, now);
+    if (is[0].units <= 0 || is[0].fresh_at_us >= whole[0].fresh_at_us) return;
+    std::copy_n(is.begin(), debt::whole_cells(limit), whole);
     was_ahead = true;
   };
-  for (const Limit& limit : limits) {
-    const size_t count = limit::cells(limit);
-    look(limit, cells.first(count));
-    cells = cells.subspan(count);
-  }
-  left_out::each(cells, look);
-  return was_ahead;
+  for (size_t i = 0; i < limits.size(); ++i) look(limits[i], counter.whole(i));
+  counter.change_left_out(look);
+  if (!was_ahead) return std::nullopt;
+  return counter.close(next);
 }
 
 }  // namespace sluice::limit

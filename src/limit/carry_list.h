@@ -26,19 +26,16 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "limit/left_out.h"
 #include "limit/limit.h"
+#include "limit/opened.h"
 
 namespace sluice::limit {
 
-struct CellCount {
-  size_t all = 0;
-  size_t left_out = 0;  // of these, the last
-};
-
-// `cells` must fit `from`. `next` must have room for cells_max, and not overlap `cells`.
+// `cells` must fit `from`. `next` must have room for counter_cells_max, and not overlap `cells`.
 CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> from,
                           std::span<const Limit> to, CarryOver carry, Time now, State* next);
 
@@ -47,8 +44,9 @@ CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits
                      State* next);
 
 // Corrects a counter that was written while the clock was ahead of `now`: its cells under the
-// limits in force, and those left out, become cells of `now`. Nothing is taken. True: it was
-// corrected.
-bool bring_back(std::span<State> cells, std::span<const Limit> limits, Time now);
+// limits in force, and those left out, become cells of `now`. Nothing is taken. Empty: the clock
+// was not ahead.
+std::optional<CellCount> bring_back(std::span<const State> cells, std::span<const Limit> limits,
+                                    Time now, State* next);
 
 }  // namespace sluice::limit

@@ -52,9 +52,19 @@ struct Counter {
     limits = list;
     cells.assign(next, next + count);
   }
+  // Of a counter that is not in debt: its cells stay as many.
+  template <class Change>
+  static void change_left_out(std::span<State> cells, const std::vector<Limit>& list,
+                              const Change& change) {
+    Opened counter(cells, list);
+    change(counter);
+    State next[counter_cells_max];
+    ASSERT_EQ(counter.close(next).all, cells.size());
+    std::copy_n(next, cells.size(), cells.begin());
+  }
   bool take(const std::vector<Limit>& list, int64_t cost, int64_t now_us) {
     const Time now{now_us};
-    State next[cells_max], state[cells_max];
+    State next[counter_cells_max], state[counter_cells_max];
     const CellCount count = load(list, now, state);
     EXPECT_TRUE(left_out::fits(list, {state, count.all}));
     std::copy_n(state, count.all, next);
@@ -65,7 +75,8 @@ struct Counter {
       at += limit::cells(limit);
     }
     if (allowed) {
-      left_out::take({next + at, count.left_out}, list, cost, now);
+      change_left_out({next, count.all}, list,
+                      [&](Opened& counter) { counter.take_left_out(all_of(list), cost, now); });
     } else {
       at = 0;
       for (const Limit& limit : list) {
@@ -77,14 +88,15 @@ struct Counter {
     return allowed;
   }
   void put(const std::vector<Limit>& list, int64_t units, int64_t now_us) {
-    State next[cells_max];
+    State next[counter_cells_max];
     const CellCount count = load(list, {now_us}, next);
     size_t at = 0;
     for (const Limit& limit : list) {
       limit::put(next + at, limit, units, false, {now_us}, next + at);
       at += limit::cells(limit);
     }
-    left_out::put({next + at, count.left_out}, list, units, {now_us});
+    change_left_out({next, count.all}, list,
+                    [&](Opened& counter) { counter.put_left_out(units, {now_us}); });
     store(list, next, count.all);
   }
   // Takes single units until one is refused.

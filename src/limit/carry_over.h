@@ -11,14 +11,15 @@
 //                   counter. One that was full and has been forgotten is full.) Fractions are
 //                   rounded so that a change never gives any: to a part, 1/W of the new limit, or
 //                   to a unit if that is a fixed_bucket. From now on they come back at the new
-//                   speed.
+//                   speed. Debt (limit/debt.h) is not forgiven: the new bucket owes as many units
+//                   as the old one at least.
 //   fixed_window    the open window goes on with its units, to its end or to W from now if that is
 //                   sooner.
 //   aligned_window, sliding_window   as it is if the window is the same, else fresh.
 //   sliding_log     as it is if the window is the same, else fresh. Where the new quota has fewer
 //                   cells, the oldest runs are one, which ends with the newest of them: until that
 //                   ends nothing can be taken anyway, as each run in front of it has a unit at
-//                   least.
+//                   least. The runs of a counter in debt that has more than its cells stay apart.
 //   unlimited, deny, another algorithm   fresh.
 //
 // Equal limits change nothing. What is kept may be more than a smaller quota of a window has: then
@@ -36,6 +37,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "limit/debt.h"
 #include "limit/decide.h"
 
 namespace sluice::limit {
@@ -50,32 +52,43 @@ struct BucketParts {
   int64_t unit;
 };
 
-inline BucketParts parts_of(const State& state, const Limit& limit, Time now) {
+inline BucketParts parts_of(const State* whole, const Limit& limit, Time now) {
   SLUICE_CHECK(limit.burst >= 1);
   if (limit.algorithm == Algorithm::fixed_bucket)
-    return {limit.burst, fixed_bucket::missing(state, limit, now), 1};
+    return {limit.burst, fixed_bucket::missing(*whole, limit, now), 1};
   SLUICE_CHECK(limit.quota >= 1 && limit.window.us >= 1);
   return {token_bucket::wide::capacity(limit, limit.burst, now),
-          token_bucket::wide::missing(state, limit, limit.burst, now), limit.window.us};
+          debt::bucket::missing(whole, limit, now), limit.window.us};
 }
 
-inline State carry_over_bucket(const State& state, const Limit& from, const Limit& to,
-                               CarryOver carry, Time now) {
-  const BucketParts was = parts_of(state, from, now), is = parts_of({}, to, now);
+// A bucket's whole state; the second cell is not used by a fixed_bucket.
+using WholeBucket = std::array<State, 2>;
+
+inline WholeBucket carry_over_bucket(const State* whole, const Limit& from, const Limit& to,
+                                     CarryOver carry, Time now) {
+  constexpr WholeBucket fresh{};
+  const BucketParts was = parts_of(whole, from, now), is = parts_of(fresh.data(), to, now);
   if (carry == CarryOver::used && from.algorithm == Algorithm::fixed_bucket &&
       to.algorithm == from.algorithm)
-    return fixed_bucket::state_of(static_cast<int64_t>(was.missing));
-  // Of the part that is kept; each product is below 2^126.
-  const Wide kept =
-      carry == CarryOver::used ? was.missing : std::max<Wide>(was.capacity - was.missing, 0);
-  const Wide fraction = kept % was.unit * is.unit;
-  const Wide down = kept / was.unit * is.unit + fraction / was.unit;
-  const Wide missing = carry == CarryOver::used
-                           ? std::min(down + (fraction % was.unit != 0), is.capacity)
-                           : is.capacity - std::min(down, is.capacity);
-  return to.algorithm == Algorithm::fixed_bucket
-             ? fixed_bucket::state_of(static_cast<int64_t>(missing))
-             : token_bucket::wide::state_of(missing, to, now);
+    return {fixed_bucket::state_of(static_cast<int64_t>(was.missing))};
+  // Each product is below 2^126.
+  const auto down = [&](Wide parts) {
+    return parts / was.unit * is.unit + parts % was.unit * is.unit / was.unit;
+  };
+  const auto up = [&](Wide parts) {
+    return down(parts) + (parts % was.unit * is.unit % was.unit != 0);
+  };
+  const Wide owed = up(std::max<Wide>(was.missing - was.capacity, 0));
+  const Wide missing = carry == CarryOver::used ? std::min(up(was.missing), is.capacity + owed)
+                       : owed > 0
+                           ? is.capacity + owed
+                           : is.capacity - std::min(down(was.capacity - was.missing), is.capacity);
+  if (to.algorithm == Algorithm::fixed_bucket)
+    return {fixed_bucket::state_of(static_cast<int64_t>(std::min<Wide>(missing, used_max)))};
+  WholeBucket next;
+  const Wide most = token_bucket::wide::capacity(to, used_max, now);
+  debt::bucket::set(next.data(), std::min(missing, most), to, now);
+  return next;
 }
 
 // The newest `next.size()` runs of a sliding_log; what is older ends with the last of them. (Of
@@ -87,28 +100,30 @@ inline void keep_runs(std::span<const State> runs, std::span<State> next) {
   for (const State& run : runs.subspan(same)) next.back().units += run.units;
 }
 
-// `state` are the cells(from) cells under the old limit, `next` the cells(to) ones under the new
-// one; they may be the same, but not overlap otherwise. The preconditions are those of the
-// algorithms, of both limits.
+// `state` is the state under the old limit, `next` becomes the one under the new limit; they may be
+// the same. Each has the limit's whole cells or, where it is known not to be in debt, only cells().
+// The preconditions are those of the algorithms, of both limits.
 inline void carry_over(std::span<const State> state, const Limit& from, const Limit& to,
                        CarryOver carry, Time now, std::span<State> next) {
-  SLUICE_CHECK(state.size() == cells(from) && next.size() == cells(to));
-  if (is_bucket(from) && is_bucket(to)) {
-    next[0] = carry_over_bucket(state[0], from, to, carry, now);
-    return;
-  }
+  SLUICE_CHECK(state.size() >= cells(from) && next.size() >= cells(to));
+  std::array<State, limit_cells_max> was{}, is{};
+  std::copy(state.begin(), state.end(), was.begin());
   bool keeps = from.algorithm == to.algorithm && has_counter(to.algorithm);
   if (to.algorithm != Algorithm::fixed_window) keeps &= from.window == to.window;
-  if (!keeps) {
-    std::fill(next.begin(), next.end(), State{});
-    return;
+  if (is_bucket(from) && is_bucket(to)) {
+    const WholeBucket bucket = carry_over_bucket(was.data(), from, to, carry, now);
+    std::copy(bucket.begin(), bucket.end(), is.begin());
+  } else if (keeps) {
+    // First read under the old limit at `now`, then under the new one: each drops what no longer
+    // counts.
+    debt::decide(was.data(), from, 0, now);
+    const size_t all = debt::whole_cells(from);
+    const bool in_debt = all > cells(from) && was[cells(from)] != State{};
+    keep_runs(std::span(was).first(in_debt ? all : cells(from)),
+              std::span(is).first(in_debt ? debt::whole_cells(to) : cells(to)));
+    debt::decide(is.data(), to, 0, now);
   }
-  // First read under the old limit at `now`, then under the new one: each drops what no longer
-  // counts.
-  std::array<State, limit_cells_max> seen;
-  decide(state.data(), from, 0, now, seen.data());
-  keep_runs({seen.data(), state.size()}, next);
-  decide(next.data(), to, 0, now, next.data());
+  std::copy_n(is.begin(), next.size(), next.begin());
 }
 
 }  // namespace sluice::limit

@@ -105,16 +105,6 @@ inline size_t cells(std::span<const Limit> limits) {
   return refusal();
 }
 
-// Takes the cost in any case, then compares. Only aligned_window supports this among the algorithms
-// with a counter. `state` and `next` as in decide().
-inline Decision count(const State* state, const Limit& limit, int64_t cost, Time now, State* next) {
-  if (!has_counter(limit.algorithm)) return decide(state, limit, cost, now, next);
-  SLUICE_CHECK(limit.algorithm == Algorithm::aligned_window);
-  const Outcome outcome = aligned_window::count(*state, limit, cost, now);
-  *next = outcome.next;
-  return outcome.decision;
-}
-
 // The state: the decision of cost 0, but allowed even in debt, because it takes nothing. Only
 // `deny` refuses a peek. Nothing changes an unlimited counter: with a window its reset_after is 0,
 // without one `never`.

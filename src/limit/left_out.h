@@ -10,13 +10,19 @@
 //                what was used before the burst was lowered, of which the smaller bucket holds only
 //                a part. It is charged with every grant, so that a raise of the burst gives nothing
 //                that is used already. It always has the room that the smaller one has.
-//   cells        a head and the cells of its state; of a sliding_log only those that hold a run.
+//   cells        a head and the cells of its state (limit/debt.h); of a sliding_log only those that
+//                hold a run, of a token_bucket the second one only in debt.
 //                The head: one cell, quota in `units`, and in fresh_at_us, counted from INT64_MIN,
 //                the algorithm (3 bits), whether a second cell follows (1 bit), how many cells of
 //                state follow (6 bits), and the window. The second one: the burst in `units`, where
 //                that is not the quota. So no mark of a head is a moment until which a counter is
 //                kept.
-//   bound        a counter has cells_max cells, those in force first. Where the runs of a
+//   debt         of a limit in force that needs more cells than cells(limit): a head, for a
+//                token_bucket the time of its state in `units`, for a sliding_log followed by
+//                its older runs. These heads come first. Their fresh_at_us, counted from INT64_MIN:
+//                7 in place of the algorithm, the limit's index (3 bits), how many cells follow.
+//   bound        a counter has cells_max cells, those in force first; only debt may take it to
+//                counter_cells_max. Where the runs of a
 //                sliding_log do not fit, the oldest are one, which ends with the newest of them.
 //                What has no room for a single cell is not kept: such a limit begins again, as
 //                everything did in store format 2.
@@ -31,6 +37,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "limit/carry_over.h"
+#include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
 
@@ -40,7 +47,7 @@ struct LeftOut {
   Limit limit;
   std::span<const State> state;
 
-  // All cells of the limit, as algorithms want them.
+  // The whole state.
   std::array<State, limit_cells_max> cells() const {
     std::array<State, limit_cells_max> all{};
     std::copy(state.begin(), state.end(), all.begin());
@@ -69,6 +76,10 @@ inline constexpr std::array algorithms = {Algorithm::fixed_window, Algorithm::al
                                           Algorithm::token_bucket, Algorithm::sliding_window,
                                           Algorithm::sliding_log,  Algorithm::fixed_bucket};
 inline constexpr uint64_t algorithm_bits = 7, second_bit = 8;
+inline constexpr uint64_t is_debt = 7;  // in place of an algorithm's index
+inline constexpr int index_shift = 3;
+inline constexpr uint64_t index_bits = 7;
+static_assert(slots_max <= index_bits + 1 && algorithms.size() < is_debt);
 inline constexpr int count_shift = 4, window_shift = 10;
 inline constexpr uint64_t count_bits = 63;
 
@@ -84,7 +95,9 @@ inline size_t head_cells(const Limit& limit) {
 inline size_t append(const LeftOut& one, State* out, size_t count) {
   const size_t head = head_cells(one.limit);
   size_t cells = one.state.size();
-  if (one.limit.algorithm == Algorithm::sliding_log) {
+  if (one.limit.algorithm == Algorithm::token_bucket) {
+    if (cells == 2 && one.state[1] == State{}) cells = 1;
+  } else if (one.limit.algorithm == Algorithm::sliding_log) {
     while (cells > 0 && one.state[cells - 1].units <= 0) --cells;
     if (count + head + cells > cells_max) cells = cells_max - std::min(cells_max, count + head);
   }
@@ -96,8 +109,38 @@ inline size_t append(const LeftOut& one, State* out, size_t count) {
                           static_cast<uint64_t>(one.limit.window.us) << window_shift;
   out[count++] = {INT64_MIN + static_cast<int64_t>(packed), one.limit.quota};
   if (head == 2) out[count++] = {INT64_MIN, one.limit.burst};
-  keep_runs(one.state, {out + count, cells});
+  keep_runs(one.state.first(std::min(one.state.size(), limit_cells_max)), {out + count, cells});
   return count + cells;
+}
+
+// The head of a limit's debt; `cells` follow it.
+inline State debt_head(size_t index, size_t cells, int64_t units) {
+  const uint64_t packed =
+      is_debt | uint64_t{index} << index_shift | uint64_t{cells} << window_shift;
+  return {INT64_MIN + static_cast<int64_t>(packed), units};
+}
+
+struct Debt {
+  size_t index = 0;  // of the limit
+  int64_t units = 0;
+  std::span<const State> state;  // behind the head
+};
+
+// Reads the first limit's debt, and removes it from `cells`. False: there is none.
+inline bool next(std::span<const State>& cells, std::span<const Limit> limits, Debt& debt) {
+  if (cells.empty()) return false;
+  const uint64_t packed = static_cast<uint64_t>(cells[0].fresh_at_us) ^ uint64_t { 1 } << 63;
+  if ((packed & algorithm_bits) != is_debt) return false;
+  const size_t index = packed >> index_shift & index_bits, count = packed >> window_shift;
+  if (index >= limits.size() || count >= cells.size()) return false;
+  const bool is_log = limits[index].algorithm == Algorithm::sliding_log;
+  const bool is_bucket = limits[index].algorithm == Algorithm::token_bucket;
+  if (is_log ? count < 1 || count > sliding_log::times_max - limit::cells(limits[index])
+             : !is_bucket || count > 0)
+    return false;
+  debt = {index, cells[0].units, cells.subspan(1, count)};
+  cells = cells.subspan(1 + count);
+  return true;
 }
 
 // Reads the first limit left out, and removes it from `cells`. False: the cells are not valid.
@@ -121,9 +164,12 @@ inline bool next(std::span<const State>& cells, LeftOut& one) {
     return false;
   const size_t head = head_cells(limit), state = packed >> count_shift & count_bits;
   const bool is_log = limit.algorithm == Algorithm::sliding_log;
-  if (is_log ? state < 1 || state > limit::cells(limit) : state != limit::cells(limit))
+  const size_t state_max = debt::whole_cells(limit);
+  const size_t least = is_log ? 1 : limit::cells(limit);
+  if (state < least || state > state_max || cells.size() < head + state) return false;
+  if (state == 2 && limit.algorithm == Algorithm::token_bucket &&
+      cells[head + 1].fresh_at_us != INT64_MIN)
     return false;
-  if (cells.size() < head + state) return false;
   one = {limit, cells.subspan(head, state)};
   cells = cells.subspan(head + state);
   return true;
@@ -132,39 +178,16 @@ inline bool next(std::span<const State>& cells, LeftOut& one) {
 // Are these the cells of a counter under those limits, including valid limits left out?
 inline bool fits(std::span<const Limit> limits, std::span<const State> cells) {
   const size_t in_force = limit::cells(limits);
-  if (cells.size() < in_force || cells.size() > cells_max) return false;
+  if (cells.size() < in_force || cells.size() > counter_cells_max) return false;
   cells = cells.subspan(in_force);
+  for (Debt debt; next(cells, limits, debt);) continue;
   for (LeftOut one; !cells.empty();)
     if (!next(cells, one)) return false;
   return true;
 }
 
-// Calls `visit(limit, state)` for each limit left out. `fits` must be true for the cells.
-template <class Visit>
-void each(std::span<State> cells, Visit&& visit) {
-  std::span<const State> rest = cells;
-  LeftOut one;
-  while (next(rest, one)) {
-    visit(one.limit,
-          cells.subspan(cells.size() - rest.size() - one.state.size(), one.state.size()));
-  }
-}
-
 inline bool is_memory(const Limit& limit, std::span<const Limit> in_force) {
   return limit.algorithm == Algorithm::token_bucket && is_any_of_kind(in_force, limit);
-}
-
-// What a grant of `cost` takes of them, and what a put gives back.
-inline void take(std::span<State> cells, std::span<const Limit> in_force, int64_t cost, Time now) {
-  each(cells, [&](const Limit& limit, std::span<State> state) {
-    if (is_memory(limit, in_force)) decide(state.data(), limit, cost, now, state.data());
-  });
-}
-inline void put(std::span<State> cells, std::span<const Limit> in_force, int64_t units, Time now) {
-  each(cells, [&](const Limit& limit, std::span<State> state) {
-    if (is_memory(limit, in_force) || limit.algorithm == Algorithm::fixed_bucket)
-      limit::put(state.data(), limit, units, false, now, state.data());
-  });
 }
 
 }  // namespace left_out

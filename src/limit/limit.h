@@ -46,6 +46,9 @@ struct Limit {
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
+// The most units that a charge, or a limit that counts, lets a counter have used.
+inline constexpr int64_t used_max = (int64_t{1} << 53) - 1;
+
 // The most units that a fresh counter has.
 constexpr int64_t units_max(const Limit& limit) {
   const bool bucket =
@@ -101,5 +104,22 @@ enum class CarryOver : uint8_t {
 // Limits that share one counter at most, and cells that they have together at most.
 inline constexpr size_t slots_max = 8;
 inline constexpr size_t cells_max = 64;
+
+// Some limits of a list; bit i is limit i. Of those that count (`over: count`): what they refuse is
+// taken from them all the same. It is no part of a Limit, as a counter's state does not depend on
+// it.
+using LimitMask = uint8_t;
+static_assert(slots_max <= 8);
+
+constexpr bool has(LimitMask mask, size_t limit) {
+  return (mask >> limit & 1) != 0;
+}
+constexpr LimitMask all_of(std::span<const Limit> limits) {
+  return static_cast<LimitMask>((1u << limits.size()) - 1);
+}
+
+// The most cells of a counter: beside those of its limits each may need one for its debt
+// (limit/debt.h).
+inline constexpr size_t counter_cells_max = cells_max + slots_max;
 
 }  // namespace sluice::limit

@@ -96,14 +96,16 @@ inline void merge_pair(std::span<State> runs, int64_t window_us) {
             runs.begin() + static_cast<std::ptrdiff_t>(best));
 }
 
-// `next` may be `state` itself. That of a refusal is the same runs without those that have ended;
+// `state` has cells(limit) cells or, of a counter in debt, times_max. `next` may be `state` itself.
+// That of a refusal is the same runs without those that have ended;
 // of a counter without any it is all zero.
 inline Decision decide(std::span<const State> state, const Limit& limit, int64_t cost, Time now,
                        std::span<State> next) {
   const int64_t quota = limit.quota;
   const int64_t window_us = limit.window.us;
   SLUICE_CHECK(cost >= 0 && quota >= 1 && window_us >= 1);
-  SLUICE_CHECK(state.size() == cells(limit) && next.size() == state.size());
+  SLUICE_CHECK(state.size() >= cells(limit) && state.size() <= times_max);
+  SLUICE_CHECK(next.size() == state.size());
 
   // The end of a run of now is also the latest that any may have.
   const int64_t latest_us = now.us > INT64_MAX - window_us ? INT64_MAX : now.us + window_us;
@@ -159,7 +161,7 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
 // Gives units back, those taken last first. Always allowed. `next` may be `state` itself.
 inline Decision put(std::span<const State> state, const Limit& limit, int64_t units, Time now,
                     std::span<State> next) {
-  SLUICE_CHECK(units >= 0 && state.size() == cells(limit) && next.size() == state.size());
+  SLUICE_CHECK(units >= 0 && state.size() >= cells(limit) && next.size() == state.size());
   size_t first = 0;  // the first run that keeps units
   const auto counts = [&] {
     return first < state.size() && !fresh(state.subspan(first), limit, now);

@@ -87,31 +87,26 @@ inline State state_of(Wide missing, const Limit& limit, Time now) {
           static_cast<int64_t>((missing - 1) % limit.quota + 1)};
 }
 
-// What is granted or given back, and how the bucket then stands.
+// What is granted or given back, and how the bucket then stands. `missing` as in decide_missing.
 inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now) {
   Outcome out;
   out.decision.allowed = true;
   out.decision.limit = burst;
+  const Wide left = capacity(limit, burst, now) - missing;
+  // Rounded down, also below 0.
+  const Wide unit = limit.window.us;
   out.decision.remaining =
-      static_cast<int64_t>((capacity(limit, burst, now) - missing) / limit.window.us);
+      static_cast<int64_t>(left >= 0 ? left / unit : -((unit - 1 - left) / unit));
   out.next = state_of(missing, limit, now);
   if (missing > 0)
     out.decision.reset_after.us = static_cast<int64_t>((missing - 1) / limit.quota + 1);
   return out;
 }
 
-[[gnu::noinline]] inline Outcome decide(const State& state, const Limit& limit, int64_t cost,
-                                        Time now, int64_t burst) {
-  const Wide missing = wide::missing(state, limit, burst, now);
-  if (cost == 0) return granted(missing, limit, burst, now);
-  Outcome out = granted(missing, limit, burst, now);
-  if (cost <= out.decision.remaining)
-    return granted(missing + Wide{cost} * limit.window.us, limit, burst, now);
-
-  out.decision.allowed = false;
-  out.decision.retry_after = base::never;
+// The wait of a cost that does not fit now; `never`: it never will.
+inline Duration wait_for(Wide missing, const Limit& limit, int64_t cost, Time now, int64_t burst) {
   const Wide parts = Wide{cost} * limit.window.us;
-  if (parts > capacity(limit, burst, {})) return out;
+  if (parts > capacity(limit, burst, {})) return base::never;
   // At most the time to full, so it can be represented.
   const Wide lacking = missing + parts - capacity(limit, burst, {});
   const Wide wait_us = lacking > 0 ? (lacking - 1) / limit.quota + 1 : 0;
@@ -119,9 +114,26 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
   // fit then, it never does.
   const Time then{static_cast<int64_t>(now.us + wait_us)};
   const Wide still_missing = std::max<Wide>(missing - wait_us * limit.quota, 0);
-  if (still_missing + parts <= capacity(limit, burst, then))
-    out.decision.retry_after.us = static_cast<int64_t>(wait_us);
+  return still_missing + parts <= capacity(limit, burst, then)
+             ? Duration{static_cast<int64_t>(wait_us)}
+             : base::never;
+}
+
+// `missing`: also more than the bucket holds, then it is in debt.
+inline Outcome decide_missing(Wide missing, const Limit& limit, int64_t cost, Time now,
+                              int64_t burst) {
+  Outcome out = granted(missing, limit, burst, now);
+  if (cost == 0 && out.decision.remaining >= 0) return out;
+  if (cost <= out.decision.remaining)
+    return granted(missing + Wide{cost} * limit.window.us, limit, burst, now);
+  out.decision.allowed = false;
+  out.decision.retry_after = wait_for(missing, limit, cost, now, burst);
   return out;
+}
+
+[[gnu::noinline]] inline Outcome decide(const State& state, const Limit& limit, int64_t cost,
+                                        Time now, int64_t burst) {
+  return decide_missing(wide::missing(state, limit, burst, now), limit, cost, now, burst);
 }
 
 }  // namespace wide

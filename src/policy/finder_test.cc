@@ -69,7 +69,7 @@ struct World {
     stops.conditions = {{"path", Pattern::loose("/stop")}};
     rules.add(native_dialect, std::move(stops));
     Rule counts = rule_of(spaces, "b");
-    counts.taken_by = Verb::count;
+    counts.counts = 1;
     counts.data = &data;
     rules.add(first_dialect, rule_of(spaces, "a"));
     rules.add(first_dialect, std::move(counts));

@@ -118,9 +118,10 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
 namespace {
 
 inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
-  const bool takes = asked.verb == request::Verb::take || asked.verb == request::Verb::wait;
-  if (!takes) return asked.verb;
-  return asked.strict ? request::Verb::take : rule.taken_by;
+  // What waits is taken when it is granted, so it is not charged before.
+  if (asked.verb == request::Verb::wait) return request::Verb::take;
+  const bool counts = asked.verb == request::Verb::take && rule.counts != 0 && !asked.strict;
+  return counts ? request::Verb::count : asked.verb;
 }
 
 }  // namespace
@@ -139,6 +140,7 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
                       .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
                       .as_written = asked.as_written,
+                      .counts = rule.counts,
                       .cost = negative_costs ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
                       .rule_name = &rule.name,
@@ -154,8 +156,10 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
   request::Group& group = groups_.back();
   ++group.charge_count;
   // A request without the numbers is about the counter itself, which only the store knows.
+  // A charge that nobody counted would be lost.
   const bool needs_store =
-      asked.needs_store || (rule.limits_from == LimitsFrom::numbers && !brings_numbers);
+      asked.needs_store || (rule.limits_from == LimitsFrom::numbers && !brings_numbers) ||
+      (asked.verb == request::Verb::charge && rule.on_store_error != request::OnError::local);
   group.on_error =
       std::min(group.on_error, needs_store ? request::OnError::error : rule.on_store_error);
 }
@@ -175,11 +179,42 @@ void Plan::drop_last_group() {
   groups_.pop_back();
 }
 
+namespace {
+
+// Windows of the clock that count, all of them.
+bool all_count(std::span<const limit::Limit> limits, limit::LimitMask counts) {
+  return counts == limit::all_of(limits) &&
+         std::all_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+           return limit.algorithm == limit::Algorithm::aligned_window;
+         });
+}
+
+// Which limits of an override count: those in the place of a limit of the rule that does. That one
+// has the same window or, if none of the rule's has it, is any of them, if all count.
+limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limits) {
+  if (rule.counts == 0) return 0;
+  limit::LimitMask counts = 0;
+  for (size_t i = 0; i < limits.size(); ++i) {
+    bool any = false, counting = false, of_kind = false;
+    for (size_t j = 0; j < rule.limits.size(); ++j) {
+      if (rule.limits[j].window != limits[i].window || of_kind) continue;
+      of_kind = rule.limits[j].algorithm == limits[i].algorithm;
+      counting = limit::has(rule.counts, j) || (counting && !of_kind);
+      any = true;
+    }
+    if (!any) counting = rule.counts == limit::all_of(rule.limits);
+    if (counting) counts = static_cast<limit::LimitMask>(counts | 1u << i);
+  }
+  return counts;
+}
+
+}  // namespace
+
 // In a sparing group each charge of a counter is decided by itself.
 bool Plan::follows(const request::Charge& other, const Rule& rule, const Asked& asked) const {
   return asked.sparing && other.verb == request::Verb::count &&
-         rule.taken_by == request::Verb::count &&
-         (asked.verb == request::Verb::take || asked.verb == request::Verb::wait);
+         verb_of(rule, asked) == request::Verb::count && all_count(rule.limits, rule.counts) &&
+         all_count(other.limits, other.counts);
 }
 
 // If the last group charges the counter already, the cost is added to that charge, or the new
@@ -226,12 +261,6 @@ request::Charge& Plan::ask(const Rule& rule, std::string_view key, std::string_v
 }
 
 namespace {
-
-bool all_aligned(std::span<const limit::Limit> limits) {
-  return std::all_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
-    return limit.algorithm == limit::Algorithm::aligned_window;
-  });
-}
 
 // An override may have changed a charge that counts to one that does not. A charge that followed it
 // then follows an earlier one, or none.
@@ -290,9 +319,10 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
       if (terms.space != nullptr) charge.space = terms.space;
     }
     moved |= room != room_of(charge);
-    if (charge.verb == request::Verb::count && limit::is_counted(charge.limits) &&
-        !all_aligned(charge.limits)) [[unlikely]]
-      charge.verb = request::Verb::take;
+    if (charge.verb == request::Verb::count && limit::is_counted(charge.limits)) [[unlikely]] {
+      charge.counts = counts_of(*step.rule, charge.limits);
+      if (charge.counts == 0) charge.verb = request::Verb::take;
+    }
   }
   if (any) renew_follows(groups_, charges_);
   if (!moved) return;

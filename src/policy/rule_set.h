@@ -102,8 +102,8 @@ struct Rule {
   bool counted_as_shadow = false;
   // The protocol brings the rule; no file has it.
   bool built_in = false;
-  // The verb of the charge of a take: take, or count, which is charged even if it is refused.
-  request::Verb taken_by = request::Verb::take;
+  // The limits that count: a take that they refuse is charged to them all the same.
+  limit::LimitMask counts = 0;
   // The protocol's own data for verdicts (request::Verdict::own); null: none. They live as long as
   // the rule set.
   const request::RuleData* data = nullptr;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "limit/aligned_window.h"
+#include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/gcra.h"
 #include "redis/errors.h"
@@ -29,6 +30,16 @@ namespace {
 
 bool is_counted(const Charge& charge) {
   return !charge.from_cache && (charge.keeps_limits || limit::is_counted(charge.limits));
+}
+
+// The scripts know no charges, and no limits that count but windows of the clock.
+bool is_unsupported(const Charge& charge) {
+  if (charge.verb == Verb::charge) return true;
+  if (charge.verb != Verb::count || window_text::holds(charge)) return false;
+  return charge.counts != limit::all_of(charge.limits) ||
+         std::ranges::any_of(charge.limits, [](const limit::Limit& limit) {
+           return limit.algorithm != limit::Algorithm::aligned_window;
+         });
 }
 
 std::string_view window_name(const Charge& charge, base::Time now) {
@@ -160,7 +171,10 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
     }
     Decision* decision = &batch.decisions[charge.decision_first];
     for (const limit::Limit& limit : charge.limits) {
-      if (charge.verb == Verb::put)
+      int64_t charged = 0;
+      if (charge.verb == Verb::charge)
+        *decision = limit::debt::charge(nullptr, limit, charge.cost, now, charged);
+      else if (charge.verb == Verb::put)
         *decision = limit::put(nullptr, limit, charge.cost, charge.all, now, nullptr);
       else if (charge.verb == Verb::peek)
         *decision = limit::peek(nullptr, limit, now);
@@ -193,6 +207,11 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
   bool hold = false;
   if (settle_without(batch, group, now, hold)) return;
   const auto charges = counted_of(batch.charges.subspan(group.charge_first, group.charge_count));
+  if (std::ranges::any_of(charges, is_unsupported)) {
+    answer.what = Answer::What::error;
+    answer.error = Error::unsupported;
+    return;
+  }
   const bool looks = shared_.options.wait_replicas > 0 && !pending.wrote &&
                      std::ranges::all_of(charges, request::only_looks, &Charge::verb);
   const Route route = route_of(charges, now, looks);
@@ -256,7 +275,9 @@ bool WorkerClient::refuse_remembered(const Batch& batch, const Group& group, bas
   if (group.may_wait) return false;  // a waiting group must be decided by its counter
   bool any = false;
   for (Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
-    if (charge.verb == Verb::put || charge.reset_first || !window_text::holds(charge)) continue;
+    if (charge.verb == Verb::put || charge.verb == Verb::charge || charge.reset_first ||
+        !window_text::holds(charge))
+      continue;
     const limit::Limit& limit = charge.limits.front();
     charge.from_cache = shared_.over_cache->is_over(window_name(charge, now), limit.quota, now);
     if (!charge.from_cache) continue;
@@ -316,6 +337,9 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
     } else if (answer.what == Answer::What::late) {
       group.allowed = group.parked = group.answered = false;
       group.error = Error::deadline;  // then its rules' on_store_error does not apply
+    } else if (answer.what == Answer::What::error && answer.error == Error::unsupported) {
+      group.allowed = group.parked = group.answered = false;
+      group.error = Error::unsupported;
     } else if (answer.what == Answer::What::error) {
       fail(batch, i, answer.error, now, pin);
     } else {

@@ -22,6 +22,8 @@ std::string_view name_of(Verb verb) {
       return "log_in";
     case Verb::scan:
       return "scan";
+    case Verb::charge:
+      return "charge";
     case Verb::count:
       return "count";
   }
@@ -50,6 +52,8 @@ std::string_view name_of(Error error) {
       return "foreign";
     case Error::no_number:
       return "no_number";
+    case Error::unsupported:
+      return "unsupported";
   }
   return "";
 }

@@ -32,7 +32,8 @@ enum class Verb : uint8_t {
   would_take,  // the answer that a take would get now; takes nothing
   log_in,      // checks a user's password; concerns no counter
   scan,        // the names of counters, a page at a time
-  count,       // charges only: takes even if it is refused (limit/aligned_window.h)
+  charge,      // takes units that were used already, whether they fit or not; never refused
+  count,       // charges only: a take from which some limits take also what they refuse
 };
 inline constexpr size_t verb_count = static_cast<size_t>(Verb::count) + 1;  // it is the last
 
@@ -92,14 +93,15 @@ struct RuleData {
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;       // within the space; lives for the batch
-  Verb verb = Verb::take;     // take, peek, put, would_take or count
+  Verb verb = Verb::take;     // take, peek, put, would_take, charge or count
   bool all = false;           // put: the counter becomes fresh, whatever the cost
   bool reset_first = false;   // take: the counter becomes fresh first; waiters lose their claims
   bool keeps_limits = false;  // the space has windows
   // peek: decide by the limits under which the counter was written, if their algorithms are equal.
   bool as_written = false;
-  bool refill = false;  // take, counter that keeps its limits: each balance is filled first
-  uint8_t before = 0;   // would_take: as many equal takes are assumed before it, if allowed
+  bool refill = false;          // take, counter that keeps its limits: each balance is filled first
+  uint8_t before = 0;           // would_take: as many equal takes are assumed before it, if allowed
+  limit::LimitMask counts = 0;  // count: the limits that count
   // count, in a sparing group: an earlier charge of the group has the same counter, and this one
   // counts after it.
   bool follows = false;
@@ -112,7 +114,9 @@ struct Charge {
   uint32_t decision_first = 0;  // index of its decisions in Batch::decisions: limits.size(), or
                                 // room for windows.size() where the counter keeps its limits
   uint32_t slot_mask = 0;       // then: the windows that were decided; set by the store
-  uint64_t hash = 0;            // used by the store only, as is `counted`
+  int64_t dropped = 0;          // charge: the units of the cost that a limit had no room for
+                        // (limit/debt.h), the most of all its limits; set by the store
+  uint64_t hash = 0;  // used by the store only, as is `counted`
   bool counted = false;
   // Set by the store: this process remembered that the counter refuses, so the counter was neither
   // asked nor charged.
@@ -174,6 +178,7 @@ enum class Error : uint8_t {
   auth_failed,  // it refuses our user or password
   wrong_type,   // the value under the counter's name is not a counter of sluice
   no_number,    // the value is a text, where the programs that share it keep a number
+  unsupported,  // the store cannot do what the charge asks for
 };
 
 // The word that logs and metrics use.
@@ -200,15 +205,15 @@ struct Ticket {
 inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
 // Charges that settle all or nothing, on distinct (space, key) pairs except for those that follow.
-// Exception: charges with Verb::count are taken although the group is refused, and no request waits
-// for their counters.
+// Exception: of a charge with Verb::count the limits that count are charged although the group is
+// refused. Charges with Verb::charge are in groups of their own, which are never refused.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
   bool may_fail = false;  // a shadow rule's: if it fails the store continues with the next group
   bool may_wait = false;  // takes only: if it is refused it is parked until units are there
   // If the group is refused, of its charges that count only those are taken that do not fit; the
-  // others report the state without them. Each charge that counts is compared with the counter as
-  // it was before the group, also where it follows another charge.
+  // others report the state without them. Each charge that follows is compared with the counter as
+  // it was before the group.
   bool sparing = false;
   bool allowed = false;  // every slot of every charge allowed it, and all charges were taken
   // The answer comes through the completion queue, under the group's ticket. (If the group was

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -174,7 +175,13 @@ struct Verdict {
   bool expired = false;       // its wait ended without units: nothing was taken
   base::Duration waited{};    // of a reply that came late: how long it waited
   bool counted = true;        // false: the tightest limit has no counter (unlimited, deny)
-  uint64_t generation = 0;    // of the policy that decided it, else of the live one; 0: unknown
+  // A charge, which is allowed in any case: is a limit of an enforced rule in debt, and how many
+  // units were taken from every counter of these rules (nothing: there is none). `tightest` is the
+  // limit that takes longest until it grants one unit: its retry_after is the time until then, and
+  // its `remaining` is below 0 by its debt.
+  bool over = false;
+  std::optional<int64_t> charged{};
+  uint64_t generation = 0;  // of the policy that decided it, else of the live one; 0: unknown
   KeyEncoding encoding = KeyEncoding::own;  // of the counter of that decision
   // Where the counter keeps its limits: a decision for each window that the charge names, or for a
   // peek each that the counter has. Bit i of slot_mask: Space::windows[i] is among them.

@@ -74,6 +74,7 @@ struct World {
       c.key = asked.keys.back();
       c.verb = verb;
       c.cost = part.cost;
+      if (verb == Verb::count) c.counts = limit::all_of(part.limits);
       c.limits = asked.limits.back();
       c.limits_id = spaces.intern_limits(part.limits);
       c.decision_first = static_cast<uint32_t>(asked.decisions.size());

@@ -86,6 +86,7 @@ TEST(CountCharges, RandomGroupsMatchTheModel) {
       if (first) std::swap(parts[0], parts[1]);
       asked = w.prepare(parts);
       asked.charges[first ? 1 : 0].verb = Verb::count;
+      asked.charges[first ? 1 : 0].counts = 1;
       const bool fits = used(taken, now) + 1 <= of;
       w.apply(asked, {now});
       ASSERT_EQ(asked.allowed(), within && fits) << round;

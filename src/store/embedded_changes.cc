@@ -176,7 +176,7 @@ Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newes
   Restored result = Restored::yes;
   if (!cells.empty()) {
     const bool fits = keeps_limits
-                          ? cells.size() <= limit::cells_max && record.limits_id == 0
+                          ? cells.size() <= limit::counter_cells_max && record.limits_id == 0
                           : record.limits_id != 0 &&
                                 limit::left_out::fits(spaces_.limits(record.limits_id), cells);
     if (fits && !keeps_limits)

@@ -133,9 +133,8 @@ bool EmbeddedStore::make_place(PendingCharge& s, std::span<const PendingCharge> 
     return true;
   }
   s.place = insert(s, group, now);
-  if (s.place == nullptr && s.left_out > 0) {
-    s.forget_left_out();
-    if (s.entry->cells() == s.cells) return true;
+  if (s.place == nullptr && s.left_out > 0 && s.forget_left_out()) {
+    if (s.is_there() && s.entry->cells() == s.cells) return true;
     s.place = insert(s, group, now);
   }
   if (s.place == nullptr) return false;

@@ -191,7 +191,7 @@ class EmbeddedStore final : public Store, public Catalog {
   void move_note(const PendingCharge& s, Entry& place);
   void erase_noted(size_t stripe, Entry& entry);
   void erase(PendingCharge& s);
-  void bring_back(const PendingCharge& s, base::Time now);
+  void bring_back(PendingCharge& s, std::span<const PendingCharge> group, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(request::Group& group, const request::Batch& batch,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
 #include "store/store.h"
@@ -39,10 +40,12 @@ bool as_kept(Charge& charge, Decision* decisions, OnError wanted, base::Time now
   return false;
 }
 
-bool as_fresh(const Charge& charge, Decision* decisions, OnError wanted, base::Time now) {
+bool as_fresh(Charge& charge, Decision* decisions, OnError wanted, base::Time now) {
   bool allowed = true;
+  charge.dropped = 0;
   for (const Limit& limit : charge.limits) {
     std::array<State, limit::limit_cells_max> cells{};
+    int64_t charged = 0;
     // A limit without a counter needs no store.
     if (wanted == OnError::deny && limit::has_counter(limit.algorithm))
       *decisions = refused(limit);
@@ -50,8 +53,11 @@ bool as_fresh(const Charge& charge, Decision* decisions, OnError wanted, base::T
       *decisions = limit::put(cells.data(), limit, charge.cost, charge.all, now, cells.data());
     else if (charge.verb == Verb::peek)
       *decisions = limit::peek(cells.data(), limit, now);
-    else if (charge.verb == Verb::count)
-      *decisions = limit::count(cells.data(), limit, charge.cost, now, cells.data());
+    else if (charge.verb == Verb::charge)
+      *decisions = limit::debt::charge(cells.data(), limit, charge.cost, now, charged);
+    else if (charge.verb == Verb::count &&
+             limit::has(charge.counts, static_cast<size_t>(&limit - charge.limits.data())))
+      *decisions = limit::debt::count(cells.data(), limit, charge.cost, now);
     else
       *decisions = limit::decide(cells.data(), limit, charge.cost, now, cells.data());
     allowed &= decisions->allowed;
@@ -104,6 +110,8 @@ std::string_view Store::message_for(request::Error error) const {
       return "what is stored under the counter's key is not a counter";
     case request::Error::no_number:
       return "value is not an integer or out of range";
+    case request::Error::unsupported:
+      return "the store of the counters cannot charge past this limit";
   }
   return "";
 }

@@ -5,9 +5,10 @@
 
 #include "base/check.h"
 #include "limit/carry_list.h"
+#include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
-#include "limit/left_out.h"
+#include "limit/opened.h"
 
 namespace sluice::store {
 
@@ -25,13 +26,75 @@ int64_t left_behind(int64_t remaining, Wide ahead) {
       std::max<Wide>(Wide{remaining} - ahead, std::min<int64_t>(remaining, 0)));
 }
 
+// A counter that has no cells but those of its limits in force, which are decided where they are.
+class InForce {
+ public:
+  InForce(State* cells, std::span<const Limit> limits) : cells_(cells), limits_(limits) {}
+
+  template <class Visit>
+  void each(const Visit& visit) {
+    State* state = cells_;
+    for (const Limit& limit : limits_) {
+      visit(limit, state);
+      state += limit::cells(limit);
+    }
+  }
+  static Decision decide(State* state, const Limit& limit, int64_t cost, base::Time now) {
+    return limit::decide(state, limit, cost, now, state);
+  }
+  static Decision peek(const State* state, const Limit& limit, base::Time now) {
+    return limit::peek(state, limit, now);
+  }
+  static Decision put(State* state, const Limit& limit, int64_t units, bool all, base::Time now) {
+    return limit::put(state, limit, units, all, now, state);
+  }
+  static Decision if_taken(const State* state, const Limit& limit, int64_t cost, base::Time now) {
+    Cells unused;
+    return limit::decide(state, limit, cost, now, unused.data());
+  }
+
+ private:
+  State* cells_;
+  std::span<const Limit> limits_;
+};
+
+// The same for a counter with more cells.
+class Whole {
+ public:
+  Whole(limit::Opened& counter, std::span<const Limit> limits)
+      : counter_(counter), limits_(limits) {}
+
+  template <class Visit>
+  void each(const Visit& visit) {
+    for (size_t i = 0; i < limits_.size(); ++i) visit(limits_[i], counter_.whole(i));
+  }
+  static Decision decide(State* state, const Limit& limit, int64_t cost, base::Time now) {
+    return limit::debt::decide(state, limit, cost, now);
+  }
+  static Decision peek(const State* state, const Limit& limit, base::Time now) {
+    return limit::debt::peek(state, limit, now);
+  }
+  static Decision put(State* state, const Limit& limit, int64_t units, bool all, base::Time now) {
+    return limit::debt::put(state, limit, units, all, now);
+  }
+  static Decision if_taken(const State* state, const Limit& limit, int64_t cost, base::Time now) {
+    Cells copy;
+    std::copy_n(state, limit::debt::whole_cells(limit), copy.data());
+    return limit::debt::decide(copy.data(), limit, cost, now);
+  }
+
+ private:
+  limit::Opened& counter_;
+  std::span<const Limit> limits_;
+};
+
 // How long until `units` are available, one after the other. More units than the limit need several
 // waits. Exact for a bucket; for windows if the costs fill them; for a sliding window plus one
 // window, for its rounding.
+template <class Counter>
 base::Duration wait_behind(const State* state, const Limit& limit, Wide units, base::Time now) {
-  Cells unused;
   const auto cost = static_cast<int64_t>(std::min<Wide>(units, INT64_MAX));
-  const Decision whole = limit::decide(state, limit, cost, now, unused.data());
+  const Decision whole = Counter::if_taken(state, limit, cost, now);
   if (whole.retry_after != base::never || whole.limit == 0) return whole.retry_after;
   if (whole.reset_after == base::never) return base::never;
   const Wide more = units - whole.limit;
@@ -41,6 +104,56 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
                            : ((more - 1) / limit.quota + 1 + spare) * limit.window.us;
   const Wide wait_us = Wide{whole.reset_after.us} + more_us;
   return wait_us < base::never.us ? base::Duration{static_cast<int64_t>(wait_us)} : base::never;
+}
+
+// A take that is refused if its cost does not fit after the units that others wait for.
+template <class Counter>
+Decision take_behind(State* state, const Limit& limit, int64_t cost, Wide ahead, base::Time now) {
+  const bool counted = limit::has_counter(limit.algorithm);
+  if (ahead == 0 || cost == 0 || !counted) return Counter::decide(state, limit, cost, now);
+  const Wide wanted = ahead + cost;
+  Decision decision = Counter::peek(state, limit, now);
+  if (wanted <= decision.remaining) return Counter::decide(state, limit, cost, now);
+  decision.allowed = false;
+  decision.retry_after =
+      cost > decision.limit ? base::never : wait_behind<Counter>(state, limit, wanted, now);
+  return decision;
+}
+
+// The same; what the limit refuses is charged.
+Decision count_behind(State* whole, const Limit& limit, int64_t cost, Wide ahead, base::Time now) {
+  Decision decision = take_behind<Whole>(whole, limit, cost, ahead, now);
+  if (decision.allowed || cost == 0 || !limit::has_counter(limit.algorithm)) return decision;
+  int64_t charged = 0;
+  decision = limit::debt::charge(whole, limit, cost, now, charged);
+  decision.allowed = false;
+  decision.retry_after =
+      cost > decision.limit ? base::never : wait_behind<Whole>(whole, limit, ahead + cost, now);
+  return decision;
+}
+
+// A charge; the units that others wait for stand before the one that retry_after is for.
+Decision charge_behind(State* whole, const Limit& limit, int64_t cost, Wide ahead, base::Time now,
+                       int64_t& charged) {
+  Decision decision = limit::debt::charge(whole, limit, cost, now, charged);
+  if (ahead > 0 && limit::has_counter(limit.algorithm) && decision.remaining <= ahead)
+    decision.retry_after =
+        decision.limit == 0 ? base::never : wait_behind<Whole>(whole, limit, ahead + 1, now);
+  return decision;
+}
+
+// A take as if the requests that wait had taken their units.
+template <class Counter>
+void take_before(Counter& counter, const request::Charge& charge, base::Time now) {
+  for (uint8_t i = 0; i < charge.before; ++i) {
+    bool allowed = true;
+    counter.each([&](const Limit& limit, State* state) {
+      allowed &= Counter::if_taken(state, limit, charge.cost, now).allowed;
+    });
+    if (!allowed) return;
+    counter.each(
+        [&](const Limit& limit, State* state) { Counter::decide(state, limit, charge.cost, now); });
+  }
 }
 
 }  // namespace
@@ -81,60 +194,114 @@ bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
   return true;
 }
 
-[[gnu::noinline]] void PendingCharge::change_left_out(base::Time now) {
-  const std::span<State> behind(next.data() + cells - left_out, left_out);
-  if (charge->verb == Verb::put)
-    limit::left_out::put(behind, charge->limits, charge->cost, now);
-  else
-    limit::left_out::take(behind, charge->limits, charge->cost, now);
-}
-
 bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
   if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
-  if (charge->verb == Verb::take || charge->verb == Verb::would_take) {
-    take_before(now, next.data());
-    const bool behind = ahead > 0 && charge->cost > 0 && is_behind(now, ahead, decisions);
-    const bool allowed = !behind && take(now, decisions);
-    if (left_out > 0 && allowed) change_left_out(now);
-    deduct_ahead(ahead, decisions);
-    return allowed;
+  const bool may_bring_debt = charge->verb == Verb::charge || charge->verb == Verb::count;
+  charge->dropped = 0;
+  if (may_bring_debt && left_out == 0 && ahead == 0 && fits_in_force(now, decisions)) return true;
+  if (left_out == 0 && !may_bring_debt) {
+    InForce counter(next.data(), charge->limits);
+    return ask(counter, now, ahead, decisions);
   }
-  State* state = next.data();
-  bool allowed = true;
-  for (const Limit& limit : charge->limits) {
-    if (charge->verb == Verb::put) {
-      *decisions = limit::put(state, limit, charge->cost, charge->all, now, state);
-    } else if (charge->verb == Verb::count) {
-      *decisions = limit::count(state, limit, charge->cost, now, state);
-    } else {
-      *decisions = limit::peek(state, limit, now);
-    }
-    allowed &= decisions->allowed;
+  return evaluate_opened(now, ahead, decisions);
+}
+
+// Tries a charge or a count as a take. False: it does not fit, and `next` is as it was.
+bool PendingCharge::fits_in_force(base::Time now, Decision* decisions) {
+  Cells before;
+  std::copy_n(next.data(), cells, before.data());
+  if (!take(now, decisions)) {
+    std::copy_n(before.data(), cells, next.data());
+    return false;
+  }
+  if (charge->verb == Verb::count) return true;
+  InForce counter(next.data(), charge->limits);
+  counter.each([&](const Limit& limit, State* state) {
+    if (decisions->remaining < 1)
+      decisions->retry_after = InForce::if_taken(state, limit, 1, now).retry_after;
     ++decisions;
-    state += limit::cells(limit);
+  });
+  return true;
+}
+
+// Takes, looks and puts, on either form of the counter.
+template <class Counter>
+bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* decisions) {
+  const bool takes = charge->verb == Verb::take || charge->verb == Verb::would_take;
+  if (takes) take_before(counter, *charge, now);
+  Decision* decision = decisions;
+  bool allowed = true, behind = false;
+  if (takes && ahead > 0 && charge->cost > 0) {
+    counter.each([&](const Limit& limit, State* state) {
+      *decision = Counter::peek(state, limit, now);
+      const bool fits = limit::has_counter(limit.algorithm)
+                            ? ahead + charge->cost <= decision->remaining
+                            : decision->allowed;
+      behind |= !fits;
+      ++decision;
+    });
+    decision = decisions;
   }
-  if (charge->verb == Verb::put && charge->all) forget_left_out();
-  if ((charge->verb == Verb::put || charge->verb == Verb::count) && left_out > 0)
-    change_left_out(now);
+  counter.each([&](const Limit& limit, State* state) {
+    if (behind) {
+      if (!limit::has_counter(limit.algorithm) || ahead + charge->cost <= decision->remaining) {
+        // As a peek has it: this limit does not hold the request back.
+      } else {
+        decision->allowed = false;
+        decision->retry_after = charge->cost > decision->limit
+                                    ? base::never
+                                    : wait_behind<Counter>(state, limit, ahead + charge->cost, now);
+      }
+    } else if (takes) {
+      *decision = Counter::decide(state, limit, charge->cost, now);
+    } else if (charge->verb == Verb::put) {
+      *decision = Counter::put(state, limit, charge->cost, charge->all, now);
+    } else {
+      *decision = Counter::peek(state, limit, now);
+    }
+    allowed &= decision->allowed;
+    ++decision;
+  });
   // A put reports the level after it and before waiting requests take from it, as limitd does.
-  if (charge->verb != Verb::put && charge->verb != Verb::count)
-    deduct_ahead(ahead, decisions - charge->limits.size());
+  if (charge->verb != Verb::put) deduct_ahead(ahead, decisions);
   return allowed;
 }
 
-// A probe is decided as if the requests that wait had taken their units.
-void PendingCharge::take_before(base::Time now, State* state) const {
-  for (uint8_t i = 0; i < charge->before; ++i) {
-    Cells taken;
-    size_t first = 0;
-    bool allowed = true;
-    for (const Limit& limit : charge->limits) {
-      allowed &=
-          limit::decide(state + first, limit, charge->cost, now, taken.data() + first).allowed;
-      first += limit::cells(limit);
+[[gnu::noinline]] bool PendingCharge::evaluate_opened(base::Time now, Wide ahead,
+                                                      Decision* decisions) {
+  limit::Opened counter({next.data(), cells}, charge->limits);
+  Whole whole(counter, charge->limits);
+  bool allowed = true;
+  if (charge->verb == Verb::charge || charge->verb == Verb::count) {
+    for (size_t i = 0; i < charge->limits.size(); ++i) {
+      const Limit& limit = charge->limits[i];
+      State* const state = counter.whole(i);
+      if (charge->verb == Verb::charge) {
+        int64_t charged = 0;
+        decisions[i] = charge_behind(state, limit, charge->cost, ahead, now, charged);
+        if (limit::has_counter(limit.algorithm))
+          charge->dropped = std::max(charge->dropped, charge->cost - charged);
+      } else if (limit::has(charge->counts, i)) {
+        decisions[i] = count_behind(state, limit, charge->cost, ahead, now);
+      } else {
+        decisions[i] = take_behind<Whole>(state, limit, charge->cost, ahead, now);
+      }
+      allowed &= decisions[i].allowed;
     }
-    if (allowed) std::copy_n(taken.data(), first, state);
+    deduct_ahead(ahead, decisions);
+    counter.take_left_out(allowed ? limit::all_of(charge->limits) : charge->counts, charge->cost,
+                          now);
+  } else {
+    allowed = ask(whole, now, ahead, decisions);
+    if (charge->verb == Verb::put)
+      charge->all ? counter.forget_left_out() : counter.put_left_out(charge->cost, now);
+    else if (charge->verb != Verb::peek && allowed)
+      counter.take_left_out(limit::all_of(charge->limits), charge->cost, now);
   }
+  const limit::CellCount count = counter.close(next.data());
+  cells = count.all;
+  left_out = count.left_out;
+  return allowed;
 }
 
 void PendingCharge::deduct_ahead(Wide ahead, Decision* decisions) const {
@@ -144,29 +311,6 @@ void PendingCharge::deduct_ahead(Wide ahead, Decision* decisions) const {
       decisions->remaining = left_behind(decisions->remaining, ahead);
     ++decisions;
   }
-}
-
-// Refuses the charge if its cost does not fit after the units that others wait for. Returns whether
-// it did.
-bool PendingCharge::is_behind(base::Time now, Wide ahead, Decision* decisions) {
-  const Wide wanted = ahead + charge->cost;
-  const State* state = next.data();
-  bool behind = false;
-  for (size_t i = 0; i < charge->limits.size(); ++i) {
-    const Limit& limit = charge->limits[i];
-    Decision& decision = decisions[i];
-    decision = limit::peek(state, limit, now);
-    const bool counted = limit::has_counter(limit.algorithm);
-    const bool fits = counted ? wanted <= decision.remaining : decision.allowed;
-    if (!fits) {
-      behind = true;
-      decision.allowed = false;
-      decision.retry_after =
-          charge->cost > decision.limit ? base::never : wait_behind(state, limit, wanted, now);
-    }
-    state += limit::cells(limit);
-  }
-  return behind;
 }
 
 bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take_nothing) {
@@ -179,41 +323,72 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
   if (charge->refill) limit::kept_limits::refill({before.data(), count});
   const std::span<const State> in(before.data(), count);
   const auto& windows = charge->space->windows;
-  const bool takes = charge->verb == Verb::take || charge->verb == Verb::would_take;
-  const auto result = takes ? limit::kept_limits::take(windows, in, charge->limits, charge->cost,
-                                                       now, next.data(), decisions, take_nothing)
+  const bool charges = charge->verb == Verb::charge;
+  const bool takes = charge->verb == Verb::take || charge->verb == Verb::would_take || charges;
+  // What no limit is asked for is taken from all that there are, whether it fits or not.
+  const auto asked = charges ? std::span<const Limit>() : charge->limits;
+  const auto result = takes ? limit::kept_limits::take(windows, in, asked, charge->cost, now,
+                                                       next.data(), decisions, take_nothing)
                             : limit::kept_limits::peek(windows, in, now, decisions);
   charge->slot_mask = result.mask;
-  cells = charge->verb == Verb::take ? result.cells : 0;
+  cells = charge->verb == Verb::take || charges ? result.cells : 0;
   return result.allowed;
 }
 
 [[gnu::noinline]] void PendingCharge::deny_all(const request::Spaces& spaces, base::Time now,
                                                Wide ahead, Decision* decisions, bool sparing) {
-  if (charge->verb == Verb::count && !(sparing && allows(decisions))) return;
+  if (charge->verb == Verb::charge) return;
+  if (charge->verb == Verb::count && !(sparing && allows(decisions)) &&
+      charge->counts == limit::all_of(charge->limits))
+    return;
   if (charge->keeps_limits) {
     evaluate_kept(now, decisions, true);
     return;
   }
+  const size_t was_left_out = left_out;
   Cells before;
   load(spaces, now, before.data());
-  take_before(now, before.data());
-  size_t first = 0;
-  for (const Limit& limit : charge->limits) {
-    const size_t count = limit::cells(limit);
+  if (charge->verb == Verb::count || left_out > 0 || was_left_out > 0)
+    return deny_opened(before, now, ahead, decisions, sparing);
+  InForce counter(before.data(), charge->limits);
+  take_before(counter, *charge, now);
+  State* state = next.data();
+  counter.each([&](const Limit& limit, const State* was) {
     // A limit that refused has already set its state.
     if (decisions->allowed) {
-      State* const state = next.data() + first;
-      std::copy_n(before.data() + first, count, state);
+      std::copy_n(was, limit::cells(limit), state);
       *decisions = limit::decide(state, limit, 0, now, state);
       if (limit::has_counter(limit.algorithm))
         decisions->remaining = left_behind(decisions->remaining, ahead);
     }
     ++decisions;
-    first += count;
+    state += limit::cells(limit);
+  });
+}
+
+void PendingCharge::deny_opened(const Cells& before, base::Time now, Wide ahead,
+                                Decision* decisions, bool sparing) {
+  const bool counts = charge->verb == Verb::count && !(sparing && allows(decisions));
+  limit::Opened counter({before.data(), cells}, charge->limits);
+  Whole whole(counter, charge->limits);
+  take_before(whole, *charge, now);
+  for (size_t i = 0; i < charge->limits.size(); ++i) {
+    const Limit& limit = charge->limits[i];
+    if (counts && limit::has(charge->counts, i)) {
+      // The same decision again; what it takes stays taken.
+      count_behind(counter.whole(i), limit, charge->cost, ahead, now);
+      continue;
+    }
+    const Decision is = limit::debt::decide(counter.whole(i), limit, 0, now);
+    if (!decisions[i].allowed) continue;
+    decisions[i] = is;
+    if (limit::has_counter(limit.algorithm))
+      decisions[i].remaining = left_behind(is.remaining, ahead);
   }
-  // Limits that are left out are not charged either.
-  std::copy_n(before.data() + first, left_out, next.data() + first);
+  if (counts) counter.take_left_out(charge->counts, charge->cost, now);
+  const limit::CellCount count = counter.close(next.data());
+  cells = count.all;
+  left_out = count.left_out;
 }
 
 bool PendingCharge::allows(const Decision* decisions) const {
@@ -236,13 +411,26 @@ void PendingCharge::follow(PendingCharge& earlier, const request::Spaces& spaces
     cells = count.all;
     left_out = count.left_out;
   }
-  State* state = next.data();
-  for (const Limit& limit : charge->limits) {
-    *decisions = limit::count(state, limit, takes ? charge->cost : 0, now, state);
+  limit::Opened counter({next.data(), cells}, charge->limits);
+  Whole whole(counter, charge->limits);
+  whole.each([&](const Limit& limit, State* state) {
+    *decisions = limit::debt::count(state, limit, takes ? charge->cost : 0, now);
     ++decisions;
-    state += limit::cells(limit);
-  }
-  if (left_out > 0 && takes) change_left_out(now);
+  });
+  if (takes) counter.take_left_out(limit::all_of(charge->limits), charge->cost, now);
+  const limit::CellCount count = counter.close(next.data());
+  cells = count.all;
+  left_out = count.left_out;
+}
+
+bool PendingCharge::forget_left_out() {
+  limit::Opened counter({next.data(), cells}, charge->limits);
+  if (counter.left_out().empty()) return false;
+  counter.forget_left_out();
+  const limit::CellCount count = counter.close(next.data());
+  cells = count.all;
+  left_out = count.left_out;
+  return true;
 }
 
 bool PendingCharge::worth_storing() const {

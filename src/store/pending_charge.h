@@ -27,7 +27,7 @@ class Cells {
   const limit::State* data() const { return reinterpret_cast<const limit::State*>(room_); }
 
  private:
-  alignas(limit::State) std::byte room_[limit::cells_max * sizeof(limit::State)];
+  alignas(limit::State) std::byte room_[limit::counter_cells_max * sizeof(limit::State)];
 };
 
 struct PendingCharge {
@@ -36,7 +36,7 @@ struct PendingCharge {
   Queue* queue = nullptr;  // the requests that wait for it, if any do
   Entry* place = nullptr;  // made for `next`, if `entry` is null or has another size
   size_t cells = 0;        // of `next`
-  // how many of these, at the end, are of left-out limits (limit/left_out.h)
+  // how many of these, at the end, are of debt and of limits left out (limit/left_out.h)
   size_t left_out = 0;
   bool changed = false;    // the counter was written under other limits
   bool passed_on = false;  // a later charge of the group contains this one's `next`
@@ -49,19 +49,15 @@ struct PendingCharge {
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
       load(spaces, now, next.data());
-      if (charge->verb == request::Verb::take && ahead == 0) [[likely]] {
-        const bool allowed = take(now, decisions);
-        if (left_out > 0 && allowed) [[unlikely]]
-          change_left_out(now);
-        return allowed;
-      }
+      if (charge->verb == request::Verb::take && ahead == 0 && left_out == 0) [[likely]]
+        return take(now, decisions);
     }
     return evaluate_rarely(now, ahead, decisions);
   }
 
   // The group is refused: sets `next`, and the decisions of limits that would have allowed it, to
-  // what remains after `ahead`. Nothing is taken, except by charges that count; in a sparing group
-  // only by those of them that do not fit themselves.
+  // what remains after `ahead`. Nothing is taken, except from limits that count, of charges that
+  // count; in a sparing group only by those of these that do not fit themselves.
   void deny_all(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
                 limit::Decision* decisions, bool sparing);
   // Adds this charge to an `earlier` one of the group on the same counter, both of which are
@@ -83,11 +79,9 @@ struct PendingCharge {
     entry->set_limits_id(charge->limits_id, left_out > 0);
   }
 
-  // There is no memory: cuts `next` to the cells of the limits in force.
-  void forget_left_out() {
-    cells -= left_out;
-    left_out = 0;
-  }
+  // There is no memory: removes the limits that are left out from `next`. Debt stays. False: there
+  // are none.
+  bool forget_left_out();
 
   // Does `next` differ from a fresh counter?
   bool worth_storing() const;
@@ -119,18 +113,20 @@ struct PendingCharge {
     }
     return allowed;
   }
-  // Loads a counter that does not exist yet, was written under other limits, or has left-out
-  // limits.
+  // Loads a counter that does not exist yet, was written under other limits, is in debt, or has
+  // left-out limits.
   void load_rarely(const request::Spaces& spaces, base::Time now, limit::State* state);
-  // Applies a grant or a put to the limits that are left out.
-  void change_left_out(base::Time now);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
-  void take_before(base::Time now, limit::State* state) const;
+  bool evaluate_opened(base::Time now, limit::Wide ahead, limit::Decision* decisions);
+  bool fits_in_force(base::Time now, limit::Decision* decisions);
+  template <class Counter>
+  bool ask(Counter& counter, base::Time now, limit::Wide ahead, limit::Decision* decisions);
+  void deny_opened(const Cells& before, base::Time now, limit::Wide ahead,
+                   limit::Decision* decisions, bool sparing);
   // Deducts `ahead` from what the decisions say remains.
   void deduct_ahead(limit::Wide ahead, limit::Decision* decisions) const;
   bool allows(const limit::Decision* decisions) const;
-  bool is_behind(base::Time now, limit::Wide ahead, limit::Decision* decisions);
 };
 
 }  // namespace sluice::store

@@ -101,6 +101,7 @@ TEST(SparingGroups, RandomGroupsMatchTheModel) {
     std::vector<bool> fits;
     for (size_t i = 0; i < parts.size(); ++i) {
       if (counts[i]) asked.charges[i].verb = Verb::count;
+      if (counts[i]) asked.charges[i].counts = 1;
       asked.charges[i].follows = !keys.insert(parts[i].key).second;
       twice |= asked.charges[i].follows;
       fits.push_back(used(parts[i].key) + parts[i].cost <= parts[i].limits[0].quota);

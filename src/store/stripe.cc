@@ -34,7 +34,7 @@ Long long_of(const char* behind_cells) {
 }  // namespace
 
 static_assert(sizeof(Entry) == 16);
-static_assert(sizeof(Entry) + limit::cells_max * sizeof(limit::State) +
+static_assert(sizeof(Entry) + limit::counter_cells_max * sizeof(limit::State) +
                   Entry::inline_key_bytes_max <=
               Slab::bytes_max);
 
@@ -82,7 +82,7 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
 
 Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space,
                       std::string_view key, size_t cells) {
-  SLUICE_CHECK(cells >= 1 && cells <= limit::cells_max);
+  SLUICE_CHECK(cells >= 1 && cells <= limit::counter_cells_max);
   if (chains() == 0) {
     if (!heads_->reach(chains_min)) return nullptr;
     set_chains(chains_min);

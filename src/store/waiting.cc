@@ -70,7 +70,8 @@ bool notify_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
 // If the clock was ahead when the counter of a refused charge was written, rewrites the counter as
 // of now, under its own limits and without taking anything. This is done once: if it were done at
 // each look, the units would always be as far away as at the last one.
-void EmbeddedStore::bring_back(const PendingCharge& s, base::Time now) {
+void EmbeddedStore::bring_back(PendingCharge& s, std::span<const PendingCharge> group,
+                               base::Time now) {
   if (!s.is_there()) return;
   Charge charge = *s.charge;
   charge.limits_id = s.entry->limits_id();
@@ -78,10 +79,17 @@ void EmbeddedStore::bring_back(const PendingCharge& s, base::Time now) {
   PendingCharge own;
   own.charge = &charge;
   own.entry = s.entry;
-  own.cells = s.entry->cells();
-  own.left_out = s.entry->leaves_out() ? own.cells - limit::cells(charge.limits) : 0;
-  s.entry->load(own.next.data());
-  if (limit::bring_back({own.next.data(), own.cells}, charge.limits, now)) write(own);
+  own.queue = s.queue;
+  Cells was;
+  s.entry->load(was.data());
+  const auto count =
+      limit::bring_back({was.data(), s.entry->cells()}, charge.limits, now, own.next.data());
+  if (!count) return;
+  own.cells = count->all;
+  own.left_out = count->left_out;
+  if (!make_place(own, group, false, now)) return;
+  store(own, false, now);
+  s.entry = own.entry;
 }
 
 void EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settling,
@@ -233,7 +241,7 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   s.queue = &queue;
   std::vector<Decision> decisions(waiter.decisions);
   const bool fits = s.evaluate(spaces_, now, 0, decisions.data());
-  if (!fits) bring_back(s, now);
+  if (!fits) bring_back(s, {&s, 1}, now);
   if (fits && make_place(s, {&s, 1}, true, now)) {
     store(s, true, now);
     dequeue(waiter);
@@ -273,7 +281,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
   for (PendingCharge& s : group_lock.settling) {
     const Wide ahead = units_ahead(s, waiter->arrival);
     const bool fits = s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
-    if (!fits) bring_back(s, now);
+    if (!fits) bring_back(s, group_lock.settling, now);
     allowed &= fits;
   }
   if (allowed && make_places(group_lock.settling, true, now)) {

@@ -66,7 +66,7 @@ struct Model {
     const auto at = counters.find(part.key);
     if (at == counters.end() || !at->second.there) return all;
     const Counter& c = at->second;
-    all.resize(limit::cells_max);
+    all.resize(limit::counter_cells_max);
     const auto count =
         c.limits == part.limits
             ? limit::drop_fresh(c.cells, c.limits, now, all.data())
@@ -86,34 +86,34 @@ struct Model {
       if (arrival < before && !w.aside && w.part.key == key) units += w.part.cost;
     return units;
   }
+  static void close(const limit::Opened& counter, std::vector<State>& cells) {
+    cells.resize(limit::counter_cells_max);
+    cells.resize(counter.close(cells.data()).all);
+  }
   // What each limit says to the cost if `units` are taken before it, and what would be left.
   bool decide(const Part& part, Wide units, Time now, std::vector<State>& next,
               std::vector<Decision>& decisions) const {
     const std::vector<State> state = load(part, now);
-    next = state;
+    limit::Opened before(state, part.limits), after(state, part.limits);
     decisions.clear();
     bool allowed = true;
-    size_t at = 0;
-    for (const Limit& l : part.limits) {
-      const Decision there = limit::peek(&state[at], l, now);
-      Decision d = limit::decide(&state[at], l, part.cost, now, &next[at]);
+    for (size_t i = 0; i < part.limits.size(); ++i) {
+      const Limit& l = part.limits[i];
+      const Decision there = limit::debt::peek(before.whole(i), l, now);
+      Decision d = limit::debt::decide(after.whole(i), l, part.cost, now);
       if (part.cost > 0 && units + part.cost > there.remaining) d.allowed = false;
       allowed &= d.allowed;
       decisions.push_back(d);
-      at += limit::cells(l);
     }
     if (allowed) {
-      limit::left_out::take(std::span(next).subspan(at), part.limits, part.cost, now);
+      after.take_left_out(limit::all_of(part.limits), part.cost, now);
+      close(after, next);
       return true;
     }
-    at = 0;
-    for (size_t i = 0; i < part.limits.size(); ++i) {
-      const bool was_allowed = decisions[i].allowed;
+    for (size_t i = 0; i < part.limits.size(); ++i)
       decisions[i].remaining =
-          limit::decide(&state[at], part.limits[i], 0, now, &next[at]).remaining;
-      decisions[i].allowed = was_allowed;
-      at += limit::cells(part.limits[i]);
-    }
+          limit::debt::decide(before.whole(i), part.limits[i], 0, now).remaining;
+    close(before, next);
     return false;
   }
   // A group of takes that do not wait.
@@ -127,14 +127,11 @@ struct Model {
       if (!allowed) {
         // Nothing is taken, but the counter is stored under these limits from now on.
         const auto state = load(parts[i], now);
-        size_t at = 0;
-        for (size_t l = 0; l < parts[i].limits.size(); ++l) {
+        limit::Opened counter(state, parts[i].limits);
+        for (size_t l = 0; l < parts[i].limits.size(); ++l)
           decisions[i][l].remaining =
-              limit::decide(&state[at], parts[i].limits[l], 0, now, &next[i][at]).remaining;
-          at += limit::cells(parts[i].limits[l]);
-        }
-        std::copy(state.begin() + static_cast<std::ptrdiff_t>(at), state.end(),
-                  next[i].begin() + static_cast<std::ptrdiff_t>(at));
+              limit::debt::decide(counter.whole(l), parts[i].limits[l], 0, now).remaining;
+        close(counter, next[i]);
       }
       store(parts[i], next[i]);
       for (Decision& d : decisions[i]) {
@@ -169,14 +166,13 @@ struct Model {
     return taken;
   }
   void put(const Part& part, bool all, Time now) {
-    auto state = load(part, now);
-    size_t at = 0;
-    for (const Limit& l : part.limits) {
-      limit::put(&state[at], l, part.cost, all, now, &state[at]);
-      at += limit::cells(l);
-    }
-    if (all) state.resize(at);
-    limit::left_out::put(std::span(state).subspan(at), part.limits, part.cost, now);
+    const auto before = load(part, now);
+    std::vector<State> state;
+    limit::Opened counter(before, part.limits);
+    for (size_t i = 0; i < part.limits.size(); ++i)
+      limit::debt::put(counter.whole(i), part.limits[i], part.cost, all, now);
+    all ? counter.forget_left_out() : counter.put_left_out(part.cost, now);
+    close(counter, state);
     if (all && ahead(part.key, UINT64_MAX) == 0 && !is_waited_for(part.key)) {
       counters[part.key].there = false;
     } else {

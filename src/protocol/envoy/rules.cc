@@ -250,7 +250,7 @@ policy::Rule rule_of(const Limit& limit, const LimitSet& set, const RulesOptions
   for (uint32_t node = limit.node; set.nodes()[node].level > 0; node = set.nodes()[node].parent)
     if (set.nodes()[node].is_actor())
       rule.actor.insert(rule.actor.begin(), std::string(set.nodes()[node].key()));
-  rule.taken_by = limit.extended || limit.unlimited ? request::Verb::take : request::Verb::count;
+  rule.counts = limit.extended || limit.unlimited ? 0 : 1;
   rule.intern(spaces, limit.extended || limit.unlimited
                           ? spaces.hold("envoy:", "")
                           : space_of_window(limit.window, options, spaces));
@@ -277,7 +277,7 @@ policy::Rule fixed_rule(size_t place, const RulesOptions& options, request::Spac
   rule.comment = "the limits that come with requests";
   rule.limits = {{limit::Algorithm::aligned_window, 1, window}};
   rule.limits_from = policy::LimitsFrom::numbers;
-  rule.taken_by = request::Verb::count;
+  rule.counts = 1;
   rule.intern(spaces,
               space_of_window(place < other_override ? window : base::Duration{}, options, spaces));
   return rule;
