@@ -55,6 +55,8 @@ struct WorkerState {
   virtual ~WorkerState() = default;
 };
 
+class ChargeIds;  // request/charge_ids.h
+
 // Everything that a pointer names outlives the session.
 struct Peer {
   const ServerView* server = nullptr;       // null: there is no server, as in tests
@@ -63,6 +65,7 @@ struct Peer {
   WorkerState* worker = nullptr;            // null: the protocol has no such state
   // Only for bounds on what clients may send in a time, not for decisions. Null: no such bounds.
   base::Clock* clock = nullptr;
+  ChargeIds* charge_ids = nullptr;  // null: charges with ids are refused
   // The client's "ADDRESS:PORT"; empty where the protocol does not ask for it, or the client has
   // none (a UNIX socket).
   std::string address{};

@@ -29,6 +29,7 @@
 #include "net/listener.h"
 #include "net/socket_address.h"
 #include "policy/inline_limits.h"
+#include "request/charge_ids.h"
 #include "server/admin_plane.h"
 #include "server/doors.h"
 #include "server/server_view.h"
@@ -53,6 +54,27 @@ const char* kind_name(Service::Kind kind) {
 }
 
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
+
+// The metrics of the ids of charges. Any thread.
+class ChargeIdsSource final : public metrics::Source {
+ public:
+  explicit ChargeIdsSource(const request::ChargeIds& ids) : ids_(ids) {}
+
+  void collect(metrics::Page& page) const override {
+    const request::ChargeIds::Figures figures = ids_.figures();
+    page.gauge("sluice_charge_ids", "Ids of charges that are remembered.",
+               static_cast<double>(figures.remembered));
+    page.counter("sluice_charges_repeated_total",
+                 "Charges that were sent again with their id and answered as the first time.",
+                 static_cast<double>(figures.repeated));
+    page.counter("sluice_charge_ids_forgotten_total",
+                 "Ids of charges that were forgotten before their time, for lack of memory.",
+                 static_cast<double>(figures.forgotten));
+  }
+
+ private:
+  const request::ChargeIds& ids_;
+};
 
 }  // namespace
 
@@ -83,6 +105,7 @@ struct Server::Impl {
       });
     }
     admin_plane.add_source(doors);
+    admin_plane.add_source(charge_ids_source);
     admin_plane.prepare(options, live, reloader ? &*reloader : nullptr,
                         overrides ? &*overrides : nullptr, files, store.catalog(), clock, l,
                         changes);
@@ -155,6 +178,7 @@ struct Server::Impl {
   void log_regexes_given_up();
   void log_too_costly();
   void log_passed_over();
+  void log_forgotten_ids();
   void keep_house();
   void close_house();
 
@@ -163,6 +187,8 @@ struct Server::Impl {
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
   live::ChangeLog changes;
   Doors doors{log};
+  const std::unique_ptr<request::ChargeIds> charge_ids = std::make_unique<request::ChargeIds>();
+  ChargeIdsSource charge_ids_source{*charge_ids};
   AdminPlane admin_plane;
   policy::InlineLists inline_lists;
   std::deque<ServerView> views;  // by the protocols' numbers
@@ -197,6 +223,7 @@ struct Server::Impl {
   uint64_t given_up = 0, given_up_in = 0;
   // The same for requests that took too many steps to match.
   uint64_t too_costly = 0, too_costly_in = 0, too_costly_overrides = 0;
+  uint64_t forgotten_ids = 0;
   std::optional<live::Reloader> reloader;
 };
 
@@ -340,7 +367,8 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   const auto number = static_cast<size_t>(protocol);
   request::Peer peer{.server = &views[number],
                      .options = options.session_options[number].get(),
-                     .access = &access};
+                     .access = &access,
+                     .charge_ids = charge_ids.get()};
   if (!describe(protocol).wants_address) return peer;
   peer.address = net::peer_address(fd);
   peer.port = net::local_port(fd);
@@ -500,6 +528,16 @@ void Server::Impl::log_passed_over() {
                      engine::DenialSampler::lines_per_second_max);
 }
 
+void Server::Impl::log_forgotten_ids() {
+  const uint64_t all = charge_ids->figures().forgotten;
+  if (all == forgotten_ids) return;
+  log->warn(
+      "{} ids of charges were forgotten before their time, as they need more memory than the "
+      "server "
+      "has for them: such a charge is counted again if it is sent again",
+      all - std::exchange(forgotten_ids, all));
+}
+
 void Server::Impl::keep_house() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), housekeeping_niceness);
   auto purged_at = std::chrono::steady_clock::now(), told_at = purged_at;
@@ -515,6 +553,7 @@ void Server::Impl::keep_house() {
       log_regexes_given_up();
       log_too_costly();
       log_passed_over();
+      log_forgotten_ids();
       admin_plane.sample_rates();
       doors.tell(admin_plane.server_stats().closed(), std::chrono::steady_clock::now());
       told_at = std::chrono::steady_clock::now();
