@@ -36,7 +36,8 @@ bool Decider::take_policy() {
 
 bool Decider::find_inline(policy::Asked& asked) {
   if (!inline_limits_ || asked.limits.empty()) return false;
-  const bool charges = asked.verb == request::Verb::take || asked.verb == request::Verb::wait;
+  const bool charges = asked.verb == request::Verb::take || asked.verb == request::Verb::wait ||
+                       asked.verb == request::Verb::charge;
   const policy::InlineLimits::Found* const found = inline_limits_->find(asked.limits, charges);
   if (found == nullptr) return false;
   asked.inline_space = found->space.get();

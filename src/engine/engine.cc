@@ -219,6 +219,7 @@ void Engine::match_all(Batch& batch) {
                         .needs_store = request.needs_store,
                         .cost = request.cost,
                         .limits = batch.requests.limits(request),
+                        .counts = request.counts,
                         .siblings = siblings_of(i),
                         .message = siblings_of(i).empty() ? 0 : message_,
                         .now = batch.now};
@@ -277,6 +278,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
                           .needs_rule = request.needs_rule,
                           .cost = request.cost,
                           .limits = batch.requests.limits(request),
+                          .counts = request.counts,
                           .siblings = siblings_of(end),
                           .message = siblings_of(end).empty() ? 0 : message_,
                           .now = batch.now};

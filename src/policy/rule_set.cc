@@ -151,6 +151,8 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
     charge.space = asked.inline_space;
     charge.limits = asked.limits;
     charge.limits_id = asked.inline_limits_id;
+    charge.counts = asked.counts;
+    if (asked.verb == request::Verb::take && asked.counts != 0) charge.verb = request::Verb::count;
   }
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
   request::Group& group = groups_.back();
@@ -219,7 +221,7 @@ bool Plan::follows(const request::Charge& other, const Rule& rule, const Asked& 
 
 // If the last group charges the counter already, the cost is added to that charge, or the new
 // charge follows it. `charge`: the index of the charge. False: the request brings limits of its
-// own, whose costs cannot be added.
+// own that differ, so the costs cannot be added.
 bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
                             uint32_t& charge) {
   for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
@@ -239,7 +241,8 @@ bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked&
         brings_limits || brings_numbers ? asked.limits : rule.limits;
     const bool is_same =
         std::equal(limits.begin(), limits.end(), other.limits.begin(), other.limits.end());
-    if (other.keeps_limits || !is_same) return false;
+    if (other.keeps_limits || !is_same || (brings_limits && other.counts != asked.counts))
+      return false;
     const int64_t cost = std::max<int64_t>(asked.cost, 0);
     other.cost = cost > INT64_MAX - other.cost ? INT64_MAX : other.cost + cost;
     return true;

@@ -61,6 +61,7 @@ struct Asked {
   bool needs_rule = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings
+  limit::LimitMask counts = 0;             // as in request::Request
   // Of limits that replace a rule's: the space of their counters, and their number.
   const request::Space* inline_space = nullptr;
   uint32_t inline_limits_id = 0;

@@ -50,6 +50,7 @@ struct Request {
   // The limits that it brings replace a rule's, with a counter of their own
   // (policy/inline_limits.h).
   bool limits_inline = false;
+  limit::LimitMask counts = 0;  // then: which of them count (policy::Rule::counts)
   // take: a refusal takes nothing, also under rules whose takes count.
   bool strict = false;
   RuleScope scope = RuleScope::all;
