@@ -4,8 +4,9 @@
 // script reply `~w` before it writes anything), and `lua_wide`, whole numbers of any size, in limbs
 // of 7 decimal digits.
 //
-// Both arithmetics define N (text to number), S (number to text), Z, ONE, NEVER, div (rounded down,
-// both not negative), cdiv (rounded up), mod, mul, least and capacity.
+// Both arithmetics define N (text to number), S (number to text), Z, ONE, NEVER, FULL (the most
+// units that may be used), div (rounded down, both not negative), cdiv (rounded up), mod, mul,
+// least, capacity, bounded and charged.
 #pragma once
 
 #include <string_view>
@@ -37,7 +38,8 @@ extern const std::string_view lua_carry_over;
 // carry_list: the states of a list of limits under another list, and the limits that are left out
 // (limit/carry_list.h); needs lua_carry_over.
 extern const std::string_view lua_carry_list;
-// Charges with the verb `count`, which are taken although they are refused; needs lua_carry_list.
+// Charges with the verbs `charge` and `count`, which may bring debt (limit/debt.h), and charges
+// behind units that waiters claim; needs lua_carry_list and lua_states.
 extern const std::string_view lua_count;
 // Counters that keep their limits (limit/kept_limits.h).
 extern const std::string_view lua_kept_limits;

@@ -32,6 +32,11 @@ local function keep(n)
 end
 local function least(a, b) if b < a then return b end return a end
 local function capacity(q, w, b) return mul(b, w) end
+-- The most units that may be used, and the most parts of a bucket in debt that may be missing:
+-- doubles do not reach them.
+local FULL = 9007199254740991
+local function bounded(parts) return parts end
+local function charged(c) return c end
 )lua";
 
 const std::string_view lua_wide = R"lua(
@@ -165,6 +170,14 @@ local function capacity(q, w, b, at)
   local most = END - ONE
   if at > ONE then most = END - at end
   return least(mul(b, w), mul(most, q))
+end
+local FULL = N('9007199254740991')
+local function bounded(parts, q, w, at) return least(parts, capacity(q, w, FULL, at)) end
+-- The units of a charge of `c` for which there is room.
+local function charged(c, missing, q, w, at)
+  local room = capacity(q, w, FULL, at) - missing
+  if room <= Z then return Z end
+  return least(c, div(room, w))
 end
 )lua";
 

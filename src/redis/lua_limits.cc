@@ -30,26 +30,42 @@ const std::string_view lua_window = R"lua(
 end
 )lua";
 
+// A bucket in debt has four numbers: the third is the time of the state (limit/debt.h), the fourth
+// is not used.
 const std::string_view lua_token_bucket = R"lua(
+-- The missing parts, and whether the state must be written again.
 local function missing_of(s, q, w, b)
-  if not s[2] or s[2] <= Z or now >= s[1] then return Z, false end
+  if not s[2] or s[2] <= Z or now >= s[1] then return Z, s[3] end
+  if s[3] then
+    local at = s[3]
+    if at < now then at = now end
+    return bounded(mul(s[1] - ONE - at, q) + s[2], q, w, at), true
+  end
   local parts, cap = mul(s[1] - ONE - now, q) + s[2], capacity(q, w, b, now)
   if parts > cap then return cap, true end
   return parts, false
 end
-local function bucket_of(missing, q)
+local function bucket_of(missing, q, cap)
   if missing <= Z then return {}, Z end
   local us = div(missing - ONE, q)
-  return {now + us + ONE, missing - mul(us, q)}, us + ONE
+  local mark, units = now + us + ONE, missing - mul(us, q)
+  if cap and missing > cap then return {mark, units, now, Z}, us + ONE end
+  return {mark, units}, us + ONE
+end
+-- Whole units that are left; below 0 in debt.
+local function left_in(cap, missing, w)
+  if missing > cap then return -cdiv(missing - cap, w) end
+  return div(cap - missing, w)
 end
 F.t = function(s, q, w, b, c)
   local missing, cut = missing_of(s, q, w, b)
-  local left = div(capacity(q, w, b, now) - missing, w)
-  if c <= left or c <= Z then
+  local cap = capacity(q, w, b, now)
+  local left = missing > cap and left_in(cap, missing, w) or div(cap - missing, w)
+  if c <= left then
     local next, reset = bucket_of(missing + mul(c, w), q)
     return true, left - c, reset, Z, next, cut
   end
-  local next, reset = bucket_of(missing, q)
+  local next, reset = bucket_of(missing, q, cap)
   local retry = NEVER
   if c <= b then
     local parts, most = mul(c, w), capacity(q, w, b, Z)
@@ -180,7 +196,7 @@ P.a = put_window
 P.t = function(s, units, q, w, b)
   local missing, back = missing_of(s, q, w, b), mul(units, w)
   if back >= missing then return {} end
-  return (bucket_of(missing - back, q))
+  return (bucket_of(missing - back, q, capacity(q, w, b, now)))
 end
 P.s = function(s, units, q, w)
   local m1, u1, m2, u2 = s[1] or Z, s[2] or Z, s[3] or Z, s[4] or Z
@@ -230,39 +246,44 @@ local function keep_runs(s, most)
   end
   return next
 end
--- `from` and `to` are limits: lists of algorithm, quota, window, burst.
+local function log_cells(l) return tonumber(S(least(l[2], N('32')))) end
+-- `from` and `to` are limits: lists of algorithm, quota, window, burst. The runs of a counter in debt
+-- that has more than its cells stay apart.
 local function carry_over(s, from, to, carry)
   local f, t = from[1], to[1]
   if f == 'b' and t == 'b' and carry ~= 'l' then return s end
   if (f == 't' or f == 'b') and (t == 't' or t == 'b') then
     local was_cap, was_missing, was_unit = parts_of(f, s, from[2], from[3], from[4])
     local cap, _, unit = parts_of(t, {}, to[2], to[3], to[4])
-    local kept = was_missing
-    if carry == 'l' then
-      kept = was_cap - was_missing
-      if kept < Z then kept = Z end
+    local function down(parts)
+      local fraction = mul(mod(parts, was_unit), unit)
+      return mul(div(parts, was_unit), unit) + div(fraction, was_unit), mod(fraction, was_unit)
     end
-    local fraction = mul(mod(kept, was_unit), unit)
-    local down = mul(div(kept, was_unit), unit) + div(fraction, was_unit)
-    local missing
-    if carry == 'l' then
-      missing = cap - least(down, cap)
+    local function up(parts)
+      local kept, rest = down(parts)
+      if rest > Z then kept = kept + ONE end
+      return kept
+    end
+    -- Debt is not forgiven.
+    local owed, missing = Z, nil
+    if was_missing > was_cap then owed = up(was_missing - was_cap) end
+    if carry ~= 'l' then
+      missing = least(up(was_missing), cap + owed)
+    elseif owed > Z then
+      missing = cap + owed
     else
-      if mod(fraction, was_unit) > Z then down = down + ONE end
-      missing = least(down, cap)
+      missing = cap - least(down(was_cap - was_missing), cap)
     end
     if t == 'b' then
-      if missing > Z then return {Z, missing} end
+      if missing > Z then return {Z, least(missing, FULL)} end
       return {}
     end
-    return (bucket_of(missing, to[2]))
+    return (bucket_of(bounded(missing, to[2], to[3], now), to[2], cap))
   end
   if f ~= t or not P[t] then return {} end
   if t ~= 'f' and from[3] ~= to[3] then return {} end
   local _, _, _, _, kept = F[f](s, from[2], from[3], from[4], Z)
-  if t == 'l' then
-    kept = keep_runs(kept, tonumber(S(least(to[2], N('32')))))
-  end
+  if t == 'l' and #kept <= 2 * log_cells(from) then kept = keep_runs(kept, log_cells(to)) end
   local _, _, _, _, next = F[t](kept, to[2], to[3], to[4], Z)
   return next
 end
@@ -284,9 +305,50 @@ local function is_stricter(a, b)
 end
 local function cells_of(l)
   if l[1] == 's' then return 2 end
-  if l[1] == 'l' then return tonumber(S(least(l[2], N('32')))) end
+  if l[1] == 'l' then return log_cells(l) end
   if l[1] == 'u' or l[1] == 'd' then return 0 end
   return 1
+end
+-- The cells that a counter has for its limits in force. Where runs of logs in debt have no room, the
+-- oldest are one (limit/opened.h).
+local function close(limits, states)
+  local count = 0
+  for i, l in ipairs(limits) do
+    count = count + cells_of(l)
+    if l[1] == 't' and states[i] and states[i][3] then count = count + 1 end
+  end
+  for i, l in ipairs(limits) do
+    local cells, s = cells_of(l), states[i]
+    if l[1] == 'l' and s and #s > 2 * cells then
+      local kept = math.min(#s / 2 - cells, math.max(71 - count, 0))
+      states[i] = keep_runs(s, cells + kept)
+      if kept > 0 then count = count + 1 + kept end
+    end
+  end
+  return count
+end
+-- The cells of a limit that is left out, and the cells of its head.
+local function left_cells_of(one)
+  local l, cells = one.l, cells_of(one.l)
+  if l[1] == 'l' then cells = #one.s / 2 end
+  if l[1] == 't' and one.s[3] then cells = 2 end
+  return cells, l[1] == 't' and l[4] ~= l[2] and 2 or 1
+end
+-- Those limits left out for which there is room behind `count` cells.
+local function keep_left(all, count)
+  local kept = {}
+  for _, one in ipairs(all) do
+    local s, cells, head = one.s, left_cells_of(one)
+    if one.l[1] == 'l' and count + head + cells > 64 then
+      cells = math.max(64 - count - head, 0)
+      s = cells > 0 and keep_runs(s, cells)
+    end
+    if cells > 0 and count + head + cells <= 64 then
+      count = count + head + cells
+      kept[#kept + 1] = {l = one.l, s = s}
+    end
+  end
+  return kept
 end
 local function first(all, fits)
   for _, one in ipairs(all) do
@@ -339,9 +401,7 @@ local function carry_list(was, left, to, carry)
   for _, one in ipairs(left) do one.paired = one.paired or one.lent end
 )lua"
                                         R"lua(
-  local count = 0
   for i, l in ipairs(to) do
-    count = count + cells_of(l)
     local sources = {same[i]}
     if back[i] then sources[#sources + 1] = back[i] end
     if changes(i) then
@@ -381,51 +441,20 @@ local function carry_list(was, left, to, carry)
     if lends[i] and cells_of(l) > 0 then go_on_with(lends[i]) end
     next[i] = state or {}
   end
-  local function leave_out(one)
-    local l, s, head, cells = one.l, one.s, 1, cells_of(one.l)
-    if l[1] == 't' and l[4] ~= l[2] then head = 2 end
-    if l[1] == 'l' then
-      cells = #s / 2
-      if count + head + cells > 64 then
-        cells = math.max(64 - count - head, 0)
-        s = cells > 0 and keep_runs(s, cells)
-      end
-    end
-    if cells == 0 or count + head + cells > 64 then return end
-    count = count + head + cells
-    tail[#tail + 1] = {l = l, s = s}
-  end
-  for _, one in ipairs(memory) do leave_out(one) end
+  for _, one in ipairs(memory) do tail[#tail + 1] = one end
   for _, one in ipairs(left) do
-    if not one.paired then leave_out(one) end
+    if not one.paired then tail[#tail + 1] = one end
   end
   for _, logs in ipairs({false, true}) do
     for _, one in ipairs(was) do
       if (one.l[1] == 'l') == logs and not one.paired and not is_fresh(one) and
          not (carry == 'l' and one.lent) and
          not first(left, function(o) return not o.paired and same_kind(o.l, one.l) end) then
-        leave_out(one)
+        tail[#tail + 1] = one
       end
     end
   end
-  return next, tail
-end
--- The limits that are left out, after a grant or a put of `cost`.
-local function change_tail(tail, limits, cost, puts)
-  local changed = {}
-  for i, one in ipairs(tail) do
-    local l, s = one.l, one.s
-    local is_memory = l[1] == 't' and
-                      first(limits, function(other) return same_kind(other, l) end)
-    if puts and (is_memory or l[1] == 'b') then
-      s = P[l[1]](s, cost, l[2], l[3], l[4])
-    elseif not puts and is_memory then
-      local _, _, _, _, after = F[l[1]](s, l[2], l[3], l[4], cost)
-      s = after
-    end
-    changed[i] = {l = l, s = s}
-  end
-  return changed
+  return next, keep_left(tail, close(to, next))
 end
 )lua";
 

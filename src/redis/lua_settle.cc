@@ -1,15 +1,17 @@
 // Loads the counters of a group, decides its charges, and writes all of them or none.
 //
-//   KEYS   one for each charge
+//   KEYS   one for each charge; behind them the key of an id, if there is one
 //   ARGV   whether the group must be refused in any case, and whether it is sparing (0: neither;
 //          1: the first; s: the second; S: both; l: both, and no charge that counts is taken); an R
-//          after that: the reply must have receipts. Then for each charge:
-//            verb      c: count; f: count after an earlier charge on the same counter; t: take;
-//                      g: put; a: put all; p: peek; a capital letter: the counter becomes fresh
-//                      first; q: probe, a take that is not written; qq: a probe after another one
-//                      (Divvy's counters), and so on; r: take from a counter that keeps its limits,
-//                      with each balance filled first; i: peek by the limits that the counter was
-//                      written under
+//          after that: the reply must have receipts; an I: it has an id. With an id its content and
+//          the ms for which it is remembered. Then for each charge:
+//            verb      t: take; x: charge; c: count, then for each limit 1 if it counts, else 0; f:
+//            the
+//                      same, after an earlier charge on the same counter; g: put; a: put
+//                      all; p: peek; a capital letter: the counter becomes fresh first; q: probe, a
+//                      take that is not written; qq: a probe after another one (Divvy's counters),
+//                      and so on; r: take from a counter that keeps its limits, with each balance
+//                      filled first; i: peek by the limits that the counter was written under
 //            cost      units
 //            ahead     units that waiters before it claim; 0 in the light script
 //            keep_fresh  ms to keep the counter after it equals a fresh one
@@ -27,13 +29,18 @@
 //          states follow in the same way (limit/left_out.h). Without such limits a value is the
 //          same as in versions that did not have them. Servers of those versions can read a value
 //          with `|`: they take its limits in their order, and forget those without a place.
-//   reply  allowed (0, 1), then for each limit: allowed, remaining, reset_after, retry_after (`n`:
+//   reply  allowed (0, 1), then for each charge, if it is x, the units that were dropped, and for
+//   each
+//          limit: allowed, remaining, reset_after, retry_after (`n`:
 //          never). If limits are kept: mask, then for each window allowed, limit and so on. For a
 //          peek by the limits that the counter was written under: allowed, limit and so on. For
 //          `window`: the value before (`x`: there was none; with an `s` before it: it was spared).
-//          With R, if all of it was taken, ` @` follows and a receipt for each charge, separated by
-//          `;`: for each limit, separated by `,`, the mark and the units that were written, or `-`;
-//          for `remaining` the time in ms at which its window ends.
+//          With R ` @` follows and a receipt for each charge, separated by `;`. It is empty if
+//          nothing was taken, else it has for each limit, separated by `,`, the mark and the units
+//          that were written, or `-`; for `remaining` the time in ms at which its window ends; for
+//          `window` 1.
+//          With an id that is remembered: `~r` and the first reply without receipts, or `~x`: it
+//          was used with another content. Then nothing was done.
 //          `~c`: the counter was written under other limits; `~w`: the numbers are too large. Then
 //          nothing was done, and the other script must be called.
 #include "redis/lua.h"
@@ -121,7 +128,9 @@ local function read(v)
   for letter, q, w, b in gmatch(name, ';([fatslbudchg])(%d+),(%d+),(%d+)') do
     limits[#limits + 1] = {letter, N(q), N(w), N(b)}
     local s = states[#limits]
-    if s and s[1] and (letter == 's') ~= (#s == 4) and letter ~= 'l' then return nil end
+    local four = s and #s == 4
+    if s and s[1] and letter ~= 'l' and letter ~= 't' and (letter == 's') ~= four then return nil end
+    if letter == 't' and s and s[3] and not four then return nil end
     if s and #s > 64 then return nil end
   end
   if #states ~= #limits then return nil end
@@ -142,50 +151,6 @@ local function has_letters_of(was, limits)
   end
   return true
 end
--- For a charge before which waiters claim `ahead` units: the units left to it, and its wait.
-local function left_behind(left, ahead)
-  local floor_ = left
-  if floor_ > Z then floor_ = Z end
-  local rest = left - ahead
-  if rest < floor_ then return floor_ end
-  return rest
-end
-local function wait_behind(s, l, units)
-  local most = END
-  if units > most then units = most end
-  local whole = l[2]
-  if l[1] == 't' or l[1] == 'b' then whole = l[4] end
-  if l[1] == 'd' then whole = Z end
-  local _, _, reset, retry = F[l[1]](s, l[2], l[3], l[4], units)
-  if retry ~= NEVER or whole == Z then return retry end
-  if reset == NEVER then return NEVER end
-  local more, wait = units - whole, nil
-  if l[1] == 't' then
-    wait = div(mul(more, l[3]), l[2]) + ONE
-  else
-    wait = div(more - ONE, l[2]) + ONE
-    if l[1] == 's' then wait = wait + ONE end
-    wait = mul(wait, l[3])
-  end
-  wait = wait + reset
-  if wait < most then return wait end
-  return NEVER
-end
-local function look(s, l)
-  local ok, left, reset, retry = F[l[1]](s, l[2], l[3], l[4], Z)
-  if l[1] == 'd' then return ok, left, reset, retry end
-  if l[1] == 'u' and l[3] == Z then reset = NEVER end
-  if find('chg', l[1], 1, true) then
-    reset = s[1] and s[1] > now and s[1] - now or Z
-  end
-  return true, left, reset, Z
-end
-local function most_of(l)
-  if l[1] == 't' or l[1] == 'b' then return l[4] end
-  if l[1] == 'd' then return Z end
-  return l[2]
-end
-local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
 -- The ms for which the counter is kept after it equals a fresh one (store/pending_charge.h,
 -- drops_fresh), and whether it equals one now.
 local function keep_fresh_of(c)
@@ -226,40 +191,58 @@ local function take_remaining(c, hold)
   if c.ms then
     if c.ms < 0 then reset = NEVER else reset = mul(N(format('%.0f', c.ms)), N('1000')) end
   end
-  if c.verb == 't' then
+  if c.verb == 't' or c.verb == 'c' or c.verb == 'x' then
+    local took = cost
     ok = cost <= left and (left > Z or cost <= Z)
-    if not ok then
+    c.counts = not ok and cost > Z and is_over(c, 1) or c.verb == 'x'
+    if c.counts then
+      took = least(cost, FULL - (l[2] - left))
+      if took < Z then took = Z end
+      ok, c.dropped = c.verb == 'x', cost - took
+    end
+    if (ok and not hold or c.counts) and took > Z then
+      left = left - took
+      if not c.left then reset = l[3] end
+    end
+    if not ok or c.counts and left < ONE then
       retry = reset
-      if not c.left then retry = NEVER end
-    elseif not hold then
-      left = left - cost
-      if not c.left and cost > Z then reset = l[3] end
+      if not c.left and not c.counts or c.verb == 'c' and cost > l[2] then retry = NEVER end
     end
   elseif c.verb ~= 'p' and c.left then
     left = left + cost
     if c.verb == 'a' or left >= l[2] then left = l[2] reset = Z end
   end
   c.after = left
-  if left < Z then left = Z end
+  if left < Z and not c.counts then left = Z end
   c.said = {{ok, left, reset, retry}}
   return ok
 end
 local function write_remaining(c, key)
   local l = c.limits[1]
-  if c.verb == 't' then
-    if c.cost <= Z then
-      if c.reset_first and c.old then call('DEL', key) end
-    elseif c.left then call('DECRBY', key, S(c.cost))
-    else call('SET', key, S(c.after), 'PX', S(div(l[3], N('1000')))) end
+  if c.verb == 'g' or c.verb == 'a' then
+    if c.left then
+      if c.after >= l[2] then call('DEL', key) else call('INCRBY', key, S(c.after - c.left)) end
+    end
   elseif c.left then
-    if c.after >= l[2] then call('DEL', key) else call('INCRBY', key, S(c.after - c.left)) end
+    if c.after < c.left then call('DECRBY', key, S(c.left - c.after)) end
+  elseif c.after < l[2] then
+    call('SET', key, S(c.after), 'PX', S(div(l[3], N('1000'))))
+  elseif c.reset_first and c.old then
+    call('DEL', key)
   end
 end
 
 local looks, hold, sparing = A[1] == 'l', find(A[1], '[1Sl]'), find(A[1], '[sSl]')
-local at, charges = 2, {}
+local at, charges, count = 2, {}, #KEYS
 local all = not hold
-for k = 1, #KEYS do
+local id = find(A[1], 'I') and KEYS[count]
+if id then
+  local v = call('GET', id)
+  if v and sub(v, 1, #A[2] + 1) == A[2] .. ' ' then return '~r ' .. sub(v, #A[2] + 2) end
+  if v then return '~x' end
+  at, count = 4, count - 1
+end
+for k = 1, count do
 if A[at + 4] == 'window' then
   local c = W.charge(A, at)
   local problem = W.load(c, KEYS[k])
@@ -270,11 +253,11 @@ if A[at + 4] == 'window' then
   charges[k] = c
 else
   local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
-  local c = {verb = string.lower(verb), cost = cost, ahead = ahead,
+  local c = {verb = string.lower(sub(verb, 1, 1)), cost = cost, ahead = ahead,
              keep_fresh = tonumber(A[at + 3]), name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
              before = 0, tail = {}}
-  c.reset_first = c.verb ~= verb
-  if sub(verb, 1, 1) == 'q' then
+  c.reset_first = c.verb ~= sub(verb, 1, 1)
+  if c.verb == 'q' then
     c.verb, c.dry, c.before = 't', true, #verb - 1
   elseif verb == 'r' then
     c.verb, c.refill = 't', true
@@ -283,6 +266,7 @@ else
   elseif c.verb == 'f' then
     c.verb, c.follows = 'c', true
   end
+  if c.verb == 'c' then c.over = sub(verb, 2) elseif c.verb == 'x' then c.dropped = Z end
   at = at + 7
   for i = 1, n do
     c.limits[i] = {A[at], N(A[at + 1]), N(A[at + 2]), N(A[at + 3])}
@@ -363,7 +347,11 @@ else
           ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], cost)
           cut = cut or #next ~= #s
         elseif c.verb == 'c' then
-          ok, left, reset, retry, next, cut = count(s, l, cost)
+          ok, left, reset, retry, next, cut = count_behind(s, l, cost, ahead, is_over(c, i))
+        elseif c.verb == 'x' then
+          local took
+          ok, left, reset, retry, next, took = charge_behind(s, l, cost, ahead)
+          if counted(l) and cost - took > c.dropped then c.dropped = cost - took end
         else
           next = {}
           if c.verb == 'g' and P[l[1]] then next = P[l[1]](s, cost, l[2], l[3], l[4]) end
@@ -376,11 +364,13 @@ else
         c.next[i] = next
       end
     end
-    if c.verb == 'c' then granted = true end
-    if granted and #c.tail > 0 and (c.verb == 't' or c.verb == 'g' or c.verb == 'c') then
-      c.tail_then = change_tail(c.tail, c.limits, cost, c.verb == 'g')
+    c.counts = c.verb == 'c' or c.verb == 'x'
+    if #c.tail > 0 and (granted and c.verb == 't' or c.verb == 'g' or c.counts) then
+      c.tail_then = change_tail(c.tail, c.limits, cost, c.verb ~= 'g' and function(i)
+        return granted or is_over(c, i)
+      end)
     end
-    if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' and c.verb ~= 'c' then
+    if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' then
       for i = 1, n do
         if counted(c.limits[i]) then c.said[i][2] = left_behind(c.said[i][2], ahead) end
       end
@@ -398,30 +388,22 @@ for k = 1, #charges do
     if not all then take_kept(c, true) end
     out[#out + 1] = format('%d', c.mask)
   end
-  if c.name == 'remaining' and not all then take_remaining(c, true) end
+  if c.name == 'remaining' and not all and not c.counts then take_remaining(c, true) end
   if c.name == 'window' then
     out[#out + 1] = c.value or 'x'
     c.out = #out
   end
   local spared = c.verb == 'c' and sparing and not all and (looks or allows(c))
-  c.counts = c.verb == 'c' and not spared
-  if spared then
-    c.tail_then = nil
-    for i = 1, #c.said do
-      local ok, left, reset, retry, next = count(c.states[i] or {}, c.limits[i], Z)
-      if counted(c.limits[i]) then left = left_behind(left, c.ahead) end
-      c.said[i] = {ok, left, reset, retry}
-      c.next[i] = next
-    end
-  end
+  if c.verb == 'c' and not all and c.limits[1] then deny_count(c, spared) end
   if c.follows then
     local e = k - 1
     while KEYS[e] ~= KEYS[k] do e = e - 1 end
     follow(c, charges[e], not spared)
   end
+  if c.verb == 'x' then out[#out + 1] = S(c.dropped or Z) end
   for i = 1, #c.said do
     local d = c.said[i]
-    if not all and d[1] and c.limits[i] and not c.elsewhere and c.verb ~= 'c' then
+    if not all and d[1] and c.limits[i] and not c.elsewhere and c.verb ~= 'c' and c.verb ~= 'x' then
       local l, s = c.limits[i], c.states[i] or {}
       local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
       if counted(l) then left = left_behind(left, c.ahead) end
@@ -451,7 +433,7 @@ for k = 1, #charges do
     local value, ttl = write_kept(c)
     call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.keep_fresh))
   elseif c.name == 'remaining' then
-    if all then write_remaining(c, KEYS[k])
+    if all or c.counts then write_remaining(c, KEYS[k])
     elseif c.reset_first and c.old then call('DEL', KEYS[k]) end
   else
     if all and c.verb == 'a' then c.tail = {} end
@@ -459,12 +441,14 @@ for k = 1, #charges do
     if c.name == 'tat' then
       if (all or c.changed) and not is_as_read(c) then write_tat(KEYS[k], c.next[1], c.read and c.read[1]) end
     elseif (all or c.changed or c.counts) and not is_as_read(c) or fresh and c.keep_fresh > 0 then
+      local cells = close(c.limits, c.next)
       write_states(KEYS[k], c.name, c.next, #c.limits, keep_fresh, c.old,
-                   (all or c.counts) and c.tail_then or c.tail)
+                   keep_left((all or c.counts) and c.tail_then or c.tail, cells))
     end
   end
 end
-if all and find(A[1], 'R') then out[#out + 1] = '@' .. receipts_of(charges) end
+if id then call('SET', id, A[2] .. ' ' .. table.concat(out, ' '), 'PX', A[3]) end
+if find(A[1], 'R') then out[#out + 1] = '@' .. receipts_of(charges, all) end
 return table.concat(out, ' ')
 )lua";
 

@@ -32,16 +32,21 @@ end
 )lua";
 
 const std::string_view lua_receipts = R"lua(
-local function receipts_of(charges)
+local function receipts_of(charges, all)
   local receipts = {}
   for k = 1, #charges do
     local c, r = charges[k], {}
-    if c.verb == 't' and not c.dry and c.name == 'remaining' then
+    local takes = c.verb == 't' and all or c.counts or c.verb == 'c' and c.name == 'window'
+    if not takes or c.dry then
+      -- Nothing was taken.
+    elseif c.name == 'window' then
+      r[1] = '1'
+    elseif c.name == 'remaining' then
       r[1] = format('%.0f', end_of(KEYS[k]))
-    elseif c.verb == 't' and not c.dry then
+    else
       for i = 1, #c.limits do
-        local s = c.next[i]
-        r[i] = s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
+        local s, taken = c.next[i], all or c.verb ~= 'c' or sub(c.over, i, i) == '1'
+        r[i] = taken and s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
       end
     end
     receipts[k] = table.concat(r, ',')
@@ -64,7 +69,7 @@ U.a = U.f
 function U.t(s, m, p, q, w, b, c)
   if not s[1] or m <= now then return s end
   local back = least(mul(c, w), mul(m - ONE - now, q) + p)
-  local next = bucket_of(missing_of(s, q, w, b) - back, q)
+  local next = bucket_of(missing_of(s, q, w, b) - back, q, capacity(q, w, b, now))
   return next
 end
 function U.s(s, m, p, q, w, b, c)

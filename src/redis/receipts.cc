@@ -22,8 +22,20 @@ std::string_view kind_of(const Charge& charge) {
   return charge.space->encoding == KeyEncoding::remaining_text ? "remaining" : "own";
 }
 
-bool takes(const Charge& charge) {
-  return charge.verb == Verb::take && charge.cost > 0;
+// Cuts the receipt of the next charge off. Empty: it took nothing.
+std::string_view next_of(std::string_view& receipt) {
+  const std::string_view its = receipt.substr(0, receipt.find(';'));
+  receipt.remove_prefix(std::min(receipt.size(), its.size() + 1));
+  return its;
+}
+
+// Calls `visit(charge, its receipt)` for each charge that took something.
+template <class Visit>
+void each_taken(std::span<const Charge> charges, std::string_view receipt, const Visit& visit) {
+  for (const Charge& charge : charges) {
+    const std::string_view its = next_of(receipt);
+    if (!its.empty() && charge.cost > 0) visit(charge, its);
+  }
 }
 
 void append_hash(std::string& out, const Script& script) {
@@ -46,27 +58,52 @@ std::string_view cut_receipt(std::string_view& answer) {
   return receipt;
 }
 
-uint64_t units_of(std::span<const Charge> charges) {
+std::string receipt_if_refused(std::span<const Charge> charges, std::string_view receipt) {
+  std::string rest;
+  for (size_t k = 0; k < charges.size(); ++k) {
+    const Charge& charge = charges[k];
+    std::string_view its = next_of(receipt);
+    if (k > 0) rest += ';';
+    if (!request::may_bring_debt(charge.verb)) rest += its;
+    if (charge.verb != Verb::count || charge.counts == limit::all_of(charge.limits)) continue;
+    for (size_t i = 0; !its.empty(); ++i) {
+      const std::string_view one = its.substr(0, its.find(','));
+      its.remove_prefix(std::min(its.size(), one.size() + 1));
+      if (i > 0) rest += ',';
+      rest += limit::has(charge.counts, i) ? std::string_view("-") : one;
+    }
+  }
+  return rest;
+}
+
+uint64_t units_of(std::span<const Charge> charges, std::string_view receipt) {
+  uint64_t units = 0;
+  each_taken(charges, receipt, [&](const Charge& charge, std::string_view) {
+    units += static_cast<uint64_t>(charge.cost);
+  });
+  return units;
+}
+
+uint64_t most_units_of(std::span<const Charge> charges, bool refused) {
   uint64_t units = 0;
   for (const Charge& charge : charges)
-    if (takes(charge)) units += static_cast<uint64_t>(charge.cost);
+    if (request::may_bring_debt(charge.verb) || (charge.verb == Verb::take && !refused))
+      units += static_cast<uint64_t>(charge.cost);
   return units;
 }
 
 void append_undo(std::string& out, const ScriptCall& ask, std::string_view receipt,
                  const Script& script, LimitTexts& texts) {
   size_t count = 0, size = 3;
-  for (const Charge& charge : ask.charges)
-    if (takes(charge)) ++count, size += 7 + 4 * charge.limits.size();
+  each_taken(ask.charges, receipt, [&](const Charge& charge, std::string_view) {
+    ++count, size += 7 + 4 * charge.limits.size();
+  });
   append_array(out, ask.told.us >= 0 ? size + 1 : size);
   append_hash(out, script);
   append_bulk(out, static_cast<int64_t>(count));
-  for (const Charge& charge : ask.charges)
-    if (takes(charge)) append_key(out, ask, charge);
-  for (const Charge& charge : ask.charges) {
-    const std::string_view its = receipt.substr(0, receipt.find(';'));
-    receipt.remove_prefix(std::min(receipt.size(), its.size() + 1));
-    if (!takes(charge)) continue;
+  each_taken(ask.charges, receipt,
+             [&](const Charge& charge, std::string_view) { append_key(out, ask, charge); });
+  each_taken(ask.charges, receipt, [&](const Charge& charge, std::string_view its) {
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
     append_bulk(out, kind_of(charge));
     append_bulk(out, text.name);
@@ -75,7 +112,7 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
     append_bulk(out, static_cast<int64_t>(text.count));
     append_bulk(out, its);
     out += text.arguments;
-  }
+  });
   if (ask.told.us >= 0) append_bulk(out, ask.told.us);
 }
 

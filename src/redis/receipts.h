@@ -17,13 +17,19 @@ namespace sluice::redis {
 // theoretical arrival time.
 bool has_receipts(const request::Charge& charge);
 
-// Cuts the receipt off an answer and returns it; empty: there is none, as nothing was taken.
+// Cuts the receipt off an answer and returns it.
 std::string_view cut_receipt(std::string_view& answer);
 
-// The units that these charges take.
-uint64_t units_of(std::span<const request::Charge> charges);
+// The receipt without what stays charged although the group is refused: charges that are never
+// refused, and limits that count.
+std::string receipt_if_refused(std::span<const request::Charge> charges, std::string_view receipt);
 
-// Appends the call as EVALSHA, for `ask.charges` with the receipt of the call that took them. Its
+// The units that these charges took, by their receipt.
+uint64_t units_of(std::span<const request::Charge> charges, std::string_view receipt);
+// The most units that they may take; `refused`: as charges of a group that is refused.
+uint64_t most_units_of(std::span<const request::Charge> charges, bool refused);
+
+// Appends the call as EVALSHA, for `ask.charges` with their receipt, or a part of it. Its
 // answer is read by undo_answer: how many units are still taken, as their counters have changed so
 // much that they cannot be found. Nothing: it does not say.
 void append_undo(std::string& out, const ScriptCall& ask, std::string_view receipt,

@@ -30,7 +30,7 @@ constexpr std::array<const char*, connection_states> state_names{"down", "refuse
 // That are counted: the reasons why Redis did not decide.
 constexpr std::array counted_failures{Error::store,      Error::deadline,  Error::overloaded,
                                       Error::no_space,   Error::read_only, Error::auth_failed,
-                                      Error::wrong_type, Error::no_number, Error::unsupported};
+                                      Error::wrong_type, Error::no_number};
 
 store::NamedCounts by_state(const LinkSums& sums) {
   store::NamedCounts counts;
@@ -359,7 +359,6 @@ std::string_view RedisStore::message_for(Error error) const {
     case Error::none:
     case Error::memory:
     case Error::no_number:
-    case Error::unsupported:
       break;
   }
   return Store::message_for(error);

@@ -107,13 +107,26 @@ std::string_view verb_of(const Charge& charge) {
     return probe.substr(0, std::min<size_t>(size_t{1} + charge.before, probe.size()));
   if (charge.refill) return "r";
   if (charge.verb == Verb::put) return charge.all ? "a" : "g";
+  if (charge.verb == Verb::charge && !charge.keeps_limits) return "x";
   if (charge.verb == Verb::count && charge.follows) return charge.reset_first ? "F" : "f";
   if (charge.verb == Verb::count) return charge.reset_first ? "C" : "c";
   return charge.reset_first ? "T" : "t";
 }
 
-size_t limits_of(const Charge& charge) {
-  return charge.limits.size();
+void append_verb(std::string& out, const Charge& charge) {
+  std::array<char, limit::slots_max> over;
+  size_t count = 0;
+  if (charge.verb == Verb::count)
+    for (; count < charge.limits.size(); ++count)
+      over[count] = limit::has(charge.counts, count) ? '1' : '0';
+  append_bulk(out, verb_of(charge), std::string_view(over.data(), count), {}, {});
+}
+
+// Those that the call brings. A charge on a counter that keeps its limits is taken from all of
+// them.
+std::span<const Limit> limits_of(const Charge& charge) {
+  const bool all = charge.keeps_limits && charge.verb == Verb::charge;
+  return all ? std::span<const Limit>() : charge.limits;
 }
 
 // Takes the next number of a text of numbers between blanks; `n` means never.
@@ -188,7 +201,9 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
                         Weight& weight) {
   weight = ask.weight;
   Algorithms algorithms = 0;
-  if (!ask.receipts && std::ranges::all_of(ask.charges, window_text::holds))
+  if (ask.id != nullptr)
+    weight = std::max(weight, Weight::full);
+  else if (!ask.receipts && std::ranges::all_of(ask.charges, window_text::holds))
     return scripts.window_text();
   for (const Charge& charge : ask.charges) {
     if (window_text::holds(charge)) {
@@ -218,7 +233,7 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     algorithms |= text.algorithms;
     // The limits that the counter was written under may be wide.
     if (text.wide || charge.cost >= cost_max || charge.as_written) weight = Weight::wide;
-    if (charge.verb == Verb::put || charge.verb == Verb::count || charge.reset_first)
+    if (charge.verb == Verb::put || request::may_bring_debt(charge.verb) || charge.reset_first)
       weight = std::max(weight, Weight::full);
   }
   for (size_t i = 0; i < ask.ahead.size(); ++i) {
@@ -256,6 +271,7 @@ std::string_view name_for(request::KeyEncoding encoding, const LimitText& text) 
 
 // The first argument.
 std::string_view mode_of(const ScriptCall& ask) {
+  if (ask.id != nullptr) return ask.receipts ? "0RI" : "0I";
   if (ask.looks) return "l";
   if (ask.receipts) return ask.hold ? "1R" : "0R";
   if (ask.sparing) return ask.hold ? "S" : "s";
@@ -266,6 +282,23 @@ std::string_view mode_of(const ScriptCall& ask) {
 bool is_private(const Charge& charge) {
   return charge.space->encoding == request::KeyEncoding::own ||
          charge.space->encoding == request::KeyEncoding::window_text;
+}
+
+bool has_tag(const Charge& charge) {
+  return is_private(charge) && !window_text::holds(charge);
+}
+
+// How long an id is remembered: ten minutes.
+constexpr std::string_view id_life_ms = "600000";
+
+// The key under which an id is remembered. Shadow rules are settled by themselves, so that each has
+// a key of its own.
+void append_id_key(std::string& out, const ScriptCall& ask) {
+  std::string its(ask.key_prefix);
+  if (ask.tagged) append_tag(its, std::ranges::find_if(ask.charges, has_tag)->key);
+  append_bulk(out, its, ask.is_shadow ? "shadow_id:" : "id:",
+              ask.is_shadow ? std::string_view(ask.charges.front().space->prefix) : "",
+              ask.id->name);
 }
 
 void append_window_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
@@ -289,6 +322,10 @@ void append_window(std::string& out, const ScriptCall& ask, const Charge& charge
 }
 
 }  // namespace
+
+bool remembers(std::span<const Charge> charges, bool tagged) {
+  return !tagged || std::ranges::any_of(charges, has_tag);
+}
 
 void append_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
   if (window_text::holds(charge)) return append_window_key(out, ask, charge);
@@ -315,15 +352,16 @@ void append_stored_name(std::string& out, const Charge& charge, std::string_view
 }
 
 bool is_plain(const ScriptCall& ask) {
-  if (ask.charges.size() != 1 || ask.hold || ask.weight != Weight::light) return false;
+  if (ask.charges.size() != 1 || ask.hold || ask.id != nullptr || ask.weight != Weight::light)
+    return false;
   const Charge& charge = ask.charges.front();
   if (charge.reset_first || !window_text::holds(charge)) return false;
-  return charge.verb == Verb::count || request::only_looks(charge.verb);
+  return request::may_bring_debt(charge.verb) || request::only_looks(charge.verb);
 }
 
 bool may_make_key(const ScriptCall& ask) {
   const Charge& charge = ask.charges.front();
-  return charge.verb == Verb::count && charge.cost > 0;
+  return request::may_bring_debt(charge.verb) && charge.cost > 0;
 }
 
 void append_plain(std::string& out, const ScriptCall& ask) {
@@ -358,7 +396,7 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
   const bool all_windows = &script == &scripts.window_text();
   size_t size = 4 + ask.charges.size() * (all_windows ? 5 : 8);
   for (const Charge& charge : ask.charges)
-    size += window_text::holds(charge) ? 0 : 4 * limits_of(charge);
+    size += window_text::holds(charge) ? 0 : 4 * limits_of(charge).size();
   if (all_windows) {
     append_array(out, size);
     append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
@@ -369,13 +407,19 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     for (const Charge& charge : ask.charges) append_window(out, ask, charge);
     return;
   }
-  if (ask.told.us >= 0) ++size;
-  append_array(out, size);
+  const bool has_id = ask.id != nullptr;
+  append_array(out, size + (has_id ? 3 : 0) + (ask.told.us >= 0 ? 1 : 0));
   append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
   append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
-  append_bulk(out, static_cast<int64_t>(ask.charges.size()));
+  append_bulk(out, static_cast<int64_t>(ask.charges.size() + (has_id ? 1 : 0)));
   for (const Charge& charge : ask.charges) append_key(out, ask, charge);
+  if (has_id) append_id_key(out, ask);
   append_bulk(out, mode_of(ask));
+  if (has_id) {
+    std::array<char, 24> content;
+    append_bulk(out, to_text(ask.id->content, content));
+    append_bulk(out, std::string_view(id_life_ms));
+  }
   for (size_t i = 0; i < ask.charges.size(); ++i) {
     const Charge& charge = ask.charges[i];
     if (window_text::holds(charge)) {
@@ -385,7 +429,7 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
       append_bulk(out, std::string_view("0"));
       continue;
     }
-    append_bulk(out, verb_of(charge));
+    append_verb(out, charge);
     append_bulk(out, charge.cost);
     append_bulk(out, i < ask.ahead.size() ? ask.ahead[i] : 0);
     append_bulk(out, charge.keeps_limits ? keep_fresh_ms(ask.kept_fresh_for)
@@ -396,8 +440,8 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
       for (const limit::Duration window : charge.space->windows)
         windows += std::to_string(window.us) + ' ';
       append_bulk(out, windows);
-      append_bulk(out, static_cast<int64_t>(charge.limits.size()));
-      for (const Limit& limit : charge.limits) append_limit(out, 'k', limit);
+      append_bulk(out, static_cast<int64_t>(limits_of(charge).size()));
+      for (const Limit& limit : limits_of(charge)) append_limit(out, 'k', limit);
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
       append_bulk(out, name_for(charge.space->encoding, text));
@@ -442,6 +486,13 @@ bool next_value(std::string_view& text, std::optional<int64_t>& value, bool& spa
 
 }  // namespace
 
+request::Known cut_known(std::string_view& text) {
+  if (text == "~x") return request::Known::other_content;
+  if (!text.starts_with("~r ")) return request::Known::no;
+  text.remove_prefix(3);
+  return request::Known::yes;
+}
+
 ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
                         std::span<Decision> decisions, bool& allowed, limit::Time now) {
   // A single counter that is shared with Divvy has a script and a reply of its own, with times in
@@ -472,6 +523,11 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
       charge.slot_mask = static_cast<uint32_t>(*mask);
       count = static_cast<size_t>(std::popcount(charge.slot_mask));
     }
+    if (charge.verb == Verb::charge && !charge.keeps_limits) {
+      const auto dropped = next_number(text);
+      if (!dropped) return ScriptReply::nonsense;
+      charge.dropped = *dropped;
+    }
     // The limits of the answer are not always those of the charge.
     const bool as_written = charge.verb == Verb::peek && charge.as_written &&
                             charge.space->encoding != request::KeyEncoding::remaining_text;
@@ -492,7 +548,7 @@ ScriptReply read_plain(std::string_view text, bool nil, const Charge& charge, De
   std::optional<int64_t> value;
   if (!nil && (text.empty() || !(value = window_text::value_of(text))))
     return ScriptReply::nonsense;
-  if (charge.verb == Verb::count && value) *value -= charge.cost;
+  if (request::may_bring_debt(charge.verb) && value) *value -= charge.cost;
   decision = window_text::decide(charge, value, true, false, now);
   allowed = decision.allowed;
   return ScriptReply::decided;

@@ -58,11 +58,13 @@ struct ScriptCall {
   std::span<const request::Charge> charges;  // at least one
   // for each charge, the units that earlier requests claim; empty: 0
   std::span<const int64_t> ahead{};
-  bool hold = false;              // the group is refused whatever its counters hold
-  bool sparing = false;           // as request::Group has it
-  bool looks = false;             // with both: charges that count are not taken either
-  bool receipts = false;          // the answer says what was written (redis/receipts.h)
-  Weight weight = Weight::light;  // at least
+  bool hold = false;                      // the group is refused whatever its counters hold
+  bool sparing = false;                   // as request::Group has it
+  bool looks = false;                     // with both: charges that count are not taken either
+  bool receipts = false;                  // the answer says what was written (redis/receipts.h)
+  const request::ChargeId* id = nullptr;  // the script remembers it with the charges
+  bool is_shadow = false;                 // they are a shadow rule's
+  Weight weight = Weight::light;          // at least
   std::string_view key_prefix{};
   bool tagged = false;               // Redis Cluster: keys that are not shared have a tag
   limit::Duration kept_fresh_for{};  // Options::kept_fresh_for
@@ -72,6 +74,10 @@ struct ScriptCall {
   limit::Time now{};
   uint64_t chance = 0;
 };
+
+// Can the script remember an id with these charges? In a cluster its key must be in their slot, and
+// has the tag of one of them.
+bool remembers(std::span<const request::Charge> charges, bool tagged);
 
 // Is the group a single charge for which plain commands do the same as the script? They take a
 // quarter of the script's work in Redis. So it is for a count of window_text, and for a look at
@@ -93,6 +99,8 @@ void append_key(std::string& out, const ScriptCall& ask, const request::Charge& 
 void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts);
 
+// Cuts off what the answer says of an id.
+request::Known cut_known(std::string_view& text);
 // What an answer says. again_*: nothing was done, call the script of that weight.
 enum class ScriptReply : uint8_t { decided, again_full, again_wide, nonsense };
 // Reads an answer into the decisions of the charges (each at its decision_first) and, for charges

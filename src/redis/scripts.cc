@@ -51,7 +51,7 @@ std::string full_text(bool wide, Scripts::Time time) {
   for (const Part& part : parts) text.append(part.text).append(part.rest);
   if (wide) text += lua_gcra;
   for (const std::string_view part : {lua_always, lua_put, lua_carry_over, lua_carry_list,
-                                      lua_count, lua_states, lua_kept_limits, lua_window_text})
+                                      lua_states, lua_count, lua_kept_limits, lua_window_text})
     text += part;
   if (wide) text += lua_tat_text;
   text.append(lua_window_end).append(lua_receipts).append(lua_settle_full);

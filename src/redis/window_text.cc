@@ -24,7 +24,7 @@ int64_t window_s(const Charge& charge) {
 }
 
 bool changes(const Charge& charge) {
-  const bool charges = charge.verb == Verb::take || charge.verb == Verb::count;
+  const bool charges = charge.verb == Verb::take || request::may_bring_debt(charge.verb);
   return charge.verb == Verb::put || (charges && (charge.cost > 0 || charge.reset_first));
 }
 
@@ -61,7 +61,8 @@ char letter_of(const Charge& charge) {
 }
 
 Room room_for(const Charge& charge) {
-  if (charge.verb == Verb::put || charge.verb == Verb::peek) return {};
+  if (charge.verb == Verb::put || charge.verb == Verb::peek || charge.verb == Verb::charge)
+    return {};
   const limit::Wide costs = limit::Wide{charge.cost} * (1 + charge.before);
   const limit::Wide units = charge.limits.front().quota - costs;
   // A value below 0 makes room only for charges that count.
@@ -95,10 +96,16 @@ Decision decide(const Charge& charge, std::optional<int64_t> value, bool all, bo
     case Verb::put:
       if (!all) return what_there_is();
       return limit::put(&state, limit, charge.cost, charge.all, now, &unused);
+    case Verb::charge:
     case Verb::count: {
       int64_t cost = spared ? 0 : charge.cost;
       if (units < 0) cost = std::max<int64_t>(0, units + cost);
-      return window::count(state, limit, cost, now, INT64_MAX).decision;
+      const limit::Outcome counted = window::count(state, limit, cost, now, INT64_MAX);
+      Decision decision = counted.decision;
+      if (charge.verb == Verb::count) return decision;
+      decision.allowed = true;
+      decision.retry_after = window::decide(counted.next, limit, 1, now).decision.retry_after;
+      return decision;
     }
     case Verb::would_take:
       if (charge.cost > 0 && state.units < limit.quota)

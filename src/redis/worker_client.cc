@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "limit/aligned_window.h"
 #include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/gcra.h"
@@ -30,23 +29,6 @@ namespace {
 
 bool is_counted(const Charge& charge) {
   return !charge.from_cache && (charge.keeps_limits || limit::is_counted(charge.limits));
-}
-
-// The scripts know no charges, and no limits that count but windows of the clock.
-bool is_unsupported(const Charge& charge) {
-  if (charge.verb == Verb::charge) return true;
-  if (charge.verb != Verb::count || window_text::holds(charge)) return false;
-  return charge.counts != limit::all_of(charge.limits) ||
-         std::ranges::any_of(charge.limits, [](const limit::Limit& limit) {
-           return limit.algorithm != limit::Algorithm::aligned_window;
-         });
-}
-
-std::string_view window_name(const Charge& charge, base::Time now) {
-  thread_local std::string name;
-  name.clear();
-  window_text::append_name(name, charge, now);
-  return name;
 }
 
 }  // namespace
@@ -158,6 +140,7 @@ std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges,
 // `hold`: one of them refuses.
 bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time now, bool& hold) {
   bool all = true;
+  int64_t unused = 0;
   hold = false;
   for (Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
     charge.counted = is_counted(charge);
@@ -171,13 +154,12 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
     }
     Decision* decision = &batch.decisions[charge.decision_first];
     for (const limit::Limit& limit : charge.limits) {
-      int64_t charged = 0;
-      if (charge.verb == Verb::charge)
-        *decision = limit::debt::charge(nullptr, limit, charge.cost, now, charged);
-      else if (charge.verb == Verb::put)
+      if (charge.verb == Verb::put)
         *decision = limit::put(nullptr, limit, charge.cost, charge.all, now, nullptr);
       else if (charge.verb == Verb::peek)
         *decision = limit::peek(nullptr, limit, now);
+      else if (charge.verb == Verb::charge)
+        *decision = limit::debt::charge(nullptr, limit, charge.cost, now, unused);
       else
         *decision = limit::decide(nullptr, limit, charge.cost, now, nullptr);
       hold |= !decision->allowed;
@@ -207,16 +189,12 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
   bool hold = false;
   if (settle_without(batch, group, now, hold)) return;
   const auto charges = counted_of(batch.charges.subspan(group.charge_first, group.charge_count));
-  if (std::ranges::any_of(charges, is_unsupported)) {
-    answer.what = Answer::What::error;
-    answer.error = Error::unsupported;
-    return;
-  }
   const bool looks = shared_.options.wait_replicas > 0 && !pending.wrote &&
                      std::ranges::all_of(charges, request::only_looks, &Charge::verb);
   const Route route = route_of(charges, now, looks);
   Link* link = route.link;
-  if (settles_across(route, charges) && !group.sparing) {
+  const bool spares = group.sparing && charges.front().verb != Verb::charge;
+  if (settles_across(route, charges) && !spares) {
     AcrossGroup& across = add_across(group, batch, route, now, pin);
     across.hold = hold;
     across.batch = {kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)};
@@ -245,6 +223,8 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                         .hold = hold,
                         .sparing = group.sparing,
                         .looks = remembered && group.sparing,
+                        .id = id_for(group.id, charges, route.links->topology()),
+                        .is_shadow = group.may_fail,
                         .weight = answer.weight,
                         .key_prefix = shared_.options.key_prefix,
                         .tagged = route.links->topology().has_slots(),
@@ -269,41 +249,6 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
   std::ranges::push_heap(answers_by_, std::less<>());
 }
 
-// Marks the group's charges whose counters are known to have exceeded their quota (OverCache).
-// True: there are some.
-bool WorkerClient::refuse_remembered(const Batch& batch, const Group& group, base::Time now) {
-  if (group.may_wait) return false;  // a waiting group must be decided by its counter
-  bool any = false;
-  for (Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
-    if (charge.verb == Verb::put || charge.verb == Verb::charge || charge.reset_first ||
-        !window_text::holds(charge))
-      continue;
-    const limit::Limit& limit = charge.limits.front();
-    charge.from_cache = shared_.over_cache->is_over(window_name(charge, now), limit.quota, now);
-    if (!charge.from_cache) continue;
-    any = true;
-    const base::Duration to_end{limit::aligned_window::window_end_us(limit.window.us, now) -
-                                now.us};
-    batch.decisions[charge.decision_first] = {false, limit.quota, -1, to_end,
-                                              charge.cost > limit.quota ? base::never : to_end};
-  }
-  return any;
-}
-
-// Updates the OverCache from the group's answer.
-void WorkerClient::remember(const Batch& batch, const Group& group, base::Time asked) {
-  for (const Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
-    if (!window_text::holds(charge) || charge.from_cache) continue;
-    const limit::Limit& limit = charge.limits.front();
-    if (charge.verb == Verb::put || charge.reset_first)
-      shared_.over_cache->forget(window_name(charge, asked));
-    else if (charge.verb == Verb::count && !batch.decisions[charge.decision_first].allowed)
-      shared_.over_cache->remember(window_name(charge, asked), limit.quota,
-                                   {limit::aligned_window::window_end_us(limit.window.us, asked)},
-                                   asked);
-  }
-}
-
 Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t slot, base::Time now,
                                const store::Pin& pin, Ticket ticket) {
   // A group that must be asked again is sent at once. The groups after it are decided, but answered
@@ -312,6 +257,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
     Answer& answer = pending.answers[pending.done + i];
+    group.known = request::Known::no;
     if (answer.what != Answer::What::text) continue;
     group.error = Error::none;
     group.allowed = group.parked = group.answered = false;
@@ -337,9 +283,6 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
     } else if (answer.what == Answer::What::late) {
       group.allowed = group.parked = group.answered = false;
       group.error = Error::deadline;  // then its rules' on_store_error does not apply
-    } else if (answer.what == Answer::What::error && answer.error == Error::unsupported) {
-      group.allowed = group.parked = group.answered = false;
-      group.error = Error::unsupported;
     } else if (answer.what == Answer::What::error) {
       fail(batch, i, answer.error, now, pin);
     } else {
@@ -376,7 +319,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
 // Reads the answer into the group and its decisions. False: it must be asked again.
 bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, Answer& answer) {
   Group& group = batch.groups[i];
-  const std::string_view text(pending.texts.data() + answer.at, answer.size);
+  std::string_view text(pending.texts.data() + answer.at, answer.size);
   if (answer.error != Error::none) {
     // Redis has refused the whole command: nothing was done.
     if (text.starts_with("NOSCRIPT") && !answer.by_text) {
@@ -401,12 +344,17 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
   }
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   if (answer.plain) return read_plain_group(batch, group, answer, text);
+  group.known = cut_known(text);
+  if (group.known == request::Known::other_content) return true;
   ScriptReply said;
   if (std::all_of(charges.begin(), charges.end(), is_counted)) {
     said = read_answer(text, charges, batch.decisions, group.allowed, answer.asked);
   } else {
     counted_of(charges);
     said = read_answer(text, counted_, batch.decisions, group.allowed, answer.asked);
+    auto counted = counted_.cbegin();
+    for (Charge& charge : charges)
+      if (is_counted(charge)) charge.dropped = counted++->dropped;
   }
   if (said == ScriptReply::decided) return true;
   const Weight wanted = said == ScriptReply::again_wide ? Weight::wide : Weight::full;

@@ -143,13 +143,14 @@ class WorkerClient final : LinkOwner {
   };
 
   // A group whose counters are in several slots. Its parts, one for each slot, are settled one
-  // after the other in the order of the slots.
+  // after the other in the order of the slots. More than twenty members: where it comes from, what
+  // it charges, and how far its parts are.
   struct AcrossGroup {
     struct Part {
       uint16_t slot = 0;
       uint32_t first = 0, count = 0;  // in `charges`
-      bool taken = false;
-      std::string receipt;
+      bool allowed = false;
+      std::string receipt;  // of what was taken
     };
     uint32_t id = 0;
     bool waits = false;  // a Waiting asks, which is in asked_ under `id`
@@ -160,7 +161,10 @@ class WorkerClient final : LinkOwner {
     std::vector<request::Charge> charges;  // those with a counter, in the order of the slots
     std::vector<Part> parts;
     size_t at = 0;  // of the parts: the one that is asked for
-    bool hold = false, refused = false;
+    bool hold = false, refused = false, is_shadow = false;
+    std::optional<request::ChargeId> charge_id;
+    std::string id_name;
+    request::Known known = request::Known::yes;  // of the parts so far
     Weight weight = Weight::light;
     bool by_text = false;
     uint32_t redirects = 0, link = 0, ask_link = 0;
@@ -190,6 +194,7 @@ class WorkerClient final : LinkOwner {
   Answer* awaited(const Sender& sender);
   void settled(const Sender& sender);
   void give_up_late(base::Time now);
+  // worker_client_over.cc
   bool refuse_remembered(const request::Batch& batch, const request::Group& group, base::Time now);
   void remember(const request::Batch& batch, const request::Group& group, base::Time asked);
   request::Error refusal_of(const Links& links, std::string_view text,
@@ -201,6 +206,9 @@ class WorkerClient final : LinkOwner {
 
   // worker_client_route.cc: chooses a group's connection, and sends commands on.
   Route route_of(std::span<const request::Charge> charges, base::Time now, bool looks = false);
+  static const request::ChargeId* id_for(const request::ChargeId* id,
+                                         std::span<const request::Charge> charges,
+                                         const Topology& topology);
   void say_apart(Route::What what);
   Links& links_of(const Link& link);
   Links& links_of(const Answer& answer) { return answer.second ? *second_ : first_; }
@@ -234,8 +242,8 @@ class WorkerClient final : LinkOwner {
   void go_on_across(AcrossGroup& across, request::Error error);
   void finish_across(AcrossGroup& across, request::Error error, bool lost = false);
   void drop_across(uint32_t id);
-  void undo(AcrossGroup& across);
-  void undo_part(AcrossGroup& across, const AcrossGroup::Part& part);
+  void undo(AcrossGroup& across, bool refused);
+  void undo_part(AcrossGroup& across, const AcrossGroup::Part& part, std::string_view receipt);
   void on_undo(Link& link, const Sender& sender, Reply reply, std::string_view text,
                const std::string& call);
   void on_undo_lost(Link& link, const Sender& sender);

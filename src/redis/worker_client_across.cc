@@ -45,6 +45,7 @@ WorkerClient::AcrossGroup& WorkerClient::add_across(const Group& group, const Ba
   a.links = route.links;
   a.wanted = wanted_of(group, batch, pin);
   a.asked = now;
+  a.is_shadow = group.may_fail;
   std::vector<std::pair<uint16_t, const Charge*>> order;
   for (const Charge& charge : a.wanted->charges) {
     if (!charge.counted) continue;
@@ -58,6 +59,14 @@ WorkerClient::AcrossGroup& WorkerClient::add_across(const Group& group, const Ba
       a.parts.push_back({slot, static_cast<uint32_t>(a.charges.size()), 0, false, {}});
     ++a.parts.back().count;
     a.charges.push_back(*charge);
+  }
+  const bool remembered = std::ranges::all_of(a.parts, [&](const AcrossGroup::Part& part) {
+    const auto charges = std::span<const Charge>(a.charges).subspan(part.first, part.count);
+    return id_for(group.id, charges, route.links->topology()) != nullptr;
+  });
+  if (remembered) {
+    a.id_name = group.id->name;
+    a.charge_id = {a.id_name, group.id->content};
   }
   // Each part may have to wait for replicas.
   const auto parts = static_cast<int64_t>(a.parts.size());
@@ -95,6 +104,8 @@ Error WorkerClient::ask_part(AcrossGroup& a) {
                         .ahead = ahead_of(charges, a.arrival),
                         .hold = a.hold || a.refused,
                         .receipts = true,
+                        .id = a.charge_id ? &*a.charge_id : nullptr,
+                        .is_shadow = a.is_shadow,
                         .weight = a.weight,
                         .key_prefix = shared_.options.key_prefix,
                         .tagged = true,
@@ -134,6 +145,12 @@ void WorkerClient::on_across_answer(Link& link, AcrossGroup& a, Reply reply,
 bool WorkerClient::part_is_decided(AcrossGroup& a, std::string_view text, Error& error) {
   AcrossGroup::Part& part = a.parts[a.at];
   const std::string_view receipt = cut_receipt(text);
+  const request::Known known = cut_known(text);
+  if (known == request::Known::other_content) {
+    a.known = known;
+    a.at = a.parts.size();
+    return true;
+  }
   bool allowed = false;
   const ScriptReply said = read_answer(text, std::span(a.charges).subspan(part.first, part.count),
                                        a.wanted->decisions, allowed, a.asked);
@@ -150,8 +167,9 @@ bool WorkerClient::part_is_decided(AcrossGroup& a, std::string_view text, Error&
     return true;
   }
   a.weight = Weight::light;
-  part.taken = allowed;
-  if (allowed) part.receipt = receipt;
+  if (known == request::Known::no) a.known = known;
+  part.allowed = allowed;
+  part.receipt = receipt;
   a.refused |= !allowed;
   ++a.at;
   return true;
@@ -160,15 +178,17 @@ bool WorkerClient::part_is_decided(AcrossGroup& a, std::string_view text, Error&
 // It may have been taken there, so it is not taken back: its units stay taken.
 void WorkerClient::part_is_lost(AcrossGroup& a, Error error) {
   const AcrossGroup::Part& part = a.parts[a.at];
-  if (!a.hold && !a.refused)
-    shared_.counts.left_taken.fetch_add(
-        units_of(std::span(a.charges).subspan(part.first, part.count)), std::memory_order_relaxed);
+  shared_.counts.left_taken.fetch_add(
+      most_units_of(std::span(a.charges).subspan(part.first, part.count), a.hold || a.refused),
+      std::memory_order_relaxed);
   finish_across(a, error, true);
 }
 
 // Does anything still need its answer? Not if its batch was abandoned or its client's deadline has
-// passed; nor if it waits and was cancelled or replaced.
+// passed; nor if it waits and was cancelled or replaced. Units that were used already are charged
+// in any case.
 bool WorkerClient::is_wanted(const AcrossGroup& a) {
+  if (a.charges.front().verb == Verb::charge) return true;
   if (!a.waits) return awaited(a.batch) != nullptr;
   const auto at = asked_.find(a.id);
   return at != asked_.end() && !at->second->cancelled && !at->second->next;
@@ -186,9 +206,11 @@ void WorkerClient::go_on_across(AcrossGroup& a, Error error) {
 
 // What was taken is taken back unless it is granted as a whole, to a client that still wants it.
 void WorkerClient::finish_across(AcrossGroup& a, Error error, bool lost) {
-  const bool allowed =
-      error == Error::none && a.at == a.parts.size() && !a.refused && !a.hold && is_wanted(a);
-  if (!allowed) undo(a);
+  const bool other = a.known == request::Known::other_content;
+  const bool allowed = error == Error::none && a.at == a.parts.size() && !a.refused && !a.hold &&
+                       is_wanted(a) && !other;
+  // With an id the client sends it again, and each slot knows whether it has charged its part.
+  if (!allowed && !(a.charge_id && error != Error::none)) undo(a, error == Error::none && !other);
   if (a.waits) {
     on_waiting_across(a, error, lost, allowed);
     across_.erase(a.id);
@@ -211,31 +233,38 @@ void WorkerClient::finish_across(AcrossGroup& a, Error error, bool lost) {
 void WorkerClient::drop_across(uint32_t id) {
   const auto at = across_.find(id);
   if (at == across_.end()) return;
-  undo(*at->second);
+  if (!is_wanted(*at->second)) undo(*at->second, true);
   across_.erase(at);
 }
 
-void WorkerClient::undo(AcrossGroup& a) {
+// `refused`: what counts although its group is refused stays charged. Not so after an error, as the
+// client may send the request again.
+void WorkerClient::undo(AcrossGroup& a, bool refused) {
   for (AcrossGroup::Part& part : a.parts) {
-    if (!part.taken) continue;
-    part.taken = false;
-    undo_part(a, part);
+    const auto charges = std::span(a.charges).subspan(part.first, part.count);
+    const std::string receipt = std::exchange(part.receipt, {});
+    undo_part(a, part, refused ? receipt_if_refused(charges, receipt) : receipt);
+    if (!std::exchange(part.allowed, false)) continue;
     // The decisions say what remains without it, as far as is known here.
-    for (const Charge& charge : std::span(a.charges).subspan(part.first, part.count)) {
-      if (charge.verb != Verb::take && charge.verb != Verb::would_take) continue;
+    for (const Charge& charge : charges) {
+      if (charge.verb != Verb::take && charge.verb != Verb::count &&
+          charge.verb != Verb::would_take)
+        continue;
       for (size_t i = 0; i < charge.limits.size(); ++i) {
         Decision& decision = a.wanted->decisions[charge.decision_first + i];
         const int64_t most = limit::units_max(charge.limits[i]);
-        if (limit::has_counter(charge.limits[i].algorithm))
+        const bool stays = charge.verb == Verb::count && limit::has(charge.counts, i);
+        if (limit::has_counter(charge.limits[i].algorithm) && !stays)
           decision.remaining = std::min(most - charge.cost, decision.remaining) + charge.cost;
       }
     }
   }
 }
 
-void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::Part& part) {
+void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::Part& part,
+                             std::string_view receipt) {
   const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
-  const uint64_t units = units_of(charges);
+  const uint64_t units = units_of(charges, receipt);
   if (units == 0) return;
   Link* const link = a.links->of_slot(part.slot);
   // It is not kept for a connection that is down: once there is another, a replica may have taken
@@ -250,7 +279,7 @@ void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::Part& part) {
                         .kept_fresh_for = shared_.options.kept_fresh_for,
                         .now = a.asked};
   const size_t from = link->connection.out().size();
-  append_undo(link->connection.out(), what, part.receipt, shared_.scripts.undo(), texts_);
+  append_undo(link->connection.out(), what, receipt, shared_.scripts.undo(), texts_);
   link->sent_on.push(std::string_view(link->connection.out()).substr(from));
   link->connection.sent(
       {kind_undo, static_cast<uint32_t>(std::min<uint64_t>(units, UINT32_MAX)), 0, 0},
@@ -301,9 +330,12 @@ void WorkerClient::take_over(const AcrossGroup& a, const Batch& batch, Group& gr
   group.error = Error::none;
   group.parked = group.answered = false;
   group.allowed = !a.refused && !a.hold;
+  group.known = a.known;
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   for (size_t k = 0; k < charges.size(); ++k) {
     const Charge& from = a.wanted->charges[k];
+    const auto settled = std::ranges::find(a.charges, from.decision_first, &Charge::decision_first);
+    charges[k].dropped = settled == a.charges.end() ? 0 : settled->dropped;
     for (size_t i = 0; from.counted && i < from.limits.size(); ++i)
       batch.decisions[charges[k].decision_first + i] = a.wanted->decisions[from.decision_first + i];
   }

@@ -55,6 +55,14 @@ WorkerClient::Route WorkerClient::route_of(std::span<const Charge> charges, base
   return route;
 }
 
+// Null: the script does not remember the id.
+const request::ChargeId* WorkerClient::id_for(const request::ChargeId* id,
+                                              std::span<const Charge> charges,
+                                              const Topology& topology) {
+  if (id == nullptr || charges.front().verb != request::Verb::charge) return nullptr;
+  return remembers(charges, topology.has_slots()) ? id : nullptr;
+}
+
 void WorkerClient::say_apart(Route::What what) {
   if (what == Route::What::two_redis)
     shared_.log_refusal(

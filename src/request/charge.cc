@@ -52,8 +52,6 @@ std::string_view name_of(Error error) {
       return "foreign";
     case Error::no_number:
       return "no_number";
-    case Error::unsupported:
-      return "unsupported";
   }
   return "";
 }

@@ -42,6 +42,11 @@ constexpr bool only_looks(Verb verb) {
   return verb == Verb::peek || verb == Verb::would_take;
 }
 
+// May the verb take more than there is? For charges; a take under limits that count is `count`.
+constexpr bool may_bring_debt(Verb verb) {
+  return verb == Verb::charge || verb == Verb::count;
+}
+
 // The word that logs and metrics use.
 std::string_view name_of(Verb verb);
 
@@ -115,8 +120,8 @@ struct Charge {
                                 // room for windows.size() where the counter keeps its limits
   uint32_t slot_mask = 0;       // then: the windows that were decided; set by the store
   int64_t dropped = 0;          // charge: the units of the cost that a limit had no room for
-                        // (limit/debt.h), the most of all its limits; set by the store
-  uint64_t hash = 0;  // used by the store only, as is `counted`
+                                // (limit/debt.h), the most of all its limits; set by the store
+  uint64_t hash = 0;            // used by the store only, as is `counted`
   bool counted = false;
   // Set by the store: this process remembered that the counter refuses, so the counter was neither
   // asked nor charged.
@@ -178,7 +183,6 @@ enum class Error : uint8_t {
   auth_failed,  // it refuses our user or password
   wrong_type,   // the value under the counter's name is not a counter of sluice
   no_number,    // the value is a text, where the programs that share it keep a number
-  unsupported,  // the store cannot do what the charge asks for
 };
 
 // The word that logs and metrics use.
@@ -204,6 +208,20 @@ struct Ticket {
 // Names no request.
 inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
+// The id that a client gave its charge, the same in every server: its name, which begins with that
+// of the user, and a digest of what is charged.
+struct ChargeId {
+  std::string_view name;
+  uint64_t content = 0;
+};
+
+// What a store knows of a group's id.
+enum class Known : uint8_t {
+  no,             // nothing, or it remembers no ids
+  yes,            // the same was charged before: nothing was done, the decisions are those of then
+  other_content,  // it was used with another content: nothing was done, decisions are void
+};
+
 // Charges that settle all or nothing, on distinct (space, key) pairs except for those that follow.
 // Exception: of a charge with Verb::count the limits that count are charged although the group is
 // refused. Charges with Verb::charge are in groups of their own, which are never refused.
@@ -220,12 +238,16 @@ struct Group {
   // parked before, and asked again under the same limits, its decisions are void.)
   bool parked = false;
   bool answered = false;              // it was parked and is answered already: nothing was done
+  Known known = Known::no;            // set by the store
   Error error = Error::none;          // not none: nothing was taken, decisions are void
   OnError on_error = OnError::error;  // the strictest of its rules, if the store cannot decide
   Ticket ticket{};                    // if it may wait
   // The time from which its answer is of no use. If that has passed when it is decided, nothing is
   // charged and it gets Error::deadline. INT64_MAX: it has no such time.
   base::Time answer_by{INT64_MAX};
+  // Of charges (Verb::charge): a store that several servers share remembers the id with them. Null:
+  // they have none. Lives for the batch.
+  const ChargeId* id = nullptr;
   // Its place among the groups that wait; 0: after all of them. Set when it is parked. A group that
   // comes with a place replaces the one that is parked under its ticket.
   uint64_t arrival = 0;

@@ -110,8 +110,6 @@ std::string_view Store::message_for(request::Error error) const {
       return "what is stored under the counter's key is not a counter";
     case request::Error::no_number:
       return "value is not an integer or out of range";
-    case request::Error::unsupported:
-      return "the store of the counters cannot charge past this limit";
   }
   return "";
 }

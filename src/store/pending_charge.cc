@@ -95,7 +95,8 @@ template <class Counter>
 base::Duration wait_behind(const State* state, const Limit& limit, Wide units, base::Time now) {
   const auto cost = static_cast<int64_t>(std::min<Wide>(units, INT64_MAX));
   const Decision whole = Counter::if_taken(state, limit, cost, now);
-  if (whole.retry_after != base::never || whole.limit == 0) return whole.retry_after;
+  if (whole.retry_after != base::never || units <= whole.limit || whole.limit == 0)
+    return whole.retry_after;
   if (whole.reset_after == base::never) return base::never;
   const Wide more = units - whole.limit;
   const int spare = limit.algorithm == limit::Algorithm::sliding_window ? 1 : 0;

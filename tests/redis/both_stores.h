@@ -62,6 +62,7 @@ struct Question {
     c.verb = verb;
     c.cost = cost;
     c.limits = limits.back();
+    if (verb == Verb::count) c.counts = limit::all_of(c.limits);
     c.keeps_limits = !space.windows.empty();
     if (!c.keeps_limits) c.limits_id = spaces.intern_limits(without_numbers(limits.back()));
     c.decision_first = static_cast<uint32_t>(decisions.size());
@@ -146,6 +147,9 @@ class Both {
       wrong += std::string("allowed ") + (allowed ? "there" : "here") + " only; ";
     for (size_t k = 0; k < theirs.size(); ++k) {
       if (theirs[k].slot_mask != q.charges[k].slot_mask) wrong += "another mask; ";
+      if (theirs[k].dropped != q.charges[k].dropped)
+        wrong += "charge " + std::to_string(k) + ": " + std::to_string(q.charges[k].dropped) +
+                 " dropped here, " + std::to_string(theirs[k].dropped) + " there; ";
       size_t count = theirs[k].limits.size();
       if (theirs[k].keeps_limits) count = static_cast<size_t>(std::popcount(theirs[k].slot_mask));
       for (size_t i = 0; i < count; ++i) {

@@ -54,6 +54,7 @@ class ClusterWorld : public StoreWorld {
     charge.space = spaces.intern(space, "", like);
     charge.key = keys_.emplace_back(key);
     charge.verb = verb;
+    if (verb == request::Verb::count) charge.counts = 1;
     charge.cost = cost;
     const limit::Limit& kept = limits_.emplace_back(limit);
     charge.limits = {&kept, 1};

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "redis/scripts.h"
@@ -108,9 +109,11 @@ ScriptedCluster::Call call_of(size_t node, const std::vector<std::string>& words
   call.bytes = bytes;
   // The keys are followed by the mode and the first charge's verb and cost
   // (src/redis/lua_settle.cc); of an undo by its kind, name and cost (src/redis/lua_undo.cc).
-  const size_t mode = 3 + std::stoul(words[2]);
-  call.takes = !call.undo && words.size() > mode + 1 && words[mode].starts_with('0') &&
-               words[mode + 1] == "t";
+  size_t mode = 3 + std::stoul(words[2]);
+  const bool takes = words.size() > mode && words[mode].starts_with('0');
+  if (takes && words[mode].ends_with('I')) mode += 2;  // two words of the charge's id
+  call.takes = !call.undo && words.size() > mode + 1 && takes &&
+               std::string_view("tcx").find(words[mode + 1][0]) != std::string_view::npos;
   if ((call.takes || call.undo) && words.size() > mode + 2) {
     const std::string& cost = words[mode + 2];
     std::from_chars(cost.data(), cost.data() + cost.size(), call.cost);

@@ -86,7 +86,9 @@ std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
 
 // Few keys and few lists of limits, so that requests often find a counter in use, also under other
 // limits.
-void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with_groups) {
+// `debt`: also charges, and takes under limits that count.
+void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with_groups,
+          bool debt = false) {
   Both both;
   Dice dice(seed);
   request::Space left;
@@ -115,6 +117,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
       if (i > 0 && dice(3) == 0) std::reverse(list.begin(), list.end());
       if (i > 0 && list.size() > 1 && dice(4) == 0) list.pop_back();
       if (limit::cells(list) > limit::cells_max) list.resize(1);
+      if (!limit::is_counted(list)) list = lists.front();  // a script is not asked
       lists.push_back(list);
     }
     // What a sweep has forgotten stays forgotten if the clock then steps back, but Redis still has
@@ -127,10 +130,11 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
       if (dice(3) > 0) now += dice(sizes.step);
       if (!both.sweeps && dice(10) == 0) now -= dice(sizes.step);
       Question q;
-      const Verb verb = dice(6) == 0   ? Verb::put
-                        : dice(6) == 0 ? Verb::peek
-                        : dice(6) == 0 ? Verb::would_take
-                                       : Verb::take;
+      const Verb verb = dice(6) == 0           ? Verb::put
+                        : dice(6) == 0         ? Verb::peek
+                        : dice(6) == 0         ? Verb::would_take
+                        : debt && dice(3) == 0 ? Verb::charge
+                                               : Verb::take;
       const int charges = with_groups ? 1 + dice(3) : 1;
       const int first = dice(3);
       // Mostly the first list, so that limits often stay the same.
@@ -142,12 +146,18 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
               verb, cost);
       }
       if (verb == Verb::put && dice(4) == 0) q.charges[0].all = true;
-      for (Charge& c : q.charges) c.reset_first = verb == Verb::take && dice(12) == 0;
+      for (Charge& c : q.charges) {
+        c.reset_first = verb == Verb::take && dice(12) == 0;
+        if (!debt || verb != Verb::take || dice(2) == 0) continue;
+        c.counts = static_cast<limit::LimitMask>(1 + dice(limit::all_of(c.limits)));
+        c.verb = Verb::count;
+      }
       told += std::to_string(step) + ": at " + std::to_string(now - start_us) + " " +
               std::string(name_of(verb));
       for (const Charge& c : q.charges) {
         told += " " + std::string(c.key) + " " + std::to_string(c.cost) + (c.all ? " all" : "") +
-                (c.reset_first ? " again" : "");
+                (c.reset_first ? " again" : "") +
+                (c.counts != 0 ? " counts " + std::to_string(c.counts) : "");
         for (const Limit& l : c.limits)
           told += " " + std::string(name_of(l.algorithm)) + " " + std::to_string(l.quota) + "/" +
                   std::to_string(l.window.us) + "/" + std::to_string(l.burst);
@@ -202,6 +212,23 @@ TEST(Scripts, GroupsSettleAllOrNothing) {
   play(tiny, Weight::wide, 10, 50, true);
   play(usual, Weight::light, 11, 50, true);
   play(large, Weight::light, 12, 50, true);
+}
+
+TEST(Scripts, ChargesAndLimitsThatCountAnswerAsTheTableDoes) {
+  play(tiny, Weight::light, 61, 300, false, true);
+  play(usual, Weight::light, 62, 150, false, true);
+  play(tiny, Weight::full, 63, 150, true, true);
+  play(usual, Weight::full, 64, 100, true, true);
+}
+TEST(Scripts, LimbsAnswerChargesAsTheTableDoes) {
+  play(tiny, Weight::wide, 65, 100, true, true);
+  play(usual, Weight::wide, 66, 60, true, true);
+  play(large, Weight::light, 67, 60, true, true);
+  play(edge, Weight::light, 68, 100, true, true);
+}
+TEST(Scripts, ChargesAnswerAsTheTableDoesAtTheEndOfTime) {
+  play(endless, Weight::light, 69, 100, false, true);
+  play(endless, Weight::full, 70, 50, true, true);
 }
 
 // Overrides with other kinds of limits come and go. The scripts must decide as the table does, and
@@ -317,6 +344,7 @@ void play_kept(int64_t limits, int64_t costs, Weight least, uint32_t seed, int r
       q.add(space, std::to_string(round), asked, both.spaces,
             dice(6) == 0   ? Verb::peek
             : dice(8) == 0 ? Verb::would_take
+            : dice(9) == 0 ? Verb::charge
                            : Verb::take,
             cost);
       Charge& charge = q.charges[0];

@@ -51,5 +51,37 @@ TEST(RedisWaitingLimits, AreThoseOfItsOwnRequest) {
   EXPECT_EQ(world.decisions[0].remaining, 0);
 }
 
+// Debt is paid first, and what waits goes on waiting.
+TEST(RedisWaitingLimits, AChargeDelaysWhatWaits) {
+  const tests::RedisServer redis;
+  ClusterWorld world(StoreWorld::options_for(redis));
+  const auto three = [&](request::Verb verb, int64_t cost) {
+    return world.charge("k", bucket_of(3), verb, cost);
+  };
+  ASSERT_TRUE(world.settle({three(request::Verb::take, 3)}).allowed);
+  std::vector<request::Charge> charges{three(request::Verb::take, 2)};
+  std::vector<request::Group> groups{{.charge_count = 1, .may_wait = true, .ticket = ticket}};
+  std::vector<limit::Decision> decisions;
+  ASSERT_TRUE(world.ask(groups, charges, decisions, world.clock.now()));
+  ASSERT_TRUE(groups[0].parked);
+  EXPECT_TRUE(world.settle({three(request::Verb::charge, 2)}).allowed);
+  EXPECT_EQ(world.decisions[0].remaining, -2);
+  world.settle({three(request::Verb::put, 3)});
+  for (int i = 0; i < 20; ++i) {  // when these are answered, the store has asked again
+    world.turn();
+    world.settle({three(request::Verb::peek, 0)});
+  }
+  EXPECT_TRUE(world.settled().empty());
+  world.settle({three(request::Verb::put, 1)});
+  std::vector<store::Settled> settled;
+  ASSERT_TRUE(tests::comes([&] {
+    world.turn();
+    settled = world.settled();
+    return !settled.empty();
+  }));
+  EXPECT_EQ(settled[0].error, request::Error::none);
+  EXPECT_EQ(settled[0].decisions.at(0).remaining, 0);
+}
+
 }  // namespace
 }  // namespace sluice::redis::waiting_limits_test

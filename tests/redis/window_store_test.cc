@@ -42,6 +42,7 @@ class Server : public StoreWorld {
     charge.space = spaces.intern(name, "", like);
     charge.key = key;
     charge.verb = verb;
+    if (verb == Verb::count) charge.counts = 1;
     charge.cost = cost;
     charge.limits = {&limit, 1};
     charge.limits_id = spaces.intern_limits({&limit, 1});
@@ -246,6 +247,21 @@ TEST(WhatIsOver, IsSentToRedisAgainAfterARefund) {
   const auto asked = server.settle({server.charge(two_a_minute)});
   EXPECT_FALSE(asked.charges[0].from_cache);
   EXPECT_TRUE(asked.group.allowed);
+}
+
+// A charge that this server answered from its memory would not be counted.
+TEST(WhatIsOver, IsChargedInRedis) {
+  tests::RedisServer redis;
+  Server server(remembering(redis));
+  auto client = redis.client();
+  ASSERT_FALSE(server.settle({server.charge(two_a_minute, 3)}).group.allowed);
+  ASSERT_TRUE(server.settle({server.charge(two_a_minute)}).charges[0].from_cache);
+  const auto asked = server.settle({server.charge(two_a_minute, 4, Verb::charge)});
+  EXPECT_TRUE(asked.group.allowed);
+  EXPECT_FALSE(asked.charges[0].from_cache);
+  EXPECT_EQ(asked.decisions[0].remaining, -5);
+  EXPECT_EQ(asked.decisions[0].retry_after, base::seconds(43));
+  EXPECT_EQ(client({"GET", "w60_x_1800000000"}).text, "7");
 }
 
 // A refused take does not mean that the counter is past its quota.
