@@ -176,7 +176,7 @@ TEST(Envoy, RejectsUnsupportedVariablesByName) {
                                                         {"REDIS_TLS_CLIENT_CERT", "/cert.pem"},
                                                         {"BACKEND_TYPE", "memcache"},
                                                         {"CONFIG_TYPE", "GRPC_XDS_SOTW"},
-                                                        {"LOG_FORMAT", "xml"},
+                                                        {"LOG_LEVEL", "loud"},
                                                         {"PORT", "many"},
                                                         {"SHADOW_MODE", "perhaps"},
                                                         {"GRPC_MAX_CONNECTION_AGE", "a day"},

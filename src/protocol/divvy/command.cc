@@ -1,9 +1,8 @@
-#include "base/units.h"
 #include "cli/arguments.h"
 #include "config/serving.h"
 #include "config/settings.h"
-#include "policy/pattern.h"
 #include "protocol/divvy/commands.h"
+#include "protocol/divvy/environment.h"
 #include "protocol/divvy/policy_files.h"
 #include "protocol/divvy/settings.h"
 
@@ -34,80 +33,6 @@ const std::string footer_of_divvy =
     "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
     "                 which the original has no variables for\n";
 
-// Reads DEBUG as the `debug` package of Divvy does: names, which may contain `*`, separated by
-// commas or blanks; `-name` excludes a name.
-bool wants_debug(std::string_view names) {
-  bool wanted = false;
-  for (size_t at = 0; at < names.size();) {
-    const size_t end = std::min(names.find_first_of(", \t", at), names.size());
-    std::string name(names.substr(at, end - at));
-    at = end + 1;
-    const bool excluded = name.starts_with('-');
-    if (excluded) name.erase(0, 1);
-    if (name.empty() || !policy::Pattern::wildcard(name).matches("divvy")) continue;
-    if (excluded) return false;
-    wanted = true;
-  }
-  return wanted;
-}
-
-DivvySettings& settings_in(config::Config& config) {
-  return static_cast<DivvySettings&>(config.settings_of(number_of(description)));
-}
-
-void apply_divvy_environment(const config::CommandIo& io, config::Config& config,
-                             base::Diagnostics& diagnostics) {
-  if (const auto text = io.environment("PORT")) {
-    if (const auto port = base::parse_port(*text)) {
-      config.listen.front().value.address.port = *port;
-      config.listen.front().origin = "PORT";
-    } else {
-      base::Diagnostic place;
-      place.subject = "PORT";
-      config::complain(place, "`" + *text + "` is not a port",
-                       "set it to 0 to 65535, or unset it for 8321", diagnostics);
-    }
-  }
-  if (const auto names = io.environment("DEBUG"); names && wants_debug(*names))
-    config.log.level = {spdlog::level::debug, "DEBUG"};
-  const auto redis_host = io.environment("REDIS_HOST");
-  const auto redis_port = io.environment("REDIS_PORT");
-  const auto is_set = [](const auto& text) { return text && !text->empty(); };
-  const auto cluster = io.environment("REDIS_CLUSTER");
-  const bool is_cluster = is_set(cluster) && (*cluster == "1" || *cluster == "true");
-  if (is_set(cluster) && !is_cluster && *cluster != "0" && *cluster != "false") {
-    base::Diagnostic place;
-    place.subject = "REDIS_CLUSTER";
-    config::complain(place, "`" + *cluster + "` is neither 1 nor 0",
-                     "set it to 1 where REDIS_HOST is a node of a Redis Cluster, or unset it",
-                     diagnostics);
-  }
-  if (is_set(redis_host) || is_set(redis_port) || is_cluster) {
-    redis::Node node;
-    if (is_set(redis_host)) node.host = *redis_host;
-    // As in Divvy: a text that is not a port means the default port, 6379.
-    if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
-    config::Setting<redis::Options> setting;
-    setting.value.nodes = {node};
-    setting.value.cluster = is_cluster;
-    setting.origin = is_set(redis_host)   ? "REDIS_HOST"
-                     : is_set(redis_port) ? "REDIS_PORT"
-                                          : "REDIS_CLUSTER";
-    config.store.redis = std::move(setting);
-  }
-  const auto apply = [&](const char* name, auto set) {
-    const auto text = io.environment(name);
-    base::Diagnostic place;
-    place.subject = name;
-    if (is_set(text)) set(*text, name, place, config, diagnostics);
-  };
-  apply("REDIS_USERNAME", config::set_redis_username);
-  apply("REDIS_PASSWORD", config::set_redis_password);
-  apply("REDIS_PASSWORD_FILE", config::set_redis_password_file);
-  apply("REDIS_TLS", config::set_redis_tls);
-  settings_in(config).apply_environment(io, diagnostics);
-}
-
 // If a Redis is configured, the first line is exactly that of Divvy.
 std::string first_lines(const std::vector<server::Bound>& bound, config::Config& config) {
   std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
@@ -121,7 +46,8 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
   }
   for (const auto& b : bound) {
     if (b.service.kind != server::Service::Kind::page) continue;
-    const std::string& path = settings_in(config).page->value.path;
+    const auto& its = static_cast<const DivvySettings&>(config.settings_of(number_of(description)));
+    const std::string& path = its.page->value.path;
     text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
             (path.starts_with('/') ? "" : "/") + path + "\n";
   }

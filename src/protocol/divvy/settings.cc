@@ -1,7 +1,7 @@
 #include "protocol/divvy/settings.h"
 
-#include "base/units.h"
 #include "config/file_reader.h"
+#include "config/javascript_words.h"
 #include "config/settings.h"
 #include "server/options.h"
 
@@ -117,35 +117,47 @@ void DivvySettings::add_to(server::Options& options, protocol::Protocol self) co
 
 void DivvySettings::apply_environment(const config::CommandIo& io, base::Diagnostics& diagnostics) {
   const auto get = [&](const char* name) { return io.environment(name).value_or(""); };
+  const auto warn = [&](const char* name, std::string message, std::string remedy) {
+    config::complain(place_of(name, false), std::move(message), std::move(remedy), diagnostics);
+  };
+  // As Divvy's parseInt. A text that begins with no number is 0.
   const auto port_of_variable = [&](const char* name) -> std::optional<uint16_t> {
     const std::string text = get(name);
-    const auto port = base::parse_port(text);
+    const auto port = config::port_of_number(config::javascript_parse_int(text).value_or(0));
     if (!port)
       config::complain(place_of(name), "`" + text + "` is not a port",
                        "set it to 0 to 65535, or unset it", diagnostics);
     return port;
   };
-  const std::string host = get("STATSD_HOST");
-  if (!host.empty() && !get("STATSD_PORT").empty()) {
-    if (const auto port = port_of_variable("STATSD_PORT"))
-      statsd = {{{host, *port}, get("STATSD_PREFIX"), !get("STATSD_USE_TCP").empty()},
+  const std::string host = get("STATSD_HOST"), port = get("STATSD_PORT");
+  if (!host.empty() && !port.empty()) {
+    if (const auto number = port_of_variable("STATSD_PORT"); number && *number == 0)
+      warn("STATSD_PORT", "`" + port + "` is not a port, so nothing is sent to statsd, as in Divvy",
+           "set it to 1 to 65535");
+    else if (number)
+      statsd = {{{host, *number}, get("STATSD_PREFIX"), !get("STATSD_USE_TCP").empty()},
                 "STATSD_HOST"};
-  } else if (!host.empty() || !get("STATSD_PORT").empty()) {
-    config::complain(place_of(host.empty() ? "STATSD_PORT" : "STATSD_HOST", false),
-                     "stands alone, so nothing is sent to statsd",
-                     "set STATSD_HOST and STATSD_PORT, or neither", diagnostics);
+  } else if (!host.empty() || !port.empty()) {
+    warn(host.empty() ? "STATSD_PORT" : "STATSD_HOST", "stands alone, so nothing is sent to statsd",
+         "set STATSD_HOST and STATSD_PORT, or neither");
+  } else {
+    for (const char* name : {"STATSD_PREFIX", "STATSD_USE_TCP"})
+      if (!get(name).empty())
+        warn(name, "has no effect, as nothing is sent to statsd",
+             "set STATSD_HOST and STATSD_PORT, or unset it");
   }
-  const std::string path = get("PROMETHEUS_METRICS_PATH");
-  if (!path.empty() && !get("HTTP_SERVICE_PORT").empty()) {
-    if (const auto port = port_of_variable("HTTP_SERVICE_PORT"))
-      page = {{{"::", *port}, path}, "HTTP_SERVICE_PORT"};
-  } else if (!path.empty() || !get("HTTP_SERVICE_PORT").empty()) {
-    config::complain(
-        place_of(path.empty() ? "HTTP_SERVICE_PORT" : "PROMETHEUS_METRICS_PATH", false),
-        "stands alone, so no page of metrics is served",
-        "Only found one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your "
-        "environment.",
-        diagnostics);
+  const std::string path = get("PROMETHEUS_METRICS_PATH"), service = get("HTTP_SERVICE_PORT");
+  if (!path.empty() && !service.empty()) {
+    if (!config::javascript_parse_int(service))  // Divvy does not start either
+      config::complain(place_of("HTTP_SERVICE_PORT"), "`" + service + "` is not a port",
+                       "set it to 0 to 65535, or unset it", diagnostics);
+    else if (const auto number = port_of_variable("HTTP_SERVICE_PORT"))
+      page = {{{"::", *number}, path}, "HTTP_SERVICE_PORT"};
+  } else if (!path.empty() || !service.empty()) {
+    warn(path.empty() ? "HTTP_SERVICE_PORT" : "PROMETHEUS_METRICS_PATH",
+         "stands alone, so no page of metrics is served",
+         "Only found one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your "
+         "environment.");
   }
 }
 

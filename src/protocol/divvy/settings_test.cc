@@ -54,7 +54,7 @@ TEST(DivvySettings, VariablesConfigureDivvysMetrics) {
   EXPECT_EQ(options.listeners.back().port, 9102);
 }
 
-TEST(DivvySettings, WarnsOfIncompleteVariablesAndRejectsInvalidPorts) {
+TEST(DivvySettings, WarnsOfVariablesThatSendNothingAndRejectsInvalidPorts) {
   World world;
   world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", ""}, {"HTTP_SERVICE_PORT", "1"}};
   config::Config config;
@@ -65,8 +65,14 @@ TEST(DivvySettings, WarnsOfIncompleteVariablesAndRejectsInvalidPorts) {
             "one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your environment.\n");
   EXPECT_FALSE(config.options().statsd);
   world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", "x"}};
+  EXPECT_EQ(
+      world.divvy(config),
+      "warning: STATSD_PORT: `x` is not a port, so nothing is sent to statsd, as in Divvy; set "
+      "it to 1 to 65535\n");
+  EXPECT_FALSE(config.options().statsd);
+  world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", "65536"}};
   EXPECT_EQ(world.divvy(config),
-            "error: STATSD_PORT: `x` is not a port; set it to 0 to 65535, or unset it\n");
+            "error: STATSD_PORT: `65536` is not a port; set it to 0 to 65535, or unset it\n");
 }
 
 TEST(DivvySettings, TheFileConfiguresTheSameAndReadsBack) {

@@ -1,4 +1,3 @@
-#include "base/units.h"
 #include "cli/arguments.h"
 #include "config/serving.h"
 #include "config/settings.h"
@@ -24,21 +23,6 @@ std::string footer_of_droplet() {
          cli::server_environment_help + cli::settings_environment_help(settings_format);
 }
 
-void apply_port(const config::CommandIo& io, config::Config& config,
-                base::Diagnostics& diagnostics) {
-  const auto text = io.environment("PORT");
-  if (!text || text->empty()) return;
-  if (const auto port = base::parse_port(*text)) {
-    config.listen.front().value.address.port = *port;
-    config.listen.front().origin = "PORT";
-    return;
-  }
-  base::Diagnostic place;
-  place.subject = "PORT";
-  config::complain(place, "`" + *text + "` is not a port",
-                   "set it to 0 to 65535, or unset it for 3000", diagnostics);
-}
-
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
@@ -61,7 +45,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config.listen = {{{number_of(description), {"::", description.port}}}};
   if (host) config.listen.front().value.address.host = *host;
   config::apply_environment(io, config, diagnostics);
-  apply_port(io, config, diagnostics);
+  apply_droplet_environment(io, config, diagnostics);
   config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;

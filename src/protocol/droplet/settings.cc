@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/units.h"
 #include "config/file_reader.h"
+#include "config/javascript_words.h"
 #include "config/settings.h"
 #include "server/options.h"
 
@@ -59,6 +60,21 @@ std::vector<std::pair<std::string, std::string>> DropletSettings::lines() const 
 void DropletSettings::add_to(server::Options& options, protocol::Protocol self) const {
   options.cleanup_interval = cleanup_interval.value;
   options.cleaned_protocol = self;
+}
+
+void apply_droplet_environment(const config::CommandIo& io, config::Config& config,
+                               base::Diagnostics& diagnostics) {
+  const auto text = io.environment("PORT");
+  if (!text || text->empty()) return;  // as droplet's `PORT || 3000`
+  if (const auto port = config::node_port(*text)) {
+    config.listen.front().value.address.port = *port;
+    config.listen.front().origin = "PORT";
+    return;
+  }
+  base::Diagnostic place;
+  place.subject = "PORT";
+  config::complain(place, "`" + *text + "` is not a port",
+                   "set it to 0 to 65535, or unset it for 3000", diagnostics);
 }
 
 constinit const protocol::SettingsFormat settings_format = {

@@ -29,4 +29,8 @@ class DropletSettings final : public protocol::Settings {
 
 extern const protocol::SettingsFormat settings_format;
 
+// Reads PORT for `sluice droplet`, as droplet does; the first listener of `config` is droplet's.
+void apply_droplet_environment(const config::CommandIo& io, config::Config& config,
+                               base::Diagnostics& diagnostics);
+
 }  // namespace sluice::droplet

@@ -3,7 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+
 #include "config/config.h"
+#include "protocol/droplet/commands.h"
 
 namespace sluice::droplet {
 namespace {
@@ -48,6 +54,35 @@ TEST(DropletSettings, CleanupIntervalsAreSecondsOrLengths) {
 TEST(DropletSettings, NameTheProtocolWhoseBucketsAreCleaned) {
   EXPECT_EQ(config::Config().options().cleaned_protocol, protocol::find("droplet"));
   EXPECT_EQ(config::Config().options().cleanup_interval, base::seconds(60));
+}
+
+// `PORT || 3000`, to `listen`.
+TEST(DropletVariables, Port) {
+  struct Case {
+    std::optional<std::string> text;
+    uint16_t port;
+    bool starts = true;
+  };
+  for (const auto& [text, port, starts] : {Case{{}, 3000},
+                                           {"", 3000},
+                                           {"0", 0},
+                                           {"80", 80},
+                                           {" 80 ", 80},
+                                           {"8e1", 80},
+                                           {"port", 3000, false},
+                                           {"80x", 3000, false},
+                                           {" ", 3000, false},
+                                           {"-1", 3000, false},
+                                           {"65536", 3000, false}}) {
+    std::ostringstream out, err;
+    const config::CommandIo io{out, err, false, false, [&text](const char*) { return text; }};
+    config::Config config;
+    config.listen = {{{number_of(description), {"::", description.port}}}};
+    base::Diagnostics diagnostics;
+    apply_droplet_environment(io, config, diagnostics);
+    EXPECT_EQ(config.listen.front().value.address.port, port) << text.value_or("unset");
+    EXPECT_EQ(base::has_errors(diagnostics), !starts) << text.value_or("unset");
+  }
 }
 
 }  // namespace

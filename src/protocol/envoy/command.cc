@@ -58,8 +58,11 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   base::Diagnostics diagnostics;
   const protocol::Protocol self = number_of(description);
   config.listen = {{{self, {"0.0.0.0", description.port}}}, {{self, {"0.0.0.0", http_port}}}};
-  base::Setting<std::string> folder = limits_folder(io);
-  if (!arguments.positional().empty()) folder = {arguments.positional().front(), "argument"};
+  base::Setting<std::string> folder;
+  if (arguments.positional().empty())
+    folder = limits_folder(io, diagnostics);
+  else
+    folder = {arguments.positional().front(), "argument"};
   auto files = std::make_unique<LimitsFiles>(std::move(folder));
   apply_limits_environment(io, *files, diagnostics);
   config.policy.push_back({self, base::Cloned<protocol::PolicyFiles>(std::move(files))});

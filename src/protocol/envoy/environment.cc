@@ -2,94 +2,21 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <cstdlib>
-#include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "config/settings.h"
 #include "protocol/envoy/commands.h"
-#include "protocol/envoy/go_words.h"
+#include "protocol/envoy/variables.h"
 #include "wire/http_session.h"
 
 namespace sluice::envoy {
 namespace {
 
 using base::Diagnostic;
-
-// Reads variables. Problems are reported under the variable's name.
-class Variables {
- public:
-  Variables(const config::CommandIo& io, base::Diagnostics& diagnostics)
-      : io_(io), diagnostics_(diagnostics) {}
-
-  // Nothing: it is not set, or empty.
-  std::optional<std::string> text(const char* name) const {
-    auto value = io_.environment(name);
-    if (value && value->empty()) value.reset();
-    return value;
-  }
-  std::optional<bool> truth(const char* name) {
-    const auto value = text(name);
-    if (!value) return std::nullopt;
-    const auto truth = read_go_bool(*value);
-    if (!truth)
-      complain(name, "`" + *value + "` is neither true nor false", "set it to true or false");
-    return truth;
-  }
-  bool is_true(const char* name) { return truth(name).value_or(false); }
-  std::optional<base::Duration> duration(const char* name) {
-    const auto value = text(name);
-    if (!value) return std::nullopt;
-    const auto length = read_go_duration(*value);
-    if (!length)
-      complain(name, "`" + *value + "` is not a length of time", "set one as in 10s or 1h30m");
-    return length;
-  }
-  std::optional<uint64_t> count(const char* name, uint64_t most) {
-    const auto value = text(name);
-    if (!value) return std::nullopt;
-    const auto number = base::parse_count(*value);
-    if (number && *number <= most) return number;
-    complain(name, "`" + *value + "` is not a number from 0 to " + std::to_string(most),
-             "set one, or unset it");
-    return std::nullopt;
-  }
-  std::optional<uint16_t> port(const char* name) {
-    const auto value = text(name);
-    if (!value) return std::nullopt;
-    const auto port = base::parse_port(*value);
-    if (!port)
-      complain(name, "`" + *value + "` is not a port", "set it to 0 to 65535, or unset it");
-    return port;
-  }
-  void complain(const char* name, std::string what, std::string remedy) {
-    config::complain(place(name), std::move(what), std::move(remedy), diagnostics_);
-  }
-  void warn(const char* name, std::string what, std::string remedy) {
-    Diagnostic at = place(name);
-    at.severity = Diagnostic::Severity::warning;
-    config::complain(at, std::move(what), std::move(remedy), diagnostics_);
-  }
-  // Is the variable set, and not to `false`?
-  bool is_wanted(const char* name) {
-    const auto value = text(name);
-    return value && read_go_bool(*value) != false;
-  }
-
- private:
-  static Diagnostic place(const char* name) {
-    Diagnostic place;
-    place.subject = name;
-    return place;
-  }
-
-  const config::CommandIo& io_;
-  base::Diagnostics& diagnostics_;
-};
 
 struct Refused {
   const char* name;
@@ -154,11 +81,41 @@ constexpr const char* of_redis[] = {"REDIS_TYPE",
                                     "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
                                     "LOCAL_CACHE_SIZE_IN_BYTES"};
 
-constexpr uint64_t over_cache_max = uint64_t{1} << 30;
+constexpr int64_t over_cache_max = int64_t{1} << 30;
+
+// Variables that have no effect without another one.
+struct Needs {
+  const char *name, *other, *effect, *remedy;
+};
+constexpr Needs needs[] = {
+    {"PROMETHEUS_ADDR", "USE_PROMETHEUS", "no page of metrics is served",
+     "set USE_PROMETHEUS=true, or unset it"},
+    {"PROMETHEUS_PATH", "USE_PROMETHEUS", "no page of metrics is served",
+     "set USE_PROMETHEUS=true, or unset it"},
+    {"DEBUG_HOST", "DEBUG_PORT", "there is no debug port", "set DEBUG_PORT=6070, or unset it"},
+    {"LIMIT_LIMIT_HEADER", "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
+     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
+    {"LIMIT_REMAINING_HEADER", "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
+     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
+    {"LIMIT_RESET_HEADER", "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
+     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
+};
+
+void warn_of_lonely(Variables& variables) {
+  for (const auto& [name, other, effect, remedy] : needs)
+    if (variables.text(name) && !variables.is_wanted(other))
+      variables.warn(name, std::string("has no effect, as ") + effect, remedy);
+}
+
+// As in Go an empty host is every address.
+std::string host_of(Variables& variables, const char* name) {
+  const std::string host = variables.set(name).value_or("0.0.0.0");
+  return host.empty() ? "::" : host;
+}
 
 void apply_addresses(Variables& variables, config::Config& config) {
   const auto apply = [&](config::Listener& listener, const char* host, const char* port) {
-    if (auto text = variables.text(host)) listener.address.host = *std::move(text);
+    if (variables.set(host)) listener.address.host = host_of(variables, host);
     if (const auto number = variables.port(port)) listener.address.port = *number;
   };
   apply(config.listen[0].value, "GRPC_HOST", "GRPC_PORT");
@@ -169,11 +126,13 @@ void apply_addresses(Variables& variables, config::Config& config) {
 // operator does not know of.
 void apply_debug_port(Variables& variables, EnvoyOptions& options, config::Config& config) {
   const auto port = variables.port("DEBUG_PORT");
-  if (!port || *port == 0) return;
+  if (!port) return;
+  if (*port == 0)
+    return variables.warn("DEBUG_PORT", "opens no port, as no client would know a free one",
+                          "set it to 1 to 65535");
   options.debug_port = *port;
   config.listen.push_back(
-      {{config.listen[1].value.protocol, {variables.text("DEBUG_HOST").value_or("0.0.0.0"), *port}},
-       "DEBUG_PORT"});
+      {{config.listen[1].value.protocol, {host_of(variables, "DEBUG_HOST"), *port}}, "DEBUG_PORT"});
 }
 
 // Sets `to` from a variable. A text that `read` does not accept is reported.
@@ -209,10 +168,14 @@ void apply_prometheus(Variables& variables, MetricsSettings& metrics) {
 }
 
 void apply_statsd(Variables& variables, MetricsSettings& metrics) {
+  const auto port = variables.port("STATSD_PORT");
+  if (port && *port == 0)
+    return variables.warn("STATSD_PORT", "`0` is not a port, so nothing is sent to statsd",
+                          "set it to 1 to 65535, or unset it for 8125");
   metrics.statsd = MetricsSettings::Statsd{};
   MetricsSettings::Statsd& statsd = *metrics.statsd;
   if (auto host = variables.text("STATSD_HOST")) statsd.address.host = *std::move(host);
-  if (const auto port = variables.port("STATSD_PORT")) statsd.address.port = *port;
+  if (port) statsd.address.port = *port;
   const auto interval = variables.duration("STATS_FLUSH_INTERVAL");
   if (interval && interval->us < 1'000)
     variables.complain("STATS_FLUSH_INTERVAL", "it is less than a millisecond", "set it to 10s");
@@ -248,8 +211,11 @@ void apply_responses(Variables& variables, EnvoyOptions& options) {
   response.dynamic_metadata = variables.is_true("RESPONSE_DYNAMIC_METADATA");
   if (variables.is_true("LIMIT_RESPONSE_HEADERS_ENABLED")) response.headers = HeaderStyle::legacy;
   const auto header = [&](const char* name, std::string& to) {
-    auto text = variables.text(name);
+    auto text = variables.set(name);
     if (!text) return;
+    if (text->empty())
+      return variables.warn(name, "is empty, and a header needs a name, so it is " + to,
+                            "set a name, or unset it");
     // Only a warning: the original accepts any text and sends it.
     if (!wire::is_http_field_name(*text))
       variables.warn(name, "`" + *text + "` is not the name of a header; clients may drop it",
@@ -274,21 +240,27 @@ void apply_service(Variables& variables, EnvoyOptions& options) {
   options.connection_grace = age("GRPC_MAX_CONNECTION_AGE_GRACE", base::seconds(3'600));
 }
 
+std::string in_lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 void apply_log(Variables& variables, config::Config& config, base::Diagnostics& diagnostics) {
-  if (auto level = variables.text("LOG_LEVEL")) {
-    for (char& c : *level) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (auto level = variables.set("LOG_LEVEL")) {
+    *level = in_lower_case(*level);
     if (*level == "warning") *level = "warn";
     if (*level == "fatal" || *level == "panic") *level = "error";
     Diagnostic place;
     place.subject = "LOG_LEVEL";
     config::set_log_level(*level, "LOG_LEVEL", place, config, diagnostics);
   }
-  const std::string format = variables.text("LOG_FORMAT").value_or("text");
+  // As in the original all but `json` is text.
+  const std::string format = in_lower_case(variables.text("LOG_FORMAT").value_or("text"));
   if (format == "json")
     config.log.format = {log::LogFormat::json, "LOG_FORMAT"};
   else if (format != "text")
-    variables.complain("LOG_FORMAT", "`" + format + "` is not a format of logs",
-                       "set it to text or json");
+    variables.warn("LOG_FORMAT", "`" + format + "` is not a format of logs, so it is text",
+                   "set it to text or json");
 }
 
 // Reads `password` or `user:password`.
@@ -308,7 +280,7 @@ struct RedisPlace {
 };
 
 bool is_reached(Variables& variables, const char* kind) {
-  if (variables.text(kind).value_or("unix") != "tcp") {
+  if (variables.set(kind).value_or("unix") != "tcp") {
     variables.complain(kind, "Redis is reached over TCP only",
                        "set it to tcp, and the URL to HOST:PORT; without Redis in the environment "
                        "sluice keeps the counters itself");
@@ -322,7 +294,7 @@ bool is_reached(Variables& variables, const char* kind) {
 std::optional<RedisPlace> read_place(Variables& variables, const char* type, const char* url_name,
                                      const char* sentinel_auth, const std::string& url,
                                      base::Diagnostics& diagnostics) {
-  std::string name = variables.text(type).value_or("SINGLE");
+  std::string name = variables.set(type).value_or("SINGLE");
   std::ranges::transform(name, name.begin(), [](char c) {
     return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   });
@@ -374,8 +346,15 @@ void apply_second_redis(Variables& variables, redis::Options& redis,
 
 // Without REDIS_SOCKET_TYPE and REDIS_URL sluice keeps the counters itself.
 void apply_redis(Variables& variables, config::Config& config, base::Diagnostics& diagnostics) {
-  const auto kind = variables.text("REDIS_SOCKET_TYPE"), url = variables.text("REDIS_URL");
-  if (!kind && !url) {
+  const auto kind = variables.text("REDIS_SOCKET_TYPE"), url = variables.set("REDIS_URL");
+  const bool is_own = url && (url->empty() || *url == "memory");
+  if (is_own)
+    variables.warn(
+        "REDIS_URL",
+        (url->empty() ? "is empty" : "is `memory`") +
+            std::string(": sluice keeps the counters itself, and each server counts alone"),
+        "set REDIS_URL=HOST:PORT where several servers share them");
+  if (is_own || (!kind && !url)) {
     for (const char* name : of_redis)
       if (variables.is_wanted(name))
         variables.warn(name,
@@ -400,8 +379,14 @@ void apply_redis(Variables& variables, config::Config& config, base::Diagnostics
   if (redis.deadline.us == 0)
     variables.complain("REDIS_TIMEOUT", "an answer cannot come in no time",
                        "set it to 10s, or more");
-  redis.over_cache_bytes = variables.count("LOCAL_CACHE_SIZE_IN_BYTES", over_cache_max).value_or(0);
-  if (!variables.is_true("REDIS_PERSECOND")) return;
+  redis.over_cache_bytes =
+      static_cast<size_t>(variables.count("LOCAL_CACHE_SIZE_IN_BYTES", over_cache_max).value_or(0));
+  if (!variables.is_true("REDIS_PERSECOND")) {
+    if (variables.text("REDIS_PERSECOND_URL"))
+      variables.warn("REDIS_PERSECOND_URL", "has no effect, as one Redis has all counters",
+                     "set REDIS_PERSECOND=true, or unset it");
+    return;
+  }
   // Limits whose counters are in two servers cannot settle in one step.
   if (variables.is_true("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"))
     return variables.complain("REDIS_PERSECOND",
@@ -418,7 +403,7 @@ void refuse(const config::CommandIo& io, Variables& variables) {
   if (variables.text("BACKEND_TYPE").value_or("redis") != "redis")
     variables.complain("BACKEND_TYPE", "only Redis can keep the counters, or sluice itself",
                        "unset it, or set it to redis");
-  if (variables.text("CONFIG_TYPE").value_or("FILE") != "FILE")
+  if (variables.set("CONFIG_TYPE").value_or("FILE") != "FILE")
     variables.complain("CONFIG_TYPE", "limits come from files only, not by xDS yet",
                        "unset it, or set it to FILE");
   if (variables.is_true("USE_DOG_STATSD"))
@@ -435,14 +420,17 @@ void refuse(const config::CommandIo& io, Variables& variables) {
 
 }  // namespace
 
-base::Setting<std::string> limits_folder(const config::CommandIo& io) {
-  const auto get = [&](const char* name, std::string_view usual) {
-    const auto value = io.environment(name);
-    return value && !value->empty() ? *value : std::string(usual);
-  };
-  std::string path = get("RUNTIME_ROOT", "/srv/runtime_data/current");
-  for (const std::string& part :
-       {get("RUNTIME_SUBDIRECTORY", ""), get("RUNTIME_APPDIRECTORY", "config")})
+base::Setting<std::string> limits_folder(const config::CommandIo& io,
+                                         base::Diagnostics& diagnostics) {
+  Variables variables(io, diagnostics);
+  // The original reads no limits at all then.
+  for (const char* name : {"RUNTIME_ROOT", "RUNTIME_APPDIRECTORY"})
+    if (variables.set(name) == "")
+      variables.complain(name, "is empty, and with that there are no limits",
+                         "name the folder of limits, or unset it");
+  std::string path = variables.text("RUNTIME_ROOT").value_or("/srv/runtime_data/current");
+  for (const std::string& part : {variables.text("RUNTIME_SUBDIRECTORY").value_or(""),
+                                  variables.text("RUNTIME_APPDIRECTORY").value_or("config")})
     if (!part.empty()) path += (path.ends_with('/') ? "" : "/") + part;
   return {std::move(path), "RUNTIME_ROOT"};
 }
@@ -454,14 +442,21 @@ void apply_limits_environment(const config::CommandIo& io, LimitsFiles& files,
   files.ignore_dot_files = variables.is_true("RUNTIME_IGNOREDOTFILES");
   files.start_without_limits = variables.is_true("FORCE_START_WITHOUT_INITIAL_CONFIG");
   if (auto prefix = variables.text("CACHE_KEY_PREFIX")) files.rules.key_prefix = *std::move(prefix);
-  files.rules.life_jitter_s =
-      static_cast<uint32_t>(variables.count("EXPIRATION_JITTER_MAX_SECONDS", 86'400).value_or(300));
+  // As in the original a negative one is none.
+  constexpr const char* jitter = "EXPIRATION_JITTER_MAX_SECONDS";
+  if (variables.number(jitter).value_or(300) <= 0)
+    files.rules.life_jitter_s = 0;
+  else
+    files.rules.life_jitter_s =
+        static_cast<uint32_t>(variables.count(jitter, 86'400).value_or(300));
 }
 
 void apply_service_environment(const config::CommandIo& io, config::Config& config,
                                base::Diagnostics& diagnostics) {
   Variables variables(io, diagnostics);
+  variables.check_typed();
   refuse(io, variables);
+  warn_of_lonely(variables);
   apply_addresses(variables, config);
   auto& settings =
       static_cast<EnvoySettings&>(config.settings_of(protocol::number_of(description)));

@@ -13,7 +13,8 @@
 namespace sluice::envoy {
 
 // The folder of limits that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY name.
-base::Setting<std::string> limits_folder(const config::CommandIo& io);
+base::Setting<std::string> limits_folder(const config::CommandIo& io,
+                                         base::Diagnostics& diagnostics);
 
 // Apply the variables about the limits, and all others. A variable that cannot be read, or that
 // asks for something that sluice cannot do and must not ignore, is an error; one without effect is

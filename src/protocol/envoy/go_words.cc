@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace sluice::envoy {
@@ -50,6 +52,45 @@ std::optional<base::Duration> read_go_duration(std::string_view text) {
     if (!part || (ns += *part) > longest_ns) return std::nullopt;
   }
   return base::Duration{static_cast<int64_t>(std::ceil(ns / 1e3))};
+}
+
+std::optional<int64_t> read_go_int(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  int base = 10;
+  const bool prefixed = text.size() > 1 && text[0] == '0';
+  if (prefixed) {
+    const char letter = static_cast<char>(text[1] | 0x20);
+    base = letter == 'x' ? 16 : letter == 'b' ? 2 : 8;
+    text.remove_prefix(base != 8 || letter == 'o' ? 2 : 1);
+  }
+  // An underscore stands between two digits, or between the prefix and a digit.
+  std::string digits;
+  bool after_digit = prefixed;
+  for (const char c : text) {
+    if (c == '_' && !after_digit) return std::nullopt;
+    after_digit = c != '_';
+    if (after_digit) digits += c;
+  }
+  if (!after_digit || digits.starts_with('-')) return std::nullopt;
+  if (negative) digits.insert(digits.begin(), '-');
+  int64_t number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [at, error] = std::from_chars(digits.data(), end, number, base);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
+}
+
+std::optional<double> read_go_float(std::string_view text) {
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
+  }
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
 }
 
 std::optional<bool> read_go_bool(std::string_view text) {

@@ -60,8 +60,11 @@ Texts environment_of(const config::CommandIo& io, base::Diagnostics& diagnostics
   if (io.variables) all = io.variables();
   std::erase_if(all, [&](const auto& variable) {
     const auto& [name, text] = variable;
-    if (name != "HOSTNAME" || text.empty() || is_address(text)) return false;
-    config::complain(warning_at(name), "`" + text + "` is not an address, so it is not listened on",
+    if (name != "HOSTNAME" || is_address(text)) return false;
+    // limitd would listen on every address if it is empty, whatever the file says.
+    config::complain(warning_at(name),
+                     (text.empty() ? "is empty, which" : "`" + text + "`") +
+                         " is not an address, so it is not listened on",
                      "say --hostname where it is meant", diagnostics);
     return true;
   });

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "base/bounds.h"
-#include "base/units.h"
 #include "base/utf8.h"
+#include "config/javascript_words.h"
 #include "policy/read/yaml_tree_reader.h"
 #include "policy/text.h"
 
@@ -31,6 +32,12 @@ constexpr std::array<std::string_view, 8> without_effect = {"BUCKETS",
                                                             "LATENCY_BUCKETS",
                                                             "COLLECT_RESOURCE_USAGE"};
 
+// Settings that limitd does not start with if they are empty.
+constexpr std::array<std::string_view, 2> never_empty = {"PORT", "DB"};
+// The keys of a type that limitd reads by Number(), to which an empty text is 0.
+constexpr std::array<std::string_view, 4> zero_if_empty = {"SIZE", "PER_SECOND", "PER_MINUTE",
+                                                           "PER_HOUR"};
+
 bool holds(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
@@ -42,17 +49,19 @@ LimitdEnvironment::LimitdEnvironment(std::span<const NamedText> variables,
     : diagnostics_(diagnostics) {
   constexpr std::string_view prefix = "BUCKET_";
   for (const NamedText& variable : variables) {
-    if (variable.text.empty()) continue;
     if (!variable.name.starts_with(prefix)) {
-      settings_.push_back(variable);
+      if (!variable.text.empty() || holds(never_empty, variable.name))
+        settings_.push_back(variable);
       continue;
     }
     const std::string_view rest = variable.name.substr(prefix.size());
     const size_t end = rest.find('_');
     if (end == 0 || end == std::string_view::npos) {
-      warning(variable.name, "is not of the form BUCKET_<n>_SIZE and has no effect", "");
+      if (!variable.text.empty())
+        warning(variable.name, "is not of the form BUCKET_<n>_SIZE and has no effect", "");
       continue;
     }
+    if (variable.text.empty() && !holds(zero_if_empty, rest.substr(end + 1))) continue;
     types_[rest.substr(0, end)].push_back({variable.name, rest.substr(end + 1), variable.text});
   }
 }
@@ -79,12 +88,14 @@ void LimitdEnvironment::settings(LimitdConfig& config, const LimitdConfig& flags
   for (const auto& [name, text] : settings_) {
     const std::string origin(name);
     if (name == "PORT" && !flags.port) {
-      if (const auto port = base::parse_port(text))
+      if (const auto port = config::node_port(text))
         config.port = {*port, origin, 0};
       else
         error(name, in_ticks(text) + " is not a port", "write 1 to 65535");
     } else if (name == "HOSTNAME" && !flags.hostname) {
       config.hostname = {std::string(text), origin, 0};
+    } else if (name == "DB" && !flags.db && text.empty()) {
+      error(name, "is empty, and limitd does not start with that", "name a folder, or unset it");
     } else if (name == "DB" && !flags.db) {
       config.db = {{std::string(text), false}, origin, 0};
     } else if (name == "LOG_FILE" && !flags.log_file) {
@@ -112,7 +123,15 @@ bool LimitdEnvironment::number(const Variable& variable, int64_t least, int64_t 
                                int64_t& out) {
   const std::string_view text = variable.text;
   const auto [at, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  const bool whole = at == text.data() + text.size() && failed == std::errc();
+  bool whole = at == text.data() + text.size() && failed == std::errc();
+  if (!whole) {  // as limitd: ` 10 `, `1e3`, `0x10`, and an empty text is 0
+    constexpr double exact_max = 9'007'199'254'740'992;
+    const double number = config::javascript_number(text).value_or(0.5);
+    whole = std::abs(number) <= exact_max && std::trunc(number) == number;
+    if (whole) out = static_cast<int64_t>(number);
+    if (whole && text.empty() && least <= 0)
+      warning(variable.name, "is empty, which is 0, as in limitd", "write the number, or unset it");
+  }
   if (whole && out >= least && out <= most) return true;
   error(variable.name,
         in_ticks(text) + (!whole        ? " is not a whole number"

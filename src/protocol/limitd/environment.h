@@ -17,7 +17,8 @@ namespace sluice::limitd {
 
 class LimitdEnvironment {
  public:
-  // A variable that is set but empty counts as not set.
+  // A variable that is set but empty counts as not set, except for PORT and DB, which are errors
+  // then, and the numbers of types, which are 0: both as in limitd.
   LimitdEnvironment(std::span<const NamedText> variables, base::Diagnostics& diagnostics);
 
   // The variables override settings of files, but not `flags`.
