@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "cli/arguments.h"
+#include "config/address.h"
 #include "config/read_file.h"
 #include "config/serving.h"
 #include "config/settings.h"
@@ -29,6 +30,28 @@ std::string policy_lines() {
   return text;
 }
 
+// "http (127.0.0.1:8390), resp (127.0.0.1:6380)": the protocols that `serves` holds for, each where
+// it listens by default.
+template <class Serves>
+std::string usual_listeners(Serves&& serves) {
+  std::string text;
+  for (const protocol::Description* its : protocol::all())
+    if (serves(*its))
+      text += (text.empty() ? "" : ", ") + std::string(its->name) + " (" +
+              config::format_address(its->host, its->port) + ")";
+  return text;
+}
+
+std::string listen_lines() {
+  return "Without `listen` a file with `rules` is served over " +
+         usual_listeners([](const auto& its) { return config::is_loopback(its.host); }) +
+         ",\n"
+         "one with `policy` over its protocols: " +
+         usual_listeners([](const auto& its) { return its.policy != nullptr; }) +
+         ";\nboth have the admin port " + config::format_address("127.0.0.1", config::admin_port) +
+         ".\n";
+}
+
 std::string footer_of_serve() {
   return "Example:\n"
          "  sluice serve --config sluice.yaml --workers 4\n"
@@ -39,7 +62,7 @@ std::string footer_of_serve() {
          "\n"
          "    store: { memory: 1GiB }\n"
          "    policy:\n" +
-         policy_lines() +
+         policy_lines() + "\n" + listen_lines() +
          "\n"
          "Environment (flags override it, it overrides the file):\n" +
          server_environment_help + settings_environment_help();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/command_test.h"
+#include "config/address.h"
 #include "protocol/protocol.h"
 
 namespace sluice::cli {
@@ -40,9 +41,10 @@ TEST_F(UnmatchedCommands, ExplainSaysWhatTheListenersOfTheFileAnswer) {
     EXPECT_EQ(command(all), 0) << err;
     EXPECT_TRUE(said(out, "No rule decides it. deny, as `unmatched` of its listener says")) << out;
   }
-  // Without listeners of its own, a file is served by all protocols.
+  // Without listeners of its own, a file is served by the protocols that listen on loopback.
   EXPECT_EQ(command({"explain", "--policy", file("b.yaml", rules), "a=b"}), 0) << err;
-  EXPECT_TRUE(said(out, "No rule decides it. " + std::string(usual.dialect->unmatched))) << out;
+  for (const protocol::Description* one : protocol::all())
+    EXPECT_EQ(said(out, std::string(one->name) + ": "), config::is_loopback(one->host)) << out;
 }
 
 TEST_F(UnmatchedCommands, ExplainSaysWhatAProtocolAnswersWithoutAFileThatSaysIt) {

@@ -94,12 +94,13 @@ class ConfigReader {
     for (YamlNode entry = node.first_child(); entry; entry = entry.next()) listener(entry);
   }
 
-  // Without `listen`: listens for the protocols that have a policy, or for the first protocol of
-  // the list if none has one of its own.
+  // Without `listen`: listens for the protocols that have a policy. If none has one of its own,
+  // there are only native rules, and it listens for the protocols whose default address is of this
+  // machine alone: other machines reach only what a file names.
   void listen_by_policy() {
     const auto is_served = [this](protocol::Protocol protocol) {
       const auto& all = config_.policy;
-      if (all.empty()) return protocol == protocol::Protocol{};
+      if (all.empty()) return is_loopback(describe(protocol).host);
       return std::any_of(all.begin(), all.end(),
                          [&](const Policy& policy) { return policy.protocol == protocol; });
     };

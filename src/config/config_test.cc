@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "base/units.h"
+#include "config/address.h"
+#include "config/operations.h"
+#include "protocol/protocol.h"
 
 namespace sluice::config::config_test {
 namespace {
@@ -327,13 +330,15 @@ TEST(ReadConfig, AllowsAtMostOneLimitdPolicy) {
 }
 
 // Without `listen`, each protocol that has a policy is served at the port where its clients expect
-// it.
+// it. Native rules alone are served by the protocols that listen on loopback by default.
 TEST(ReadConfig, ListensByPolicy) {
   const std::pair<const char*, std::vector<uint16_t>> cases[] = {
       {"policy: [{ divvy: a.ini }]", {8321, 8380}},
       {"policy: [{ limitd: a.yaml }]", {9231, 8380}},
       {"policy: [{ divvy: a.ini }, { limitd: a.yaml }]", {8321, 9231, 8380}},
-      {"rules: []", {8321, 8380}},
+      {"policy: [{ divvy: a.ini }]\nrules: [{ deny: true }]", {8321, 8380}},
+      {"rules: []", {6380, 8390, 8380}},
+      {"rules: [{ deny: true }]\nstore: { path: d }\nhttp: {}\nadmin: {}", {6380, 8390, 8380}},
       {"listen: [{ protocol: droplet, address: \"[::]:1\" }]", {1}},
   };
   for (const auto& [text, ports] : cases) {
@@ -345,6 +350,25 @@ TEST(ReadConfig, ListensByPolicy) {
     EXPECT_EQ(got, ports) << text;
   }
   EXPECT_EQ(Config().listen.size(), protocol::all().size() + 1) << "and the admin port";
+}
+
+// Other machines must not reach a listener that the file does not name.
+TEST(ReadConfig, NativeRulesAreServedOnLoopbackAlone) {
+  Config config;
+  base::Diagnostics diagnostics;
+  read_config("rules: [{ deny: true }]", "sluice.yaml", config, diagnostics);
+  EXPECT_TRUE(diagnostics.empty());
+  ASSERT_EQ(config.listen.size(), 3u);
+  for (const auto& listener : config.listen) {
+    EXPECT_TRUE(is_loopback(listener.value.address.host)) << listener.value.address.host;
+    EXPECT_EQ(listener.origin, "default");
+  }
+  warn_of_open(config, diagnostics);
+  EXPECT_TRUE(diagnostics.empty());
+  Config without_a_file;
+  without_a_file.listen_on_loopback();
+  for (const auto& listener : without_a_file.listen)
+    EXPECT_TRUE(is_loopback(listener.value.address.host)) << listener.value.address.host;
 }
 
 TEST(ReadConfig, ReportsAllErrorsInOneRun) {
