@@ -38,7 +38,7 @@ ROOMS: dict[str, str] = {
     "engine": "access base limit request metrics policy store live protocol",
     "admin": "base log request metrics policy policy/read wire store live protocol engine",
     "server": "access base limit log request policy metrics net store live protocol engine admin",
-    "config": "access base log request metrics policy policy/read disk store durable redis protocol live engine admin server",
+    "config": "access base log request metrics net policy policy/read disk store durable redis protocol live engine admin server",
     "cli": "base limit policy policy/read wire disk client remote live protocol admin config",
     "protocol/*": "access base limit request metrics policy policy/read wire disk client protocol engine admin server config cli",
     "main": "cli",

@@ -8,6 +8,7 @@
 #include "cli/json_fields.h"
 #include "client/socket.h"
 #include "config/address.h"
+#include "config/admin_sockets.h"
 #include "config/operations.h"
 #include "config/read_file.h"
 #include "config/screen_text.h"
@@ -175,7 +176,13 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   options.timeout = std::chrono::milliseconds(*ms);
   const std::string name =
       address->port == 0 ? text : config::format_address(address->host, address->port);
-  return AdminPort(std::move(options), name);
+  AdminPort port(std::move(options), name);
+  if (!flags.admin && named.address.empty()) {
+    for (const std::string& folder : config::admin_socket_folders(io))
+      port.looked_in_ += (port.looked_in_.empty() ? " (no server has a socket in " : ", ") + folder;
+    port.looked_in_ += port.looked_in_.empty() ? " (no folder has a server's socket)" : ")";
+  }
+  return port;
 }
 
 void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
@@ -219,10 +226,10 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
     reply.problem = unconnected ? result.error : name_ + ": " + result.error;
     if (result.error.starts_with("cannot connect"))
       reply.problem +=
-          "; is the server up, and is its admin port there? If it is elsewhere, name the server: "
-          "`--admin 127.0.0.1:PORT` or SLUICE_ADMIN_SERVER (`sluice serve` has an admin port "
-          "unless "
-          "its `listen` leaves it out)";
+          "; is the server up, and is its admin port there? If it is elsewhere, name the server as "
+          "its banner does: `--admin 127.0.0.1:PORT`, `--admin PATH` of a socket, or "
+          "SLUICE_ADMIN_SERVER" +
+          looked_in_;
     return reply;
   }
   calls::HttpAnswer& answer = *result.answer;

@@ -76,6 +76,7 @@ class AdminPort {
 
   calls::HttpClient client_;
   std::string name_;
+  std::string looked_in_;  // the folders where no server was found; empty: one was named
 };
 
 // Prints the problem of a reply that is not done, with --json as `{"error": ...}` with the members

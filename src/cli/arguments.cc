@@ -212,7 +212,8 @@ void add_server_flags(Arguments& arguments, config::Flags& flags) {
   arguments.add_option("--admin", flags.admin,
                        "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
                        "off: nowhere. By default a command without a port for it makes a socket\n"
-                       "in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR",
+                       "in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR, /run/sluice, /tmp/sluice-UID or\n"
+                       "the folder of the counters",
                        "ADDRESS");
   arguments.add_option("--unmatched", flags.unmatched,
                        "What a request is answered that no rule applies to: allow, deny or error;\n"

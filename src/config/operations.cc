@@ -1,10 +1,6 @@
 #include "config/operations.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "config/candidate.h"
 #include "config/read_file.h"
@@ -14,9 +10,6 @@ namespace sluice::config {
 namespace {
 
 constexpr size_t token_bytes_min = 16;
-// The beginning and end of "sluice-4711.sock".
-constexpr std::string_view socket_begins = "sluice-", socket_ends = ".sock";
-constexpr size_t sockets_listed_max = 100;
 
 base::Diagnostic place_of(std::string subject) {
   base::Diagnostic place;
@@ -32,18 +25,6 @@ bool is_admin(const Setting<Listener>& listener) {
 bool is_token(std::string_view text) {
   return text.size() >= token_bytes_min &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
-}
-
-// The folders for sockets. systemd's RuntimeDirectory= may name several, separated by colons.
-std::vector<std::string> socket_folders(const CommandIo& io) {
-  std::vector<std::string> folders;
-  for (const char* name : {"RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"}) {
-    std::string folder = io.environment ? io.environment(name).value_or("") : "";
-    folder.resize(std::min(folder.find(':'), folder.size()));
-    while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
-    if (folder.starts_with('/')) folders.push_back(std::move(folder));
-  }
-  return folders;
 }
 
 // Would two listeners with the same port on these hosts have an address in common? Names are
@@ -86,33 +67,6 @@ void set_admin_token(std::string_view text, const std::string& origin,
 void set_admin_token_file(std::string_view text, const std::string& origin, const base::Diagnostic&,
                           Config& config, base::Diagnostics&) {
   config.operations.admin_token_file = {std::string(text), origin};
-}
-
-std::vector<std::string> admin_sockets(const CommandIo& io) {
-  std::vector<std::string> paths;
-  for (const std::string& folder : socket_folders(io)) {
-    std::error_code unusable;  // if it is set the folder counts as empty
-    for (const auto& entry : std::filesystem::directory_iterator(folder, unusable)) {
-      const std::string name = entry.path().filename();
-      if (paths.size() < sockets_listed_max && name.starts_with(socket_begins) &&
-          name.ends_with(socket_ends) && entry.is_socket(unusable))
-        paths.push_back(entry.path());
-    }
-  }
-  std::sort(paths.begin(), paths.end());
-  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
-  return paths;
-}
-
-std::string admin_socket_of(const Config& config, const CommandIo& io) {
-  if (const auto& asked = config.operations.admin_socket; !asked.value.empty()) return asked.value;
-  if (config.operations.admin_off ||
-      std::any_of(config.listen.begin(), config.listen.end(), is_admin))
-    return {};
-  const auto folders = socket_folders(io);
-  if (folders.empty()) return {};
-  return folders.front() + "/" + std::string(socket_begins) + std::to_string(::getpid()) +
-         std::string(socket_ends);
 }
 
 Lines lines_of(const Operations& operations) {

@@ -23,13 +23,6 @@ void set_admin_token_file(std::string_view text, const std::string& origin,
                           const base::Diagnostic& place, Config& config,
                           base::Diagnostics& diagnostics);
 
-// The paths of UNIX sockets where servers on this machine may have their admin ports: those that
-// exist in the folders of `admin_socket_of`.
-std::vector<std::string> admin_sockets(const CommandIo& io);
-// The path of this process's admin socket: the one that was set; otherwise, if there is no other
-// admin port, one in $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR. Empty: none.
-std::string admin_socket_of(const Config& config, const CommandIo& io);
-
 // The settings as lines of a sluice.yaml, each with its origin; without secrets.
 Lines lines_of(const Operations& operations);
 

@@ -1,8 +1,5 @@
-// Settings for the access to a Redis, for answers where no rule applies, for failing stores, and
-// for the place of the admin socket.
+// Settings for the access to a Redis, for answers where no rule applies, and for failing stores.
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,7 +10,6 @@
 #include <vector>
 
 #include "config/config.h"
-#include "config/operations.h"
 #include "config/settings.h"
 #include "protocol/protocol.h"
 
@@ -226,48 +222,6 @@ TEST(Unmatched, TheFlagSetsAllListenersThatSupportIt) {
   });
   apply_flags(flags, config, diagnostics);
   EXPECT_EQ(diagnostics.size(), 1u);
-}
-
-TEST(AdminSocket, IsInTheFolderThatTheEnvironmentNames) {
-  World world;
-  Config config;
-  const std::string name = "/sluice-" + std::to_string(::getpid()) + ".sock";
-  world.variables = {{"XDG_RUNTIME_DIR", "/run/user/1/"}};
-  EXPECT_EQ(admin_socket_of(config, world.io), "") << "it has an admin port";
-  std::erase_if(config.listen, [](const auto& one) { return !one.value.protocol; });
-  EXPECT_EQ(admin_socket_of(config, world.io), "/run/user/1" + name);
-  world.variables["RUNTIME_DIRECTORY"] = "/run/sluice:/run/other";
-  EXPECT_EQ(admin_socket_of(config, world.io), "/run/sluice" + name);
-  world.variables = {{"RUNTIME_DIRECTORY", "relative"}};
-  EXPECT_EQ(admin_socket_of(config, world.io), "");
-  world.variables = {{"XDG_RUNTIME_DIR", "/run/user/1"}};
-  base::Diagnostics diagnostics;
-  set_admin("off", "--admin", {}, config, diagnostics);
-  EXPECT_EQ(admin_socket_of(config, world.io), "");
-  set_admin("/a/b.sock", "--admin", {}, config, diagnostics);
-  EXPECT_EQ(admin_socket_of(config, world.io), "/a/b.sock");
-  set_admin("127.0.0.1:1", "--admin", {}, config, diagnostics);
-  EXPECT_EQ(admin_socket_of(config, world.io), "");
-  EXPECT_TRUE(diagnostics.empty());
-}
-
-TEST(AdminSocket, FindsTheSocketsOfRunningServers) {
-  const std::string folder = testing::TempDir() + "sluice_sockets_" + std::to_string(::getpid());
-  std::filesystem::create_directory(folder);
-  World world;
-  world.variables = {{"XDG_RUNTIME_DIR", folder}, {"RUNTIME_DIRECTORY", folder}};
-  EXPECT_TRUE(admin_sockets(world.io).empty());
-  std::ofstream(folder + "/sluice-1.sock") << "not a socket";
-  const std::string path = folder + "/sluice-2.sock";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_EQ(admin_sockets(world.io), std::vector<std::string>{path});
-  ::close(fd);
-  std::filesystem::remove_all(folder);
-  EXPECT_TRUE(admin_sockets(world.io).empty());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "base/notify.h"
 #include "base/printable.h"
 #include "base/signals.h"
+#include "config/admin_sockets.h"
 #include "config/candidate.h"
 #include "config/open_store.h"
 #include "config/operations.h"
@@ -54,11 +55,14 @@ void announce(const Announcement& announcement, const server::Server& server,
   const bool has_admin = std::any_of(bound.begin(), bound.end(), [](const server::Bound& b) {
     return b.service.kind == server::Service::Kind::admin;
   });
-  // A sluice.yaml must name the admin port, or there is none.
-  if (!has_admin && !config.operations.admin_off && !config.file.empty())
-    io.out << "sluice: no admin port; --admin " << format_address("127.0.0.1", admin_port)
-           << ", or { protocol: admin, address: \"" << format_address("127.0.0.1", admin_port)
-           << "\" } under `listen`, gives one\n";
+  if (!has_admin && !config.operations.admin_off) {
+    const std::string address = format_address("127.0.0.1", admin_port);
+    io.out << "sluice: no admin port; --admin " << address << " or --admin PATH"
+           << (config.file.empty()
+                   ? ""
+                   : ", or { protocol: admin, address: \"" + address + "\" } under `listen`,")
+           << " gives one\n";
+  }
   if (announcement.after) io.out << announcement.after(bound);
   io.out.flush();
   io.out.clear();  // standard output need not be readable
@@ -194,8 +198,17 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     options.redis_files =
         2 * primaries * (options.workers > 0 ? options.workers : base::processors()) + 8;
   }
-  options.admin_socket = admin_socket_of(config, io);
   options.is_admin_socket_wanted = !config.operations.admin_socket.value.empty();
+  options.admin_socket = config.operations.admin_socket.value;
+  if (!options.is_admin_socket_wanted) {
+    const base::Result<std::string> path = make_admin_socket_place(config, io);
+    if (path)
+      options.admin_socket = *path;
+    else
+      log.logger(log::LogModule::server)
+          ->warn("commands for the admin port will not find this server by themselves: {}",
+                 path.problem().text);
+  }
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, io)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);

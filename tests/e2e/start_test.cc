@@ -26,7 +26,7 @@ void expect_in(const std::string& text, const std::string& part) {
 TEST(Start, PrintsWhereItListensAsDivvyAndAsSluice) {
   const Folder folder;
   Process process({.arguments = {"divvy", folder.write("rules.ini", hundred_policy)},
-                   .environment = {{"PORT", "0"}}});
+                   .environment = {{"PORT", "0"}, {"XDG_RUNTIME_DIR", folder.path()}}});
   const auto first = process.read_line();
   const auto second = process.read_line();
   ASSERT_TRUE(first && second);
@@ -37,7 +37,10 @@ TEST(Start, PrintsWhereItListensAsDivvyAndAsSluice) {
   EXPECT_EQ(*second, "sluice: divvy listening on [::]:" + port);
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 0);
-  EXPECT_EQ(process.out(), "sluice: counters in memory, forgotten at exit, not shared\n");
+  EXPECT_EQ(process.out(),
+            "sluice: admin listening on " + folder.path() + "/sluice-" +
+                std::to_string(process.pid()) +
+                ".sock\nsluice: counters in memory, forgotten at exit, not shared\n");
 }
 
 TEST(Start, TakesThePortOfTheEnvironmentAndNoOther) {

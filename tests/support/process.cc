@@ -11,7 +11,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 #include "tests/support/fail.h"
 
@@ -25,10 +27,28 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
+// A folder for the sockets of this process's servers.
+const std::string& runtime_folder() {
+  struct Made {
+    std::string path = std::filesystem::temp_directory_path() / "sluice-tests-XXXXXX";
+    Made() {
+      if (::mkdtemp(path.data()) == nullptr) fail("mkdtemp");
+    }
+    ~Made() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  static const Made made;
+  return made.path;
+}
+
 std::vector<std::string> environment_of(const Process::Options& options) {
   std::map<std::string, std::string> all = options.environment;
   for (const char* name : {"PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"})
     if (const char* value = std::getenv(name)) all.try_emplace(name, value);
+  // So that servers of other tests, and of this machine, are not found.
+  all.try_emplace("XDG_RUNTIME_DIR", runtime_folder());
   std::vector<std::string> texts;
   for (const auto& [name, value] : all) {
     texts.push_back(name);
