@@ -25,13 +25,16 @@ constexpr std::string_view verb = "backup ", done_word = "ok", error_word = "err
 // A client that says nothing for so long is closed; it asks with its first bytes.
 constexpr int silence_ms = 2'000;
 
-// A path that is too long for an address is reached by the number of its directory.
+// A path that is too long for an address is reached by the number of its directory, which needs
+// /proc.
 bool address_of(const std::string& dir, int& dir_fd, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
   dir_fd = ::open(dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (dir_fd < 0) return false;
-  const std::string path = "/proc/self/fd/" + std::to_string(dir_fd) + "/sluice.sock";
+  std::string path = backup_socket_path(dir);
+  if (path.size() >= sizeof address.sun_path)
+    path = "/proc/self/fd/" + std::to_string(dir_fd) + "/sluice.sock";
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   return true;
 }

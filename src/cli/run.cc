@@ -90,10 +90,15 @@ bool coloured(int file) {
 }
 
 // Opens standard files that are closed: otherwise the next file that is opened would take their
-// descriptor, and output would be written to it.
+// descriptor, and output would be written to it. A pipe without a writer is read as empty and
+// refuses what is written, as /dev/null that is open for reading, which may not exist.
 void keep_standard_files() {
-  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(file, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    int ends[2];
+    if (::fcntl(file, F_GETFD) >= 0) continue;
+    if (::pipe(ends) != 0) return;
+    ::close(ends[1]);
+  }
 }
 
 int run_command(const Words& words, config::CommandIo& io) {

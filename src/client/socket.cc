@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/look_up.h"
 
 namespace sluice::calls {
 namespace {
@@ -49,7 +50,7 @@ base::Result<Socket> Socket::connect(const std::string& host, uint16_t port,
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const std::string service = std::to_string(port);
-  if (const int bad = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found))
+  if (const int bad = base::look_up(host, service, hints, &found))
     return base::Problem{"cannot find the host `" + host + "`: " + ::gai_strerror(bad)};
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, &::freeaddrinfo);
 

@@ -15,6 +15,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/look_up.h"
+
 namespace sluice::calls {
 namespace {
 
@@ -37,7 +39,7 @@ base::Result<std::vector<SocketAddress>> look_up(const Target& target) {
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const std::string service = std::to_string(target.port);
-  if (const int bad = ::getaddrinfo(target.host.c_str(), service.c_str(), &hints, &found))
+  if (const int bad = base::look_up(target.host, service, hints, &found))
     return base::Problem{"cannot find the host `" + target.host + "`: " + ::gai_strerror(bad)};
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
   std::vector<SocketAddress> addresses;

@@ -45,16 +45,23 @@ double boot_time() {
 }  // namespace
 
 void ProcessSource::collect(Page& page) const {
-  const auto fields = stat_fields();
-  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
   page.counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
-               (number(fields, 14) + number(fields, 15)) / ticks);
+               seconds(used.ru_utime) + seconds(used.ru_stime));
   page.gauge("process_open_fds", "Number of open file descriptors.",
              static_cast<double>(base::open_files()));
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   page.gauge("process_max_fds", "Maximum number of open file descriptors.",
              static_cast<double>(files.rlim_cur));
+  // Without /proc nothing is said of what only /proc knows.
+  const auto fields = stat_fields();
+  if (fields.empty()) return;
+  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   page.gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.", number(fields, 23));
   page.gauge("process_resident_memory_bytes", "Resident memory size in bytes.",
              number(fields, 24) * static_cast<double>(::sysconf(_SC_PAGESIZE)));

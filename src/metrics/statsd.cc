@@ -14,6 +14,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/look_up.h"
+
 namespace sluice::metrics {
 namespace {
 
@@ -27,8 +29,7 @@ Addresses look_up(const std::string& host, uint16_t port, int family, int type) 
   hints.ai_family = family;
   hints.ai_socktype = type;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
-    found = nullptr;
+  if (base::look_up(host, std::to_string(port), hints, &found) != 0) found = nullptr;
   return {found, &::freeaddrinfo};
 }
 

@@ -1,9 +1,9 @@
 #include "net/listener.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,8 +67,11 @@ std::optional<std::string> look_up(const Endpoint& options, std::vector<tcp::end
     if (std::find(found.begin(), found.end(), result.endpoint()) == found.end())
       found.push_back(result.endpoint());
   }
-  if (ec || found.empty())
-    return "listen: cannot resolve \"" + options.host + "\": " + ec.message();
+  // Without /etc/hosts the name may be in no list.
+  if (found.empty() && options.host == "localhost")
+    found = {{asio::ip::address_v4::loopback(), options.port},
+             {asio::ip::address_v6::loopback(), options.port}};
+  if (found.empty()) return "listen: cannot resolve \"" + options.host + "\": " + ec.message();
   return {};
 }
 
@@ -195,7 +198,8 @@ void Listener::log_pause(int error) {
 }
 
 void Listener::keep_spare() {
-  if (spare_ < 0 && owner_.make_room) spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  // A descriptor that needs no file, as there may be no /dev.
+  if (spare_ < 0 && owner_.make_room) spare_ = ::eventfd(0, EFD_CLOEXEC);
 }
 
 bool Listener::has_spare() {

@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/look_up.h"
+
 namespace sluice::net {
 
 struct Resolver::State {
@@ -30,7 +32,7 @@ std::vector<Address> ask_system(const HostPort& node, int flags, int& error) {
   addrinfo hints{}, *all = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | flags;
-  error = ::getaddrinfo(node.host.c_str(), std::to_string(node.port).c_str(), &hints, &all);
+  error = base::look_up(node.host, std::to_string(node.port), hints, &all);
   std::vector<Address> found;
   if (error != 0) return found;
   for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {

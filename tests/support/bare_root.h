@@ -1,0 +1,39 @@
+// A root folder with nothing but the program, at its own path, and the libraries that it links: no
+// /dev, /proc, /etc, /run or /tmp, as an unpacked image or a chroot may be. A tester who is not
+// root needs user namespaces (unshare -r); without them the processes do not start, and the test
+// fails.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/process.h"
+
+namespace sluice::tests {
+
+class BareRoot {
+ public:
+  using Words = std::vector<std::string>;
+  using Variables = std::map<std::string, std::string>;
+
+  BareRoot();
+
+  const std::string& path() const { return folder_.path(); }
+  // Writes a file at a path below the root, "/rules.ini".
+  void write(const std::string& name, const std::string& text) const;
+  // Makes a folder, "/tmp", with these rights.
+  void make(const std::string& name, unsigned mode) const;
+
+  // The program in this root, with these variables alone. `redirections`: of a shell, as "<&-".
+  std::unique_ptr<Process> start(const Words& words, const Variables& variables = {},
+                                 const std::string& redirections = {}) const;
+  Finished run(const Words& words, const Variables& variables = {}) const;
+
+ private:
+  Folder folder_;
+};
+
+}  // namespace sluice::tests
