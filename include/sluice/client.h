@@ -78,6 +78,9 @@ enum class client_verb : unsigned char {
   /// resp and http: client_request::words, whatever they mean there. The answer is
   /// client_result::reply, as the server sent it.
   command,
+  /// resp and http: units that were used, counted past the limit too. Never refused: a limit that
+  /// lacks units is in debt then (client_result::over), and refuses until it has them again.
+  charge,
 };
 
 /// How a limit that comes with a request counts (docs/algorithms.md).
@@ -117,11 +120,15 @@ struct client_request {
   client_verb verb = client_verb::take;  ///< what is asked
   client_subject subject{};              ///< of which counters
   /// Where it is not empty: a take (or peek) of these, in place of `subject`: all of them or none.
+  /// http: also a charge of all of them.
   std::vector<client_subject> several{};
   bool each = false;  ///< of several: each by itself
   /// Units. None: 1; a put of limitd's protocol without it fills the bucket. 0 and below have the
   /// meaning that the protocol gives them.
   std::optional<std::int64_t> n{};
+  /// Of a charge: its name, 16 to 64 of `A-Z a-z 0-9 _ -`; empty: none. A charge that ended with an
+  /// error may be sent again with its id: for 10 minutes the server counts it once.
+  std::string_view id{};
   bool all = false;          ///< of a put: all units, whatever `n`
   bool reset_first = false;  ///< droplet: forget the bucket first
   /// Of a wait over resp and http: how long the server waits at most. 0: resp for ever, http as
@@ -171,6 +178,9 @@ struct client_level {
   std::string name{};    ///< limitd's list: the instance; droplet: "ls", "lm", ...; else the rule
   bool allowed = false;  ///< whether it allows the units
   bool decided = true;   ///< false: no rule applies to this subject of several
+  bool over = false;     ///< of a charge: as client_result has it, and so are the next two
+  std::optional<std::int64_t> charged{};                   ///< units that were counted
+  std::optional<std::int64_t> debt{};                      ///< units used beyond the limit
   std::optional<std::int64_t> limit{};                     ///< the most that `remaining` can be
   std::optional<std::int64_t> remaining{};                 ///< units left
   std::optional<std::chrono::microseconds> retry_after{};  ///< until the same could be allowed
@@ -189,8 +199,13 @@ enum class client_origin : unsigned char {
 struct client_result {
   client_errc error = client_errc::none;         ///< why there is no answer
   client_origin origin = client_origin::server;  ///< what decided
-  bool allowed = false;                     ///< of a take, a wait and a peek; false with an error
-  bool delayed = false;                     ///< of a wait: the units were not there at once
+  bool allowed =
+      false;  ///< of a take, a wait and a peek; of a charge: not `over`. Not with an error
+  bool delayed = false;   ///< of a wait: the units were not there at once
+  bool over = false;      ///< of a charge: a limit is in debt
+  bool repeated = false;  ///< http, of a charge: its id was known, this is the first answer again
+  std::optional<std::int64_t> charged{};    ///< http, of a charge: units that were counted
+  std::optional<std::int64_t> debt{};       ///< of a charge: units used beyond the limit
   std::optional<std::int64_t> limit{};      ///< the most that `remaining` can be
   std::optional<std::int64_t> remaining{};  ///< units left
   std::optional<std::chrono::microseconds> retry_after{};  ///< until the same could be allowed

@@ -130,6 +130,7 @@ class mock_client : public client_interface {
     recorded& to = requests_.emplace_back();
     to.request = request;
     own(to.request.subject, to.texts);
+    own(to.request.id, to.texts);
     for (client_subject& one : to.request.several) own(one, to.texts);
     for (std::string_view& word : to.request.words) own(word, to.texts);
   }

@@ -212,6 +212,37 @@ TEST_P(ClientOfVerbs, RulesDecideEntries) {
   EXPECT_EQ(one.call(about(client_verb::take, other), patient).error, client_errc::no_rule);
 }
 
+TEST_P(ClientOfVerbs, AChargeIsCountedPastTheLimitAndOnceForItsId) {
+  client one(server_.address(GetParam()));
+  client_request charge = about(client_verb::charge, keyed("c", 5, 24h), 4);
+  EXPECT_TRUE(one.call(charge, patient).is_allowed());
+  charge.n = 7;
+  charge.id = "charge-0000-0001";
+  for (int i = 0; i < 3; ++i) {
+    const client_result over = one.call(charge, patient);
+    EXPECT_EQ(over.error, client_errc::none) << over.text;
+    EXPECT_TRUE(over.over);
+    EXPECT_FALSE(over.is_allowed());
+    EXPECT_EQ(over.debt, 6) << "counted once";
+    EXPECT_EQ(over.remaining, 0);
+    EXPECT_GT(over.retry_after, 0s);
+    EXPECT_EQ(over.repeated, i > 0 && GetParam() == std::string("http"));
+  }
+  charge.n = 8;
+  EXPECT_EQ(one.call(charge, patient).error, client_errc::refused) << "another content";
+  EXPECT_FALSE(one.call(about(client_verb::take, keyed("c", 5, 24h), 0), patient).is_allowed());
+}
+
+// A charge that no server counted would be lost, so nothing stands in for the server.
+TEST_P(ClientOfVerbs, AChargeThatReachesNoServerIsAnError) {
+  client_options options;
+  options.on_unavailable = client_policy::allow;
+  client one(std::string(GetParam()) + "://127.0.0.1:1", options);
+  const client_result result = one.call(about(client_verb::charge, keyed("c", 5, 24h), 4), patient);
+  EXPECT_EQ(result.error, client_errc::unavailable);
+  EXPECT_FALSE(result.is_allowed());
+}
+
 TEST_P(ClientOfVerbs, SeveralAllOrNoneOrEach) {
   client one(server_.address(GetParam()));
   client_request request;

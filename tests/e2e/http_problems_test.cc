@@ -314,7 +314,8 @@ class HttpWithoutStore : public testing::Test {
 TEST_F(HttpWithoutStore, AnswersUndecidedRequestsWith503) {
   const Door door("{ unmatched: allow }", away());
   const Json own = about_key("k", Json::array({{{"quota", 3}, {"window", "1h"}}}));
-  for (const char* path : {"/v1/take", "/v1/peek", "/v1/put", "/v1/reset", "/v1/wait"})
+  for (const char* path :
+       {"/v1/take", "/v1/charge", "/v1/peek", "/v1/put", "/v1/reset", "/v1/wait"})
     for (const Json& body : {one_jar, own})
       expect_refused(door, {post(path, body), 503, "temporary-reduced-capacity"});
   expect_refused(door, {get("/v1/health"), 503, "temporary-reduced-capacity"});
@@ -328,6 +329,11 @@ TEST_F(HttpWithoutStore, AnswersUndecidedRequestsWith503) {
     const HttpAnswer strict = asked(post("/v1/take", about({{"strict", "x"}})));
     EXPECT_EQ(strict.status, 429);
     EXPECT_EQ(header_of(strict, "retry-after"), "1");
+    // A charge that no store counted would be lost, whatever the rule says.
+    for (const char* how : {"lenient", "strict"}) {
+      const HttpAnswer charge = asked(post("/v1/charge", about({{how, "x"}})));
+      EXPECT_EQ(charge.status, 503) << how << charge.body;
+    }
     const HttpAnswer batch = asked(post("/v1/batch", takes({one_jar, about({{"open", "x"}})})));
     EXPECT_EQ(batch.status, 200);
     const Json told = json_of(batch).at("takes");

@@ -118,6 +118,7 @@ TEST(EngineAllocation, CommandsThatThrottleAllocateNothing) {
     add({"THROTTLE", key, "5", "30", "60", "1"});
     add({"GCRA", key, burst, "30", "60", "TOKENS", "2"});
     add({"SLUICE.TAKE", "KEY", key, "LIMIT", "10", "60s", "N", "2"});
+    add({"SLUICE.CHARGE", "KEY", key, "LIMIT", "10", "60s", "N", "3"});
     add({"PING"});
   }
   expect_no_allocation(protocol::find("resp").value(), "", batch);

@@ -85,6 +85,14 @@ TEST(HttpAllocation, TakesByPolicyAllocateNothing) {
   expect_no_allocation({by_policy}, "HTTP/1.1 429");
 }
 
+TEST(HttpAllocation, ChargesAllocateNothing) {
+  expect_no_allocation(
+      {http::post("/v1/charge", R"({"entries": {"tenant": "acme", "user": "u1"}, "n": 25})"),
+       http::post("/v1/charge",
+                  R"({"key": "user:17", "limits": [{"quota": 9, "window": "1m"}], "n": 3})")},
+      "HTTP/1.1 200");
+}
+
 TEST(HttpAllocation, TakesThatArePipelinedAllocateNothing) {
   std::string batch;
   for (int i = 0; i < 16; ++i)

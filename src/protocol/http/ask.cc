@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* about_ask_http =
     "Asks a running server over its HTTP protocol, and says its answer in words.\n"
     "  take     N units now, or none\n"
+    "  charge   N units that were used, past the limit too; exit code 1 if a limit is in debt\n"
     "  peek     would `take` be allowed? Takes nothing\n"
     "  put      N units back\n"
     "  reset    makes the counters as fresh\n"
@@ -46,13 +47,14 @@ constexpr const char* footer_of_ask_http =
 constexpr const char* password_variable = "SLUICE_PASSWORD";
 // The longest wait that a server may be set to allow.
 constexpr int wait_seconds_max = 3600;
-constexpr std::string_view verbs[] = {"take", "peek", "put", "reset", "wait", "explain", "health"};
+constexpr std::string_view verbs[] = {"take",  "charge", "peek",    "put",
+                                      "reset", "wait",   "explain", "health"};
 
 // 36600 days, the longest window that a limit may have.
 constexpr double seconds_max = 36'600.0 * 86'400;
 
 struct Asked {
-  std::string verb, key, n = "1", wait = "10", user;
+  std::string verb, key, n = "1", wait = "10", user, id;
   std::vector<std::string> limits, entries;
 };
 
@@ -102,6 +104,10 @@ base::Result<Json> body_of(const Asked& asked) {
   const auto n = base::parse_count(asked.n);
   if (!n) return base::Problem{"--n takes a whole number, not `" + asked.n + "`"};
   if (asked.verb != "reset") body["n"] = *n;
+  if (!asked.id.empty()) {
+    if (asked.verb != "charge") return base::Problem{"--id is for `charge`"};
+    body["id"] = asked.id;
+  }
   if (asked.verb != "wait") return body;
   const Json seconds = Json::parse(asked.wait, nullptr, false);
   if (!seconds.is_number() || !(seconds >= 0 && seconds <= wait_seconds_max))
@@ -135,11 +141,31 @@ std::string balance_text(const Json& answer) {
   return member_of(answer, "remaining").dump() + " of " + limit.dump() + " left";
 }
 
+// "over: 15 beyond 100, one unit again in 9s (rule tokens)"
+std::string words_of_charge(const Json& answer, bool coloured) {
+  const bool over = answer["over"] == true;
+  std::string words = over ? config::paint("over", config::red, coloured)
+                           : config::paint("within", config::green, coloured);
+  if (answer.contains("remaining"))
+    words += ": " + (over ? member_of(answer, "debt").dump() + " beyond " +
+                                member_of(answer, "limit").dump()
+                          : balance_text(answer));
+  const Json& retry = member_of(answer, "retry_after");
+  if (over && answer.contains("retry_after"))
+    words += retry.is_null() ? ", and waiting does not help"
+                             : ", one unit again in " + seconds_text(retry);
+  if (answer.contains("repeated")) words += ", charged before";
+  if (const std::string rule = text_of(answer, "rule"); !rule.empty())
+    words += " (rule " + config::on_screen(rule) + ")";
+  return words + "\n";
+}
+
 // "allowed: 97 of 100 left, all of them again within 2s (rule login)"
 std::string words_of(const Json& answer, bool coloured) {
   if (answer.contains("reset"))
     return answer["reset"].dump() +
            (answer["reset"] == 1 ? " counter reset\n" : " counters reset\n");
+  if (answer.contains("over")) return words_of_charge(answer, coloured);
   std::string words;
   const bool decides = answer.contains("allowed");
   const bool allowed = decides && answer["allowed"] == true;
@@ -186,8 +212,9 @@ int tell(const Asked& asked, const client_result& answer, bool json, config::Com
     io.out << "the server is ready\n" << std::flush;
   else
     io.out << words_of(parsed, io.out_colour) << std::flush;
-  return parsed.contains("allowed") && parsed["allowed"] == false ? cli::exit_denied
-                                                                  : cli::exit_allowed;
+  const bool denied = (parsed.contains("allowed") && parsed["allowed"] == false) ||
+                      (parsed.contains("over") && parsed["over"] == true);
+  return denied ? cli::exit_denied : cli::exit_allowed;
 }
 
 }  // namespace
@@ -203,6 +230,9 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   arguments.add_option("--limit", asked.limits,
                        "QUOTA/WINDOW[:ALGORITHM[:BURST]] of --key; repeatable, up to 8", "LIMIT");
   arguments.add_option("--wait", asked.wait, "Seconds that `wait` waits, default 10", "N");
+  arguments.add_option("--id", asked.id,
+                       "Of `charge`: sent again with its id within 10 minutes it is counted once",
+                       "ID");
   arguments.add_option("--user", asked.user, "Whom to be, with the password in SLUICE_PASSWORD",
                        "NAME");
   arguments.set_words({std::begin(verbs), std::end(verbs)});
@@ -210,8 +240,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   asked.entries = arguments.positional();
   if (asked.entries.empty() ||
       std::find(std::begin(verbs), std::end(verbs), asked.entries.front()) == std::end(verbs))
-    return arguments.misused("behind `http` comes take, peek, put, reset, wait, explain or health",
-                             io);
+    return arguments.misused(
+        "behind `http` comes take, charge, peek, put, reset, wait, explain or health", io);
   asked.verb = asked.entries.front();
   asked.entries.erase(asked.entries.begin());
   auto target = cli::target_of(options, description.port);

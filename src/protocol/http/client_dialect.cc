@@ -69,6 +69,8 @@ std::string_view path_of(client_verb verb) {
       return "/v1/put";
     case client_verb::reset:
       return "/v1/reset";
+    case client_verb::charge:
+      return "/v1/charge";
     case client_verb::ping:
     case client_verb::list:
     case client_verb::command:

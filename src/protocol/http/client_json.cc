@@ -140,6 +140,38 @@ std::string text_in(const Json& object, const char* name) {
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
+// A charge that left its counters in debt has no `allowed` of its own.
+template <class To>
+bool read_charge(const Json& object, To& to) {
+  const auto over = object.find("over");
+  to.charged = number_in(object, "charged");
+  if (over == object.end() || !over->is_boolean() || !to.charged) return false;
+  to.over = over->template get<bool>();
+  to.allowed = !to.over;
+  to.limit = number_in(object, "limit");
+  to.remaining = number_in(object, "remaining");
+  to.debt = number_in(object, "debt");
+  to.retry_after = length_in(object, "retry_after");
+  to.reset_after = length_in(object, "reset_after");
+  return true;
+}
+
+bool read_charges(const Json& object, size_t count, client_result& result) {
+  const auto over = object.find("over");
+  const auto takes = object.find("takes");
+  if (over == object.end() || !over->is_boolean() || takes == object.end() || !takes->is_array() ||
+      takes->size() != count)
+    return false;
+  result.over = over->get<bool>();
+  result.allowed = !result.over;
+  for (const Json& one : *takes) {
+    client_level& level = result.levels.emplace_back();
+    if (!one.is_object() || !read_charge(one, level)) return false;
+    level.name = text_in(one, "rule");
+  }
+  return true;
+}
+
 template <class To>
 bool read_decision(const Json& object, To& to) {
   const auto allowed = object.find("allowed");
@@ -188,6 +220,13 @@ bool read_good(const Json& object, const calls::Expected& expected, client_resul
         result.delayed = waited->count() > 0;
       }
       return read_decision(object, result);
+    case client_verb::charge: {
+      const auto repeated = object.find("repeated");
+      result.repeated = repeated != object.end() && *repeated == true;
+      if (expected.several > 0) return read_charges(object, expected.several, result);
+      result.rule = text_in(object, "rule");
+      return read_charge(object, result);
+    }
     case client_verb::put:
       result.remaining = number_in(object, "remaining");
       result.limit = number_in(object, "limit");
@@ -212,8 +251,12 @@ base::Done append_client_body(const client_request& request, std::string& out) {
   std::string problem;
   if (request.verb == client_verb::list) problem = "counters cannot be listed over this protocol";
   if (!request.several.empty() && request.verb != client_verb::take &&
-      request.verb != client_verb::peek)
-    problem = "only takes and peeks may have several subjects";
+      request.verb != client_verb::peek && request.verb != client_verb::charge)
+    problem = "only takes, peeks and charges may have several subjects";
+  if (request.verb == client_verb::charge && request.each)
+    problem = "a charge of several subjects counts all of them";
+  if (!request.id.empty() && request.verb != client_verb::charge)
+    problem = "only a charge may have an id";
   if (request.wait_for.count() < 0) problem = "wait_for must be 0 or more";
   for (const client_subject& subject : request.several)
     if (problem.empty()) problem = problem_of(subject);
@@ -234,6 +277,10 @@ base::Done append_client_body(const client_request& request, std::string& out) {
     }
   } else {
     append_takes(request, out);
+  }
+  if (!request.id.empty()) {
+    out += ", \"id\": ";
+    append_text(request.id, out);
   }
   out += '}';
   return {};

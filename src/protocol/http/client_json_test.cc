@@ -51,6 +51,59 @@ TEST(HttpClientJson, SeveralEachHaveTheUnits) {
   EXPECT_TRUE(body_of(request).starts_with("problem: "));
 }
 
+TEST(HttpClientJson, AChargeHasItsIdAndReportsItsDebt) {
+  client_request request;
+  request.verb = client_verb::charge;
+  request.subject.entries = {{"tenant", "acme"}};
+  request.n = 25;
+  EXPECT_EQ(body_of(request), R"({"entries": {"tenant": "acme"}, "n": 25})");
+  request.id = "charge-0000-0001";
+  EXPECT_EQ(body_of(request),
+            R"({"entries": {"tenant": "acme"}, "n": 25, "id": "charge-0000-0001"})");
+  request.several = {request.subject, request.subject};
+  EXPECT_TRUE(body_of(request).starts_with(R"({"takes": [{)"));
+  EXPECT_TRUE(body_of(request).ends_with(R"(], "id": "charge-0000-0001"})")) << body_of(request);
+  request.each = true;
+  EXPECT_TRUE(body_of(request).starts_with("problem: "));
+  request.each = false;
+  request.verb = client_verb::take;
+  EXPECT_TRUE(body_of(request).starts_with("problem: ")) << "only a charge may have an id";
+
+  const calls::Expected charge{client_verb::charge};
+  const client_result over = read_client_answer(
+      200,
+      R"({"charged": 25, "over": true, "limit": 100, "remaining": 0, "debt": 15, )"
+      R"("retry_after": 9.5, "reset_after": 9.5, "rule": "tok", "mode": "enforce", "repeated": true})",
+      charge);
+  EXPECT_EQ(over.error, client_errc::none);
+  EXPECT_TRUE(over.over);
+  EXPECT_FALSE(over.is_allowed());
+  EXPECT_TRUE(over.repeated);
+  EXPECT_EQ(over.charged, 25);
+  EXPECT_EQ(over.debt, 15);
+  EXPECT_EQ(over.remaining, 0);
+  EXPECT_EQ(over.retry_after, 9500ms);
+  EXPECT_EQ(over.rule, "tok");
+  const client_result within = read_client_answer(
+      200, R"({"charged": 0, "over": false, "rule": null, "generation": 1})", charge);
+  EXPECT_TRUE(within.is_allowed());
+  EXPECT_FALSE(within.repeated);
+  EXPECT_EQ(read_client_answer(409, R"({"detail": "used"})", charge).error, client_errc::refused);
+  EXPECT_EQ(read_client_answer(503, R"({"detail": "away"})", charge).error,
+            client_errc::unavailable);
+  EXPECT_EQ(read_client_answer(200, R"({"allowed": true})", charge).error, client_errc::bad_reply);
+  const client_result two =
+      read_client_answer(200,
+                         R"({"over": true, "takes": [{"charged": 1, "over": false, "rule": "a"}, )"
+                         R"({"charged": 2, "over": true, "debt": 1, "rule": "b"}]})",
+                         {client_verb::charge, false, 2});
+  ASSERT_EQ(two.levels.size(), 2u);
+  EXPECT_TRUE(two.over);
+  EXPECT_FALSE(two.levels[0].over);
+  EXPECT_EQ(two.levels[1].debt, 1);
+  EXPECT_EQ(two.levels[1].name, "b");
+}
+
 TEST(HttpClientJson, AnswersByStatusAndBody) {
   const calls::Expected take{client_verb::take}, wait{client_verb::wait};
   const client_result denied = read_client_answer(

@@ -135,6 +135,17 @@ TEST(HttpClient, ChecksAPasswordAgainWhenTheUsersChange) {
   EXPECT_EQ(ask_late(world, connection, take).status, 200);
 }
 
+TEST(HttpClient, HasIdsOfChargesOfItsOwn) {
+  World world({.users = users()});
+  Connection by_app(world), by_ops(world);
+  const std::string body = R"({"entries": {"ip": "a"}, "n": 1, "id": "charge-0000-0001"})";
+  EXPECT_EQ(ask_late(world, by_app, post("/v1/charge", body, app)).status, 200);
+  const HttpAnswer other = ask_late(world, by_ops, post("/v1/charge", body, ops));
+  EXPECT_EQ(other.status, 200);
+  EXPECT_FALSE(other.tells("repeated")) << "another user's id";
+  EXPECT_TRUE(ask(by_app, post("/v1/charge", body, app)).tells(R"("repeated": true)"));
+}
+
 // If the users change while a password is checked, the result does not count under the new list.
 TEST(HttpClient, ChecksAPasswordAgainIfTheUsersChangeMeanwhile) {
   World world({.users = users()});

@@ -11,7 +11,7 @@ constexpr protocol::Command commands[] = {
     {"http", "serve HTTP with JSON bodies, and forward-auth for proxies", serve, true}};
 
 constexpr protocol::Ask ask_words = {
-    .usage = "take|peek|put|reset|explain KEY=VALUE...",
+    .usage = "take|charge|peek|put|reset|explain KEY=VALUE...",
     .example = {},
     .question = {},
     .command = {},

@@ -60,6 +60,8 @@ void Exchange::clear() {
   auth_remaining_ = -1;
   auth_rule_.clear();
   ticket_ = 0;
+  over_ = is_again_ = is_repeated_ = false;
+  claim_.drop();
 }
 
 bool Exchange::is_large() const {
@@ -230,17 +232,18 @@ std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
     return refuse(problems::bad_request,
                   "idempotency keys are switched off (`http.idempotency_ttl: 0`)");
   if (!route_->takes_key)
-    return refuse(problems::bad_request, "this path does not take an Idempotency-Key");
+    return refuse(problems::bad_request, route_->wanted.has_id
+                                             ? "this path does not take an Idempotency-Key: send "
+                                               "`id` in the body"
+                                             : "this path does not take an Idempotency-Key");
   std::string key;
   if (!parse_idempotency_key(fields.idempotency_key, key))
     return refuse(problems::bad_request,
                   "an Idempotency-Key is a string of 1 to 255 printable characters");
   std::string path(question.path);
   path.append("?").append(question.query);
-  const access::Identity& identity = around.client.identity();
-  const auto result = memory->begin(
-      identity.is_needed() ? std::string_view(identity.user()) : std::string_view(), key,
-      {question.method, path, question.body}, around.peer.clock->monotonic(), kept_);
+  const auto result = memory->begin(user_of(around), key, {question.method, path, question.body},
+                                    around.peer.clock->monotonic(), kept_);
   switch (result.found) {
     case IdempotencyMemory::Found::begun:
       ticket_ = result.ticket;
@@ -288,7 +291,9 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
                     "an Idempotency-Key; send fewer takes, or no key");
   }
   if (route_->action == Action::wait) return ask_wait(body, around, note, requests);
-  const bool together = is_several_ && !each_ && route_->wanted.has_mode;
+  const bool charges = route_->action == Action::charge;
+  if (charges && !body.id.empty() && !claim_id(body, around)) return Begun::ready;
+  const bool together = is_several_ && !each_ && (route_->wanted.has_mode || charges);
   const bool resets = route_->action == Action::reset;
   for (size_t i = 0; i < body.subjects.size(); ++i) {
     const TakeSubject& subject = body.subjects[i];
@@ -296,6 +301,9 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
     request.joins = together && i > 0;
     request.needs_rule = together && around.options.unmatched != Unmatched::allow;
     switch (route_->action) {
+      case Action::charge:
+        request.verb = Verb::charge;
+        break;
       case Action::peek:
       case Action::explain:
         request.verb = Verb::would_take;
@@ -319,6 +327,54 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
   return Begun::asked;
 }
 
+// Claims the id of a charge. False: the answer is ready. If the id was used before, is_again_ is
+// set: then the requests look at the counters in place of charging them.
+bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
+  using Found = request::ChargeIds::Found;
+  if (around.peer.charge_ids == nullptr) {
+    refuse(problems::bad_request, "this server remembers no ids of charges");
+    return false;
+  }
+  request::ChargeContent content;
+  for (const TakeSubject& subject : body.subjects) {
+    if (subject.is_inline) {
+      content.add_key(subject.key, subject.n);
+      for (const TakeBody::NamedLimit& one : body.limits_of(subject))
+        content.add_limit(one.limit, one.counts);
+    } else {
+      const auto entries = body.entries_of(subject);
+      content.add_entries({entries.begin(), entries.end()}, subject.n);
+    }
+  }
+  id_ = body.id;
+  content_ = content.digest();
+  kept_.clear();
+  const Found found = around.peer.charge_ids->claim(user_of(around), id_, content_,
+                                                    around.peer.clock->monotonic(), claim_);
+  is_again_ = found == Found::under_way || found == Found::remembered;
+  if (is_again_ || found == Found::first) return true;
+  if (found == Found::other_content) {
+    refuse_other_content();
+  } else {
+    retry_after_ = base::seconds(1);
+    refuse(problems::reduced_capacity,
+           "the memory for ids of charges is full; try again later, or without an id");
+  }
+  return false;
+}
+
+// Whose ids and keys the client uses. Without users all of them have one name.
+std::string_view Exchange::user_of(const ConnectionContext& around) {
+  const access::Identity& identity = around.client.identity();
+  return identity.is_needed() ? std::string_view(identity.user()) : std::string_view();
+}
+
+Exchange::Begun Exchange::refuse_other_content() {
+  return refuse(problems::id_in_use,
+                "the id was used with another charge: an id belongs to one charge, which may be "
+                "sent again unchanged");
+}
+
 // A put or reset of a `key` changes that key's own counter (RuleScope::dialect), although native
 // rules of the policy may apply to its takes as well. `entries` meet native rules only: entries
 // with the names that the dialect uses must not reach the dialect's counters.
@@ -329,12 +385,17 @@ void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
                   : is_about_counters ? request::RuleScope::dialect
                                       : request::RuleScope::all;
   request.needs_store = is_about_counters;
-  if (request.verb != Verb::peek && !request.all) request.cost = subject.n;
+  if (request.verb != Verb::peek && !request.all) request.cost = is_again_ ? 0 : subject.n;
   requests.open();
   if (subject.is_inline) {
     requests.add(request::Entry{kind_entry, inline_kind});
     requests.add(request::Entry{key_entry, hold(subject.key, requests)});
-    for (const TakeBody::NamedLimit& one : body.limits_of(subject)) requests.add(one.limit);
+    size_t count = 0;
+    for (const TakeBody::NamedLimit& one : body.limits_of(subject)) {
+      requests.add(one.limit);
+      if (one.counts) request.counts = static_cast<limit::LimitMask>(request.counts | 1u << count);
+      ++count;
+    }
     request.limits_inline = true;
   } else {
     for (const request::Entry& entry : body.entries_of(subject)) {
@@ -431,6 +492,7 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
 
 void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
+  claim_.drop();
   if (ticket_ == 0) return;
   IdempotencyMemory& memory = *around.options.idempotency;
   // The request may have been charged, and its answer is lost: an empty answer says so.

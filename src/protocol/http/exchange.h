@@ -30,6 +30,7 @@
 #include "protocol/http/problem.h"
 #include "protocol/http/request_fields.h"
 #include "protocol/http/route.h"
+#include "request/charge_ids.h"
 #include "request/session.h"
 #include "wire/http_field.h"
 
@@ -122,6 +123,9 @@ class Exchange {
   void note_subject(const TakeBody& body, const TakeSubject& subject);
   Begun ask_wait(const TakeBody& body, const ConnectionContext& around, uint32_t note,
                  request::Requests& requests);
+  bool claim_id(const TakeBody& body, const ConnectionContext& around);
+  Begun refuse_other_content();
+  static std::string_view user_of(const ConnectionContext& around);
   Begun ask_health(uint32_t note, request::Requests& requests);
   Begun begin_auth(const Question& question, const ConnectionContext& around, uint32_t note,
                    request::Requests& requests);
@@ -130,6 +134,11 @@ class Exchange {
 
   void take_one(const request::Verdict& verdict, const ConnectionContext& around);
   void take_part(const request::Verdict& verdict, const ConnectionContext& around);
+  void take_charge(const request::Verdict& verdict, bool last, const ConnectionContext& around);
+  void take_look(const request::Verdict& verdict, bool last, const ConnectionContext& around);
+  void answer_again(std::string_view kept, const ConnectionContext& around);
+  void append_charge(const request::Verdict& verdict, const ConnectionContext& around);
+  bool fail_charge(const request::Verdict& verdict, const ConnectionContext& around);
   void take_counters(const request::Request& request, const request::Verdict& verdict);
   void take_throttle(const request::Verdict& verdict, const ConnectionContext& around);
   void take_auth(const request::Verdict& verdict, const ConnectionContext& around);
@@ -199,6 +208,13 @@ class Exchange {
   IdempotencyMemory::Ticket ticket_ = 0;
   bool is_replayed_ = false;
   std::string kept_;
+
+  // Of a charge: whether a limit is in debt, and its id. The id is either claimed, and then kept_
+  // collects the verdicts, or was used before (is_again_): then the requests only look.
+  bool over_ = false, is_again_ = false, is_repeated_ = false;
+  std::string id_;
+  uint64_t content_ = 0;
+  request::ChargeIds::Claim claim_;
 };
 
 }  // namespace sluice::http

@@ -139,8 +139,9 @@ void Exchange::write_takes(Answer& answer) const {
     default:
       break;
   }
+  const bool charges = route_->action == Action::charge;
   const bool looks = route_->action == Action::peek || route_->action == Action::explain ||
-                     route_->action == Action::put || route_->action == Action::batch;
+                     route_->action == Action::put || route_->action == Action::batch || charges;
   const bool fails = !looks && !always_ok_;
   if (fails && denied_)
     answer.status = 429;
@@ -157,7 +158,9 @@ void Exchange::write_takes(Answer& answer) const {
   if (!is_several_) {
     body.append(members_.view());
   } else {
-    if (route_->action != Action::put && route_->action != Action::batch) {
+    if (charges) {
+      body.append(over_ ? "\"over\": true, " : "\"over\": false, ");
+    } else if (route_->action != Action::put && route_->action != Action::batch) {
       body.append(allowed_ && part_problem_ == nullptr ? "\"allowed\": true, "
                                                        : "\"allowed\": false, ");
     }
@@ -165,6 +168,7 @@ void Exchange::write_takes(Answer& answer) const {
     body.append(members_.view());
     body.append(']');
   }
+  if (is_repeated_) body.append(", \"repeated\": true");
   append_generation(generation_, body);
   body.append('}');
 }

@@ -12,6 +12,7 @@
 #include "protocol/http/exchange.h"
 #include "protocol/http/json_text.h"
 #include "protocol/http/worker_state.h"
+#include "request/kept_verdict.h"
 #include "request/session.h"
 
 namespace sluice::http {
@@ -71,6 +72,26 @@ void append_decision(const Decision& decision, bool allowed, base::Buffer& out) 
   writer.finish();
 }
 
+int64_t debt_of(const Decision& decision) {
+  return decision.remaining < 0 ? -decision.remaining : 0;
+}
+
+// The same of a charge, which has `over` and `debt` in place of `allowed`.
+void append_balance(const Decision& decision, bool over, base::Buffer& out) {
+  base::TextWriter writer(out, decision_bytes_max);
+  writer.put(over ? "\"over\": true, \"limit\": " : "\"over\": false, \"limit\": ");
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.limit, 0)));
+  writer.put(", \"remaining\": ");
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.remaining, 0)));
+  writer.put(", \"debt\": ");
+  writer.put_number(static_cast<uint64_t>(debt_of(decision)));
+  writer.put(", \"retry_after\": ");
+  put_json_seconds(decision.retry_after, writer);
+  writer.put(", \"reset_after\": ");
+  put_json_seconds(decision.reset_after, writer);
+  writer.finish();
+}
+
 void append_limit(const limit::Limit& limit, base::Buffer& out) {
   out.append(", \"algorithm\": \"");
   out.append(limit::name_of(limit.algorithm));
@@ -104,6 +125,9 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
       break;
     case Action::throttle:
       take_throttle(verdict, around);
+      break;
+    case Action::charge:
+      is_again_ ? take_look(verdict, last, around) : take_charge(verdict, last, around);
       break;
     default:
       is_several_ ? take_part(verdict, around) : take_one(verdict, around);
@@ -224,6 +248,90 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
     append_take(verdict, allowed, members_);
   }
   members_.append('}');
+}
+
+// ---- Charges ----
+
+// Appends the item of one subject, and with an id keeps the verdict for when the charge is sent
+// again.
+void Exchange::take_charge(const Verdict& verdict, bool last, const ConnectionContext& around) {
+  if (problem_.kind == nullptr && !fail_charge(verdict, around)) {
+    append_charge(verdict, around);
+    if (claim_) request::append_kept(verdict, now_, kept_);
+  }
+  if (!last || !claim_) return;
+  if (problem_.kind != nullptr) return claim_.drop();  // nothing was charged
+  claim_.finish(kept_, around.peer.clock->monotonic());
+}
+
+// The id was used before. The request looked at the counters, so this answer waits for what the
+// first one waits for, and fails if the store cannot answer.
+void Exchange::take_look(const Verdict& verdict, bool last, const ConnectionContext& around) {
+  if (verdict.cause != request::Error::none && problem_.kind == nullptr) fail_by(verdict, around);
+  if (!last || problem_.kind != nullptr) return;
+  using Found = request::ChargeIds::Found;
+  std::string answer;
+  const Found found = around.peer.charge_ids->find(user_of(around), id_, content_,
+                                                   around.peer.clock->monotonic(), answer);
+  if (found == Found::remembered) return answer_again(answer, around);
+  if (found == Found::other_content) {
+    refuse_other_content();
+    return;
+  }
+  retry_after_ = base::seconds(1);
+  refuse(problems::reduced_capacity,
+         found == Found::under_way
+             ? "the first charge with this id has no answer yet; send it again"
+             : "the first charge with this id failed; send it again");
+}
+
+void Exchange::answer_again(std::string_view kept, const ConnectionContext& around) {
+  is_repeated_ = true;
+  const size_t count = subjects_.size();
+  for (taken_ = 1; taken_ <= count; ++taken_) {
+    const request::KeptVerdict one(kept);
+    now_ = one.now();
+    if (one.verdict().generation != 0) generation_ = one.verdict().generation;
+    append_charge(one.verdict(), around);
+  }
+  taken_ = expected_;
+}
+
+// A charge is never refused, so `http.unmatched` decides only between an error and an answer.
+bool Exchange::fail_charge(const Verdict& verdict, const ConnectionContext& around) {
+  const bool is_unmatched =
+      verdict.error.empty() ? !verdict.matched : verdict.error == request::no_rule_applies;
+  if (is_unmatched && around.options.unmatched != Unmatched::error) return false;
+  if (!fail_by(verdict, around)) return false;
+  if (is_several_ && problem_.kind == &problems::no_rule) {
+    problem_.pointer = "/takes";
+    problem_.has_pointer = true;
+  }
+  return true;
+}
+
+void Exchange::append_charge(const Verdict& verdict, const ConnectionContext& around) {
+  base::Buffer& out = members_;
+  if (is_several_) out.append(taken_ == 1 ? "{" : ", {");
+  out.append("\"charged\": ");
+  base::append_decimal(verdict.charged.value_or(0), out);
+  out.append(", ");
+  if (verdict.tightest == nullptr) {
+    out.append("\"over\": false, \"rule\": null");
+  } else {
+    over_ |= verdict.over;
+    report_limits(verdict, around);
+    append_balance(*verdict.tightest, verdict.over, out);
+    out.append(", \"rule\": ");
+    const std::string_view rule = rule_of(verdict);
+    if (rule.empty())
+      out.append("null");
+    else
+      append_json_text(rule, out);
+    out.append(", \"mode\": \"enforce\"");
+    if (detail_) append_limits(verdict, out);
+  }
+  if (is_several_) out.append('}');
 }
 
 // For a reset: the peek's verdict counts the counters, the put's has nothing to add.
@@ -391,7 +499,9 @@ void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
       if (!has_names && i > 0) name += "-" + std::to_string(i + 1);
       append_json_text(name, out);
       out.append(", ");
-      append_decision(decisions[i], decisions[i].allowed, out);
+      route_->action == Action::charge
+          ? append_balance(decisions[i], debt_of(decisions[i]) > 0, out)
+          : append_decision(decisions[i], decisions[i].allowed, out);
       append_limit(charge.limits[i], out);
       if (route_->action == Action::explain) {
         out.append(", \"counter\": ");

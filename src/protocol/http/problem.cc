@@ -22,6 +22,8 @@ constinit const ProblemKind wait_timeout{408, "urn:sluice:problem:wait-timeout",
                                          "The wait timed out"};
 constinit const ProblemKind key_in_use{409, "urn:sluice:problem:idempotency-key-in-use",
                                        "A request with this idempotency key is under way"};
+constinit const ProblemKind id_in_use{409, "urn:sluice:problem:id-in-use",
+                                      "The id was used with another charge"};
 constinit const ProblemKind too_large{413, "urn:sluice:problem:content-too-large",
                                       "Content too large"};
 constinit const ProblemKind unsupported_type{415, "urn:sluice:problem:unsupported-media-type",

@@ -11,6 +11,7 @@ using access::Right;
 constexpr std::string_view post = "POST, OPTIONS", get = "GET, HEAD, OPTIONS";
 
 constexpr Wanted take_wanted{.has_mode = true};
+constexpr Wanted charge_wanted{.has_id = true};
 constexpr Wanted put_wanted{.has_all = true};
 constexpr Wanted reset_wanted{.has_n = false};
 constexpr Wanted wait_wanted{.takes_max = 0, .has_timeout = true};
@@ -21,6 +22,7 @@ constexpr Wanted explain_wanted{.takes_max = 0, .has_detail = false};
 constexpr Route routes[] = {
     {"/v1/take", Action::take, post, Right::take, take_wanted, true},
     {"/v1/batch", Action::batch, post, Right::take, batch_wanted, true},
+    {"/v1/charge", Action::charge, post, Right::take, charge_wanted},
     {"/v1/peek", Action::peek, post, Right::look, take_wanted},
     {"/v1/put", Action::put, post, Right::put, put_wanted, true},
     {"/v1/wait", Action::wait, post, Right::take, wait_wanted},

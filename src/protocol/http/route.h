@@ -13,6 +13,7 @@ namespace sluice::http {
 
 enum class Action : uint8_t {
   take,
+  charge,
   peek,
   put,
   reset,

@@ -23,6 +23,11 @@ TEST(HttpRoute, MatchesTheWholePath) {
     EXPECT_EQ(find_route(path), nullptr) << path;
 }
 
+TEST(HttpRoute, AChargeNeedsTheRightToTake) {
+  EXPECT_EQ(find_route("/v1/charge")->right, access::Right::take);
+  EXPECT_FALSE(find_route("/v1/charge")->takes_key);
+}
+
 TEST(HttpRoute, HasTheMethodsThatItSays) {
   const Route& take = *find_route("/v1/take");
   EXPECT_TRUE(has_method(take, "POST"));

@@ -35,6 +35,7 @@
 #include "protocol/http/wait_count.h"
 #include "protocol/http/worker_state.h"
 #include "protocol/protocol.h"
+#include "request/charge_ids.h"
 #include "request/space.h"
 #include "server/options.h"
 #include "store/embedded_store.h"
@@ -231,6 +232,7 @@ class World {
             .access = &access,
             .worker = &worker,
             .clock = &clock_,
+            .charge_ids = ids.get(),
             .address = address};
   }
   engine::Engine& engine() { return *engine_; }
@@ -275,6 +277,7 @@ class World {
   std::unique_ptr<engine::Engine> engine_;
 
  public:
+  std::unique_ptr<request::ChargeIds> ids = std::make_unique<request::ChargeIds>();
   HttpWorker worker;
   LateStore store{table_};
   access::Access access;

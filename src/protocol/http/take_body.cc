@@ -13,6 +13,7 @@
 #include "limit/decide.h"
 #include "policy/text.h"
 #include "protocol/http/take_body_scanner.h"
+#include "request/charge_ids.h"
 
 // Why not a library: this is the hot path, and the typical body of 75 bytes takes 1,500
 // instructions here, its grammar included, and copies nothing. RapidJSON's SAX reader takes 3,800
@@ -32,15 +33,16 @@ constexpr int64_t window_places = 6;          // decimal places of seconds: micr
 // The texts of problems contain these numbers.
 static_assert(base::bounds::quota_max == 9'007'199'254'740'991 &&
               base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000 &&
-              limit::slots_max == 8 && takes_entries_max == 64 && take_name_bytes_max == 64);
+              limit::slots_max == 8 && takes_entries_max == 64 && take_name_bytes_max == 64 &&
+              request::charge_id_bytes_min == 16 && request::charge_id_bytes_max == 64);
 
 // A set of members is a bit mask, by these numbers.
-enum class BodyMember : uint32_t { entries, key, limits, takes, n, all, mode, detail, timeout };
-constexpr std::array<std::string_view, 9> body_members = {
-    "entries", "key", "limits", "takes", "n", "all", "mode", "detail", "timeout"};
-enum class LimitMember : uint32_t { name, quota, window, algorithm, burst };
-constexpr std::array<std::string_view, 5> limit_members = {"name", "quota", "window", "algorithm",
-                                                           "burst"};
+enum class BodyMember : uint32_t { entries, key, limits, takes, n, all, mode, detail, timeout, id };
+constexpr std::array<std::string_view, 10> body_members = {
+    "entries", "key", "limits", "takes", "n", "all", "mode", "detail", "timeout", "id"};
+enum class LimitMember : uint32_t { name, quota, window, algorithm, burst, over };
+constexpr std::array<std::string_view, 6> limit_members = {"name",      "quota", "window",
+                                                           "algorithm", "burst", "over"};
 constexpr std::array<Algorithm, 6> take_algorithms = {
     Algorithm::token_bucket,   Algorithm::fixed_window, Algorithm::aligned_window,
     Algorithm::sliding_window, Algorithm::sliding_log,  Algorithm::fixed_bucket};
@@ -99,7 +101,8 @@ class TakeBodyParser {
     const uint32_t beside = wanted_.has_detail ? set_of(detail) : 0;
     if (wanted_.only_takes) return beside | set_of(takes);
     return beside | allowed_in_take_ | (wanted_.takes_max > 0 ? set_of(takes) : 0) |
-           (wanted_.has_mode ? set_of(mode) : 0) | (wanted_.has_timeout ? set_of(timeout) : 0);
+           (wanted_.has_mode ? set_of(mode) : 0) | (wanted_.has_timeout ? set_of(timeout) : 0) |
+           (wanted_.has_id ? set_of(id) : 0);
   }
 
   // ---- Body and takes ----
@@ -131,6 +134,8 @@ class TakeBodyParser {
         return read_boolean("`detail` must be true or false", body_.detail);
       case timeout:
         return read_timeout();
+      case id:
+        return read_id();
     }
     return false;
   }
@@ -215,6 +220,14 @@ class TakeBodyParser {
     return true;
   }
 
+  bool read_id() {
+    constexpr std::string_view sentence =
+        "`id` must be a text of 16 to 64 of the characters A-Z a-z 0-9 _ -";
+    if (scanner_.peek() != '"') return scanner_.refuse(sentence);
+    if (!scanner_.read_text(body_.id)) return false;
+    return request::is_charge_id(body_.id) || scanner_.fail({sentence});
+  }
+
   // ---- Entries ----
 
   bool read_entries(TakeSubject& subject) {
@@ -278,10 +291,10 @@ class TakeBodyParser {
       return scanner_.refuse(
           "a limit must be an object such as "
           "{\"quota\": 100, \"window\": \"1m\"}");
-    TakeBody::NamedLimit named{{Algorithm::token_bucket, 0, {}, 0}, {}};
+    TakeBody::NamedLimit named{{.algorithm = Algorithm::token_bucket}, {}};
     uint32_t seen = 0;
     const bool sound = read_object([&](std::string_view its_name) {
-      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst);
+      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst, over);
       switch (static_cast<LimitMember>(find_member(its_name, limit_members, allowed, seen))) {
         case name:
           return read_name(first, named.name);
@@ -293,6 +306,8 @@ class TakeBodyParser {
           return read_algorithm(named.limit.algorithm);
         case burst:
           return read_units(burst, named.limit.burst);
+        case over:
+          return read_over(named.counts);
       }
       return false;
     });
@@ -322,6 +337,15 @@ class TakeBodyParser {
                                limit::name_of(limit.algorithm), ": take it out"});
     }
     return true;
+  }
+
+  bool read_over(bool& counts) {
+    constexpr std::string_view sentence = "`over` must be \"refuse\" or \"count\"";
+    std::string_view text;
+    if (scanner_.peek() != '"') return scanner_.refuse(sentence);
+    if (!scanner_.read_text(text)) return false;
+    counts = text == "count";
+    return counts || text == "refuse" || scanner_.fail({sentence});
   }
 
   bool read_name(size_t first, std::string_view& to) {
@@ -554,6 +578,7 @@ class TakeBodyParser {
 bool TakeBodyReader::read(std::string_view json, const Wanted& wanted, TakeBody& body) {
   body.has_takes = body.each = body.detail = body.has_copies = false;
   body.timeout.reset();
+  body.id = {};
   body.subjects.clear();
   body.entries.clear();
   body.limits.clear();

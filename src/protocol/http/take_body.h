@@ -3,19 +3,20 @@
 // have grown.
 //
 //   subject   {"entries": {KEY: VALUE...}} or {"key": KEY, "limits": [LIMIT...]}, and `n`
-//   body      A subject, or {"takes": [subject...]}; beside it `mode`, `detail`, `timeout`, `n` and
-//             `all`, if the path allows them (Wanted).
+//   body      A subject, or {"takes": [subject...]}; beside it `mode`, `detail`, `timeout`, `n`,
+//             `all` and `id`, if the path allows them (Wanted).
 //   entries   1 to takes_entries_max. Keys must not be empty. Values are texts; for numbers, true
 //             and false the text in the body; null, lists and objects are errors. A repeated key is
 //             an error.
 //   key       Any text; may be empty.
-//   limit     {"name"?, "quota", "window"?, "algorithm"?, "burst"?}. `quota` and `burst`: a number,
+//   limit     {"name"?, "quota", "window"?, "algorithm"?, "burst"?, "over"?}. `quota` and `burst`:
+//   a number,
 //             or a text as in policies ("10k"). `window`: a text as in policies ("1m"), or a number
 //             of seconds with up to 6 digits after the point. `algorithm` as in policies, by
 //             default token_bucket, the only one that may have a burst. A fixed_bucket has no
 //             window. quota and burst are 1 or more, a window is 1 us to
-//             base::bounds::window_us_max. There are 1 to limit::slots_max limits, with at most
-//             limit::cells_max cells together.
+//             base::bounds::window_us_max. `over`: "refuse" (the default) or "count". There are 1
+//             to limit::slots_max limits, with at most limit::cells_max cells together.
 //   name      As names of rules: 1 to 64 letters, digits, `_`, `-`, `.`, `:`, `/`; by default
 //             empty. The names of a list must differ.
 //   numbers   Integers, 0 to base::bounds::quota_max, unless stated otherwise; 1.0 and 1e2 are
@@ -52,6 +53,7 @@ struct Wanted {
   bool has_all = false;      // "all": true in place of `n`; then `n` must be 1 or more
   bool has_timeout = false;  // "timeout": seconds, 0 or more, with up to 6 digits after the point;
                              // at most base::bounds::window_us_max
+  bool has_id = false;       // "id": a text as request::is_charge_id has it
 };
 
 // A subject: the entries, for which the rules decide; or if `is_inline` is true the counter `key`
@@ -70,12 +72,14 @@ struct TakeBody {
   struct NamedLimit {
     limit::Limit limit;
     std::string_view name{};  // empty: it has no name
+    bool counts = false;      // "over": "count"
   };
   bool has_takes = false;  // the subjects are in `takes`
   bool each = false;       // mode
   bool detail = false;
   bool has_copies = false;  // some texts had escapes, so they are not views into the body's text
   std::optional<base::Duration> timeout{};
+  std::string_view id{};  // empty: there is none
   // 1 or more. `n` and `all` of the body apply to those without their own.
   std::vector<TakeSubject> subjects;
   std::vector<request::Entry> entries;

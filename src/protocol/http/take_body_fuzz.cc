@@ -31,6 +31,7 @@ Wanted wanted_by(uint8_t byte) {
   wanted.has_timeout = (byte & 4) != 0;
   wanted.has_n = (byte & 8) == 0;
   wanted.has_detail = (byte & 16) == 0;
+  wanted.has_id = (byte & 128) != 0;
   if ((byte & 32) != 0) wanted.takes_max = 0;
   if ((byte & 64) != 0) {
     wanted.takes_max = 3;

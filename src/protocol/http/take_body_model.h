@@ -29,6 +29,7 @@ using limit::Algorithm;
 struct NamedLimit {
   std::string name;
   limit::Limit limit;
+  bool counts = false;
   friend bool operator==(const NamedLimit&, const NamedLimit&) = default;
 };
 
@@ -45,18 +46,20 @@ struct Asked {
   bool has_takes = false, each = false, detail = false;
   std::optional<int64_t> timeout_us;
   std::vector<Subject> subjects;
+  std::string id{};
   friend bool operator==(const Asked&, const Asked&) = default;
 };
 
 inline Asked asked_of(const TakeBody& body) {
   Asked asked{body.has_takes, body.each, body.detail, {}, {}};
   if (body.timeout) asked.timeout_us = body.timeout->us;
+  asked.id = body.id;
   for (const TakeSubject& from : body.subjects) {
     Subject& subject = asked.subjects.emplace_back();
     if (from.is_inline) subject.key = std::string(from.key);
     for (const auto& [key, value] : body.entries_of(from)) subject.entries.emplace_back(key, value);
     for (const TakeBody::NamedLimit& one : body.limits_of(from))
-      subject.limits.push_back({std::string(one.name), one.limit});
+      subject.limits.push_back({std::string(one.name), one.limit, one.counts});
     subject.n = from.n;
     subject.all = from.all;
   }
@@ -189,6 +192,7 @@ class Reader {
       if (wanted_.takes_max > 0) allowed.insert("takes");
       if (wanted_.has_mode) allowed.insert("mode");
       if (wanted_.has_timeout) allowed.insert("timeout");
+      if (wanted_.has_id) allowed.insert("id");
       allowed.insert("detail");
     }
     if (!wanted_.has_detail) allowed.erase("detail");
@@ -201,6 +205,12 @@ class Reader {
       asked.each = text(*mode) == "each";
     }
     if (const Json* detail = member(json, "detail")) asked.detail = boolean(*detail);
+    if (const Json* id = member(json, "id")) {
+      asked.id = text(*id);
+      require(asked.id.size() >= 16 && asked.id.size() <= 64 &&
+              asked.id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "0123456789_-") == std::string::npos);
+    }
     if (const Json* timeout = member(json, "timeout"))
       asked.timeout_us = number(*timeout, 6, base::bounds::window_us_max);
     const std::optional<int64_t> n = n_of(json);
@@ -319,7 +329,7 @@ class Reader {
   }
 
   static NamedLimit limit_of(const Json& json) {
-    check_members(json, {"name", "quota", "window", "algorithm", "burst"});
+    check_members(json, {"name", "quota", "window", "algorithm", "burst", "over"});
     NamedLimit named;
     limit::Limit& limit = named.limit;
     if (const Json* name = member(json, "name")) {
@@ -344,6 +354,11 @@ class Reader {
     else if (limit.algorithm == Algorithm::token_bucket ||
              limit.algorithm == Algorithm::fixed_bucket)
       limit.burst = limit.quota;
+    if (const Json* over = member(json, "over")) {
+      const std::string word = text(*over);
+      require(word == "refuse" || word == "count");
+      named.counts = word == "count";
+    }
     return named;
   }
   static Algorithm algorithm_of(const std::string& name) {
@@ -406,6 +421,7 @@ class Writer {
       members.push_back(member("mode", text(asked.each ? "each" : "all")));
     if (asked.detail || (wanted.has_detail && choose_(4) == 0))
       members.push_back(member("detail", asked.detail ? "true" : "false"));
+    if (!asked.id.empty()) members.push_back(member("id", text(asked.id)));
     if (asked.timeout_us) members.push_back(member("timeout", number(*asked.timeout_us, 6)));
     if (!asked.has_takes) {
       append_subject(members, asked.subjects[0], wanted, 1);
@@ -462,6 +478,8 @@ class Writer {
       members.push_back(member("algorithm", text(limit::name_of(one.algorithm))));
     if (is_bucket && (one.burst != one.quota || choose_(2) == 0))
       members.push_back(member("burst", units(one.burst)));
+    if (named.counts || choose_(4) == 0)
+      members.push_back(member("over", text(named.counts ? "count" : "refuse")));
     return object(members);
   }
   std::string units(int64_t n) {

@@ -33,6 +33,7 @@ class Random {
     asked.detail = wanted.has_detail && dice_(2) == 0;
     if (wanted.has_timeout && dice_(2) == 0)
       asked.timeout_us = number(base::bounds::window_us_max, 0);
+    if (wanted.has_id && dice_(2) == 0) asked.id = id();
     const size_t count = asked.has_takes ? 1 + dice_(size_t{4}) : 1;
     for (size_t i = 0; i < count; ++i) asked.subjects.push_back(subject(wanted));
     return asked;
@@ -66,7 +67,7 @@ class Random {
       for (int i = 1 + dice_(3); i > 0; --i) {
         limit::Limit one = limit();
         const std::string name = dice_(2) == 0 ? "" : "l" + std::to_string(i);
-        subject.limits.push_back({name, one});
+        subject.limits.push_back({name, one, dice_(4) == 0});
       }
     } else {
       for (int i = 1 + dice_(5); i > 0; --i) {
@@ -98,6 +99,12 @@ class Random {
     for (int i = dice_(16); i > 0; --i) n /= 10;
     return std::clamp(n - dice_(int64_t{3}), least, most);
   }
+  std::string id() {
+    constexpr std::string_view letters = "azAZ09_-";
+    std::string id;
+    for (size_t i = 16 + dice_(size_t{49}); i > 0; --i) id += letters[dice_(letters.size())];
+    return id;
+  }
   std::string word() {
     const std::vector<std::string> words = {"true", "false", "0", "-1.50E+3", "1e999", "12"};
     return words[dice_(words.size())];
@@ -114,10 +121,10 @@ class Random {
   tests::Dice dice_;
 };
 
-// What /v1/take, put, wait, batch and reset allow in their bodies; and one that allows almost
-// nothing.
+// What /v1/take, put, wait, batch, reset and charge allow in their bodies; and one that allows
+// almost nothing.
 std::vector<Wanted> make_all_wanted() {
-  std::vector<Wanted> all(6);
+  std::vector<Wanted> all(7);
   all[0].has_mode = true;
   all[1].has_all = true;
   all[2].takes_max = 0;
@@ -127,6 +134,7 @@ std::vector<Wanted> make_all_wanted() {
   all[4].has_n = false;
   all[5].takes_max = 0;
   all[5].has_n = all[5].has_detail = false;
+  all[6].has_id = true;
   return all;
 }
 const std::vector<Wanted> all_wanted = make_all_wanted();

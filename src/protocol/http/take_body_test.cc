@@ -59,11 +59,12 @@ std::string read(std::string_view json, const Wanted& wanted = take) {
     if (subject.is_inline) text += " key(" + std::string(subject.key) + ")";
     for (const auto& [key, value] : body.entries_of(subject))
       (((text += " ") += key) += "->") += value;
-    for (const auto& [limit, name] : body.limits_of(subject)) {
+    for (const auto& [limit, name, counts] : body.limits_of(subject)) {
       ((text += " ") += name) += name.empty() ? "" : ":";
       text += std::string(limit::name_of(limit.algorithm)) + ":" + std::to_string(limit.quota) +
               "/" + std::to_string(limit.window.us);
       if (limit.burst != 0) text += "+" + std::to_string(limit.burst);
+      if (counts) text += " counts";
     }
     if (subject.n != 1) text += " n=" + std::to_string(subject.n);
     if (subject.all) text += " ALL";
@@ -318,8 +319,9 @@ TEST(TakeBody, ReportsInvalidLimitsWithTheirPlace) {
   EXPECT_EQ(limit_of(R"("burst": 1, "quota": 1, "window": 1, "algorithm": "sliding_log")"),
             "/burst `burst` is for token_bucket, and this is a sliding_log: take it out");
   EXPECT_EQ(limit_of(R"("qouta": 1)"), "/qouta unknown member `qouta`; did you mean `quota`?");
-  EXPECT_EQ(limit_of(R"("n": 1)"),
-            "/n unknown member `n`; known are `name`, `quota`, `window`, `algorithm`, `burst`");
+  EXPECT_EQ(
+      limit_of(R"("n": 1)"),
+      "/n unknown member `n`; known are `name`, `quota`, `window`, `algorithm`, `burst`, `over`");
   EXPECT_EQ(limit_of(R"("quota": 1, "quota": 1)"),
             "/quota `quota` is there twice: take one of them out");
   EXPECT_EQ(limit_of(R"("algorithm": "slidinglog")"),

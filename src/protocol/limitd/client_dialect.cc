@@ -29,6 +29,7 @@ Kind kind_for(client_verb verb) {
     case client_verb::ping:
       return Kind::pong;
     case client_verb::command:
+    case client_verb::charge:
       break;
   }
   return Kind::error;
@@ -128,6 +129,8 @@ base::Done fill(const client_request& request, LimitdRequest& to) {
     case client_verb::ping:
       to.method = LimitdMethod::ping;
       break;
+    case client_verb::charge:
+      return base::Problem{"limitd's protocol has no charges"};
     case client_verb::command:
       return base::Problem{"limitd's protocol has no other commands"};
   }

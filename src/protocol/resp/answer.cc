@@ -26,6 +26,7 @@ struct KnownCommand {
 
 constexpr KnownCommand known_commands[] = {
     {"take", "SLUICE.TAKE", ReplyForm::take},
+    {"charge", "SLUICE.CHARGE", ReplyForm::charge},
     {"peek", "SLUICE.PEEK", ReplyForm::take},
     {"put", "SLUICE.PUT", ReplyForm::put},
     {"reset", "SLUICE.RESET", ReplyForm::reset},
@@ -121,6 +122,45 @@ std::optional<AskedAnswer> answer_of_decision(ReplyForm form, const RespValue& r
     answer.text = cli::to_text(json_of_decision(form, *decision, reply.items.size() == 6));
   else
     answer.text = words_for(*decision, coloured) + "\n";
+  return answer;
+}
+
+// "over: 15 beyond 100, one unit again in 9s (rule tokens)"
+std::optional<AskedAnswer> answer_of_charge(const RespValue& reply, bool json, bool coloured) {
+  if (!reply.is_list() || reply.items.size() < 6 || reply.items.size() > 7) return std::nullopt;
+  std::array<int64_t, 6> six{};
+  for (size_t i = 0; i < six.size(); ++i) {
+    if (!reply.items[i].is_integer()) return std::nullopt;
+    six[i] = reply.items[i].number;
+  }
+  const auto [within, limit, remaining, retry_ms, reset_ms, debt] = six;
+  if (within != 0 && within != 1) return std::nullopt;
+  const bool has_rule = reply.items.size() == 7, over = within == 0;
+  const std::string rule = has_rule ? reply.items[6].text : std::string();
+  AskedAnswer answer{{}, over};
+  if (json) {
+    ordered_json object{{"over", over},
+                        {"limit", limit},
+                        {"remaining", remaining},
+                        {"retry_after_ms", retry_ms},
+                        {"reset_after_ms", reset_ms},
+                        {"debt", debt}};
+    if (has_rule) object["rule"] = rule.empty() ? ordered_json() : ordered_json(rule);
+    answer.text = cli::to_text(object);
+    return answer;
+  }
+  answer.text =
+      over ? config::paint("over", config::red, coloured) + ": " + std::to_string(debt) +
+                 " beyond " + std::to_string(limit) +
+                 (retry_ms < 0
+                      ? ", and waiting does not help"
+                      : ", one unit again in " + base::format_duration(length_of(retry_ms, 1'000)))
+           : config::paint("within", config::green, coloured) + ": " +
+                 (remaining == base::bounds::quota_max
+                      ? "unlimited"
+                      : std::to_string(remaining) + " of " + std::to_string(limit) + " left");
+  if (!rule.empty()) answer.text += " (rule " + config::on_screen(rule) + ")";
+  answer.text += "\n";
   return answer;
 }
 
@@ -251,6 +291,8 @@ std::optional<AskedAnswer> answer_to(ReplyForm form, const RespValue& reply, boo
     case ReplyForm::cell:
     case ReplyForm::throttle:
       return answer_of_decision(form, reply, json, coloured);
+    case ReplyForm::charge:
+      return answer_of_charge(reply, json, coloured);
     case ReplyForm::put:
       return answer_of_put(reply, json);
     case ReplyForm::reset:

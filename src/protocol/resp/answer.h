@@ -16,6 +16,7 @@ namespace sluice::resp {
 // The form of a command's reply.
 enum class ReplyForm : uint8_t {
   take,      // SLUICE.TAKE, SLUICE.PEEK
+  charge,    // SLUICE.CHARGE
   put,       // SLUICE.PUT
   reset,     // SLUICE.RESET
   explain,   // SLUICE.EXPLAIN
@@ -31,9 +32,9 @@ struct AskedCommand {
   std::string_view name;  // the command, in place of the first word
   ReplyForm form = ReplyForm::other;
 };
-// `take`, `peek`, `put`, `reset`, `explain`, `info`, `wait` and `mtake`, in lower case, are the
-// SLUICE commands with these names; any other first word is a command itself. There must be a first
-// word.
+// `take`, `charge`, `peek`, `put`, `reset`, `explain`, `info`, `wait` and `mtake`, in lower case,
+// are the SLUICE commands with these names; any other first word is a command itself. There must be
+// a first word.
 AskedCommand asked_command(std::span<const std::string> words);
 
 // A decision of any of these commands.

@@ -22,6 +22,7 @@ namespace {
 constexpr const char* about_ask_resp =
     "Asks a running server over Redis' protocol, and says its answer in words.\n"
     "  take     N units now, or none\n"
+    "  charge   N units that were used, past the limit too; exit code 1 if a limit is in debt\n"
     "  peek     would `take` be allowed? Takes nothing\n"
     "  put      N units back; with ALL all of them\n"
     "  reset    makes the counters of the subject as fresh\n"
@@ -36,7 +37,8 @@ constexpr const char* footer_of_ask_resp =
     "A subject is a request to the rules of the policy, KEY=VALUE..., or a key with limits of its\n"
     "own, KEY key LIMIT quota window [ALGORITHM word] [BURST n]. Options of the command come "
     "behind\n"
-    "it: N n, WITHNAME. What begins with `-` needs a `--` in front of the words. In capitals, "
+    "it: N n, WITHNAME, ID id of `charge`. What begins with `-` needs a `--` in front of the "
+    "words. In capitals, "
     "INFO\n"
     "and RESET are the commands of Redis.\n"
     "\n"
@@ -81,13 +83,14 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::AskedUser user;
   arguments.add_option("--user", user.name, "Whom to be, with the password in REDISCLI_AUTH",
                        "NAME");
-  arguments.set_words({"take", "peek", "put", "reset", "explain", "info", "wait", "mtake"});
+  arguments.set_words(
+      {"take", "charge", "peek", "put", "reset", "explain", "info", "wait", "mtake"});
   if (const auto status = arguments.parse(words, io)) return *status;
   const cli::Words& positional = arguments.positional();
   if (positional.empty())
     return arguments.misused(
-        "behind `resp` comes take, peek, put, reset, explain, info, wait or mtake, or a command of "
-        "Redis' protocol",
+        "behind `resp` comes take, charge, peek, put, reset, explain, info, wait or mtake, or a "
+        "command of Redis' protocol",
         io);
   const auto target = cli::target_of(options, description.port);
   if (!target) return arguments.misused(target.problem().text, io);

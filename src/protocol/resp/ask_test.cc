@@ -88,6 +88,7 @@ TEST(AskedCommands, ExpandShortNamesOfSluicesOwnCommands) {
     return std::pair(std::string(command.name), command.form);
   };
   EXPECT_EQ(of("take"), std::pair(std::string("SLUICE.TAKE"), ReplyForm::take));
+  EXPECT_EQ(of("charge"), std::pair(std::string("SLUICE.CHARGE"), ReplyForm::charge));
   EXPECT_EQ(of("sluice.Peek"), std::pair(std::string("SLUICE.PEEK"), ReplyForm::take));
   EXPECT_EQ(of("info"), std::pair(std::string("SLUICE.INFO"), ReplyForm::info));
   EXPECT_EQ(of("INFO"), std::pair(std::string("INFO"), ReplyForm::other));
@@ -127,6 +128,27 @@ class RespAsk : public cli::CommandTest {
 
   std::string asked_;  // what was sent to the server, without its last word
 };
+
+TEST_F(RespAsk, SaysWhetherAChargeWentPastALimit) {
+  EXPECT_EQ(ask("*6\r\n:1\r\n:100\r\n:10\r\n:0\r\n:60000\r\n:0\r\n", {"charge"}),
+            (Said{0, "within: 10 of 100 left\n"}));
+  EXPECT_EQ(asked_.substr(0, 24), "*2\r\n$13\r\nSLUICE.CHARGE\r");
+  EXPECT_EQ(ask("*7\r\n:0\r\n:100\r\n:0\r\n:9000\r\n:9000\r\n:15\r\n$3\r\ntok\r\n", {"charge"}),
+            (Said{1, "over: 15 beyond 100, one unit again in 9s (rule tok)\n"}));
+  EXPECT_EQ(ask("*6\r\n:0\r\n:9\r\n:0\r\n:-1\r\n:-1\r\n:1\r\n", {"charge"}),
+            (Said{1, "over: 1 beyond 9, and waiting does not help\n"}));
+  EXPECT_EQ(ask_json("*6\r\n:0\r\n:9\r\n:0\r\n:5\r\n:7\r\n:1\r\n", {"charge"}, 1),
+            (json{{"over", true},
+                  {"limit", 9},
+                  {"remaining", 0},
+                  {"retry_after_ms", 5},
+                  {"reset_after_ms", 7},
+                  {"debt", 1}}));
+  EXPECT_EQ(ask("-IDINUSE used\r\n", {"charge"}),
+            (Said{3, "error: the server refused: IDINUSE used\n"}));
+  EXPECT_EQ(ask("*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:0\r\n", {"charge"}),
+            (Said{3, "error: that is not a reply to SLUICE.CHARGE\n"}));
+}
 
 TEST_F(RespAsk, SaysDecisionsInWords) {
   EXPECT_EQ(ask("*5\r\n:1\r\n:10\r\n:9\r\n:0\r\n:5500\r\n", {"take", "a=b", "N", "1"}),

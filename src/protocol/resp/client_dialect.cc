@@ -66,6 +66,22 @@ bool read_decision(const RespItem& head, wire::RespItems& items, client_verb ver
   return true;
 }
 
+bool read_charge(const RespItem& head, wire::RespItems& items, client_result& result) {
+  int64_t six[6];
+  if (head.kind != Kind::list || head.count != 7 || !read_integers(items, six)) return false;
+  result.over = six[0] != 1;
+  result.allowed = !result.over;
+  result.limit = six[1];
+  result.remaining = six[2];
+  result.retry_after = length_of(six[3]);
+  result.reset_after = length_of(six[4]);
+  result.debt = six[5];
+  RespItem item;
+  if (!items.next(item) || (item.kind != Kind::bulk && item.kind != Kind::null)) return false;
+  result.rule = item.text;
+  return true;
+}
+
 bool read_several(const RespItem& head, wire::RespItems& items, size_t count,
                   client_result& result) {
   int64_t all[1];
@@ -145,6 +161,9 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
     case client_verb::wait:
       good = expected.several > 0 ? read_several(head, items, expected.several, result)
                                   : read_decision(head, items, expected.verb, result);
+      break;
+    case client_verb::charge:
+      good = read_charge(head, items, result);
       break;
     case client_verb::put:
       good = read_put(head, items, result);
@@ -348,6 +367,16 @@ void add_command(const client_request& request, CommandWords& words) {
       add_units(request, words);
       words.add("WITHNAME");
       break;
+    case client_verb::charge:
+      words.add("SLUICE.CHARGE");
+      add_subject(request.subject, words);
+      add_units(request, words);
+      if (!request.id.empty()) {
+        words.add("ID");
+        words.add(request.id);
+      }
+      words.add("WITHNAME");
+      break;
     case client_verb::wait:
       words.add("SLUICE.WAIT");
       words.add(request.wait_for);
@@ -396,6 +425,8 @@ base::Done encode(const client_request& request, calls::EncodeContext& context, 
     problem = "counters cannot be listed over this protocol";
   } else if (!request.several.empty() && request.verb != client_verb::take) {
     problem = "of several subjects this protocol has takes alone";
+  } else if (!request.id.empty() && request.verb != client_verb::charge) {
+    problem = "only a charge may have an id";
   } else if (request.wait_for.count() < 0) {
     problem = "wait_for must be 0 or more";
   } else if (has_subject) {

@@ -83,6 +83,30 @@ TEST_F(RespClientDialect, CommandsMatchTheManual) {
             "SLUICE.MTAKE 2 KEY user:17 LIMIT 100 1.5 ENTRIES 2 method=POST path=/a=b EACH");
 }
 
+TEST_F(RespClientDialect, AChargeHasItsIdAndReportsItsDebt) {
+  client_request request = keyed(client_verb::charge);
+  request.n = 25;
+  EXPECT_EQ(said(request), "SLUICE.CHARGE KEY user:17 LIMIT 100 1.5 N 25 WITHNAME");
+  request.id = "charge-0000-0001";
+  EXPECT_EQ(said(request),
+            "SLUICE.CHARGE KEY user:17 LIMIT 100 1.5 N 25 ID charge-0000-0001 WITHNAME");
+  world_.submit(request, "last");
+  world_.receive(0,
+                 "*7\r\n:0\r\n:100\r\n:0\r\n:9500\r\n:9500\r\n:15\r\n$3\r\ntok\r\n"
+                 "-IDINUSE the id was used with another charge\r\n"
+                 "*7\r\n:1\r\n:100\r\n:99\r\n:0\r\n:10\r\n:0\r\n$-1\r\n");
+  EXPECT_EQ(world_.results["call"].error, client_errc::refused) << "the second of that name";
+  const client_result& last = world_.results["last"];
+  EXPECT_EQ(last.error, client_errc::none);
+  EXPECT_FALSE(last.over);
+  EXPECT_TRUE(last.is_allowed());
+  EXPECT_EQ(last.debt, 0);
+  EXPECT_EQ(last.remaining, 99);
+  request.verb = client_verb::take;
+  world_.submit(request, "take");
+  EXPECT_EQ(world_.results["take"].error, client_errc::bad_request);
+}
+
 TEST_F(RespClientDialect, PassesACommandAndItsReplyThroughUnchanged) {
   client_request request;
   request.verb = client_verb::command;

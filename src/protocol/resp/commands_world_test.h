@@ -21,6 +21,7 @@
 #include "policy/read/native.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
+#include "request/charge_ids.h"
 #include "request/peer.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
@@ -45,7 +46,7 @@ struct View final : request::ServerView {
 struct World {
   // `more_rules`: further rules as YAML, added to those below.
   explicit World(const RespOptions& its_options = {}, const std::string& more_rules = "")
-      : options(its_options), session({.server = &view, .options = &options}) {
+      : options(its_options), session(peer()) {
     now_us = 1'795'000'000 * second;
     static const protocol::Protocol number = protocol::find("resp").value();
     protocol = number;
@@ -73,6 +74,10 @@ struct World {
                              .spaces = &spaces,
                              .inline_lists = &inline_lists},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+
+  request::Peer peer() {
+    return {.server = &view, .options = &options, .clock = &clock, .charge_ids = ids.get()};
   }
 
   // The replies of a session to inline commands.
@@ -113,6 +118,7 @@ struct World {
   store::EmbeddedStore store{0, base::Hash(1), spaces};
   std::unique_ptr<live::Live> live;
   std::unique_ptr<engine::Engine> engine;
+  const std::unique_ptr<request::ChargeIds> ids = std::make_unique<request::ChargeIds>();
   RespSession session;
 };
 

@@ -11,7 +11,7 @@ constexpr protocol::Command commands[] = {
     {"resp", "serve the Redis protocol with CL.THROTTLE, THROTTLE and GCRA", serve, true}};
 
 constexpr protocol::Ask ask_words = {
-    .usage = "take|peek|put|reset|explain SUBJECT..., or a command",
+    .usage = "take|charge|peek|put|reset|explain SUBJECT..., or a command",
     .example = {},
     .question = "cl.throttle user:17 4 10 60",
     .command = "echo cl.throttle user:17 4 10 60 | redis-cli -p ",

@@ -175,9 +175,14 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case ready:
       out.append(request.tag);
       break;
+    case charged_once:
+      reply_once(verdict, now, writer);
+      break;
     case five:
     case five_and_name:
     case left_and_limit:
+    case six:
+    case six_and_name:
     case explanation:
       reply_sluice(request, verdict, writer);
       break;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,7 @@
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
 #include "protocol/resp/transaction.h"
+#include "request/charge_ids.h"
 #include "request/peer.h"
 #include "request/session.h"
 #include "wire/resp.h"
@@ -71,9 +73,12 @@ class RespSession final : public request::Session {
     cell,  // five integers, the reply of the three commands that throttle
     crab,
     redis,
-    five,  // from here on: replies of SLUICE.* (sluice_replies.h)
+    charged_once,  // SLUICE.CHARGE with an id: see charges_
+    five,          // from here on: replies of SLUICE.* (sluice_replies.h)
     five_and_name,
     left_and_limit,
+    six,
+    six_and_name,
     explanation,
     waited,
     // The last of several requests with one reply; the others have `gathered`.
@@ -97,6 +102,13 @@ class RespSession final : public request::Session {
   struct Scan {
     std::string pattern;
     bool fits_type = true, silent = false;
+  };
+  // The state of a charge with an id, from its command to its reply.
+  struct ChargeOnce {
+    std::string user, id;
+    uint64_t content = 0;
+    request::ChargeIds::Claim claim{};  // none: the id was used before, and the request only looks
+    bool with_name = false, silent = false;
   };
   using Words = std::span<const std::string_view>;
 
@@ -157,6 +169,8 @@ class RespSession final : public request::Session {
   void commit_subject(const SluiceSubject& subject, request::Request request);
   void take_several();
   void wait();
+  void charge();
+  void charge_once();
   void scan(Words words);
   void list_keys(std::string_view pattern);
   void commit_scan(const Clients::Place& place, uint32_t note, int64_t names);
@@ -164,6 +178,7 @@ class RespSession final : public request::Session {
                   wire::RespWriter& out);
   void look_at_keys(const CommandEntry& entry, Words keys);
 
+  void reply_once(const request::Verdict& verdict, base::Time now, wire::RespWriter& out);
   void reply_gathered(const request::Request& request, const request::Verdict& verdict,
                       wire::RespWriter& out);
   void write_gathered(uint32_t kind, wire::RespWriter& out);
@@ -184,9 +199,10 @@ class RespSession final : public request::Session {
   ClientFacts facts_;  // for `clients_`, after the next `publish`
   std::unique_ptr<Login> login_;
   std::unique_ptr<Scan> scan_;
-  bool off_ = false;     // CLIENT REPLY OFF
-  bool skip_ = false;    // CLIENT REPLY SKIP, for the next command
-  bool silent_ = false;  // the command being read gets no reply
+  std::deque<ChargeOnce> charges_;  // those without a reply, in order
+  bool off_ = false;                // CLIENT REPLY OFF
+  bool skip_ = false;               // CLIENT REPLY SKIP, for the next command
+  bool silent_ = false;             // the command being read gets no reply
   bool closing_ = false;
   bool waiting_ = false;    // the last command is SLUICE.WAIT, and has no reply yet
   bool executing_ = false;  // EXEC is being executed

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "limit/decide.h"
 #include "protocol/resp/command_table.h"
+#include "request/charge_ids.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {
@@ -20,7 +21,8 @@ using Words = std::span<const std::string_view>;
 
 static_assert(base::bounds::together_max >= sluice_subjects_max);
 // Texts of errors contain these numbers.
-static_assert(sluice_subjects_max == 64 && sluice_entries_max == 64 && limit::slots_max == 8 &&
+static_assert(request::charge_id_bytes_min == 16 && request::charge_id_bytes_max == 64 &&
+              sluice_subjects_max == 64 && sluice_entries_max == 64 && limit::slots_max == 8 &&
               base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000);
 
 constexpr size_t quoted_bytes_max = 128;
@@ -30,9 +32,11 @@ constexpr size_t float_bytes_max = 5 * 1024 - 1;
 constexpr long double timeout_us_end = 4611686018427387904.0L;  // 2^62
 
 // Words that end a list of entries in any command. In bit sets the first word is bit 0, and so on.
-constexpr std::string_view grammar_words[] = {"N",     "ALL",       "NOW",   "EACH", "WITHNAME",
-                                              "LIMIT", "ALGORITHM", "BURST", "KEY",  "ENTRIES"};
-constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8, name_option = 16;
+constexpr std::string_view grammar_words[] = {"N",        "ALL",  "NOW",   "EACH",
+                                              "WITHNAME", "ID",   "LIMIT", "ALGORITHM",
+                                              "BURST",    "OVER", "KEY",   "ENTRIES"};
+constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8, name_option = 16,
+                   id_option = 32;
 
 struct SluiceForm {
   std::string_view name;
@@ -48,6 +52,7 @@ constexpr SluiceForm sluice_forms[] = {
     {"SLUICE.RESET", SluiceVerb::reset, 2, 0},
     {"SLUICE.WAIT", SluiceVerb::wait, 3, n_option},
     {"SLUICE.MTAKE", SluiceVerb::mtake, 5, n_option | each_option},
+    {"SLUICE.CHARGE", SluiceVerb::charge, 2, n_option | id_option | name_option},
     {"SLUICE.EXPLAIN", SluiceVerb::explain, 2, 0},
     {"SLUICE.INFO", SluiceVerb::info, 1, 0},
     {"SLUICE.HELP", SluiceVerb::help, 1, 0},
@@ -188,13 +193,16 @@ class SluiceCommandReader {
     const std::string_view key = words_[at_++];
     const size_t first = command_.limits.size();
     size_t count = 0;
+    limit::LimitMask counting = 0;
     for (; take_word("LIMIT"); ++count) {
       if (count == limit::slots_max) return fail("ERR a subject has at most 8 limits");
-      if (!read_limit()) return false;
+      bool counts = false;
+      if (!read_limit(counts)) return false;
+      if (counts) counting = static_cast<limit::LimitMask>(counting | 1u << count);
     }
     if (count == 0) return syntax_error();
     const SluiceSubject subject{true, key, static_cast<uint32_t>(first),
-                                static_cast<uint32_t>(count)};
+                                static_cast<uint32_t>(count), counting};
     if (limit::cells(std::span(command_.limits).subspan(first)) > limit::cells_max)
       return fail(
           "ERR the limits of a subject need more memory than one counter may have: at most two of "
@@ -204,7 +212,7 @@ class SluiceCommandReader {
   }
 
   // Reads the words after LIMIT.
-  bool read_limit() {
+  bool read_limit(bool& counts) {
     if (words_.size() - at_ < 2) return syntax_error();
     limit::Limit limit{.algorithm = Algorithm::token_bucket};
     if (!read_units(words_[at_++], limit.quota, "ERR quota must be positive")) return false;
@@ -213,7 +221,7 @@ class SluiceCommandReader {
     if (!length) length = parse_seconds(window);
     if (!length) return fail("ERR window is not a length of time");
     limit.window = *length;
-    bool has_algorithm = false, has_burst = false;
+    bool has_algorithm = false, has_burst = false, has_over = false;
     while (true) {
       if (!has_algorithm && take_word("ALGORITHM")) {
         has_algorithm = true;
@@ -223,6 +231,13 @@ class SluiceCommandReader {
         has_burst = true;
         if (is_done()) return syntax_error();
         if (!read_units(words_[at_++], limit.burst, "ERR BURST must be positive")) return false;
+      } else if (!has_over && take_word("OVER")) {
+        has_over = true;
+        if (is_done()) return syntax_error();
+        const std::string_view word = words_[at_++];
+        if (!is_word(word, "COUNT") && !is_word(word, "REFUSE"))
+          return fail("ERR OVER must be COUNT or REFUSE");
+        counts = is_word(word, "COUNT");
       } else {
         break;
       }
@@ -268,10 +283,13 @@ class SluiceCommandReader {
       if (option == all_option) command_.all = true;
       if (option == each_option) command_.each = true;
       if (option == name_option) command_.with_name = true;
-      if (option != n_option && option != now_option) continue;
+      if (option != n_option && option != now_option && option != id_option) continue;
       if (is_done()) return syntax_error();
       const std::string_view value = words_[at_++];
-      if (!(option == n_option ? read_n(value) : read_now(value))) return false;
+      if (!(option == n_option     ? read_n(value)
+            : option == now_option ? read_now(value)
+                                   : read_id(value)))
+        return false;
     }
     return true;
   }
@@ -292,6 +310,12 @@ class SluiceCommandReader {
       return number_error();
     command_.now = base::Time{us};
     return true;
+  }
+
+  bool read_id(std::string_view word) {
+    command_.id = word;
+    return request::is_charge_id(word) ||
+           fail("ERR ID must be 16 to 64 of the characters A-Z a-z 0-9 _ -");
   }
 
   // ---- Numbers ----
@@ -365,6 +389,7 @@ bool parse_sluice_command(std::span<const std::string_view> words, SluiceCommand
   command.all = command.each = command.with_name = false;
   command.n = 1;
   command.now.reset();
+  command.id = {};
   command.timeout = {};
   command.subjects.clear();
   command.entries.clear();

@@ -5,14 +5,15 @@
 //   SLUICE.PEEK    subject [N n] [WITHNAME]              SLUICE.EXPLAIN  subject
 //   SLUICE.PUT     subject [N n | ALL]                   SLUICE.INFO
 //   SLUICE.WAIT    timeout subject [N n]                 SLUICE.HELP
+//   SLUICE.CHARGE  subject [N n] [ID id] [WITHNAME]
 //   SLUICE.MTAKE   numsubjects subject... [EACH] [N n]
 //
 //   subject   KEY=VALUE... up to the first word of this grammar (not of MTAKE)
 //             ENTRIES numentries KEY=VALUE...
-//             KEY key LIMIT quota window [ALGORITHM word] [BURST n] [LIMIT ...]
+//             KEY key LIMIT quota window [ALGORITHM word] [BURST n] [OVER COUNT|REFUSE] [LIMIT ...]
 //   words     Command names, options and algorithms may have any case. Options may have any order
-//             after the subject, ALGORITHM and BURST after the window of their limit; each at most
-//             once.
+//             after the subject, ALGORITHM, BURST and OVER after the window of their limit; each at
+//             most once.
 //   entry     Split at the first `=`; the key must not be empty, the value may. 1 to
 //             sluice_entries_max entries; the rules decide about repeated keys.
 //   key       Any bytes; may be empty.
@@ -24,6 +25,7 @@
 //             for token_bucket, which is the default.
 //   timeout   A float, as in BLPOP, to the nearest microsecond; above 0 it is at least 1 us.
 //   NOW       Milliseconds since the Unix epoch, 0 or more.
+//   ID        As request::is_charge_id has it.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +45,18 @@ namespace sluice::resp {
 inline constexpr size_t sluice_subjects_max = 64;  // of one MTAKE
 inline constexpr size_t sluice_entries_max = 64;   // of one subject
 
-enum class SluiceVerb : uint8_t { take, peek, put, reset, wait, mtake, explain, info, help };
+enum class SluiceVerb : uint8_t {
+  take,
+  peek,
+  put,
+  reset,
+  wait,
+  mtake,
+  charge,
+  explain,
+  info,
+  help
+};
 
 // A subject: the entries, for which the rules decide; or if `is_inline` is true the counter `key`
 // with limits of its own.
@@ -51,6 +64,7 @@ struct SluiceSubject {
   bool is_inline = false;
   std::string_view key{};         // if is_inline
   uint32_t first = 0, count = 0;  // in SluiceCommand::limits if is_inline, else in ::entries
+  limit::LimitMask counts = 0;    // the limits with OVER COUNT
   friend bool operator==(const SluiceSubject&, const SluiceSubject&) = default;
 };
 
@@ -63,6 +77,7 @@ struct SluiceCommand {
   bool with_name = false;               // WITHNAME
   int64_t n = 1;                        // 0 (PUT: 1) to base::bounds::quota_max
   std::optional<base::Time> now{};      // NOW
+  std::string_view id{};                // ID; empty: there is none
   base::Duration timeout{};             // of WAIT, below 2^62 us; 0: no bound
   std::vector<SluiceSubject> subjects;  // INFO, HELP: none; MTAKE: 1 or more; else 1
   std::vector<request::Entry> entries;  // of all subjects

@@ -55,12 +55,21 @@ inline constexpr Case accepted[] = {
     {"SLUICE.MTAKE 3 ENTRIES 2 a=1 b=2 KEY k LIMIT 1 1 LIMIT 2 1m KEY KEY LIMIT 3 1 N 2 EACH",
      "MTAKE N=2 EACH | a->1 b->2 | key(k) token_bucket:1/1000000us+1 token_bucket:2/60000000us+2 "
      "| key(KEY) token_bucket:3/1000000us+3"},
+    {"SLUICE.CHARGE a=1", "CHARGE | a->1"},
+    {"SLUICE.CHARGE a=1 N 0 WITHNAME", "CHARGE N=0 WITHNAME | a->1"},
+    {"SLUICE.CHARGE a=1 ID charge-0000-0001 N 25", "CHARGE N=25 ID=charge-0000-0001 | a->1"},
+    {"SLUICE.CHARGE ID=x id charge-0000_azAZ", "CHARGE ID=charge-0000_azAZ | ID->x"},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVER COUNT BURST 2 LIMIT 2 1m OVER refuse LIMIT 3 1h over count",
+     "TAKE | key(k) token_bucket:1/1000000us+2 counts token_bucket:2/60000000us+2 "
+     "token_bucket:3/3600000000us+3 counts"},
     {"SLUICE.EXPLAIN ENTRIES 1 a=1", "EXPLAIN | a->1"},
     {"SLUICE.EXPLAIN KEY k LIMIT 1 1", "EXPLAIN | key(k) token_bucket:1/1000000us+1"},
     {"SLUICE.INFO", "INFO"},
     {"SLUICE.HELP", "HELP"},
 };
 
+inline constexpr std::string_view bad_id =
+    "ERR ID must be 16 to 64 of the characters A-Z a-z 0-9 _ -";
 inline constexpr std::string_view at_most_two =
     "ERR the limits of a subject need more memory than one counter may have: at most two of "
     "sliding_log can have a quota of 32 or more";
@@ -170,6 +179,20 @@ inline constexpr Case rejected[] = {
     {"SLUICE.WAIT 1 N 1", syntax},
     {"SLUICE.WAIT a=1 b=1", no_float},
     {"SLUICE.EXPLAIN a=1 N 1", syntax},
+    {"SLUICE.CHARGE", "ERR wrong number of arguments for 'sluice.charge' command"},
+    {"SLUICE.CHARGE a=1 N -1", no_number},
+    {"SLUICE.CHARGE a=1 ID", syntax},
+    {"SLUICE.CHARGE a=1 ID charge-0000-001", bad_id},
+    {"SLUICE.CHARGE a=1 ID charge.0000.0001", bad_id},
+    {"SLUICE.CHARGE a=1 ID ''", bad_id},
+    {"SLUICE.CHARGE a=1 ID charge-0000-0001 ID charge-0000-0001", syntax},
+    {"SLUICE.CHARGE a=1 ALL", syntax},
+    {"SLUICE.CHARGE a=1 NOW 1", syntax},
+    {"SLUICE.TAKE a=1 ID charge-0000-0001", syntax},
+    {"SLUICE.PUT a=1 ID charge-0000-0001", syntax},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVER", syntax},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVER drain", "ERR OVER must be COUNT or REFUSE"},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVER COUNT OVER COUNT", syntax},
     // MTAKE.
     {"SLUICE.MTAKE x ENTRIES 1 a=1", no_number},
     {"SLUICE.MTAKE 0 ENTRIES 1 a=1", "ERR numsubjects must be 1 to 64"},

@@ -24,6 +24,7 @@ struct Subject {
   std::optional<std::string> key;  // of a subject with limits of its own (KEY, LIMIT)
   std::vector<std::pair<std::string, std::string>> entries;
   std::vector<limit::Limit> limits;
+  limit::LimitMask counts = 0;
   friend bool operator==(const Subject&, const Subject&) = default;
 };
 
@@ -33,14 +34,16 @@ struct Asked {
   int64_t n = 1, timeout_us = 0;
   bool all = false, each = false, with_name = false;
   std::optional<int64_t> now_ms;
+  std::string id;
   friend bool operator==(const Asked&, const Asked&) = default;
 };
 
 using Written = std::vector<std::string>;
 
 inline Asked asked_of(const SluiceCommand& command) {
-  Asked asked{command.verb, {},           command.n,         command.timeout.us,
-              command.all,  command.each, command.with_name, {}};
+  Asked asked{command.verb,       {},          command.n,
+              command.timeout.us, command.all, command.each,
+              command.with_name,  {},          std::string(command.id)};
   if (command.now) asked.now_ms = command.now->us / 1000;
   for (const SluiceSubject& from : command.subjects) {
     Subject& subject = asked.subjects.emplace_back();
@@ -48,13 +51,14 @@ inline Asked asked_of(const SluiceCommand& command) {
     for (const auto& [key, value] : command.entries_of(from))
       subject.entries.emplace_back(key, value);
     for (const limit::Limit& limit : command.limits_of(from)) subject.limits.push_back(limit);
+    subject.counts = from.counts;
   }
   return asked;
 }
 
 inline std::string name_of(SluiceVerb verb) {
-  const char* const names[] = {"TAKE",  "PEEK",    "PUT",  "RESET", "WAIT",
-                               "MTAKE", "EXPLAIN", "INFO", "HELP"};
+  const char* const names[] = {"TAKE",  "PEEK",   "PUT",     "RESET", "WAIT",
+                               "MTAKE", "CHARGE", "EXPLAIN", "INFO",  "HELP"};
   return std::string("SLUICE.") + names[static_cast<size_t>(verb)];
 }
 
@@ -74,7 +78,8 @@ class Writer {
     if (asked.all) options.push_back({any_case("ALL")});
     if (asked.each) options.push_back({any_case("EACH")});
     if (asked.with_name) options.push_back({any_case("WITHNAME")});
-    const bool has_n = asked.verb <= SluiceVerb::mtake && asked.verb != SluiceVerb::reset;
+    if (!asked.id.empty()) options.push_back({any_case("ID"), asked.id});
+    const bool has_n = asked.verb <= SluiceVerb::charge && asked.verb != SluiceVerb::reset;
     if (asked.n != 1 || (has_n && !asked.all && choose_(2) == 1))
       options.push_back({any_case("N"), std::to_string(asked.n)});
     if (asked.now_ms) options.push_back({any_case("NOW"), std::to_string(*asked.now_ms)});
@@ -104,7 +109,8 @@ class Writer {
     Written words;
     if (subject.key) {
       words = {any_case("KEY"), *subject.key};
-      for (const limit::Limit& limit : subject.limits) append(words, written(limit));
+      for (size_t i = 0; i < subject.limits.size(); ++i)
+        append(words, written(subject.limits[i], limit::has(subject.counts, i)));
       return words;
     }
     if (many || choose_(2) == 1)
@@ -113,7 +119,7 @@ class Writer {
     return words;
   }
 
-  Written written(const limit::Limit& limit) {
+  Written written(const limit::Limit& limit, bool counts) {
     Written words = {any_case("LIMIT"), units(limit.quota), window(limit.window.us)};
     std::vector<Written> options;
     const bool is_default = limit.algorithm == limit::Algorithm::token_bucket;
@@ -125,6 +131,10 @@ class Writer {
     }
     if (is_default && (limit.burst != limit.quota || choose_(2) == 1))
       options.push_back({any_case("BURST"), units(limit.burst)});
+    if (counts)
+      options.push_back({any_case("OVER"), any_case("COUNT")});
+    else if (choose_(4) == 1)
+      options.push_back({any_case("OVER"), any_case("REFUSE")});
     append_shuffled(words, options);
     return words;
   }
@@ -165,10 +175,10 @@ class AnyCommand {
 
   Asked make() {
     Asked asked;
-    asked.verb = static_cast<SluiceVerb>(dice_(9));
+    asked.verb = static_cast<SluiceVerb>(dice_(10));
     using enum SluiceVerb;
     const SluiceVerb verb = asked.verb;
-    const bool has_n = verb <= mtake && verb != reset;
+    const bool has_n = verb <= charge && verb != reset;
     size_t subjects = verb == info || verb == help ? 0 : 1;
     if (verb == mtake) subjects += dice_(dice_(4) == 0 ? sluice_subjects_max : size_t{3});
     while (asked.subjects.size() < subjects) asked.subjects.push_back(subject());
@@ -179,7 +189,8 @@ class AnyCommand {
     }
     if (verb == wait) asked.timeout_us = number(0, (int64_t{1} << 62) - 1);
     if (verb == mtake) asked.each = dice_(2) == 0;
-    if (verb == take || verb == peek) asked.with_name = dice_(2) == 0;
+    if (verb == take || verb == peek || verb == charge) asked.with_name = dice_(2) == 0;
+    if (verb == charge && dice_(2) == 0) asked.id = any_id();
     if (verb == take && dice_(2) == 0) asked.now_ms = number(0, INT64_MAX / 1000);
     return asked;
   }
@@ -202,6 +213,14 @@ class AnyCommand {
     return bytes;
   }
 
+  std::string any_id() {
+    constexpr std::string_view letters =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    std::string id;
+    for (size_t n = 16 + dice_(size_t{49}); n > 0; --n) id += letters[dice_(letters.size())];
+    return id;
+  }
+
   Subject subject() {
     Subject subject;
     if (dice_(2) == 0) {
@@ -217,6 +236,7 @@ class AnyCommand {
       subject.limits.push_back(limit());
       if (limit::cells(subject.limits) > limit::cells_max) subject.limits.pop_back();
     }
+    subject.counts = static_cast<limit::LimitMask>(limit::all_of(subject.limits) & dice_(256));
     return subject;
   }
 

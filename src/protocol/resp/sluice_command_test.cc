@@ -54,15 +54,19 @@ std::string read(const Words& words) {
   if (command.all) text += " ALL";
   if (command.each) text += " EACH";
   if (command.with_name) text += " WITHNAME";
+  if (!command.id.empty()) (text += " ID=") += command.id;
   for (const SluiceSubject& subject : command.subjects) {
     text += " |";
     if (subject.is_inline) text += " key(" + std::string(subject.key) + ")";
     for (const auto& [key, value] : command.entries_of(subject))
       (((text += " ") += key) += "->") += value;
-    for (const limit::Limit& limit : command.limits_of(subject)) {
+    const auto limits = command.limits_of(subject);
+    for (size_t i = 0; i < limits.size(); ++i) {
+      const limit::Limit& limit = limits[i];
       text += " " + std::string(limit::name_of(limit.algorithm)) + ":";
       text += std::to_string(limit.quota) + "/" + std::to_string(limit.window.us) + "us";
       if (limit.burst != 0) text += "+" + std::to_string(limit.burst);
+      if (limit::has(subject.counts, i)) text += " counts";
     }
   }
   return text;
@@ -268,7 +272,7 @@ TEST(SluiceCommand, ReadsBackRandomCommands) {
     ASSERT_TRUE(parse(words, command)) << command.error << "\n" << testing::PrintToString(words);
     ASSERT_TRUE(sluice_model::asked_of(command) == asked) << testing::PrintToString(words);
   }
-  EXPECT_EQ(verbs.size(), 9u);
+  EXPECT_EQ(verbs.size(), 10u);
 }
 
 TEST(SluiceCommand, KeepsItsMemory) {
@@ -314,7 +318,7 @@ TEST(SluiceCommand, Helps) {
     EXPECT_TRUE(told.insert(name).second) << name;
   }
   std::set<std::string> all;
-  for (size_t verb = 0; verb < 9; ++verb)
+  for (size_t verb = 0; verb < 10; ++verb)
     all.insert(sluice_model::name_of(static_cast<SluiceVerb>(verb)));
   EXPECT_EQ(told, all);
 }

@@ -6,6 +6,7 @@
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
 #include "protocol/resp/sluice_replies.h"
+#include "request/kept_verdict.h"
 
 namespace sluice::resp {
 
@@ -14,6 +15,7 @@ using request::Verb;
 namespace {
 
 constexpr std::string_view no_rule = "NORULE no rule applies";
+constexpr std::string_view other_charge = "IDINUSE the id was used with another charge";
 
 }  // namespace
 
@@ -42,6 +44,8 @@ void RespSession::sluice(Words words) {
                             {.verb = Verb::put, .all = true, .note = counters});
     case SluiceVerb::explain:
       return commit_subject(sluice_.subjects[0], {.verb = Verb::would_take, .note = explanation});
+    case SluiceVerb::charge:
+      return sluice_.id.empty() ? charge() : charge_once();
     case SluiceVerb::mtake:
       return take_several();
     case SluiceVerb::wait:
@@ -83,12 +87,50 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
     requests_->add(request::Entry{key_entry, subject.key});
     for (const limit::Limit& limit : sluice_.limits_of(subject)) requests_->add(limit);
     request.limits_inline = true;
+    request.counts = subject.counts;
   } else {
     for (const request::Entry& entry : sluice_.entries_of(subject)) requests_->add(entry);
   }
   if (request.verb != Verb::peek && !request.all) request.cost = sluice_.n;
-  if (silent_) request.note = silent;
+  if (request.note == charged_once && !charges_.back().claim) request.cost = 0;
+  if (silent_ && request.note != charged_once) request.note = silent;
   requests_->commit(request);
+}
+
+void RespSession::charge() {
+  commit_subject(sluice_.subjects[0],
+                 {.verb = Verb::charge, .note = sluice_.with_name ? six_and_name : six});
+}
+
+// If the id was used before, the request looks at the counters in place of charging them: so its
+// reply waits for what the first one waits for, and is an error if the store cannot answer.
+void RespSession::charge_once() {
+  using Found = request::ChargeIds::Found;
+  if (peer_.charge_ids == nullptr)
+    return answer_error("ERR this server remembers no ids of charges");
+  const SluiceSubject& subject = sluice_.subjects[0];
+  request::ChargeContent content;
+  if (subject.is_inline) {
+    content.add_key(subject.key, sluice_.n);
+    const auto limits = sluice_.limits_of(subject);
+    for (size_t i = 0; i < limits.size(); ++i)
+      content.add_limit(limits[i], limit::has(subject.counts, i));
+  } else {
+    const auto entries = sluice_.entries_of(subject);
+    content.add_entries({entries.begin(), entries.end()}, sluice_.n);
+  }
+  ChargeOnce once{.user = identity_.is_needed() ? identity_.user() : std::string(),
+                  .id = std::string(sluice_.id),
+                  .content = content.digest(),
+                  .with_name = sluice_.with_name,
+                  .silent = silent_};
+  const Found found = peer_.charge_ids->claim(once.user, once.id, once.content,
+                                              peer_.clock->monotonic(), once.claim);
+  if (found == Found::other_content) return answer_error(other_charge);
+  if (found == Found::full)
+    return answer_error("BUSY the memory for ids of charges is full, try again later");
+  charges_.push_back(std::move(once));
+  commit_subject(subject, {.verb = Verb::charge, .note = charged_once});
 }
 
 // In EXEC the command does not wait.
@@ -172,15 +214,56 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
   }
 }
 
+// Replies to a charge with an id, the oldest without a reply.
+void RespSession::reply_once(const request::Verdict& verdict, base::Time now,
+                             wire::RespWriter& out) {
+  using Found = request::ChargeIds::Found;
+  ChargeOnce once = std::move(charges_.front());
+  charges_.pop_front();
+  const request::Request request{.verb = Verb::charge, .note = once.with_name ? six_and_name : six};
+  if (once.claim) {
+    const bool decided = verdict.error.empty() &&
+                         (verdict.tightest != nullptr || options_.unmatched != Unmatched::error);
+    if (decided) {
+      std::string answer;
+      request::append_kept(verdict, now, answer);
+      once.claim.finish(std::move(answer), peer_.clock->monotonic());
+    } else {
+      once.claim.drop();  // nothing was charged
+    }
+    if (!once.silent) reply_sluice(request, verdict, out);
+    return;
+  }
+  if (once.silent) return;
+  if (verdict.cause != request::Error::none) return out.error(error_of(verdict));
+  std::string answer;
+  switch (
+      peer_.charge_ids->find(once.user, once.id, once.content, peer_.clock->monotonic(), answer)) {
+    case Found::remembered: {
+      std::string_view rest = answer;
+      const request::KeptVerdict first(rest);
+      return reply_sluice(request, first.verdict(), out);
+    }
+    case Found::under_way:
+      return out.error("TRYAGAIN the first charge with this id has no answer yet");
+    case Found::other_content:
+      return out.error(other_charge);
+    default:
+      return out.error("TRYAGAIN the first charge with this id failed");
+  }
+}
+
 // Replies if no rule applies. Commands other than takes need a rule, so they are answered with an
 // error whatever `unmatched` says.
 void RespSession::reply_unmatched(const request::Request& request, wire::RespWriter& out) const {
-  const bool named = request.note == five_and_name;
-  const bool takes = named || request.note == five || request.note == waited;
+  const bool named = request.note == five_and_name || request.note == six_and_name;
+  const bool charges = request.note == six || request.note == six_and_name;
+  const bool takes = named || charges || request.note == five || request.note == waited;
   if (options_.unmatched == Unmatched::error || !takes) return out.error(no_rule);
   const bool allowed = options_.unmatched == Unmatched::allow;
-  const int64_t told[] = {allowed ? 1 : 0, 0, 0, allowed ? 0 : -1, 0, 0};
-  const auto numbers = std::span(told).first(request.note == waited ? 6 : 5);
+  // What no limit holds is in no debt.
+  const int64_t told[] = {allowed || charges ? 1 : 0, 0, 0, allowed ? 0 : -1, 0, 0};
+  const auto numbers = std::span(told).first(request.note == waited || charges ? 6 : 5);
   if (!named) return out.integers(numbers);
   out.list(numbers.size() + 1);
   for (const int64_t number : numbers) out.integer(number);
@@ -199,6 +282,9 @@ void RespSession::reply_sluice(const request::Request& request, const request::V
       return append_five(verdict, verdict.allowed, out);
     case five_and_name:
       return append_five_and_name(verdict, out);
+    case six:
+    case six_and_name:
+      return append_charged(verdict, request.note == six_and_name, out);
     case explanation:
       return append_explanation(verdict, out);
     default: {

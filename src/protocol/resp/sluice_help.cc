@@ -19,6 +19,10 @@ constexpr std::string_view sluice_help[] = {
     "    Take n units, and wait for them for at most so many seconds (0: for ever).",
     "SLUICE.MTAKE <numsubjects> <subject> [<subject> ...] [EACH] [N <n>]",
     "    Take n units of all subjects or, if one has too few, of none; EACH: of those that have.",
+    "SLUICE.CHARGE <subject> [N <n>] [ID <id>] [WITHNAME]",
+    "    Count n units (default 1) that were used, past the limit too. Sent again with its id it "
+    "is",
+    "    counted once.",
     "SLUICE.EXPLAIN <subject>",
     "    Tell which rules apply, which one decides, and their counters.",
     "SLUICE.INFO",
@@ -28,7 +32,7 @@ constexpr std::string_view sluice_help[] = {
     "A <subject> is a request to the rules of the policy, or a key with limits of its own:",
     "    <key>=<value> [<key>=<value> ...]           (not of SLUICE.MTAKE)",
     "    ENTRIES <numentries> <key>=<value> [<key>=<value> ...]",
-    "    KEY <key> LIMIT <quota> <window> [ALGORITHM <name>] [BURST <n>] [LIMIT ...]",
+    "    KEY <key> LIMIT <quota> <window> [ALGORITHM <name>] [BURST <n>] [OVER COUNT] [LIMIT ...]",
     "A <window> is 250ms, 60s, 1h, or a number of seconds.",
 };
 

@@ -44,6 +44,13 @@ void append_pair(std::string_view name, int64_t value, wire::RespWriter& out) {
   out.integer(value);
 }
 
+void append_name(const request::Verdict& verdict, wire::RespWriter& out) {
+  if (verdict.rule.empty())
+    out.null();
+  else
+    out.bulk(verdict.rule);
+}
+
 }  // namespace
 
 int64_t milliseconds_up(base::Duration length) {
@@ -59,10 +66,19 @@ void append_five(const request::Verdict& verdict, bool allowed, wire::RespWriter
 void append_five_and_name(const request::Verdict& verdict, wire::RespWriter& out) {
   out.list(6);
   append_numbers(*verdict.tightest, verdict.allowed, out);
-  if (verdict.rule.empty())
-    out.null();
-  else
-    out.bulk(verdict.rule);
+  append_name(verdict, out);
+}
+
+void append_charged(const request::Verdict& verdict, bool with_name, wire::RespWriter& out) {
+  const Decision& shown = *verdict.tightest;
+  out.list(with_name ? 7 : 6);
+  out.integer(verdict.over ? 0 : 1);
+  out.integer(shown.limit);
+  out.integer(shown_remaining(shown));
+  out.integer(milliseconds_up(shown.retry_after));
+  out.integer(milliseconds_up(shown.reset_after));
+  out.integer(shown.remaining < 0 ? -shown.remaining : 0);
+  if (with_name) append_name(verdict, out);
 }
 
 void append_waited(const request::Verdict& verdict, wire::RespWriter& out) {

@@ -20,6 +20,10 @@ void append_five_and_name(const request::Verdict& verdict, wire::RespWriter& out
 // The same five, and the time that the request waited, in milliseconds.
 void append_waited(const request::Verdict& verdict, wire::RespWriter& out);
 
+// Appends of a charge: within (1, or 0 if a limit is in debt), limit, remaining, retry_after_ms
+// (until one unit would be allowed), reset_after_ms, debt; and if `with_name` the name of the rule.
+void append_charged(const request::Verdict& verdict, bool with_name, wire::RespWriter& out);
+
 // Appends the decision of each limit of each enforced rule, with the names of the counters.
 void append_explanation(const request::Verdict& verdict, wire::RespWriter& out);
 

@@ -46,6 +46,22 @@ class EveryProtocol:
             self.assert_reply(client.execute_command(*throttle(key, 0, 1, 60)), [0, 1, 0, -1, 60])
             self.assert_reply(client.execute_command(*throttle(key, 0, 1, 60)), [1, 1, 0, 60, 60])
 
+    def test_charges_past_the_limit_and_once_for_each_id(self) -> None:
+        client = self.client()
+        subject = ("KEY", "tokens", "LIMIT", 100, 0, "ALGORITHM", "fixed_bucket")
+        self.assert_reply(client.execute_command("SLUICE.CHARGE", *subject, "N", 90), [1, 100, 10, 0, -1, 0])
+        for _ in range(3):
+            reply = client.execute_command("SLUICE.CHARGE", *subject, "N", 25, "ID", "charge-0000-0001")
+            self.assert_reply(reply, [0, 100, 0, -1, -1, 15])
+        with self.assertRaisesRegex(redis.ResponseError, "the id was used with another charge"):
+            client.execute_command("SLUICE.CHARGE", *subject, "N", 26, "ID", "charge-0000-0001")
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.execute_command("SLUICE.CHARGE", *subject, "N", 25, "ID", "charge-0000-0001")
+            pipeline.execute_command("SLUICE.CHARGE", *subject)
+            first, second = pipeline.execute()
+        self.assert_reply(first, [0, 100, 0, -1, -1, 15])
+        self.assert_reply(second, [0, 100, 0, -1, -1, 16])
+
     def test_errors_raise_and_the_connection_continues(self) -> None:
         client = self.client()
         with self.assertRaisesRegex(redis.ResponseError, "Couldn't parse as integer: x"):
