@@ -73,6 +73,9 @@ inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // for the longest is closed. What waits for its commit counts and is not closed; of each connection
 // that is one batch of replies at most.
 inline constexpr size_t unsent_bytes_max = size_t{64} << 20;
+// Bytes of one worker's requests over HTTP/2 that are under way: whole, and without an answer. Past
+// it: their streams are refused.
+inline constexpr size_t http2_under_way_bytes_max = size_t{64} << 20;
 // Buffers of a client's socket in the kernel, which takes up to twice as much. Past the first: what
 // must be sent waits here. Past the second: the client's own kernel keeps what it sends.
 inline constexpr size_t socket_send_bytes = size_t{128} << 10;

@@ -224,7 +224,8 @@ int Http2Session::Callbacks::on_sent(nghttp2_session* session, const nghttp2_fra
     return 0;
   Stream* const stream = stream_of(owner, frame->hd.stream_id);
   if (stream == nullptr) return 0;
-  stream->is_sent = true;
+  stream->is_sent = owner.taken_ = true;
+  owner.set_withheld(*stream, false);
   // Stops the client from sending the rest of its request.
   if (!stream->ended)
     nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
@@ -280,6 +281,12 @@ int Http2Session::Callbacks::send_data(nghttp2_session*, nghttp2_frame*, const u
     owner.out_->append({its_header.data(), its_header.size()});
     owner.out_->append({stream.answer.bytes + stream.sent_end, bytes});
     stream.sent_end += static_cast<uint32_t>(bytes);
+    stream.taken += static_cast<uint32_t>(bytes);
+    if (stream.taken >= http2_slow_bytes) {
+      stream.taken = 0;
+      stream.is_slow = false;
+      owner.taken_ = true;
+    }
   }
   if (with_trailers) append_trailers(*owner.out_, stream);
   return 0;

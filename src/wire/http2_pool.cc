@@ -70,6 +70,7 @@ void* Http2Pool::allocate(size_t bytes) {
     free_[index] = block->next;
     kept_ -= block->capacity;
     ++blocks_;
+    used_ += sizeof(Header) + block->capacity;
     return block + 1;
   }
   if (bytes > SIZE_MAX - sizeof(Header)) return nullptr;
@@ -79,6 +80,7 @@ void* Http2Pool::allocate(size_t bytes) {
   block->capacity = capacity;
   ++blocks_;
   ++system_blocks_;
+  used_ += sizeof(Header) + capacity;
   return block + 1;
 }
 
@@ -86,6 +88,7 @@ void Http2Pool::release(void* block) {
   if (block == nullptr) return;
   Header* const header = static_cast<Header*>(block) - 1;
   --blocks_;
+  used_ -= sizeof(Header) + header->capacity;
   const size_t index = class_of(header->capacity);
   if (!keeps_blocks || index == class_count || kept_ + header->capacity > kept_bytes_max) {
     std::free(header);

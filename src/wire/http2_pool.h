@@ -10,11 +10,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/bounds.h"
+
 namespace sluice::wire {
 
-// The most bytes of texts of requests and answers that the HTTP/2 sessions of a worker hold. Beyond
-// it the same happens as beyond http2_connection_bytes_max.
-inline constexpr size_t http2_worker_bytes_max = size_t{64} << 20;
+// The most bytes of streams and of texts of requests and answers that the HTTP/2 sessions of a
+// worker hold: what has not arrived whole, what clients do not take, and what is under way. The
+// owner bounds the first two, so that they leave room for the last. Beyond it the same happens as
+// beyond http2_connection_bytes_max.
+inline constexpr size_t http2_worker_bytes_max = base::bounds::unfinished_bytes_max +
+                                                 base::bounds::unsent_bytes_max +
+                                                 base::bounds::http2_under_way_bytes_max;
 
 class Http2Pool {
  public:
@@ -42,10 +48,13 @@ class Http2Pool {
   }
   void give_back(size_t bytes) { held_ -= bytes; }
   size_t held_bytes() const { return held_; }
+  size_t bytes_max() const { return bytes_max_; }
+  size_t free_bytes() const { return bytes_max_ - held_; }
 
-  // The number of blocks in use; of blocks that the system has given so far; the bytes of free
-  // blocks.
+  // Of blocks in use their number and bytes; the number of blocks that the system has given so far;
+  // the bytes of free blocks.
   size_t blocks() const { return blocks_; }
+  size_t used_bytes() const { return used_; }  // of blocks in use, with what is in front of each
   uint64_t system_blocks() const { return system_blocks_; }
   size_t kept_bytes() const { return kept_; }
 
@@ -56,7 +65,7 @@ class Http2Pool {
   static size_t class_of(size_t bytes);
 
   std::array<Header*, class_count> free_{};
-  size_t kept_ = 0, blocks_ = 0;
+  size_t kept_ = 0, blocks_ = 0, used_ = 0;
   uint64_t system_blocks_ = 0;
   size_t held_ = 0;
   const size_t bytes_max_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "wire/http2_callbacks.h"
@@ -177,8 +178,13 @@ void Http2Session::fail(Http2Fault fault) {
 Http2Session::Stream* Http2Session::open(int32_t id) {
   const size_t in_use = streams_.size() - unused_.size();
   void* memory = nullptr;
-  if (in_use < (acknowledged_ ? http2_streams_max : http2_unacknowledged_streams_max))
+  const bool fits =
+      in_use < (acknowledged_ ? http2_streams_max : http2_unacknowledged_streams_max) &&
+      pool_.hold(http2_stream_bytes);
+  if (fits) {
     memory = pool_.allocate(sizeof(Stream));
+    if (memory == nullptr) pool_.give_back(http2_stream_bytes);
+  }
   if (memory == nullptr) {
     ++refused_streams_;
     if (!allowances_.spend(Http2Fault::refused_streams)) fail(Http2Fault::refused_streams);
@@ -195,7 +201,35 @@ Http2Session::Stream* Http2Session::open(int32_t id) {
     streams_[stream->number] = stream;
   }
   ++unfinished_;
+  held_in_[static_cast<size_t>(Phase::reading)] += http2_stream_bytes;
+  stream->older = youngest_;
+  (youngest_ == nullptr ? oldest_ : youngest_->younger) = stream;
+  if (youngest_ == nullptr) completes_ = false;
+  youngest_ = stream;
   return stream;
+}
+
+// Every change of a stream's phase, so that the bytes of each phase are known.
+void Http2Session::enter(Stream& stream, Phase phase) {
+  if (stream.phase == Phase::reading) leave_unfinished(stream);
+  const size_t bytes = stream.held + http2_stream_bytes;
+  held_in_[static_cast<size_t>(stream.phase)] -= bytes;
+  held_in_[static_cast<size_t>(phase)] += bytes;
+  stream.phase = phase;
+}
+
+void Http2Session::leave_unfinished(Stream& stream) {
+  --unfinished_;
+  completes_ = oldest_ != &stream;
+  (stream.older == nullptr ? oldest_ : stream.older->younger) = stream.younger;
+  (stream.younger == nullptr ? youngest_ : stream.younger->older) = stream.older;
+  stream.older = stream.younger = nullptr;
+}
+
+void Http2Session::set_withheld(Stream& stream, bool withheld) {
+  if (stream.is_withheld == withheld) return;
+  stream.is_withheld = withheld;
+  withheld ? ++withheld_ : --withheld_;
 }
 
 void Http2Session::on_headers(Stream& stream, bool last) {
@@ -206,8 +240,7 @@ void Http2Session::on_headers(Stream& stream, bool last) {
     refuse(stream, 431);
   } else if (stream.is_lost) {
     ++refused_streams_;
-    --unfinished_;
-    stream.phase = Stream::Phase::ending;
+    enter(stream, Phase::ending);
     reset(stream, NGHTTP2_REFUSED_STREAM);
   } else if (is_streamed_ != nullptr && streams(stream)) {
     begin_streaming(stream, last);
@@ -260,8 +293,7 @@ void Http2Session::drop_body(Stream& stream) {
 }
 
 void Http2Session::tell(Stream& stream) {
-  stream.phase = Stream::Phase::told;
-  --unfinished_;
+  enter(stream, Phase::told);
   ++unanswered_;
   events_.push_back({Http2Event::Kind::request, stream.number});
 }
@@ -272,11 +304,11 @@ void Http2Session::on_close(Stream& stream) {
   else if (stream.phase != Stream::Phase::ending && !allowances_.spend(Http2Fault::resets))
     fail(Http2Fault::resets);
   stream.is_closed = true;
+  set_withheld(stream, false);
   if (stream.waits()) {
     events_.push_back({Http2Event::Kind::reset, stream.number});
     return;
   }
-  if (stream.phase == Stream::Phase::reading) --unfinished_;
   release(stream);
 }
 
@@ -314,9 +346,13 @@ void Http2Session::release_request(Stream& stream) {
 }
 
 void Http2Session::release(Stream& stream) {
+  if (stream.phase == Phase::reading) leave_unfinished(stream);
+  set_withheld(stream, false);
   release_request(stream);
   pool_.release(stream.answer.bytes);
   give_up(stream, stream.held);
+  pool_.give_back(http2_stream_bytes);
+  held_in_[static_cast<size_t>(stream.phase)] -= http2_stream_bytes;
   if (current_ == &stream) current_ = nullptr;
   streams_[stream.number] = nullptr;
   unused_.push_back(stream.number);
@@ -374,47 +410,89 @@ bool Http2Session::replace_body(uint32_t number, std::string_view body) {
 void Http2Session::respond(uint32_t number, const Http2Response& response) {
   Stream& stream = *streams_[number];
   --unanswered_;
+  enter(stream, Phase::answering);
   if (stream.is_closed || fault_ != Http2Fault::none) {
-    stream.phase = Stream::Phase::answering;
     if (stream.is_closed) release(stream);
     return;
   }
-  stream.phase = Stream::Phase::answering;
-  if (stream.is_begun ? finish(stream, response) : answer(stream, response)) return;
-  stream.phase = Stream::Phase::ending;
+  if (stream.is_begun ? finish(stream, response) : answer(stream, response))
+    return set_withheld(stream, true);
+  enter(stream, Phase::ending);
   reset(stream, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 void Http2Session::drop(uint32_t number) {
   Stream& stream = *streams_[number];
   --unanswered_;
-  stream.phase = Stream::Phase::ending;
+  enter(stream, Phase::ending);
   if (stream.is_closed)
     release(stream);
   else
     reset(stream, NGHTTP2_INTERNAL_ERROR);
 }
 
+void Http2Session::let_go(uint32_t number) {
+  Stream& stream = *streams_[number];
+  release_request(stream);
+  stream.method = stream.scheme = stream.path = stream.authority = {};
+  stream.headers_at = 0;
+  give_up(stream, stream.held);
+}
+
+// ---- What is slow ----
+
 void Http2Session::reset_unfinished() {
+  while (oldest_ != nullptr) cancel(*oldest_);
+}
+
+uint32_t Http2Session::oldest_unfinished() const {
+  return oldest_ == nullptr ? 0 : static_cast<uint32_t>(oldest_->id);
+}
+
+bool Http2Session::end_oldest() {
+  if (oldest_ == nullptr || !completes_) return false;
+  cancel(*oldest_);
+  return true;
+}
+
+std::optional<uint32_t> Http2Session::end_withheld() {
+  if (!std::exchange(taken_, false)) return std::nullopt;
+  uint32_t ended = 0;
   for (Stream* stream : streams_) {
-    if (stream == nullptr || stream->phase != Stream::Phase::reading) continue;
-    stream->phase = Stream::Phase::ending;
-    --unfinished_;
-    reset(*stream, NGHTTP2_CANCEL);
+    if (stream == nullptr || !stream->is_withheld || !std::exchange(stream->is_slow, true))
+      continue;
+    if (stream->phase == Phase::streaming) return std::nullopt;
+    cancel(*stream);
+    ++ended;
   }
+  return ended;
+}
+
+void Http2Session::cancel(Stream& stream) {
+  stream.is_lost = true;
+  enter(stream, Phase::ending);
+  reset(stream, NGHTTP2_CANCEL);
+}
+
+size_t Http2Session::unfinished_bytes() const {
+  return held_in(Phase::reading);
+}
+
+size_t Http2Session::kept_bytes() const {
+  return held_in(Phase::streaming) + held_in(Phase::answering) + held_in(Phase::ending);
 }
 
 void Http2Session::reset(Stream& stream, uint32_t code) {
+  set_withheld(stream, false);
   release_request(stream);
   give_up(stream, stream.held);
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, code);
 }
 
 void Http2Session::refuse(Stream& stream, uint16_t status) {
-  --unfinished_;
-  stream.phase = Stream::Phase::answering;
-  if (answer(stream, {.status = status})) return;
-  stream.phase = Stream::Phase::ending;
+  enter(stream, Phase::answering);
+  if (answer(stream, {.status = status})) return set_withheld(stream, true);
+  enter(stream, Phase::ending);
   reset(stream, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
@@ -444,6 +522,7 @@ void Http2Session::write(base::Buffer& out, size_t bytes_max) {
     }
     out_ = nullptr;
     if (size < 0) fail(Callbacks::fault_of(static_cast<int>(size)));
+    if (!std::exchange(was_withheld_, withheld_ > 0)) taken_ = false;
   }
   if (fault_ != Http2Fault::none && !end_written_) write_end(out);
 }

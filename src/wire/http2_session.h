@@ -17,10 +17,12 @@
 //              count against bytes_max of the session and of its pool. If headers do not fit, the
 //              stream is refused (REFUSED_STREAM). If a body does not fit, it is read to its end
 //              and dropped (Http2Request::is_whole is false). If an answer or a piece of one does
-//              not fit, the stream is reset. In addition a stream takes about 600 bytes, a session
-//              38 KB.
+//              not fit, the stream is reset. A stream itself counts as http2_stream_bytes against
+//              the pool's bound. In addition a session takes 38 KB.
 //   windows    A stream's window is opened again when its body arrives; the connection's when
 //              bodies leave the session because they were taken, answered or dropped.
+//   slow       The owner learns which bytes stay as long as the client likes: `unfinished_bytes`,
+//              `kept_bytes`. `end_oldest` and `end_withheld` end what stays for too long.
 //   floods     http2_faults.h. A fault ends the session: GOAWAY, and all later input is ignored.
 //
 // nghttp2 1.52 checks (Http2Fault::protocol to settings_size): the order of pseudo headers, names
@@ -32,6 +34,7 @@
 // its header arrives in parts.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +61,11 @@ inline constexpr uint32_t http2_unacknowledged_streams_max = 100;
 inline constexpr size_t http2_header_list_bytes_max = size_t{64} << 10;
 // The most CONTINUATION frames of a header block. Beyond it the connection ends.
 inline constexpr size_t http2_continuations_max = 8;
+// What an open stream counts as, beside its texts: its own state, nghttp2's, and what their blocks
+// are larger than their contents.
+inline constexpr size_t http2_stream_bytes = 1024;
+// A client that has taken fewer bytes of an answer than this, and not its end, has not moved on.
+inline constexpr size_t http2_slow_bytes = 1024;
 // The most bytes of texts that a connection holds; beyond it see `bytes` above.
 inline constexpr size_t http2_connection_bytes_max = size_t{1} << 20;
 // The most bytes that are read of a body that is dropped; then the request is reported as if the
@@ -178,8 +186,22 @@ class Http2Session {
   void respond(uint32_t number, const Http2Response& response);
   // Ends a request without an answer: RST_STREAM with INTERNAL_ERROR, if the stream is open.
   void drop(uint32_t number);
+  // Frees the texts of a request that was reported whole, because its owner needs them no longer:
+  // from now on it has no headers and no body.
+  void let_go(uint32_t number);
   // Resets the requests that are incomplete and were not reported: RST_STREAM with CANCEL.
   void reset_unfinished();
+  // Names the oldest of these; 0: there is none.
+  uint32_t oldest_unfinished() const;
+  // Resets it alone, if another request was completed since it is the oldest. False: none was.
+  bool end_oldest();
+  // Resets the answers of which the client has not taken http2_slow_bytes since the call before,
+  // and which were withheld then already: RST_STREAM with CANCEL. Returns their number. Nothing:
+  // the client has taken nothing, of any answer, since that call, or since the first answer was
+  // withheld; or a streaming request would have to be reset. Then the connection should end.
+  std::optional<uint32_t> end_withheld();
+  // Does the client's flow control keep answers back? Valid after `write` without a bound.
+  bool withholds() const { return withheld_ > 0; }
 
   // Appends frames that must be sent until `out` holds `bytes_max` bytes; it may exceed that by one
   // frame (16 KiB). Must be called after `receive`, `respond` and the other calls, and when earlier
@@ -202,7 +224,16 @@ class Http2Session {
 
   uint32_t unfinished() const { return unfinished_; }  // requests that are not complete
   uint32_t unanswered() const { return unanswered_; }  // requests that were reported, or begun
-  size_t held_bytes() const { return held_; }
+  size_t held_bytes() const { return held_; }          // of texts
+  // How many more bytes of texts fit.
+  size_t free_bytes() const {
+    return std::min(bounds_.connection_bytes - std::min(held_, bounds_.connection_bytes),
+                    pool_.free_bytes());
+  }
+  // Bytes of texts and streams, by what frees them: the rest of a request; the client's reading of
+  // answers, or its end of streaming requests. All others are the owner's to free.
+  size_t unfinished_bytes() const;
+  size_t kept_bytes() const;
   uint64_t refused_streams() const { return refused_streams_; }
   uint64_t dropped_bodies() const { return dropped_bodies_; }
 
@@ -226,6 +257,11 @@ class Http2Session {
   void drop_body(Stream& stream);
   void on_acknowledged_ping(const unsigned char* opaque);
   void tell(Stream& stream);
+  enum class Phase : uint8_t;
+  void enter(Stream& stream, Phase phase);
+  void set_withheld(Stream& stream, bool withheld);
+  void leave_unfinished(Stream& stream);
+  size_t held_in(Phase phase) const { return held_in_[static_cast<size_t>(phase)]; }
   bool streams(const Stream& stream) const;
   void begin_streaming(Stream& stream, bool last);
   void on_close(Stream& stream);
@@ -247,6 +283,7 @@ class Http2Session {
   bool writes_trailers(const Stream& stream) const;
   void on_pieces_sent(Stream& stream);
   void reset(Stream& stream, uint32_t code);
+  void cancel(Stream& stream);
 
   Http2Pool& pool_;
   const Bounds bounds_;
@@ -260,6 +297,10 @@ class Http2Session {
   base::Buffer* out_ = nullptr;
   size_t out_max_ = 0;
   size_t held_ = 0, unconsumed_ = 0;
+  std::array<size_t, 5> held_in_{};  // by the phase of its stream, each with http2_stream_bytes
+  // The requests that are being read, in the order of their beginnings.
+  Stream *oldest_ = nullptr, *youngest_ = nullptr;
+  uint32_t withheld_ = 0;  // answers
   uint32_t unfinished_ = 0, unanswered_ = 0;
   uint64_t refused_streams_ = 0, dropped_bodies_ = 0;
   Http2Allowances allowances_;
@@ -270,6 +311,9 @@ class Http2Session {
   uint32_t payload_left_ = 0, newest_stream_ = 0;
   size_t continuations_ = 0;  // of the header block being read
   bool acknowledged_ = false;
+  bool completes_ = false;     // a request was completed since oldest_ is the oldest
+  bool taken_ = false;         // the client has taken some of an answer; see end_withheld
+  bool was_withheld_ = false;  // answers were withheld at the end of the last `write`
   enum class Shutdown : uint8_t { none, noticed, last } shutdown_ = Shutdown::none;
   Http2Fault fault_ = Http2Fault::none;
   // A GOAWAY has arrived, or the last one was sent. Then nghttp2 ignores input as soon as no stream

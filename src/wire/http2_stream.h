@@ -17,6 +17,14 @@ inline constexpr size_t http2_frame_header_bytes = 9;
 // The largest payload of a frame that every peer accepts (SETTINGS_MAX_FRAME_SIZE).
 inline constexpr size_t http2_frame_bytes_max = 16'384;
 
+enum class Http2Session::Phase : uint8_t {
+  reading,    // the request is not complete
+  streaming,  // the headers were reported; each part of the body is reported when it arrives
+  told,       // the request was reported, and the owner must answer it
+  answering,  // nghttp2 has the answer, and asks for its bytes
+  ending,     // RST_STREAM was submitted
+};
+
 struct Http2Session::Text {
   char* bytes = nullptr;
   uint32_t size = 0, capacity = 0;
@@ -40,13 +48,7 @@ struct Http2Session::Text {
 // More than twenty members: the phase, flags and the places of the texts are in one block of
 // memory, because a connection may have a thousand streams.
 struct Http2Session::Stream {
-  enum class Phase : uint8_t {
-    reading,    // the request is not complete
-    streaming,  // the headers were reported; each part of the body is reported when it arrives
-    told,       // the request was reported, and the owner must answer it
-    answering,  // nghttp2 has the answer, and asks for its bytes
-    ending,     // RST_STREAM was submitted
-  };
+  using Phase = Http2Session::Phase;
   struct Part {
     uint32_t at = 0, size = 0;
   };
@@ -60,15 +62,19 @@ struct Http2Session::Stream {
 
   const int32_t id;
   uint32_t number = 0, note = 0;
-  Phase phase = Phase::reading;
-  bool ended = false;        // the client sends no more
-  bool is_closed = false;    // nghttp2 has closed the stream
-  bool is_lost = false;      // a part of the request was dropped
+  Phase phase = Phase::reading;                 // set by `enter` alone
+  Stream *older = nullptr, *younger = nullptr;  // in the list of requests that are being read
+  bool ended = false;                           // the client sends no more
+  bool is_closed = false;                       // nghttp2 has closed the stream
+  bool is_lost = false;                         // a part of the request was dropped
   bool is_consumed = false;  // the body was replaced, so it is not in the client's window
   bool is_head = false;      // a HEAD request: no body may be sent
   bool is_sent = false;      // the whole answer was sent
   bool is_begun = false;     // nghttp2 has a piece of the answer, and more may follow
-  uint32_t list_bytes = 0;   // of the headers, counted as for SETTINGS_MAX_HEADER_LIST_SIZE
+  bool is_withheld = false;  // nghttp2 has a part of the answer that was not sent
+  bool is_slow = false;     // it was withheld at the last `end_withheld`, and little was sent since
+  uint32_t taken = 0;       // bytes of the answer that were sent since that was last found out
+  uint32_t list_bytes = 0;  // of the headers, counted as for SETTINGS_MAX_HEADER_LIST_SIZE
   uint32_t frame_bytes = 0;  // of the DATA frame being read
   uint64_t body_bytes = 0;   // that have arrived and were not taken by the owner
   size_t held = 0;
@@ -93,6 +99,7 @@ inline bool Http2Session::hold(Stream& stream, size_t bytes) {
   if (!pool_.hold(bytes)) return false;
   held_ += bytes;
   stream.held += bytes;
+  held_in_[static_cast<size_t>(stream.phase)] += bytes;
   return true;
 }
 
@@ -100,6 +107,7 @@ inline void Http2Session::give_up(Stream& stream, size_t bytes) {
   pool_.give_back(bytes);
   held_ -= bytes;
   stream.held -= bytes;
+  held_in_[static_cast<size_t>(stream.phase)] -= bytes;
 }
 
 // Makes room for `bytes` more, and returns the place for them; null: no memory.

@@ -28,8 +28,7 @@ bool Http2Session::streams(const Stream& stream) const {
 }
 
 void Http2Session::begin_streaming(Stream& stream, bool last) {
-  stream.phase = Stream::Phase::streaming;
-  --unfinished_;
+  enter(stream, Phase::streaming);
   ++unanswered_;
   events_.push_back({Http2Event::Kind::begun, stream.number});
   if (last) on_streamed_frame(stream, 0, true);
@@ -66,11 +65,12 @@ bool Http2Session::send(uint32_t number, std::span<const Http2Header> headers,
   if (stream.is_closed || fault_ != Http2Fault::none) return true;
   if (queue(stream, body, more_body) && (stream.is_begun || begin_answer(stream, headers))) {
     ++stream.pieces;
+    set_withheld(stream, true);
     nghttp2_session_resume_data(session_, stream.id);  // an error: it waits for nothing
     return true;
   }
   --unanswered_;
-  stream.phase = Stream::Phase::ending;
+  enter(stream, Phase::ending);
   reset(stream, NGHTTP2_ENHANCE_YOUR_CALM);
   return false;
 }
@@ -126,6 +126,9 @@ bool Http2Session::finish(Stream& stream, const Http2Response& response) {
 void Http2Session::on_pieces_sent(Stream& stream) {
   allowances_.on_answers(stream.pieces);
   stream.pieces = 0;
+  stream.is_slow = false;
+  taken_ = true;
+  set_withheld(stream, false);
   give_up(stream, stream.answer.size);
   pool_.release(stream.answer.bytes);
   stream.answer = Text{};
