@@ -97,6 +97,20 @@ ServerStats::Traffic ServerStats::traffic(protocol::Protocol protocol) const {
   return traffic;
 }
 
+std::string ServerStats::why_full() const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& stats : workers_)
+    for (const protocol::Protocol protocol : protocol::numbers()) {
+      const engine::WorkerStats::OfProtocol& of = stats->at(protocol);
+      const uint64_t most = of.held_max.read();
+      if (most == 0 || of.held.read() < most - most / 16) continue;
+      return "requests of the protocol " + std::string(name_of(protocol)) +
+             " are refused: a worker holds " + std::to_string(of.held.read()) + " of " +
+             std::to_string(most) + " bytes for requests and replies, and most of it is under way";
+    }
+  return {};
+}
+
 void ServerStats::collect(Page& page) const {
   const auto all = worker_stats();
   for (const protocol::Protocol protocol : protocol::numbers()) {
@@ -105,7 +119,8 @@ void ServerStats::collect(Page& page) const {
     metrics::Distribution<engine::latency_bounds_ns.size()> latency;
     metrics::Distribution<engine::wait_bounds_us.size()> waits;
     const Traffic traffic = this->traffic(protocol);
-    std::array<uint64_t, engine::closed_count> closed_for{};
+    std::array<uint64_t, engine::closed_count> closed_for{}, ended_for{};
+    uint64_t held = 0, held_max = 0;
     for (const engine::WorkerStats* stats : all) {
       const engine::WorkerStats::OfProtocol& of = stats->at(protocol);
       for (size_t v = 0; v < request::verb_count; ++v)
@@ -114,6 +129,9 @@ void ServerStats::collect(Page& page) const {
       of.latency.add_to(latency);
       of.waits.add_to(waits);
       for (size_t i = 0; i < engine::closed_count; ++i) closed_for[i] += of.closed_for[i].read();
+      for (size_t i = 0; i < engine::closed_count; ++i) ended_for[i] += of.ended_for[i].read();
+      held += of.held.read();
+      held_max += of.held_max.read();
     }
     for (size_t v = 0; v < request::verb_count; ++v) {
       const auto verb = static_cast<request::Verb>(v);
@@ -152,6 +170,21 @@ void ServerStats::collect(Page& page) const {
           "Connections that the server closed because their clients were too slow, or held "
           "too much of its memory.",
           real(closed_for[i]), {{"protocol", name}, {"reason", closed_names[i]}});
+    page.gauge("sluice_session_memory_bytes",
+               "Bytes that connections with several requests at a time hold for them and for "
+               "their replies.",
+               real(held), labels);
+    page.gauge("sluice_session_memory_max_bytes",
+               "Bound of these bytes, of all workers that have had such connections.",
+               real(held_max), labels);
+    for (const engine::Closed why :
+         {engine::Closed::request_timeout, engine::Closed::send_timeout}) {
+      const auto i = static_cast<size_t>(why);
+      page.counter("sluice_requests_ended_total",
+                   "Requests that were ended alone because their clients were too slow, while the "
+                   "connection had others.",
+                   real(ended_for[i]), {{"protocol", name}, {"reason", closed_names[i]}});
+    }
     for (size_t rule = 0; rule < names_.size(); ++rule) {
       const auto said_so_far = said(protocol, static_cast<uint16_t>(rule));
       for (size_t i = 0; i < engine::rule_outcome_count; ++i) {

@@ -48,6 +48,8 @@ class ServerStats final : public metrics::Source {
   const std::string& name(uint16_t rule) const { return names_.at(rule).name; }
   const metrics::Names& names() const { return names_; }
   std::vector<const engine::WorkerStats*> worker_stats() const;
+  // Why requests are refused: a worker holds nearly as much for them as it may. Empty: none does.
+  std::string why_full() const;
   // Connections that the server closed, by Closed.
   std::array<uint64_t, engine::closed_count> closed() const;
   // Open connections.

@@ -150,7 +150,10 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         const bool waits = request.must_fit && never_fits(plan, part)
                                ? late_.give_up(ticket, batch.now)
                                : late_.keep_or_release(batch, part, ticket, batch.now);
-        if (waits) continue;
+        if (waits) {
+          batch.session->on_parked(request);
+          continue;
+        }
       }
       request::Verdict verdict = verdict_of(plan, part, deps.store);
       if (request.verb == Verb::charge) [[unlikely]]

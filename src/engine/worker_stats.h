@@ -25,6 +25,7 @@
 #include "protocol/metrics.h"
 #include "protocol/protocol.h"
 #include "request/charge.h"
+#include "request/peer.h"
 #include "request/session.h"
 
 namespace sluice::engine {
@@ -102,6 +103,15 @@ class WorkerStats {
   void closed(protocol::Protocol protocol, Closed why) {
     of(protocol).closed_for[static_cast<size_t>(why)].add();
   }
+  // Requests alone were ended for that reason, and their connection stays.
+  void ended(protocol::Protocol protocol, Closed why, size_t requests) {
+    of(protocol).ended_for[static_cast<size_t>(why)].add(requests);
+  }
+  // What its sessions hold together now.
+  void holds(protocol::Protocol protocol, request::WorkerState::Held held) {
+    of(protocol).held.set(held.bytes);
+    of(protocol).held_max.set(held.most);
+  }
   // The peer broke the protocol; `code` as in request::Session::fault.
   void fault(protocol::Protocol protocol, std::string_view code);
 
@@ -110,8 +120,8 @@ class WorkerStats {
     std::array<std::array<metrics::Cell, request_outcome_count>, request::verb_count> requests;
     metrics::Histogram<latency_bounds_ns.size()> latency{latency_bounds_ns};
     metrics::Histogram<wait_bounds_us.size()> waits{wait_bounds_us};
-    metrics::Cell opened, closed, received, sent, faults;
-    std::array<metrics::Cell, closed_count> closed_for;
+    metrics::Cell opened, closed, received, sent, faults, held, held_max;
+    std::array<metrics::Cell, closed_count> closed_for, ended_for;
   };
   const OfProtocol& at(protocol::Protocol protocol) const {
     return all_[static_cast<size_t>(protocol)];

@@ -53,6 +53,12 @@ struct SessionOptions {
 // derived from it; used by the worker's thread only.
 struct WorkerState {
   virtual ~WorkerState() = default;
+  // The bytes that the sessions hold together under a bound of their own, and that bound, past
+  // which they refuse requests. 0 and 0: there is no such bound.
+  struct Held {
+    size_t bytes = 0, most = 0;
+  };
+  virtual Held held() const { return {}; }
 };
 
 class ChargeIds;  // request/charge_ids.h

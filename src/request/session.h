@@ -207,6 +207,15 @@ struct Verdict {
 struct Received {
   size_t consumed = 0;   // bytes of `in` that are not needed again
   bool closing = false;  // the connection must end: the outstanding replies, `farewell`, close
+  // What the session did beside the requests that it added (to unpack texts), as a number of
+  // requests: it counts towards the connection's turn.
+  size_t work = 0;
+};
+
+// What a session holds for as long as its client likes, beside unfinished requests.
+struct Kept {
+  size_t bytes = 0;        // replies that the client's flow control keeps back, calls that stream
+  bool withholds = false;  // there are such replies
 };
 
 class Session {
@@ -240,7 +249,7 @@ class Session {
   // `receive` is not called before.
   virtual bool holds_back() const { return false; }
   // Has the session consumed requests that it has not added yet? Then `receive` is called again as
-  // soon as it does not hold back, although no byte has arrived.
+  // soon as it does not hold back, although no byte has arrived; also after one that reports work.
   virtual bool has_more() const { return false; }
   // Does it hold back because a request waits for units? Then the request ends if its client
   // leaves.
@@ -253,6 +262,20 @@ class Session {
 
   // Bytes of memory that the session holds for a request of which it has consumed a part.
   virtual size_t unfinished_bytes() const { return 0; }
+  // Where several requests may be unfinished at a time: names the oldest of them, so that others
+  // which are completed meanwhile do not lengthen its time. 0: there is none, or one at a time.
+  virtual uint64_t oldest_unfinished() const { return 0; }
+  // Its time is over. True: it was refused alone, as others were completed meanwhile. False: the
+  // connection must be refused.
+  virtual bool end_oldest_unfinished(base::Buffer&) { return false; }
+  // Asked after each `receive` and `reply`.
+  virtual Kept kept() const { return {}; }
+  // Called at the end of each send_timeout while it withholds replies: gives up those of which the
+  // client has taken next to nothing in a whole one, and returns their number. Nothing: it has
+  // taken nothing of any reply, so that the connection must be closed.
+  virtual std::optional<size_t> end_withheld(base::Buffer&) { return 0; }
+  // The request waits, and its texts were copied: it may let go of them.
+  virtual void on_parked(const Request&) {}
   // May the client take as long for the missing part as an idle client?
   virtual bool may_pause() const { return false; }
 

@@ -57,6 +57,10 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
     std::string why = store.why_not_ready();
     return why.empty() ? std::nullopt : std::optional(std::move(why));
   });
+  admin_->add_check([this]() -> std::optional<std::string> {
+    std::string why = server_stats_.why_full();
+    return why.empty() ? std::nullopt : std::optional(std::move(why));
+  });
   admin_->add_degraded_check([&store]() -> std::optional<std::string> {
     std::string why = store.why_degraded();
     return why.empty() ? std::nullopt : std::optional(std::move(why));

@@ -22,6 +22,11 @@ constexpr size_t linger_bytes_max = 1 << 20;
 // input waits as well, so that short requests come first.
 constexpr size_t short_input_bytes = 1024;
 
+const request::WorkerState* shared_of(Worker& worker, protocol::Protocol protocol) {
+  const request::WorkerState* const state = worker.state_of(protocol);
+  return state != nullptr && state->held().most > 0 ? state : nullptr;
+}
+
 std::unique_ptr<request::Session> make_session(Worker& worker, const Accepted& accepted) {
   request::Peer peer = accepted.peer;
   peer.worker = worker.state_of(accepted.protocol);
@@ -35,8 +40,10 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
     : worker_(worker),
       request_ages_(worker.request_ages(accepted.timeouts)),
       send_ages_(worker.send_ages(accepted.timeouts)),
+      withheld_ages_(worker.withheld_ages(accepted.timeouts)),
       idle_ages_(worker.idle_ages(accepted.timeouts)),
       stream_(net::Stream::accepted(fd, accepted.tls)),
+      shared_(shared_of(worker, accepted.protocol)),
       session_(make_session(worker, accepted)),
       protocol_(accepted.protocol) {
   set_unmatched(accepted.unmatched);
@@ -48,8 +55,12 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
 Connection::~Connection() {
   drop_batches();
   worker_.remove_unsent(unsent_.size());
+  release_kept();
   worker_.give_back({std::move(in_), in_capacity_});
   worker_.account(*this, held_, 0);
+  if (shared_ == nullptr) return;
+  session_.reset();
+  worker_.stats().holds(protocol_, shared_->held());
 }
 
 bool Connection::start() {
@@ -117,6 +128,7 @@ void Connection::release_input() {
   waits_.leave();
   wakes_.leave();
   lent_.leave();
+  release_kept();
   drop_batches();
   at_ = in_size_ = 0;
   undecided_ = false;
@@ -215,6 +227,9 @@ void Connection::process() {
 void Connection::note_unfinished() {
   const bool unfinished = in_size_ > 0 || (held_ > 0 && !session_->may_pause());
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
+  const uint64_t oldest = session_->oldest_unfinished();
+  const bool begun = oldest == 0 ? completed_ : oldest != oldest_unfinished_;
+  oldest_unfinished_ = oldest;
   // Such a look does not end the client's idle time either.
   const bool stays_idle = woken_ && idle_ages_ != nullptr && waits_.is_in(*idle_ages_);
   if (!unfinished && !stays_idle) {
@@ -222,9 +237,9 @@ void Connection::note_unfinished() {
     note_idle();
   }
   if (!lends) lent_.leave();
-  if (unfinished && (completed_ || !waits_.is_in(request_ages_)))
+  if (unfinished && (begun || !waits_.is_in(request_ages_)))
     worker_.begin_wait(waits_, request_ages_);
-  if (lends && (completed_ || !lent_.is_member())) worker_.begin_lent(lent_);
+  if (lends && (begun || !lent_.is_member())) worker_.begin_lent(lent_);
 }
 
 bool Connection::can_receive() const {
@@ -248,21 +263,23 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   if (session_->is_interrupted()) [[unlikely]]
     interrupt();
   note_wake();
-  progressed = received.consumed > 0 || count > 0;
+  has_more_ = received.work > 0 && session_->has_more();
+  progressed = received.consumed > 0 || count > 0 || received.work > 0;
   // Work that the session does of its own accord does not bring a request nearer to its end.
   if (progressed && !woken_) completed_ |= held_ == 0 || count > 0;
   if (count == 0) {
     // Output of the session itself may be as much as that of a batch, so it counts as a whole
     // batch: a flood of it ends the connection's turn.
-    const size_t work = out.view().empty() ? 0 : base::bounds::batch_requests_max;
+    const size_t work =
+        std::max(out.view().empty() ? 0 : base::bounds::batch_requests_max, received.work);
     worker_.poller().add_work(work);
     return work;
   }
-  worker_.poller().add_work(count);
+  worker_.poller().add_work(count + received.work);
   served = engine.serve(batch, protocol_, *session_, out, this);
   if (served == engine::Served::later) [[unlikely]]
     under_way_.push_back({&batch, nullptr, 0});
-  return count;
+  return count + received.work;
 }
 
 // Continues the first of the batches that can be resumed.
@@ -338,6 +355,7 @@ bool Connection::decide() {
     }
     const bool needs_commit = worker_.engine().needs_commit();
     const bool sent = closing ? flush(needs_commit) : flush_at_turn_end(needs_commit);
+    if (shared_ != nullptr) note_kept();
     if (served == engine::Served::later && session_->takes_several_batches() &&
         under_way_.back().input == nullptr) [[unlikely]]
       keep_input();
@@ -349,7 +367,7 @@ bool Connection::decide() {
     }
     if (!sent || !progressed) break;
     // The usual case: without input the session need not be called.
-    if (at_ == in_size_ && !end_ && resumable_.empty()) break;
+    if (at_ == in_size_ && !end_ && resumable_.empty() && !has_more_) break;
     turn_over = !closing && decided >= base::bounds::turn_requests_max;
     if (turn_over) break;
   }
@@ -428,7 +446,9 @@ void Connection::flush_late(bool needs_commit) {
   worker_.out().clear();
   worker_.out().append(late_);
   late_ = std::string();
-  if (!flush(needs_commit) || !may_read()) return;
+  const bool sent = flush(needs_commit);
+  if (shared_ != nullptr) note_kept();
+  if (!sent || !may_read()) return;
   note_idle();
   // Input that the session held back, if there is any.
   if (in_size_ > at_ || session_->has_more())
@@ -480,6 +500,7 @@ void Connection::abort() {
   waits_.leave();
   wakes_.leave();
   lent_.leave();
+  release_kept();
   release_unsent();
   worker_.poller().remove(*this);
   stream_.close();

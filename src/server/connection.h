@@ -60,6 +60,8 @@ class Connection final : public engine::ReplySink,
   void on_request_timeout();
   void on_send_timeout();
   void on_idle_timeout();
+  // Replies are withheld by the client's flow control for as long as it may take nothing.
+  void on_withheld_timeout();
   // The time at which its session wanted to be called, although nothing has arrived.
   void on_wake();
   // May its unfinished request be dropped, which closes it, to make room for others? Not while the
@@ -68,6 +70,12 @@ class Connection final : public engine::ReplySink,
     return phase_ == Phase::serving && under_way_.empty() && !undecided_;
   }
   void give_way();
+  // Bytes that it holds beside its small buffer: for a request that has not arrived whole; and for
+  // replies that wait to be sent, or that its session keeps.
+  size_t unfinished_bytes() const;
+  size_t unsent_bytes() const { return unsent_.size() + kept_; }
+  // Is there output that the socket has not taken, or that waits for its commit?
+  bool is_sending() const { return !unsent_.empty(); }
   // Ends the waits of its session that are interrupted.
   void interrupt();
   // The server stops: answers the requests that have arrived, then closes.
@@ -129,6 +137,8 @@ class Connection final : public engine::ReplySink,
   void note_unfinished();
   void note_idle();
   void note_wake();
+  void note_kept();
+  void release_kept();
   void start_flushing();
   bool flush(bool needs_commit = false);
   bool flush_at_turn_end(bool needs_commit);
@@ -149,22 +159,29 @@ class Connection final : public engine::ReplySink,
   Worker& worker_;
   AgeList<Connection>& request_ages_;
   AgeList<Connection>& send_ages_;
+  AgeList<Connection>& withheld_ages_;
   AgeList<Connection>* const idle_ages_;  // null: it may be idle for ever
   // In the worker's request list while a request is incomplete, in its send list while the socket
   // takes no output, in its idle list while there is no request; in none while the client waits for
   // the server.
   AgeList<Connection>::Member waits_{*this};
-  AgeList<Connection>::Member wakes_{*this};  // while its session wants to be called at a time
-  base::Time wakes_at_{INT64_MAX};            // that time
-  AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
+  AgeList<Connection>::Member wakes_{*this};     // while its session wants to be called at a time
+  base::Time wakes_at_{INT64_MAX};               // that time
+  AgeList<Connection>::Member lent_{*this};      // while it holds more than the small buffer
+  AgeList<Connection>::Member withheld_{*this};  // while its session withholds replies
+  AgeList<Connection>::Member keeps_{*this};     // while its session keeps something
   net::Stream stream_;
+  // The state that its sessions share, if they hold memory together; else null.
+  const request::WorkerState* const shared_;
   std::unique_ptr<request::Session> session_;
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
-  size_t held_ = 0;     // bytes of an unfinished request that the session has consumed
-  size_t arrived_ = 0;  // read since the socket was empty
-  size_t at_ = 0;       // consumed bytes of in_, while its requests are being decided
+  size_t held_ = 0;                 // bytes of an unfinished request that the session has consumed
+  size_t kept_ = 0;                 // request::Session::kept
+  uint64_t oldest_unfinished_ = 0;  // of the session, at the last look at it
+  size_t arrived_ = 0;              // read since the socket was empty
+  size_t at_ = 0;                   // consumed bytes of in_, while its requests are being decided
   // A batch that waits for the store. Its requests point into `input`; or into in_, if there was no
   // room for another buffer: then nothing is read until the batch has its answer.
   struct UnderWay {
@@ -195,6 +212,7 @@ class Connection final : public engine::ReplySink,
   bool sends_much_ = false;       // the last input filled the small buffer
   bool woken_ = false;            // called without input, as its session wanted it
   bool undecided_ = false;        // input that was read waits for its turn
+  bool has_more_ = false;         // the session has consumed requests that it has not added yet
   bool completed_ = false;        // the unfinished request began after the last look at it
   bool finishing_ = false;        // the server stops; requests that had arrived before are answered
   size_t last_bytes_ = 0;         // of that

@@ -1,7 +1,9 @@
 // Timeouts of connections, and connections that are closed because others need their memory.
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "server/connection.h"
 #include "server/worker.h"
@@ -20,6 +22,13 @@ constexpr std::string_view no_room =
 void Connection::on_request_timeout() {
   // Input that waits for its turn may be a whole request; note_unfinished is called after the turn.
   if (phase_ != Phase::serving || undecided_) return;
+  worker_.out().clear();
+  if (!stream_.is_handshaking() && session_->end_oldest_unfinished(worker_.out())) {
+    worker_.stats().ended(protocol_, engine::Closed::request_timeout, 1);
+    flush();
+    account();  // holds less than before
+    return note_unfinished();
+  }
   worker_.stats().closed(protocol_, engine::Closed::request_timeout);
   // during a handshake the client could not read the reason
   if (stream_.is_handshaking()) return abort();
@@ -29,6 +38,18 @@ void Connection::on_request_timeout() {
 void Connection::on_send_timeout() {
   worker_.stats().closed(protocol_, engine::Closed::send_timeout);
   abort();
+}
+
+void Connection::on_withheld_timeout() {
+  if (phase_ != Phase::serving) return;
+  // What it has sent is still on its way, and has a time of its own.
+  if (is_sending()) return note_kept();
+  worker_.out().clear();
+  const std::optional<size_t> ended = session_->end_withheld(worker_.out());
+  if (!ended) return on_send_timeout();
+  worker_.stats().ended(protocol_, engine::Closed::send_timeout, *ended);
+  flush();
+  note_kept();
 }
 
 void Connection::on_idle_timeout() {
@@ -47,6 +68,37 @@ void Connection::give_way() {
   lent_.leave();
   // With unsent output the client would never read the reason.
   unsent_.empty() ? refuse_behind_replies(no_room) : abort();
+}
+
+size_t Connection::unfinished_bytes() const {
+  return held_ + (in_capacity_ > Worker::small_buffer_bytes ? in_capacity_ : 0);
+}
+
+// What the session holds for as long as the client likes counts like output that the socket does
+// not take.
+void Connection::note_kept() {
+  if (phase_ != Phase::serving) return;
+  worker_.stats().holds(protocol_, shared_->held());
+  const request::Kept kept = session_->kept();
+  if (!kept.withholds)
+    withheld_.leave();
+  else if (!withheld_.is_member())
+    worker_.begin_wait(withheld_, withheld_ages_);
+  if (kept.bytes == 0)
+    keeps_.leave();
+  else if (!keeps_.is_member())
+    worker_.begin_keeping(keeps_);
+  const size_t before = std::exchange(kept_, kept.bytes);
+  if (kept_ > before)
+    worker_.add_unsent(*this, kept_ - before);
+  else
+    worker_.remove_unsent(before - kept_);
+}
+
+void Connection::release_kept() {
+  withheld_.leave();
+  keeps_.leave();
+  worker_.remove_unsent(std::exchange(kept_, 0));
 }
 
 // From here on the client is idle: it has sent nothing, and waits for nothing.

@@ -191,6 +191,11 @@ Worker::Ages& Worker::send_ages(const net::Timeouts& timeouts) {
   return send_ages_.try_emplace(timeouts.send.us, length).first->second;
 }
 
+Worker::Ages& Worker::withheld_ages(const net::Timeouts& timeouts) {
+  const std::chrono::microseconds length(timeouts.send.us);
+  return withheld_ages_.try_emplace(timeouts.send.us, length).first->second;
+}
+
 Worker::Ages* Worker::idle_ages(const net::Timeouts& timeouts) {
   if (timeouts.idle.us == 0) return nullptr;
   const std::chrono::microseconds length(timeouts.idle.us);
@@ -209,6 +214,10 @@ void Worker::begin_wait(Ages::Member& member, Ages& ages) {
 
 void Worker::begin_lent(Ages::Member& member) {
   member.join(lent_ages_, std::chrono::steady_clock::now());
+}
+
+void Worker::begin_keeping(Ages::Member& member) {
+  member.join(keeping_ages_, std::chrono::steady_clock::now());
 }
 
 // A timer that is set for an earlier time stays: when it fires all lists are looked at again.
@@ -235,34 +244,69 @@ void Worker::end_waits() {
   };
   for (auto& [length, ages] : request_ages_) end(ages, &Connection::on_request_timeout);
   for (auto& [length, ages] : send_ages_) end(ages, &Connection::on_send_timeout);
+  for (auto& [length, ages] : withheld_ages_) end(ages, &Connection::on_withheld_timeout);
   for (auto& [length, ages] : idle_ages_) end(ages, &Connection::on_idle_timeout);
   for (auto& [length, ages] : wake_ages_) end(ages, &Connection::on_wake);
 }
 
 bool Worker::make_room_for(const Connection& by, size_t bytes) {
   while (lent_bytes_ + bytes > base::bounds::unfinished_bytes_max) {
-    auto* oldest = lent_ages_.oldest();
-    while (oldest != nullptr && !oldest->owner().can_give_way()) oldest = oldest->younger();
-    if (oldest == nullptr || &oldest->owner() == &by) return false;
-    oldest->owner().give_way();
+    size_t count = 0;
+    for (auto* one = lent_ages_.oldest(); one != nullptr; one = one->younger()) ++count;
+    const size_t share = base::bounds::unfinished_bytes_max / std::max<size_t>(count, 1);
+    // The oldest of those that hold their share; if there is none, the oldest.
+    Ages::Member* chosen = nullptr;
+    for (auto* one = lent_ages_.oldest(); one != nullptr; one = one->younger()) {
+      if (!one->owner().can_give_way()) continue;
+      const bool has_share = one->owner().unfinished_bytes() >= share;
+      if (chosen == nullptr || has_share) chosen = one;
+      if (has_share) break;
+    }
+    if (chosen == nullptr || &chosen->owner() == &by) return false;
+    chosen->owner().give_way();
   }
   return true;
 }
 
 void Worker::add_unsent(const Connection& by, size_t bytes) {
   unsent_bytes_ += bytes;
-  while (unsent_bytes_ > base::bounds::unsent_bytes_max) {
-    Ages::Member* oldest = nullptr;
-    for (auto& [length, ages] : send_ages_) {
-      Ages::Member* its = ages.oldest();
-      if (its != nullptr && &its->owner() == &by) its = its->younger();
-      if (its != nullptr && (oldest == nullptr || its->since() < oldest->since())) oldest = its;
-    }
-    if (oldest == nullptr) return;
-    const auto gone = oldest->owner().shared_from_this();
-    stats_.closed(gone->protocol(), engine::Closed::send_memory);
-    gone->abort();
-  }
+  // To close a connection may add output of others.
+  if (unsent_bytes_ <= base::bounds::unsent_bytes_max || makes_room_) return;
+  makes_room_ = true;
+  make_room_for_unsent(by);
+  makes_room_ = false;
+}
+
+// It goes through all connections that have unsent bytes, and makes the more room the more there
+// are, so that it is not called for each reply.
+void Worker::make_room_for_unsent(const Connection& by) {
+  constexpr size_t most = base::bounds::unsent_bytes_max, spare_of_each = 64;
+  struct Holder {
+    Ages::Time since;
+    std::shared_ptr<Connection> connection;
+  };
+  std::vector<Holder> holders;
+  const auto add = [&](const Ages::Member& member) {
+    if (&member.owner() != &by)
+      holders.push_back({member.since(), member.owner().shared_from_this()});
+  };
+  for (const auto& [length, ages] : send_ages_)
+    for (auto* one = ages.oldest(); one != nullptr; one = one->younger()) add(*one);
+  // One that is sending is in a list above, or waits for its commit.
+  for (auto* one = keeping_ages_.oldest(); one != nullptr; one = one->younger())
+    if (!one->owner().is_sending()) add(*one);
+  std::ranges::stable_sort(holders, {}, &Holder::since);
+  const auto close = [this](Holder& holder) {
+    stats_.closed(holder.connection->protocol(), engine::Closed::send_memory);
+    holder.connection->abort();
+    holder.connection.reset();
+  };
+  const size_t share = most / (holders.size() + 1);
+  const size_t spare = std::min(holders.size() * spare_of_each, most / 2);
+  for (Holder& one : holders)
+    if (unsent_bytes_ > most - spare && one.connection->unsent_bytes() >= share) close(one);
+  for (Holder& one : holders)
+    if (unsent_bytes_ > most && one.connection != nullptr) close(one);
 }
 
 std::optional<Worker::Lent> Worker::lend(size_t bytes, const Connection& by) {

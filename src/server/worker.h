@@ -102,20 +102,23 @@ class Worker {
   // A session now holds `now` bytes in place of `before`, under the bound of `lend`. False: `by`
   // itself has to be closed.
   bool account(const Connection& by, size_t before, size_t now);
-  // Adds bytes that wait to be sent. Past base::bounds::unsent_bytes_max in all the connections
-  // whose clients have read nothing for the longest are closed.
+  // Adds bytes that wait to be sent. Past base::bounds::unsent_bytes_max in all, connections are
+  // closed: of those that have more than their share the ones whose clients have taken nothing for
+  // the longest.
   void add_unsent(const Connection& by, size_t bytes);
   void remove_unsent(size_t bytes) { unsent_bytes_ -= bytes; }
   // Connections by age until they time out: those with an unfinished request, those whose client
-  // reads nothing, and idle ones.
+  // reads nothing, those whose session withholds replies, and idle ones.
   using Ages = AgeList<Connection>;
   Ages& request_ages(const net::Timeouts& timeouts);
   Ages& send_ages(const net::Timeouts& timeouts);
+  Ages& withheld_ages(const net::Timeouts& timeouts);
   Ages* idle_ages(const net::Timeouts& timeouts);  // null: without an idle timeout
   // of connections that want to be called after that time
   Ages& wake_ages(std::chrono::seconds length);
   void begin_wait(Ages::Member& member, Ages& ages);
   void begin_lent(Ages::Member& member);
+  void begin_keeping(Ages::Member& member);
   void leave(const std::shared_ptr<Connection>& connection);
   // Calls the connection's on_durable once all decisions up to `commit_seq` are committed.
   void wait_for_commit(std::shared_ptr<Connection> connection, uint64_t commit_seq);
@@ -142,15 +145,17 @@ class Worker {
   void advance();
   void release_durable();
   bool make_room_for(const Connection& by, size_t bytes);
+  void make_room_for_unsent(const Connection& by);
   Lent take_buffer(size_t bytes);
   void wake_at(Ages::Time when);
   void end_waits();
 
-  size_t lent_bytes_ = 0;  // small buffers not counted, bytes held by sessions counted
-  size_t unsent_bytes_ = 0;
+  size_t lent_bytes_ = 0;    // small buffers not counted, bytes held by sessions counted
+  size_t unsent_bytes_ = 0;  // those that sessions keep counted
+  bool makes_room_ = false;  // for unsent bytes
   // By their limit in us.
-  std::map<int64_t, Ages> request_ages_, send_ages_, idle_ages_, wake_ages_;
-  Ages lent_ages_;                      // outlive connections that io_ still holds
+  std::map<int64_t, Ages> request_ages_, send_ages_, withheld_ages_, idle_ages_, wake_ages_;
+  Ages lent_ages_, keeping_ages_;       // outlive connections that io_ still holds
   std::optional<Ages::Time> wakes_at_;  // of waits_timer_
   // By protocol, made for the first session; outlive sessions that io_ still holds.
   std::array<std::unique_ptr<request::WorkerState>, protocol::protocols_max> states_;

@@ -77,7 +77,7 @@ Expected expected_of(std::string_view body, bool says_gzip) {
     std::string message(body.substr(0, size));
     if (flags == 1) {
       std::string unpacked;
-      if (gzip.decompress(message, wire::grpc_message_bytes_max, unpacked) !=
+      if (gzip.decompress(message, wire::grpc_unpacked_bytes_max(message.size()), unpacked) !=
           wire::Gzip::Result::done)
         return all;
       message = unpacked;

@@ -1,5 +1,6 @@
 #include "wire/grpc_server.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -55,7 +56,8 @@ Problem problem_of(Gzip::Result result) {
       return {};
     case Gzip::Result::too_large:
       return {GrpcStatus::resource_exhausted,
-              "the message is larger than 4194304 bytes when unpacked"};
+              "the message unpacks to more than 64 KiB and more than 32 times its length, or to "
+              "more than 4194304 bytes"};
     case Gzip::Result::broken:
       return {GrpcStatus::internal, "the message cannot be unpacked"};
     case Gzip::Result::no_memory:
@@ -68,8 +70,13 @@ Problem problem_of(Gzip::Result result) {
 
 size_t GrpcServerSession::receive(std::string_view in, base::Time now, size_t calls_max) {
   events_.clear();
-  const size_t consumed = http_.receive(in, now, calls_max);
-  for (const Http2Event& event : http_.events()) {
+  size_t consumed = 0;
+  if (!has_more()) {
+    consumed = http_.receive(in, now, calls_max);
+    next_event_ = 0;
+  }
+  for (const size_t before = unpacked_; has_more() && unpacked_ - before < grpc_unpacked_at_once;) {
+    const Http2Event event = http_.events()[next_event_++];
     const bool is_new =
         event.kind == Http2Event::Kind::request || event.kind == Http2Event::Kind::begun;
     if (http_.is_waiting(event.request) && (!is_new || accept(event.request)))
@@ -164,7 +171,9 @@ bool GrpcServerSession::take_message(uint32_t number, const Http2Request& reques
 
   std::string& unpacked = renewed(worker_.scratch);
   unpacked.assign(grpc_prefix_bytes, '\0');  // as a body that came unpacked
-  const Gzip::Result result = worker_.gzip.decompress(message, grpc_message_bytes_max, unpacked);
+  const size_t most = grpc_unpacked_bytes_max(message.size()), free = http_.free_bytes();
+  const Gzip::Result result = unpack(message, std::min(most, free), unpacked);
+  if (result == Gzip::Result::too_large && free < most) return fail(no_place);
   if (result != Gzip::Result::done) return fail(problem_of(result));
   return http_.replace_body(number, unpacked) || fail(no_place);
 }
@@ -193,8 +202,7 @@ GrpcNext GrpcServerSession::next(uint32_t number, std::string_view& message) {
   const std::string_view sent = body.substr(grpc_prefix_bytes, prefix.bytes);
   if (prefix.flags == 0) {
     shown.assign(sent);
-  } else if (const Gzip::Result result =
-                 worker_.gzip.decompress(sent, grpc_message_bytes_max, shown);
+  } else if (const Gzip::Result result = unpack(sent, grpc_unpacked_bytes_max(sent.size()), shown);
              result != Gzip::Result::done) {
     return fail(problem_of(result));
   }
@@ -240,6 +248,15 @@ void GrpcServerSession::answer(uint32_t number, GrpcStatus status, std::string_v
                          .body = {prefix.data(), prefix.size()},
                          .more_body = message,
                          .trailers = trailers});
+}
+
+Gzip::Result GrpcServerSession::unpack(std::string_view packed, size_t bytes_max,
+                                       std::string& out) {
+  const size_t before = out.size();
+  const Gzip::Result result = worker_.gzip.decompress(packed, bytes_max, out);
+  // A message that is broken at its beginning has cost something too.
+  unpacked_ += out.size() - before + packed.size();
+  return result;
 }
 
 // Replaces `message` by its compressed form. False: no memory.

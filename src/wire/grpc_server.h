@@ -19,16 +19,23 @@
 //              no message, two, or a part of one    INTERNAL
 //              compressed without an encoding,
 //              or not by it                         INTERNAL
-//              a message above 4 MiB, also when
-//              unpacked, or past a bound of bytes   RESOURCE_EXHAUSTED
-//   gzip     The answer to a call with compressed messages is compressed as well.
+//              a message above 4 MiB, or past a
+//              bound of bytes                       RESOURCE_EXHAUSTED
+//              a packed one that unpacks to more
+//              than grpc_unpacked_bytes_max, or
+//              than what is free for it             RESOURCE_EXHAUSTED
+//   gzip     The answer to a call with compressed messages is compressed as well. To unpack is work
+//            that a client may cause with few bytes: past grpc_unpacked_at_once the rest of the
+//            calls waits for the next `receive`.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -39,6 +46,15 @@
 #include "wire/http2_session.h"
 
 namespace sluice::wire {
+
+// The most bytes that a message of `packed` bytes unpacks to. No more are unpacked, so that the
+// work is in proportion to what the client has sent.
+constexpr size_t grpc_unpacked_bytes_max(size_t packed) {
+  constexpr size_t always = size_t{64} << 10, per_byte = 32;
+  return std::min(std::max(always, packed * per_byte), grpc_message_bytes_max);
+}
+// So many bytes, and the message that passes it, are unpacked by one `receive`.
+inline constexpr size_t grpc_unpacked_at_once = size_t{32} << 10;
 
 // State that the sessions of one worker share. One thread; outlives the sessions.
 struct GrpcWorker {
@@ -74,9 +90,12 @@ class GrpcServerSession {
 
   // As Http2Session::receive; the event `request` is a call, `reset` its cancellation. The list may
   // still have events of a call that the owner ended while it went through the list: then
-  // is_waiting is false.
+  // is_waiting is false. While it has_more, `receive` reads nothing and goes on with what it has.
   size_t receive(std::string_view in, base::Time now, size_t calls_max = SIZE_MAX);
   std::span<const Http2Event> events() const { return events_; }
+  bool has_more() const { return next_event_ < http_.events().size(); }
+  // The bytes that were unpacked since the call before.
+  size_t take_unpacked() { return std::exchange(unpacked_, 0); }
 
   GrpcCall call(uint32_t number) const;
   bool is_waiting(uint32_t number) const { return http_.is_waiting(number); }
@@ -101,6 +120,7 @@ class GrpcServerSession {
   bool accept(uint32_t number);
   bool read_encoding(uint32_t number, std::string_view encoding);
   bool take_message(uint32_t number, const Http2Request& request);
+  Gzip::Result unpack(std::string_view packed, size_t bytes_max, std::string& out);
   bool pack(std::string_view& message);
   void refuse(uint32_t number, uint16_t http_status, GrpcStatus status, std::string_view text,
               bool with_encodings = false);
@@ -108,6 +128,8 @@ class GrpcServerSession {
   GrpcWorker& worker_;
   Http2Session http_;
   std::vector<Http2Event> events_;
+  size_t next_event_ = 0;  // of http_'s
+  size_t unpacked_ = 0;
 };
 
 }  // namespace sluice::wire

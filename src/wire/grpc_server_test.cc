@@ -164,21 +164,74 @@ TEST(GrpcServer, RejectsTooLargeMessagesAndContinues) {
   std::string prefix(grpc_prefix_bytes, '\0');
   GrpcPrefix{0, grpc_message_bytes_max + 1}.write(prefix.data());
   EXPECT_EQ(status(server.call(Peer::grpc("/p.S/M"), prefix)), "200 8");
+}
 
+// No more is unpacked than may be used.
+TEST(GrpcServer, UnpacksInProportionToWhatWasSent) {
   Gzip gzip;
-  std::string bomb, fits;
-  ASSERT_TRUE(gzip.compress(std::string(grpc_message_bytes_max + 1, '\0'), bomb));
-  ASSERT_TRUE(gzip.compress(std::string(grpc_message_bytes_max, '\0'), fits));
-  const Headers packed = Peer::grpc("/p.S/M", {{"grpc-encoding", "gzip"}});
-  EXPECT_EQ(status(server.call(packed, framed(bomb, 1))), "200 8");
-  EXPECT_EQ(server.events.size(), 0u);
-  server.call(packed, framed(fits, 1));
+  const auto packed_of = [&](const std::string& text) {
+    std::string packed;
+    EXPECT_TRUE(gzip.compress(text, packed));
+    return packed;
+  };
+  const Headers headers = Peer::grpc("/p.S/M", {{"grpc-encoding", "gzip"}});
+  constexpr size_t always = grpc_unpacked_bytes_max(0);
+  Server server({.connection_bytes = size_t{8} << 20, .body_bytes = size_t{8} << 20});
+  server.call(headers, framed(packed_of(std::string(always, '\0')), 1));
   ASSERT_EQ(server.events.size(), 1u);
-  EXPECT_EQ(server.session.call(server.events[0].request).message.size(), grpc_message_bytes_max);
+  EXPECT_EQ(server.session.call(server.events[0].request).message.size(), always);
   server.session.answer(server.events[0].request, GrpcStatus::ok, "", "");
   EXPECT_LT(server.worker.scratch.capacity(), size_t{1} << 20);  // the memory is given back
-  // The unpacked message is within the bound of messages, but not within that of the connection.
-  EXPECT_EQ(status(small.call(packed, framed(fits, 1))), "200 8");
+  server.events.clear();
+  server.session.take_unpacked();
+
+  // 4 KiB that would unpack to 4 MiB.
+  const std::string bomb = packed_of(std::string(grpc_message_bytes_max, '\0'));
+  const Answer& refused = server.call(headers, framed(bomb, 1));
+  EXPECT_EQ(refused.header("grpc-status"), "8");
+  EXPECT_EQ(server.events.size(), 0u);
+  EXPECT_LE(server.session.take_unpacked(), 33 * bomb.size() + 2 * always);
+
+  // A long message that packs as such messages do.
+  std::string text;
+  for (int i = 0; text.size() < 400'000; ++i) text += "user_" + std::to_string(i * 7919) + ",";
+  server.call(headers, framed(packed_of(text), 1));
+  ASSERT_EQ(server.events.size(), 1u);
+  EXPECT_EQ(server.session.call(server.events[0].request).message, text);
+  // It is within the bound of messages, but not within what the connection has left.
+  Server small({.connection_bytes = 300'000});
+  EXPECT_EQ(small.call(headers, framed(packed_of(text), 1)).header("grpc-status"), "8");
+  EXPECT_LE(small.session.take_unpacked(), 310'000u + packed_of(text).size());
+}
+
+// What one `receive` unpacks is bounded, so that a connection's turn ends; the other calls follow.
+TEST(GrpcServer, UnpacksAFewMessagesAtATime) {
+  Gzip gzip;
+  std::string packed;
+  ASSERT_TRUE(gzip.compress(std::string(20'000, 'p'), packed));
+  GrpcWorker worker;
+  GrpcServerSession session(worker);
+  Peer peer;
+  std::string in = http2_peer::hello() + http2_peer::settings_ack();
+  constexpr uint32_t calls = 20;
+  for (uint32_t i = 0; i < calls; ++i)
+    in += peer.request(2 * i + 1, Peer::grpc("/p.S/M", {{"grpc-encoding", "gzip"}}),
+                       framed(packed, 1));
+  std::vector<uint32_t> told;
+  size_t at = 0, rounds = 0;
+  for (; at < in.size() || session.has_more(); ++rounds) {
+    ASSERT_LT(rounds, 100u);
+    at += session.receive(std::string_view(in).substr(at), {});
+    for (const Http2Event& event : session.events()) {
+      told.push_back(event.request);
+      EXPECT_EQ(session.call(event.request).message, std::string(20'000, 'p'));
+    }
+    EXPECT_LE(session.take_unpacked(), grpc_unpacked_at_once + 20'000 + packed.size());
+  }
+  EXPECT_EQ(told.size(), calls);
+  EXPECT_GE(rounds, calls * 20'000 / (grpc_unpacked_at_once + 20'000));
+  for (const uint32_t number : told) session.answer(number, GrpcStatus::ok, "", "a");
+  EXPECT_EQ(session.http().unanswered(), 0u);
 }
 
 TEST(GrpcServer, ReportsACancelledCallThatNeedsNoAnswer) {

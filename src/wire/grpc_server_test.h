@@ -41,7 +41,7 @@ struct Server {
     while (!in.empty()) {
       std::string_view piece = in.substr(0, step);
       in.remove_prefix(piece.size());
-      while (!piece.empty()) {
+      while (!piece.empty() || session.has_more()) {
         piece.remove_prefix(session.receive(piece, {}));
         events.insert(events.end(), session.events().begin(), session.events().end());
       }

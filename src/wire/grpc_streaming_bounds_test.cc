@@ -117,9 +117,13 @@ TEST(GrpcStreamingBounds, TheBoundOfTheWorkerHoldsForMessagesOfAllItsSessions) {
   const uint32_t a = begin(first, one), b = begin(second, two);
   EXPECT_TRUE(first.send(a, std::string(40'000, 'm')));
   EXPECT_FALSE(second.send(b, std::string(40'000, 'm')));
-  EXPECT_EQ(worker.pool.held_bytes(), first.http().held_bytes() + second.http().held_bytes());
+  EXPECT_EQ(worker.pool.held_bytes(),
+            first.http().held_bytes() + second.http().held_bytes() + 2 * http2_stream_bytes);
   first.drop(a);
-  EXPECT_EQ(worker.pool.held_bytes(), 0u);
+  EXPECT_EQ(worker.pool.held_bytes(), 2 * http2_stream_bytes);
+  base::Buffer out;
+  for (GrpcServerSession* session : {&first, &second}) session->http().write(out);
+  EXPECT_EQ(worker.pool.held_bytes(), 0u);  // the streams are reset
 }
 
 TEST(GrpcStreamingBounds, BoundsUntakenMessages) {

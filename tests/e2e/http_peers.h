@@ -199,27 +199,53 @@ class Http1 {
 // An HTTP/2 connection with prior knowledge.
 class Http2 {
  public:
-  explicit Http2(uint16_t port) : socket_(TcpClient::connect(port).value()) {
-    constexpr uint32_t window = 1 << 24;  // enough for any answer
+  // `window`: of each stream; the default is enough for any answer.
+  explicit Http2(uint16_t port, uint32_t window = all_answers)
+      : socket_(TcpClient::connect(port).value()) {
     socket_.send(wire::http2_peer::hello({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window}}) +
-                 wire::http2_peer::settings_ack() + wire::http2_peer::window_update(0, window));
+                 wire::http2_peer::settings_ack() +
+                 wire::http2_peer::window_update(0, all_answers));
   }
 
   // Sends a request, and returns the number of its stream.
   uint32_t send(const Asked& asked) {
-    wire::http2_peer::Headers headers{{":method", asked.method},
-                                      {":scheme", "http"},
-                                      {":path", asked.target},
-                                      {":authority", asked.host}};
-    for (const auto& [name, value] : asked.headers) headers.emplace_back(lower(name), value);
-    const uint32_t stream = std::exchange(next_, next_ + 2);
-    std::string frames = peer_.headers(stream, headers, asked.body.empty());
+    const uint32_t stream = next_;
+    std::string frames = begin_frames(asked, asked.body.empty());
     for (size_t at = 0; at < asked.body.size(); at += frame_bytes) {
       const std::string_view part = std::string_view(asked.body).substr(at, frame_bytes);
       frames += wire::http2_peer::data(stream, part, at + part.size() == asked.body.size());
     }
     if (!socket_.send(frames)) throw std::runtime_error("the server has closed the connection");
     return stream;
+  }
+  // Sends the headers of a request, and not its body.
+  uint32_t begin(const Asked& asked) {
+    const uint32_t stream = next_;
+    if (!socket_.send(begin_frames(asked, false)))
+      throw std::runtime_error("the server has closed the connection");
+    return stream;
+  }
+  // Sends a request as far as the server's windows allow, and reads what opens them.
+  uint32_t upload(const Asked& asked) {
+    const uint32_t stream = begin(asked);
+    for (size_t at = 0; at < asked.body.size();) {
+      const uint64_t of_stream = first_window + peer_.window_updates[stream] - at;
+      const uint64_t of_connection = first_window + peer_.window_updates[0] - uploaded_;
+      const size_t part =
+          std::min<uint64_t>({asked.body.size() - at, frame_bytes, of_stream, of_connection});
+      if (part == 0) {
+        if (!read_frame()) throw std::runtime_error("the server has closed the connection");
+        continue;
+      }
+      at += part;
+      uploaded_ += part;
+      socket_.send(wire::http2_peer::data(
+          stream, std::string_view(asked.body).substr(at - part, part), at == asked.body.size()));
+    }
+    return stream;
+  }
+  void open_window(uint32_t stream, uint32_t bytes) {
+    socket_.send(wire::http2_peer::window_update(stream, bytes));
   }
   void reset(uint32_t stream) { socket_.send(wire::http2_peer::rst_stream(stream)); }
 
@@ -243,10 +269,28 @@ class Http2 {
   HttpAnswer ask(const Asked& asked) { return read(send(asked)); }
   // Whether the answer on a stream is complete, as far as was read.
   bool is_answered(uint32_t stream) { return peer_.answers[stream].ended; }
+  // Whether the server has reset the stream, as far as was read.
+  bool is_reset(uint32_t stream) { return peer_.answers[stream].reset >= 0; }
+  // Reads until so much of an answer has arrived. False: the connection has ended.
+  bool await_body(uint32_t stream, size_t bytes) {
+    while (peer_.answers[stream].body.size() < bytes)
+      if (!read_frame()) return false;
+    return true;
+  }
   TcpClient& socket() { return socket_; }
 
  private:
   static constexpr size_t frame_bytes = 16'384;
+  static constexpr uint32_t first_window = 65'535, all_answers = 1 << 24;
+
+  std::string begin_frames(const Asked& asked, bool last) {
+    wire::http2_peer::Headers headers{{":method", asked.method},
+                                      {":scheme", "http"},
+                                      {":path", asked.target},
+                                      {":authority", asked.host}};
+    for (const auto& [name, value] : asked.headers) headers.emplace_back(lower(name), value);
+    return peer_.headers(std::exchange(next_, next_ + 2), headers, last);
+  }
 
   // False: the connection has ended.
   bool read_frame() {
@@ -262,6 +306,7 @@ class Http2 {
   TcpClient socket_;
   wire::http2_peer::Peer peer_;
   uint32_t next_ = 1;
+  uint64_t uploaded_ = 0;  // bytes of bodies that `upload` has sent
 };
 
 // The versions of HTTP that tests run with.

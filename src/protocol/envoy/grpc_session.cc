@@ -46,6 +46,11 @@ constexpr base::Duration watch_period = base::seconds(1);
 // have many requests.
 constexpr size_t calls_at_once = 16;
 
+// To unpack so many bytes is as much work as a request: with grpc_unpacked_at_once the connection's
+// turn is over.
+constexpr size_t unpacked_bytes_of_request =
+    wire::grpc_unpacked_at_once / base::bounds::turn_requests_max;
+
 // The age plus or minus at most a tenth, at random, so that connections that were opened together
 // do not end together.
 base::Duration spread(base::Duration age, const void* seed, base::Time now) {
@@ -79,18 +84,20 @@ request::Received GrpcSession::receive(std::string_view in, bool, request::Reque
   const base::Time now = clock_ == nullptr ? base::Time{} : clock_->monotonic();
   decided_at_.reset();
   const size_t first = requests.size();
-  size_t consumed = 0;
-  while (requests.size() - first < base::bounds::batch_requests_max) {
+  size_t consumed = 0, unpacked = 0;
+  while (requests.size() - first < base::bounds::batch_requests_max &&
+         unpacked < wire::grpc_unpacked_at_once) {
     consumed += grpc_.receive(in.substr(consumed), now, calls_at_once);
-    if (grpc_.events().empty()) break;
     for (const wire::Http2Event& event : grpc_.events()) on_event(event, now, requests);
+    unpacked += grpc_.take_unpacked();
+    if (grpc_.events().empty() && !grpc_.has_more()) break;
   }
   watch_again(now, requests);
   grow_old(now);
   grpc_.http().write(out);
   const bool closing = grpc_.http().fault() != wire::Http2Fault::none || now >= over_at_ ||
                        (ending_ && grpc_.http().is_drained());
-  return {consumed, closing};
+  return {consumed, closing, unpacked / unpacked_bytes_of_request};
 }
 
 void GrpcSession::grow_old(base::Time now) {
@@ -345,10 +352,16 @@ void GrpcSession::count_end(Method method, const Call& call) const {
   call.metrics->took(method, {clock_->monotonic().us - call.began.us});
 }
 
-// The bytes held for a client that has paused within a message; between messages it may pause.
-// Complete calls without an answer do not count: the server causes them, and the pool bounds them.
-size_t GrpcSession::unfinished_bytes() const {
-  return grpc_.http().unfinished() > 0 ? grpc_.http().held_bytes() : 0;
+bool GrpcSession::end_oldest_unfinished(base::Buffer& out) {
+  if (!grpc_.http().end_oldest()) return false;
+  grpc_.http().write(out);
+  return true;
+}
+
+std::optional<size_t> GrpcSession::end_withheld(base::Buffer& out) {
+  const std::optional<uint32_t> ended = grpc_.http().end_withheld();
+  if (ended) grpc_.http().write(out);
+  return ended;
 }
 
 base::Time GrpcSession::wakes_at() const {

@@ -39,7 +39,15 @@ class GrpcSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool takes_several_batches() const override { return true; }
-  size_t unfinished_bytes() const override;
+  bool has_more() const override { return grpc_.has_more(); }
+  // For a client that has paused within a message; between messages it may pause.
+  size_t unfinished_bytes() const override { return grpc_.http().unfinished_bytes(); }
+  uint64_t oldest_unfinished() const override { return grpc_.http().oldest_unfinished(); }
+  bool end_oldest_unfinished(base::Buffer& out) override;
+  request::Kept kept() const override {
+    return {grpc_.http().kept_bytes(), grpc_.http().withholds()};
+  }
+  std::optional<size_t> end_withheld(base::Buffer& out) override;
   base::Time wakes_at() const override;
   std::string_view fault() const override;
   void farewell(base::Buffer& out) override;

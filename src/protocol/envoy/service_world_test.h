@@ -215,7 +215,7 @@ class Connection final : public engine::ReplySink {
       if (received.closing && !ended) session_.farewell(out);
       closed_ = received.closing || ended;
       in_.erase(0, received.consumed);
-      if (received.consumed == 0 && !asks) break;
+      if (received.consumed == 0 && !asks && !session_.has_more()) break;
     }
     out_ += out.view();
   }

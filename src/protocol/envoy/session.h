@@ -3,7 +3,10 @@
 // thread.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "protocol/envoy/options.h"
@@ -30,6 +33,17 @@ class EnvoySession final : public request::Session {
   bool holds_back() const override { return door_ != nullptr && door_->holds_back(); }
   size_t unfinished_bytes() const override {
     return door_ == nullptr ? 0 : door_->unfinished_bytes();
+  }
+  bool has_more() const override { return door_ != nullptr && door_->has_more(); }
+  uint64_t oldest_unfinished() const override {
+    return door_ == nullptr ? 0 : door_->oldest_unfinished();
+  }
+  bool end_oldest_unfinished(base::Buffer& out) override {
+    return door_ != nullptr && door_->end_oldest_unfinished(out);
+  }
+  request::Kept kept() const override { return door_ == nullptr ? request::Kept{} : door_->kept(); }
+  std::optional<size_t> end_withheld(base::Buffer& out) override {
+    return door_ == nullptr ? 0 : door_->end_withheld(out);
   }
   base::Time wakes_at() const override {
     return door_ == nullptr ? base::Time{INT64_MAX} : door_->wakes_at();

@@ -34,6 +34,8 @@ struct EnvoyWorker final : request::WorkerState {
     if (!is_large && free_calls.size() < calls_kept_max) free_calls.push_back(std::move(call));
   }
 
+  Held held() const override { return {grpc.pool.held_bytes(), grpc.pool.bytes_max()}; }
+
   static constexpr size_t calls_kept_max = 1024, entries_kept_max = 256;
 
   wire::GrpcWorker grpc;

@@ -168,8 +168,16 @@ void Http2Session::answer(uint32_t number, Exchange& exchange, base::Time now) {
                           .body = answer.body.view()});
 }
 
-size_t Http2Session::unfinished_bytes() const {
-  return http2_.unfinished() > 0 ? http2_.held_bytes() : 0;
+bool Http2Session::end_oldest_unfinished(base::Buffer& out) {
+  if (!http2_.end_oldest()) return false;
+  http2_.write(out);
+  return true;
+}
+
+std::optional<size_t> Http2Session::end_withheld(base::Buffer& out) {
+  const std::optional<uint32_t> ended = http2_.end_withheld();
+  if (ended) http2_.write(out);
+  return ended;
 }
 
 std::string_view Http2Session::fault() const {

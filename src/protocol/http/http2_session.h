@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -36,7 +37,12 @@ class Http2Session final : public request::Session {
   bool is_wait_interrupted(const request::Request& request) const override {
     return request.note < open_.size() && open_[request.note].is_interrupted;
   }
-  size_t unfinished_bytes() const override;
+  size_t unfinished_bytes() const override { return http2_.unfinished_bytes(); }
+  uint64_t oldest_unfinished() const override { return http2_.oldest_unfinished(); }
+  bool end_oldest_unfinished(base::Buffer& out) override;
+  request::Kept kept() const override { return {http2_.kept_bytes(), http2_.withholds()}; }
+  std::optional<size_t> end_withheld(base::Buffer& out) override;
+  void on_parked(const request::Request& request) override { http2_.let_go(request.note); }
   std::string_view fault() const override;
   void farewell(base::Buffer& out) override;
   void refuse(std::string_view why, base::Buffer& out) override;

@@ -3,7 +3,10 @@
 // each connection, used by its thread.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "protocol/http/options.h"
@@ -37,6 +40,17 @@ class HttpSession final : public request::Session {
   size_t unfinished_bytes() const override {
     return door_ == nullptr ? 0 : door_->unfinished_bytes();
   }
+  uint64_t oldest_unfinished() const override {
+    return door_ == nullptr ? 0 : door_->oldest_unfinished();
+  }
+  bool end_oldest_unfinished(base::Buffer& out) override {
+    return door_ != nullptr && door_->end_oldest_unfinished(out);
+  }
+  request::Kept kept() const override { return door_ == nullptr ? request::Kept{} : door_->kept(); }
+  std::optional<size_t> end_withheld(base::Buffer& out) override {
+    return door_ == nullptr ? 0 : door_->end_withheld(out);
+  }
+  void on_parked(const request::Request& request) override { door_->on_parked(request); }
   std::string_view fault() const override {
     return door_ == nullptr ? std::string_view() : door_->fault();
   }

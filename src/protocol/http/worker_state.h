@@ -39,6 +39,8 @@ struct HttpWorker final : request::WorkerState {
       free_exchanges.push_back(std::move(exchange));
   }
 
+  Held held() const override { return {http2.held_bytes(), http2.bytes_max()}; }
+
   // "Tue, 24 Nov 2026 20:15:23 GMT" (RFC 9110, 5.6.7), and the same as a line of HTTP/1.1. Valid
   // until the next call.
   std::string_view date(base::Time now) {
