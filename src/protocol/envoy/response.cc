@@ -23,13 +23,15 @@ DescriptorStatus status_of(const DescriptorResult& result) {
 }
 
 // Is the request over its limits? It is if an enforced limit is exceeded, or if all quotas are.
-// With QUOTA_MODE every descriptor is a quota, also one without a limit.
+// With QUOTA_MODE every descriptor is a quota, also one without a limit, but not an unlimited one.
 bool is_over(std::span<const DescriptorResult> results, std::span<const DescriptorStatus> statuses,
              bool all_quotas) {
   size_t quotas = 0, quotas_over = 0;
   for (size_t i = 0; i < results.size(); ++i) {
+    using Kind = DescriptorResult::Kind;
+    if (results[i].kind == Kind::unlimited) continue;
     const bool over = statuses[i].code == Code::over_limit;
-    if (all_quotas || (results[i].kind == DescriptorResult::Kind::limited && results[i].quota)) {
+    if (all_quotas || (results[i].kind == Kind::limited && results[i].quota)) {
       ++quotas;
       quotas_over += over;
     } else if (over) {

@@ -159,8 +159,59 @@ TEST(EnvoyResponse, QuotaModeMakesEveryDescriptorAQuota) {
   EXPECT_EQ(overall({over}, all_quotas), Code::over_limit);
   EXPECT_EQ(overall({over, holds}, all_quotas), Code::ok);
   EXPECT_EQ(overall({over, none}, all_quotas), Code::ok);
-  EXPECT_EQ(overall({over, unlimited}, all_quotas), Code::ok);
   EXPECT_EQ(overall({over, over}, all_quotas), Code::over_limit);
+}
+
+TEST(EnvoyResponse, AnUnlimitedDescriptorIsNotAQuota) {
+  const ResponseOptions all_quotas{.quota = true};
+  EXPECT_EQ(overall({over, unlimited}, all_quotas), Code::over_limit);
+  EXPECT_EQ(overall({unlimited, over, over}, all_quotas), Code::over_limit);
+  EXPECT_EQ(overall({unlimited, over, holds}, all_quotas), Code::ok);
+  EXPECT_EQ(overall({unlimited, over, none}, all_quotas), Code::ok);
+  EXPECT_EQ(overall({unlimited}, all_quotas), Code::ok);
+  EXPECT_EQ(overall({unlimited, quota(over)}), Code::over_limit);
+}
+
+// Every combination of up to four descriptors, with and without the two modes.
+TEST(EnvoyResponse, OverallCodeOfEveryCombination) {
+  struct Case {
+    DescriptorResult result;
+    bool has_limit, is_unlimited, is_over, is_quota;
+  };
+  const std::vector<Case> cases = {{none, false, false, false, false},
+                                   {unlimited, false, true, false, false},
+                                   {quota(unlimited), false, true, false, true},
+                                   {holds, true, false, false, false},
+                                   {over, true, false, true, false},
+                                   {shadowed(over), true, false, false, false},
+                                   {quota(holds), true, false, false, true},
+                                   {quota(over), true, false, true, true},
+                                   {quota(shadowed(over)), true, false, false, true}};
+  const auto check = [&](const std::vector<size_t>& chosen, const ResponseOptions& options) {
+    size_t enforced_over = 0, quotas = 0, quotas_over = 0;
+    std::vector<DescriptorResult> results;
+    for (const size_t i : chosen) {
+      const Case& one = cases[i];
+      results.push_back(one.result);
+      if (one.is_unlimited) continue;
+      const bool counts_as_quota = options.quota || (one.has_limit && one.is_quota);
+      quotas += counts_as_quota ? 1 : 0;
+      quotas_over += counts_as_quota && one.is_over ? 1 : 0;
+      enforced_over += !counts_as_quota && one.is_over ? 1 : 0;
+    }
+    const bool is_over = enforced_over > 0 || (quotas > 0 && quotas == quotas_over);
+    return overall(results, options) == (is_over && !options.shadow ? Code::over_limit : Code::ok);
+  };
+  for (const bool all_quotas : {false, true})
+    for (const bool shadow : {false, true})
+      for (size_t size = 1; size <= 4; ++size) {
+        std::vector<size_t> chosen(size, 0);
+        for (size_t at = 0; at < size;) {
+          ASSERT_TRUE(check(chosen, {.shadow = shadow, .quota = all_quotas}))
+              << testing::PrintToString(chosen) << all_quotas << shadow;
+          for (at = 0; at < size && ++chosen[at] == cases.size(); ++at) chosen[at] = 0;
+        }
+      }
 }
 
 TEST(EnvoyResponse, ShadowModeKeepsStatuses) {
@@ -302,7 +353,10 @@ struct Model {
   bool told_over(size_t i) const {
     return is_limited(i) && results[i].standing.over && !results[i].shadow;
   }
-  bool is_quota(size_t i) const { return options.quota || (is_limited(i) && results[i].quota); }
+  bool is_quota(size_t i) const {
+    return results[i].kind != Kind::unlimited &&
+           (options.quota || (is_limited(i) && results[i].quota));
+  }
   std::vector<size_t> all() const {
     std::vector<size_t> indices;
     for (size_t i = 0; i < results.size(); ++i) indices.push_back(i);
