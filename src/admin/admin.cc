@@ -7,7 +7,7 @@
 #include "admin/admin_json.h"
 #include "base/bounds.h"
 #include "base/units.h"
-#include "policy/read/native_review.h"
+#include "policy/read/native_text.h"
 #include "protocol/protocol.h"
 
 namespace sluice::admin {
@@ -55,6 +55,18 @@ bool is_local_or_address(std::string_view host) {
 bool is_visit(const HttpRequest& request) {
   return (request.method == "GET" || request.method == "HEAD") &&
          request.sec_fetch_mode == "navigate" && request.sec_fetch_dest == "document";
+}
+
+// Those of the warnings that are about the rule.
+base::Diagnostics about(const policy::Rule& rule, const base::Diagnostics& warnings) {
+  base::Diagnostics its;
+  if (warnings.empty()) return its;
+  const std::string title = policy::title_of(rule);
+  for (const base::Diagnostic& one : warnings)
+    if (one.file == rule.file && one.subject.starts_with(title) &&
+        (one.subject.size() == title.size() || one.subject[title.size()] == ':'))
+      its.push_back(one);
+  return its;
 }
 
 std::vector<std::string_view> segments_of(std::string_view path) {
@@ -266,6 +278,7 @@ Json Admin::policy_json() const {
           {"files", first ? deps_.files : live.files},
           {"live_since", to_text(first ? started_ : live.at)},
           {"reloadable", deps_.reloader != nullptr},
+          {"warnings", policy->warnings ? to_json(*policy->warnings) : Json::array()},
           {"last_reading", reading}};
 }
 
@@ -285,7 +298,6 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   Json json{{"ok", candidate->rules != nullptr},
             {"as", kind},
             {"rules", candidate->rules ? candidate->rules->written() : 0}};
-  if (candidate->rules) policy::review(*candidate->rules, candidate->diagnostics);
   json["diagnostics"] = to_json(candidate->diagnostics);
   add_across_slots(candidate->across_slots, json);
   if (candidate->rules) {
@@ -329,11 +341,15 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
                                      std::to_string(base::bounds::admin_page_max) +
                                      ", `after` the `next` of the page before");
   const auto policy = deps_.live.shown();
+  const base::Diagnostics none;
+  const base::Diagnostics& warnings = policy->warnings ? *policy->warnings : none;
   Items list;
   uint64_t place = 0;
   live::each_rule(*policy->rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
     if (place++ < *after || list.size() >= *count || list.is_full()) return;
     Json json = to_json(rule, dialect);
+    if (const auto of_rule = about(rule, warnings); !of_rule.empty())
+      json["warnings"] = to_json(of_rule);
     std::array<uint64_t, engine::rule_outcome_count> said{};
     const uint16_t name = engine::WorkerStats::name_of(*policy, rule);
     for (const protocol::Protocol protocol : protocol::numbers()) {

@@ -198,8 +198,8 @@ TEST(StatusApi, ReportsThatAnOlderPolicyIsLive) {
   Json policy = world.status()["policy"];
   EXPECT_EQ(names_of(policy),
             (std::vector<std::string>{"generation", "hash", "rules", "built_in_rules", "files",
-                                      "live_since", "reloadable", "last_reading", "stale",
-                                      "refused_total"}));
+                                      "live_since", "reloadable", "warnings", "last_reading",
+                                      "stale", "refused_total"}));
   EXPECT_EQ(policy["files"], members(R"(["rules.ini"])"));
   EXPECT_EQ(policy["stale"], false);
   world.read(live::Reading::Outcome::refused);

@@ -4,7 +4,6 @@
 #include "config/screen_text.h"
 #include "config/settings.h"
 #include "live/live_policy.h"
-#include "policy/read/native_review.h"
 
 namespace sluice::cli {
 namespace {
@@ -78,7 +77,6 @@ int check(const Words& words, config::CommandIo& io) {
                                  apply_redis(server, io, config, to);
                                });
     const size_t count = rules ? rules->written() : 0;
-    if (rules) policy::review(*rules, diagnostics);
     const bool sound = rules != nullptr && (!strict || diagnostics.empty());
     all_sound = all_sound && sound;
     if (json) {

@@ -9,9 +9,9 @@
 #include "config/check_redis.h"
 #include "config/operations.h"
 #include "config/read_file.h"
+#include "config/review_rules.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
-#include "protocol/rule_review.h"
 
 namespace sluice::cli {
 namespace {
@@ -66,17 +66,6 @@ void say_unmatched(const config::Config& config, Unmatched& unmatched) {
     std::pair said(std::string(its.name), std::move(words));
     if (std::find(unmatched.begin(), unmatched.end(), said) == unmatched.end())
       unmatched.push_back(std::move(said));
-  }
-}
-
-// Warns of rules that do not fit the settings of a protocol that is served.
-void review_by_settings(const config::Config& config, const policy::RuleSet& rules,
-                        base::Diagnostics& diagnostics) {
-  for (const protocol::Protocol protocol : protocol::numbers()) {
-    if (describe(protocol).settings == nullptr || !config.serves(protocol)) continue;
-    const auto* const its =
-        dynamic_cast<const protocol::RuleReview*>(&config.settings_of(protocol));
-    if (its != nullptr) its->review(rules, diagnostics);
   }
 }
 
@@ -140,7 +129,6 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
         file->set(one.flag->option, one.flag->value, std::string(one.flag->flag), {}, diagnostics);
   auto rules = config::load_policy(files, spaces, diagnostics, config.own);
   if (!rules) return rules;
-  if (flags.to_be_served) review_by_settings(config, *rules, diagnostics);
   if (across_slots == nullptr) {
     if (!config::check_across_slots(config.store, *rules, diagnostics)) return nullptr;
   } else {
@@ -148,7 +136,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     *across_slots = std::move(across.names);
     if (across.refused) return nullptr;
   }
-  if (flags.to_be_served) config::warn_of_shadow_across_slots(config.store, *rules, diagnostics);
+  if (flags.to_be_served) config::review_rules(config, *rules, diagnostics);
   return rules;
 }
 

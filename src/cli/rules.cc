@@ -152,7 +152,11 @@ int show_rules(AdminPort& port, const Asked& asked, std::optional<RulesLook>& la
   } else if (!found) {
     return fail("no rule has `" + asked.text + "`", io);
   } else {
-    io.out << table_of(list, before.has_value(), io) << std::flush;
+    io.out << table_of(list, before.has_value(), io);
+    for (const Json& rule : list)
+      for (const auto& d : diagnostics_of(list_field(rule, "warnings")))
+        io.out << config::on_screen(base::to_string(d)) << '\n';
+    io.out << std::flush;
   }
   return found ? config::exit_ok : config::exit_failure;
 }

@@ -162,6 +162,11 @@ std::string status_text(const Json& json, bool coloured) {
     for (const auto& d : diagnostics_of(list_field(reading, "diagnostics")))
       line("", "  " + config::on_screen(base::to_string(d)));
   }
+  const char* title = "warnings";
+  for (const auto& d : diagnostics_of(list_field(policy, "warnings"))) {
+    line(title, config::on_screen(base::to_string(d)));
+    title = "";
+  }
   line("requests", totals_words(field(field(json, "requests"), "total")));
   line("", rates_words(field(json, "requests")));
   line("connections", list_words(field(json, "connections"), "none"));

@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "config/load_policy.h"
 #include "config/read_file.h"
+#include "config/review_rules.h"
 #include "config/settings.h"
 #include "protocol/protocol.h"
 
@@ -86,6 +87,7 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
       candidate.across_slots = std::move(across.names);
       if (across.refused) held->rules.reset();
     }
+    if (held->rules) review_rules(config, *held->rules, candidate.diagnostics);
     candidate.dialects = {&policy::native_dialect};
     for (const policy::Dialect* dialect : protocol::dialects())
       if (dialect->written) candidate.dialects.push_back(dialect);
@@ -94,6 +96,7 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     texts.add(as->format().from_text(body_name, text, as->number));
     candidate.dialects = {protocol::dialect_of(*as->protocol)};
     held->rules = load_policy(texts, held->spaces, candidate.diagnostics);
+    if (held->rules) review_rules(Config(), *held->rules, candidate.diagnostics);
   }
   if (held->rules) candidate.rules = {held, held->rules.get()};
   return candidate;

@@ -8,6 +8,7 @@
 #include "config/across_slots.h"
 #include "config/operations.h"
 #include "config/read_file.h"
+#include "config/review_rules.h"
 #include "config/settings.h"
 
 namespace sluice::config {
@@ -151,6 +152,7 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
     loaded.rules.reset();
     return;
   }
+  review_rules(start_, *loaded.rules, loaded.diagnostics);
   loaded.users = made.users;
   files_ = loaded.files;
   interval_ = loaded.interval;

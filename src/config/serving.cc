@@ -172,7 +172,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   live::Policy policy;
   policy.first = {.rules = std::move(loaded.rules),
                   .hash = loaded.hash.value_or(0),
-                  .users = std::move(loaded.users)};
+                  .users = std::move(loaded.users),
+                  .warnings = live::kept_warnings(loaded.diagnostics)};
   if (source.is_repeatable()) {
     policy.files = std::move(loaded.files);
     policy.interval = loaded.interval;

@@ -1,6 +1,28 @@
 #include "live/live_policy.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace sluice::live {
+
+std::shared_ptr<const base::Diagnostics> kept_warnings(const base::Diagnostics& all) {
+  using Severity = base::Diagnostic::Severity;
+  base::Diagnostics kept;
+  std::ranges::copy_if(all, std::back_inserter(kept), [](const base::Diagnostic& one) {
+    return one.severity == Severity::warning;
+  });
+  if (kept.empty()) return nullptr;
+  if (const size_t count = kept.size(); count > kept_warnings_max) {
+    kept.resize(kept_warnings_max);
+    base::Diagnostic rest;
+    rest.severity = Severity::warning;
+    rest.message = std::to_string(count - kept_warnings_max) + " more are not shown here";
+    rest.remedy = "`sluice check` shows all";
+    kept.push_back(std::move(rest));
+  }
+  return std::make_shared<const base::Diagnostics>(std::move(kept));
+}
 
 std::string hash_text(uint64_t hash) {
   static constexpr char hex[] = "0123456789abcdef";

@@ -30,9 +30,15 @@ struct LivePolicy {
   uint64_t generation = 1;  // 1 at the start, one more with each reload
   // What metrics count each rule by, by Rule::number; null: all rules as one.
   std::shared_ptr<const std::vector<uint16_t>> names = {};
-  std::shared_ptr<const access::Users> users = {};  // null: none
+  std::shared_ptr<const access::Users> users = {};         // null: none
+  std::shared_ptr<const base::Diagnostics> warnings = {};  // kept_warnings; null: none
   uint64_t epoch = 0;  // which one it is of those that were ever live; set by Live
 };
+
+// The warnings that are kept of a policy, for callers that look later: the first
+// `kept_warnings_max`, and behind them how many more there are.
+inline constexpr size_t kept_warnings_max = 100;
+std::shared_ptr<const base::Diagnostics> kept_warnings(const base::Diagnostics& all);
 
 // Calls `visit(rule, dialect)` for every rule in the order in which they are asked.
 template <class Visit>

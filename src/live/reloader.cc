@@ -271,10 +271,11 @@ void Reloader::go_live(Loaded loaded, uint64_t answered, Cause cause) {
   files_ = std::move(loaded.files);
   interval_ = loaded.interval;
   tell(loaded.diagnostics);
+  const auto old =
+      std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
+                               loaded.rules, *loaded.hash, live_->generation + 1, loaded.names,
+                               loaded.users, kept_warnings(loaded.diagnostics)}));
   live_told_ = first_of(std::move(loaded.diagnostics));
-  const auto old = std::exchange(
-      live_, std::make_shared<const LivePolicy>(LivePolicy{
-                 loaded.rules, *loaded.hash, live_->generation + 1, loaded.names, loaded.users}));
   publish_(live_);
   log_change("policy reloaded", cause, terms_of(*old), terms_of(*live_));
   const auto begin = steady_clock::now();

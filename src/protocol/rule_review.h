@@ -1,5 +1,5 @@
 // What a protocol's own settings may be as well (protocol/settings.h): a judge of rules that do not
-// fit them. For `sluice check`. Main thread.
+// fit them. Main thread, and the thread that reloads.
 #pragma once
 
 #include "base/diagnostic.h"

@@ -1,6 +1,6 @@
 // Warns of native rules without errors that are doubtful: rules that no request reaches, rules that
-// another one makes pointless, limits that never refuse. For `sluice check`; not called by workers.
-// It reports only what is certain; docs/policy.md lists the findings.
+// another one makes pointless, limits that never refuse. Not called by workers. It reports only
+// what is certain; docs/policy.md lists the findings.
 #pragma once
 
 #include "base/diagnostic.h"
