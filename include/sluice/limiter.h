@@ -222,8 +222,10 @@ struct policy_report {
 
 /// What stands in place of a rule's limits for one actor or a pattern of them.
 struct override_spec {
-  std::string rule;                ///< the rule's name
-  std::vector<std::string> actor;  ///< a value for each entry of the rule's actor; `*`: any text
+  std::string rule;  ///< the rule's name
+  /// a value for each entry of the rule's actor: a text, in which `*` is any text, a network as
+  /// "cidr(10.0.0.0/8)", a list as "[alice, bob]", or "exact(TEXT)" for a text as it stands
+  std::vector<std::string> actor;
   std::vector<limit_spec> limits;  ///< all that hold in place of the rule's
   time_point until = latest_time;  ///< it applies before that time
 };

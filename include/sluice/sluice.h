@@ -277,7 +277,8 @@ SLUICE_C_API int32_t sluice_reload_file(sluice_limiter* limiter, const char* pat
                                         sluice_error* error);
 
 /** Limits in place of a rule's for an actor, before `until`. `actor` has `actor_count` texts that
- * end with a zero byte. */
+ * end with a zero byte: in each `*` is any text, "cidr(10.0.0.0/8)" a network, "[alice, bob]" a
+ * list, and "exact(TEXT)" a text as it stands. */
 SLUICE_C_API int32_t sluice_set_override(sluice_limiter* limiter, const char* rule,
                                          const char* const* actor, size_t actor_count,
                                          const sluice_limit* limits, size_t limit_count,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "base/bounds.h"
 #include "base/units.h"
 #include "live/override_text.h"
+#include "policy/actor_name.h"
+#include "policy/counter_names.h"
 
 namespace sluice::admin {
 
@@ -34,7 +37,8 @@ Json to_json(const CounterState& counter) {
   put_name(json, counter.stored);
   json["dialect"] = counter.owner.dialect->name;
   json["rule"] = counter.owner.dialect->rule_name(*counter.owner.rule);
-  put_text(json, "actor", "actor_bytes", counter.key);
+  put_text(json, "actor", "actor_bytes",
+           policy::actor_name(counter.owner.actor, counter.owner.rule->actor));
   if (counter.override_id != 0) json["override"] = live::id_text(counter.override_id);
   json["limits"] = Json::array();
   for (const CounterLimit& one : counter.limits) json["limits"].push_back(to_json(one));
@@ -337,15 +341,37 @@ HttpResponse CounterRoutes::list_of_actor(const std::string& actor) {
   const auto policy = deps_.live.shown();
   const auto live = counters(*policy);
   std::vector<std::string> names;
-  const auto add = [&](const request::Space& space) {
-    names.push_back(space.prefix + actor + space.suffix);
+  const auto add = [&](const request::Space& space, std::string_view key) {
+    names.push_back(space.prefix + std::string(key) + space.suffix);
   };
-  live::each_rule(*policy->rules, [&](const policy::Rule& rule, const policy::Dialect&) {
-    if (rule.space != nullptr && rule.mode != policy::Mode::off) add(*rule.space);
-  });
+  std::string several;
+  base::Arena texts;
+  // The keys in the spaces that overrides have, by the prefix of these.
+  std::unordered_map<std::string_view, std::string> overridden;
+  for (const policy::RuleSet::List& list : policy->rules->lists()) {
+    const auto* const keys = dynamic_cast<const policy::CounterNames*>(list.finder());
+    for (const policy::Rule& rule : list.rules()) {
+      if (rule.space == nullptr || rule.mode == policy::Mode::off) continue;
+      const auto key = policy::actor_named(actor, rule.actor);
+      // The name of an actor of several keys may be that of several actors of one.
+      if (!key && several.empty()) several = key.problem().text;
+      if (!key || !*key) continue;
+      if (keys == nullptr) {
+        add(*rule.space, **key);
+        if (list.dialect().override_space != nullptr) overridden.emplace(rule.space->prefix, **key);
+        continue;
+      }
+      texts.clear();
+      const auto number = static_cast<uint32_t>(&rule - list.rules().data());
+      if (const auto found = keys->key_of(number, **key, texts)) add(*rule.space, *found);
+    }
+  }
   uint64_t version = 0;
   if (deps_.overrides != nullptr)
-    for (const request::Space* space : deps_.overrides->spaces(version)) add(*space);
+    for (const request::Space* space : deps_.overrides->spaces(version))
+      if (const auto at = overridden.find(space->prefix); at != overridden.end())
+        add(*space, at->second);
+  if (names.empty() && !several.empty()) return problem_response(400, "`actor`: " + several);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   const bool cut = names.size() > actor_names_max;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/verdict.h"
+#include "policy/actor_name.h"
 
 namespace sluice::admin {
 
@@ -66,6 +67,7 @@ void ExplainQuery::read(const policy::Plan& plan, const store::Store& store) {
     ExplainedStep& one = steps_.emplace_back();
     one.rule = step.rule;
     one.override_id = step.override_id;
+    one.actor = policy::actor_name(step.actor, step.rule->actor);
     const request::Charge& charge = plan.charge(step);
     if (charge.keeps_limits || limit::is_counted(charge.limits))
       one.counter = charge.space->prefix + std::string(charge.key) + charge.space->suffix;

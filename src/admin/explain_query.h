@@ -23,6 +23,7 @@ struct ExplainedRequest {
 struct ExplainedStep {
   const policy::Rule* rule = nullptr;
   std::string counter;       // its stored name; empty: it has none
+  std::string actor;         // policy::actor_name
   uint64_t override_id = 0;  // of what stands in place of the rule's limits; 0: nothing does
   std::string error;         // not empty: its store cannot decide; there are no decisions
   std::vector<CounterLimit> decisions;

@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "admin/admin_json.h"
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "base/units.h"
+#include "policy/actor_name.h"
+#include "policy/counter_names.h"
 #include "protocol/protocol.h"
 
 namespace sluice::admin {
@@ -93,9 +98,41 @@ class Resolver {
     return {};
   }
 
+  // An actor that is the name of one of the rule's counters would have no effect.
+  live::OverrideProblem check_counter(const Json& body, const live::NamedRule& named) const {
+    const auto at = body.find("actor");
+    if (at == body.end() || !at->is_string()) return {};
+    const std::string& written = at->get_ref<const std::string&>();
+    const auto rule = rules_of_.find(named.id);
+    if (rule == rules_of_.end()) return {};
+    const std::string actor = actor_of_counter(*rule->second, *named.rules_of, written);
+    if (actor.empty()) return {};
+    return {422, "actor",
+            "is the name of a counter; its actor is `" + actor + "`, and `exact(" + written +
+                ")` is that text"};
+  }
+
  private:
+  // The name of the actor whose counter of the rule is called so, wholly or without its space;
+  // empty: it is none.
+  std::string actor_of_counter(const policy::Rule& rule, const policy::Dialect& dialect,
+                               std::string_view written) const {
+    if (rule.space == nullptr) return {};
+    const auto& [prefix, suffix] = std::tie(rule.space->prefix, rule.space->suffix);
+    const bool is_whole = !prefix.empty() && written.size() > prefix.size() + suffix.size() &&
+                          written.starts_with(prefix) && written.ends_with(suffix);
+    std::string_view key = written;
+    if (is_whole) key = key.substr(prefix.size(), key.size() - prefix.size() - suffix.size());
+    const auto* const names = dynamic_cast<const policy::CounterNames*>(rules_.finder(&dialect));
+    if (names == nullptr) return is_whole ? policy::actor_name(key, rule.actor) : std::string();
+    base::Arena texts;
+    const auto number = static_cast<uint32_t>(&rule - rules_.rules(&dialect).data());
+    const auto actor = names->actor_in(number, key, texts);
+    return actor ? policy::actor_name(*actor, rule.actor) : std::string();
+  }
+
   std::vector<std::shared_ptr<const live::NamedRule>> candidates(const std::string& dialect,
-                                                                 const std::string& name) const {
+                                                                 const std::string& name) {
     std::vector<std::shared_ptr<const live::NamedRule>> by_name, otherwise;
     live::each_rule(rules_, [&](const policy::Rule& rule, const policy::Dialect& its) {
       if (!dialect.empty() && its.name != dialect) return;
@@ -115,12 +152,14 @@ class Resolver {
       one->id = rule.id;
       one->usual = usual_of(rule, its);
       if (its.merges_overrides) one->limits = rule.limits;
+      rules_of_.emplace(rule.id, &rule);
       list.push_back(std::move(one));
     });
     return by_name.empty() ? otherwise : by_name;
   }
 
   const policy::RuleSet& rules_;
+  std::unordered_map<uint64_t, const policy::Rule*> rules_of_;  // by their ids; the first of each
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const live::NamedRule>> known_;
 };
 
@@ -141,6 +180,7 @@ live::OverrideProblem read_one(const Json& body, Resolver& resolver,
   live::StoredOverride& one = asked.one;
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = live::read_actor(body, one.rule->actor, values)) return problem;
+  if (auto problem = resolver.check_counter(body, *one.rule)) return problem;
   if (auto problem = live::read_limits(body, *one.rule, asked.limits, one.persisted_own))
     return problem;
   if (auto problem = live::read_until(body, registry.now(), one.until)) return problem;
@@ -196,11 +236,20 @@ HttpResponse list(const HttpRequest& request, const live::OverrideRegistry& regi
   const auto after = after_text ? live::parse_id(*after_text) : uint64_t{0};
   if (!after) return problem_response(400, "`after` must be the `next` of the page before");
   const auto dialect = wanted("dialect"), rule = wanted("rule"), actor = wanted("actor");
+  // What the name that is asked for means for each rule; empty: it does not fit the rule's keys.
+  std::unordered_map<const live::NamedRule*, std::optional<std::string>> actors;
+  const auto actor_of = [&](const live::NamedRule& its) {
+    const auto [at, is_new] = actors.try_emplace(&its);
+    if (!is_new) return at->second;
+    if (const auto values = policy::read_actor_name(*actor, its.actor))
+      at->second = policy::key_text(*values);
+    return at->second;
+  };
   std::function<bool(const live::StoredOverride&)> filter;
   if (dialect || rule || actor)
     filter = [&](const live::StoredOverride& one) {
       return (!dialect || one.rule->dialect == *dialect) && (!rule || one.rule->name == *rule) &&
-             (!actor || one.actor == *actor);
+             (!actor || one.actor == *actor || one.actor == actor_of(*one.rule));
     };
   const auto page = registry.list(*after, *max, filter);
   Items items;

@@ -5,12 +5,15 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "admin/admin_json.h"
 #include "base/bounds.h"
 #include "base/units.h"
+#include "policy/actor_name.h"
 
 namespace sluice::admin {
 
@@ -35,6 +38,7 @@ struct Copy {
 struct Name {
   std::string_view dialect;
   std::string rule;
+  std::vector<std::string> keys;  // of the rule's actor
 };
 
 std::chrono::system_clock::time_point wall(base::Time at) {
@@ -98,21 +102,31 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
     });
   });
   if (items.size() > *limit) items.resize(*limit);
-  // The rules that those counters belong to now.
-  std::unordered_map<const void*, Name> names;
-  for (const auto& item : items) names.try_emplace(item.family);
-  live::each_rule(*live_.shown()->rules,
-                  [&](const policy::Rule& rule, const policy::Dialect& dialect) {
-                    const auto at = names.find(engine::TopKeys::family_of(*rule.space));
-                    if (at == names.end() || !at->second.dialect.empty()) return;
-                    // A canary may share the counters of an enforced rule.
-                    if ((rule.mode == policy::Mode::shadow) == shadow)
-                      at->second = {dialect.name, dialect.rule_name(rule)};
-                  });
+  // The rules that decided by them; of those that are gone, the rules that the counters belong to
+  // now.
+  std::unordered_map<uint64_t, Name> by_rule;
+  std::unordered_map<const void*, Name> by_space;
+  for (const auto& item : items) {
+    by_rule.try_emplace(item.rule);
+    by_space.try_emplace(item.family);
+  }
+  const auto rules = live_.shown();
+  live::each_rule(*rules->rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
+    const auto set = [&](Name& name) {
+      if (name.dialect.empty()) name = {dialect.name, dialect.rule_name(rule), rule.actor};
+    };
+    if (const auto at = by_rule.find(rule.id); at != by_rule.end()) set(at->second);
+    const auto at = by_space.find(engine::TopKeys::family_of(*rule.space));
+    // A canary may share the counters of an enforced rule, and the rules of a finder one space.
+    if (at != by_space.end() && (rule.mode == policy::Mode::shadow) == shadow &&
+        rules->rules->finder(&dialect) == nullptr)
+      set(at->second);
+  });
 
   Items list;
   for (const auto& item : items) {
-    const Name& name = names.at(item.family);
+    const Name& its = by_rule.at(item.rule);
+    const Name& name = its.dialect.empty() ? by_space.at(item.family) : its;
     const auto& [prefix, suffix] = ends.at(item.family);
     const std::string counter = prefix + item.key + (item.cut ? "" : suffix);
     Json json = Json::object();
@@ -120,7 +134,7 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
     json["rule"] = name.dialect.empty() ? server_stats_.name(item.name) : name.rule;
     json["counter"] = counter;
     json["path"] = wire::percent_encoded(counter);
-    json["actor"] = item.key;
+    json["actor"] = item.cut ? item.actor : policy::actor_name(item.actor, name.keys);
     if (item.cut) json["cut"] = true;
     json["allowed"] = denied ? item.seen_allowed : item.count - item.seen_denied;
     json["denied"] = denied ? item.count : item.seen_denied;

@@ -43,6 +43,7 @@ std::string rule_line(const Json& rule) {
   if (const std::string id = shown(rule, "override"); !id.empty()) text += " (override " + id + ")";
   if (const std::string counter = shown(rule, "counter"); !counter.empty())
     text += "\n  counter " + counter;
+  if (const std::string actor = shown(rule, "actor"); !actor.empty()) text += "\n  actor " + actor;
   return text;
 }
 

@@ -36,7 +36,8 @@ std::string words_for_actor(const RuleExplanation& e) {
     text += e.actor_values[i] ? ", here " + in_ticks(*e.actor_values[i])
                               : ", which the request lacks: the counter of the empty one";
   }
-  return text;
+  const bool is_value = e.actor_values.size() == 1 && e.actor_values[0].value_or("") == e.actor;
+  return is_value || e.actor.empty() ? text : text + "; its name is " + in_ticks(e.actor);
 }
 
 std::string words_for(const policy::Mismatch& mismatch) {
@@ -110,6 +111,7 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
       json["actor"].push_back({{"key", rule.actor[i]}, {"value", nullptr}});
       if (e.actor_values[i]) json["actor"].back()["value"] = *e.actor_values[i];
     }
+    if (!e.actor.empty()) json["actor_name"] = e.actor;
     json["counter"] = nullptr;
     if (!e.counter.empty()) json["counter"] = e.counter;
   }

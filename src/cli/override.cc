@@ -79,12 +79,12 @@ void add_flags(Arguments& arguments, OverrideFlags& asked) {
       "--dialect", asked.dialect,
       wrapped(config::one_of(dialect_names()) + ", where several have such a rule"),
       type_of_values(dialect_names()));
-  arguments.add_option(
-      "--actor", asked.actors,
-      "Whose counter: a value, or KEY=VALUE for each key that the rule counts by,\n"
-      "repeatable; a `*` in a value stands for any characters; none where the\n"
-      "rule has one counter for all; of `list`: several values joined by `|`",
-      "ACTOR");
+  arguments.add_option("--actor", asked.actors,
+                       "Whose counter: the actor as `top` and `counters` show it, or KEY=VALUE\n"
+                       "for each key that the rule counts by, repeatable; none where the rule has\n"
+                       "one counter for all. In a value `*` stands for any characters, a network\n"
+                       "is cidr(10.0.0.0/8), a list [alice, bob], a text as it stands exact(a*)",
+                       "ACTOR");
   arguments.add_option("--quota", asked.quota, "Units allowed per window", "N");
   arguments.add_option("--window", asked.window, "Length of time, as 1s, 5m, 1h, 30d", "DURATION");
   arguments.add_option("--burst", asked.burst, "The most units at one instant", "N");
@@ -160,7 +160,7 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
 // Puts the actor into the body. Whether the rule needs one is checked by the server.
 std::string put_actor(const OverrideFlags& asked, Json& body) {
   if (asked.actors.empty()) return "";
-  if (asked.actors.size() == 1 && asked.actors.front().find('=') == std::string::npos) {
+  if (asked.actors.size() == 1) {  // the server knows whether it is KEY=VALUE
     body["actor"] = asked.actors.front();
     return "";
   }
@@ -168,7 +168,8 @@ std::string put_actor(const OverrideFlags& asked, Json& body) {
   for (const std::string& actor : asked.actors) {
     const size_t cut = actor.find('=');
     if (cut == std::string::npos)
-      return "of several --actor each must be KEY=VALUE, and `" + actor + "` has no `=`";
+      return "of several --actor each must be KEY=VALUE, and `" + actor +
+             "` has no `=`; several actors of one key are a list: `--actor '[alice, bob]'`";
     const std::string key = actor.substr(0, cut);
     if (body["actor"].contains(key)) return "--actor has `" + key + "` twice";
     body["actor"][key] = actor.substr(cut + 1);

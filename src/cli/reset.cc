@@ -173,8 +173,8 @@ int counters(const Words& words, config::CommandIo& io) {
   add_admin_flags(arguments, flags);
   add_watch_flags(arguments, watching);
   arguments.add_option("--actor", actor,
-                       "In place of PREFIX: what this actor has taken of any rule; of a rule with\n"
-                       "several entries their values joined by `|`",
+                       "In place of PREFIX: what this actor has taken of any rule, as `top` shows\n"
+                       "it; of a rule with several entries their values joined by `|`",
                        "NAME");
   arguments.add_option("--limit", limit_text, "List so many at most; default " + limit_text, "N");
   if (const auto ended = arguments.parse(words, io)) return *ended;

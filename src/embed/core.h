@@ -106,6 +106,7 @@ class core {
   // An override that is set; guarded by change_.
   struct Override {
     override_spec as_set;
+    std::vector<std::string> actor;  // policy::ActorValue::name of each value
     uint64_t rule = 0;
     request::LimitsRef limits;
   };

@@ -9,8 +9,10 @@
 #include "embed/core.h"
 #include "embed/waits.h"
 #include "limit/decide.h"
+#include "policy/actor_name.h"
 #include "policy/dialect.h"
 #include "policy/read/native.h"
+#include "policy/read/native_review.h"
 
 namespace sluice::detail {
 
@@ -166,6 +168,7 @@ result<policy_report> core::reload(std::string_view text, std::string_view name,
   const auto next = std::make_shared<Policy>();
   base::Diagnostics diagnostics;
   policy::read_native(text, name, *spaces_, next->rules, diagnostics);
+  if (!base::has_errors(diagnostics)) policy::review(next->rules, diagnostics);
   policy_report report;
   std::string errors;
   for (const base::Diagnostic& one : diagnostics) {
@@ -204,7 +207,13 @@ result<void> core::set_override(const override_spec& one, time_point now) {
   if (!limits) return limits.why();
   request::LimitsRef held = hold_limits(*limits);
   if (!held) return error{errc::too_many_limits, too_many_limits};
-  const std::string actor = policy::key_text(one.actor);
+  std::vector<std::string> values;
+  for (const std::string& written : one.actor) {
+    const auto value = policy::ActorValue::read(written);
+    if (!value) return error{errc::invalid_argument, "the actor: " + value.problem().text};
+    values.push_back(value->name());
+  }
+  const std::string actor = policy::key_text(values);
   if (actor.size() > base::bounds::override_actor_bytes_max)
     return error{errc::invalid_argument,
                  "the actor is longer than " +
@@ -223,7 +232,7 @@ result<void> core::set_override(const override_spec& one, time_point now) {
     return error{errc::too_many_overrides, "the table of overrides is full; remove some"};
   policy::Override next;
   next.rule = rule->second->id;
-  next.actor = one.actor;
+  next.actor = std::move(values);
   next.set = internal(now);
   next.terms = {.id = ++last_override_,
                 .until = one.until == latest_time ? base::Time{INT64_MAX} : internal(one.until),
@@ -231,7 +240,7 @@ result<void> core::set_override(const override_spec& one, time_point now) {
                 .limits_id = held.id()};
   bool has_room = true;
   // What it replaces stays known until what waits by it has been matched again.
-  const Override before = std::exchange(overrides_set_[key], {one, next.rule, held});
+  const Override before = std::exchange(overrides_set_[key], {one, next.actor, next.rule, held});
   waits_->change(now, [&] { has_room = overrides_.set(next); });
   if (!has_room) {
     overrides_set_.erase(key);
@@ -246,13 +255,18 @@ result<void> core::remove_override(std::string_view rule, const std::vector<std:
                                    time_point now) {
   if (!embed::is_sound(now)) return error{errc::invalid_argument, "the time is out of range"};
   const std::lock_guard lock(change_);
-  const auto at = overrides_set_.find({std::string(rule), policy::key_text(actor)});
+  std::vector<std::string> values;
+  for (const std::string& written : actor) {
+    const auto value = policy::ActorValue::read(written, true);
+    values.push_back(value ? value->name() : written);
+  }
+  const auto at = overrides_set_.find({std::string(rule), policy::key_text(values)});
   if (at == overrides_set_.end())
     return error{errc::not_found,
                  "rule `" + std::string(rule) + "` has no override for this actor"};
   const Override before = std::move(at->second);
   overrides_set_.erase(at);
-  waits_->change(now, [&] { overrides_.remove(before.rule, before.as_set.actor); });
+  waits_->change(now, [&] { overrides_.remove(before.rule, before.actor); });
   return {};
 }
 
@@ -278,7 +292,7 @@ void core::end_overrides(time_point now) {
     at = overrides_set_.erase(at);
   }
   waits_->change(now, [&] {
-    for (const Override& one : ended) overrides_.remove(one.rule, one.as_set.actor);
+    for (const Override& one : ended) overrides_.remove(one.rule, one.actor);
   });
 }
 

@@ -328,6 +328,43 @@ TEST(LimiterPolicy, ErrorsNameTheirPlaceAndChangeNothing) {
   EXPECT_EQ(limiter.reload_file("/does/not/exist.yaml", start).why().code, errc::policy);
 }
 
+TEST(LimiterPolicy, ATextWithoutRulesIsRefusedAndTheOldRulesStay) {
+  limiter limiter = with_policy(rules);
+  const auto expect_refused = [&](const std::string& text, const std::string& what) {
+    const auto refused = limiter.reload_text(text, start, "new.yaml");
+    ASSERT_FALSE(refused.has_value()) << text;
+    EXPECT_EQ(refused.why().code, errc::policy);
+    EXPECT_NE(refused.why().message.find(what), std::string::npos) << refused.why().message;
+    EXPECT_TRUE(limiter.find("per-ip").has_value());
+  };
+  for (const char* text :
+       {"", "# nothing", "null", "~", "---\n", "{}", "workers: 4", "policy: [{ file: rules.ini }]"})
+    expect_refused(text, "new.yaml: error: rules: is missing: no request would meet a rule; add");
+  expect_refused("rulse: [{ deny: true }]",
+                 "error: rulse: is not a known key; did you mean `rules`?");
+  expect_refused("rules: []", "new.yaml:1:8: error: rules: must be a list with at least one rule");
+  expect_refused("rules:", "rules: must be a list with at least one rule");
+  EXPECT_FALSE(limiter.take({{"ip", "1"}, {"path", "/abc"}}, 4, start).allowed);
+  EXPECT_FALSE(limiter::from_policy_text("").has_value());
+  sluice_error problem{};
+  sluice_limiter* const in_c = sluice_create(nullptr, &problem);
+  EXPECT_EQ(sluice_reload_text(in_c, "# x", 3, "b.yaml", 0, &problem), SLUICE_POLICY);
+  EXPECT_NE(std::string(problem.message).find("no request would meet a rule"), std::string::npos);
+  sluice_destroy(in_c);
+}
+
+TEST(LimiterPolicy, SaysWhatIsDoubtfulInRules) {
+  limiter limiter = with_policy(rules);
+  const auto report = limiter.reload_text(
+      "rules:\n- { name: all, match: { ip: \"*\" }, limit: { quota: 3, window: 1m } }\n"
+      "- { name: never, match: { ip: \"10.*\" }, mode: shadow, limit: { quota: 1, window: 1m } }\n",
+      start, "new.yaml");
+  ASSERT_TRUE(report);
+  ASSERT_EQ(report->warnings.size(), 1u);
+  EXPECT_EQ(report->warnings[0].rfind("new.yaml:3: warning: rule never: is unreachable: ", 0), 0u)
+      << report->warnings[0];
+}
+
 TEST(LimiterPolicy, HandlesFollowReloads) {
   limiter limiter = with_policy(rules);
   const handle by = *limiter.find("per-ip");
@@ -362,6 +399,26 @@ TEST(LimiterPolicy, OverridesHoldUntilTheyEnd) {
   EXPECT_EQ(limiter.remove_override("per-ip", {"10.*"}, start).why().code, errc::not_found);
   EXPECT_EQ(limiter.set_override({"per-ip", {}, {{1, 1s}}}, start).why().code,
             errc::invalid_argument);
+}
+
+TEST(LimiterPolicy, OverridesHoldForNetworksAndLists) {
+  limiter limiter = with_policy(rules);
+  const handle by = *limiter.find("per-ip");
+  const std::vector<limit_spec> more{{100, 1min, algorithm::fixed_window}};
+  ASSERT_TRUE(limiter.set_override({"per-ip", {"cidr(203.0.113.0/24)"}, more}, start));
+  ASSERT_TRUE(limiter.set_override({"per-ip", {"[bob,alice]"}, more}, start));
+  for (const char* who : {"203.0.113.7", "alice", "bob"})
+    EXPECT_EQ(limiter.peek(by, who, start).limit, 100) << who;
+  EXPECT_EQ(limiter.peek(by, "203.0.114.7", start).limit, 3);
+  for (const char* nobody : {"203.0.113.0/24", "regex(/^a/)", "[alice", "cidr(alice)"}) {
+    const auto refused = limiter.set_override({"per-ip", {nobody}, more}, start);
+    EXPECT_EQ(refused.why().code, errc::invalid_argument) << nobody;
+    EXPECT_NE(refused.why().message.find("write"), std::string::npos) << refused.why().message;
+  }
+  ASSERT_EQ(limiter.overrides(start).size(), 2u);
+  for (const override_spec& one : limiter.overrides(start))
+    EXPECT_TRUE(limiter.remove_override(one.rule, one.actor, start));
+  EXPECT_EQ(limiter.peek(by, "alice", start).limit, 3);
 }
 
 // Lists of limits that nothing names are forgotten; else the bound would be reached here.

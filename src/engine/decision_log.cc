@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "engine/worker_stats.h"
+#include "policy/actor_name.h"
 #include "protocol/protocol.h"
 
 namespace sluice::engine {
@@ -102,7 +103,9 @@ void log_refusal(spdlog::logger& log, const char* what, const Batch& batch,
   const policy::Rule& rule = *by.rule;
   log.info("{} | {} | rule [{}] | actor {} | retry_after {}", what, name_of(batch.protocol),
            base::printable(rule.name.empty() ? rule.pattern : rule.name, shown_bytes_max),
-           base::printable(batch.plan.charge(by).key, shown_bytes_max),
+           base::printable(by.actor.data() == nullptr ? std::string(batch.plan.charge(by).key)
+                                                      : policy::actor_name(by.actor, rule.actor),
+                           shown_bytes_max),
            longest == base::never ? "never"
                                   : fmt::format("{:.3f} s", static_cast<double>(longest.us) / 1e6));
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "base/hash.h"
@@ -33,8 +34,10 @@ class TopKeys {
       metrics::Top& top = step.rule->mode == policy::Mode::enforce ? top_ : shadow_;
       const request::Charge& charge = plan.charge(step);
       const bool denied = !group.parked && !has_allowed(plan, step);
+      const bool is_key = step.actor.data() == charge.key.data();
       top.count(now, hash_(charge.space->id, charge.key), family_of(*charge.space), charge.key,
-                WorkerStats::name_of(policy, *step.rule), denied);
+                WorkerStats::name_of(policy, *step.rule), denied, step.rule->id,
+                is_key ? std::string_view() : step.actor);
     }
   }
 

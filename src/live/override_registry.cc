@@ -175,7 +175,8 @@ OverrideProblem OverrideRegistry::check_room(const std::vector<OverrideRequest>&
       return {507, field_of(i),
               "the rule has " + std::to_string(base::bounds::overrides_alike_max) +
                   " patterns already that begin with `" + *filed +
-                  "`, which is the most; a request is compared with each of them"};
+                  "`, which is the most, as a request is compared with each of them; write several "
+                  "actors into one list, as `[a, b*, cidr(10.0.0.0/8)]`"};
   }
   if (all_.size() + fresh > base::bounds::overrides_max)
     return {507, "",

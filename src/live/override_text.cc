@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "limit/decide.h"
 #include "live/live_policy.h"
-#include "policy/pattern.h"
+#include "policy/actor_name.h"
 #include "policy/read/native_limit.h"
 #include "policy/rule_set.h"
 #include "protocol/protocol.h"
@@ -110,14 +110,9 @@ OverrideProblem check_limits(std::span<const Limit> limits, const policy::Dialec
 
 namespace {
 
-OverrideProblem check_actor(std::span<const std::string> values) {
+OverrideProblem check_size(std::span<const std::string> values) {
   size_t bytes = 0;
-  for (const std::string& value : values) {
-    bytes += value.size();
-    if (policy::Pattern::wildcard(value).oversized())
-      return wrong("actor", "has more than " + std::to_string(policy::Pattern::elements_max) +
-                                " characters behind its first star and a further star");
-  }
+  for (const std::string& value : values) bytes += value.size();
   if (bytes > base::bounds::override_actor_bytes_max)
     return wrong("actor", "has " + std::to_string(bytes) + " bytes; " +
                               std::to_string(base::bounds::override_actor_bytes_max) +
@@ -284,9 +279,25 @@ OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
   return check_limits(limits, rule.rules_of);
 }
 
+namespace {
+
+// Reads a value of one key: a text, or a list of texts. Gives its name.
+OverrideProblem read_value(const wire::Json& json, const std::string& field, std::string& name) {
+  const bool is_text = json.is_string();
+  const auto is_string = [](const wire::Json& one) { return one.is_string(); };
+  if ((!is_text && !json.is_array()) || !std::all_of(json.begin(), json.end(), is_string))
+    return wrong(field, "must be a text, or a list of texts");
+  const std::vector<std::string> list(json.begin(), json.end());
+  const auto value =
+      is_text ? policy::ActorValue::read(list.front()) : policy::ActorValue::of_list(list);
+  if (!value) return wrong(field, value.problem().text);
+  name = value->name();
+  return {};
+}
+}  // namespace
+
 OverrideProblem read_actor(const wire::Json& body, std::span<const std::string> keys,
                            std::vector<std::string>& values) {
-  values.clear();
   const auto names = [&] {
     std::string all;
     for (const std::string& key : keys) all += (all.empty() ? "`" : ", `") + key + "`";
@@ -298,29 +309,30 @@ OverrideProblem read_actor(const wire::Json& body, std::span<const std::string> 
     return wrong("actor", "is missing; the rule's actor is " + names());
   }
   if (at->is_string()) {
-    auto split = policy::key_values(at->get_ref<const std::string&>(), keys.size());
-    if (!split && keys.empty())
-      return wrong("actor", "the rule has no actor, all requests share one counter; leave it out");
-    if (!split)
-      return wrong("actor",
-                   "must be the values of " + names() +
-                       " joined by `|`, or an object with these keys (--actor KEY=VALUE for each)");
-    values = std::move(*split);
-    return check_actor(values);
+    auto read = policy::read_actor_name(at->get_ref<const std::string&>(), keys);
+    if (!read) return wrong("actor", read.problem().text);
+    values = *std::move(read);
+    return check_size(values);
   }
-  if (!at->is_object()) return wrong("actor", "must be a text, or an object of texts");
+  if (at->is_array() && keys.size() == 1) {
+    if (auto problem = read_value(*at, "actor", values.emplace_back())) return problem;
+    return check_size(values);
+  }
+  if (!at->is_object())
+    return wrong("actor", keys.size() > 1 ? "must be a text, or an object with the keys " + names()
+                                          : "must be a text, a list of texts, or an object");
   for (const auto& [key, value] : at->items()) {
-    if (std::find(keys.begin(), keys.end(), key) == keys.end())
-      return wrong("actor." + key, keys.empty()
-                                       ? "the rule has no actor, all requests share one counter"
-                                       : "is not a key of the rule's actor, which is " + names());
-    if (!value.is_string()) return wrong("actor." + key, "must be a text");
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    return wrong("actor." + key, keys.empty()
+                                     ? "the rule has no actor, all requests share one counter"
+                                     : "is not a key of the rule's actor, which is " + names());
   }
   for (const std::string& key : keys) {
     if (!at->contains(key)) return wrong("actor." + key, "is missing; `*` stands for any value");
-    values.push_back(at->at(key).get<std::string>());
+    if (auto problem = read_value(at->at(key), "actor." + key, values.emplace_back()))
+      return problem;
   }
-  return check_actor(values);
+  return check_size(values);
 }
 
 OverrideProblem read_until(const wire::Json& body, base::Time now, base::Time& until) {
@@ -361,12 +373,7 @@ wire::Json to_json(const limit::Limit& limit) {
 wire::Json to_json(const StoredOverride& one, const request::Spaces& spaces, bool applies) {
   wire::Json json{
       {"id", id_text(one.id())}, {"dialect", one.rule->dialect}, {"rule", one.rule->name}};
-  if (one.rule->actor.size() <= 1) {
-    json["actor"] = one.actor;
-  } else {
-    const auto values = one.values();
-    for (size_t i = 0; i < values.size(); ++i) json["actor"][one.rule->actor[i]] = values[i];
-  }
+  json["actor"] = policy::override_name(one.actor, one.rule->actor);
   json["limits"] = wire::Json::array();
   const auto limits = spaces.limits(one.limits.id());
   for (size_t i = 0; i < limits.size(); ++i) {
@@ -577,7 +584,10 @@ base::Result<OverrideRequest> read_persisted(std::string_view name, std::string_
   one.persisted_own = static_cast<policy::OwnLimits>(kept.replaces);
   const auto values = policy::key_values(*kept.actor, rule.actor.size());
   if (!values) return refuse("its actor does not fit its entries");
-  if (const auto problem = check_actor(*values)) return refuse(problem.field + ": " + problem.why);
+  for (const std::string& value : *values)
+    if (const auto read = policy::ActorValue::read(value, true); !read)
+      return refuse("actor: " + read.problem().text);
+  if (const auto problem = check_size(*values)) return refuse(problem.field + ": " + problem.why);
   one.actor = std::move(*kept.actor);
   one.until = {kept.until_us.value_or(INT64_MAX)};
   one.created = {kept.created_us.value_or(0)};

@@ -39,7 +39,7 @@ struct NamedRule {
 
 struct StoredOverride {
   std::shared_ptr<const NamedRule> rule;
-  std::string actor;          // policy::key_text of its values
+  std::string actor;          // policy::key_text of the names of its values
   request::LimitsRef limits;  // those that hold
   policy::OwnLimits own = 0;  // of these
   // As they stand in the text that is kept: those that held when it was written.
@@ -50,7 +50,7 @@ struct StoredOverride {
   base::Time created{};
   std::string comment;
 
-  std::vector<std::string> values() const;
+  std::vector<std::string> values() const;  // policy::ActorValue::name of each
   // The same for the same rule and actor, in every process.
   uint64_t id() const;
 };

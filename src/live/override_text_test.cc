@@ -84,6 +84,32 @@ TEST(OverrideText, ReadsALimitLikeAPolicy) {
   }
 }
 
+std::string actor_of(const wire::Json& actor, const std::vector<std::string>& keys) {
+  std::vector<std::string> values;
+  const OverrideProblem problem = read_actor(wire::Json{{"actor", actor}}, keys, values);
+  return problem ? "refused: " + problem.field + ": " + problem.why : policy::key_text(values);
+}
+
+TEST(OverrideText, ReadsAnActorInEachOfItsForms) {
+  using wire::Json;
+  const std::vector<std::string> one = {"user"}, two = {"tenant", "api"};
+  const auto list = [](const Json& value) { return Json::array({value}); };
+  EXPECT_EQ(actor_of("alice", one), "alice");
+  EXPECT_EQ(actor_of("user=alice", one), "alice");
+  EXPECT_EQ(actor_of("other=alice", one), "other=alice");
+  EXPECT_EQ(actor_of(Json::array({"bob", "alice"}), one), "[alice, bob]");
+  EXPECT_EQ(actor_of({{"user", list("cidr(10.0.0.0/8)")}}, one), "cidr(10.0.0.0/8)");
+  EXPECT_EQ(actor_of("acme|[a, b]", two), "acme|[a, b]");
+  EXPECT_EQ(actor_of({{"tenant", "ac|me"}, {"api", Json::array({"b", "a"})}}, two),
+            "ac\\|me|[a, b]");
+  EXPECT_EQ(actor_of(list("a"), two),
+            "refused: actor: must be a text, or an object with the keys `tenant`, `api`");
+  for (const Json& wrong : {Json(7), Json(nullptr), Json::array(), list(1), Json{{"user", 7}},
+                            Json{{"user", list(list("a"))}}, Json("10.0.0.0/8"), list("regex(/a/)"),
+                            Json{{"user", "cidr(x)"}}})
+    EXPECT_TRUE(actor_of(wrong, one).starts_with("refused: actor")) << wrong;
+}
+
 TEST(OverrideText, ReportsAnInvalidLimitWithItsField) {
   EXPECT_EQ(
       by_json(R"({"quota": 5, "window": 60})").wrong,

@@ -58,8 +58,7 @@ void TopSketch::clear() {
 }
 
 // The slot of a key that is not tracked among the active; none: it has no slot yet.
-uint16_t TopSketch::admit(uint16_t slot, uint64_t hash, const void* family, std::string_view key,
-                          uint16_t name) {
+uint16_t TopSketch::admit(uint16_t slot, uint64_t hash, const Named& named) {
   uint32_t error = 0;
   uint16_t room = none;
   if (active_.is_full()) [[likely]] {
@@ -78,7 +77,7 @@ uint16_t TopSketch::admit(uint16_t slot, uint64_t hash, const void* family, std:
   if (slot == none) [[likely]] {
     if (room == none) room = free_count_ > 0 ? free_[--free_count_] : used_++;
     slot = room;
-    put(slot, hash, family, key, name);
+    put(slot, hash, named);
   } else if (room != none) {
     free_[free_count_++] = room;
   }
@@ -112,19 +111,27 @@ void TopSketch::unlink(uint16_t slot) {
   *at = next_[slot];
 }
 
-void TopSketch::put(uint16_t slot, uint64_t hash, const void* family, std::string_view key,
-                    uint16_t name) {
+void TopSketch::put(uint16_t slot, uint64_t hash, const Named& named) {
   uint16_t& head = heads_[hash & (heads - 1)];
   next_[slot] = head;
   head = slot;
   hashes_[slot] = hash;
   Slot& s = slots_[slot];
-  s.family = family;
-  s.name = name;
-  s.cut = key.size() > key_bytes_max;
-  s.key_bytes = static_cast<uint32_t>(std::min(key.size(), key_bytes_max));
+  s.family = named.family;
+  s.rule = named.rule;
+  s.name = named.name;
+  s.has_actor = named.actor.data() != nullptr;
+  // Where both do not fit, each has half of the room, or what the other leaves.
+  const size_t key_size = named.key.size(), actor_size = named.actor.size();
+  const size_t for_actor =
+      std::min(actor_size, key_bytes_max - std::min(key_size, key_bytes_max / 2));
+  const size_t for_key = std::min(key_size, key_bytes_max - for_actor);
+  s.cut = for_key < key_size || for_actor < actor_size;
+  s.key_bytes = static_cast<uint16_t>(for_key);
+  s.actor_bytes = static_cast<uint16_t>(for_actor);
   s.active_before = s.denied_before = 0;
-  copy(s.key.data(), key.data(), s.key_bytes);
+  copy(s.key.data(), named.key.data(), for_key);
+  copy(s.key.data() + for_key, named.actor.data(), for_actor);
 }
 
 void TopSketch::copy_to(TopSketch& other) const {
@@ -138,7 +145,8 @@ void TopSketch::copy_to(TopSketch& other) const {
   std::copy_n(free_.begin(), free_count_, other.free_.begin());
   for (size_t i = 0; i < used_; ++i) {
     constexpr size_t fixed = offsetof(Slot, key);
-    std::memcpy(&other.slots_[i], &slots_[i], fixed + slots_[i].key_bytes);
+    const Slot& s = slots_[i];
+    std::memcpy(&other.slots_[i], &s, fixed + s.key_bytes + s.actor_bytes);
   }
 }
 
@@ -153,7 +161,10 @@ std::vector<Tracked> TopSketch::tracked() const {
     t.hash = hashes_[i];
     t.family = s.family;
     t.name = s.name;
+    t.rule = s.rule;
     t.key.assign(s.key.data(), s.key_bytes);
+    t.has_actor = s.has_actor;
+    t.actor.assign(s.key.data() + s.key_bytes, s.actor_bytes);
     t.cut = s.cut;
     // Every decision of a key that has a slot is one among the active.
     uint64_t seen = s.active_before;
@@ -233,8 +244,10 @@ std::vector<TopMerge::Item> TopMerge::ordered(bool denied) const {
         (denied ? denied_untracked_max_ : active_untracked_max_) - sum.known_max;
     items.push_back({.hash = key.what.hash,
                      .family = key.what.family,
+                     .rule = key.what.rule,
                      .name = key.what.name,
                      .key = key.what.key,
+                     .actor = key.what.has_actor ? key.what.actor : key.what.key,
                      .cut = key.what.cut,
                      .count = sum.count + hidden,
                      .error = sum.error + hidden,

@@ -32,8 +32,11 @@ struct Tracked {
   };
   uint64_t hash = 0;
   const void* family = nullptr;
+  uint64_t rule = 0;
   uint16_t name = 0;
   std::string key;
+  bool has_actor = false;  // false: it is the key
+  std::string actor;
   bool cut = false;
   Count active, denied;
   // What was seen of it while it was tracked in either order: at most what is true.
@@ -49,13 +52,15 @@ class TopSketch {
   void clear();
 
   // One decision. `hash`: of the family of keys and the key, with a secret; two keys with the same
-  // one are taken for one key. `family`, `name`: kept as they are for who reads.
-  void count(uint64_t hash, const void* family, std::string_view key, uint16_t name, bool denied) {
+  // one are taken for one key. `family`, `name`, `rule`, `actor`: kept as they are for who reads;
+  // an actor without an address is the key.
+  void count(uint64_t hash, const void* family, std::string_view key, uint16_t name, bool denied,
+             uint64_t rule = 0, std::string_view actor = {}) {
     uint16_t slot = find(hash);
     if (slot != none && active_.counts[slot] != untracked) [[likely]]
       ++active_.counts[slot];
     else
-      slot = admit(slot, hash, family, key, name);
+      slot = admit(slot, hash, {family, key, actor, rule, name});
     if (!denied) return;
     if (denied_.counts[slot] != untracked) [[likely]]
       ++denied_.counts[slot];
@@ -90,17 +95,25 @@ class TopSketch {
     uint64_t untracked_max() const;
     uint16_t find_least();
   };
+  struct Named {
+    const void* family;
+    std::string_view key, actor;
+    uint64_t rule;
+    uint16_t name;
+  };
   // What only queries read, written as a key comes or goes.
-  // The first 32 bytes of a key share a cache line with the rest.
+  // The first 24 bytes of a key share a cache line with the rest.
   struct alignas(64) Slot {
     const void* family;
+    uint64_t rule;
     // Seen before the key was last dropped from an order; the other one kept the slot.
     uint32_t active_before, denied_before;
     uint32_t active_error, denied_error;
-    uint32_t key_bytes;
+    uint16_t key_bytes, actor_bytes;
     uint16_t name;
-    bool cut;
-    std::array<char, key_bytes_max> key;
+    bool cut, has_actor;
+    std::array<char, key_bytes_max> key;  // and the actor
+    static_assert(key_bytes_max <= UINT16_MAX);
   };
 
   uint16_t find(uint64_t hash) const {
@@ -108,11 +121,10 @@ class TopSketch {
     while (slot != none && hashes_[slot] != hash) slot = next_[slot];
     return slot;
   }
-  uint16_t admit(uint16_t slot, uint64_t hash, const void* family, std::string_view key,
-                 uint16_t name);
+  uint16_t admit(uint16_t slot, uint64_t hash, const Named& named);
   void admit_denied(uint16_t slot);
   void unlink(uint16_t slot);
-  void put(uint16_t slot, uint64_t hash, const void* family, std::string_view key, uint16_t name);
+  void put(uint16_t slot, uint64_t hash, const Named& named);
 
   std::array<uint16_t, heads> heads_;  // of chains of slots, by hash
   std::array<uint64_t, slots> hashes_;
@@ -133,10 +145,10 @@ class Top {
   Top();
 
   void count(base::Time now, uint64_t hash, const void* family, std::string_view key, uint16_t name,
-             bool denied) {
+             bool denied, uint64_t rule = 0, std::string_view actor = {}) {
     if (static_cast<uint64_t>(now.us - begins_us_) >= uint64_t{period_us}) [[unlikely]]
       begin_period(now);
-    current_->count(hash, family, key, name, denied);
+    current_->count(hash, family, key, name, denied, rule, actor);
   }
 
   // The number of a minute: of now, and so many before.
@@ -167,8 +179,9 @@ class TopMerge {
   struct Item {
     uint64_t hash = 0;
     const void* family = nullptr;
+    uint64_t rule = 0;
     uint16_t name = 0;
-    std::string key;
+    std::string key, actor;  // a key that has no other actor is the actor
     bool cut = false;
     uint64_t count = 0, error = 0;  // true <= count <= true + error
     uint64_t seen_allowed = 0, seen_denied = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/actor_name.h"
+
 namespace sluice::policy {
 
 namespace {
@@ -65,7 +67,10 @@ class Explainer {
       }
     }
     if (looked_at && !fails && !e.mismatch) {
-      if (step != nullptr) e.counter = counter_of(plan_, *step);
+      if (step != nullptr) {
+        e.actor = actor_name(step->actor, rule.actor);
+        e.counter = counter_of(plan_, *step);
+      }
       e.has_say = rule.mode == Mode::enforce;
       e.ends = e.has_say && rule.then == Then::stop;
     }

@@ -20,6 +20,7 @@ struct RuleExplanation {
   std::string_view error;  // not empty: the rule cannot be evaluated, so the request fails
   std::vector<std::optional<std::string_view>>
       actor_values;      // in the order of rule->actor; empty: the request lacks the key
+  std::string actor;     // actor_name of the request's actor
   std::string counter;   // the stored name of its counter; empty: it has none
   bool off = false;      // the policy has switched the rule off
   bool over = false;     // the rule's `until` has passed

@@ -7,9 +7,9 @@
 
 #include "base/bounds.h"
 #include "base/hash.h"
+#include "policy/actor_name.h"
 #include "policy/key_text.h"
 #include "policy/override_map.h"
-#include "policy/pattern.h"
 
 namespace sluice::policy {
 
@@ -55,9 +55,27 @@ uint64_t prefix_hash_of(uint64_t rule, std::string_view prefix) {
   return hash.value();
 }
 
-bool is_pattern(std::span<const std::string> actor) {
-  return std::any_of(actor.begin(), actor.end(),
-                     [](const std::string& value) { return value.find('*') != value.npos; });
+using Values = std::vector<ActorValue>;
+
+// What cannot be read is a text.
+Values values_of(std::span<const std::string> actor) {
+  Values values;
+  for (const std::string& name : actor) {
+    auto value = ActorValue::read(name, true);
+    values.push_back(value ? *std::move(value) : ActorValue::of_text(name));
+  }
+  return values;
+}
+
+bool is_pattern(const Values& actor) {
+  return !std::ranges::all_of(actor, &ActorValue::is_text);
+}
+
+// The key of an actor that is not a pattern.
+std::string key_of(const Values& actor) {
+  std::vector<std::string> texts;
+  for (const ActorValue& value : actor) texts.push_back(value.text());
+  return key_text(texts);
 }
 
 // Removes and returns the part of `key` before the first unescaped `|`, or all of it; the `|` is
@@ -82,9 +100,12 @@ std::string_view unescaped(std::string_view segment, std::string& room) {
   return room;
 }
 
+// Lists of texts go before what has stars or networks.
+constexpr size_t listed_texts_rank = size_t{1} << 24;
+
 // The order of precedence between patterns.
 struct Rank {
-  size_t literal = 0;  // the number of bytes that are not stars
+  size_t literal = 0;  // ActorValue::literal_bytes of all values; lists of texts have more
   limit::Time set{};
   uint64_t id = 0;
   bool goes_before(const Rank& other) const {
@@ -94,23 +115,23 @@ struct Rank {
   }
 };
 
-Rank rank_of(const Override& one) {
+Rank rank_of(const Override& one, const Values& actor) {
   Rank rank{0, one.set, one.terms.id};
-  for (const std::string& value : one.actor)
-    rank.literal += value.size() - static_cast<size_t>(std::count(value.begin(), value.end(), '*'));
+  for (const ActorValue& value : actor) rank.literal += value.literal_bytes();
+  if (std::ranges::all_of(actor, &ActorValue::is_texts)) rank.literal += listed_texts_rank;
   return rank;
 }
 
 struct OnePattern {
   std::string text;  // the actor's key_text
-  std::vector<Pattern> values;
+  Values values;
   Rank rank;
   Override::Terms terms;
 
   bool fits(std::string_view key, MatchSteps& steps) const {
     if (values.size() == 1) return values.front().matches(key, steps);
     thread_local std::string room;  // keeps the size of the longest value with an escape
-    for (const Pattern& value : values)
+    for (const ActorValue& value : values)
       if (!value.matches(unescaped(next_segment(key), room), steps)) return false;
     return true;
   }
@@ -178,12 +199,16 @@ bool take_out(Patterns& all, const std::string& text, const request::Space*& its
 }
 
 // The text with which every key begins that the pattern matches.
-std::string beginning_of(std::span<const std::string> actor) {
+std::string beginning_of(const Values& actor) {
   std::vector<std::string> literals;
-  for (const std::string& value : actor) {
-    const size_t star = value.find('*');
-    literals.push_back(value.substr(0, star));
-    if (star != value.npos) break;
+  for (const ActorValue& value : actor) {
+    if (value.is_text()) {
+      literals.push_back(value.text());
+      continue;
+    }
+    const Pattern* const pattern = value.pattern();
+    literals.emplace_back(pattern == nullptr ? std::string_view() : pattern->literal());
+    break;
   }
   if (actor.size() == 1) return literals.front();
   literals.emplace_back();  // so that a single value is escaped as well
@@ -193,17 +218,25 @@ std::string beginning_of(std::span<const std::string> actor) {
 }
 
 // Does the pattern match every key that begins with `beginning`, and is that of one of `lengths`?
-bool is_single(std::span<const std::string> actor, std::string_view beginning) {
+bool is_single(const Values& actor, std::string_view beginning) {
   if (!std::binary_search(lengths.begin(), lengths.end(), beginning.size())) return false;
   bool starred = false;
-  for (const std::string& value : actor) {
-    if (starred && value != "*") return false;
-    const size_t star = value.find('*');
-    if (star == value.npos) continue;
-    if (star + 1 != value.size()) return false;
+  for (const ActorValue& value : actor) {
+    const Pattern* const pattern = value.pattern();
+    if (starred && (pattern == nullptr || pattern->text() != "*")) return false;
+    if (value.is_text()) continue;
+    if (pattern == nullptr || pattern->literal().size() + 1 != pattern->text().size()) return false;
     starred = true;
   }
   return starred;
+}
+
+std::optional<std::string> filed(const Values& actor) {
+  if (!is_pattern(actor)) return std::nullopt;
+  std::string begin = beginning_of(actor);
+  if (is_single(actor, begin)) return std::nullopt;
+  begin.resize(lengths[length_index(begin.size())]);
+  return begin;
 }
 
 }  // namespace
@@ -259,11 +292,7 @@ Overrides::~Overrides() {
 }
 
 std::optional<std::string> Overrides::filed_under(std::span<const std::string> actor) {
-  if (!is_pattern(actor)) return std::nullopt;
-  std::string begin = beginning_of(actor);
-  if (is_single(actor, begin)) return std::nullopt;
-  begin.resize(lengths[length_index(begin.size())]);
-  return begin;
+  return filed(values_of(actor));
 }
 
 size_t Overrides::alike(uint64_t rule, std::string_view filed_under) const {
@@ -275,17 +304,17 @@ size_t Overrides::alike(uint64_t rule, std::string_view filed_under) const {
 
 bool Overrides::set(const Override& one) {
   const std::lock_guard lock(mutex_);
-  const std::string text = key_text(one.actor);
-  const bool pattern = is_pattern(one.actor);
+  const Values actor = values_of(one.actor);
+  const bool pattern = is_pattern(actor);
   bool replaces = false;
   const request::Space* old_space = nullptr;
-  if (filed_under(one.actor)) {
-    if (!set_listed(one, text, replaces, old_space)) return false;
+  if (filed(actor)) {
+    if (!set_listed(one, replaces, old_space)) return false;
   } else {
     auto& map = pattern ? tables_->singles : tables_->exact;
-    const std::string key = pattern ? beginning_of(one.actor) : text;
+    const std::string key = pattern ? beginning_of(actor) : key_of(actor);
     const uint64_t hash = pattern ? prefix_hash_of(one.rule, key) : hash_of(one.rule, key);
-    const Rank rank = rank_of(one);
+    const Rank rank = rank_of(one, actor);
     const TermsNode* const old = map.find(hash, one.rule, key);
     replaces = old != nullptr;
     if (replaces) old_space = old->terms.space;
@@ -328,40 +357,40 @@ void Overrides::count_space(const request::Space* space, int change) {
   if (is_first || change < 0) ++spaces_version_;
 }
 
-bool Overrides::set_listed(const Override& one, const std::string& text, bool& replaces,
-                           const request::Space*& old_space) {
-  const std::string filed = *filed_under(one.actor);
-  const uint64_t hash = prefix_hash_of(one.rule, filed);
-  const ListNode* const old = tables_->lists.find(hash, one.rule, filed);
+bool Overrides::set_listed(const Override& one, bool& replaces, const request::Space*& old_space) {
+  Values actor = values_of(one.actor);
+  const std::string text = key_text(one.actor), begin = *filed(actor);
+  const uint64_t hash = prefix_hash_of(one.rule, begin);
+  const ListNode* const old = tables_->lists.find(hash, one.rule, begin);
   std::vector<std::shared_ptr<const OnePattern>> all;
   if (old != nullptr) all = old->all;
   replaces = take_out(all, text, old_space);
   if (all.size() >= base::bounds::overrides_alike_max) return false;
   auto its = std::make_shared<OnePattern>();
   its->text = text;
-  for (const std::string& value : one.actor) its->values.push_back(Pattern::wildcard(value));
-  its->rank = rank_of(one);
+  its->rank = rank_of(one, actor);
+  its->values = std::move(actor);
   its->terms = one.terms;
   const auto place =
       std::upper_bound(all.begin(), all.end(), its,
                        [](const auto& a, const auto& b) { return a->rank.goes_before(b->rank); });
   all.insert(place, std::move(its));
   const bool is_first = old == nullptr;
-  tables_->lists.put(hash, one.rule, filed, std::move(all));
-  if (is_first) count_lengths(one.rule, filed.size(), true, 1);
+  tables_->lists.put(hash, one.rule, begin, std::move(all));
+  if (is_first) count_lengths(one.rule, begin.size(), true, 1);
   return true;
 }
 
-bool Overrides::remove(uint64_t rule, std::span<const std::string> actor) {
+bool Overrides::remove(uint64_t rule, std::span<const std::string> names) {
   const std::lock_guard lock(mutex_);
-  const std::string text = key_text(actor);
+  const Values actor = values_of(names);
   const bool pattern = is_pattern(actor);
   const request::Space* space = nullptr;
-  if (filed_under(actor)) {
-    if (!remove_listed(rule, actor, text, space)) return false;
+  if (const auto begin = filed(actor)) {
+    if (!remove_listed(rule, key_text(names), *begin, space)) return false;
   } else {
     auto& map = pattern ? tables_->singles : tables_->exact;
-    const std::string key = pattern ? beginning_of(actor) : text;
+    const std::string key = pattern ? beginning_of(actor) : key_of(actor);
     const uint64_t hash = pattern ? prefix_hash_of(rule, key) : hash_of(rule, key);
     const TermsNode* const old = map.find(hash, rule, key);
     if (old == nullptr) return false;
@@ -376,20 +405,19 @@ bool Overrides::remove(uint64_t rule, std::span<const std::string> actor) {
   return true;
 }
 
-bool Overrides::remove_listed(uint64_t rule, std::span<const std::string> actor,
-                              const std::string& text, const request::Space*& old_space) {
-  const std::string filed = *filed_under(actor);
-  const uint64_t hash = prefix_hash_of(rule, filed);
-  const ListNode* const old = tables_->lists.find(hash, rule, filed);
+bool Overrides::remove_listed(uint64_t rule, const std::string& text, const std::string& begin,
+                              const request::Space*& old_space) {
+  const uint64_t hash = prefix_hash_of(rule, begin);
+  const ListNode* const old = tables_->lists.find(hash, rule, begin);
   if (old == nullptr) return false;
   auto all = old->all;
   if (!take_out(all, text, old_space)) return false;
   if (!all.empty()) {
-    tables_->lists.put(hash, rule, filed, std::move(all));
+    tables_->lists.put(hash, rule, begin, std::move(all));
     return true;
   }
-  tables_->lists.remove(hash, rule, filed);
-  count_lengths(rule, filed.size(), true, -1);
+  tables_->lists.remove(hash, rule, begin);
+  count_lengths(rule, begin.size(), true, -1);
   return true;
 }
 

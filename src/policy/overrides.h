@@ -8,17 +8,18 @@
 //   the
 //                keys of its actor. So overrides stay in force across reloads, and one whose rule
 //                was removed has no effect until the rule is back.
-//   actor        a value for each key of the rule's actor; none if the rule has none. `*` in a
-//   value
-//                matches any run of characters. An actor without a star is exact.
+//   actor        a value for each key of the rule's actor, as people write it
+//   (policy/actor_name.h):
+//                a text, a text with stars, a network, a list; none if the rule has none. An actor
+//                of texts alone is exact; any other is a pattern.
 //   limits       all limits that are in force: where an override replaces only some of the rule's,
 //                the list has the others as well. The registry sets the override again when the
 //                rule's limits have changed.
 //
 //   precedence   exact overrides before patterns; among the patterns that match, the one with the
-//                most bytes that are not stars in all values together, then the one that was set
-//                last, then the one with the greater id. Overrides whose time has passed do not
-//                count.
+//                most bytes that are not stars in all values together (ActorValue::literal_bytes;
+//                lists of texts alone go before all others), then the one that was set last, then
+//                the one with the greater id. Overrides whose time has passed do not count.
 //   patterns     A pattern is filed under the text with which every key begins that it matches, cut
 //                to one of a few lengths. A lookup tries the lengths that the rule's patterns have.
 //                Patterns that consist of a text of such a length and a star (`10.0.*`) have a
@@ -67,7 +68,7 @@ struct Override {
     OwnLimits own = 0;  // of `limits`; for people only, as all limits decide
   };
   uint64_t rule = 0;
-  std::vector<std::string> actor;
+  std::vector<std::string> actor;  // ActorValue::name of each value
   limit::Time set{};
   Terms terms;
 };
@@ -145,9 +146,8 @@ class Overrides {
                Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
   // `old`: the space of the terms that were replaced.
-  bool set_listed(const Override& one, const std::string& text, bool& replaces,
-                  const request::Space*& old);
-  bool remove_listed(uint64_t rule, std::span<const std::string> actor, const std::string& text,
+  bool set_listed(const Override& one, bool& replaces, const request::Space*& old);
+  bool remove_listed(uint64_t rule, const std::string& text, const std::string& begin,
                      const request::Space*& old);
   void count_space(const request::Space* space, int change);
   void count_lengths(uint64_t rule, size_t length, bool listed, int change);

@@ -340,7 +340,8 @@ class Limiter:
 
     def set_override(self, rule: str, actor: Sequence[str], *limits: Limit, until: int = LATEST_TIME,
                      now: int | None = None) -> None:
-        """Puts limits in place of the rule's for an actor, with a value (or `*`) for each of its entries."""
+        """Puts limits in place of the rule's for an actor, with a value for each of its entries: a text, in which `*` is any text, a
+        network as `cidr(10.0.0.0/8)`, a list as `[alice, bob]`, or `exact(TEXT)`."""
         error, values = _Error(), (c_char_p * len(actor))(*map(_bytes, actor))
         if _library.sluice_set_override(self._pointer, _bytes(rule), values, len(actor), _limits(limits), len(limits), until,
                                         self.now() if now is None else now, ctypes.byref(error)) != 0:

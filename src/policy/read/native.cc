@@ -11,6 +11,7 @@
 #include "base/bounds.h"
 #include "base/ip_address.h"
 #include "limit/decide.h"
+#include "policy/actor_name.h"
 #include "policy/read/native_limit.h"
 #include "policy/read/native_text.h"
 #include "policy/read/yaml_tree_reader.h"
@@ -23,7 +24,6 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr size_t match_values_max = 256;  // the most values of a list; more are refused
 constexpr std::array<std::string_view, 11> rule_keys = {
     "name",      "comment", "match", "actor", "limit",         "limits",
     "unlimited", "deny",    "mode",  "then",  "on_store_error"};
@@ -92,15 +92,20 @@ class NativeReader {
   }
 
   void document(YamlNode root) {
-    if (root.is_null()) return;
+    if (root.is_null()) return missing();
     if (!root.is_map()) {
       reader_.error("the file", root, "must be a map of keys to values",
                     "native rules are the list under its key `rules`");
       return;
     }
     YamlNode rules;
+    constexpr std::string_view known[] = {"rules"};
     for (const auto& [key, value] : reader_.entries("the file", root)) {
-      if (key.text() != "rules") continue;
+      if (key.text() != known[0]) {
+        if (!base::nearest_word(key.text(), {known[0]}).empty())
+          reader_.error(key.text(), key, "is not a known key", known_words(key.text(), known));
+        continue;
+      }
       rules = value;
       if (!value.is_list() || value.size() == 0) {
         reader_.error("rules", value.line() > 0 ? value : key,
@@ -110,10 +115,14 @@ class NativeReader {
         return;
       }
     }
-    if (rules) list(rules);
+    rules ? list(rules) : missing();
   }
 
  private:
+  void missing() {
+    reader_.error("rules", {}, "is missing: no request would meet a rule", "add `rules: [...]`");
+  }
+
   void list(YamlNode rules) {
     const size_t before = rules_.written();
     if (rules.size() > base::bounds::rules_max - std::min(base::bounds::rules_max, before)) {
@@ -231,12 +240,12 @@ class NativeReader {
 
   // Reads `[GET, POST]`. Empty, here and below: it has an error, which is reported.
   std::optional<Pattern> list_of_values(const std::string& name, YamlNode list) {
-    if (list.size() == 0 || list.size() > match_values_max) {
+    if (list.size() == 0 || list.size() > list_values_max) {
       reader_.error("match: " + name, list,
                     list.size() == 0
                         ? "is an empty list, which no request fits"
                         : "has " + std::to_string(list.size()) + " values; a list has at most " +
-                              std::to_string(match_values_max),
+                              std::to_string(list_values_max),
                     list.size() == 0 ? "name the values, as in `[GET, POST]`"
                                      : "write a rule for each part of them");
       return std::nullopt;
@@ -281,24 +290,11 @@ class NativeReader {
 
   std::optional<Pattern> network_of(const std::string& name, YamlNode value,
                                     std::string_view text) {
-    const auto wrong = [&](const std::string& message, const std::string& remedy) {
-      reader_.error("match: " + name, value, message, remedy);
-      return std::nullopt;
-    };
-    if (!text.ends_with(')')) return wrong(in_ticks(text) + " has no `)` at its end", "add it");
-    const std::string_view inner =
-        text.substr(network_begin.size(), text.size() - network_begin.size() - 1);
-    bool bits_behind = false;
-    const auto network = base::parse_ip_network(inner, &bits_behind);
-    if (!network)
-      return wrong(in_ticks(inner) + " is not a network",
-                   "write an address of IPv4 or IPv6, a `/` and its number of bits, as in "
-                   "`cidr(10.0.0.0/8)` or `cidr(2001:db8::/32)`");
-    if (bits_behind)
-      return wrong(
-          in_ticks(inner) + " has address bits beyond the first " + std::to_string(network->bits),
-          "write `cidr(" + to_text(*network) + ")`, or a longer number of bits");
-    return Pattern::in_network("cidr(" + to_text(*network) + ")", *network);
+    NetworkProblem problem;
+    const auto network = network_named(text, problem);
+    if (network) return Pattern::in_network("cidr(" + to_text(*network) + ")", *network);
+    reader_.error("match: " + name, value, problem.message, problem.remedy);
+    return std::nullopt;
   }
 
   // Reads `regex(/^a.*b/i)`.

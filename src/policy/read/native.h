@@ -12,7 +12,8 @@
 namespace sluice::policy {
 
 // Reads the top-level key `rules` of a YAML text and appends its rules, in order, to the native
-// rules of `rules`; without the key it appends none. Other readers read the other top-level keys.
+// rules of `rules`; without the key, or without a rule under it, that is an error. Other readers
+// read the other top-level keys; one that is nearly `rules` is an error.
 // Errors and warnings are appended to `diagnostics`; after an error `rules` must not be used.
 // `file` is the file's name as the user gave it, for messages only.
 void read_native(std::string_view text, std::string_view file, request::Spaces& spaces,

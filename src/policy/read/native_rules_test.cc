@@ -127,12 +127,15 @@ TEST(ReadNative, ReadsOnStoreError) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(read.rule(i).on_store_error, expected[i]) << i;
 }
 
-TEST(ReadNative, HasNoRulesWithoutTheKey) {
-  for (const char* text : {"", "# nothing", "workers: 4", "---\n---\n", "~"}) {
-    const Read read(text);
-    EXPECT_EQ(read.said, "") << text;
-    EXPECT_TRUE(read.rules.native_rules().empty());
-  }
+TEST(ReadNative, RefusesATextWithoutRules) {
+  const std::string missing =
+      "f.yaml: error: rules: is missing: no request would meet a rule; add `rules: [...]`\n";
+  for (const char* text : {"", "# nothing", "workers: 4", "---\n---\n", "~", "{}"})
+    EXPECT_EQ(Read(text).said, missing) << text;
+  EXPECT_EQ(Read("rulse: [{ deny: true }]").said,
+            "f.yaml:1:1: error: rulse: is not a known key; did you mean `rules`?\n" + missing);
+  EXPECT_EQ(Read("rules: [{ name: a, deny: true }]\nrule: 3\n").said,
+            "f.yaml:2:1: error: rule: is not a known key; did you mean `rules`?\n");
 }
 
 // Texts with one mistake each, and the message about it.

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "limit/decide.h"
+#include "policy/actor_name.h"
 #include "policy/read/native.h"
 #include "policy/text.h"
 

@@ -12,10 +12,6 @@
 
 namespace sluice::policy {
 
-// The beginnings of values of `match` that are not texts with stars: "cidr(10.0.0.0/8)",
-// "regex(/^a.*b/i)".
-inline constexpr std::string_view network_begin = "cidr(", expression_begin = "regex(/";
-
 // The text in double quotes, on one line whatever its characters.
 std::string yaml_quoted(std::string_view text);
 // The same, but without quotes where YAML and a native rule read it as the same text.

@@ -11,8 +11,10 @@
 #include "base/arena.h"
 #include "base/bounds.h"
 #include "base/check.h"
+#include "policy/counter_names.h"
 #include "policy/finder.h"
 #include "policy/key_text.h"
+#include "policy/overrides.h"
 #include "policy/rule_set.h"
 #include "protocol/envoy/dialect.h"
 
@@ -69,7 +71,7 @@ class InOrder {
 }  // namespace
 
 // Finds a request's rule by the tree.
-struct LimitRules::Tree final : policy::Finder {
+struct LimitRules::Tree final : policy::Finder, policy::CounterNames {
   explicit Tree(std::shared_ptr<const LimitRules> its_rules, bool is_not_loaded)
       : rules(std::move(its_rules)), not_loaded_at_all(is_not_loaded) {}
 
@@ -142,16 +144,52 @@ struct LimitRules::Tree final : policy::Finder {
   // a value contains the same text as the part between two values.
   std::optional<Found> owner(const request::Space& space, std::string_view key,
                              base::Arena& keys) const override {
-    const LimitSet& set = rules->set_;
-    std::vector<Entry> entries;
-    for (uint32_t i = 0; i < set.limits().size(); ++i) {
-      if (rules->spaces_[i] != &space || !set.read_key(i, key, entries)) continue;
-      policy::MatchSteps steps;
-      const uint32_t domain = set.domain_of(i);
-      const Walk walk = set.find(domain, entries, steps);
-      if (walk.limit == i) return Found{i, key, actor_of(entries, walk, keys)};
+    for (uint32_t i = 0; i < rules->set_.limits().size(); ++i) {
+      if (rules->spaces_[i] != &space) continue;
+      if (const auto actor = actor_in(i, key, keys)) return Found{i, key, *actor};
     }
     return std::nullopt;
+  }
+
+  std::optional<std::string_view> actor_in(uint32_t limit, std::string_view key,
+                                           base::Arena& keys) const override {
+    const LimitSet& set = rules->set_;
+    std::vector<Entry> entries;
+    if (limit >= set.limits().size() || !set.read_key(limit, key, entries)) return std::nullopt;
+    policy::MatchSteps steps;
+    const Walk walk = set.find(set.domain_of(limit), entries, steps);
+    if (walk.limit != limit) return std::nullopt;
+    return actor_of(entries, walk, keys);
+  }
+
+  std::optional<std::string_view> key_of(uint32_t limit, std::string_view actor,
+                                         base::Arena& keys) const override {
+    const LimitSet& set = rules->set_;
+    if (limit >= set.limits().size()) return std::nullopt;
+    std::vector<uint32_t> path;
+    for (uint32_t node = set.limits()[limit].node; set.nodes()[node].level > 0;
+         node = set.nodes()[node].parent)
+      path.insert(path.begin(), node);
+    const auto count = static_cast<size_t>(
+        std::ranges::count_if(path, [&](uint32_t node) { return set.nodes()[node].is_actor(); }));
+    const auto values = policy::key_values(actor, count);
+    if (!values) return std::nullopt;
+    std::vector<Entry> entries;
+    size_t next = 0;
+    for (const uint32_t number : path) {
+      const Node& node = set.nodes()[number];
+      // The value of an entry that shares its counter is in no key, the pattern's text is.
+      const std::string_view value =
+          node.is_actor()    ? std::string_view((*values)[next++])
+          : node.has_value() ? std::string_view(node.composite).substr(node.key().size() + 1)
+                             : std::string_view();
+      entries.push_back({node.key(), value});
+    }
+    policy::MatchSteps steps;
+    const uint32_t domain = set.domain_of(limit);
+    const Walk walk = set.find(domain, entries, steps);
+    if (walk.limit != limit) return std::nullopt;
+    return set.key(domain, entries, walk, keys);
   }
 
   // The actor is the values that differ from request to request.

@@ -244,7 +244,9 @@ assert [limiter.take({"ip": "1"}, now=now).allowed for _ in range(3)] == [True, 
 assert limiter.find("r").peek("1", now=now).remaining == 0
 both = limiter.limits("x", Limit(2, 0, "fixed_bucket"))
 assert both.take("k", 2).allowed and not both.take("k").allowed and both.put("k").remaining == 1
-for wrong in (lambda: limiter.find("y"), lambda: both.take("k", -1), lambda: Limiter("rules: 1")):
+for wrong in (lambda: limiter.find("y"), lambda: both.take("k", -1), lambda: Limiter("rules: 1"),
+              lambda: Limiter(""), lambda: Limiter("rulse: []"), lambda: limiter.reload("# nothing"),
+              lambda: limiter.set_override("r", ["10.0.0.0/8"], Limit(9, 60_000_000))):
     try:
         wrong()
     except Error as error:
@@ -252,7 +254,7 @@ for wrong in (lambda: limiter.find("y"), lambda: both.take("k", -1), lambda: Lim
 """ + WAITS
         output = run([sys.executable, "-c", script],
                      env={**os.environ, "PYTHONPATH": str(self.folder / "site"), "SLUICE_LIMITER_LIBRARY": str(self.library)})
-        self.assertEqual(output.split(), ["unknown_rule", "invalid_argument", "policy", "not_found", "unknown_rule"])
+        self.assertEqual(output.split(), ["unknown_rule", "invalid_argument", *["policy"] * 4, "invalid_argument", "not_found", "unknown_rule"])
 
 
 if __name__ == "__main__":

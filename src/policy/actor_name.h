@@ -1,0 +1,96 @@
+// How people write the actor of an override, and how everything that shows an actor names it. What
+// one place shows, all others accept.
+//
+//   alice             that text
+//   10.0.*            `*` is any run of characters
+//   cidr(10.0.0.0/8)  the addresses of a network, as in a rule's `match`
+//   [alice, bob-*]    one of several: texts, texts with stars and networks; a value with a comma, a
+//                     bracket, a quote or blanks at an end is in quotes
+//   exact(TEXT)       TEXT, whatever its characters: for a text that would have another meaning
+//
+// The values of several entries are joined by `|` (policy/key_text.h). KEY=VALUE is the same as
+// VALUE if the rule has the one entry KEY. Pure functions and values; any thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "base/result.h"
+#include "policy/match_steps.h"
+#include "policy/pattern.h"
+
+namespace sluice::policy {
+
+// The beginnings of values of `match` and of actors that are not texts with stars:
+// "cidr(10.0.0.0/8)", "regex(/^a.*b/i)".
+inline constexpr std::string_view network_begin = "cidr(", expression_begin = "regex(/";
+
+// The most values of a list, in `match` and in an actor.
+inline constexpr size_t list_values_max = 256;
+
+// Why a text is not `cidr(NETWORK)`, and what to write.
+struct NetworkProblem {
+  std::string message, remedy;
+};
+// Reads "cidr(NETWORK)". Empty: it is none, and `problem` says why.
+std::optional<base::IpNetwork> network_named(std::string_view text, NetworkProblem& problem);
+
+// One value of an actor: the texts, networks and texts with stars of which one must fit.
+class ActorValue {
+ public:
+  static ActorValue of_text(std::string text);
+  // Reads a value as people write it. `is_kept`: it is an override's that is stored. Then a bare
+  // network is a text, as it was in earlier versions; otherwise it is refused.
+  static base::Result<ActorValue> read(std::string_view written, bool is_kept = false);
+  // The value for a list of values as people write them.
+  static base::Result<ActorValue> of_list(std::span<const std::string> written);
+
+  // How this value is stored: as people write it, but a bare network is a text. Values that mean
+  // the same have one name.
+  std::string name() const;
+
+  // Is it one text?
+  bool is_text() const { return is_texts() && texts_.size() == 1; }
+  // Are there texts alone, without stars and networks?
+  bool is_texts() const { return networks_.empty() && patterns_.empty(); }
+  // The text; the pattern, or null if there is not exactly one thing, a text with stars.
+  const std::string& text() const { return texts_.front(); }
+  const Pattern* pattern() const {
+    return texts_.empty() && networks_.empty() && patterns_.size() == 1 ? &patterns_.front()
+                                                                        : nullptr;
+  }
+  bool matches(std::string_view value, MatchSteps& steps) const;
+  // For the order between overrides: the bytes of a text, the bytes of a pattern that are not
+  // stars, a quarter of the bits of a network; of several things the least.
+  size_t literal_bytes() const;
+
+ private:
+  base::Done add(std::string_view written, bool is_kept);
+  void sort();
+  size_t size() const { return texts_.size() + networks_.size() + patterns_.size(); }
+
+  // Sorted, each once.
+  std::vector<std::string> texts_;
+  std::vector<base::IpNetwork> networks_;
+  std::vector<Pattern> patterns_;
+};
+
+// The names of the values of an override's actor that people wrote, for a rule that counts by these
+// keys: one for each key.
+base::Result<std::vector<std::string>> read_actor_name(std::string_view written,
+                                                       std::span<const std::string> keys);
+// The key of the one actor that a name means, for a rule that counts by these keys; empty: it does
+// not fit the keys. A problem: it names several actors.
+base::Result<std::optional<std::string>> actor_named(std::string_view written,
+                                                     std::span<const std::string> keys);
+// The name of the actor with this key (policy/key_text.h).
+std::string actor_name(std::string_view key, std::span<const std::string> keys);
+// How people write an override's actor, of which this is the key_text of its values' names.
+std::string override_name(std::string_view actor, std::span<const std::string> keys);
+
+}  // namespace sluice::policy
