@@ -66,12 +66,15 @@ inline constexpr size_t connections_max = 1'000'000;
 // Connections that are refused because there are too many, at a time. Past it: closed silently.
 inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
-// what each has anyway. Past it: the client whose request is unfinished for the longest is refused,
-// then closed. Of batches that wait for the store, half of it; past that no more is read of theirs.
+// what each has anyway. Past it: of the clients that hold at least their share (the bound, divided
+// by the number of those that hold some) the one whose request is unfinished for the longest is
+// refused, then closed. Of batches that wait for the store, half of it; past that no more is read
+// of theirs.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
-// Bytes of one worker's replies that wait to be sent. Past it: the client that has taken nothing
-// for the longest is closed. What waits for its commit counts and is not closed; of each connection
-// that is one batch of replies at most.
+// Bytes of one worker's replies that wait to be sent, or that sessions keep because the client's
+// flow control does not let them out, and of calls that stream. Past it: of the clients that hold
+// at least their share the one that has taken nothing for the longest is closed. What waits for its
+// commit counts and is not closed; of each connection that is one batch of replies at most.
 inline constexpr size_t unsent_bytes_max = size_t{64} << 20;
 // Bytes of one worker's requests over HTTP/2 that are under way: whole, and without an answer. Past
 // it: their streams are refused.
