@@ -87,10 +87,11 @@ request::Received GrpcSession::receive(std::string_view in, bool, request::Reque
   size_t consumed = 0, unpacked = 0;
   while (requests.size() - first < base::bounds::batch_requests_max &&
          unpacked < wire::grpc_unpacked_at_once) {
+    const bool reads = !grpc_.has_more();
     consumed += grpc_.receive(in.substr(consumed), now, calls_at_once);
     for (const wire::Http2Event& event : grpc_.events()) on_event(event, now, requests);
     unpacked += grpc_.take_unpacked();
-    if (grpc_.events().empty() && !grpc_.has_more()) break;
+    if (reads && grpc_.events().empty() && !grpc_.has_more()) break;
   }
   watch_again(now, requests);
   grow_old(now);
