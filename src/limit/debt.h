@@ -16,7 +16,7 @@
 //                  33rd on they merge as runs of grants do.
 //
 // The whole state of a limit has room for both: whole_cells(limit) are 2 for a token_bucket, 32 for
-// a sliding_log, and as many as ever for the others. limit/opened.h says how a counter keeps them.
+// a sliding_log, and cells(limit) for the others. limit/opened.h says how a counter keeps them.
 //
 //   charge       takes min(cost, what is missing to used_max) units; of a token_bucket no more than
 //                come back until the last representable time. Always allowed. retry_after: until
@@ -106,9 +106,11 @@ inline Decision peek(const State* whole, const Limit& limit, Time now) {
 
 // The time until `cost` units would be granted, if nothing is taken meanwhile; 0: now.
 inline Duration wait_for(const State* whole, const Limit& limit, int64_t cost, Time now) {
-  std::array<State, limit_cells_max> copy;
-  std::copy_n(whole, whole_cells(limit), copy.begin());
-  return decide(copy.data(), limit, cost, now).retry_after;
+  // Not zeroed: mostly few cells are used.
+  alignas(State) std::byte room[limit_cells_max * sizeof(State)];
+  auto* const copy = reinterpret_cast<State*>(room);
+  std::copy_n(whole, whole_cells(limit), copy);
+  return decide(copy, limit, cost, now).retry_after;
 }
 
 // Takes the cost whether it fits or not. `charged`: the units that were taken.

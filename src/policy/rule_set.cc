@@ -140,12 +140,12 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
                       .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
                       .as_written = asked.as_written,
-                      .counts = rule.counts,
                       .cost = negative_costs ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
                       .rule_name = &rule.name,
                       .limits_id = rule.limits_id,
-                      .decision_first = static_cast<uint32_t>(decisions_.size())});
+                      .decision_first = static_cast<uint32_t>(decisions_.size()),
+                      .counts = rule.counts});
   if (rule.limits_from == LimitsFrom::request && asked.inline_space != nullptr) [[unlikely]] {
     request::Charge& charge = charges_.back();
     charge.space = asked.inline_space;
@@ -158,7 +158,7 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
   request::Group& group = groups_.back();
   ++group.charge_count;
   // A request without the numbers is about the counter itself, which only the store knows.
-  // A charge that nobody counted would be lost.
+  // A charge that is not stored would be lost.
   const bool needs_store =
       asked.needs_store || (rule.limits_from == LimitsFrom::numbers && !brings_numbers) ||
       (asked.verb == request::Verb::charge && rule.on_store_error != request::OnError::local);
@@ -191,7 +191,7 @@ bool all_count(std::span<const limit::Limit> limits, limit::LimitMask counts) {
          });
 }
 
-// Which limits of an override count: those in the place of a limit of the rule that does. That one
+// Which limits of an override count: those instead of a limit of the rule that does. That one
 // has the same window or, if none of the rule's has it, is any of them, if all count.
 limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limits) {
   if (rule.counts == 0) return 0;

@@ -95,6 +95,8 @@ struct RuleData {
 };
 
 // A cost charged to one counter under all its limits: one probe of the table, one slot per limit.
+// More than twenty members: what all verbs ask of a counter, and what the store answers beside the
+// decisions.
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;       // within the space; lives for the batch
@@ -104,9 +106,8 @@ struct Charge {
   bool keeps_limits = false;  // the space has windows
   // peek: decide by the limits under which the counter was written, if their algorithms are equal.
   bool as_written = false;
-  bool refill = false;          // take, counter that keeps its limits: each balance is filled first
-  uint8_t before = 0;           // would_take: as many equal takes are assumed before it, if allowed
-  limit::LimitMask counts = 0;  // count: the limits that count
+  bool refill = false;  // take, counter that keeps its limits: each balance is filled first
+  uint8_t before = 0;   // would_take: as many equal takes are assumed before it, if allowed
   // count, in a sparing group: an earlier charge of the group has the same counter, and this one
   // counts after it.
   bool follows = false;
@@ -119,13 +120,15 @@ struct Charge {
   uint32_t decision_first = 0;  // index of its decisions in Batch::decisions: limits.size(), or
                                 // room for windows.size() where the counter keeps its limits
   uint32_t slot_mask = 0;       // then: the windows that were decided; set by the store
-  int64_t dropped = 0;          // charge: the units of the cost that a limit had no room for
-                                // (limit/debt.h), the most of all its limits; set by the store
-  uint64_t hash = 0;            // used by the store only, as is `counted`
-  bool counted = false;
+  bool counted = false;         // used by the store only, as is `hash`
   // Set by the store: this process remembered that the counter refuses, so the counter was neither
   // asked nor charged.
   bool from_cache = false;
+  limit::LimitMask counts = 0;  // count: the limits that count
+  uint64_t hash = 0;
+  // charge: the units of the cost that a limit had no room for (limit/debt.h), the most of all its
+  // limits; set by the store
+  int64_t dropped = 0;
 };
 
 // A view of some charges of a batch: adjacent ones, or those that a list of indices names.

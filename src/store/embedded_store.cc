@@ -234,8 +234,9 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.deny_all(spaces_, now, ahead, decisions, group.sparing);
-  if (s.entry != nullptr && s.entry->cells() == s.cells && charge.verb == Verb::take &&
-      s.entry->is_plain()) [[likely]] {
+  const bool takes = charge.verb == Verb::take || charge.verb == Verb::charge;
+  if (s.entry != nullptr && s.entry->cells() == s.cells && takes && s.entry->is_plain())
+      [[likely]] {
     write(s);
   } else {
     if (!make_place(s, {&s, 1}, allowed, now)) return false;

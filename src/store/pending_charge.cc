@@ -195,34 +195,53 @@ bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
   return true;
 }
 
-bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
+[[gnu::noinline]] bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead,
+                                                      Decision* decisions) {
   if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
-  const bool may_bring_debt = charge->verb == Verb::charge || charge->verb == Verb::count;
+  if (charge->verb == Verb::take && ahead == 0 && left_out == 0) return take(now, decisions);
   charge->dropped = 0;
-  if (may_bring_debt && left_out == 0 && ahead == 0 && fits_in_force(now, decisions)) return true;
-  if (left_out == 0 && !may_bring_debt) {
-    InForce counter(next.data(), charge->limits);
-    return ask(counter, now, ahead, decisions);
+  if (left_out > 0) return evaluate_opened(0, now, ahead, decisions);
+  if (charge->verb == Verb::charge) {
+    const size_t done = ahead == 0 ? charge_in_force(now, decisions) : 0;
+    return done == charge->limits.size() || evaluate_opened(done, now, ahead, decisions);
   }
-  return evaluate_opened(now, ahead, decisions);
+  if (charge->verb == Verb::count)
+    return (ahead == 0 && fits_in_force(now, decisions)) ||
+           evaluate_opened(0, now, ahead, decisions);
+  InForce counter(next.data(), charge->limits);
+  return ask(counter, now, ahead, decisions);
 }
 
-// Tries a charge or a count as a take. False: it does not fit, and `next` is as it was.
+// Charges the limits, up to the first whose debt needs more cells than those in force. Returns how
+// many were charged.
+size_t PendingCharge::charge_in_force(base::Time now, Decision* decisions) {
+  State* state = next.data();
+  for (size_t i = 0; i < charge->limits.size(); ++i) {
+    const Limit& limit = charge->limits[i];
+    Decision& decision = decisions[i];
+    decision = limit::decide(state, limit, charge->cost, now, state);
+    if (!decision.allowed) {
+      // What was refused has changed nothing.
+      if (limit::debt::whole_cells(limit) != limit::cells(limit)) return i;
+      int64_t charged = 0;
+      decision = limit::debt::charge(state, limit, charge->cost, now, charged);
+      if (limit::has_counter(limit.algorithm))
+        charge->dropped = std::max(charge->dropped, charge->cost - charged);
+    } else if (decision.remaining < 1) {
+      decision.retry_after = InForce::if_taken(state, limit, 1, now).retry_after;
+    }
+    state += limit::cells(limit);
+  }
+  return charge->limits.size();
+}
+
+// Tries a count as a take. False: it does not fit, and `next` is as it was.
 bool PendingCharge::fits_in_force(base::Time now, Decision* decisions) {
   Cells before;
   std::copy_n(next.data(), cells, before.data());
-  if (!take(now, decisions)) {
-    std::copy_n(before.data(), cells, next.data());
-    return false;
-  }
-  if (charge->verb == Verb::count) return true;
-  InForce counter(next.data(), charge->limits);
-  counter.each([&](const Limit& limit, State* state) {
-    if (decisions->remaining < 1)
-      decisions->retry_after = InForce::if_taken(state, limit, 1, now).retry_after;
-    ++decisions;
-  });
-  return true;
+  if (take(now, decisions)) return true;
+  std::copy_n(before.data(), cells, next.data());
+  return false;
 }
 
 // Takes, looks and puts, on either form of the counter.
@@ -268,13 +287,14 @@ bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* 
   return allowed;
 }
 
-[[gnu::noinline]] bool PendingCharge::evaluate_opened(base::Time now, Wide ahead,
+// `done`: so many limits have been charged already.
+[[gnu::noinline]] bool PendingCharge::evaluate_opened(size_t done, base::Time now, Wide ahead,
                                                       Decision* decisions) {
   limit::Opened counter({next.data(), cells}, charge->limits);
   Whole whole(counter, charge->limits);
   bool allowed = true;
   if (charge->verb == Verb::charge || charge->verb == Verb::count) {
-    for (size_t i = 0; i < charge->limits.size(); ++i) {
+    for (size_t i = done; i < charge->limits.size(); ++i) {
       const Limit& limit = charge->limits[i];
       State* const state = counter.whole(i);
       if (charge->verb == Verb::charge) {
@@ -367,8 +387,8 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
   });
 }
 
-void PendingCharge::deny_opened(const Cells& before, base::Time now, Wide ahead,
-                                Decision* decisions, bool sparing) {
+[[gnu::noinline]] void PendingCharge::deny_opened(const Cells& before, base::Time now, Wide ahead,
+                                                  Decision* decisions, bool sparing) {
   const bool counts = charge->verb == Verb::count && !(sparing && allows(decisions));
   limit::Opened counter({before.data(), cells}, charge->limits);
   Whole whole(counter, charge->limits);

@@ -48,9 +48,15 @@ struct PendingCharge {
   [[gnu::always_inline]] bool evaluate(const request::Spaces& spaces, base::Time now,
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
-      load(spaces, now, next.data());
-      if (charge->verb == request::Verb::take && ahead == 0 && left_out == 0) [[likely]]
-        return take(now, decisions);
+      if (entry != nullptr && !charge->reset_first && entry->is_just(charge->limits_id))
+          [[likely]] {
+        cells = entry->cells();
+        entry->load(next.data());
+        if (charge->verb == request::Verb::take && ahead == 0) [[likely]]
+          return take(now, decisions);
+      } else {
+        load_rarely(spaces, now, next.data());
+      }
     }
     return evaluate_rarely(now, ahead, decisions);
   }
@@ -118,7 +124,8 @@ struct PendingCharge {
   void load_rarely(const request::Spaces& spaces, base::Time now, limit::State* state);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
-  bool evaluate_opened(base::Time now, limit::Wide ahead, limit::Decision* decisions);
+  size_t charge_in_force(base::Time now, limit::Decision* decisions);
+  bool evaluate_opened(size_t done, base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool fits_in_force(base::Time now, limit::Decision* decisions);
   template <class Counter>
   bool ask(Counter& counter, base::Time now, limit::Wide ahead, limit::Decision* decisions);

@@ -353,11 +353,18 @@ class NativeReader {
                     count == 0 ? "has no limit" : "has " + chosen + " at once",
                     "write exactly one of `limit: { quota: N, window: 1s }`, `limits: [...]`, "
                     "`unlimited: true` and `deny: true`");
-    if (const YamlNode one = field("limit")) rule.limits = {read_limit(one, reader_)};
+    if (const YamlNode one = field("limit")) add_limit(one, rule);
     if (const YamlNode many = field("limits")) read_limit_list(many, rule);
     // The largest quota is always left, so that this limit is never the tightest of several.
     if (is_set("unlimited")) rule.limits = {{Algorithm::unlimited, base::bounds::quota_max, {}}};
     if (is_set("deny")) rule.limits = {{Algorithm::deny, 0, {}}};
+  }
+
+  void add_limit(YamlNode node, Rule& rule) {
+    bool counts = false;
+    rule.limits.push_back(read_limit(node, reader_, &counts));
+    if (counts)
+      rule.counts = static_cast<limit::LimitMask>(rule.counts | 1u << (rule.limits.size() - 1));
   }
 
   void read_limit_list(YamlNode node, Rule& rule) {
@@ -373,8 +380,7 @@ class NativeReader {
               : "write `limits: [{ quota: 10, window: 1s }, { quota: 100, window: 1m }]`");
       return;
     }
-    for (YamlNode item = node.first_child(); item; item = item.next())
-      rule.limits.push_back(read_limit(item, reader_));
+    for (YamlNode item = node.first_child(); item; item = item.next()) add_limit(item, rule);
     if (limit::cells(rule.limits) > limit::cells_max)
       reader_.error("limits", node, "need more memory than one counter may have",
                     "have at most two of algorithm sliding_log with a quota of 32 or more, and put "

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/bounds.h"
@@ -81,18 +82,30 @@ std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
 
 }  // namespace
 
-limit::Limit read_limit(YamlNode node, YamlReader& reader) {
-  static constexpr std::array<std::string_view, 4> keys = {"quota", "window", "burst", "algorithm"};
+limit::Limit read_limit(YamlNode node, YamlReader& reader, bool* counts) {
+  static constexpr std::array<std::string_view, 5> keys = {"quota", "window", "burst", "algorithm",
+                                                           "over"};
+  const auto known = std::span(keys).first(counts != nullptr ? keys.size() : keys.size() - 1);
   limit::Limit limit{.algorithm = Algorithm::token_bucket};
-  YamlNode quota, window, burst, algorithm;
-  for (const auto& [key, value] : reader.entries("limit", node, keys)) {
+  YamlNode quota, window, burst, algorithm, over;
+  for (const auto& [key, value] : reader.entries("limit", node, known)) {
     const std::string_view name = key.text();
     (name == "quota"    ? quota
      : name == "window" ? window
      : name == "burst"  ? burst
+     : name == "over"   ? over
                         : algorithm) = value;
   }
   if (!node.is_map()) return limit;  // was reported above
+  if (over && reader.has_text("over", over)) {
+    static constexpr std::array<std::string_view, 2> words = {"refuse", "count"};
+    const std::string_view word = over.text();
+    if (word == "count")
+      *counts = true;
+    else if (word != "refuse")
+      reader.error("over", over, in_ticks(word) + " is not a way to go on past the limit",
+                   known_words(word, words));
+  }
 
   if (algorithm && reader.has_text("algorithm", algorithm)) {
     const std::string_view name = algorithm.text();

@@ -6,8 +6,8 @@
 
 namespace sluice::policy {
 
-// Reads `{ quota, window, burst, algorithm }`. After an error, which is reported, the limit must
-// not be used.
-limit::Limit read_limit(YamlNode node, YamlReader& reader);
+// Reads `{ quota, window, burst, algorithm, over }`. `counts`: is it `over: count`? Null: such a
+// limit has no `over`. After an error, which is reported, the limit must not be used.
+limit::Limit read_limit(YamlNode node, YamlReader& reader, bool* counts = nullptr);
 
 }  // namespace sluice::policy

@@ -9,6 +9,7 @@
 
 #include "base/bounds.h"
 #include "policy/read/native.h"
+#include "policy/read/native_text.h"
 
 namespace sluice::policy {
 namespace {
@@ -112,6 +113,26 @@ TEST(ReadNative, BurstIsTheQuotaByDefault) {
   const Read read("rules: [{ limit: { quota: 7, window: 1us } }]");
   ASSERT_EQ(read.said, "");
   EXPECT_EQ(read.rule(0).limits[0], (limit::Limit{Algorithm::token_bucket, 7, {1}, 7}));
+}
+
+TEST(ReadNative, ReadsWhichLimitsCount) {
+  const Read read(
+      "rules: [{ name: a, limit: { quota: 7, window: 1m, over: count } },\n"
+      "{ name: b, limit: { quota: 7, window: 1m, over: refuse } },\n"
+      "{ name: c, limits: [{ quota: 7, window: 1m }, { quota: 70, window: 1h, over: count }] }]");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).counts, 1);
+  EXPECT_EQ(read.rule(1).counts, 0);
+  EXPECT_EQ(read.rule(2).counts, 2);
+  const std::string text = native_text(read.rules.native_rules());
+  EXPECT_NE(text.find("quota: 7, window: 1m, over: count }"), text.npos) << text;
+  EXPECT_NE(text.find("- { quota: 7, window: 1m }"), text.npos) << text;
+  EXPECT_NE(text.find("- { quota: 70, window: 1h, over: count }"), text.npos) << text;
+  const Read wrong("rules: [{ limit: { quota: 7, window: 1m, over: conut } }]");
+  EXPECT_NE(wrong.said.find("over: `conut` is not a way to go on past the limit; did you mean "
+                            "`count`?"),
+            wrong.said.npos)
+      << wrong.said;
 }
 
 TEST(ReadNative, ReadsOnStoreError) {

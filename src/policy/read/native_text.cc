@@ -64,7 +64,8 @@ void append_actor(const Rule& rule, std::string& out) {
   out += "]\n";
 }
 
-std::string limit_text(const limit::Limit& limit) {
+std::string limit_text(const Rule& rule, size_t index) {
+  const limit::Limit& limit = rule.limits[index];
   std::string out = "{ quota: " + std::to_string(limit.quota);
   const bool refills = limit.algorithm != limit::Algorithm::fixed_bucket;
   if (refills) out += ", window: " + base::spell_duration(limit.window);
@@ -72,6 +73,7 @@ std::string limit_text(const limit::Limit& limit) {
     out += ", algorithm: " + std::string(name_of(limit.algorithm));
   if (refills && limit.burst > 0 && limit.burst != limit.quota)
     out += ", burst: " + std::to_string(limit.burst);
+  if (limit::has(rule.counts, index)) out += ", over: count";
   return out + " }";
 }
 
@@ -81,11 +83,11 @@ void append_limits(const Rule& rule, std::string& out) {
     return;
   }
   if (rule.limits.size() == 1) {
-    out += "    limit: " + limit_text(rule.limits.front()) + "\n";
+    out += "    limit: " + limit_text(rule, 0) + "\n";
     return;
   }
   out += "    limits:\n";
-  for (const limit::Limit& limit : rule.limits) out += "      - " + limit_text(limit) + "\n";
+  for (size_t i = 0; i < rule.limits.size(); ++i) out += "      - " + limit_text(rule, i) + "\n";
 }
 
 // A regular expression that matches only this text, whatever its characters.

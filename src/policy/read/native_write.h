@@ -14,7 +14,8 @@ inline bool same_rule(const Rule& a, const Rule& b) {
       return false;
   return a.name == b.name && a.comment == b.comment && a.pattern == b.pattern &&
          a.actor == b.actor && a.mode == b.mode && a.then == b.then &&
-         a.on_store_error == b.on_store_error && a.limits == b.limits && a.space == b.space;
+         a.on_store_error == b.on_store_error && a.limits == b.limits && a.counts == b.counts &&
+         a.space == b.space;
 }
 
 }  // namespace sluice::policy

@@ -64,6 +64,8 @@ class Writer {
     }
     for (int64_t i = any(0, 3); i > 0; --i) rule.actor.push_back(std::to_string(i) + word(0));
     rule.limits = limits();
+    if (limit::is_counted(rule.limits))
+      rule.counts = static_cast<limit::LimitMask>(any(0, limit::all_of(rule.limits)));
     return rule;
   }
 
