@@ -8,7 +8,8 @@
 /// - **Time.** Microseconds since the Unix epoch, given with each call, or read from the limiter's
 ///   clock where a call is made without it. From 0 to `latest_time`. Time may step back; a decision
 ///   is made at the time that comes with it.
-/// - **Units.** A cost is a number of units, 0 or more. A refusal takes nothing.
+/// - **Units.** A cost is a number of units, 0 or more. A refusal takes nothing, except from limits
+///   with `over: count` in a policy.
 /// - **Keys.** Any bytes, at most `key_bytes_max`. They are copied where they are kept.
 /// - **Errors.** Values (sluice/result.h). Nothing throws, but for copies of std::string and
 ///   std::function that the caller makes. A decision with an error is not allowed and has taken
@@ -83,14 +84,18 @@ struct limit_spec {
 };
 
 /// What was decided. Of several limits the tightest one's numbers: of a refusal the one with the
-/// longest wait, else the one with the least left.
+/// longest wait, else the one with the least left; of a charge the one that takes longest until it
+/// grants one unit.
 struct decision {
-  bool allowed = false;        ///< taken (take), or it would be (peek, would_take)
+  bool allowed = false;        ///< taken (take, charge), or it would be (peek, would_take)
   bool matched = false;        ///< a limit had a say; false: no rule applies, and it is allowed
+  bool over = false;           ///< of a charge: a limit is in debt
   errc error = errc::ok;       ///< not ok: not allowed, nothing was taken, the numbers are void
   std::int64_t limit = 0;      ///< the most that `remaining` can be
-  std::int64_t remaining = 0;  ///< units left
-  duration retry_after{};  ///< until the same could be allowed; 0: it is; `never`: no wait helps
+  std::int64_t remaining = 0;  ///< units left; below 0: the debt, units used beyond the limit
+  /// until the same could be allowed, and of a charge until one unit could; 0: it is; `never`: no
+  /// wait helps
+  duration retry_after{};
   duration reset_after{};  ///< until the counter is as a fresh one; `never`: it never is
 
   /// Is it allowed, there, or done?
@@ -305,10 +310,19 @@ class SLUICE_API limiter {
 
   /// Takes all charges, or none if one of them does not fit. Charges of one counter count as their
   /// sum. At most charges_max. `each`: null, or room for a decision for each charge.
-  decision take_all(view<charge> charges, time_point now, decision* each = nullptr) noexcept;
+  decision take_all(view<struct charge> charges, time_point now, decision* each = nullptr) noexcept;
   /// Takes each charge by itself, in order; `each` has a decision for each. Memory for up to 16 of
   /// them is fetched at a time, so this is faster than one by one where counters are many.
-  void take_many(view<charge> charges, decision* each, time_point now) noexcept;
+  void take_many(view<struct charge> charges, decision* each, time_point now) noexcept;
+
+  /// Counts units that were used already: takes the cost from all limits of the handle, whatever is
+  /// left, and is never refused. A limit that lacks units is in debt then (`over`): it refuses,
+  /// also would_take() of 0 units, until it has them again. At most 2^53 - 1 units count as used.
+  decision charge(const handle& by, std::string_view key, std::int64_t cost,
+                  time_point now) noexcept;
+  /// Charges all of them. At most charges_max. `each`: null, or room for a decision for each.
+  decision charge_all(view<struct charge> charges, time_point now,
+                      decision* each = nullptr) noexcept;
 
   /// Takes by the rules of the policy that the descriptor meets, in their order, all or nothing.
   /// Shadow rules are charged and have no say. At most 256 entries.
@@ -317,6 +331,9 @@ class SLUICE_API limiter {
   decision peek(view<entry> descriptor, time_point now) noexcept;
   /// What take() would answer.
   decision would_take(view<entry> descriptor, std::int64_t cost, time_point now) noexcept;
+  /// Counts units that were used already, by every rule by which a take is charged if all of them
+  /// allow it. Where no rule with a counter applies, nothing is counted.
+  decision charge(view<entry> descriptor, std::int64_t cost, time_point now) noexcept;
   /// Gives units back.
   decision put(view<entry> descriptor, std::int64_t units, time_point now) noexcept;
   /// Makes the counters as fresh ones.
@@ -330,7 +347,7 @@ class SLUICE_API limiter {
   waiting wait(const handle& by, std::string_view key, std::int64_t cost, time_point deadline,
                wait_callback callback, time_point now) noexcept;
   /// The same for several charges, all or nothing.
-  waiting wait_all(view<charge> charges, time_point deadline, wait_callback callback,
+  waiting wait_all(view<struct charge> charges, time_point deadline, wait_callback callback,
                    time_point now) noexcept;
   /// The same by the policy.
   waiting wait(view<entry> descriptor, std::int64_t cost, time_point deadline,

@@ -86,13 +86,12 @@ typedef struct sluice_decision {
   int32_t allowed; /**< 1 or 0 */
   int32_t matched; /**< 1: a limit had a say */
   int32_t error;   /**< a sluice_errc */
-  /** 0 */
-  int32_t reserved;
+  int32_t over;    /**< of a charge, 1: a limit is in debt */
   /** the most that `remaining` can be */
   int64_t limit;
-  /** units left */
+  /** units left; below 0: the debt, units used beyond the limit */
   int64_t remaining;
-  /** until the same could be allowed; 0: it is */
+  /** until the same could be allowed, and of a charge until one unit could; 0: it is */
   int64_t retry_after_us;
   /** until the counter is as a fresh one */
   int64_t reset_after_us;
@@ -230,6 +229,19 @@ SLUICE_C_API int32_t sluice_take_all(sluice_limiter* limiter, const sluice_charg
 /** Each by itself. `each` has room for `count` decisions, and is set even where this fails. */
 SLUICE_C_API int32_t sluice_take_many(sluice_limiter* limiter, const sluice_charge* charges,
                                       size_t count, int64_t now, sluice_decision* each);
+
+/** Counts units that were used already, whatever is left; never refused. See sluice::limiter. */
+SLUICE_C_API int32_t sluice_charge_key(sluice_limiter* limiter, const sluice_handle* by,
+                                       const char* key, size_t key_bytes, int64_t cost, int64_t now,
+                                       sluice_decision* decision);
+/** All of them. `each` is null, or has room for `count` decisions. */
+SLUICE_C_API int32_t sluice_charge_all(sluice_limiter* limiter, const sluice_charge* charges,
+                                       size_t count, int64_t now, sluice_decision* each,
+                                       sluice_decision* decision);
+/** By the policy. */
+SLUICE_C_API int32_t sluice_charge_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                            size_t count, int64_t cost, int64_t now,
+                                            sluice_decision* decision);
 
 /** By the policy. */
 SLUICE_C_API int32_t sluice_take_matching(sluice_limiter* limiter, const sluice_entry* entries,

@@ -39,7 +39,7 @@ std::string_view text_of(const char* bytes, size_t count) {
 
 void tell(const decision& d, sluice_decision* out) noexcept {
   if (out == nullptr) return;
-  *out = {d.allowed, d.matched,   static_cast<int32_t>(d.error), 0,
+  *out = {d.allowed, d.matched,   static_cast<int32_t>(d.error), d.over,
           d.limit,   d.remaining, d.retry_after.count(),         d.reset_after.count()};
 }
 
@@ -143,6 +143,23 @@ sluice::wait_callback callback_of(sluice_wait_callback callback, void* data) {
 int32_t waits(const sluice::waiting& waiting, sluice_decision* out, uint64_t* id) {
   *id = waiting.id;
   return told(waiting.now, out);
+}
+
+// Charges that settle together; `decide(all, its)` decides them, with room for a decision each
+// unless it is null.
+template <class Decide>
+int32_t together(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                 sluice_decision* each, sluice_decision* out, Decide&& decide) {
+  if (!is_sound(limiter, charges, count) || count > sluice::charges_max)
+    return told(errc::invalid_argument, out);
+  return guarded_decision(out, [&] {
+    return with_charges(charges, count, [&](auto all) {
+      std::array<sluice::decision, sluice::charges_max> its;
+      const auto taken = decide(all, each == nullptr ? nullptr : its.data());
+      for (size_t i = 0; each != nullptr && i < count; ++i) tell(its[i], &each[i]);
+      return told(taken, out);
+    });
+  });
 }
 
 // By the policy, whatever is asked.
@@ -263,16 +280,28 @@ int32_t sluice_reset(sluice_limiter* limiter, const sluice_handle* by, const cha
 
 int32_t sluice_take_all(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
                         int64_t now, sluice_decision* each, sluice_decision* decision) {
-  if (!is_sound(limiter, charges, count) || count > sluice::charges_max)
-    return told(errc::invalid_argument, decision);
-  return guarded_decision(decision, [&] {
-    return with_charges(charges, count, [&](auto all) {
-      std::array<sluice::decision, sluice::charges_max> its;
-      const auto taken =
-          limiter->its.take_all(all, time_of(now), each == nullptr ? nullptr : its.data());
-      for (size_t i = 0; each != nullptr && i < count; ++i) tell(its[i], &each[i]);
-      return told(taken, decision);
-    });
+  return together(limiter, charges, count, each, decision, [&](auto all, auto* its) {
+    return limiter->its.take_all(all, time_of(now), its);
+  });
+}
+
+int32_t sluice_charge_key(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                          size_t key_bytes, int64_t cost, int64_t now, sluice_decision* decision) {
+  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
+  return told(limiter->its.charge(by->its, text_of(key, key_bytes), cost, time_of(now)), decision);
+}
+
+int32_t sluice_charge_all(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                          int64_t now, sluice_decision* each, sluice_decision* decision) {
+  return together(limiter, charges, count, each, decision, [&](auto all, auto* its) {
+    return limiter->its.charge_all(all, time_of(now), its);
+  });
+}
+
+int32_t sluice_charge_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                               int64_t cost, int64_t now, sluice_decision* decision) {
+  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
+    return its.charge(descriptor, cost, time_of(now));
   });
 }
 

@@ -15,7 +15,7 @@ namespace sluice::detail {
 using embed::DecisionRoom;
 using embed::failed;
 using embed::internal;
-using embed::Tightest;
+using embed::Shown;
 using request::Verb;
 
 namespace {
@@ -44,9 +44,9 @@ time_point core::now() {
   return time_point(duration(clock_.now().us));
 }
 
-// The space and the limits of a charge: its handle's, or those of an override. False: the rule is
-// gone.
-inline bool core::terms_of(const handle& by, std::string_view key, base::Time now,
+// The space and the limits of a charge: its handle's, or those of an override; a take of limits
+// that count is charged to them where they refuse it. False: the rule is gone.
+inline bool core::terms_of(const handle& by, std::string_view key, Verb verb, base::Time now,
                            request::Charge& charge) {
   const terms::Now& its = by.terms_->now;
   if (its.space == nullptr) [[unlikely]]
@@ -55,13 +55,18 @@ inline bool core::terms_of(const handle& by, std::string_view key, base::Time no
   charge.limits = its.limits;
   charge.limits_id = its.limits_id;
   charge.key = key;
-  if (its.rule_id != 0 && overrides_.size() > 0) {
+  charge.verb = verb == Verb::wait ? Verb::take : verb;
+  if (its.rule == nullptr) return true;
+  charge.counts = its.rule->counts;
+  if (overrides_.size() > 0) {
     policy::Override::Terms instead;
-    if (overrides_.find(its.rule_id, key, now, instead)) {
+    if (overrides_.find(its.rule->id, key, now, instead)) {
       charge.limits = instead.limits;
       charge.limits_id = instead.limits_id;
+      charge.counts = policy::counts_of(*its.rule, instead.limits);
     }
   }
+  if (verb == Verb::take && charge.counts != 0) charge.verb = Verb::count;
   return true;
 }
 
@@ -73,9 +78,9 @@ inline decision core::settle_one(request::Charge& charge, base::Time now) {
   store_->apply({{&group, 1}, {&charge, 1}, decisions}, now);
   if (group.error != request::Error::none) [[unlikely]]
     return failed(embed::error_of(group.error));
-  Tightest tightest;
-  tightest.add(decisions.first(charge.limits.size()));
-  return tightest.shown(group.allowed);
+  Shown shown(charge.verb);
+  shown.add(decisions.first(charge.limits.size()));
+  return shown.of(group.allowed);
 }
 
 decision core::decide(const handle& by, std::string_view key, int64_t cost, Ask ask,
@@ -85,8 +90,7 @@ decision core::decide(const handle& by, std::string_view key, int64_t cost, Ask 
   if (is_rule(by)) return decide_rule(by, key, cost, ask, internal(now));
   // Limits in code stay what they are, and known, as long as the handle.
   request::Charge charge;
-  terms_of(by, key, internal(now), charge);
-  charge.verb = ask.verb;
+  terms_of(by, key, ask.verb, internal(now), charge);
   charge.all = ask.all;
   charge.cost = cost;
   return settle_one(charge, internal(now));
@@ -96,21 +100,20 @@ decision core::decide_rule(const handle& by, std::string_view key, int64_t cost,
                            base::Time now) {
   const embed::Gate::Inside inside(gate_);
   request::Charge charge;
-  if (!terms_of(by, key, now, charge)) return failed(errc::unknown_rule);
-  charge.verb = ask.verb;
+  if (!terms_of(by, key, ask.verb, now, charge)) return failed(errc::unknown_rule);
   charge.all = ask.all;
   charge.cost = cost;
   return settle_one(charge, now);
 }
 
-errc core::plan(view<charge> charges, base::Time now, embed::Charges& together) {
+errc core::plan(view<charge> charges, Verb verb, base::Time now, embed::Charges& together) {
   together.charges.clear();
   uint32_t decisions = 0;
   for (const charge& one : charges) {
     if (one.by == nullptr || !owns(*one.by) || one.cost < 0 || one.key.size() > key_bytes_max)
       return errc::invalid_argument;
     request::Charge next;
-    if (!terms_of(*one.by, one.key, now, next)) return errc::unknown_rule;
+    if (!terms_of(*one.by, one.key, verb, now, next)) return errc::unknown_rule;
     next.cost = one.cost;
     const auto same = std::find_if(together.charges.begin(), together.charges.end(),
                                    [&](const request::Charge& other) {
@@ -135,14 +138,14 @@ namespace {
 // The decision of the charge that stands for `one`.
 decision decision_of(const embed::Charges& together, size_t index, bool allowed) {
   const request::Charge& its = together.charges[index];
-  Tightest tightest;
-  tightest.add(std::span(together.decisions).subspan(its.decision_first, its.limits.size()));
-  return tightest.shown(allowed);
+  Shown shown(its.verb);
+  shown.add(std::span(together.decisions).subspan(its.decision_first, its.limits.size()));
+  return shown.of(allowed);
 }
 
 }  // namespace
 
-decision core::take_all(view<charge> charges, time_point now, decision* each) {
+decision core::settle_all(view<charge> charges, Verb verb, time_point now, decision* each) {
   const auto fail = [&](errc why) {
     if (each != nullptr) std::fill_n(each, charges.size(), failed(why));
     return failed(why);
@@ -152,7 +155,8 @@ decision core::take_all(view<charge> charges, time_point now, decision* each) {
   const embed::Gate::Inside inside(gate_);
   const embed::Scratches::Taken scratch(scratches_, inside.cell());
   embed::Charges& together = scratch->together;
-  if (const errc why = plan(charges, internal(now), together); why != errc::ok) return fail(why);
+  if (const errc why = plan(charges, verb, internal(now), together); why != errc::ok)
+    return fail(why);
   request::Group all;
   all.charge_count = static_cast<uint32_t>(together.charges.size());
   store_->apply({{&all, 1}, together.charges, together.decisions}, internal(now));
@@ -164,9 +168,9 @@ decision core::take_all(view<charge> charges, time_point now, decision* each) {
       ++at;
     each[i] = decision_of(together, at, all.allowed);
   }
-  Tightest tightest;
-  tightest.add(together.decisions);
-  return tightest.shown(all.allowed);
+  Shown shown(verb);
+  shown.add(together.decisions);
+  return shown.of(all.allowed);
 }
 
 void core::take_many(view<charge> charges, decision* each, time_point now) {
@@ -194,7 +198,7 @@ void core::take_batch(view<charge> charges, decision* each, base::Time now) {
       continue;
     }
     request::Charge& next = asked[count];
-    if (!terms_of(*one.by, one.key, now, next)) {
+    if (!terms_of(*one.by, one.key, Verb::take, now, next)) {
       each[i] = failed(errc::unknown_rule);
       continue;
     }
@@ -213,9 +217,9 @@ void core::take_batch(view<charge> charges, decision* each, base::Time now) {
       each[whose[i]] = failed(embed::error_of(groups[i].error));
       continue;
     }
-    Tightest tightest;
-    tightest.add(room.first(decisions).subspan(asked[i].decision_first, asked[i].limits.size()));
-    each[whose[i]] = tightest.shown(groups[i].allowed);
+    Shown shown(Verb::take);
+    shown.add(room.first(decisions).subspan(asked[i].decision_first, asked[i].limits.size()));
+    each[whose[i]] = shown.of(groups[i].allowed);
   }
 }
 

@@ -65,7 +65,8 @@ class core {
     bool all = false;  // put: the whole counter
   };
   decision decide(const handle& by, std::string_view key, int64_t cost, Ask ask, time_point now);
-  decision take_all(view<charge> charges, time_point now, decision* each);
+  // A take, a wait that is decided now, or a charge of all of them.
+  decision settle_all(view<charge> charges, request::Verb verb, time_point now, decision* each);
   void take_many(view<charge> charges, decision* each, time_point now);
   // By the policy.
   decision decide(view<entry> descriptor, int64_t cost, Ask ask, time_point now);
@@ -87,7 +88,7 @@ class core {
   // For Waits.
 
   // The charges of a list, those of one counter in one sum. With the gate entered.
-  errc plan(view<charge> charges, base::Time now, embed::Charges& together);
+  errc plan(view<charge> charges, request::Verb verb, base::Time now, embed::Charges& together);
   // With the gate entered.
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
   const policy::Overrides* overrides_table() const {
@@ -112,7 +113,8 @@ class core {
   };
   using OverrideKey = std::pair<std::string, std::string>;  // rule, actor
 
-  bool terms_of(const handle& by, std::string_view key, base::Time now, request::Charge& charge);
+  bool terms_of(const handle& by, std::string_view key, request::Verb verb, base::Time now,
+                request::Charge& charge);
   decision decide_rule(const handle& by, std::string_view key, int64_t cost, Ask ask,
                        base::Time now);
   decision settle_one(request::Charge& charge, base::Time now);

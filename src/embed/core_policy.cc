@@ -141,7 +141,7 @@ void core::put_in_force(const policy::Rule* rule, terms& its) {
   its.now.space = rule->space;
   its.now.limits = spaces_->limits(rule->limits_id);
   its.now.limits_id = rule->limits_id;
-  its.now.rule_id = rule->id;
+  its.now.rule = rule;
   its.now.space_held = rule->space_held;
   its.now.limits_held = rule->limits_held;
 }
@@ -320,16 +320,16 @@ decision core::decide(view<entry> descriptor, int64_t cost, Ask ask, time_point 
   const auto& part = plan.parts().back();
   if (!part.error.empty()) return failed(errc::cannot_match);
   store_->apply(plan.batch(), internal(now));
-  embed::Tightest tightest;
+  embed::Shown shown(ask.verb);
   bool allowed = true;
   for (const auto& step : plan.steps(part)) {
     if (step.rule->mode != policy::Mode::enforce) continue;
     const request::Group& group = plan.group(step);
     if (group.error != request::Error::none) return failed(embed::error_of(group.error));
     allowed = group.allowed;
-    tightest.add(plan.decisions(step));
+    shown.add(plan.decisions(step));
   }
-  return tightest.shown(allowed);
+  return shown.of(allowed);
 }
 
 }  // namespace sluice::detail

@@ -57,21 +57,26 @@ inline errc error_of(request::Error error) {
 }
 
 // Of several decisions the tightest is shown: the refusal with the longest wait, else the least
-// left, and of those the one that takes longest to be as fresh.
-class Tightest {
+// left, and of those the one that takes longest to be as fresh; of a charge the one that takes
+// longest until it grants one unit.
+class Shown {
  public:
+  explicit Shown(request::Verb verb) : charges_(verb == request::Verb::charge) {}
   void add(std::span<const limit::Decision> decisions) {
-    for (const limit::Decision& one : decisions)
+    for (const limit::Decision& one : decisions) {
+      over_ |= one.remaining < 0;
       if (tightest_ == nullptr || is_tighter(one)) tightest_ = &one;
+    }
   }
-  decision shown(bool allowed) const {
+  decision of(bool allowed) const {
     decision d;
-    d.allowed = allowed;
+    d.allowed = allowed || charges_;
     if (tightest_ == nullptr) return d;
     d.matched = true;
+    d.over = charges_ && over_;
     d.limit = tightest_->limit;
     d.remaining = tightest_->remaining;
-    d.retry_after = duration(allowed ? 0 : tightest_->retry_after.us);
+    d.retry_after = duration(allowed && !charges_ ? 0 : tightest_->retry_after.us);
     d.reset_after = duration(tightest_->reset_after.us);
     return d;
   }
@@ -79,12 +84,16 @@ class Tightest {
  private:
   bool is_tighter(const limit::Decision& d) const {
     const limit::Decision& t = *tightest_;
+    if (charges_ && d.retry_after != t.retry_after) return d.retry_after > t.retry_after;
+    if (charges_) return d.remaining < t.remaining;
     if (d.allowed != t.allowed) return !d.allowed;
     if (!d.allowed) return d.retry_after > t.retry_after;
     if (d.remaining != t.remaining) return d.remaining < t.remaining;
     return d.reset_after > t.reset_after;
   }
 
+  const bool charges_;
+  bool over_ = false;
   const limit::Decision* tightest_ = nullptr;
 };
 

@@ -37,7 +37,8 @@ auto guarded_result(Do&& action) noexcept -> decltype(action()) {
 }
 
 constexpr core::Ask take_now{}, peek_now{Verb::peek, false},
-    would_take_now{Verb::would_take, false}, put_now{Verb::put, false}, reset_now{Verb::put, true};
+    would_take_now{Verb::would_take, false}, put_now{Verb::put, false}, reset_now{Verb::put, true},
+    charge_now{Verb::charge, false};
 
 error closed() {
   return {errc::invalid_argument, "the limiter was moved from"};
@@ -126,11 +127,23 @@ decision limiter::reset(const handle& by, std::string_view key, time_point now) 
   return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, reset_now, now); });
 }
 
-decision limiter::take_all(view<charge> charges, time_point now, decision* each) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.take_all(charges, now, each); });
+decision limiter::charge(const handle& by, std::string_view key, int64_t cost,
+                         time_point now) noexcept {
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(by, key, cost, charge_now, now); });
 }
 
-void limiter::take_many(view<charge> charges, decision* each, time_point now) noexcept {
+decision limiter::take_all(view<struct charge> charges, time_point now, decision* each) noexcept {
+  return guarded(core_.get(),
+                 [&](core& its) { return its.settle_all(charges, Verb::take, now, each); });
+}
+
+decision limiter::charge_all(view<struct charge> charges, time_point now, decision* each) noexcept {
+  return guarded(core_.get(),
+                 [&](core& its) { return its.settle_all(charges, Verb::charge, now, each); });
+}
+
+void limiter::take_many(view<struct charge> charges, decision* each, time_point now) noexcept {
   const decision done = guarded(core_.get(), [&](core& its) {
     its.take_many(charges, each, now);
     return decision{};
@@ -151,6 +164,11 @@ decision limiter::peek(view<entry> descriptor, time_point now) noexcept {
 decision limiter::would_take(view<entry> descriptor, int64_t cost, time_point now) noexcept {
   return guarded(core_.get(),
                  [&](core& its) { return its.decide(descriptor, cost, would_take_now, now); });
+}
+
+decision limiter::charge(view<entry> descriptor, int64_t cost, time_point now) noexcept {
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(descriptor, cost, charge_now, now); });
 }
 
 decision limiter::put(view<entry> descriptor, int64_t units, time_point now) noexcept {
@@ -177,11 +195,11 @@ waiting guarded_wait(core& its, const detail::waits::Asked& asked, time_point de
 
 waiting limiter::wait(const handle& by, std::string_view key, int64_t cost, time_point deadline,
                       wait_callback callback, time_point now) noexcept {
-  const charge one{&by, key, cost};
+  const struct charge one { &by, key, cost };
   return wait_all({&one, 1}, deadline, std::move(callback), now);
 }
 
-waiting limiter::wait_all(view<charge> charges, time_point deadline, wait_callback callback,
+waiting limiter::wait_all(view<struct charge> charges, time_point deadline, wait_callback callback,
                           time_point now) noexcept {
   if (!core_ || charges.size() > charges_max || !embed::is_sound(now))
     return {embed::failed(errc::invalid_argument), 0};

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "limit/limit.h"
+#include "policy/rule_set.h"
 #include "request/space.h"
 
 namespace sluice::detail {
@@ -22,7 +23,7 @@ class terms {
     const request::Space* space = nullptr;  // null: the rule is gone
     std::span<const limit::Limit> limits{};
     uint32_t limits_id = 0;
-    uint64_t rule_id = 0;  // that overrides go by; 0: of limits in code
+    const policy::Rule* rule = nullptr;  // null: of limits in code
     request::SpaceRef space_held{};
     request::LimitsRef limits_held{};
   };

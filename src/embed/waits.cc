@@ -76,8 +76,10 @@ waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callb
 
 // There is no time to wait: as a take.
 waiting waits::refuse_late(const Asked& asked, time_point now) {
-  decision answer = asked.by_policy ? core_.decide(asked.descriptor, asked.cost, core::Ask{}, now)
-                                    : core_.take_all(asked.charges, now, nullptr);
+  decision answer =
+      asked.by_policy
+          ? core_.decide(asked.descriptor, asked.cost, core::Ask{request::Verb::wait}, now)
+          : core_.settle_all(asked.charges, request::Verb::wait, now, nullptr);
   if (!answer.allowed && answer.error == errc::ok) answer.error = errc::timed_out;
   return {answer};
 }
@@ -136,7 +138,8 @@ waits::Asking waits::ask_by_policy(const Asked& asked, base::Time now, request::
 waits::Asking waits::ask_by_charges(const Asked& asked, base::Time now, request::Ticket ticket,
                                     uint64_t& arrival) {
   embed::Charges& together = scratch_.together;
-  if (const errc why = core_.plan(asked.charges, now, together); why != errc::ok)
+  if (const errc why = core_.plan(asked.charges, request::Verb::wait, now, together);
+      why != errc::ok)
     return {failed(why)};
   if (together.charges.empty()) return {embed::unmatched()};
   request::Group group;
@@ -161,16 +164,16 @@ waits::Asking waits::settle(request::Batch batch, base::Time now, const store::P
     asking.answer = failed(embed::error_of(group.error));
     return asking;
   }
-  embed::Tightest tightest;
+  embed::Shown shown(request::Verb::wait);
   for (const auto& its : batch.charges.subspan(group.charge_first, group.charge_count)) {
     const auto decisions = batch.decisions.subspan(its.decision_first, its.limits.size());
-    tightest.add(decisions);
+    shown.add(decisions);
     // (Of a group that was asked again under the same limits decisions are void, without a time.)
     for (const limit::Decision& one : decisions)
       if (!one.allowed && one.retry_after.us != 0 && (its.cost > one.limit || one.limit == 0))
         asking.fits = false;
   }
-  asking.answer = tightest.shown(group.allowed);
+  asking.answer = shown.of(group.allowed);
   return asking;
 }
 
@@ -240,11 +243,11 @@ void waits::drain() {
   settled_.clear();
   completions_.drain(settled_);
   for (const store::Settled& settled : settled_) {
-    embed::Tightest tightest;
-    tightest.add(settled.decisions);
+    embed::Shown shown(request::Verb::wait);
+    shown.add(settled.decisions);
     const bool allowed = settled.error == request::Error::none;
     finish(id_of(settled.ticket),
-           allowed ? tightest.shown(true) : failed(embed::error_of(settled.error)));
+           allowed ? shown.of(true) : failed(embed::error_of(settled.error)));
   }
 }
 

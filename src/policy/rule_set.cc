@@ -191,8 +191,8 @@ bool all_count(std::span<const limit::Limit> limits, limit::LimitMask counts) {
          });
 }
 
-// Which limits of an override count: those instead of a limit of the rule that does. That one
-// has the same window or, if none of the rule's has it, is any of them, if all count.
+}  // namespace
+
 limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limits) {
   if (rule.counts == 0) return 0;
   limit::LimitMask counts = 0;
@@ -209,8 +209,6 @@ limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limit
   }
   return counts;
 }
-
-}  // namespace
 
 // In a sparing group each charge of a counter is decided by itself.
 bool Plan::follows(const request::Charge& other, const Rule& rule, const Asked& asked) const {

@@ -131,6 +131,11 @@ struct Rule {
   }
 };
 
+// Which of the limits that an override puts in place of the rule's count: those in the place of a
+// limit of the rule that does. That one has the same window or, if none of the rule's has it, is
+// any of them, if all count.
+limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limits);
+
 // For explain: why a rule does not apply to a request. The first condition that fails, and the
 // request's value of its key.
 struct Mismatch {

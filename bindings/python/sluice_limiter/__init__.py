@@ -34,7 +34,7 @@ class _Limit(ctypes.Structure):
 
 
 class _Decision(ctypes.Structure):
-    _fields_ = [("allowed", c_int32), ("matched", c_int32), ("error", c_int32), ("reserved", c_int32),
+    _fields_ = [("allowed", c_int32), ("matched", c_int32), ("error", c_int32), ("over", c_int32),
                 ("limit", c_int64), ("remaining", c_int64), ("retry_after_us", c_int64), ("reset_after_us", c_int64)]
 
 
@@ -83,6 +83,9 @@ def _load() -> ctypes.CDLL:
         "sluice_put_matching": (c_int32, [*entries, c_int64, c_int64, decision]),
         "sluice_peek_matching": (c_int32, [*entries, c_int64, decision]),
         "sluice_reload_text": (c_int32, [c_void_p, c_char_p, c_size_t, c_char_p, c_int64, error]),
+        "sluice_charge_key": (c_int32, [*key, c_int64, c_int64, decision]),
+        "sluice_charge_matching": (c_int32, [*entries, c_int64, c_int64, decision]),
+        "sluice_charge_all": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_void_p, decision]),
         "sluice_take_all": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_void_p, decision]),
         "sluice_wait": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, _WaitCallback, c_void_p, c_int64, decision,
                                   POINTER(c_uint64)]),
@@ -124,7 +127,7 @@ class Limit(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What was decided; NEVER in a time: there is no such moment."""
+    """What was decided; NEVER in a time: there is no such moment. `remaining` below 0 is a debt: units used beyond the limit."""
 
     allowed: bool
     matched: bool
@@ -132,6 +135,7 @@ class Decision(NamedTuple):
     remaining: int
     retry_after_us: int
     reset_after_us: int
+    over: bool = False  # of a charge: a limit is in debt
 
 
 def _raise(error: _Error) -> None:
@@ -146,7 +150,7 @@ def _told(code: int, its: _Decision) -> Decision:
 
 def _outcome(its: _Decision) -> Decision:
     return Decision(bool(its.allowed), bool(its.matched), its.limit, its.remaining, its.retry_after_us,
-                    its.reset_after_us)
+                    its.reset_after_us, bool(its.over))
 
 
 def _limits(limits: Sequence[Limit]) -> ctypes.Array[_Limit]:
@@ -175,6 +179,10 @@ class Handle:
 
     def take(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
         return self._ask("sluice_take", key, cost, now=now)
+
+    def charge(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
+        """Counts units that were used already, whatever is left; never refused. `over`: a limit is in debt."""
+        return self._ask("sluice_charge_key", key, cost, now=now)
 
     def would_take(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
         return self._ask("sluice_would_take", key, cost, now=now)
@@ -275,6 +283,10 @@ class Limiter:
     def take(self, descriptor: dict[str, str], cost: int = 1, now: int | None = None) -> Decision:
         return self._ask("sluice_take_matching", descriptor, cost, now=now)
 
+    def charge(self, descriptor: dict[str, str], cost: int = 1, now: int | None = None) -> Decision:
+        """Counts units that were used already, by every rule by which a take is charged; never refused."""
+        return self._ask("sluice_charge_matching", descriptor, cost, now=now)
+
     def put(self, descriptor: dict[str, str], units: int = 1, now: int | None = None) -> Decision:
         return self._ask("sluice_put_matching", descriptor, units, now=now)
 
@@ -291,6 +303,12 @@ class Limiter:
         its, (all_of_them, kept) = _Decision(), self._charges(charges)
         at = self.now() if now is None else now
         return _told(_library.sluice_take_all(self._pointer, all_of_them, len(kept), at, None, ctypes.byref(its)), its)
+
+    def charge_all(self, charges: Iterable[tuple[Handle, str | bytes, int]], now: int | None = None) -> Decision:
+        """Counts units that were used already: every charge, a handle with a key and a cost."""
+        its, (all_of_them, kept) = _Decision(), self._charges(charges)
+        at = self.now() if now is None else now
+        return _told(_library.sluice_charge_all(self._pointer, all_of_them, len(kept), at, None, ctypes.byref(its)), its)
 
     def wait(self, charges: Iterable[tuple[Handle, str | bytes, int]], deadline: int,
              callback: Callable[[Decision | Error], object], now: int | None = None) -> Decision | int:
