@@ -67,12 +67,38 @@ uint8_t FieldNames::add(std::string_view lower_name) {
   return first = number;
 }
 
+// Fields whose values are lists, so that a client may send them in several lines (RFC 9110, 5.3).
+static bool is_list_field(std::string_view name) {
+  static constexpr std::string_view lists[] = {"cache-control",
+                                               "connection",
+                                               "content-encoding",
+                                               "content-language",
+                                               "cookie",
+                                               "forwarded",
+                                               "if-match",
+                                               "if-none-match",
+                                               "link",
+                                               "pragma",
+                                               "prefer",
+                                               "priority",
+                                               "te",
+                                               "trailer",
+                                               "upgrade",
+                                               "via",
+                                               "warning",
+                                               "x-forwarded-for"};
+  return name == "accept" || name.starts_with("accept-") ||
+         std::find(std::begin(lists), std::end(lists), name) != std::end(lists);
+}
+
 void AuthProfile::prepare() {
   SLUICE_CHECK(headers.size() <= auth_headers_max && cookies.size() <= auth_cookies_max);
   plan = {};
   plan_fields(*this, plan);
   for (const std::string& header : headers)
-    plan.headers.push_back({"header." + header, plan.names.add(header), header == "authorization"});
+    plan.headers.push_back({"header." + header, plan.names.add(header),
+                            header == "authorization" || header == "proxy-authorization",
+                            is_list_field(header)});
   if (!cookies.empty()) plan.cookie = plan.names.add("cookie");
   for (const std::string& cookie : cookies) plan.cookies.push_back({"cookie." + cookie, cookie});
   plan.is_made = true;

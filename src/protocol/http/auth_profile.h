@@ -73,7 +73,8 @@ struct AuthPlan {
   struct Header {
     std::string key;  // of the entry
     uint8_t name;
-    bool is_secret;  // its value is never shown, whatever its length
+    bool is_credentials;  // Authorization: its value is never shown, whatever its length
+    bool is_list;         // lines of it are one list
   };
   struct Cookie {
     std::string key, name;

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/printable.h"
+#include "protocol/http/auth_spelling.h"
 
 namespace sluice::http {
 namespace {
@@ -42,36 +43,6 @@ constexpr bool is_allowed_by(const LowerTable& table, char c) {
 constexpr LowerTable host_chars = lower_table("0123456789-._~%!$&'()*+;=");
 // The characters of a scheme after its first letter (RFC 3986, 3.1).
 constexpr LowerTable scheme_chars = lower_table("0123456789+-.");
-
-// How the normal form of a path writes a byte.
-enum class PathByte : uint8_t {
-  escaped,     // always as %XX
-  unreserved,  // always as itself
-  reserved,    // as it was sent: itself and %XX have different meanings
-};
-constexpr std::array<PathByte, 256> path_bytes = [] {
-  std::array<PathByte, 256> table{};
-  for (const char c : std::string_view("!$&'()*+,;=:@/"))
-    table[static_cast<unsigned char>(c)] = PathByte::reserved;
-  for (const char c : std::string_view("0123456789-._~"
-                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
-    table[static_cast<unsigned char>(c)] = PathByte::unreserved;
-  return table;
-}();
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = wire::http_lower(c);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-char* write_escaped(unsigned char byte, char* to) {
-  static constexpr char hex[] = "0123456789ABCDEF";
-  *to++ = '%';
-  *to++ = hex[byte >> 4];
-  *to++ = hex[byte & 15];
-  return to;
-}
 
 // SHA-256, looked up once: EVP_Digest looks it up in each call, which costs more than the digest.
 // (OpenSSL 3.0 still allocates its state, a hundred bytes, for each digest.)
@@ -168,10 +139,9 @@ class AuthReader {
     if (!find_fields(peer_.is_trusted ? plan_.single : secret_bit()) || !is_secret_right())
       return false;
     for (const auto& [key, value] : profile_.entries) entries_.push_back({key, value});
-    if (!(peer_.is_trusted ? read_original() : read_own())) return false;
-    if (!plan_.headers.empty()) read_headers();
-    if (!plan_.cookies.empty() && has(plan_.cookie)) read_cookies();
-    return true;
+    return (peer_.is_trusted ? read_original() : read_own()) &&
+           (plan_.headers.empty() || read_headers()) &&
+           (plan_.cookies.empty() || !has(plan_.cookie) || read_cookies());
   }
 
   AuthRefusal refusal{400, {}};
@@ -212,9 +182,10 @@ class AuthReader {
   bool read_host();
   bool read_scheme();
   bool read_ip();
-  void read_headers();
-  void read_cookies();
-  void find_cookies(std::string_view line, std::span<Value> found, uint32_t& there) const;
+  bool read_headers();
+  bool read_cookies();
+  bool find_cookies(std::string_view line, std::span<Value> found, uint32_t& there);
+  bool has_one_value(uint8_t number) const;
 
   // The host or scheme in lower case. Empty: the text is not valid.
   std::string_view host_of(std::string_view text);
@@ -223,7 +194,7 @@ class AuthReader {
   std::string_view in_lower_case(const LowerTable& table, std::string_view text);
   std::string_view text_of(const IpAddress& address);
   std::string_view joined(uint8_t number, std::string_view separator);
-  std::string_view shortened(std::string_view value, bool is_secret);
+  std::string_view shortened(std::string_view value, bool is_secret = false);
   void add(std::string_view key, std::string_view value) { entries_.push_back({key, value}); }
 
   const AuthQuestion& question_;
@@ -412,39 +383,50 @@ bool AuthReader::read_ip() {
   return true;
 }
 
-void AuthReader::read_headers() {
+bool AuthReader::read_headers() {
   for (const AuthPlan::Header& header : plan_.headers) {
     if (!has(header.name)) continue;
-    const std::string_view separator = header.name == plan_.cookie ? "; " : ", ";
-    add(header.key,
-        shortened(has_several(header.name) ? joined(header.name, separator) : value_of(header.name),
-                  header.is_secret));
+    std::string_view value = without_blanks_around(value_of(header.name));
+    if (has_several(header.name) && header.is_list) {
+      value = joined(header.name, header.name == plan_.cookie ? "; " : ", ");
+    } else if (has_several(header.name) && !has_one_value(header.name)) {
+      return refuse(std::string(shown_field(plan_.names[header.name])) +
+                    " is there twice with different values, and applications differ in which one "
+                    "they take; send it once");
+    }
+    if (header.is_credentials && !value.empty()) value = credentials_of(value, texts_);
+    add(header.key, shortened(value, header.is_credentials));
   }
+  return true;
+}
+
+// Have all lines of the field the same value?
+bool AuthReader::has_one_value(uint8_t number) const {
+  const std::string_view first = without_blanks_around(value_of(number));
+  return std::ranges::all_of(question_.fields, [&](const wire::HttpField& field) {
+    return plan_.names.find(field.name) != number || without_blanks_around(field.value) == first;
+  });
 }
 
 // The cookies of all Cookie fields: HTTP/2 may split them over several (RFC 9113, 8.2.3).
-void AuthReader::read_cookies() {
+bool AuthReader::read_cookies() {
   Value found[auth_cookies_max];
   uint32_t there = 0;
   if (has_several(plan_.cookie)) {
     for (const wire::HttpField& field : question_.fields)
-      if (plan_.names.find(field.name) == plan_.cookie) find_cookies(field.value, found, there);
-  } else {
-    find_cookies(value_of(plan_.cookie), found, there);
+      if (plan_.names.find(field.name) == plan_.cookie && !find_cookies(field.value, found, there))
+        return false;
+  } else if (!find_cookies(value_of(plan_.cookie), found, there)) {
+    return false;
   }
   for (size_t i = 0; i < plan_.cookies.size(); ++i)
-    if ((there >> i & 1) != 0)
-      add(plan_.cookies[i].key, shortened({found[i].data, found[i].size}, false));
+    if ((there >> i & 1) != 0) add(plan_.cookies[i].key, shortened({found[i].data, found[i].size}));
+  return true;
 }
 
-// Sets found[i], and bit i of `there`, to the first cookie named plan_.cookies[i].
-void AuthReader::find_cookies(std::string_view line, std::span<Value> found,
-                              uint32_t& there) const {
-  const auto without_blanks_around = [](std::string_view text) {
-    while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-    while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-    return text;
-  };
+// Sets found[i], and bit i of `there`, to the cookie named plan_.cookies[i]. False: it was there
+// with another value.
+bool AuthReader::find_cookies(std::string_view line, std::span<Value> found, uint32_t& there) {
   while (!line.empty()) {
     const size_t end = std::min(line.find(';'), line.size());
     const std::string_view pair = line.substr(0, end);
@@ -453,12 +435,17 @@ void AuthReader::find_cookies(std::string_view line, std::span<Value> found,
     if (equals == pair.npos) continue;
     const std::string_view name = without_blanks_around(pair.substr(0, equals));
     for (size_t i = 0; i < plan_.cookies.size(); ++i) {
-      if (plan_.cookies[i].name != name || (there >> i & 1) != 0) continue;
+      if (plan_.cookies[i].name != name) continue;
+      const std::string_view value = cookie_value(pair.substr(equals + 1), texts_);
+      if ((there >> i & 1) != 0 && value != std::string_view(found[i].data, found[i].size))
+        return refuse("the cookie `" + base::printable(name, shown_value_bytes_max) +
+                      "` is there twice with different values, and applications differ in which "
+                      "one they take; send it once");
       there |= uint32_t{1} << i;
-      const std::string_view value = without_blanks_around(pair.substr(equals + 1));
       found[i] = {value.data(), value.size()};
     }
   }
+  return true;
 }
 
 std::string_view AuthReader::host_of(std::string_view text) {
@@ -527,51 +514,7 @@ std::string_view AuthReader::shortened(std::string_view value, bool is_secret) {
   return digest(value, texts_);
 }
 
-// Writes the normal form of the segment at `at` to `to`. Moves `at` behind the segment and returns
-// the end of what was written.
-char* write_segment(std::string_view path, size_t& at, char* to) {
-  for (; at < path.size() && path[at] != '/'; ++at) {
-    auto byte = static_cast<unsigned char>(path[at]);
-    const bool is_escape = byte == '%' && path.size() - at > 2 && hex_digit(path[at + 1]) >= 0 &&
-                           hex_digit(path[at + 2]) >= 0;
-    if (is_escape) {
-      byte = static_cast<unsigned char>(hex_digit(path[at + 1]) << 4 | hex_digit(path[at + 2]));
-      at += 2;
-    }
-    const PathByte is = path_bytes[byte];
-    if (is == PathByte::unreserved || (is == PathByte::reserved && !is_escape))
-      *to++ = static_cast<char>(byte);
-    else
-      to = write_escaped(byte, to);
-  }
-  return to;
-}
-
 }  // namespace
-
-std::string_view normalize_path(std::string_view path, base::Arena& texts) {
-  const auto grows = [](char c) {
-    return path_bytes[static_cast<unsigned char>(c)] == PathByte::escaped;
-  };
-  const auto longer = static_cast<size_t>(std::count_if(path.begin(), path.end(), grows));
-  char* const begin = texts.allocate(path.size() + 2 * longer + 1);
-  char* to = begin;
-  for (size_t at = 0; at < path.size();) {
-    while (at < path.size() && path[at] == '/') ++at;
-    char* const slash = to;
-    *to++ = '/';
-    to = write_segment(path, at, to);
-    const std::string_view segment(slash + 1, static_cast<size_t>(to - slash - 1));
-    const bool is_up = segment == "..";
-    if (!is_up && segment != ".") continue;
-    to = slash;
-    if (is_up && to != begin)
-      while (*--to != '/') {
-      }
-    if (at == path.size()) *to++ = '/';
-  }
-  return {begin, static_cast<size_t>(to - begin)};
-}
 
 AuthPeer::AuthPeer(std::string_view text, const TrustedProxies& trusted)
     : address(parse_address(text)),

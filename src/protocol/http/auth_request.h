@@ -54,16 +54,20 @@ struct AuthRefusal {
 // refusal the entries that were appended must not be used. `profile` must be prepared.
 //
 //   fields  Only the fields of the profile's proxy, and those that its `headers` and `cookies`
-//           name, are read. A field must not be repeated, except for lists: the lines of
-//           X-Forwarded-For, of Forwarded, of Cookie (RFC 9113, 8.2.3), and of fields that only
-//           `headers` names are joined in their order.
+//           name, are read. A field of the proxy must not be repeated, except for lists: the lines
+//           of X-Forwarded-For, of Forwarded, of Cookie (RFC 9113, 8.2.3), and of lists that
+//           `headers` names (Accept and similar ones) are joined in their order. Other fields that
+//           `headers` names may be repeated with one and the same value, which counts once; with
+//           different values: 400, because applications differ in which one they take.
 //   path    The part before `?`; of an absolute URI (RFC 9112, 3.2.2) its path. If it is neither,
 //           nor `*`: 400.
 //   host    In lower case, without the port and without a dot at the end; IPv6 in brackets.
 //   scheme  In lower case.
 //   ip      In the form of write_address. A field without an address: 400.
-//   values  The value of `header.authorization`, and of headers and cookies longer than
-//           auth_value_bytes_max, is a digest. Of cookies with equal names the first counts.
+//   values  The value of `header.authorization` is the digest of one spelling (credentials_of), and
+//           that of other headers and cookies longer than auth_value_bytes_max is their digest.
+//           The value of a cookie is one spelling as well (cookie_value). Cookies with equal names
+//           and different values: 400.
 //
 // A peer that is not trusted gets 403. If the profile has `untrusted_direct`, the rules decide
 // instead, but none of the proxy's fields is read: `method`, `path`, `host`, `scheme` and `ip` are
@@ -74,11 +78,5 @@ std::optional<AuthRefusal> read_auth_request(const AuthQuestion& question,
                                              const AuthProfile& profile, const AuthOptions& options,
                                              const AuthPeer& peer, base::Arena& texts,
                                              std::vector<request::Entry>& entries);
-
-// The normal form of a path that begins with `/`, which is the same for all spellings of the path
-// (RFC 3986, 6.2.2): escapes of unreserved characters are decoded, others are in upper case;
-// characters that a path cannot have, and a `%` without two digits, are escaped; repeated slashes
-// are joined, then dot segments resolved. The result is in `texts`.
-std::string_view normalize_path(std::string_view path, base::Arena& texts);
 
 }  // namespace sluice::http

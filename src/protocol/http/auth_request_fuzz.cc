@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "protocol/http/auth_request.h"
+#include "protocol/http/auth_spelling.h"
 
 namespace {
 

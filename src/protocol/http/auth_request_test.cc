@@ -3,6 +3,7 @@
 #include "protocol/http/auth_request.h"
 
 #include <gtest/gtest.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,6 +21,16 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 
 constexpr Proxy all_proxies[] = {Proxy::nginx, Proxy::haproxy, Proxy::traefik,
                                  Proxy::caddy, Proxy::apisix,  Proxy::ingress_nginx};
+
+// The value of an entry whose text is not shown.
+std::string digest_of(std::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  EXPECT_EQ(EVP_Digest(text.data(), text.size(), digest, nullptr, EVP_sha256(), nullptr), 1);
+  std::string value = "sha256:";
+  for (size_t i = 0; i < 16; ++i)
+    for (const int shift : {4, 0}) value += "0123456789abcdef"[digest[i] >> shift & 15];
+  return value;
+}
 
 // A profile, a request to it, and the result as a text: a line `key=value` for each entry, or the
 // refusal.
@@ -429,17 +440,34 @@ TEST(AuthRequest, DoesNotShowLongValuesAndCredentials) {
   Asking asked = asking();
   asked.profile.headers = {"authorization", "a-long-name"};
   asked.add("Authorization", "Bearer x").add("A-Long-Name", std::string(256, 'a'));
-  EXPECT_EQ(asked.entry("header.authorization"), "sha256:b937a6fd6074f3650930dd9a8c3ea51f");
+  EXPECT_EQ(asked.entry("header.authorization"), digest_of("bearer x"));
   EXPECT_EQ(asked.entry("header.a-long-name"), std::string(256, 'a'));
   asked.set("A-Long-Name", std::string(257, 'a')).set("Authorization", "");
   EXPECT_EQ(asked.entry("header.a-long-name"), "sha256:e8d95cc2b4bc198c54b40bd214df958a");
   EXPECT_EQ(asked.entry("header.authorization"), "none");
   // The bound holds for all lines of a field together.
-  asked.set("A-Long-Name", std::string(128, 'a')).add("A-Long-Name", std::string(126, 'b'));
-  EXPECT_EQ(asked.entry("header.a-long-name"),
+  asked.profile.headers = {"accept-language"};
+  asked.set("Accept-Language", std::string(128, 'a')).add("Accept-Language", std::string(126, 'b'));
+  EXPECT_EQ(asked.entry("header.accept-language"),
             std::string(128, 'a') + ", " + std::string(126, 'b'));
-  asked.add("A-Long-Name", "c");
-  EXPECT_TRUE(asked.entry("header.a-long-name").starts_with("sha256:"));
+  asked.add("Accept-Language", "c");
+  EXPECT_TRUE(asked.entry("header.accept-language").starts_with("sha256:"));
+}
+
+TEST(AuthRequest, RefusesAHeaderWithDifferentValues) {
+  for (const std::string name : {"authorization", "x-api-key", "proxy-authorization"}) {
+    Asking asked = asking();
+    asked.profile.headers = {name};
+    asked.add(name, "k").add(name, "k ");
+    EXPECT_TRUE(asked.entry("header." + name) == (name == "x-api-key" ? "k" : digest_of("k")))
+        << asked.entries();
+    asked.add(name, "other");
+    EXPECT_EQ(asked.entries(), "400 " + name +
+                                   " is there twice with different values, and applications differ "
+                                   "in which one they take; send it once");
+    asked.profile.untrusted_direct = true;
+    EXPECT_TRUE(asked.from("192.0.2.9:1").entries().starts_with("400 "));
+  }
 }
 
 TEST(AuthRequest, HasTheCookiesThatItsProfileNames) {
@@ -451,18 +479,32 @@ TEST(AuthRequest, HasTheCookiesThatItsProfileNames) {
     return all.substr(std::min(all.size(), original_entries.size() + 1));
   };
   EXPECT_EQ(cookies("a=1; sid=2; b=3"), "cookie.sid=2\ncookie.b=3");
-  EXPECT_EQ(cookies("b=3;sid=2;sid=4; b=5"), "cookie.sid=2\ncookie.b=3");
-  EXPECT_EQ(cookies(" sid = \"x y\" ;; ; =;b=;sid"), "cookie.sid=\"x y\"\ncookie.b=");
+  EXPECT_EQ(cookies(" sid = \"x y\" ;; ; =;b=;sid"), "cookie.sid=x y\ncookie.b=");
   EXPECT_EQ(cookies("sid=a=b=c"), "cookie.sid=a=b=c");
   EXPECT_EQ(cookies("SID=1; xsid=2; sidx=3; sid ;"), "");
   EXPECT_EQ(cookies("sid=" + std::string(256, 'a')), "cookie.sid=" + std::string(256, 'a'));
   EXPECT_EQ(cookies("sid=" + std::string(257, 'a')),
             "cookie.sid=sha256:e8d95cc2b4bc198c54b40bd214df958a");
   // HTTP/2 may send each cookie in a line of its own.
-  asked.set("Cookie", "x=1").add("cookie", "b=2").add("cookie", "sid=3; b=4");
+  asked.set("Cookie", "x=1").add("cookie", "b=2").add("cookie", "sid=3; b=\"2\"");
   asked.profile.headers = {"cookie"};
-  EXPECT_EQ(asked.entries(), std::string(original_entries) +
-                                 "\nheader.cookie=x=1; b=2; sid=3; b=4\ncookie.sid=3\ncookie.b=2");
+  EXPECT_EQ(asked.entries(),
+            std::string(original_entries) +
+                "\nheader.cookie=x=1; b=2; sid=3; b=\"2\"\ncookie.sid=3\ncookie.b=2");
+}
+
+TEST(AuthRequest, RefusesACookieWithDifferentValues) {
+  Asking asked = asking();
+  asked.profile.cookies = {"sid"};
+  const std::string refused =
+      "400 the cookie `sid` is there twice with different values, and applications differ in which "
+      "one they take; send it once";
+  EXPECT_EQ(asked.set("Cookie", "sid=2; b=1; sid=4").entries(), refused);
+  EXPECT_EQ(asked.set("Cookie", "sid=2; sid=").entries(), refused);
+  EXPECT_EQ(asked.set("Cookie", "sid=2").add("cookie", "sid=4").entries(), refused);
+  asked.set("cookie", "");
+  EXPECT_EQ(asked.set("Cookie", "sid=2; other=1; other=2").entry("cookie.sid"), "2")
+      << "only those that the profile names";
 }
 
 TEST(AuthRequest, MustShowTheSecretOfItsProfile) {
