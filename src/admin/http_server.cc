@@ -19,6 +19,7 @@
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <chrono>
+#include <future>
 #include <optional>
 #include <set>
 #include <thread>
@@ -96,6 +97,8 @@ struct HttpServer::Impl {
   asio::steady_timer first{io};  // has the loop open its descriptors now, while there are some
   Guard work = asio::make_work_guard(io), desk_work = asio::make_work_guard(desk_io);
   std::thread thread, desk;
+  std::promise<void> desk_ended;
+  std::future<void> desk_end = desk_ended.get_future();
   std::set<std::shared_ptr<Connection>> all;
   std::atomic<size_t> accepted{0};  // that wait for the thread
   size_t places = base::bounds::admin_connections_max, placed = 0;
@@ -311,7 +314,7 @@ HttpServer::HttpServer(std::shared_ptr<spdlog::logger> log) : impl_(std::make_un
 }
 
 HttpServer::~HttpServer() {
-  stop();
+  if (!stop() || impl_->desk.joinable()) impl_->desk.join();
 }
 
 void HttpServer::start(size_t places) {
@@ -322,7 +325,10 @@ void HttpServer::start(size_t places) {
     io.run();
   };
   impl_->thread = std::thread([this, run] { run(impl_->io); });
-  impl_->desk = std::thread([this, run] { run(impl_->desk_io); });
+  impl_->desk = std::thread([this, run] {
+    run(impl_->desk_io);
+    impl_->desk_ended.set_value();
+  });
 }
 
 bool HttpServer::has_room() const {
@@ -393,12 +399,16 @@ void HttpServer::serve(int listener, HttpHandler& handler) {
   });
 }
 
-void HttpServer::stop() {
+bool HttpServer::stop(std::chrono::milliseconds limit) {
   auto& s = *impl_;
-  if (!s.thread.joinable()) return;
+  if (!s.thread.joinable()) return true;
   s.desk_work.reset();
   s.desk_io.stop();
-  s.desk.join();
+  const bool in_time = s.desk_end.wait_for(limit) == std::future_status::ready;
+  if (in_time)
+    s.desk.join();
+  else
+    s.log->error("admin: an answer is not made within {} ms", limit.count());
   asio::post(s.io, [&s] {
     s.stopping = true;
     s.door.reset();
@@ -410,6 +420,7 @@ void HttpServer::stop() {
     s.work.reset();
   });
   s.thread.join();
+  return in_time;
 }
 
 }  // namespace sluice::admin

@@ -9,6 +9,7 @@
 
 #include <spdlog/logger.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -50,8 +51,10 @@ class HttpServer {
   bool has_room() const;
   // Closes the connection that has been silent longest, soon: descriptors are short.
   void make_room();
-  // Ends all connections, at once but for an answer that is being made.
-  void stop();
+  // Ends all connections, at once but for an answer that is being made. False: that does not end in
+  // time. The destructor waits for it.
+  bool stop(std::chrono::milliseconds limit = stop_limit);
+  static constexpr std::chrono::milliseconds stop_limit{5000};
 
  private:
   class Connection;

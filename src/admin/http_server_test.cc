@@ -96,12 +96,19 @@ class Patient final : public HttpHandler {
   wire::HttpResponse answer(const wire::HttpRequest& request) override {
     if (is_slow(request)) {
       std::unique_lock lock(mutex_);
+      begun_ = true;
+      changed_.notify_all();
       changed_.wait(lock, [this] { return let_go_; });
     }
     return {200, "text/plain", std::string(request.path == "/large" ? 4 << 20 : 1, 'x'), {}};
   }
   wire::HttpResponse problem(unsigned status, const std::string& why) const override {
     return {status, "text/plain", why, {}};
+  }
+  // Waits until a slow answer is being made.
+  void await_slow() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return begun_; });
   }
   void let_go() {
     const std::lock_guard lock(mutex_);
@@ -112,7 +119,7 @@ class Patient final : public HttpHandler {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool let_go_ = false;
+  bool begun_ = false, let_go_ = false;
 };
 
 class Places : public testing::Test {
@@ -251,6 +258,24 @@ TEST_F(Places, BodiesOfAllRequestsTogetherAreBounded) {
        !answer.starts_with("HTTP/1.1 100") && std::chrono::steady_clock::now() < limit;)
     answer = receive(connect(upload(each)));
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 100")) << answer;
+}
+
+// An answer may wait for a disk that does not answer: a stop does not wait for it for ever.
+TEST(HttpServer, StopsWithoutAnAnswerThatDoesNotEnd) {
+  Patient handler;
+  HttpServer server(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  server.start();
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  server.adopt(ends[0], handler);
+  const std::string request = "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ASSERT_EQ(::send(ends[1], request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  handler.await_slow();
+  EXPECT_FALSE(server.stop(std::chrono::milliseconds(1)));
+  handler.let_go();
+  ::close(ends[1]);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "config/across_slots.h"
 #include "config/config.h"
@@ -24,28 +25,44 @@ struct Held {
   std::shared_ptr<const policy::RuleSet> rules;
 };
 
-// Is `path` a policy, by its name, in the folder of the live sluice.yaml?
-bool is_beside(const std::string& path, const std::string& live_file) {
+// Is `path` in the folder of the live sluice.yaml?
+bool is_in_folder(const std::string& path, const std::string& live_file) {
   namespace fs = std::filesystem;
-  const fs::path one(path), live(live_file);
   const auto folder_of = [](const fs::path& file) {
     std::error_code error;
     return fs::weakly_canonical(file.has_parent_path() ? file.parent_path() : ".", error);
   };
+  return !live_file.empty() && folder_of(path) == folder_of(live_file);
+}
+
+// Is it a policy there, by its name?
+bool is_beside(const std::string& path, const std::string& live_file) {
+  const std::filesystem::path one(path), live(live_file);
   const auto endings = known_endings();
   return std::find(endings.begin(), endings.end(), one.extension()) != endings.end() &&
-         one.filename() != live.filename() && folder_of(one) == folder_of(live);
+         one.filename() != live.filename() && is_in_folder(path, live_file);
+}
+
+struct LiveConfig {
+  Config config;
+  std::vector<std::string> files;  // that were read for it
+};
+
+LiveConfig read_live(const std::string& live_file) {
+  LiveConfig live;
+  base::Diagnostics unused;
+  const ReadScope scope;
+  if (const auto text = live_file.empty() ? std::nullopt : read_file(live_file, unused))
+    read_config(*text, live_file, live.config, unused);
+  live.files = scope.asked();
+  return live;
 }
 
 // A candidate may only name the server's own files: the policies beside its sluice.yaml, or those
 // that it names. The answer about a candidate quotes the files that it names, and must not reveal
 // others. False: it names another file, which is reported.
-bool check_files(const Config& config, const std::string& live_file,
+bool check_files(const Config& config, const std::string& live_file, const Config& live,
                  base::Diagnostics& diagnostics) {
-  Config live;
-  base::Diagnostics unused;
-  if (const auto text = live_file.empty() ? std::nullopt : read_file(live_file, unused))
-    read_config(*text, live_file, live, unused);
   bool sound = true;
   auto endings = known_endings();
   endings.pop_back();  // `.yml` need not be mentioned
@@ -76,9 +93,20 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
   const auto held = std::make_shared<Held>();
   if (as->is_sluice()) {
     Config config;
-    read_config(text, live_file.empty() ? body_name : live_file, config, candidate.diagnostics);
+    const LiveConfig live = read_live(live_file);
+    {
+      // Of secrets and similar files, those beside the live file, or that it names. It must not be
+      // read as a secret itself.
+      const ReadScope scope([&](const std::string& path) {
+        return std::find(live.files.begin() + (live.files.empty() ? 0 : 1), live.files.end(),
+                         path) != live.files.end() ||
+               (path != live_file && is_in_folder(path, live_file));
+      });
+      read_config(text, live_file.empty() ? body_name : live_file, config, candidate.diagnostics);
+    }
+    const ReadScope regular_files;
     const bool sound = !base::has_errors(candidate.diagnostics);
-    if (check_files(config, live_file, candidate.diagnostics))
+    if (check_files(config, live_file, live.config, candidate.diagnostics))
       held->rules =
           load_policy(config.policy_files(), held->spaces, candidate.diagnostics, config.own);
     if (!sound) held->rules.reset();

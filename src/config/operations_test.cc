@@ -3,16 +3,20 @@
 #include "config/operations.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "config/candidate.h"
+#include "config/read_file.h"
 #include "protocol/protocol.h"
 
 namespace sluice::config::operations_test {
@@ -178,6 +182,73 @@ TEST(Candidates, MayNameOnlyTheServersFiles) {
     EXPECT_EQ(said.find("a secret"), std::string::npos) << said;
   }
   EXPECT_FALSE(check(io, "").rules);
+  std::filesystem::remove_all(root);
+}
+
+// A secret of forward-auth is a file as well. A pipe would hold up the admin port, and the answer
+// must not show whether a file exists.
+TEST(Candidates, MayNameOnlyRegularFilesBesideTheServersAsSecrets) {
+  const std::string root = testing::TempDir() + "sluice-secrets-" + std::to_string(::getpid());
+  const std::string folder = root + "/served/", elsewhere = root + "/elsewhere/";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(elsewhere);
+  const auto write = [](const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+    return path;
+  };
+  const auto with = [](const std::string& secret_file) {
+    return "listen: [{ protocol: http, address: '127.0.0.1:0' }]\nhttp: { auth: { profiles: { web: "
+           "{ "
+           "proxy: nginx, secret_file: '" +
+           secret_file + "' } } } }\nrules: [{ name: r, deny: true }]\n";
+  };
+  const std::string named = write(elsewhere + "named.secret", "swordfish\n");
+  const std::string live = write(folder + "sluice.yaml", with(named));
+  write(folder + "auth.secret", "swordfish\n");
+  write(elsewhere + "other.secret", "swordfish\n");
+  for (const std::string path : {folder + "pipe", elsewhere + "pipe"})
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  for (const std::string& path : {std::string("auth.secret"), named})
+    EXPECT_TRUE(read_candidate("sluice", with(path), live)->rules) << path;
+  std::set<std::string> messages;
+  for (const std::string path :
+       {elsewhere + "other.secret", elsewhere + "missing", elsewhere + "pipe", elsewhere,
+        std::string("missing"), std::string("pipe"), std::string("sluice.yaml"), std::string("."),
+        std::string("/dev/zero"), std::string("/etc/shadow")}) {
+    const auto refused = read_candidate("sluice", with(path), live);
+    EXPECT_FALSE(refused->rules) << path;
+    ASSERT_GE(refused->diagnostics.size(), 1u) << path;
+    messages.insert(refused->diagnostics.front().message);
+  }
+  EXPECT_EQ(messages, std::set<std::string>{"cannot be read here"});
+  EXPECT_FALSE(read_candidate("sluice", with("auth.secret"), "")->rules);
+  std::filesystem::remove_all(root);
+}
+
+// What is read again with each reload is not a pipe, at the start either: its reader would wait.
+TEST(ReadFile, TakesOnlyRegularFilesWithinAScope) {
+  const std::string root = testing::TempDir() + "sluice-scope-" + std::to_string(::getpid());
+  std::filesystem::create_directories(root);
+  const std::string file = root + "/file", pipe = root + "/pipe";
+  std::ofstream(file) << "text";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  base::Diagnostics diagnostics;
+  {
+    const ReadScope scope;
+    EXPECT_EQ(read_file(file, diagnostics), "text");
+    EXPECT_FALSE(read_file(pipe, diagnostics));
+    EXPECT_FALSE(read_file("/dev/zero", diagnostics));
+    ASSERT_EQ(diagnostics.size(), 2u);
+    for (const auto& one : diagnostics) EXPECT_EQ(one.message, "is not a regular file");
+    EXPECT_EQ(scope.asked(), (std::vector<std::string>{file, pipe, "/dev/zero"}));
+    const ReadScope none([](const std::string&) { return false; });
+    const ReadScope all([](const std::string&) { return true; });
+    EXPECT_FALSE(read_file(file, diagnostics)) << "all scopes count";
+  }
+  // Without a scope a pipe is read to its end.
+  std::thread writer([&] { std::ofstream(pipe) << "of a pipe"; });
+  EXPECT_EQ(read_file(pipe, diagnostics), "of a pipe");
+  writer.join();
   std::filesystem::remove_all(root);
 }
 

@@ -74,6 +74,7 @@ bool PolicySource::are_texts_of(uint64_t hash) const {
 }
 
 live::Loaded PolicySource::again(uint64_t hash) {
+  const ReadScope regular_files;
   live::Loaded loaded;
   if (are_texts_of(hash)) {
     loaded.hash = hash;

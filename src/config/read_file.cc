@@ -1,5 +1,6 @@
 #include "config/read_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/hash.h"
@@ -44,19 +46,56 @@ std::vector<std::string> sorted_names(const std::string& folder, Wanted&& wanted
   return names;
 }
 
+thread_local ReadScope* innermost = nullptr;
+
+std::FILE* open_without_waiting(const std::string& path, const char* mode) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  return fd < 0 ? nullptr : ::fdopen(fd, mode);
+}
+
 }  // namespace
+
+ReadScope::ReadScope(std::function<bool(const std::string& path)> may_read)
+    : outer_(innermost), may_read_(std::move(may_read)) {
+  innermost = this;
+}
+
+ReadScope::~ReadScope() {
+  innermost = outer_;
+}
 
 std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics) {
   constexpr size_t bound = base::bounds::config_bytes_max;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+  bool is_limited = false, is_allowed = true;
+  for (ReadScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
+    scope->asked_.push_back(path);
+    if (!scope->may_read_) continue;
+    is_limited = true;
+    is_allowed = is_allowed && scope->may_read_(path);
+  }
+  // A pipe without a writer would hold up the open itself.
+  const char* const mode = innermost == nullptr ? "rbe" : "rb";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(!is_allowed ? nullptr
+                                                             : innermost == nullptr
+                                                                 ? std::fopen(path.c_str(), mode)
+                                                                 : open_without_waiting(path, mode),
                                                              &std::fclose);
+  struct stat status {};
+  const bool is_known = file && ::fstat(::fileno(file.get()), &status) == 0;
+  if (is_limited && !(is_known && S_ISREG(status.st_mode))) {
+    diagnostics.push_back(about(path, "cannot be read here", "name a regular file that may be"));
+    return std::nullopt;
+  }
   if (!file) {
     diagnostics.push_back(unreadable(path, errno));
     return std::nullopt;
   }
-  struct stat status {};
-  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISDIR(status.st_mode)) {
+  if (is_known && S_ISDIR(status.st_mode)) {
     diagnostics.push_back(about(path, "is a directory", "name a file in it"));
+    return std::nullopt;
+  }
+  if (innermost != nullptr && !S_ISREG(status.st_mode)) {
+    diagnostics.push_back(about(path, "is not a regular file", "name one that can be read again"));
     return std::nullopt;
   }
   // The bound applies to the bytes read, because the size of a pipe is not known.

@@ -1,9 +1,11 @@
 #include "config/serving.h"
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
 
 #include "admin/backup_socket.h"
 #include "base/bounds.h"
@@ -135,7 +137,12 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     file = *std::move(opened);
   }
   const auto level = config.log.level.value;
-  log::Log log = file ? log::Log(level, file, log_lines) : log::Log(level);
+  std::optional<log::Log> log_of_process;
+  if (file)
+    log_of_process.emplace(level, file, log_lines);
+  else
+    log_of_process.emplace(level);
+  log::Log& log = *log_of_process;
   log.set(config.log.settings());
   const auto& policy_log = log.logger(log::LogModule::policy);
   request::Spaces spaces;
@@ -222,7 +229,12 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   announce(announcement, server, opened.location, config, io);
   base::notify_manager("READY=1");
   const bool all_told = server.run();
-  return opened.store->close() && all_told ? exit_ok : exit_failure;
+  const int status = opened.store->close() && all_told ? exit_ok : exit_failure;
+  if (!server.is_held_up()) return status;
+  // A stop waits for no thread longer than seconds: nothing that is left to do needs it.
+  backups.reset();
+  log_of_process.reset();  // it writes what is queued
+  ::_exit(status);
 }
 
 }  // namespace sluice::config

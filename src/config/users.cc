@@ -128,6 +128,7 @@ std::vector<std::string> files_of(const ConfiguredUsers& users) {
 }
 
 MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostics) {
+  const ReadScope regular_files;  // they are read again with each reload
   MadeUsers made;
   const std::vector<std::string> files = files_of(users);
   std::vector<std::string> passwords;

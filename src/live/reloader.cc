@@ -63,7 +63,7 @@ Reloader::Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(
       interval_(interval) {}
 
 Reloader::~Reloader() {
-  stop();
+  if (!stop()) thread_.join();
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
@@ -73,7 +73,10 @@ std::optional<std::string> Reloader::start() {
     return "cannot wait for a new policy: " + std::generic_category().message(errno) +
            "; raise the limit of open files (ulimit -n)";
   watch_first();
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    run();
+    ended_.set_value();
+  });
   return std::nullopt;
 }
 
@@ -88,12 +91,17 @@ uint64_t Reloader::request(const std::string& by) {
   return number;
 }
 
-void Reloader::stop() {
-  if (!thread_.joinable()) return;
+bool Reloader::stop(milliseconds limit) {
+  if (!thread_.joinable()) return true;
   stopping_ = true;
   wake();
   history_.close();
+  if (end_.wait_for(limit) != std::future_status::ready) {
+    log_->error("the reading of the policy does not end within {} ms", limit.count());
+    return false;
+  }
   thread_.join();
+  return true;
 }
 
 void Reloader::wake() {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,7 @@
 
 namespace sluice::live {
 
+// More than twenty members: what it reads, what is live, what is reported of it, and its thread.
 class Reloader {
  public:
   // Files count as changed once they are left alone that long, and after the next at the latest;
@@ -50,8 +52,10 @@ class Reloader {
   // `readings` answers. by: as Change::by.
   uint64_t request(const std::string& by);
   const ReloadHistory& history() const { return history_; }
-  // Waits for a reading that is under way.
-  void stop();
+  // Waits for a reading that is under way. False: it does not end in time, because the disk of a
+  // file does not answer. The destructor waits for it.
+  bool stop(std::chrono::milliseconds limit = stop_limit);
+  static constexpr std::chrono::milliseconds stop_limit{5000};
 
  private:
   enum class Event { none, changed, asked, stop };
@@ -89,6 +93,8 @@ class Reloader {
   std::string by_;  // who asked last
   std::atomic<bool> asked_{false}, stopping_{false};
   ReloadHistory history_;
+  std::promise<void> ended_;  // of the thread
+  const std::future<void> end_ = ended_.get_future();
   std::thread thread_;
 };
 

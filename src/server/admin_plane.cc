@@ -104,9 +104,10 @@ void AdminPlane::start(size_t http_places) {
   serving_ = true;
 }
 
-void AdminPlane::stop() {
-  if (http_) http_->stop();
+bool AdminPlane::stop() {
+  const bool in_time = !http_ || http_->stop();
   statsd_.reset();
+  return in_time;
 }
 
 net::Listener::Owner AdminPlane::http_owner() {

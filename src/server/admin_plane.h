@@ -52,7 +52,8 @@ class AdminPlane {
   void start(size_t http_places);
   // From here on /health/ready answers that the server is stopping.
   void begin_stop() { stopping_ = true; }
-  void stop();
+  // False: an answer does not end in time (admin::HttpServer::stop).
+  bool stop();
 
   // Takes the socket `fd` if `service` is HTTP. False: it is not, and the caller keeps the socket.
   bool take(int fd, const Service& service);

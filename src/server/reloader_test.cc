@@ -219,5 +219,27 @@ TEST(Reloader, IdleWorkersReleaseTheOldRules) {
   running.join();
 }
 
+// The disk of a file may not answer: a stop does not wait for it for ever.
+TEST(Reloader, StopsWithoutAReadingThatDoesNotEnd) {
+  Rules rules;
+  live::Live live({rules.make()});
+  std::promise<void> begun, released;
+  const auto held_up = [&](uint64_t hash) {
+    begun.set_value();
+    released.get_future().wait();
+    live::Loaded loaded;
+    loaded.hash = hash;
+    return loaded;
+  };
+  live::Reloader reloader(
+      live.current(), held_up, {}, [](auto) { FAIL(); }, quiet_log());
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  reloader.request("a test");
+  begun.get_future().wait();
+  EXPECT_FALSE(reloader.stop(1ms));
+  released.set_value();
+  EXPECT_TRUE(reloader.stop());
+}
+
 }  // namespace
 }  // namespace sluice::server

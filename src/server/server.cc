@@ -220,6 +220,7 @@ struct Server::Impl {
   bool stopping = false, cut_off = false;
   // Used by the housekeeping thread: how often regular expressions had given up at the last look,
   // and in which generation of the policy.
+  bool is_held_up = false;  // a thread does not end
   uint64_t given_up = 0, given_up_in = 0;
   // The same for requests that took too many steps to match.
   uint64_t too_costly = 0, too_costly_in = 0, too_costly_overrides = 0;
@@ -234,6 +235,10 @@ Server::~Server() = default;
 
 const std::vector<Bound>& Server::bound() const {
   return impl_->bound;
+bool Server::is_held_up() const {
+  return impl_->is_held_up;
+}
+
 }
 
 const net::FilesPlan& Server::files() const {
@@ -338,9 +343,9 @@ bool Server::run() {
   s.access.stop();
   s.queries.end();
   s.store.catalog().end_lists();
-  if (s.reloader) s.reloader->stop();
+  if (s.reloader && !s.reloader->stop()) s.is_held_up = true;
   s.close_house();
-  s.admin_plane.stop();
+  if (!s.admin_plane.stop()) s.is_held_up = true;
   s.admin_socket.reset();
   s.log->info("stopped");
   return !s.cut_off;

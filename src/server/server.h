@@ -41,6 +41,9 @@ class Server {
   // Serves until SIGTERM, SIGINT or SIGQUIT. A second signal closes every connection at once.
   // False: that happened, so replies may be missing.
   bool run();
+  // After `run`: a thread did not end in time, because something that it waits for does not answer
+  // (a file on a disk that is gone). The destructor waits for it, so the process ends before.
+  bool is_held_up() const;
 
  private:
   struct Impl;

@@ -264,6 +264,7 @@ class ProfileReader {
   void read_secret_file(Key key, const YamlNode& node) {
     const auto path = reader_.text(key, node);
     if (!path) return;
+    const config::ReadScope regular_file;  // it is read again with each reload
     auto text = config::read_file(reader_.beside_file(*path), reader_.diagnostics());
     if (!text) return;
     while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
