@@ -71,10 +71,11 @@ int check(const Words& words, config::CommandIo& io) {
     request::Spaces spaces;
     base::Diagnostics diagnostics;
     Unmatched unmatched;
-    std::vector<std::string> across;
+    std::vector<std::string> across, notes;
     const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched, &across,
                                [&](config::Config& config, base::Diagnostics& to) {
                                  apply_redis(server, io, config, to);
+                                 notes = config.notes();
                                });
     const size_t count = rules ? rules->written() : 0;
     const bool sound = rules != nullptr && (!strict || diagnostics.empty());
@@ -85,6 +86,7 @@ int check(const Words& words, config::CommandIo& io) {
                        {"rules", count},
                        {"diagnostics", admin::to_json(diagnostics)}});
       for (const auto& [protocol, answer] : unmatched) files.back()["unmatched"][protocol] = answer;
+      if (!notes.empty()) files.back()["notes"] = notes;
       admin::add_across_slots(across, files.back());
       continue;
     }
@@ -95,6 +97,8 @@ int check(const Words& words, config::CommandIo& io) {
     if (!rules) continue;
     for (const auto& [protocol, answer] : unmatched)
       io.out << path << ": where no rule applies, " << protocol << ": " << answer << std::endl;
+    for (const std::string& note : notes)
+      io.out << path << ": " << config::on_screen(note) << std::endl;
     for (const std::string& names : across)
       io.out << path << ": settle slot by slot: " << config::on_screen(names) << std::endl;
   }

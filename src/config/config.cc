@@ -80,6 +80,16 @@ bool Config::serves(protocol::Protocol protocol) const {
                      [&](const auto& l) { return l.value.protocol == protocol; });
 }
 
+std::vector<std::string> Config::notes() const {
+  std::vector<std::string> all;
+  for (const protocol::Protocol protocol : protocol::numbers()) {
+    if (describe(protocol).settings == nullptr || !serves(protocol)) continue;
+    if (std::string note = settings_of(protocol).note(*this); !note.empty())
+      all.push_back(std::move(note));
+  }
+  return all;
+}
+
 server::Options Config::options() const {
   server::Options options;
   for (const auto& [listener, origin] : listen)

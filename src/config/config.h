@@ -119,6 +119,9 @@ struct Config {
   bool has_policy() const { return !policy.empty() || rules.value.document; }
   bool serves(protocol::Protocol protocol) const;
 
+  // The notes of the settings of the protocols that are served (protocol::Settings::note).
+  std::vector<std::string> notes() const;
+
   server::Options options() const;
   PolicyList policy_files() const;
   protocol::Settings& settings_of(protocol::Protocol protocol) {

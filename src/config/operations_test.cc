@@ -206,12 +206,12 @@ TEST(Candidates, MayNameOnlyRegularFilesBesideTheServersAsSecrets) {
   const std::string live = write(folder + "sluice.yaml", with(named));
   write(folder + "auth.secret", "swordfish\n");
   write(elsewhere + "other.secret", "swordfish\n");
-  for (const std::string path : {folder + "pipe", elsewhere + "pipe"})
+  for (const std::string& path : {folder + "pipe", elsewhere + "pipe"})
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   for (const std::string& path : {std::string("auth.secret"), named})
     EXPECT_TRUE(read_candidate("sluice", with(path), live)->rules) << path;
   std::set<std::string> messages;
-  for (const std::string path :
+  for (const std::string& path :
        {elsewhere + "other.secret", elsewhere + "missing", elsewhere + "pipe", elsewhere,
         std::string("missing"), std::string("pipe"), std::string("sluice.yaml"), std::string("."),
         std::string("/dev/zero"), std::string("/etc/shadow")}) {

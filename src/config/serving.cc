@@ -54,6 +54,7 @@ void announce(const Announcement& announcement, const server::Server& server,
     io.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
   io.out << "sluice: counters in " << location << '\n'
          << few_connections(server.files(), config.connections);
+  for (const std::string& note : config.notes()) io.out << "sluice: " << note << '\n';
   const bool has_admin = std::any_of(bound.begin(), bound.end(), [](const server::Bound& b) {
     return b.service.kind == server::Service::Kind::admin;
   });

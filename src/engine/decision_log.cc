@@ -46,7 +46,51 @@ std::string_view outcome_words(const policy::Plan& plan, const policy::Plan::Rul
   return refuses ? "denied" : "would allow, denied by another rule";
 }
 
+constexpr size_t example_bytes_max = 200, example_value_bytes_max = 64;
+
+// Does a word of the key say that its value may be a secret? `api` and similar words stand before
+// `key`.
+bool may_be_secret(std::string_view key) {
+  static constexpr std::string_view secrets[] = {
+      "auth",   "authorization", "bearer", "cookie",     "credential", "credentials", "jwt",
+      "passwd", "password",      "query",  "secret",     "session",    "sessionid",   "sid",
+      "token",  "tokens",        "apikey", "passphrase", "signature"};
+  static constexpr std::string_view keys_of[] = {"access", "api", "private"};
+  const auto is_one_of = [](auto& words, std::string_view word) {
+    return std::find(std::begin(words), std::end(words), word) != std::end(words);
+  };
+  if (key == "key") return true;
+  bool has_key = false, has_its_kind = false;
+  std::string word;
+  for (size_t i = 0; i <= key.size(); ++i) {
+    const char c = i < key.size() ? key[i] : '.';
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if ((lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9')) {
+      word += lower;
+      continue;
+    }
+    if (is_one_of(secrets, word)) return true;
+    has_key |= word == "key";
+    has_its_kind |= is_one_of(keys_of, word);
+    word.clear();
+  }
+  return has_key && has_its_kind;
+}
+
 }  // namespace
+
+std::string example_of(std::span<const request::Entry> descriptor) {
+  std::string text;
+  for (const auto& [key, value] : descriptor) {
+    if (text.size() >= example_bytes_max) return text + " ...";
+    if (!text.empty()) text += ' ';
+    text += base::printable(key, example_value_bytes_max) + "=";
+    text += may_be_secret(key.substr(0, shown_bytes_max))
+                ? "..."
+                : base::printable(value, example_value_bytes_max);
+  }
+  return text;
+}
 
 void log_decision(spdlog::logger& log, const Batch& batch, const request::Request& request,
                   const policy::Plan::RequestPlan& part) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/time.h"
 #include "engine/batch.h"
@@ -26,6 +27,10 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
 void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
                 request::Verb verb, const policy::Plan::RequestPlan& part,
                 const request::Verdict& verdict);
+
+// The entries of a request as an example for the log: bounded, and without values that may be
+// secrets (of `header.x-api-key`, `session`, `query` and similar keys), for which `...` stands.
+std::string example_of(std::span<const request::Entry> descriptor);
 
 // At level debug: a reply that came later than its batch.
 void log_late(spdlog::logger& log, const PendingReply& pending, const request::Verdict& verdict,

@@ -160,8 +160,13 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         report_charge(plan, part, request.cost, verdict);
       verdict.generation = batch.policy->generation;
       if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
-      if (is_unmatched(request.verb, verdict) && batch.sink != nullptr) [[unlikely]]
+      if (is_unmatched(request.verb, verdict) && batch.sink != nullptr) [[unlikely]] {
+        const request::ListenerView* const listener = batch.sink->listener();
+        // If a rule in shadow applies, the request has a rule.
+        if (listener != nullptr && part.step_count == 0 && listener->is_unmatched_due(batch.now))
+          listener->unmatched(batch.now, example_of(batch.requests.descriptor(request)));
         answer_unmatched(batch.sink->unmatched(), request.verb, verdict);
+      }
       if (told_every > 0) [[unlikely]]
         log_denied(decider_.log(), *deps.denials, told_every, batch, request.verb, part, verdict);
       if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/batch.h"
+#include "request/peer.h"
 #include "request/session.h"
 #include "request/unmatched.h"
 
@@ -30,9 +31,12 @@ class ReplySink : public BatchOwner {
 
   // The answer to takes and waits that no rule matches.
   request::Unmatched unmatched() const { return unmatched_; }
+  // Where such takes and waits are reported; null: nowhere.
+  const request::ListenerView* listener() const { return listener_; }
 
  protected:
   void set_unmatched(request::Unmatched unmatched) { unmatched_ = unmatched; }
+  void set_listener(const request::ListenerView* listener) { listener_ = listener; }
 
  private:
   friend class PendingReplies;
@@ -41,6 +45,7 @@ class ReplySink : public BatchOwner {
   std::vector<Batch*> suspended_;  // its batches that wait for the store, or for room for a list
   std::set<uint32_t> pending_;     // slots of its PendingReplies
   request::Unmatched unmatched_ = request::Unmatched::as_protocol;
+  const request::ListenerView* listener_ = nullptr;
   bool has_replies_ = false;   // it is among those with late replies to send
   bool needs_commit_ = false;  // one of these replies has needs_commit set
 };

@@ -48,6 +48,9 @@ class Settings {
                    const base::Diagnostic& place, base::Diagnostics& diagnostics);
   // The settings as lines of a sluice.yaml, each with its origin. Equal settings have equal lines.
   virtual std::vector<std::pair<std::string, std::string>> lines() const = 0;
+  // A line for `check` and for the start, about what clients of the protocol may not expect with
+  // these settings; empty: there is none. Called after all sources were read.
+  virtual std::string note(const config::Config& config) const;
   // Puts the settings into the server's options. `self`: the protocol's number.
   virtual void add_to(server::Options& options, Protocol self) const = 0;
   // Reports settings that do not fit other settings; called after all sources were read.

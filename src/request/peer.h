@@ -1,6 +1,7 @@
 // What a session knows of its server and its connection, for protocols with requests about them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,6 +44,49 @@ class ServerView {
   virtual void warn(std::string_view) const {}
 };
 
+// The code of requests that are refused because they cannot be read, or name something that does
+// not exist (ListenerView::refused).
+inline constexpr std::string_view malformed_code = "malformed";
+
+// The listener of a connection: what its sessions know of it, and where they report requests that
+// were not served. Outlives every session; any thread.
+class ListenerView {
+ public:
+  // At most one line in this time about requests that no rule matches, and one for each code.
+  static constexpr base::Duration line_period = base::seconds(60);
+
+  explicit ListenerView(bool logs_unmatched) : logs_unmatched_(logs_unmatched) {}
+  virtual ~ListenerView() = default;
+  // Does only this machine reach it?
+  virtual bool is_loopback() const = 0;
+  // Counts a request that was refused before any rule was looked for, because it is malformed or
+  // its client may not ask, and logs it. `code`: the kind of refusal, for metrics; a literal.
+  // `example`: what is wrong with it, without secrets; empty: it is only counted.
+  virtual void refused(std::string_view code, std::string_view example) const = 0;
+
+  // Is a line due about a take that no rule matches? Looks only at one atomic.
+  bool is_unmatched_due(base::Time now) const {
+    if (!logs_unmatched_) return false;
+    const int64_t due = unmatched_due_us_.load(std::memory_order_relaxed);
+    // The clock may have been set back.
+    return now.us >= due || now.us < due - line_period.us;
+  }
+  // Logs such a take, unless another thread has done so meanwhile. `example`: its entries.
+  void unmatched(base::Time now, std::string_view example) const {
+    int64_t due = unmatched_due_us_.load(std::memory_order_relaxed);
+    if (!is_unmatched_due(now)) return;
+    if (unmatched_due_us_.compare_exchange_strong(due, now.us + line_period.us))
+      log_unmatched(example);
+  }
+
+ protected:
+  virtual void log_unmatched(std::string_view example) const = 0;
+
+ private:
+  const bool logs_unmatched_;
+  mutable std::atomic<int64_t> unmatched_due_us_{0};
+};
+
 // Settings of a protocol's sessions. The protocol's folder defines the class derived from it;
 // constant once the server runs.
 struct SessionOptions {
@@ -66,6 +110,7 @@ class ChargeIds;  // request/charge_ids.h
 // Everything that a pointer names outlives the session.
 struct Peer {
   const ServerView* server = nullptr;       // null: there is no server, as in tests
+  const ListenerView* listener = nullptr;   // null: there is no listener, as in tests
   const SessionOptions* options = nullptr;  // null: the defaults
   const access::Access* access = nullptr;   // null: there are no users
   WorkerState* worker = nullptr;            // null: the protocol has no such state

@@ -290,6 +290,8 @@ class Session {
   // The code under which metrics count the breach of the protocol for which `receive` announced the
   // close; empty: the client ended the connection properly.
   virtual std::string_view fault() const = 0;
+  // What is wrong with what the client sent, for the log; without secrets.
+  virtual std::string_view fault_text() const { return {}; }
 
   // Appends the bytes that are sent before the close that `receive` announced.
   virtual void farewell(base::Buffer& out) = 0;

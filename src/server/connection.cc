@@ -47,6 +47,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
       session_(make_session(worker, accepted)),
       protocol_(accepted.protocol) {
   set_unmatched(accepted.unmatched);
+  set_listener(accepted.peer.listener);
   auto small = worker_.lend(Worker::small_buffer_bytes, *this);
   in_ = std::move(small->bytes);
   in_capacity_ = small->capacity;
@@ -346,7 +347,10 @@ bool Connection::decide() {
     closing = served == engine::Served::ended;
     if (leaving_ && !closing && under_way_.empty()) {
       const std::string_view fault = session_->fault();
-      if (!fault.empty()) worker_.stats().fault(protocol_, fault);
+      if (!fault.empty()) {
+        worker_.stats().fault(protocol_, fault);
+        report_fault(fault);
+      }
       if (refusal_.empty())
         session_->farewell(out);
       else
@@ -384,6 +388,14 @@ bool Connection::decide() {
     return false;
   }
   return unsent_.empty();
+}
+
+void Connection::report_fault(std::string_view code) const {
+  if (listener() == nullptr) return;
+  std::string example(code);
+  if (const std::string_view text = session_->fault_text(); !text.empty())
+    example.append(": ").append(text);
+  listener()->refused(request::malformed_code, example);
 }
 
 void Connection::resume(engine::Batch& batch) {

@@ -125,6 +125,7 @@ class Connection final : public engine::ReplySink,
   engine::Served resume_batch();
   void keep_input();
   void drop_batches();
+  void report_fault(std::string_view code) const;
   void say_goodbye();
   bool receive_last();
   // Is there room for one more batch, and is its input free to be read into?

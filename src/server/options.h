@@ -32,6 +32,8 @@ struct ListenerOptions {
   net::Timeouts timeouts = {};
   request::Unmatched unmatched = {};  // the answer to takes and waits that no rule matches
   bool strict = false;                // request::Peer::strict
+  // That answer by a setting of the protocol itself, which takes the place of `unmatched`.
+  std::optional<request::Unmatched> own_unmatched = {};
 };
 
 struct Options {

@@ -32,6 +32,7 @@
 #include "request/charge_ids.h"
 #include "server/admin_plane.h"
 #include "server/doors.h"
+#include "server/listener_view.h"
 #include "server/server_view.h"
 #include "server/worker.h"
 
@@ -161,7 +162,7 @@ struct Server::Impl {
 
   std::vector<admin::ListenerJson> listeners_shown() const;
   request::Peer peer_of(int fd, protocol::Protocol protocol) const;
-  void take(int fd, const ListenerOptions& listener);
+  void take(int fd, const ListenerOptions& listener, const ListenerView& view);
   bool has_room();
   std::optional<std::string> plan();
   std::optional<std::string> open_admin_socket();
@@ -189,6 +190,7 @@ struct Server::Impl {
   Doors doors{log};
   const std::unique_ptr<request::ChargeIds> charge_ids = std::make_unique<request::ChargeIds>();
   ChargeIdsSource charge_ids_source{*charge_ids};
+  std::deque<ListenerView> listener_views;
   AdminPlane admin_plane;
   policy::InlineLists inline_lists;
   std::deque<ServerView> views;  // by the protocols' numbers
@@ -218,9 +220,9 @@ struct Server::Impl {
   std::condition_variable house_closed;
   bool stopping_house = false;  // guarded by house_mutex
   bool stopping = false, cut_off = false;
+  bool is_held_up = false;  // a thread does not end
   // Used by the housekeeping thread: how often regular expressions had given up at the last look,
   // and in which generation of the policy.
-  bool is_held_up = false;  // a thread does not end
   uint64_t given_up = 0, given_up_in = 0;
   // The same for requests that took too many steps to match.
   uint64_t too_costly = 0, too_costly_in = 0, too_costly_overrides = 0;
@@ -233,12 +235,12 @@ Server::Server(Options options, live::Policy policy, store::Store& store, log::L
 
 Server::~Server() = default;
 
-const std::vector<Bound>& Server::bound() const {
-  return impl_->bound;
 bool Server::is_held_up() const {
   return impl_->is_held_up;
 }
 
+const std::vector<Bound>& Server::bound() const {
+  return impl_->bound;
 }
 
 const net::FilesPlan& Server::files() const {
@@ -259,13 +261,17 @@ std::optional<std::string> Server::start() {
       // With port 0 the first address gets a free port, and the name's other addresses the same
       // one.
       if (&address != &addresses.front()) address.port = s.bound.back().port;
-      const auto take = [&s, &named](int fd) { s.take(fd, named); };
+      ListenerView& view = s.listener_views.emplace_back(
+          named.service.name(), named.own_unmatched.value_or(named.unmatched), s.log);
+      const auto take = [&s, &named, &view](int fd) { s.take(fd, named, view); };
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
       if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
       s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind()) return wrong;
       s.bound.push_back({named.service, s.listeners.back()->address(), s.listeners.back()->port()});
+      view.set_address(s.bound.back().address);
+      if (!named.service.is_http()) s.admin_plane.add_source(view);
     }
   }
   if (!s.options.admin_socket.empty())
@@ -381,7 +387,7 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
 }
 
 // The worker with the fewest connections serves this one.
-void Server::Impl::take(int fd, const ListenerOptions& listener) {
+void Server::Impl::take(int fd, const ListenerOptions& listener, const ListenerView& view) {
   const Service& service = listener.service;
   if (admin_plane.take(fd, service)) return;
   size_t served = 0, turned_away = 0;
@@ -394,6 +400,7 @@ void Server::Impl::take(int fd, const ListenerOptions& listener) {
   Accepted accepted{service.protocol, listener.timeouts, nullptr, peer_of(fd, service.protocol),
                     listener.unmatched};
   accepted.peer.strict = listener.strict;
+  accepted.peer.listener = &view;
   if (served < options.connections_max) return least->adopt(fd, accepted, "");
   doors.turned_away();
   // To tell a client the reason costs a connection for a moment; beyond a bound clients are closed

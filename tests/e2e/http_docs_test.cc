@@ -144,8 +144,8 @@ TEST(HttpManual, ShowsTheOutputOfItsCommands) {
   Reading reading;
   reading.read();
   EXPECT_EQ(reading.files, 2u);
-  EXPECT_EQ(reading.servers, 3u);
-  EXPECT_EQ(reading.commands, 36u);
+  EXPECT_EQ(reading.servers, 4u);
+  EXPECT_EQ(reading.commands, 37u);
 }
 
 // The names in the first column of the table below a heading.

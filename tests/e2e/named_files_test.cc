@@ -1,4 +1,4 @@
-// Files that a configuration names, of the real server: a pipe in the place of one holds up neither
+// Files that a configuration names, of the real server: a pipe instead of one delays neither
 // the admin port nor a reload nor the stop, and no answer shows whether a file exists.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ struct Served {
   uint16_t admin = 0;
 };
 
-TEST(NamedFiles, OfACandidateAreRegularOnesBesideTheConfiguration) {
+TEST(NamedFiles, ACandidateNamesRegularOnesBesideTheConfiguration) {
   const Served served;
   EXPECT_NE(served.check("auth.secret").find("\"ok\": true"), std::string::npos)
       << served.check("auth.secret");
@@ -65,7 +65,7 @@ TEST(NamedFiles, OfACandidateAreRegularOnesBesideTheConfiguration) {
   EXPECT_EQ(served.process->wait(), 0);
 }
 
-TEST(NamedFiles, APipeDoesNotHoldUpAReloadNorTheStop) {
+TEST(NamedFiles, APipeDelaysNeitherAReloadNorTheStop) {
   const Served served;
   served.folder.write("sluice.yaml", with_secret("pipe"));
   const HttpAnswer reloaded = http(served.admin, "POST", "/v1/reload", "{}", "");

@@ -35,6 +35,7 @@ class DivvySession final : public request::Session {
              base::Buffer& out) override;
 
   std::string_view fault() const override;
+  std::string_view fault_text() const override { return error_; }
 
   // Appends the ERR line for the line with an error; nothing unless `receive` announced the close.
   void farewell(base::Buffer& out) override;

@@ -33,6 +33,7 @@ class DropletSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
+  std::string_view fault_text() const override { return reason_; }
   size_t unfinished_bytes() const override {
     return frames_ == nullptr ? 0 : frames_->unfinished_bytes();
   }

@@ -70,8 +70,13 @@ base::Time after(base::Time now, base::Duration length) {
 
 }  // namespace
 
-GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock)
-    : worker_(worker), options_(options), clock_(clock), grpc_(worker.grpc, {}, is_streamed) {
+GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock,
+                         const request::ListenerView* listener)
+    : worker_(worker),
+      options_(options),
+      clock_(clock),
+      listener_(listener),
+      grpc_(worker.grpc, {}, is_streamed) {
   if (options.connection_age == base::never || clock == nullptr) return;
   const base::Time now = clock->monotonic();
   aged_at_ = after(now, spread(options.connection_age, this, now));
@@ -266,6 +271,7 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
   call.ask(slot, options_, deadline_of(sent.timeout), requests);
   if (call.error().kind == CallError::Kind::ok) return;
   count_end(Method::should_rate_limit, call);
+  if (call.error().kind == CallError::Kind::request) report(call.error().text);
   grpc_.answer(number, call.error().status, call.error().text, {});
   close(slot);
 }
@@ -278,7 +284,12 @@ base::Time GrpcSession::deadline_of(base::Duration timeout) {
   return after(*decided_at_, timeout);
 }
 
+void GrpcSession::report(std::string_view example) const {
+  if (listener_ != nullptr) listener_->refused(request::malformed_code, example);
+}
+
 void GrpcSession::refuse_message(uint32_t number, ReadProblem problem) {
+  report(message_for(problem));
   grpc_.answer(number, static_cast<GrpcStatus>(grpc_code(problem)), message_for(problem), {});
 }
 
@@ -307,6 +318,7 @@ void GrpcSession::refuse_method(uint32_t number, std::string_view path) {
   std::string text = known ? "unknown method " + std::string(method) + " for service "
                            : std::string("unknown service ");
   text += service;
+  report(text);
   grpc_.answer(number, GrpcStatus::unimplemented, text, {});
 }
 
@@ -334,6 +346,7 @@ void GrpcSession::answer(uint32_t number, const Call& call, bool is_health) {
   if (is_health) {
     append_health_response(status_of(call), message);
   } else if (call.error().kind != CallError::Kind::ok) {
+    if (call.error().kind == CallError::Kind::request) report(call.error().text);
     return grpc_.answer(number, call.error().status, call.error().text, {});
   } else {
     call.respond(options_, worker_.response);

@@ -31,8 +31,10 @@ namespace sluice::envoy {
 
 class GrpcSession final : public request::Session {
  public:
-  // The arguments outlive the session. If `clock` is null the time is always 1970.
-  GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock);
+  // The arguments outlive the session. If `clock` is null the time is always 1970. `listener` may
+  // be null.
+  GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock,
+              const request::ListenerView* listener);
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
@@ -87,6 +89,7 @@ class GrpcSession final : public request::Session {
   static void count_begin(Method method, base::Time now, Call& call);
   void count_end(Method method, const Call& call) const;
   base::Time deadline_of(base::Duration timeout);
+  void report(std::string_view example) const;
   void refuse_message(uint32_t number, ReadProblem problem);
   void refuse_method(uint32_t number, std::string_view path);
   uint32_t open(uint32_t number);
@@ -99,6 +102,7 @@ class GrpcSession final : public request::Session {
   EnvoyWorker& worker_;
   const EnvoyOptions& options_;
   base::Clock* const clock_;
+  const request::ListenerView* const listener_;
   wire::GrpcServerSession grpc_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;

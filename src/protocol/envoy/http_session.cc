@@ -59,7 +59,10 @@ bool HttpSession::answer_request(request::Requests& requests, base::Buffer& out)
   const std::string& path = http_.request().path;
   if (paths_ == Paths::debug) return answer_debug(path, requests, out);
   if (path == "/json") return ask(requests, out);
-  if (path != "/healthcheck") return send_text(404, not_found, out);
+  if (path != "/healthcheck") {
+    report("there is nothing at the path " + path);
+    return send_text(404, not_found, out);
+  }
   probe(requests);
   return true;
 }
@@ -133,6 +136,8 @@ bool HttpSession::send(const wire::HttpResponse& response, base::Buffer& out) {
 
 // Sends the original's text; to a client that accepts JSON, a problem document with the reason.
 bool HttpSession::send_error(unsigned status, std::string_view text, base::Buffer& out) {
+  // What is not HTTP at all is a fault, which the connection reports.
+  if (status < 500 && fault_.empty()) report(text);
   const std::string reason = wire::http_reason(status);
   wire::HttpResponse response{
       .status = status, .content_type = std::string(text_type), .body = reason + "\n"};
@@ -142,6 +147,10 @@ bool HttpSession::send_error(unsigned status, std::string_view text, base::Buffe
     response.body = problem.dump(-1, ' ', false, wire::Json::error_handler_t::replace);
   }
   return send(response, out);
+}
+
+void HttpSession::report(std::string_view example) const {
+  if (listener_ != nullptr) listener_->refused(request::malformed_code, example);
 }
 
 void HttpSession::refuse(std::string_view why, base::Buffer& out) {

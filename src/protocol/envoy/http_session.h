@@ -11,6 +11,7 @@
 #include "protocol/envoy/json.h"
 #include "protocol/envoy/options.h"
 #include "protocol/envoy/worker_state.h"
+#include "request/peer.h"
 #include "request/session.h"
 #include "wire/http_session.h"
 
@@ -21,9 +22,14 @@ class HttpSession final : public request::Session {
   // The paths that are served: the service's, or those of the original's debug port.
   enum class Paths : uint8_t { service, debug };
 
-  // The arguments outlive the session.
-  HttpSession(EnvoyWorker& worker, const EnvoyOptions& options, Paths paths)
-      : worker_(worker), options_(options), paths_(paths), http_(message_bytes_max) {}
+  // The arguments outlive the session. `listener` may be null.
+  HttpSession(EnvoyWorker& worker, const EnvoyOptions& options, Paths paths,
+              const request::ListenerView* listener)
+      : worker_(worker),
+        options_(options),
+        paths_(paths),
+        listener_(listener),
+        http_(message_bytes_max) {}
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
@@ -52,11 +58,13 @@ class HttpSession final : public request::Session {
   bool send(const wire::HttpResponse& response, base::Buffer& out);
   bool send_text(unsigned status, std::string_view text, base::Buffer& out);
   bool send_error(unsigned status, std::string_view text, base::Buffer& out);
+  void report(std::string_view example) const;
   wire::HttpResponse response_of(const Call& call);
 
   EnvoyWorker& worker_;
   const EnvoyOptions& options_;
   const Paths paths_;
+  const request::ListenerView* const listener_;
   wire::HttpSession http_;
   std::unique_ptr<Asked> asked_;  // null: no request is under way
   std::string_view fault_{};

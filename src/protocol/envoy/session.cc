@@ -21,6 +21,7 @@ EnvoySession::EnvoySession(const request::Peer& peer)
       options_(peer.options == nullptr ? default_options
                                        : static_cast<const EnvoyOptions&>(*peer.options)),
       clock_(peer.clock),
+      listener_(peer.listener),
       is_debug_(options_.debug_port != 0 && peer.port == options_.debug_port) {
   if (worker_.metrics == nullptr && options_.metrics != nullptr)
     worker_.metrics = &options_.metrics->add_worker();
@@ -31,11 +32,13 @@ request::Received EnvoySession::receive(std::string_view in, bool end, request::
   if (door_ == nullptr) {
     const std::string_view begin = in.substr(0, http2_begin.size());
     if (is_debug_)
-      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug);
+      door_ =
+          std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, listener_);
     else if (begin == http2_begin)
-      door_ = std::make_unique<GrpcSession>(worker_, options_, clock_);
+      door_ = std::make_unique<GrpcSession>(worker_, options_, clock_, listener_);
     else if (!http2_begin.starts_with(begin))
-      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::service);
+      door_ =
+          std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::service, listener_);
     else
       return {0, false};
   }

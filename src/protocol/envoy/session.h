@@ -51,6 +51,9 @@ class EnvoySession final : public request::Session {
   std::string_view fault() const override {
     return door_ == nullptr ? std::string_view() : door_->fault();
   }
+  std::string_view fault_text() const override {
+    return door_ == nullptr ? std::string_view() : door_->fault_text();
+  }
   void farewell(base::Buffer& out) override {
     if (door_ != nullptr) door_->farewell(out);
   }
@@ -65,6 +68,7 @@ class EnvoySession final : public request::Session {
   EnvoyWorker& worker_;
   const EnvoyOptions& options_;
   base::Clock* const clock_;
+  const request::ListenerView* const listener_;
   const bool is_debug_;
   std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide
 };

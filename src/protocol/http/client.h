@@ -41,6 +41,11 @@ class Client {
   bool is_asking() const { return asking_; }
 
   const access::Identity& identity() const { return identity_; }
+  // Whether the server has users now, so that only a login proves the client's name.
+  bool needs_login() {
+    identity_.refresh();
+    return identity_.is_needed();
+  }
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -5,6 +5,7 @@
 #include "config/serving.h"
 #include "config/settings.h"
 #include "protocol/http/commands.h"
+#include "protocol/http/settings.h"
 
 namespace sluice::http {
 namespace {
@@ -25,7 +26,7 @@ std::string footer_of_http() {
              "       -H 'Content-Type: application/json' http://127.0.0.1:8390/v1/take\n"
              "\n"
              "Environment:\n") +
-         cli::server_environment_help;
+         cli::server_environment_help + cli::settings_environment_help(settings_format);
 }
 
 }  // namespace
@@ -41,6 +42,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
                        "Address to listen on; default 127.0.0.1, this machine alone", "ADDRESS");
   arguments.add_option("--config", file, "A sluice.yaml: its store, policy and settings", "FILE");
   cli::add_server_flags(arguments, flags);
+  cli::add_settings_flags(arguments, settings_format, flags);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused(

@@ -5,6 +5,7 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "base/printable.h"
 #include "protocol/http/dialect.h"
 #include "protocol/http/guard.h"
 #include "protocol/http/take_query.h"
@@ -23,6 +24,8 @@ constexpr size_t kept_bytes_max = size_t{16} << 10;
 // An estimate of the bytes of an answer that is kept for an idempotency key: a base, and the same
 // amount for each take and for each of its limits that `detail` shows. Names are not counted.
 constexpr size_t answer_bytes_base = 1024, answer_bytes_of_take = 192;
+
+constexpr size_t shown_path_bytes_max = 64;
 
 constexpr base::Duration wait_default = base::seconds(10);
 
@@ -44,6 +47,8 @@ void Exchange::clear() {
   expected_ = taken_ = 0;
   origin_.clear();
   problem_.kind = part_problem_ = nullptr;
+  path_.clear();
+  is_reported_ = false;
   retry_after_ = retry_of_denial_ = {};
   allowed_ = true;
   denied_ = is_decided_ = has_shown_ = is_replayed_ = false;
@@ -80,6 +85,7 @@ Exchange::Begun Exchange::refuse(const ProblemKind& kind, std::string_view detai
 void Exchange::fail(const Question& question, const ProblemKind& kind, std::string_view detail) {
   clear();
   is_head_ = question.method == "HEAD";
+  is_reported_ = true;
   refuse(kind, detail);
 }
 
@@ -95,14 +101,35 @@ Exchange::Begun Exchange::begin(const Question& question, const ConnectionContex
 
 // ---- Checks before the body is read, in their order ----
 
+// Where the server has users, only a request that proves a login takes anything, and a web page has
+// none. Health says nothing that a page could use.
+bool Exchange::is_misdirected(const Question& question, const ConnectionContext& around) const {
+  if (!around.guards_names() || around.host.allows(question.host, around.options.hosts))
+    return false;
+  const bool is_health = route_ != nullptr && (route_->action == Action::health ||
+                                               route_->action == Action::crab_health);
+  return !is_health && !around.client.needs_login();
+}
+
+Exchange::Begun Exchange::refuse_host(std::string_view host, const ConnectionContext& around) {
+  std::string name(name_of_host(host).substr(0, auth_host_bytes_max));
+  std::ranges::transform(name, name.begin(), wire::http_lower);
+  name = base::printable(name);
+  const std::string why =
+      "the Host of the request, `" + name +
+      "`, is neither an address nor `localhost` nor one of `http.hosts`, so a page of another site "
+      "may have sent it; if this server has that name, write `http: { hosts: [" +
+      name + "] }` in its sluice.yaml, or give it --http-hosts " + name + ", and restart it";
+  if (around.peer.server != nullptr) around.peer.server->warn("421: " + why);
+  around.report("host", {});
+  return refuse(problems::wrong_host, why);
+}
+
 Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionContext& around,
                                     uint32_t note, request::Requests& requests) {
   const RequestFields fields = read_request_fields(question.fields);
   form_ = answer_form(fields.accept);
-  if (!around.host.allows(question.host, around.options.hosts))
-    return refuse(problems::wrong_host,
-                  "the Host of the request is neither an address nor `localhost` nor one of "
-                  "`http.hosts`, so a page of another site may have sent it");
+  if (is_misdirected(question, around)) return refuse_host(question.host, around);
   if (!is_origin_allowed(fields, around.options.origins))
     return refuse(problems::forbidden,
                   "the request comes from a web page whose origin is not one of `http.origins`");
@@ -110,8 +137,10 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
   takes_get_ = around.options.get_takes;
   const bool is_twin = route_ != nullptr && (route_->action == Action::throttle ||
                                              route_->action == Action::crab_health);
-  if (route_ == nullptr || (is_twin && !around.options.throttlecrab))
+  if (route_ == nullptr || (is_twin && !around.options.throttlecrab)) {
+    path_ = question.path.substr(0, shown_path_bytes_max);
     return refuse(problems::not_found, "there is nothing at this path; see /v1/openapi.json");
+  }
   if (question.method == "OPTIONS") {
     is_options_ = true;
     return Begun::ready;

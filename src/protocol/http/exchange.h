@@ -56,6 +56,14 @@ struct ConnectionContext {
   const AuthPeer& auth_peer;
   AllowedHost& host;
   size_t& waiting;  // the number of the connection's requests that wait for units
+
+  // Whether a browser on this machine is the only one that a web page could send here, so that the
+  // names in Host must be known (guard.h). Without a listener, as in tests, they must.
+  bool guards_names() const { return peer.listener == nullptr || peer.listener->is_loopback(); }
+  // Counts a request that is refused before the engine is asked (request::ListenerView::refused).
+  void report(std::string_view code, std::string_view example) const {
+    if (peer.listener != nullptr) peer.listener->refused(code, example);
+  }
 };
 
 // Whether the route does not need the body: then it answers before the body has arrived (RFC 9110,
@@ -101,6 +109,9 @@ class Exchange {
   };
 
   void clear();
+  bool is_misdirected(const Question& question, const ConnectionContext& around) const;
+  Begun refuse_host(std::string_view host, const ConnectionContext& around);
+  void report(const ConnectionContext& around) const;
   Begun refuse(const ProblemKind& kind, std::string_view detail);
   Begun begin_api(const Question& question, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
@@ -185,6 +196,8 @@ class Exchange {
   std::string origin_;      // of the web page that sent the request; empty: none did
 
   Problem problem_;
+  std::string path_;                           // of a request without a route, cut to a bound
+  bool is_reported_ = false;                   // the session reports the problem itself
   base::Duration retry_after_{};               // of the problem; 0: not sent
   const ProblemKind* part_problem_ = nullptr;  // of the last take that was not decided
   bool allowed_ = true, denied_ = false;

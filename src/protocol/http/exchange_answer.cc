@@ -93,7 +93,27 @@ std::string_view Exchange::allowed_methods() const {
                                                       : route_->methods;
 }
 
+// Reports the problem if the client caused it, unless that was done where it was found. Requests
+// that no rule matches are reported by the engine.
+void Exchange::report(const ConnectionContext& around) const {
+  const ProblemKind& kind = *problem_.kind;
+  const bool is_refusal = kind.status >= 400 && kind.status < 500 && kind.status != 408 &&
+                          kind.status != 409 && kind.status != 421 && kind.status != 429 &&
+                          &kind != &problems::no_rule;
+  if (is_reported_ || !is_refusal) return;
+  const std::string_view code = kind.status == 401   ? "login"
+                                : kind.status == 403 ? "forbidden"
+                                                     : request::malformed_code;
+  // What is wrong with what a proxy asked is logged by itself.
+  if (route_ != nullptr && route_->action == Action::auth) return around.report(code, {});
+  std::string example(route_ == nullptr ? std::string_view(path_) : route_->path);
+  example.append(": ").append(problem_.detail);
+  if (problem_.has_pointer) example.append(" (at `").append(problem_.pointer).append("`)");
+  around.report(code, example);
+}
+
 void Exchange::write_problem(const ConnectionContext& around, Answer& answer) const {
+  report(around);
   const ProblemKind& kind = *problem_.kind;
   const bool is_auth = route_ != nullptr && route_->action == Action::auth;
   answer.status = kind.status;

@@ -11,8 +11,11 @@
 
 namespace sluice::http {
 
-// Whether a request may have the host: an address, `localhost`, or one of `hosts` (in lower case),
-// each with or without a port. An empty host, which HTTP/1.0 allows, is accepted.
+// Host without its port and without a dot at its end.
+std::string_view name_of_host(std::string_view host);
+// Whether a request may have the host: an address, `localhost` or a name below it, or one of
+// `hosts` (in lower case), each with or without a port and, of names, a dot at the end. An empty
+// host, which HTTP/1.0 allows, is accepted.
 bool is_host_allowed(std::string_view host, std::span<const std::string> hosts);
 // Remembers the last host of a connection's requests that was allowed, because clients use only
 // one.

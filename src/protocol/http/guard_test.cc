@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,10 +18,28 @@ using namespace session_world;
 
 TEST(HttpGuard, TakesAddressesLocalhostAndNamesThatAreConfigured) {
   const std::vector<std::string> hosts = {"limits.example.com", "limits"};
-  for (const std::string host :
-       {"", "localhost", "LocalHost", "localhost:8390", "127.0.0.1", "10.1.2.3:80",
-        "192.168.0.1:", "[::1]", "[::1]:8390", "[2001:db8::1]:1", "[::ffff:10.0.0.1]",
-        "limits.example.com", "LIMITS.example.COM:8390", "limits:0"})
+  for (const std::string host : {"",
+                                 "localhost",
+                                 "LocalHost",
+                                 "localhost:8390",
+                                 "127.0.0.1",
+                                 "10.1.2.3:80",
+                                 "192.168.0.1:",
+                                 "[::1]",
+                                 "[::1]:8390",
+                                 "[2001:db8::1]:1",
+                                 "[::ffff:10.0.0.1]",
+                                 "limits.example.com",
+                                 "LIMITS.example.COM:8390",
+                                 "limits:0",
+                                 "localhost.",
+                                 "LOCALHOST.:8390",
+                                 "app.localhost",
+                                 "app.localhost.:1",
+                                 "limits.",
+                                 "limits.example.com.:80",
+                                 "[0:0::1]:8390",
+                                 "[FE80::1]"})
     EXPECT_TRUE(is_host_allowed(host, hosts)) << host;
 }
 
@@ -42,7 +61,12 @@ TEST(HttpGuard, RefusesOtherNames) {
                                  "localhost:8390:evil.com",
                                  "localhost:x",
                                  "localhost@evil.com",
-                                 "localhost.",
+                                 "localhost..",
+                                 ".localhost",
+                                 "notlocalhost",
+                                 "limits.example.com..",
+                                 ".",
+                                 ".:80",
                                  ":8390",
                                  ":",
                                  "::1",
@@ -68,7 +92,7 @@ TEST(HttpGuard, RemembersNoHostThatItRefused) {
   EXPECT_TRUE(host.allows("localhost", hosts));
   EXPECT_TRUE(host.allows(hosts[0], hosts));
   EXPECT_TRUE(host.allows("", hosts));
-  EXPECT_FALSE(host.allows("localhosT.", hosts));
+  EXPECT_FALSE(host.allows("localhosT..", hosts));
 }
 
 RequestFields from(const std::string& origin, const std::string& site) {
@@ -104,6 +128,12 @@ TEST(HttpGuard, AcceptsRequestsWithoutAnOriginOfTheSameAndOfListedOnes) {
   }
 }
 
+// A peek with that Host.
+std::string named(const std::string& host) {
+  std::string request = post("/v1/peek", by_ip("a"));
+  return request.replace(request.find("localhost"), 9, host);
+}
+
 TEST(HttpGuard, Answers421And403) {
   World world({.http = "{ hosts: [Limits.Example.com], origins: ['https://App.example.com'] }"});
   const auto status = [&](const std::string& host, const std::string& more) {
@@ -121,6 +151,88 @@ TEST(HttpGuard, Answers421And403) {
   EXPECT_EQ(left(world, by_ip("a")), 0) << "three takes, and no other";
   Http2Client client(world);
   EXPECT_EQ(client.ask("/v1/peek", by_ip("a"), {{"origin", "http://evil.com"}}).status, 403);
+}
+
+// A listener that other machines reach: what a web page could send, they could as well.
+TEST(HttpGuard, TakesAnyNameWhereOtherMachinesReachTheListener) {
+  World world;
+  world.listener.loopback = false;
+  for (const char* host : {"sluice:8390", "SLUICE", "limits.example.com.", "evil.com"}) {
+    EXPECT_EQ(ask(world, named(host)).status, 200) << host;
+    Http2Client client(world);
+    client.authority = host;
+    EXPECT_EQ(client.ask("/v1/peek", by_ip("a")).status, 200) << host;
+  }
+  std::string page = named("sluice");
+  page.insert(page.find("\r\n") + 2, "Origin: http://evil.com\r\n");
+  EXPECT_EQ(ask(world, page).status, 403) << "a page is refused everywhere";
+  EXPECT_TRUE(world.log.warned.empty());
+}
+
+// Only who proves a login can take anything then, and a web page cannot.
+TEST(HttpGuard, TakesAnyNameOfAClientThatProvesALogin) {
+  World world({.users = std::make_shared<const access::Users>(
+                   std::vector<access::User>{{"app", {access::Right::look}, "", "swordfish"}})});
+  const auto status = [&](const std::string& more) {
+    std::string request = named("sluice:8390");
+    request.insert(request.find("\r\n") + 2, more);
+    Connection connection(world);
+    connection.send(request);
+    if (!more.empty()) world.run_posted();
+    std::string text = connection.take();
+    return take_answer(text).status;
+  };
+  EXPECT_EQ(status("Authorization: Bearer app:swordfish\r\n"), 200);
+  EXPECT_EQ(status("Authorization: Bearer app:wrong\r\n"), 401);
+  EXPECT_EQ(status(""), 401);
+}
+
+TEST(HttpGuard, AnswersHealthByAnyName) {
+  World world({.http = "{ twins: [throttlecrab] }"});
+  for (const char* path : {"/v1/health", "/health"}) {
+    std::string request = get(path);
+    request.replace(request.find("localhost"), 9, "sluice:8390");
+    EXPECT_EQ(ask(world, request).status, 200) << path;
+  }
+  EXPECT_TRUE(world.log.warned.empty());
+}
+
+// The log and the answer name what must be written, and metrics count it.
+TEST(HttpGuard, SaysHowANameIsAllowed) {
+  World world;
+  const HttpAnswer answer = ask(world, named("Limits.Example.COM.:8390"));
+  EXPECT_EQ(answer.status, 421);
+  const std::string remedy =
+      "write `http: { hosts: [limits.example.com] }` in its sluice.yaml, or give it --http-hosts "
+      "limits.example.com";
+  EXPECT_TRUE(answer.tells(remedy)) << answer.body;
+  ASSERT_EQ(world.log.warned.size(), 1u);
+  EXPECT_NE(world.log.warned[0].find(remedy), std::string::npos) << world.log.warned[0];
+  EXPECT_EQ(world.listener.codes, std::vector<std::string>{"host"});
+  EXPECT_EQ(world.listener.examples, std::vector<std::string>{""});
+}
+
+TEST(HttpGuard, ReportsRequestsThatItRefuses) {
+  World world;
+  const auto report = [&](const std::string& request) {
+    world.listener.codes.clear();
+    world.listener.examples.clear();
+    ask(world, request);
+    return world.listener.codes.empty()
+               ? ""
+               : world.listener.codes[0] + "|" + world.listener.examples[0];
+  };
+  EXPECT_EQ(report(post("/v1/take", R"({"entries": {"ip": "a"}, "quanity": 2})")),
+            "malformed|/v1/take: unknown member `quanity`; known are `entries`, `key`, `limits`, "
+            "`takes`, `n`, `mode`, `detail` (at `/quanity`)");
+  EXPECT_EQ(report(get("/v1/tak")),
+            "malformed|/v1/tak: there is nothing at this path; see /v1/openapi.json");
+  EXPECT_EQ(report(get("/v1/take")), "malformed|/v1/take: this path takes POST, OPTIONS");
+  EXPECT_EQ(report(post("/v1/take", by_ip("a"), "Origin: http://evil.com\r\n")).substr(0, 10),
+            "forbidden|");
+  EXPECT_EQ(report(post("/v1/take", by_ip("a"))), "") << "what is decided is not reported";
+  EXPECT_EQ(report(post("/v1/take", R"({"entries": {"no": "rule"}})")), "")
+      << "the engine logs what no rule matches";
 }
 
 // A preflight has no body and takes nothing. A page that is not allowed gets no fields for

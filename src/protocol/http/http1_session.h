@@ -32,6 +32,7 @@ class Http1Session final : public request::Session {
   bool has_more() const override { return is_held_ || closing_; }
   size_t unfinished_bytes() const override { return reader_.unfinished_bytes(); }
   std::string_view fault() const override { return fault_; }
+  std::string_view fault_text() const override { return reader_.problem(); }
   void farewell(base::Buffer& out) override;
   void refuse(std::string_view why, base::Buffer& out) override;
   void goodbye(base::Buffer& out) override;

@@ -95,8 +95,7 @@ bool Http2Session::begin(uint32_t number, request::Requests& requests) {
   if (sent.is_whole || is_answered_without_body(question.path))
     begun = exchange->begin(question, around(), number, requests);
   else
-    exchange->fail(question, problems::too_large,
-                   "the body is longer than 1 MiB, or too much is sent on this connection at once");
+    refuse_body(question, *exchange);
   if (begun == Exchange::Begun::login) {
     worker_.give_back(std::move(exchange));
     return false;
@@ -110,6 +109,13 @@ bool Http2Session::begin(uint32_t number, request::Requests& requests) {
   SLUICE_CHECK(open_[number].exchange == nullptr);
   open_[number].exchange = std::move(exchange);
   return true;
+}
+
+void Http2Session::refuse_body(const Question& question, Exchange& exchange) {
+  constexpr std::string_view why =
+      "the body is longer than 1 MiB, or too much is sent on this connection at once";
+  exchange.fail(question, problems::too_large, why);
+  around().report(request::malformed_code, why);
 }
 
 void Http2Session::interrupt(uint32_t number) {

@@ -56,6 +56,7 @@ class Http2Session final : public request::Session {
 
   void begin_all(request::Requests& requests);
   bool begin(uint32_t number, request::Requests& requests);
+  void refuse_body(const Question& question, Exchange& exchange);
   void interrupt(uint32_t number);
   void answer(uint32_t number, Exchange& exchange, base::Time now);
   void close(uint32_t number);

@@ -157,7 +157,7 @@ TEST(Http2Connection, UsesTheHostWithoutAnAuthority) {
   World world;
   Http2Client client(world);
   const auto status = [&](const Headers& host) {
-    Headers head = {{":method", "GET"}, {":scheme", "http"}, {":path", "/v1/health"}};
+    Headers head = {{":method", "GET"}, {":scheme", "http"}, {":path", "/v1/openapi.json"}};
     head.insert(head.end(), host.begin(), host.end());
     static uint32_t stream = UINT32_MAX;
     stream += 2;

@@ -136,7 +136,7 @@ class Http2Client {
     wire::http2_peer::Headers all{{":method", "POST"},
                                   {":scheme", "http"},
                                   {":path", std::string(path)},
-                                  {":authority", "localhost"},
+                                  {":authority", authority},
                                   {"content-type", "application/json"}};
     all.insert(all.end(), more.begin(), more.end());
     return peer.request(stream, all, body);
@@ -168,6 +168,7 @@ class Http2Client {
 
   Connection connection;
   wire::http2_peer::Peer peer;
+  std::string authority = "localhost";
 
  private:
   const size_t piece_;

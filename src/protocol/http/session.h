@@ -54,6 +54,9 @@ class HttpSession final : public request::Session {
   std::string_view fault() const override {
     return door_ == nullptr ? std::string_view() : door_->fault();
   }
+  std::string_view fault_text() const override {
+    return door_ == nullptr ? std::string_view() : door_->fault_text();
+  }
   void farewell(base::Buffer& out) override {
     if (door_ != nullptr) door_->farewell(out);
   }

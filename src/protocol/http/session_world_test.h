@@ -127,6 +127,20 @@ struct Log final : request::ServerView {
   mutable std::vector<std::string> warned;
 };
 
+// A listener that keeps what is reported to it.
+struct Listening final : request::ListenerView {
+  Listening() : request::ListenerView(true) {}
+  bool is_loopback() const override { return loopback; }
+  void refused(std::string_view code, std::string_view example) const override {
+    codes.emplace_back(code);
+    examples.emplace_back(example);
+  }
+  void log_unmatched(std::string_view example) const override { unmatched_.emplace_back(example); }
+
+  bool loopback = true;
+  mutable std::vector<std::string> codes, examples, unmatched_;
+};
+
 struct Setup {
   std::string rules =
       "- { match: { ip: '*' }, actor: ip, name: by-ip, limit: { quota: 3, window: "
@@ -228,6 +242,7 @@ class World {
 
   request::Peer peer(const std::string& address) {
     return {.server = &log,
+            .listener = &listener,
             .options = options_.get(),
             .access = &access,
             .worker = &worker,
@@ -282,6 +297,7 @@ class World {
   LateStore store{table_};
   access::Access access;
   Log log;
+  Listening listener;
 };
 
 // Stands in for server::Connection: hands the bytes of a client to a session and its requests to

@@ -12,13 +12,17 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/units.h"
+#include "config/config.h"
 #include "config/file_reader.h"
 #include "config/settings.h"
 #include "protocol/http/auth_settings.h"
+#include "protocol/http/client_address.h"
+#include "protocol/http/commands.h"
 #include "protocol/http/review.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
+#include "wire/http_authority.h"
 #include "wire/http_field.h"
 
 namespace sluice::http {
@@ -90,6 +94,54 @@ std::optional<unsigned> parse_part(std::string_view text) {
   return percent;
 }
 
+// A name for `hosts`, as guard.h compares it. Nothing: it could never be that of a request, which
+// was reported.
+std::optional<std::string> read_host(std::string text, const base::Diagnostic& place,
+                                     base::Diagnostics& diagnostics) {
+  std::transform(text.begin(), text.end(), text.begin(), wire::http_lower);
+  const std::string written = text;
+  if (text.ends_with('.')) text.pop_back();
+  const auto is_of_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  };
+  const bool is_name = !text.empty() && !text.starts_with('.') && !text.ends_with('.') &&
+                       text.find("..") == text.npos &&
+                       std::all_of(text.begin(), text.end(), is_of_name);
+  if (is_name || parse_address(text)) return text;
+  config::complain(place, "`" + written + "` is not the name of a host",
+                   "write the name alone, without scheme, port, path or `*`, as in "
+                   "`limits.example.com`",
+                   diagnostics);
+  return std::nullopt;
+}
+
+// An origin as browsers send it (RFC 6454, 6.2), in lower case.
+std::optional<std::string> read_origin(std::string text, const base::Diagnostic& place,
+                                       base::Diagnostics& diagnostics) {
+  std::transform(text.begin(), text.end(), text.begin(), wire::http_lower);
+  const size_t scheme = text.find("://");
+  const std::string_view rest =
+      scheme == text.npos ? std::string_view() : std::string_view(text).substr(scheme + 3);
+  if (scheme > 0 && !rest.empty() && wire::is_http_authority(rest)) {
+    // Browsers leave out the scheme's own port.
+    for (const std::string_view usual : {"http://:80", "https://:443"}) {
+      const size_t cut = usual.find(':', usual.find("//"));
+      if (text.starts_with(usual.substr(0, cut)) && text.ends_with(usual.substr(cut)))
+        text.resize(text.size() - (usual.size() - cut));
+    }
+    return text;
+  }
+  config::complain(place, "`" + text + "` is not an origin of web pages",
+                   "write scheme and host, with a port if it is not the scheme's own, and no path, "
+                   "as in `https://page.example`",
+                   diagnostics);
+  return std::nullopt;
+}
+
+constexpr protocol::SettingsFlag flags[] = {
+    {"--http-hosts", "SLUICE_HTTP_HOSTS", "NAME,...",
+     "Names that Host may have in HTTP requests to loopback, besides localhost"}};
+
 }  // namespace
 
 HttpSettings::HttpSettings() {
@@ -101,15 +153,45 @@ std::unique_ptr<protocol::Settings> HttpSettings::clone() const {
 }
 
 void HttpSettings::read_names(config::FileReader& reader, const std::string& key,
-                              const YamlNode& value, std::vector<std::string>& to) const {
-  if (!reader.sequence(key, value, key + ": [limits.example.com]")) return;
+                              const YamlNode& value, const std::string& remedy, ReadName read_name,
+                              std::vector<std::string>& to) {
+  if (!reader.sequence(key, value, remedy)) return;
   to.clear();
-  for (YamlNode item = value.first_child(); item; item = item.next()) {
-    auto text = reader.text(key, item);
-    if (!text) continue;
-    std::transform(text->begin(), text->end(), text->begin(), wire::http_lower);
-    to.push_back(*text);
+  for (YamlNode item = value.first_child(); item; item = item.next())
+    if (auto text = reader.text(key, item))
+      if (auto name = read_name(*std::move(text), reader.place(key, item), reader.diagnostics()))
+        to.push_back(*std::move(name));
+}
+
+void HttpSettings::set(const protocol::SettingsFlag&, std::string_view text,
+                       const std::string& origin, const base::Diagnostic& place,
+                       base::Diagnostics& diagnostics) {
+  std::vector<std::string> hosts;
+  while (true) {
+    const size_t comma = std::min(text.find(','), text.size());
+    if (auto name = read_host(std::string(text.substr(0, comma)), place, diagnostics))
+      hosts.push_back(*std::move(name));
+    if (comma == text.size()) break;
+    text.remove_prefix(comma + 1);
   }
+  options_.value.hosts = std::move(hosts);
+  options_.origin = options_.origin == "default" ? origin : options_.origin + " and " + origin;
+}
+
+// Of listeners to which only this machine comes, and without users: see guard.h.
+std::string HttpSettings::note(const config::Config& config) const {
+  if (!options_.value.hosts.empty() || !config.users.value.empty()) return {};
+  std::string places;
+  for (const auto& [listener, origin] : config.listen) {
+    if (!listener.protocol || *listener.protocol != number_of(description) ||
+        !config::is_loopback(listener.address.host))
+      continue;
+    places += (places.empty() ? "" : ", ") +
+              config::format_address(listener.address.host, listener.address.port);
+  }
+  if (places.empty()) return {};
+  return "where Host is a name other than localhost, http at " + places +
+         ": 421; name it by `http: { hosts: [NAME] }` or --http-hosts NAME";
 }
 
 void HttpSettings::read_headers(config::FileReader& reader, const std::string& key,
@@ -254,10 +336,15 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
                              "write 0, or a number such as 0.1 with up to two digits",
                              reader.diagnostics());
         }},
-       {"hosts", [&](const std::string& key,
-                     const YamlNode& value) { read_names(reader, key, value, its.hosts); }},
-       {"origins", [&](const std::string& key,
-                       const YamlNode& value) { read_names(reader, key, value, its.origins); }},
+       {"hosts",
+        [&](const std::string& key, const YamlNode& value) {
+          read_names(reader, key, value, "hosts: [limits.example.com]", read_host, its.hosts);
+        }},
+       {"origins",
+        [&](const std::string& key, const YamlNode& value) {
+          read_names(reader, key, value, "origins: [\"https://page.example\"]", read_origin,
+                     its.origins);
+        }},
        {"idempotency_ttl",
         length(its.idempotency_ttl, base::seconds(1), idempotency_ttl_max, true)},
        {"idempotency_memory",
@@ -342,13 +429,18 @@ void HttpSettings::add_to(server::Options& options, protocol::Protocol self) con
     its->idempotency = std::make_shared<IdempotencyMemory>(
         IdempotencyMemory::Bounds{.ttl = its->idempotency_ttl, .bytes = its->idempotency_bytes});
   options.session_options[static_cast<size_t>(self)] = std::move(its);
-  for (server::ListenerOptions& listener : options.listeners)
-    if (listener.service.serves(self)) listener.timeouts.idle = options_.value.idle_timeout;
+  constexpr std::array<request::Unmatched, unmatched_names.size()> answers = {
+      request::Unmatched::error, request::Unmatched::allow, request::Unmatched::deny};
+  for (server::ListenerOptions& listener : options.listeners) {
+    if (!listener.service.serves(self)) continue;
+    listener.timeouts.idle = options_.value.idle_timeout;
+    listener.own_unmatched = answers[static_cast<size_t>(options_.value.unmatched)];
+  }
 }
 
 constinit const protocol::SettingsFormat settings_format = {
     .subject = protocol::SettingsFormat::Subject::store,
-    .flags = {},
+    .flags = flags,
     .make = []() -> std::unique_ptr<protocol::Settings> {
       return std::make_unique<HttpSettings>();
     },

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,11 @@ class HttpSettings final : public protocol::Settings, public protocol::RuleRevie
   HttpSettings();
   std::unique_ptr<Settings> clone() const override;
   void read(config::FileReader& reader, const policy::YamlNode& section) override;
+  // The names of --http-hosts, separated by commas.
+  void set(const protocol::SettingsFlag& flag, std::string_view text, const std::string& origin,
+           const base::Diagnostic& place, base::Diagnostics& diagnostics) override;
   std::vector<std::pair<std::string, std::string>> lines() const override;
+  std::string note(const config::Config& config) const override;
   void add_to(server::Options& options, protocol::Protocol self) const override;
   void review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const override;
   const HttpOptions& options() const { return options_.value; }
@@ -31,8 +36,11 @@ class HttpSettings final : public protocol::Settings, public protocol::RuleRevie
   void read_field_names(config::FileReader& reader, const std::string& key,
                         const policy::YamlNode& value);
   std::string field_names_text() const;
-  void read_names(config::FileReader& reader, const std::string& key, const policy::YamlNode& value,
-                  std::vector<std::string>& to) const;
+  using ReadName = std::optional<std::string> (*)(std::string text, const base::Diagnostic& place,
+                                                  base::Diagnostics& diagnostics);
+  static void read_names(config::FileReader& reader, const std::string& key,
+                         const policy::YamlNode& value, const std::string& remedy,
+                         ReadName read_name, std::vector<std::string>& to);
 
   base::Setting<HttpOptions> options_{};
 };

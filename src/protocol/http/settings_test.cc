@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -186,8 +188,14 @@ TEST(HttpSettings, ReachTheSessions) {
   EXPECT_EQ(options_of("{ retry_jitter: 0.99 }").retry_jitter_percent, 99u);
   EXPECT_EQ(options_of("{ hosts: [A.example.com, b] }").hosts,
             (std::vector<std::string>{"a.example.com", "b"}));
-  EXPECT_EQ(options_of("{ origins: ['https://A.example.com'] }").origins,
-            (std::vector<std::string>{"https://a.example.com"}));
+  EXPECT_EQ(options_of("{ hosts: [SLUICE., 10.0.0.1, '[::1]', a_b-c.d] }").hosts,
+            (std::vector<std::string>{"sluice", "10.0.0.1", "[::1]", "a_b-c.d"}));
+  EXPECT_EQ(
+      options_of("{ origins: ['https://A.example.com', 'http://a:80', 'https://a:443', "
+                 "'https://a:80', 'http://[::1]:80', 'http://localhost:3000', 'app://x'] }")
+          .origins,
+      (std::vector<std::string>{"https://a.example.com", "http://a", "https://a", "https://a:80",
+                                "http://[::1]", "http://localhost:3000", "app://x"}));
   EXPECT_EQ(options_of("{ idempotency_ttl: 1d }").idempotency_ttl, base::seconds(86'400));
   EXPECT_EQ(options_of("{ idempotency_memory: 1MiB }").idempotency_bytes, size_t{1} << 20);
   EXPECT_EQ(options_of("{ idempotency_memory: 2GiB }").idempotency_bytes, size_t{2} << 30);
@@ -240,8 +248,7 @@ TEST(HttpSettings, ReadBackTheSameAfterPrinting) {
         "{ headers: [draft-06], field_names: { draft-06: { policy: X-P } } }", "{ headers: [] }",
         "{ headers: [ietf, draft-07], field_names: { draft-07: { policy: X-P, limit: X-L } } }",
         "{ auth: { trusted_proxies: [10.0.0.0/8, unix], profiles: { web: { proxy: nginx, deny: 401 "
-        "}, edge: { proxy: traefik, n: 2, headers: [x-api-key] } } } }",
-        R"({ hosts: ["a\"b", "c\\d", "#e: f"] })"}) {
+        "}, edge: { proxy: traefik, n: 2, headers: [x-api-key] } } } }"}) {
     config::Config config;
     EXPECT_EQ(problems(section, config), "") << section;
     const std::string line = line_of(config);
@@ -261,6 +268,74 @@ TEST(HttpSettings, ReadBackTheSameAfterPrinting) {
                        b.idempotency_ttl, b.idempotency_bytes, b.idle_timeout))
         << line;
   }
+}
+
+TEST(HttpSettings, RefuseNamesAndOriginsThatNoRequestCanHave) {
+  for (const auto& [section, told, remedy] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"{ hosts: ['a:8390'] }", "`a:8390` is not the name of a host", "without scheme, port"},
+           {"{ hosts: ['http://a'] }", "`http://a` is not the name", "the name alone"},
+           {"{ hosts: ['*.example.com'] }", "`*.example.com` is not the name", "or `*`"},
+           {"{ hosts: [''] }", "has no value", "write one value"},
+           {"{ hosts: ['a..b'] }", "`a..b` is not the name", "the name alone"},
+           {R"({ hosts: ['a"b'] })", "is not the name", "the name alone"},
+           {"{ origins: [page.example] }", "`page.example` is not an origin", "scheme and host"},
+           {"{ origins: ['https://page.example/'] }", "is not an origin", "no path"},
+           {"{ origins: ['null'] }", "is not an origin", "scheme and host"},
+           {"{ origins: ['https://a:b'] }", "is not an origin", "scheme and host"}}) {
+    const std::string wrong = problems(section);
+    EXPECT_TRUE(wrong.starts_with("sluice.yaml:2:")) << section << ": " << wrong;
+    EXPECT_NE(wrong.find(told), std::string::npos) << section << ": " << wrong;
+    EXPECT_NE(wrong.find(remedy), std::string::npos) << section << ": " << wrong;
+  }
+}
+
+TEST(HttpSettings, TakeHostsFromAFlagAndAVariable) {
+  const std::string flag = "--http-hosts", variable = "SLUICE_HTTP_HOSTS";
+  config::Config config;
+  EXPECT_EQ(problems("{ hosts: [of-the-file] }", config), "");
+  const auto environment = [&](const char* name) -> std::optional<std::string> {
+    return name == variable ? std::optional<std::string>("Of-the-Variable.,b") : std::nullopt;
+  };
+  std::ostringstream out, err;
+  const config::CommandIo io{.out = out, .err = err, .environment = environment};
+  base::Diagnostics diagnostics;
+  config::apply_environment(io, config, diagnostics);
+  EXPECT_EQ(options_of(config).hosts, (std::vector<std::string>{"of-the-variable", "b"}));
+  config::Flags flags;
+  flags.own[flag] = "sluice";
+  config::apply_flags(flags, config, diagnostics);
+  EXPECT_TRUE(diagnostics.empty());
+  EXPECT_EQ(options_of(config).hosts, std::vector<std::string>{"sluice"});
+  for (const std::string wrong : {"", "a,", "a,,b", "a b", "a:1"}) {
+    flags.own[flag] = wrong;
+    diagnostics.clear();
+    config::apply_flags(flags, config, diagnostics);
+    ASSERT_EQ(diagnostics.size(), 1u) << wrong;
+    EXPECT_EQ(diagnostics[0].subject, flag);
+  }
+}
+
+// What `check` and the start say of listeners that refuse names.
+TEST(HttpSettings, SayWhichListenersRefuseNames) {
+  const auto notes = [](const std::string& text) {
+    config::Config config;
+    base::Diagnostics diagnostics;
+    config::read_config(text, "sluice.yaml", config, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics)) << text;
+    return config.notes();
+  };
+  const std::string loopback = "listen: [{ protocol: http, address: '127.0.0.1:8390' }]\n";
+  EXPECT_EQ(notes(loopback),
+            std::vector<std::string>{
+                "where Host is a name other than localhost, http at 127.0.0.1:8390: 421; name it "
+                "by `http: { hosts: [NAME] }` or --http-hosts NAME"});
+  const std::vector<std::string> none;
+  EXPECT_EQ(notes(loopback + "http: { hosts: [a] }\n"), none);
+  EXPECT_EQ(notes(loopback + "users: [{ name: a, password_file: app.password, rights: [take] }]\n"),
+            none);
+  EXPECT_EQ(notes("listen: [{ protocol: http, address: '0.0.0.0:8390' }]\n"), none);
+  EXPECT_EQ(notes("listen: [{ protocol: resp, address: '127.0.0.1:8390' }]\n"), none);
 }
 
 TEST(HttpSettings, HaveTheirLineAsOrigin) {

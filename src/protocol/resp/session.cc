@@ -200,6 +200,10 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
   return true;
 }
 
+std::string_view RespSession::fault_text() const {
+  return fault_ == "protocol" ? std::string_view(reader_.error()) : std::string_view();
+}
+
 void RespSession::farewell(base::Buffer& out) {
   if (off_ || fault_ != "protocol") return;
   wire::RespWriter(out, version()).error(reader_.error());
@@ -229,13 +233,22 @@ void RespSession::answer_error(std::string_view text) {
   answer_with([&](wire::RespWriter& out) { out.error(text); });
 }
 
+void RespSession::answer_malformed(std::string_view text) {
+  report(request::malformed_code, text);
+  answer_error(text);
+}
+
+void RespSession::report(std::string_view code, std::string_view example) const {
+  if (peer_.listener != nullptr) peer_.listener->refused(code, example);
+}
+
 void RespSession::wrong_count(std::string_view command) {
-  answer_error("ERR wrong number of arguments for '" + std::string(command) + "' command");
+  answer_malformed("ERR wrong number of arguments for '" + std::string(command) + "' command");
 }
 
 void RespSession::unknown_subcommand(std::string_view word, std::string_view command) {
-  answer_error("ERR unknown subcommand '" + std::string(word.substr(0, shown_bytes_max)) +
-               "'. Try " + std::string(command) + " HELP.");
+  answer_malformed("ERR unknown subcommand '" + std::string(word.substr(0, shown_bytes_max)) +
+                   "'. Try " + std::string(command) + " HELP.");
 }
 
 void RespSession::unknown(Words words) {
@@ -244,8 +257,10 @@ void RespSession::unknown(Words words) {
     if (shown.size() >= shown_bytes_max) break;
     shown += "'" + std::string(word.substr(0, shown_bytes_max - shown.size())) + "' ";
   }
-  answer_error("ERR unknown command '" + std::string(words[0].substr(0, shown_bytes_max)) +
-               "', with args beginning with: " + shown);
+  const std::string error =
+      "ERR unknown command '" + std::string(words[0].substr(0, shown_bytes_max)) + "'";
+  report(request::malformed_code, error);  // without the arguments, which may be secrets
+  answer_error(error + ", with args beginning with: " + shown);
 }
 
 // ---- Commands ----
@@ -280,6 +295,7 @@ void RespSession::ask(Words words) {
 // If it is not, answers with the error.
 bool RespSession::is_permitted(const CommandEntry& entry) {
   if (!identity_.is_known() && !entry.is_open()) [[unlikely]] {
+    report("login", "NOAUTH, at the command " + std::string(entry.name));
     answer("-NOAUTH Authentication required.\r\n");
     return false;
   }
@@ -290,8 +306,10 @@ bool RespSession::is_permitted(const CommandEntry& entry) {
 }
 
 void RespSession::refuse_right(std::string_view command) {
-  answer_error("NOPERM User " + identity_.user() + " has no permissions to run the '" +
-               std::string(command) + "' command");
+  const std::string error = "NOPERM User " + identity_.user() + " has no permissions to run the '" +
+                            std::string(command) + "' command";
+  report("forbidden", error);
+  answer_error(error);
 }
 
 // Is the command turned on by the configuration?
@@ -393,7 +411,7 @@ void RespSession::execute_some() {
 }
 
 void RespSession::throttle(limit::Algorithm algorithm, Words words) {
-  if (!read_throttle(algorithm, words, throttle_)) return answer_error(throttle_.error);
+  if (!read_throttle(algorithm, words, throttle_)) return answer_malformed(throttle_.error);
   if (throttle_.cost < 0 && !identity_.may(access::Right::put)) [[unlikely]]
     return refuse_right(command_of(algorithm));  // a negative quantity gives units back
   if (algorithm == limit::Algorithm::gcra_cell && options_.cell_shared && facts_.database != 0)

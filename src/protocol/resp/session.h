@@ -45,6 +45,7 @@ class RespSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
+  std::string_view fault_text() const override;
   bool holds_back() const override { return waiting_ || scan_ != nullptr || login_ != nullptr; }
   bool waits_for_units() const override { return waiting_; }
   bool is_interrupted() const override { return waiting_ && clients_.is_ended(id_); }
@@ -115,6 +116,9 @@ class RespSession final : public request::Session {
   // Append an answer to the command being read.
   void answer(std::string_view bytes);
   void answer_error(std::string_view text);
+  // The error for a command that cannot be understood, which is reported to operators as well.
+  void answer_malformed(std::string_view text);
+  void report(std::string_view code, std::string_view example) const;
   void answer_bulk(std::string_view text);
   // The error for a request that could not be decided, beginning with the error's code.
   static std::string error_of(const request::Verdict& verdict);

@@ -156,8 +156,13 @@ void RespSettings::add_to(server::Options& options, protocol::Protocol self) con
   auto its = std::make_shared<RespOptions>(options_.value);
   its->clients = std::make_shared<Clients>();  // belongs to this server alone
   options.session_options[static_cast<size_t>(self)] = std::move(its);
-  for (server::ListenerOptions& listener : options.listeners)
-    if (listener.service.serves(self)) listener.timeouts.idle = options_.value.idle_timeout;
+  constexpr std::array<request::Unmatched, unmatched_names.size()> answers = {
+      request::Unmatched::error, request::Unmatched::allow, request::Unmatched::deny};
+  for (server::ListenerOptions& listener : options.listeners) {
+    if (!listener.service.serves(self)) continue;
+    listener.timeouts.idle = options_.value.idle_timeout;
+    listener.own_unmatched = answers[static_cast<size_t>(options_.value.unmatched)];
+  }
 }
 
 void RespSettings::check(const config::Config& config, base::Diagnostics& diagnostics) const {

@@ -20,13 +20,13 @@ constexpr std::string_view other_charge = "IDINUSE the id was used with another 
 }  // namespace
 
 void RespSession::sluice(Words words) {
-  if (!parse_sluice_command(words, sluice_)) return answer_error(sluice_.error);
+  if (!parse_sluice_command(words, sluice_)) return answer_malformed(sluice_.error);
   const auto is_inline = [](const SluiceSubject& subject) { return subject.is_inline; };
   if (!options_.inline_limits &&
       std::any_of(sluice_.subjects.begin(), sluice_.subjects.end(), is_inline))
-    return answer_error(
+    return answer_malformed(
         "ERR limits that come with a command are switched off (resp.inline_limits)");
-  if (sluice_.now) return answer_error("ERR NOW is not available in this version");
+  if (sluice_.now) return answer_malformed("ERR NOW is not available in this version");
   switch (sluice_.verb) {
     case SluiceVerb::take:
       return commit_subject(sluice_.subjects[0],
