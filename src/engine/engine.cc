@@ -238,6 +238,8 @@ void Engine::match_all(Batch& batch) {
     rules.match(dialect, asked, plan);
     if (request.answer_by.us != INT64_MAX) [[unlikely]]
       plan.answer_by(plan.parts().size() - 1, request.answer_by);
+    if (request.charge_id != nullptr) [[unlikely]]
+      plan.charge_id(plan.parts().size() - 1, request.charge_id);
     if (!plan.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && batch.sink != nullptr && plan.may_wait()) {
       batch.tickets.resize(plan.parts().size(), no_ticket);
@@ -301,6 +303,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
   decider_.rules().match_together(protocol::dialect_of(batch.protocol),
                                   std::span(asked).first(end - first), batch.plan);
   if (answer_by.us != INT64_MAX) batch.plan.answer_by(part, answer_by);
+  if (all[first].charge_id != nullptr) batch.plan.charge_id(part, all[first].charge_id);
   return end - 1;
 }
 

@@ -14,6 +14,12 @@ void report_charge(const policy::Plan& plan, const policy::Plan::RequestPlan& pa
   const limit::Decision* shown = nullptr;
   for (const auto& step : plan.steps(part)) {
     if (step.rule->mode != policy::Mode::enforce) continue;
+    verdict.known = std::max(verdict.known, plan.group(step).known);
+    if (verdict.known == request::Known::other_content) {  // the decisions are void
+      verdict.allowed = false;
+      verdict.tightest = nullptr;
+      return;
+    }
     const request::Charge& charge = plan.charge(step);
     const auto decisions = plan.decisions(step);
     const bool is_counted = charge.keeps_limits || limit::is_counted(charge.limits);

@@ -189,6 +189,8 @@ class Plan {
   void let_wait(request::Ticket ticket, uint64_t arrival);
   // Sets the time before which the groups of the parts from `part` on must be answered.
   void answer_by(size_t part, base::Time time);
+  // Gives the charges of the last part their id (request::Group::id).
+  void charge_id(size_t part, const request::ChargeId* id);
   // Applies the overrides to all steps that were matched without them: for many requests that is
   // cheaper than one by one. Must be called before anything is settled.
   void override_all(const Overrides& overrides, limit::Time now) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,6 +68,8 @@ struct Request {
   // not charged, unless a store in another process was asked before. Requests that settle together
   // have the earliest of their deadlines.
   base::Time answer_by{INT64_MAX};
+  // Of a charge: as request::Group has it. Of charges that join one another the first one has it.
+  const ChargeId* charge_id = nullptr;
   uint32_t note = 0;  // used by the session only, to write the reply, as is `tag`
   // Units; negative only where limits come with the request: then they are added. scan: the most
   // names.
@@ -85,8 +88,10 @@ class Requests {
     items_.clear();
     entries_.clear();
     limits_.clear();
-    if (holds_texts_) [[unlikely]]
+    if (holds_texts_) [[unlikely]] {
       texts_.clear();
+      charge_ids_.clear();
+    }
     holds_texts_ = false;
   }
   // Returns a copy of `text` that is valid until `clear`: for texts that differ from the session's
@@ -96,6 +101,11 @@ class Requests {
     char* const copy = texts_.allocate(text.size());
     std::copy(text.begin(), text.end(), copy);
     return {copy, text.size()};
+  }
+  // The same of an id and its name.
+  const ChargeId* hold_id(const ChargeId& id) {
+    charge_ids_.push_back({hold(id.name), id.content});
+    return &charge_ids_.back();
   }
   // Memory for further texts that are valid until `clear`.
   base::Arena& texts() {
@@ -139,6 +149,7 @@ class Requests {
   std::vector<Entry> entries_;
   std::vector<limit::Limit> limits_;
   base::Arena texts_;
+  std::deque<ChargeId> charge_ids_;
   bool holds_texts_ = false;
   uint32_t entry_first_ = 0, limit_first_ = 0;
 };
@@ -182,6 +193,7 @@ struct Verdict {
   // its `remaining` is below 0 by its debt.
   bool over = false;
   std::optional<int64_t> charged{};
+  Known known = Known::no;  // what the store knew of its id
   uint64_t generation = 0;  // of the policy that decided it, else of the live one; 0: unknown
   KeyEncoding encoding = KeyEncoding::own;  // of the counter of that decision
   // Where the counter keeps its limits: a decision for each window that the charge names, or for a

@@ -328,6 +328,37 @@ TEST(ChargeId, ARepeatedChargeFailsIfTheStoreCannotAnswer) {
   EXPECT_TRUE(charge(world, with_id(id, by_ip("a"))).tells(R"("repeated": true)"));
 }
 
+// The store is shared by several servers, and remembers the id with the charge.
+TEST(ChargeId, AnotherServersChargeIsAnsweredAsRepeated) {
+  World world;
+  std::vector<std::string> names;
+  world.store.knows = [&](const request::ChargeId& known) {
+    names.emplace_back(known.name);
+    return request::Known::yes;
+  };
+  const HttpAnswer answer = charge(world, with_id(id, by_ip("a", R"(, "n": 2)")));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.tells(R"("charged": 2, "over": false)")) << answer.body;
+  EXPECT_TRUE(answer.tells(R"("repeated": true)")) << answer.body;
+  EXPECT_EQ(charge(world, with_id(id, by_ip("a", R"(, "n": 2)"))).body, answer.body);
+  EXPECT_EQ(names, std::vector{":" + id}) << "the second answer is this server's";
+  // All subjects of a request have the id.
+  names.clear();
+  const std::string both = R"({"takes": [)" + by_ip("a") + "," + by_key("k", 9) + "]}";
+  EXPECT_TRUE(charge(world, with_id("charge-0000-0002", both)).tells(R"("repeated": true)"));
+  EXPECT_EQ(names, std::vector<std::string>{":charge-0000-0002"});
+  EXPECT_FALSE(charge(world, by_ip("b")).tells("repeated")) << "without an id";
+}
+
+TEST(ChargeId, AnotherServersIdWithAnotherContentIs409) {
+  World world;
+  world.store.knows = [](const request::ChargeId&) { return request::Known::other_content; };
+  const HttpAnswer answer = charge(world, with_id(id, by_ip("a")));
+  EXPECT_EQ(answer.status, 409) << answer.body;
+  EXPECT_TRUE(answer.tells("urn:sluice:problem:id-in-use")) << answer.body;
+  EXPECT_EQ(world.ids->figures().remembered + world.ids->figures().under_way, 0u);
+}
+
 TEST(ChargeId, AConnectionThatIsCutBeforeTheDecisionLeavesNothing) {
   World world;
   auto first = std::make_unique<Connection>(world);

@@ -332,6 +332,11 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
     switch (route_->action) {
       case Action::charge:
         request.verb = Verb::charge;
+        if (claim_ && i == 0) {
+          std::string name(user_of(around));
+          name.append(":").append(id_);
+          request.charge_id = requests.hold_id({name, content_});
+        }
         break;
       case Action::peek:
       case Action::explain:

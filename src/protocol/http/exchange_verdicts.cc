@@ -255,7 +255,11 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
 // Appends the item of one subject, and with an id keeps the verdict for when the charge is sent
 // again.
 void Exchange::take_charge(const Verdict& verdict, bool last, const ConnectionContext& around) {
-  if (problem_.kind == nullptr && !fail_charge(verdict, around)) {
+  if (verdict.known == request::Known::other_content) {
+    refuse_other_content();
+  } else if (problem_.kind == nullptr && !fail_charge(verdict, around)) {
+    // Another server that shares the store has charged it, or its answer was lost.
+    is_repeated_ |= verdict.known == request::Known::yes;
     append_charge(verdict, around);
     if (claim_) request::append_kept(verdict, now_, kept_);
   }

@@ -63,6 +63,8 @@ class LateStore final : public store::tests::Forwarding {
   // The store fails: it reaches no counter.
   bool fails = false;
   size_t settled = 0;  // the groups that the table has settled
+  // What the store knows of the ids of charges, as one that several servers share.
+  std::function<request::Known(const request::ChargeId&)> knows{};
 
   store::Applied apply(const request::Batch& batch, base::Time now,
                        store::CompletionQueue* completions, const store::Pin& pin,
@@ -76,6 +78,8 @@ class LateStore final : public store::tests::Forwarding {
     store::Applied applied;
     if (count > 0) applied = inner_.apply(first, now, completions, pin, ticket);
     settled += applied.settled;
+    for (request::Group& group : first.groups.first(applied.settled))
+      if (knows && group.id != nullptr) group.known = knows(*group.id);
     if (applied.later || applied.settled < count || count == all) return applied;
     asks_.emplace_back(completions, ticket);
     return {.settled = count, .later = true};

@@ -129,8 +129,10 @@ void RespSession::charge_once() {
   if (found == Found::other_content) return answer_error(other_charge);
   if (found == Found::full)
     return answer_error("BUSY the memory for ids of charges is full, try again later");
+  request::Request request{.verb = Verb::charge, .note = charged_once};
+  if (once.claim) request.charge_id = requests_->hold_id({once.user + ":" + once.id, once.content});
   charges_.push_back(std::move(once));
-  commit_subject(subject, {.verb = Verb::charge, .note = charged_once});
+  commit_subject(subject, request);
 }
 
 // In EXEC the command does not wait.
@@ -221,6 +223,10 @@ void RespSession::reply_once(const request::Verdict& verdict, base::Time now,
   ChargeOnce once = std::move(charges_.front());
   charges_.pop_front();
   const request::Request request{.verb = Verb::charge, .note = once.with_name ? six_and_name : six};
+  if (verdict.known == request::Known::other_content) {
+    once.claim.drop();
+    return once.silent ? void() : out.error(other_charge);
+  }
   if (once.claim) {
     const bool decided = verdict.error.empty() &&
                          (verdict.tightest != nullptr || options_.unmatched != Unmatched::error);
