@@ -71,6 +71,11 @@ class Engine {
     late_.interrupt(sink, session);
   }
 
+  // The same because the server stops: they end with the error request::server_stops.
+  void stop_waits(ReplySink& sink) { late_.interrupt(sink, nullptr, true); }
+  // Does a request of the sink have no reply yet, because it waits for units or for an errand?
+  bool has_late(const ReplySink& sink) const { return late_.has(sink); }
+
   // Does that sink have lists without a reply?
   bool has_lists(ReplySink& sink) const { return lists_.has(sink); }
   // The sink has sent its output: its next list may be read.

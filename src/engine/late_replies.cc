@@ -126,12 +126,13 @@ void LateReplies::answer(Ticket ticket, const request::Verdict& verdict) {
 
 // Ends waits as if their deadline were over. One that the store does not keep yet ends once the
 // store keeps it.
-void LateReplies::interrupt(ReplySink& sink, const request::Session* session) {
+void LateReplies::interrupt(ReplySink& sink, const request::Session* session, bool stops) {
   for (const Ticket ticket : pending_.of(sink)) {
     PendingReply& pending = *pending_.find(ticket);
     if (pending.request.verb != Verb::wait) continue;
     if (session != nullptr && !session->is_wait_interrupted(pending.request)) continue;
     pending.interrupted = true;
+    pending.stops |= stops;
     if (pending.kept) pending_.set_deadline(ticket, pending.asked_at);
   }
   decider_.deps().wake();
@@ -329,7 +330,11 @@ void LateReplies::expire() {
   for (const Ticket ticket : tickets_) {
     if (!decider_.deps().store.cancel(decider_.completions(), ticket, now)) continue;
     request::Verdict verdict;
-    verdict.matched = verdict.expired = true;
+    verdict.matched = true;
+    if (pending_.find(ticket)->stops)
+      verdict.error = request::server_stops;
+    else
+      verdict.expired = true;
     reply(ticket, verdict, now);
   }
 }

@@ -40,7 +40,8 @@ class LateReplies {
   void answer(request::Ticket ticket, const request::Verdict& verdict);
   void drop(request::Ticket ticket) { pending_.remove(ticket); }
   // See Engine::interrupt.
-  void interrupt(ReplySink& sink, const request::Session* session);
+  void interrupt(ReplySink& sink, const request::Session* session, bool stops = false);
+  bool has(const ReplySink& sink) const { return !pending_.of(sink).empty(); }
   // The sink goes: its requests are dropped.
   void forget(ReplySink& sink);
 

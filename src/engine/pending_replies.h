@@ -37,6 +37,7 @@ struct PendingReply {
   bool kept = false;
   bool later = false;        // it is in the engine's list of those that are matched again later
   bool interrupted = false;  // it must not wait any longer
+  bool stops = false;        // because the server stops
   bool again = false;    // the store wants it matched again, whether or not anything has changed
   uint64_t arrival = 0;  // its place in the order of arrival; 0 unless `kept`
   // What its decisions refer to, in order; `policy` keeps the rules alive.

@@ -33,6 +33,9 @@ inline constexpr std::string_view no_rule_applies = "no rule applies";
 inline constexpr std::string_view too_many_inline_limits =
     "too many different limits have arrived with requests; ask with fewer different ones, or later";
 
+// Verdict::error of a request that waited for units when the server was stopped.
+inline constexpr std::string_view server_stops = "the server stops; nothing was taken";
+
 // One request. Its entries are Requests::descriptor(request), the limits that it brings are
 // Requests::limits(request). More than twenty members: requests of all verbs are in one flat array.
 struct Request {
@@ -271,6 +274,10 @@ class Session {
   virtual bool is_interrupted() const { return false; }
   // Has the wait of this request been ended so?
   virtual bool is_wait_interrupted(const Request&) const { return is_interrupted(); }
+
+  // When the server stops: does `goodbye` answer the requests that wait? Otherwise they get
+  // server_stops, and what was received behind them is answered too.
+  virtual bool answers_waits_itself() const { return false; }
 
   // Bytes of memory that the session holds for a request of which it has consumed a part.
   virtual size_t unfinished_bytes() const { return 0; }

@@ -101,8 +101,8 @@ void Connection::on_turn() {
   worker_.gathered().send_if_full();
   if (phase_ == Phase::draining && readable_) return drain();
   if (!may_read()) return;  // once it may be read, it is processed
-  if (undecided_) return process();
-  if (readable_ && !finishing_) read_more();
+  if (undecided_ || finishing_) return process();
+  if (readable_) read_more();
 }
 
 void Connection::refuse(std::string_view why) {
@@ -218,6 +218,7 @@ void Connection::process() {
     if (!receive_last()) {
       if (worker_.engine().has_lists(*this)) return;  // on_lists_done continues
       if (!under_way_.empty()) return;                // resume continues
+      if (awaits_late_replies()) return;              // on_turn continues
       return say_goodbye();
     }
   }
@@ -366,7 +367,7 @@ bool Connection::decide() {
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
       if (!waits_.is_in(send_ages_)) waits_.leave();
       if (ending_) end_wait();
-      if (finishing_ && !leaving_ && under_way_.empty()) say_goodbye();
+      if (finishing_ && !leaving_ && under_way_.empty() && !awaits_late_replies()) say_goodbye();
       return false;
     }
     if (!sent || !progressed) break;
@@ -414,9 +415,19 @@ void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
   finishing_ = true;
   last_bytes_ = stream_.unread_bytes();
+  const bool awaits = awaits_late_replies();
   // Batches under way may be charged already, so they are answered first.
-  if (session_->holds_back() && under_way_.empty()) return say_goodbye();
+  if (!awaits && session_->holds_back() && under_way_.empty()) return say_goodbye();
   if (unsent_.empty()) process();
+}
+
+// Called while the server stops: ends the waits of this connection. True: there are late replies,
+// and the connection ends behind them.
+bool Connection::awaits_late_replies() {
+  engine::Engine& engine = worker_.engine();
+  if (session_->answers_waits_itself() || !engine.has_late(*this)) return false;
+  engine.stop_waits(*this);
+  return true;
 }
 
 void Connection::say_goodbye() {

@@ -127,6 +127,7 @@ class Connection final : public engine::ReplySink,
   void drop_batches();
   void report_fault(std::string_view code) const;
   void say_goodbye();
+  bool awaits_late_replies();
   bool receive_last();
   // Is there room for one more batch, and is its input free to be read into?
   bool can_receive() const;

@@ -265,7 +265,7 @@ TEST_F(RespWait, AStopEndsIt) {
   send(client, of_jar("SLUICE.WAIT 0"));
   ASSERT_TRUE(await_waiting(1));
   stop();
-  client.read_to_end();
+  EXPECT_EQ(client.read_to_end(), "-TRYAGAIN the server stops; nothing was taken\r\n");
 }
 
 }  // namespace

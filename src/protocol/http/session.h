@@ -61,6 +61,7 @@ class HttpSession final : public request::Session {
     if (door_ != nullptr) door_->farewell(out);
   }
   void refuse(std::string_view why, base::Buffer& out) override;
+  bool answers_waits_itself() const override { return true; }
   void goodbye(base::Buffer& out) override {
     if (door_ != nullptr) door_->goodbye(out);
   }

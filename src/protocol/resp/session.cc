@@ -53,7 +53,8 @@ std::string_view RespSession::database_text(uint32_t database) {
 }
 
 std::string RespSession::error_of(const request::Verdict& verdict) {
-  return std::string(first_word(verdict.cause)) + std::string(verdict.error);
+  const bool stops = verdict.error == request::server_stops;
+  return std::string(stops ? "TRYAGAIN " : first_word(verdict.cause)) + std::string(verdict.error);
 }
 
 RespSession::RespSession(const request::Peer& peer)
