@@ -152,7 +152,10 @@ Json to_json(const policy::Rule& rule, const policy::Dialect& dialect) {
             {"then", rule.then == policy::Then::stop ? "stop" : "continue"},
             {"actor", rule.actor},
             {"limits", Json::array()}};
-  for (const limit::Limit& limit : rule.limits) json["limits"].push_back(live::to_json(limit));
+  for (size_t i = 0; i < rule.limits.size(); ++i) {
+    json["limits"].push_back(live::to_json(rule.limits[i]));
+    if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
+  }
   return json;
 }
 

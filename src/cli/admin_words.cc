@@ -36,6 +36,7 @@ std::string limit_words(const Json& limit) {
   text += window.empty() || window == "0s" ? " at a time" : " per " + window;
   if (algorithm != "fixed_window" && !algorithm.empty()) text += ", " + algorithm;
   if (burst > 0 && burst != quota) text += ", burst " + std::to_string(burst);
+  if (text_field(limit, "over") == "count") text += ", counts what it refuses";
   if (true_field(limit, "of_rule")) text += " (the rule's)";
   return text;
 }

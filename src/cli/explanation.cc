@@ -56,7 +56,10 @@ void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
   else
     out += config::paint("applies in shadow", config::yellow, coloured) +
            ": it is charged, and the search goes on";
-  for (const auto& limit : e.rule->limits) out += "\n      limit: " + words_for(limit);
+  for (size_t i = 0; i < e.rule->limits.size(); ++i) {
+    out += "\n      limit: " + words_for(e.rule->limits[i]);
+    if (limit::has(e.rule->counts, i)) out += ", counts what it refuses";
+  }
   out += "\n";
   if (e.counter.empty()) return;
   out += "      actor: " + words_for_actor(e) + "\n";
@@ -101,11 +104,14 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
     if (e.mismatch->value) json["mismatch"]["has"] = *e.mismatch->value;
   } else {
     json["limits"] = nlohmann::ordered_json::array();
-    for (const auto& limit : rule.limits)
+    for (size_t i = 0; i < rule.limits.size(); ++i) {
+      const limit::Limit& limit = rule.limits[i];
       json["limits"].push_back({{"algorithm", limit::name_of(limit.algorithm)},
                                 {"quota", limit.quota},
                                 {"window_us", limit.window.us},
                                 {"burst", limit.burst}});
+      if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
+    }
     json["actor"] = nlohmann::ordered_json::array();
     for (size_t i = 0; i < rule.actor.size(); ++i) {
       json["actor"].push_back({{"key", rule.actor[i]}, {"value", nullptr}});

@@ -16,6 +16,7 @@
 #include "engine/decider.h"
 #include "engine/errands.h"
 #include "engine/late_replies.h"
+#include "engine/leak_warnings.h"
 #include "engine/lists.h"
 #include "engine/reply_sink.h"
 #include "protocol/protocol.h"
@@ -124,6 +125,7 @@ class Engine {
   LateReplies late_;
   Lists lists_;
   Errands errands_;
+  LeakWarnings leaks_;
   const bool commits_;                                // store::Committer::commits_first
   bool needs_commit_ = false;                         // see needs_commit()
   std::vector<std::shared_ptr<AdminQuery>> queries_;  // whose counters the store is asked about

@@ -80,7 +80,9 @@ struct Fixture {
         "- { name: second, match: { u: '*' }, actor: u, limit: { quota: 5, window: 1h } }\n"
         "- { name: seen, match: { s: '*' }, actor: s, mode: shadow, limit: { quota: 1, window: 1h "
         "} }\n"
-        "- { name: shut, match: { s: '*' }, actor: s, deny: true }\n",
+        "- { name: shut, match: { s: '*' }, actor: s, deny: true }\n"
+        "- { name: counted, match: { c: '*' }, actor: c, limit: { quota: 3, window: 1h, algorithm: "
+        "fixed_window, over: count } }\n",
         "test.yaml", spaces, *set, diagnostics);
     divvy::read_divvy(
         "[ip=* method=GET]\ncreditLimit = 1\nresetSeconds = 60\nactorField = ip\n"
@@ -415,6 +417,35 @@ TEST(EngineOverrides, SurviveAReloadAndPauseWithoutTheirRule) {
   reload("rules:\n- { name: bucket, match: { b: 'a' }, actor: b" + limit, 5);
   EXPECT_TRUE(f.registry->applies(*all.items[0].rule));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
+}
+
+// Whatever its numbers and its algorithm. `deny` and `unlimited` leave the counter as it is.
+TEST(EngineOverrides, KeepWhichLimitsOfTheRuleCount) {
+  Fixture f;
+  const Entries who = {{"c", "x"}};
+  for (const limit::Limit& limit :
+       {limit::Limit{limit::Algorithm::token_bucket, 5, base::seconds(3'600), 5},
+        limit::Limit{limit::Algorithm::sliding_log, 5, base::seconds(60)}}) {
+    const uint64_t id = f.set(f.override_of("native", "counted", "x", {limit}));
+    f.tell();
+    EXPECT_FALSE(f.take(protocol::find("divvy").value(), who, 9).allowed);
+    const Reply look = f.take(protocol::find("divvy").value(), who, 0);
+    EXPECT_FALSE(look.allowed) << name_of(limit.algorithm);
+    EXPECT_EQ(look.remaining, -4);
+    for (const auto algorithm : {limit::Algorithm::deny, limit::Algorithm::unlimited}) {
+      f.set(f.override_of("native", "counted", "x", {{algorithm, 0, {}}}));
+      f.tell();
+      const Reply charged =
+          f.ask(protocol::find("divvy").value(), who, 100, request::Verb::charge).value();
+      EXPECT_TRUE(charged.allowed);
+    }
+    f.set(f.override_of("native", "counted", "x", {limit}));
+    f.tell();
+    EXPECT_EQ(f.take(protocol::find("divvy").value(), who, 0).remaining, -4);
+    f.remove(id);
+    f.tell();
+    now_us += 2 * 3'600'000'000;
+  }
 }
 
 }  // namespace

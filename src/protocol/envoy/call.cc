@@ -351,8 +351,8 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
     if (numbers.algorithm == limit::Algorithm::unlimited) return;
     // Was its group allowed? Quotas and limits with shadow_mode settle separately.
     const bool settles = shadow || (limit != nullptr && limit->quota_mode) || verdict.allowed;
-    const bool is_counting = verdict.own_charge->verb == Verb::count &&
-                             numbers.algorithm == limit::Algorithm::aligned_window;
+    const bool is_counting =
+        verdict.own_charge->verb == Verb::count && limit::has(verdict.own_charge->counts, 0);
     const bool is_charged =
         is_counting ? settles || !decision.allowed || !sparing : settles && decision.allowed;
     const int64_t now_counted = std::max<int64_t>(numbers.quota - decision.remaining, 0);

@@ -61,6 +61,7 @@ struct World {
     const std::array limits = {numbers_of(found->rules->set().limits()[found->limit])};
     request::Charge charge;
     charge.verb = verb;
+    charge.counts = found->rules->set().limits()[found->limit].counts ? 1 : 0;
     charge.limits = limits;
     charge.from_cache = from_cache;
     limit::Decision decision;

@@ -41,7 +41,8 @@ bool has_been_told(YamlNode value) {
 // `rate_limit`: like the original, the reader merges several of them.
 struct DescriptorReader::Fields {
   struct RateLimit {
-    YamlNode map, unit, requests_per_unit, unlimited, name, replaces, window, algorithm, burst;
+    YamlNode map, unit, requests_per_unit, unlimited, name, replaces, window, algorithm, burst,
+        over;
   };
   YamlNode key, value, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric,
       share_threshold;
@@ -68,6 +69,7 @@ struct DescriptorReader::Fields {
            : word == "window"            ? &limit->window
            : word == "algorithm"         ? &limit->algorithm
            : word == "burst"             ? &limit->burst
+           : word == "over"              ? &limit->over
                                          : nullptr;
   }
 };
@@ -269,7 +271,8 @@ std::optional<Limit> DescriptorReader::read_limit(const Fields& fields, YamlNode
   const bool replaces = read_replaces(fields, builder, limit);
   const bool window = unlimited && read_window(fields, limit);
   const bool algorithm = unlimited && read_algorithm(fields, limit);
-  if (!requests || !replaces || !window || !algorithm) return std::nullopt;
+  const bool over = window && algorithm && read_over(fields, limit);
+  if (!requests || !replaces || !over) return std::nullopt;
   return limit;
 }
 
@@ -352,6 +355,35 @@ bool DescriptorReader::read_algorithm(const Fields& fields, Limit& limit) {
                 "is 0, and a token bucket needs 1 or more",
                 "take `algorithm` out to deny all, or write 1 or more");
   return fills;
+}
+
+// Reads `over`, after the keys that say whether the limit is the original's.
+bool DescriptorReader::read_over(const Fields& fields, Limit& limit) {
+  const Fields::RateLimit& from = *fields.limit;
+  const auto word = text("over", from.over);
+  if (!word) return false;
+  limit.counts = !limit.extended && !limit.unlimited;
+  if (word->empty()) return true;
+  static constexpr std::array<std::string_view, 2> words = {"refuse", "count"};
+  if (limit.unlimited) {
+    maps_.error("over", from.over, "contradicts `unlimited: true`", "take one of them out");
+    return false;
+  }
+  if (*word == "count") {
+    limit.counts = true;
+  } else if (*word != "refuse") {
+    maps_.error("over", from.over, in_ticks(*word) + " is not a way to go on past the limit",
+                policy::known_words(*word, words));
+    return false;
+  } else if (!limit.extended) {
+    maps_.error("over", from.over,
+                "is not possible for a limit by `unit`: it counts what it refuses, as Redis does "
+                "for the original",
+                "take it out, or write `window: " + base::spell_duration(limit.window) +
+                    "` in place of the unit");
+    return false;
+  }
+  return true;
 }
 
 bool DescriptorReader::read_replaces(const Fields& fields, LimitSetBuilder& builder, Limit& limit) {

@@ -57,6 +57,7 @@ class DescriptorReader {
   std::optional<Limit> read_limit(const Fields& fields, YamlNode item, LimitSetBuilder& builder);
   bool read_window(const Fields& fields, Limit& limit);
   bool read_algorithm(const Fields& fields, Limit& limit);
+  bool read_over(const Fields& fields, Limit& limit);
   bool read_replaces(const Fields& fields, LimitSetBuilder& builder, Limit& limit);
 
   std::optional<std::string> text(std::string_view key, YamlNode value);

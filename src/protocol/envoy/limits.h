@@ -51,8 +51,9 @@ struct Limit {
   limit::Algorithm algorithm = limit::Algorithm::aligned_window;
   int64_t burst = 0;  // of a token_bucket, else 0
   // Does it have a `window`, `algorithm` or `burst`, which only sluice knows? Then a refused
-  // request is not charged.
+  // request is charged only with `over: count`.
   bool extended = false;
+  bool counts = false;  // a refused request is charged
   bool unlimited = false;
   bool shadow_mode = false;
   bool quota_mode = false;

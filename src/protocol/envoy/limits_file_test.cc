@@ -117,6 +117,32 @@ TEST(EnvoyFile, ExtensionsOfALimit) {
   EXPECT_EQ(numbers_of(only(read)).algorithm, limit::Algorithm::unlimited);
 }
 
+// Limits by `unit` count what they refuse, as in the original; those that only sluice has may.
+TEST(EnvoyFile, OverSaysWhetherARefusedRequestIsCharged) {
+  const auto counts = [](std::string_view limit) {
+    return only(Read("domain: d\ndescriptors: [{key: k, rate_limit: " + std::string(limit) + "}]"))
+        .counts;
+  };
+  EXPECT_TRUE(counts("{unit: day, requests_per_unit: 5}"));
+  EXPECT_TRUE(counts("{unit: day, requests_per_unit: 5, over: count}"));
+  EXPECT_FALSE(counts("{window: 1d, requests_per_unit: 5}"));
+  EXPECT_FALSE(counts("{window: 1d, requests_per_unit: 5, over: refuse}"));
+  EXPECT_TRUE(counts("{window: 1d, requests_per_unit: 5, over: count}"));
+  EXPECT_TRUE(counts("{unit: day, requests_per_unit: 5, algorithm: token_bucket, over: count}"));
+  EXPECT_FALSE(counts("{unlimited: true}"));
+  const std::string refuse =
+      said_of("  - key: k\n    rate_limit: {unit: day, requests_per_unit: 5, over: refuse}\n");
+  EXPECT_NE(refuse.find("error: d.k: over: is not possible for a limit by `unit`"), refuse.npos)
+      << refuse;
+  EXPECT_NE(refuse.find("write `window: 1d` in place of the unit"), refuse.npos) << refuse;
+  const std::string word =
+      said_of("  - key: k\n    rate_limit: {window: 5s, requests_per_unit: 5, over: conut}\n");
+  EXPECT_NE(word.find("did you mean `count`?"), word.npos) << word;
+  const std::string unlimited =
+      said_of("  - key: k\n    rate_limit: {unlimited: true, over: count}\n");
+  EXPECT_NE(unlimited.find("over: contradicts `unlimited: true`"), unlimited.npos) << unlimited;
+}
+
 auto envoy_file_mistakes() {
   const std::pair<const char*, const char*> cases[] = {
       {"  - key: k\n    rate_limit: {unit: minute, requests_per_unit: many}\n",

@@ -288,7 +288,7 @@ policy::Rule rule_of(const Limit& limit, const LimitSet& set, const RulesOptions
   for (uint32_t node = limit.node; set.nodes()[node].level > 0; node = set.nodes()[node].parent)
     if (set.nodes()[node].is_actor())
       rule.actor.insert(rule.actor.begin(), std::string(set.nodes()[node].key()));
-  rule.counts = limit.extended || limit.unlimited ? 0 : 1;
+  rule.counts = limit.counts ? 1 : 0;
   rule.intern(spaces, limit.extended || limit.unlimited
                           ? spaces.hold("envoy:", "")
                           : space_of_window(limit.window, options, spaces));

@@ -8,7 +8,8 @@
 //               the first one of the message, and `domain` is always the message's.
 //   counters    One space for each window, so limits with the same unit share the counter of a key,
 //               as in the original. Limits with an algorithm of sluice's own share one space.
-//   charges     Takes count (request::Verb::count), except for limits of sluice's own.
+//   charges     Takes count (request::Verb::count), under limits of sluice's own only with
+//               `over: count`.
 #pragma once
 
 #include <cstdint>

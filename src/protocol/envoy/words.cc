@@ -18,9 +18,10 @@ constexpr std::string_view of_descriptor[] = {
     "key",        "value",           "rate_limit",      "descriptors",     "shadow_mode",
     "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"};
 constexpr std::string_view of_rate_limit[] = {
-    "unit", "requests_per_unit", "unlimited", "name", "replaces", "window", "algorithm", "burst"};
+    "unit",   "requests_per_unit", "unlimited", "name", "replaces",
+    "window", "algorithm",         "burst",     "over"};
 constexpr std::string_view of_replaces[] = {"name"};
-constexpr std::string_view added[] = {"window", "algorithm", "burst"};
+constexpr std::string_view added[] = {"window", "algorithm", "burst", "over"};
 
 constexpr Place places[] = {Place::file, Place::descriptor, Place::rate_limit, Place::replaces};
 
