@@ -140,7 +140,7 @@ TEST(LimiterCharge, ALimitThatCountsChargesWhatItRefuses) {
     limiter.take_many({&one, 1}, &its, start);
     return its;
   });
-  // An override's limit in the place of one that counts does so too; a wait charges nothing before
+  // An override's limit in place of one that counts does so too; a wait charges nothing before
   // it is granted.
   ASSERT_TRUE(limiter.set_override({"tokens", {"e"}, {{4, 1min, algorithm::fixed_window}}}, start));
   EXPECT_FALSE(limiter.take(by, "e", 6, start).allowed);

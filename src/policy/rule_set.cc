@@ -92,11 +92,6 @@ void Plan::answer_by(size_t part, base::Time time) {
     group.answer_by = std::min(group.answer_by, time);
 }
 
-void Plan::charge_id(size_t part, const request::ChargeId* id) {
-  const uint32_t first = part == 0 ? 0 : parts_[part - 1].groups_end;
-  for (request::Group& group : std::span(groups_).subspan(first)) group.id = id;
-}
-
 std::span<const limit::Decision> Plan::decisions(const RuleMatch& step) const {
   const request::Charge& its = charges_[step.charge];
   const size_t count =

@@ -131,7 +131,7 @@ struct Rule {
   }
 };
 
-// Which of the limits that an override puts in place of the rule's count: those in the place of a
+// Which of the limits that an override puts in place of the rule's count: those in place of a
 // limit of the rule that does. That one has the same window or, if none of the rule's has it, is
 // any of them, if all count.
 limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limits);
@@ -190,7 +190,10 @@ class Plan {
   // Sets the time before which the groups of the parts from `part` on must be answered.
   void answer_by(size_t part, base::Time time);
   // Gives the charges of the last part their id (request::Group::id).
-  void charge_id(size_t part, const request::ChargeId* id);
+  void charge_id(size_t part, const request::ChargeId* id) {
+    const uint32_t first = part == 0 ? 0 : parts_[part - 1].groups_end;
+    for (request::Group& group : std::span(groups_).subspan(first)) group.id = id;
+  }
   // Applies the overrides to all steps that were matched without them: for many requests that is
   // cheaper than one by one. Must be called before anything is settled.
   void override_all(const Overrides& overrides, limit::Time now) {
