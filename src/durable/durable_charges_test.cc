@@ -1,6 +1,7 @@
 // Debt in the durable store is there after a stop.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -14,11 +15,13 @@ using limit::Algorithm;
 using limit::Limit;
 using request::Verb;
 
+constexpr int64_t ten_minutes_us = 600'000'000;
+
 TEST(DurableCharges, DebtIsThereAfterAStop) {
   for (const Limit& limit :
-       {window(3, 600 * second), Limit{Algorithm::aligned_window, 3, {600 * second}},
-        bucket(3, 3, 600 * second), Limit{Algorithm::sliding_window, 3, {600 * second}},
-        Limit{Algorithm::sliding_log, 3, {600 * second}}, fixed(3)}) {
+       {window(3, ten_minutes_us), Limit{Algorithm::aligned_window, 3, {ten_minutes_us}},
+        bucket(3, 3, ten_minutes_us), Limit{Algorithm::sliding_window, 3, {ten_minutes_us}},
+        Limit{Algorithm::sliding_log, 3, {ten_minutes_us}}, fixed(3)}) {
     Disk disk;
     std::optional<Life> life;
     life.emplace(disk, Durability::always);
