@@ -1,7 +1,21 @@
 # sluice_embed(TARGET SPACE NAME FILE): the text of FILE becomes part of the library TARGET as
 # `const std::string_view sluice::SPACE::NAME`.
 function(sluice_embed target space name file)
-  file(READ ${CMAKE_SOURCE_DIR}/${file} SLUICE_TEXT)
+  # The standard promises a string literal 65,536 characters, so a longer text is put together from several, which end
+  # with lines.
+  file(READ ${CMAKE_SOURCE_DIR}/${file} left)
+  set(SLUICE_PARTS "")
+  string(LENGTH "${left}" length)
+  while(length GREATER 60000)
+    string(SUBSTRING "${left}" 0 60000 part)
+    string(FIND "${part}" "\n" cut REVERSE)
+    math(EXPR cut "${cut} + 1")
+    string(SUBSTRING "${left}" 0 ${cut} part)
+    string(SUBSTRING "${left}" ${cut} -1 left)
+    string(APPEND SLUICE_PARTS "R\"~sluice~(${part})~sluice~\",\n           ")
+    string(LENGTH "${left}" length)
+  endwhile()
+  string(APPEND SLUICE_PARTS "R\"~sluice~(${left})~sluice~\"")
   set(SLUICE_FILE ${file})
   set(SLUICE_SPACE ${space})
   set(SLUICE_NAME ${name})

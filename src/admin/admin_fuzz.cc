@@ -17,6 +17,7 @@
 #include "admin/admin.h"
 #include "admin/changes_api.h"
 #include "admin/counter_routes.h"
+#include "admin/denial_board.h"
 #include "admin/log_control.h"
 #include "admin/overrides_api.h"
 #include "admin/top_board.h"
@@ -75,7 +76,9 @@ struct World {
     queries.set_post([this](auto query) { engine.run_query(std::move(query)); });
     counters.add_to(admin);
     admin::add_overrides(admin, registry, live);
-    top_board.add([this](admin::TopBoard::Visit visit) { visit(top_keys); });
+    const auto visit_keys = [this](admin::TopBoard::Visit visit) { visit(top_keys); };
+    top_board.add(visit_keys);
+    denial_board.add(visit_keys);
     using Call = admin::Admin::Call;
     admin.add({.method = "GET", .path = "/v1/log", .handler = [this](const Call&) {
                  return log_control.get();
@@ -86,6 +89,9 @@ struct World {
     admin::add_changes(admin, changes);
     admin.add({.method = "GET", .path = "/v1/top", .handler = [this](const Call& call) {
                  return top_board.answer(call.request, admin);
+               }});
+    admin.add({.method = "GET", .path = "/v1/denials", .handler = [this](const Call& call) {
+                 return denial_board.answer(call.request);
                }});
   }
 
@@ -109,6 +115,7 @@ struct World {
   live::OverrideRegistry registry{
       {.spaces = spaces, .live = live, .clock = clock, .log = silent(), .changes = &changes}};
   admin::TopBoard top_board{clock, live, server_stats, &spaces};
+  admin::DenialBoard denial_board{clock, live, server_stats, &spaces};
   engine::TopKeys top_keys{top_board.hash()};
   engine::Engine engine{{.store = store,
                          .clock = clock,

@@ -27,7 +27,7 @@ class TopBoard {
   const base::Hash& hash() const { return hash_; }
 
   // Calls that on a worker's own thread, soon; or never, if it has ended.
-  using Visit = std::function<void(const engine::TopKeys&)>;
+  using Visit = std::function<void(engine::TopKeys&)>;
   // Before the server serves.
   void add(std::function<void(Visit)> worker) { workers_.push_back(std::move(worker)); }
 

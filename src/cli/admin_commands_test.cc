@@ -13,7 +13,8 @@ namespace sluice::cli {
 namespace {
 
 TEST_F(AdminCommands, HelpNamesFlagsAnExampleAndTheExitStatus) {
-  for (const char* name : {"status", "top", "rules", "counters", "reset", "override", "reload"}) {
+  for (const char* name :
+       {"status", "top", "denials", "rules", "counters", "reset", "override", "reload"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     EXPECT_TRUE(said(out, std::string("Usage: sluice ") + name)) << out;
     for (const char* part : {"--admin", "--token-file", "SLUICE_ADMIN_TOKEN", "--json", "Example",

@@ -107,6 +107,10 @@ void add_admin_flags(Arguments& arguments, AdminFlags& flags) {
                        "Where the server's admin port is: an address, or the path of a socket;\n"
                        "default 127.0.0.1:8380, or the socket of the one server that has one",
                        "ADDRESS");
+  add_common_admin_flags(arguments, flags);
+}
+
+void add_common_admin_flags(Arguments& arguments, AdminFlags& flags) {
   arguments.add_option("--token-file", flags.token_file,
                        "A file with the admin token, where the server wants one", "FILE");
   arguments.add_option("--timeout", flags.timeout, "Milliseconds until giving up; default 5000",

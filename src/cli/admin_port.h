@@ -22,6 +22,8 @@ struct AdminFlags {
 };
 // Adds the options --admin, --token-file, --timeout and --json.
 void add_admin_flags(Arguments& arguments, AdminFlags& flags);
+// Those but --admin.
+void add_common_admin_flags(Arguments& arguments, AdminFlags& flags);
 // The server that the environment says commands ask: SLUICE_ADMIN_SERVER, else what servers listen
 // on by SLUICE_ADMIN, which earlier versions read.
 struct AdminServer {

@@ -87,7 +87,7 @@ TEST_F(Commands, HelpAndVersion) {
   EXPECT_EQ(command({"--help"}), 0);
   for (const char* name :
        {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl",
-        "status", "top", "rules", "counters", "reset", "override", "reload"}) {
+        "status", "top", "denials", "rules", "counters", "reset", "override", "reload"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
   }
   for (const char* name :

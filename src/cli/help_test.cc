@@ -10,10 +10,10 @@ namespace sluice::cli {
 namespace {
 
 const Words commands[] = {
-    {},          {"serve"},     {"divvy"},        {"limitd"},        {"droplet"},        {"check"},
-    {"explain"}, {"ask"},       {"ask", "divvy"}, {"ask", "limitd"}, {"ask", "droplet"}, {"status"},
-    {"top"},     {"rules"},     {"counters"},     {"reset"},         {"override"},       {"reload"},
-    {"store"},   {"limitdctl"}, {"resp"},         {"ask", "resp"}};
+    {},          {"serve"},   {"divvy"},        {"limitd"},        {"droplet"},        {"check"},
+    {"explain"}, {"ask"},     {"ask", "divvy"}, {"ask", "limitd"}, {"ask", "droplet"}, {"status"},
+    {"top"},     {"denials"}, {"rules"},        {"counters"},      {"reset"},          {"override"},
+    {"reload"},  {"store"},   {"limitdctl"},    {"resp"},          {"ask", "resp"}};
 
 int command(const Words& words, std::ostream& out, std::ostream& err) {
   config::CommandIo io{out, err, false, false, [](const char*) { return std::nullopt; }};

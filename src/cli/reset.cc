@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "cli/admin_words.h"
+#include "cli/fleet.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
 #include "cli/watch.h"
@@ -97,42 +102,156 @@ struct CountersWanted {
   size_t most;
 };
 
-int show_counters(AdminPort& port, const AdminFlags& flags, const CountersWanted& wanted,
+AdminPort::Reply read_counters(AdminPort& port, const CountersWanted& wanted) {
+  Json list = Json::array();
+  auto last = wanted.actor
+                  ? read_pages(port, "/v1/counters?actor=" + wire::percent_encoded(*wanted.actor),
+                               "counters", SIZE_MAX, list)
+                  : read_pages(port, "/v1/counters?prefix=" + wire::percent_encoded(wanted.prefix),
+                               "counters", wanted.most, list);
+  if (!last.is_done()) return last;
+  Json json{{"counters", std::move(list)}};
+  if (auto next = text_field(last.json, "next"); !next.empty()) json["next"] = std::move(next);
+  if (true_field(last.json, "cut")) json["cut"] = true;
+  last.json = std::move(json);
+  return last;
+}
+
+// The same of one server of several, with where it has its counters, as `store`.
+AdminPort::Reply read_counters_of_one(AdminPort& port, const CountersWanted& wanted) {
+  auto reply = read_counters(port, wanted);
+  if (!reply.is_done()) return reply;
+  auto status = port.get("/v1/status");
+  if (!status.is_done()) return status;
+  reply.json["store"] = text_field(field(status.json, "store"), "kind");
+  return reply;
+}
+
+// A limit of a counter as a sum of several servers has it: what is taken and left of it together,
+// and on how many of them it refuses.
+Json limit_of_fleet(const Json& limit) {
+  Json sum;
+  for (const char* key : {"algorithm", "quota", "window", "window_ms", "burst", "of_rule"})
+    if (const auto at = limit.find(key); at != limit.end()) sum[key] = *at;
+  const std::string algorithm = text_field(limit, "algorithm");
+  const bool bucket = algorithm.ends_with("_bucket");
+  sum["taken"] =
+      integer_field(limit, bucket ? "burst" : "quota") - integer_field(limit, "remaining");
+  sum["remaining"] = integer_field(limit, "remaining");
+  sum["refusing"] = true_field(limit, "allowed") ? 0 : 1;
+  return sum;
+}
+
+bool is_same_limit(const Json& a, const Json& b) {
+  for (const char* key : {"algorithm", "quota", "window_ms", "burst"})
+    if (field(a, key) != field(b, key)) return false;
+  return true;
+}
+
+void add_counter(Json& sum, const Json& counter) {
+  sum["servers"] = integer_field(sum, "servers") + 1;
+  for (const Json& limit : list_field(counter, "limits")) {
+    const Json more = limit_of_fleet(limit);
+    Json& limits = sum["limits"];
+    const auto same = std::find_if(limits.begin(), limits.end(),
+                                   [&](const Json& one) { return is_same_limit(one, more); });
+    if (same == limits.end()) {
+      limits.push_back(more);
+      continue;
+    }
+    for (const char* key : {"taken", "remaining", "refusing"})
+      (*same)[key] = integer_field(*same, key) + integer_field(more, key);
+  }
+}
+
+// The counters of several servers by their names, with sums. Counters in Redis are the same for all
+// servers, and so are taken from the first.
+Json joined(const std::vector<AdminPort::Reply>& replies, size_t most) {
+  std::map<std::string, Json> sums;
+  std::set<std::string> shared;
+  bool more = false, cut = false;
+  for (const auto& reply : replies) {
+    if (!reply.is_done()) continue;
+    more = more || !text_field(reply.json, "next").empty();
+    cut = cut || true_field(reply.json, "cut");
+    const bool is_shared = text_field(reply.json, "store") == "redis";
+    for (const Json& counter : list_field(reply.json, "counters")) {
+      const std::string path = text_field(counter, "path");
+      if (is_shared && !shared.insert(path).second) continue;
+      Json& sum = sums[path];
+      if (sum.is_null()) {
+        sum = counter;
+        sum["servers"] = 0;
+        sum["limits"] = Json::array();
+      }
+      add_counter(sum, counter);
+    }
+  }
+  Json all{{"counters", Json::array()}};
+  for (auto& [path, sum] : sums) {
+    if (all["counters"].size() < most)
+      all["counters"].push_back(std::move(sum));
+    else
+      more = true;
+  }
+  all["more"] = more;
+  if (cut) all["cut"] = true;
+  return all;
+}
+
+// "163 taken on 2 servers, of 100 per 1m each; 1 refuses"
+std::string sums_of(const Json& counter) {
+  std::string text = text_field(counter, "problem");
+  const int64_t servers = integer_field(counter, "servers");
+  for (const Json& limit : list_field(counter, "limits")) {
+    text += (text.empty() ? "" : "; ") + std::to_string(integer_field(limit, "taken")) +
+            " taken on " + std::to_string(servers) +
+            (servers == 1 ? " server, of " : " servers, of ") + limits_words(Json::array({limit})) +
+            (servers == 1 ? "" : " each");
+    if (const int64_t refusing = integer_field(limit, "refusing"); refusing > 0)
+      text += ", refused by " + std::to_string(refusing);
+  }
+  return text;
+}
+
+int show_counters(Fleet& fleet, const AdminFlags& flags, const CountersWanted& wanted,
                   config::CommandIo& io) {
   const auto& [actor, prefix, most] = wanted;
-  Json list = Json::array();
-  const auto last = actor ? read_pages(port, "/v1/counters?actor=" + wire::percent_encoded(*actor),
-                                       "counters", SIZE_MAX, list)
-                          : read_pages(port, "/v1/counters?prefix=" + wire::percent_encoded(prefix),
-                                       "counters", most, list);
-  if (!last.is_done()) return report_failure(last, flags.json, io);
-  const std::string next = text_field(last.json, "next");
-  const bool cut = true_field(last.json, "cut");
+  const bool is_one = fleet.is_one();
+  const auto replies = fleet.ask([&](AdminPort& port) {
+    return is_one ? read_counters(port, wanted) : read_counters_of_one(port, wanted);
+  });
+  const auto* const failed = failure_of(replies);
+  if (failed != nullptr && is_one) return report_failure(*failed, flags.json, io);
+  Json answer = is_one ? replies.front().json : joined(replies, actor ? SIZE_MAX : most);
+  const bool cut = true_field(answer, "cut");
   if (cut && !flags.json)
     warn(actor ? "the list is not complete: there are more rules than are looked at"
                : "the list is not complete: Redis has more keys than are looked at at a time",
          io);
   if (flags.json) {
-    Json json{{"counters", list}};
-    if (!next.empty()) json["next"] = next;
-    if (cut) json["cut"] = true;
-    io.out << to_text(json) << std::flush;
-    return config::exit_ok;
+    const int status = report_unanswered(fleet, replies, io, &answer);
+    io.out << to_text(answer) << std::flush;
+    return status;
   }
-  if (list.empty()) {
+  const Json& list = list_field(answer, "counters");
+  if (failed == nullptr && list.empty()) {
     note(actor ? "no rule has a counter of `" + *actor + "` that anything is taken of"
          : prefix.empty()
              ? "no live rule has a counter; those of keys with limits of their own are "
                "not listed"
              : "no counter's name begins with `" + prefix + "`",
          io);
-    return config::exit_ok;
   }
-  Table table({{"COUNTER", false, true}, {"HOW IT STANDS", false, true}});
-  for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
-  io.out << table.text(io) << std::flush;
-  if (!next.empty()) note("there are more; --limit N lists more of them", io);
-  return config::exit_ok;
+  if (!list.empty()) {
+    Table table({{"COUNTER", false, true}, {"HOW IT STANDS", false, true}});
+    for (const Json& counter : list)
+      table.add({name_of(counter), is_one ? levels_of(counter) : sums_of(counter)});
+    io.out << table.text(io) << std::flush;
+  }
+  if (!text_field(answer, "next").empty() || true_field(answer, "more"))
+    note("there are more; --limit N lists more of them", io);
+  return report_unanswered(fleet, replies, io, nullptr);
 }
 
 }  // namespace
@@ -166,11 +285,11 @@ int reset(const Words& words, config::CommandIo& io) {
 
 int counters(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
-  AdminFlags flags;
+  FleetFlags flags;
   WatchFlags watching;
   std::string limit_text = "100";
   std::optional<std::string> actor;
-  add_admin_flags(arguments, flags);
+  add_fleet_flags(arguments, flags);
   add_watch_flags(arguments, watching);
   arguments.add_option("--actor", actor,
                        "In place of PREFIX: what this actor has taken of any rule, as `top` shows\n"
@@ -185,14 +304,14 @@ int counters(const Words& words, config::CommandIo& io) {
   int ending = config::exit_ok;
   const auto limit = listed_of(limit_text, arguments, io, ending);
   if (!limit) return ending;
-  auto port = AdminPort::open(flags, arguments, io, ending);
-  if (!port) return ending;
+  auto fleet = Fleet::open(flags, arguments, io, ending);
+  if (!fleet) return ending;
 
-  port->wait_at_least(reset_timeout_min);
+  for (size_t i = 0; i < fleet->size(); ++i) fleet->port(i).wait_at_least(reset_timeout_min);
   const CountersWanted wanted{
       actor, arguments.positional().empty() ? "" : arguments.positional().front(), *limit};
   return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
-    return show_counters(*port, flags, wanted, to);
+    return show_counters(*fleet, flags.each, wanted, to);
   });
 }
 

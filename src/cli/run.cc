@@ -28,6 +28,7 @@ constexpr Command own_commands[] = {
     {"ask", "ask a running server, and say its decision in words", ask},
     {"status", "show the state of a running server: ready, its policy, its store", status},
     {"top", "show the clients that are refused most, live", top},
+    {"denials", "list what was refused in the last day", denials},
     {"rules", "list the live rules with what they decide", rules},
     {"counters", "list counters and their state", counters},
     {"reset", "reset a counter, as if it had never been used", reset},

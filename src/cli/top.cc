@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "base/units.h"
 #include "cli/admin_words.h"
+#include "cli/fleet.h"
 #include "cli/inspect.h"
 #include "cli/terminal.h"
 #include "cli/top_picture.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {
@@ -44,15 +47,16 @@ constexpr size_t refusing_max = 50;
 constexpr base::Duration every_min = base::milliseconds(100), every_max = base::seconds(3600);
 
 struct TopFlags {
-  AdminFlags admin;
+  FleetFlags fleet;
   std::string by = "denied", rule, limit = "20", every = "1s", over = "500ms";
   bool once = false, shadow = false;
 };
 
-// The results of one refresh: the list, and the server's metrics.
+// The results of one refresh: the list, and the status of each server that has answered.
 struct Seen {
   Json answer;
-  std::optional<Look> look;
+  std::vector<std::optional<Look>> looks;  // in the order of the servers
+  std::vector<AdminPort::Reply> replies;
 };
 
 // Which items to show: only those of rules whose names contain this text.
@@ -68,26 +72,100 @@ void keep_rules(Json& answer, const std::string& text) {
   answer["items"] = std::move(items);
 }
 
-AdminPort::Reply see(AdminPort& port, const Wanted& wanted, Seen& seen,
+// Puts an item of another server to that of the same counter. `at`: the server with most denials.
+void join(Json& item, const Json& other) {
+  if (integer_field(other, "denied") > integer_field(item, "most")) {
+    item["most"] = integer_field(other, "denied");
+    item["at"] = field(other, "at");
+  }
+  for (const char* count : {"allowed", "denied", "error_max"})
+    item[count] = integer_field(item, count) + integer_field(other, count);
+}
+
+// The answers of several servers as one: sums, in the order of the count that they are listed by.
+Json joined(const std::vector<AdminPort::Reply>& replies, const Wanted& wanted) {
+  Json all;
+  std::map<std::string, Json> items;
+  for (size_t at = 0; at < replies.size(); ++at) {
+    const Json& answer = replies[at].json;
+    if (!replies[at].is_done()) continue;
+    if (all.is_null()) all = answer;
+    if (integer_field(answer, "window_seconds") > integer_field(all, "window_seconds"))
+      for (const char* key : {"window_seconds", "since"}) all[key] = field(answer, key);
+    for (Json item : list_field(answer, "items")) {
+      item["at"] = at;
+      item["most"] = integer_field(item, "denied");
+      const std::string key = text_field(item, "rule") + '\n' + text_field(item, "path");
+      const auto [place, is_new] = items.try_emplace(key, item);
+      if (!is_new) join(place->second, item);
+    }
+  }
+  std::vector<Json> list;
+  for (auto& [key, item] : items) list.push_back(std::move(item));
+  const char* const denied = "denied";
+  std::stable_sort(list.begin(), list.end(), [&](const Json& a, const Json& b) {
+    const auto count = [&](const Json& item) {
+      return wanted.by == "active" ? integer_field(item, "allowed") + integer_field(item, denied)
+                                   : integer_field(item, denied);
+    };
+    return count(a) > count(b);
+  });
+  all["items"] = list;
+  return all;
+}
+
+// The first reply that is not done, if no server has answered.
+AdminPort::Reply see(Fleet& fleet, const Wanted& wanted, Seen& seen,
                      std::span<const int> interrupts = {}) {
   // Many counters of a rule may come after those of all others, so the whole list is needed.
   const size_t count = wanted.rule.empty() ? wanted.count : listed_max;
-  auto reply = port.get("/v1/top?by=" + wanted.by + "&limit=" + std::to_string(count), interrupts);
-  if (!reply.is_done()) return reply;
-  seen.answer = reply.json;
+  seen.looks.assign(fleet.size(), std::nullopt);
+  seen.replies = fleet.ask([&](AdminPort& port) {
+    auto reply =
+        port.get("/v1/top?by=" + wanted.by + "&limit=" + std::to_string(count), interrupts);
+    if (reply.is_done())
+      for (size_t i = 0; i < fleet.size(); ++i)
+        if (&fleet.port(i) == &port) seen.looks[i] = look_at(port, reply, interrupts);
+    return reply;
+  });
+  if (const auto* const failed = failure_of(seen.replies)) return *failed;
+  for (const auto& reply : seen.replies)
+    if (reply.interrupted) return reply;
+  if (fleet.is_one()) {
+    seen.answer = seen.replies.front().json;
+  } else {
+    seen.answer = joined(seen.replies, wanted);
+  }
   if (!wanted.rule.empty()) keep_rules(seen.answer, wanted.rule);
-  seen.look = look_at(port, reply, interrupts);
-  return reply;
+  AdminPort::Reply done;
+  done.kind = AdminPort::Reply::Kind::done;
+  return done;
+}
+
+// The lines about each server; of one without an answer why.
+std::vector<ServerLines> lines_about(Fleet& fleet, const std::vector<std::optional<Look>>& before,
+                                     const Seen& seen) {
+  std::vector<ServerLines> lines;
+  for (size_t i = 0; i < fleet.size(); ++i) {
+    const std::string& name = fleet.port(i).name();
+    if (seen.looks[i])
+      lines.push_back(
+          server_lines(name, i < before.size() ? before[i] : std::nullopt, *seen.looks[i]));
+    else
+      lines.push_back({name, "", {config::on_screen(seen.replies[i].problem)}});
+  }
+  return lines;
 }
 
 // Adds `refused_by` to the first items with denials: the limits of the counter that refuse now. A
 // counter that cannot be read gets none.
-void add_refusing(AdminPort& port, Json& answer, size_t count,
-                  std::span<const int> interrupts = {}) {
+void add_refusing(Fleet& fleet, Json& answer, size_t count, std::span<const int> interrupts = {}) {
   Json items = list_field(answer, "items");
-  for (size_t i = 0; i < std::min(count, items.size()); ++i) {
+  for (size_t i = 0; i < items.size(); ++i) {
     Json& item = items[i];
-    if (integer_field(item, "denied") == 0 || true_field(item, "cut")) continue;
+    AdminPort& port = fleet.port(static_cast<size_t>(integer_field(item, "at")));
+    for (const char* own : {"at", "most"}) item.erase(own);
+    if (i >= count || integer_field(item, "denied") == 0 || true_field(item, "cut")) continue;
     const auto reply = port.get("/v1/counters/" + text_field(item, "path"), interrupts);
     if (reply.interrupted) return;
     Json refusing = Json::array();
@@ -109,43 +187,59 @@ Json first_items(const Json& answer, size_t count) {
   return cut;
 }
 
-int show_once(AdminPort& port, const TopFlags& asked, size_t count, std::chrono::microseconds over,
+// No server has answered.
+int report_none(Fleet& fleet, const AdminPort::Reply& reply, const Seen& seen, bool json,
+                config::CommandIo& io) {
+  if (fleet.is_one() || json) return report_failure(reply, json, io);
+  return report_unanswered(fleet, seen.replies, io, nullptr);
+}
+
+int show_once(Fleet& fleet, const TopFlags& asked, size_t count, std::chrono::microseconds over,
               config::CommandIo& io) {
+  const bool json = asked.fleet.each.json;
   TopRates rates;
   const Wanted wanted{asked.by, asked.rule, std::clamp(count, listed_min, listed_max)};
   Seen seen;
   if (over.count() > 0) {
-    const auto first = see(port, wanted, seen);
-    if (!first.is_done()) return report_failure(first, asked.admin.json, io);
+    const auto first = see(fleet, wanted, seen);
+    if (!first.is_done()) return report_none(fleet, first, seen, json, io);
     rates.add(seen.answer, Clock::now());
     std::this_thread::sleep_for(over);
   }
-  const std::optional<Look> before = std::move(seen.look);
-  const auto reply = see(port, wanted, seen);
-  if (!reply.is_done()) return report_failure(reply, asked.admin.json, io);
+  const std::vector<std::optional<Look>> before = std::move(seen.looks);
+  const auto reply = see(fleet, wanted, seen);
+  if (!reply.is_done()) return report_none(fleet, reply, seen, json, io);
   rates.add(seen.answer, Clock::now());
   Json answer = first_items(seen.answer, count);
-  add_refusing(port, answer, refusing_max);
-  if (asked.admin.json) {
+  add_refusing(fleet, answer, refusing_max);
+  if (json) {
+    const int status = report_unanswered(fleet, seen.replies, io, &answer);
     io.out << to_text(answer) << std::flush;
-    return config::exit_ok;
+    return status;
   }
-  const ServerLines server = server_lines(port.name(), before, *seen.look);
-  io.out << server.name << '\n' << server.figures << '\n';
-  for (const std::string& trouble : server.troubles)
-    io.out << config::paint(trouble, config::red, io.out_colour) << '\n';
+  const auto servers = lines_about(fleet, before, seen);
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (!seen.looks[i]) continue;  // named on standard error
+    const ServerLines& server = servers[i];
+    if (fleet.is_one())
+      io.out << server.name << '\n' << server.figures << '\n';
+    else
+      io.out << line_of(server) << '\n';
+    for (const std::string& trouble : server.troubles)
+      io.out << config::paint(trouble, config::red, io.out_colour) << '\n';
+  }
   const Table table = table_of_top(answer);
   io.out << order_words(answer) << (table.rows() == 0 ? ": none\n" : "\n\n");
   if (table.rows() > 0) io.out << table.text(io);
   io.out.flush();
-  return config::exit_ok;
+  return report_unanswered(fleet, seen.replies, io, nullptr);
 }
 
 class LiveTop {
  public:
-  LiveTop(AdminPort& port, std::string by, std::string rule, std::chrono::microseconds every,
+  LiveTop(Fleet& fleet, std::string by, std::string rule, std::chrono::microseconds every,
           bool coloured)
-      : port_(port),
+      : fleet_(fleet),
         by_(std::move(by)),
         rule_(std::move(rule)),
         every_(every),
@@ -188,25 +282,25 @@ class LiveTop {
  private:
   AdminPort::Reply refresh(size_t listed, std::span<const int> interrupts) {
     Seen seen;
-    const auto reply = see(port_, {by_, rule_, listed}, seen, interrupts);
+    const auto reply = see(fleet_, {by_, rule_, listed}, seen, interrupts);
     if (reply.interrupted) return reply;
     picture_.problem = reply.is_done() ? "" : reply.problem;
     if (!reply.is_done()) return reply;
     rates_.add(seen.answer, Clock::now());
-    add_refusing(port_, seen.answer, std::min(listed - listed_more, refusing_max), interrupts);
-    picture_.server = server_lines(port_.name(), look_, *seen.look);
+    add_refusing(fleet_, seen.answer, std::min(listed - listed_more, refusing_max), interrupts);
+    picture_.servers = lines_about(fleet_, looks_, seen);
     picture_.answer = std::move(seen.answer);
-    look_ = std::move(seen.look);
+    looks_ = std::move(seen.looks);
     return reply;
   }
 
-  AdminPort& port_;
+  Fleet& fleet_;
   std::string by_;
   const std::string rule_;
   const std::chrono::microseconds every_;
   const bool coloured_;
   TopRates rates_;
-  std::optional<Look> look_;
+  std::vector<std::optional<Look>> looks_;
   TopPicture picture_;
 };
 
@@ -223,7 +317,7 @@ void add_flags(Arguments& arguments, TopFlags& asked) {
   arguments.add_flag("--once", asked.once, "Show it once, also on a terminal");
   arguments.add_option("--limit", asked.limit, "Of once: how many, 1 to 1000; default 20", "N");
   add_over_flag(arguments, asked.over);
-  add_admin_flags(arguments, asked.admin);
+  add_fleet_flags(arguments, asked.fleet);
 }
 
 }  // namespace
@@ -247,12 +341,12 @@ int top(const Words& words, config::CommandIo& io) {
   int ending = config::exit_ok;
   const auto over = over_of(asked.over, arguments, io, ending);
   if (!over) return ending;
-  auto port = AdminPort::open(asked.admin, arguments, io, ending);
-  if (!port) return ending;
+  auto fleet = Fleet::open(asked.fleet, arguments, io, ending);
+  if (!fleet) return ending;
 
-  if (asked.once || asked.admin.json || !io.out_terminal)
-    return show_once(*port, asked, *count, *over, io);
-  LiveTop live(*port, asked.by, asked.rule, std::chrono::microseconds(every->us), io.out_colour);
+  if (asked.once || asked.fleet.each.json || !io.out_terminal)
+    return show_once(*fleet, asked, *count, *over, io);
+  LiveTop live(*fleet, asked.by, asked.rule, std::chrono::microseconds(every->us), io.out_colour);
   const auto first = live.begin();
   if (!first.is_done()) return report_failure(first, false, io);
   live.run();

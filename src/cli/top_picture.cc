@@ -118,6 +118,10 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
   return lines;
 }
 
+std::string line_of(const ServerLines& server) {
+  return server.name + (server.figures.empty() ? "" : ": " + server.figures);
+}
+
 std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, size_t rows,
                                   bool coloured) {
   std::vector<std::string> lines;
@@ -126,10 +130,15 @@ std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, siz
     const std::string cut = config::cut_to(text, columns);
     lines.push_back(colour < 0 ? cut : config::paint(cut, colour, coloured));
   };
-  add(picture.server.name, 0);
+  const bool is_one = picture.servers.size() == 1;
+  if (picture.servers.empty() || is_one)
+    add(is_one ? picture.servers.front().name : std::string(), 0);
   if (!picture.problem.empty()) add(config::on_screen(picture.problem), config::red);
-  for (const std::string& trouble : picture.server.troubles) add(trouble, config::red);
-  if (!picture.server.figures.empty()) add(picture.server.figures);
+  for (const ServerLines& server : picture.servers) {
+    if (!is_one) add(line_of(server), 0);
+    for (const std::string& trouble : server.troubles) add(trouble, config::red);
+    if (is_one && !server.figures.empty()) add(server.figures);
+  }
   if (picture.answer.is_null()) return lines;
   add(order_words(picture.answer) + "   (" + keys_words + ")");
   const Table table = table_of_top(picture.answer);

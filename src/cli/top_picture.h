@@ -43,10 +43,13 @@ struct ServerLines {
 ServerLines server_lines(const std::string& address, const std::optional<Look>& before,
                          const Look& now);
 
+// Of one of several servers, in one line.
+std::string line_of(const ServerLines& server);
+
 struct TopPicture {
-  ServerLines server;
-  std::string problem;  // why the picture is not current; empty: it is
-  Json answer;          // null: there is none yet
+  std::vector<ServerLines> servers;  // one, or several with a line for each
+  std::string problem;               // why the picture is not current; empty: it is
+  Json answer;                       // null: there is none yet
 };
 // At most `rows` lines, of at most `columns` columns each.
 std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, size_t rows,

@@ -53,7 +53,7 @@ TopPicture picture_of(Json answer) {
                    "store": {"kind": "redis"}})"),
                  Clock::time_point(std::chrono::seconds(2))};
   TopPicture picture;
-  picture.server = server_lines("127.0.0.1:1", before, now);
+  picture.servers = {server_lines("127.0.0.1:1", before, now)};
   picture.answer = std::move(answer);
   return picture;
 }

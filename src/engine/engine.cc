@@ -148,7 +148,7 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
           [[unlikely]] {
         const Ticket ticket = batch.tickets[batch.next];
         const bool waits = request.must_fit && never_fits(plan, part)
-                               ? late_.give_up(ticket, batch.now)
+                               ? late_.give_up(batch, part, ticket, batch.now)
                                : late_.keep_or_release(batch, part, ticket, batch.now);
         if (waits) {
           batch.session->on_parked(request);

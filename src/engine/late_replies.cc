@@ -83,6 +83,8 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Reques
     pending->limits.insert(pending->limits.end(), limits.begin(), limits.end());
     pending->limit_rules.resize(pending->limits.size(), step.rule);
   }
+  if (const TopKeys* const keys = decider_.deps().top_keys)
+    keys->note_waiting(*batch.policy, batch.plan, part, now, pending->refused_by);
   pending_.set_until(ticket, end_of(batch, part, now));
   const base::Duration patience = pending->request.wait_at_most;
   const bool has_deadline =
@@ -112,8 +114,14 @@ void LateReplies::forget(ReplySink& sink) {
 }
 
 // The store has just parked it, so nothing has been taken for it.
-bool LateReplies::give_up(Ticket ticket, base::Time now) {
+bool LateReplies::give_up(const Batch& batch, const policy::Plan::RequestPlan& part, Ticket ticket,
+                          base::Time now) {
   decider_.deps().store.cancel(decider_.completions(), ticket, now);
+  if (TopKeys* const keys = decider_.deps().top_keys) {
+    std::vector<Denial> refused_by;
+    keys->note_waiting(*batch.policy, batch.plan, part, now, refused_by);
+    keys->refused_late(refused_by, now);
+  }
   pending_.remove(ticket);
   return false;
 }
@@ -352,6 +360,9 @@ void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time
   if (WorkerStats* const stats = decider_.deps().stats)
     stats->late(pending->protocol, pending->request.verb, verdict, pending->rules,
                 base::Duration{now.us - pending->since.us});
+  const bool refused = verdict.matched && !verdict.allowed && verdict.error.empty();
+  if (TopKeys* const keys = decider_.deps().top_keys; keys != nullptr && refused)
+    keys->refused_late(pending->refused_by, now);
   if (is_unmatched(pending->request.verb, verdict) && !verdict.expired)
     answer_unmatched(sink.unmatched(), pending->request.verb, verdict);
   sink.reply_late(pending->request, verdict, now);

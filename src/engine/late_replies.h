@@ -32,9 +32,10 @@ class LateReplies {
   // is kept. False: it does not wait, and the ticket is void.
   bool keep_or_release(const Batch& batch, const policy::Plan::RequestPlan& part,
                        request::Ticket ticket, base::Time now);
-  // The same for a request that must not wait: takes it back if the store has parked it. Always
-  // returns false.
-  bool give_up(request::Ticket ticket, base::Time now);
+  // The same for a request that must not wait: takes it back if the store has parked it, and notes
+  // the refusal. Always returns false.
+  bool give_up(const Batch& batch, const policy::Plan::RequestPlan& part, request::Ticket ticket,
+               base::Time now);
   // Answers a request that was added and never given to a store: its sink gets the verdict, if it
   // still exists, directly or with its batch.
   void answer(request::Ticket ticket, const request::Verdict& verdict);

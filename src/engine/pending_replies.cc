@@ -28,6 +28,7 @@ std::vector<request::Entry> PendingReply::entries() const {
 
 size_t PendingReply::bytes() const {
   size_t sum = sizeof *this + tag.size() + prefix.size() + brought.size() * sizeof(limit::Limit);
+  if (request.verb == request::Verb::wait) sum += sizeof(Denial);  // for refused_by
   for (const auto& [key, value] : descriptor)
     sum += sizeof descriptor.front() + key.size() + value.size();
   return sum;

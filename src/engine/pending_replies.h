@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/denials.h"
 #include "engine/reply_sink.h"
 #include "limit/limit.h"
 #include "live/live_policy.h"
@@ -45,6 +46,7 @@ struct PendingReply {
   std::vector<limit::Limit> limits;
   std::vector<const policy::Rule*> limit_rules;  // the rule of each limit
   std::vector<uint16_t> rules;                   // the rules' numbers in metrics
+  std::vector<Denial> refused_by;  // noted if it is refused in the end (TopKeys::note_waiting)
   uint64_t overrides_seen = 0;     // policy::Overrides::changes, read before it was matched
   base::Time deadline{INT64_MAX};  // monotonic time at which its wait ends
   base::Time until{INT64_MAX};     // when a rule or an override that it was matched by ends

@@ -88,6 +88,14 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
                  .handler = [this](const admin::Admin::Call& call) {
                    return top_board_->answer(call.request, *admin_);
                  }});
+    denial_board_ =
+        std::make_unique<admin::DenialBoard>(clock, live, server_stats_, options.spaces);
+    admin_->add({.method = "GET",
+                 .path = "/v1/denials",
+                 .slow = true,
+                 .handler = [this](const admin::Admin::Call& call) {
+                   return denial_board_->answer(call.request);
+                 }});
   }
   for (const ListenerOptions& listener : options.listeners) {
     const Service& service = listener.service;

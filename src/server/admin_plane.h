@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "admin/admin.h"
+#include "admin/denial_board.h"
 #include "admin/http_server.h"
 #include "admin/log_control.h"
 #include "admin/request_rates.h"
@@ -48,6 +49,8 @@ class AdminPlane {
   engine::DenialSampler& denials() { return log_control_->denials(); }
   // Null: top keys are off.
   admin::TopBoard* top_board() { return top_board_.get(); }
+  // Null if and only if top keys are off.
+  admin::DenialBoard* denial_board() { return denial_board_.get(); }
   // Starts the HTTP server with room for that many connections.
   void start(size_t http_places);
   // From here on /health/ready answers that the server is stopping.
@@ -75,6 +78,7 @@ class AdminPlane {
   std::unique_ptr<admin::LogControl> log_control_;
   std::unique_ptr<admin::Admin> admin_;
   std::unique_ptr<admin::TopBoard> top_board_;
+  std::unique_ptr<admin::DenialBoard> denial_board_;
   struct OwnPage {
     Service service;
     std::unique_ptr<admin::HttpHandler> handler;

@@ -295,8 +295,11 @@ std::optional<std::string> Server::start() {
           s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
-      board->add(
-          [&worker](admin::TopBoard::Visit visit) { worker.visit_top_keys(std::move(visit)); });
+      const auto visit_worker = [&worker](admin::TopBoard::Visit visit) {
+        worker.visit_top_keys(std::move(visit));
+      };
+      board->add(visit_worker);
+      s.admin_plane.denial_board()->add(visit_worker);
     }
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
@@ -567,6 +570,7 @@ void Server::Impl::keep_house() {
       log_passed_over();
       log_forgotten_ids();
       admin_plane.sample_rates();
+      if (auto* const denials = admin_plane.denial_board()) denials->collect_some();
       doors.tell(admin_plane.server_stats().closed(), std::chrono::steady_clock::now());
       told_at = std::chrono::steady_clock::now();
     }

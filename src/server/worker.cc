@@ -177,7 +177,7 @@ void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Worker::visit_top_keys(std::function<void(const engine::TopKeys&)> visit) {
+void Worker::visit_top_keys(std::function<void(engine::TopKeys&)> visit) {
   asio::post(io_, [this, visit = std::move(visit)] { visit(*top_keys_); });
 }
 

@@ -79,7 +79,7 @@ class Worker {
   void stop(std::chrono::milliseconds limit);
   void join();
   // Calls `visit` with its top keys on the worker's thread; not if the worker has ended.
-  void visit_top_keys(std::function<void(const engine::TopKeys&)> visit);
+  void visit_top_keys(std::function<void(engine::TopKeys&)> visit);
 
   // Connections of this worker: those that are served, and those that are being refused.
   size_t connections() const { return connections_.load(std::memory_order_relaxed); }

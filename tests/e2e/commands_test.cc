@@ -17,7 +17,7 @@ TEST(Commands, HelpNamesThemAll) {
   const auto help = run({.arguments = {"--help"}});
   EXPECT_EQ(help.status, 0);
   for (const char* command : {"serve", "divvy", "droplet", "check", "explain", "ask", "status",
-                              "top", "rules", "counters", "reset", "override", "reload"})
+                              "top", "denials", "rules", "counters", "reset", "override", "reload"})
     expect_in(help.out, std::string("\n  ") + command + " ");
   EXPECT_EQ(run({.arguments = {}}).status, 2);
   EXPECT_EQ(run({.arguments = {"sevre"}}).status, 2);

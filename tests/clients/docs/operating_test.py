@@ -57,15 +57,15 @@ class OperatingTest(unittest.TestCase):
                                f"allowed: {left} left, all of them again in 1h")
             self.assertEqual(manual.run("sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7")[0], 1)  # for the list
             done = self.follow(manual, "## Find the limited clients and the reasons")
-            self.assertEqual(len(done), 8)
+            self.assertEqual(len(done), 11)
             self.assertIn('"actor": "10.0.0.7"', done[1][1])
             explained = next((command, printed) for command, printed in done if "explain --live" in command)
             self.assertEqual(settled(explained[1]), settled(shown_after(explained[0])))
             key = "divvy:ip=* method=GET path=/pantry/cookies:10.0.0.7:3:3600"
-            self.assertEqual(json.loads(done[3][1])["counter"], key)
-            self.assertIn("10.0.0.7", done[4][1])
-            self.assertEqual(json.loads(done[5][1])["limits"][0]["remaining"], 3)
-            self.assertIn('"pattern"', done[7][1])
+            self.assertEqual(json.loads(done[6][1])["counter"], key)
+            self.assertIn("10.0.0.7", done[7][1])
+            self.assertEqual(json.loads(done[8][1])["limits"][0]["remaining"], 3)
+            self.assertIn('"pattern"', done[10][1])
 
     def test_a_token(self) -> None:
         with Manual(self, PAGE) as manual:
