@@ -27,7 +27,7 @@ class FleetCommands : public AdminCommands {
   }
   // An address at which no server listens.
   static std::string dead() {
-    const calls::LoopbackListener gone;
+    const tests::LoopbackListener gone;
     return "127.0.0.1:" + std::to_string(gone.port());
   }
 

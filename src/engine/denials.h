@@ -1,6 +1,6 @@
 // What a worker has refused since it was last asked: for each actor, rule and limit how often, and
 // when first and last. One bounded table, written by the worker's thread alone and handed on whole,
-// so that a refusal costs a look-up and allocates nothing, and an allowed request nothing.
+// so that a refusal costs a lookup and allocates nothing, and an allowed request nothing.
 //
 // Past its bound (bounds::denials_noted_max) one of eight notes makes room that a new one may take
 // the place of: of the rule that has most of them, the one that was refused least; and of sixteen

@@ -76,7 +76,9 @@ TEST(DenialsOfTheServer, SayWhichLimitOfWhichRuleRefusedAnActor) {
     EXPECT_EQ(one.at("dialect"), "native");
     EXPECT_EQ(one.at("limit").at("quota"), shadow ? 1 : 3);
     EXPECT_EQ(one.at("limit").at("window"), "1h");
-    if (!shadow) EXPECT_EQ(one.at("counter"), "native:first:acme:user:fixed_window,fixed_window");
+    if (!shadow) {
+      EXPECT_EQ(one.at("counter"), "native:first:acme:user:fixed_window,fixed_window");
+    }
   }
   const Json closed = served.denials("?rule=clos").at("items");
   ASSERT_EQ(closed.size(), 1u);
@@ -139,8 +141,9 @@ TEST(DenialsOfTheServer, AreSummedOverAFleet) {
   const Finished counters = asked({"counters", "--actor", "acme", "--json"});
   EXPECT_EQ(counters.status, 0) << counters.err;
   for (const Json& counter : Json::parse(counters.out).at("counters"))
-    if (counter.at("counter") == "native:first:acme:user:fixed_window,fixed_window")
+    if (counter.at("counter") == "native:first:acme:user:fixed_window,fixed_window") {
       EXPECT_EQ(counter.at("limits")[1].at("taken"), 6);
+    }
 }
 
 }  // namespace
