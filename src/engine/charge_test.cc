@@ -90,7 +90,7 @@ struct Fixture {
 constexpr const char* rules =
     "rules:\n"
     "- { name: shadow, mode: shadow, match: { k: '*' }, limit: { quota: 5, window: 1h } }\n"
-    "- { name: free, match: { k: '*' }, unlimited: true, then: continue }\n"
+    "- { name: all_free, match: { k: '*' }, unlimited: true, then: continue }\n"
     "- name: tokens\n"
     "  match: { k: '*' }\n"
     "  limits:\n"

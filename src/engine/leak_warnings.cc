@@ -50,10 +50,17 @@ void LeakWarnings::warn(spdlog::logger& log, const policy::Plan& plan,
     const auto look = std::ranges::find(looks_, rule.id, &Look::rule);
     if (look == looks_.end() || now.us - look->when.us >= pause.us) continue;
     const auto decisions = plan.decisions(step);
+    const auto counts = [&](size_t i) {
+      return charge.verb == request::Verb::count && limit::has(charge.counts, i);
+    };
+    // A limit that counted what it refused refuses the next look.
+    bool refuses_looks = false;
+    for (size_t i = 0; i < decisions.size(); ++i)
+      refuses_looks |= counts(i) && decisions[i].remaining < 0;
+    if (refuses_looks) continue;
     for (size_t i = 0; i < decisions.size(); ++i) {
       const limit::Decision& d = decisions[i];
-      const bool counts = charge.verb == request::Verb::count && limit::has(charge.counts, i);
-      if (d.allowed || counts || d.remaining <= 0) continue;
+      if (d.allowed || counts(i) || d.remaining <= 0) continue;
       if (!is_due(now)) return;
       log.warn(
           "rule [{}] is asked with 0 hits, and refuses reports: {} units of actor {} did not fit "

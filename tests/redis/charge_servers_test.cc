@@ -31,11 +31,11 @@ class Server {
                 redis.address() +
                 "\"], deadline_ms: 20000 } }\n"
                 "rules:\n"
-                "  - { name: tokens, match: { tenant: \"*\" }, actor: tenant, limit: { quota: 100, "
-                "window: 30d, algorithm: fixed_window } }\n"
                 "  - { name: tried, match: { tenant: \"*\" }, actor: tenant, mode: shadow, limit: "
                 "{ "
-                "quota: 100, window: 30d, algorithm: sliding_log } }\n")) {
+                "quota: 100, window: 30d, algorithm: sliding_log } }\n"
+                "  - { name: tokens, match: { tenant: \"*\" }, actor: tenant, limit: { quota: 100, "
+                "window: 30d, algorithm: fixed_window } }\n")) {
     start();
   }
   ~Server() {

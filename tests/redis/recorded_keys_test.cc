@@ -385,6 +385,15 @@ ordered_json recorded() {
   return ordered_json::parse(in);
 }
 
+// The release that was recorded listed a counter of Envoy's under its whole stored name in place of
+// the name of its actor.
+std::string as_named_now(std::string recorded) {
+  const std::string_view before = R"("shop.own" "shop_own_)", now = R"("shop.own" ")";
+  for (size_t at = 0; (at = recorded.find(before, at)) != recorded.npos; at += now.size())
+    recorded.replace(at, before.size(), now);
+  return recorded;
+}
+
 TEST(RecordedKeys, CountersOfEveryProtocolContinue) {
   const ordered_json all = recorded();
   const RedisServer redis;
@@ -396,7 +405,8 @@ TEST(RecordedKeys, CountersOfEveryProtocolContinue) {
   ASSERT_EQ(replies.size(), all["replies"].size());
   for (size_t i = 0; i < replies.size(); ++i) {
     EXPECT_EQ(replies[i].first, all["replies"][i][0]);
-    EXPECT_EQ(replies[i].second, all["replies"][i][1]) << replies[i].first << ", reply " << i;
+    EXPECT_EQ(replies[i].second, as_named_now(all["replies"][i][1]))
+        << replies[i].first << ", reply " << i;
   }
   EXPECT_EQ(compare(read_all(redis.client(), from_us), all["gone_on"]), "");
 }
