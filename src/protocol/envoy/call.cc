@@ -52,8 +52,12 @@ CurrentLimit current_limit(const limit::Limit& numbers, const Limit* limit,
   return told(numbers, name);
 }
 
-// A counter that counts past its limit shows by its count that the limit is exceeded, to a peek as
-// well. For other limits the decision counts.
+// To a look (0 hits), which takes nothing, a counter in debt refuses; exactly 0 left is not debt.
+bool is_over(const limit::Decision& decision, Verb verb) {
+  return !decision.allowed || (verb == Verb::peek && decision.remaining < 0);
+}
+
+// Of an aligned window that counts past its limit the count decides.
 Standing standing_of(const limit::Limit& numbers, const limit::Decision& decision, Verb verb,
                      const Descriptor& descriptor) {
   const bool is_window = numbers.algorithm == limit::Algorithm::aligned_window;
@@ -61,8 +65,7 @@ Standing standing_of(const limit::Limit& numbers, const limit::Decision& decisio
   if (is_window && descriptor.is_negative_hits)
     return standing_after_refund(count, as_u32(numbers.quota));
   if (is_window && verb != Verb::take) return standing_at(count, as_u32(numbers.quota));
-  const bool denies = numbers.algorithm == limit::Algorithm::deny;
-  return standing_decided(!denies && (verb != Verb::take || decision.allowed), decision.remaining);
+  return standing_decided(!is_over(decision, verb), decision.remaining);
 }
 
 // Whole seconds until the window ends. A window shorter than a second counts as one second.
@@ -70,9 +73,11 @@ int64_t until_window_ends(base::Duration window, base::Time now) {
   return seconds_until_window_ends(unix_seconds(now), std::max<int64_t>(window.us / 1'000'000, 1));
 }
 
-// Sets the times for a limit without an aligned window, from the algorithm's decision.
+// Sets the times for a limit without an aligned window, from the algorithm's decision. A look that
+// is refused has no retry_after: until the counter is fresh, its debt is paid.
 void fill_times(const limit::Decision& decision, bool over, DescriptorResult& result) {
-  const base::Duration wait = over ? decision.retry_after : decision.reset_after;
+  const base::Duration wait =
+      over && !decision.allowed ? decision.retry_after : decision.reset_after;
   result.never_passes = over && wait == base::never;
   result.seconds_until_reset =
       result.never_passes || wait == base::never ? result.window_seconds : seconds_rounded_up(wait);
@@ -220,7 +225,7 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
       take_failed(*own, options);
     else if (own != nullptr)
       take_own(*own, verdict, now, message.descriptors[index], result);
-    take_native(verdict, result);
+    take_native(verdict, request.verb, result);
   }
   return open_ == 0;
 }
@@ -307,7 +312,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
 
 // Replaces the descriptor's result by that of the tightest native rule, if that one is stricter. An
 // exceeded limit with shadow_mode does not count as stricter.
-void Call::take_native(const request::Verdict& verdict, DescriptorResult& result) {
+void Call::take_native(const request::Verdict& verdict, Verb verb, DescriptorResult& result) {
   const limit::Decision* const d = verdict.tightest;
   if (d == nullptr || verdict.limit == nullptr) return;
   const auto own = verdict.own_decisions;
@@ -318,7 +323,7 @@ void Call::take_native(const request::Verdict& verdict, DescriptorResult& result
   char* const name = names_.allocate(verdict.rule.size());
   std::copy(verdict.rule.begin(), verdict.rule.end(), name);
   native.limit = told(*verdict.limit, {name, verdict.rule.size()});
-  native.standing = standing_decided(d->allowed, d->remaining);
+  native.standing = standing_decided(!is_over(*d, verb), d->remaining);
   native.window_seconds = seconds_rounded_up(verdict.limit->window);
   native.metadata = result.metadata;
   fill_times(*d, native.standing.over, native);

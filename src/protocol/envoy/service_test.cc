@@ -126,6 +126,52 @@ TEST(EnvoyService, AShadowLimitDoesNotChangeANativeRulesDecision) {
   EXPECT_EQ(service.ask({{{{"tenant", "a"}}, 2}}), "OVER_LIMIT: OVER_LIMIT 0/2 tenants HOUR 3600s");
 }
 
+// ---- Looks before, reports after ----
+
+// Looks, reports twice 6 hits of a limit of 10 that counts what it refuses, and looks again.
+void expect_that_debt_refuses_looks(Service& service, const std::string& kind) {
+  const Wish look{{{"k", "v"}}, 0}, report{{{"k", "v"}}, 6}, two_back{{{"k", "v"}}, 2, true};
+  const auto begins = [&](const Wish& wish, std::string_view with) {
+    const std::string answer = service.ask({wish});
+    EXPECT_TRUE(answer.starts_with(with)) << kind << ": " << answer;
+    EXPECT_FALSE(with.starts_with("OVER") && answer.ends_with(" 0s")) << kind << ": " << answer;
+  };
+  begins(look, "OK: OK 10/10 ");
+  begins(report, "OK: OK 4/10 ");
+  begins(look, "OK: OK 4/10 ");
+  begins(report, "OVER_LIMIT: OVER_LIMIT 0/10 ");
+  begins(look, "OVER_LIMIT: OVER_LIMIT 0/10 ");
+  begins(two_back, "OK: OK 0/10 ");
+  // Exactly none left is not debt.
+  begins(look, "OK: OK 0/10 ");
+}
+
+constexpr const char* counting[] = {"token_bucket", "fixed_window", "aligned_window",
+                                    "sliding_window", "sliding_log"};
+
+TEST(EnvoyService, ALookIsRefusedWhileALimitIsInDebt) {
+  for (const std::string algorithm : counting) {
+    Service service(
+        "domain: d\ndescriptors: [{key: k, rate_limit: {window: 1h, requests_per_unit: 10, "
+        "over: count, algorithm: " +
+        algorithm + "}}]");
+    expect_that_debt_refuses_looks(service, algorithm);
+  }
+  Service plain(
+      "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 10}}]");
+  expect_that_debt_refuses_looks(plain, "unit");
+}
+
+TEST(EnvoyService, ALookIsRefusedWhileANativeRuleIsInDebt) {
+  for (const std::string algorithm : counting) {
+    Service service("domain: d",
+                    "rules:\n  - match: { k: \"*\" }\n    actor: k\n    limit: { quota: 10, "
+                    "window: 1h, over: count, algorithm: " +
+                        algorithm + " }\n");
+    expect_that_debt_refuses_looks(service, "native " + algorithm);
+  }
+}
+
 // ---- All or nothing ----
 
 constexpr const char* two_limits = R"(
