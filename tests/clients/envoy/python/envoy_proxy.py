@@ -13,7 +13,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,10 +30,33 @@ class Answer(NamedTuple):
     headers: dict[str, str]  # names in lower case
 
 
-class Upstream:
-    """Answers each request with 200, and counts them."""
+def _answer_ok(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", "3")
+    handler.end_headers()
+    handler.wfile.write(b"ok\n")
 
-    def __init__(self) -> None:
+
+def answer_events(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """A stream of two events, the last with the cost that the request's header `tokens` says. Without that header the
+    stream goes on until its client ends it."""
+    tokens = handler.headers.get("tokens")
+    handler.close_connection = True
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/event-stream")
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    handler.wfile.write(b'data: {"text": "well"}\n\n')
+    if tokens is None:
+        handler.rfile.read(1)  # until Envoy closes the connection
+    else:
+        handler.wfile.write(b'data: {"usage": {"total_tokens": %d}}\n\n' % int(tokens))
+
+
+class Upstream:
+    """Answers each request, by default with 200 and a short text, and counts them."""
+
+    def __init__(self, answer: Callable[[http.server.BaseHTTPRequestHandler], None] = _answer_ok) -> None:
         upstream = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -42,10 +65,7 @@ class Upstream:
             def do_GET(self) -> None:
                 with upstream.lock:
                     upstream.requests += 1
-                self.send_response(200)
-                self.send_header("Content-Length", "3")
-                self.end_headers()
-                self.wfile.write(b"ok\n")
+                answer(self)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -146,6 +166,11 @@ class Envoy:
             return bool(self._admin_path.exists() and self._admin("/ready"))
         except OSError:  # not yet
             return False
+
+    def calls(self) -> int:
+        """How many of Envoy's calls sluice has answered."""
+        name = "cluster.sluice.upstream_rq_completed"
+        return int(self._admin(f"/stats?filter=^{name}$").decode().removeprefix(f"{name}: "))
 
     def close(self) -> None:
         self._process.terminate()

@@ -3,9 +3,11 @@ change, and while sluice is away."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 import unittest
 
-from envoy_proxy import FILTER_SECONDS, Answer, Envoy, Upstream
+from envoy_proxy import FILTER_SECONDS, Answer, Envoy, Upstream, answer_events
 from sluice_server import ROOT, LimitedTest, Server, wait_until
 
 LIMITS = """
@@ -101,35 +103,133 @@ descriptors:
 """
 
 
-class Manual(EnvoyTest):
-    """The whole configuration of docs/envoy.md."""
+class ManualTest(EnvoyTest):
+    """What docs/envoy.md says."""
 
-    def configuration(self, server: Server) -> str:
-        lines = iter((ROOT / "docs/envoy.md").read_text(encoding="utf-8").splitlines())
-        self.assertTrue(any(line.endswith("`envoy.yaml`:") for line in lines))
+    def setUp(self) -> None:
+        super().setUp()
+        self.page = (ROOT / "docs/envoy.md").read_text(encoding="utf-8")
+
+    def file(self, name: str) -> list[str]:
+        """The lines of a file of the page."""
+        lines = iter(self.page.splitlines())
+        self.assertTrue(any(line.endswith(f"`{name}`:") for line in lines), name)
         next(lines)
-        text = ""
+        text = []
         for line in lines:
             if not line:
                 break
-            text += line.removeprefix("    ") + "\n"
+            text.append(line.removeprefix("    "))
+        return text
+
+    def start(self, configuration: list[str], server: Server, upstream: Upstream) -> Envoy:
+        text = "\n".join([*configuration, "admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }", ""])
         for of_the_page, here in (
                 ("port_value: 10000", "port_value: 0"), ("port_value: 8081", f"port_value: {server.grpc_port}"),
-                ("port_value: 9000", f"port_value: {self.upstream.port}"), ("timeout: 0.1s", f"timeout: {FILTER_SECONDS}s")):
+                ("port_value: 9000", f"port_value: {upstream.port}"), ("timeout: 0.1s", f"timeout: {FILTER_SECONDS}s")):
             self.assertEqual(text.count(of_the_page), 1, of_the_page)
             text = text.replace(of_the_page, here)
-        return text + "admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }\n"
+        envoy = Envoy(server.grpc_port, upstream.port, text)
+        self.addCleanup(envoy.close)
+        return envoy
 
+
+class Manual(ManualTest):
     def test_its_configuration_works(self) -> None:
         server = self.serve(MANUALS_LIMITS)
-        envoy = Envoy(server.grpc_port, self.upstream.port, self.configuration(server))
-        self.addCleanup(envoy.close)
+        envoy = self.start(self.file("envoy.yaml"), server, self.upstream)
         answers = [envoy.get() for _ in range(4)]
         self.assertEqual([answer.status for answer in answers], [200, 200, 200, 429])
         # Each of the request's two descriptors has a limit.
         self.assertEqual(answers[0].headers["x-ratelimit-limit"], f"3, 5;w={YEAR}, 3;w={YEAR}")
         self.assertEqual([answer.headers["x-ratelimit-remaining"] for answer in answers], ["2", "1", "0", "0"])
         self.assertEqual(self.upstream.requests, 3)
+
+
+def index_of(lines: list[str], wanted: str) -> int:
+    [at] = [at for at, line in enumerate(lines) if line.strip().startswith(wanted)]
+    return at
+
+
+class Streams(ManualTest):
+    """Envoy looks with 0 hits before a stream, and reports the stream's cost when it is done, as the page configures it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.streams = Upstream(answer_events)
+        self.addCleanup(self.streams.close)
+        # Each 100,000 a day; days that end during the test would disturb it.
+        self.by_unit, self.of_file, self.native = re.findall(r"^\| `((?:rate_)?limit: {.*?})`", self.page, re.MULTILINE)
+        self.assertIn("unit: day", self.by_unit)
+        self.by_unit = self.by_unit.replace("unit: day", "unit: year")
+
+    def serve_limit(self, limit: str) -> Server:
+        if limit.startswith("rate_limit:"):
+            return self.serve(f"domain: llm\ndescriptors:\n  - key: user\n    {limit}\n")
+        for part in ('match: { domain: llm, user: "*" }', "actor: user"):
+            self.assertIn(f"`{part}`", self.page)
+        return self.serve(rules=f'  - match: {{ domain: llm, user: "*" }}\n    actor: user\n    {limit}\n')
+
+    def front_of_streams(self, server: Server) -> Envoy:
+        lines, filters = self.file("envoy.yaml"), self.file("streams.yaml")
+        begin = index_of(lines, "- name: envoy.filters.http.ratelimit")
+        end = index_of(lines, "- name: envoy.filters.http.router")
+        route, clusters = index_of(lines, "rate_limits:"), index_of(lines, "clusters:")
+        indent = lines[begin][:-len(lines[begin].lstrip())]
+        indent_of_route = lines[route][:-len(lines[route].lstrip())]
+        return self.start(
+            [*lines[:begin], *(indent + line for line in filters), *lines[end:route], f"{indent_of_route}timeout: 0s",
+             *lines[clusters:]], server, self.streams)
+
+    def send_four(self, envoy: Envoy, user: str, tokens: int) -> list[int]:
+        """The statuses of four streams, each begun when the report about the one before it was answered."""
+        statuses = []
+        for _ in range(4):
+            before = envoy.calls()
+            statuses.append(envoy.get(user=user, tokens=str(tokens)).status)
+            # Before it the look; after one that was admitted the report.
+            calls = 2 if statuses[-1] == 200 else 1
+            wait_until(lambda: envoy.calls() - before == calls, f"{calls} answers to Envoy about one stream")
+        return statuses
+
+    def expect_the_first_over_the_limit_to_be_the_last(self, limit: str) -> None:
+        envoy = self.front_of_streams(self.serve_limit(limit))
+        self.assertEqual(self.send_four(envoy, "small", 40_000), [200, 200, 200, 429])
+        self.assertEqual(self.send_four(envoy, "large", 150_000), [200, 429, 429, 429])
+        self.assertEqual(self.send_four(envoy, "half", 60_000), [200, 200, 429, 429])
+
+    def test_a_limit_by_unit_counts_reports_that_do_not_fit(self) -> None:
+        self.expect_the_first_over_the_limit_to_be_the_last(self.by_unit)
+
+    def test_a_limit_of_a_file_with_over_count_counts_reports_that_do_not_fit(self) -> None:
+        self.expect_the_first_over_the_limit_to_be_the_last(self.of_file)
+
+    def test_a_native_rule_with_over_count_counts_reports_that_do_not_fit(self) -> None:
+        self.expect_the_first_over_the_limit_to_be_the_last(self.native)
+
+    def test_without_over_count_all_streams_pass_and_the_log_warns(self) -> None:
+        for limit in (self.of_file, self.native):
+            with self.subTest(limit):
+                self.assertIn(", over: count", limit)
+                server = self.serve_limit(limit.replace(", over: count", ""))
+                envoy = self.front_of_streams(server)
+                self.assertEqual(self.send_four(envoy, "a", 150_000), [200] * 4)
+                wait_until(lambda: any("is asked with 0 hits, and refuses reports" in line for line in server.said),
+                           "a warning")
+
+    def test_a_stream_that_its_client_ends_costs_what_the_page_sets(self) -> None:
+        server = self.serve_limit(self.by_unit)
+        envoy = self.front_of_streams(server)
+        with contextlib.closing(envoy.connect()) as connection:
+            connection.request("GET", "/", headers={"user": "a"})
+            with connection.getresponse() as stream:
+                self.assertEqual(stream.status, 200)
+                self.assertIn(b"well", stream.readline())
+        wait_until(lambda: envoy.calls() == 2, "the report")
+        self.assertIn("value: { tokens: 1000 }", self.page)
+        _, told = server.ask_json({"domain": "llm", "descriptors": [
+            {"entries": [{"key": "user", "value": "a"}], "hitsAddend": "0"}]})
+        self.assertEqual(told["statuses"][0]["limitRemaining"], 99_000)
 
 
 class Changes(EnvoyTest):

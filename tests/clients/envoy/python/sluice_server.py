@@ -35,17 +35,23 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 
 
 class Server:
-    """`sluice envoy` on free ports of loopback. `start` returns when the server has printed its ports. After a stop it
-    can be called again: then it serves on the same ports, from the same folder."""
+    """`sluice envoy`, or `sluice serve`, on free ports of loopback. `start` returns when the server has printed its ports.
+    After a stop `sluice envoy` can be started again: then it serves on the same ports, from the same folder."""
 
-    def __init__(self, limits: str | None = None, durable: bool = False, **environment: str) -> None:
+    def __init__(self, limits: str | None = None, durable: bool = False, rules: str | None = None,
+                 **environment: str) -> None:
         """`limits`: the text of its file of limits, by default limits.yaml; `durable`: its counters survive its end;
-        `environment`: added to its own."""
+        `rules`: `sluice serve` with these native rules and without limits; `environment`: added to its own."""
         self._folder = tempfile.TemporaryDirectory(prefix="sluice-envoy-")
         self.folder = Path(self._folder.name)
         self.limits = self.folder / "limits" / "limits.yaml"
         self.limits.parent.mkdir()
         self._command = [BINARY, "envoy", str(self.limits.parent)]
+        if rules is not None:
+            config = self.folder / "sluice.yaml"
+            listener = '{ protocol: envoy, address: "127.0.0.1:0" }'  # each serves gRPC and HTTP
+            config.write_text(f"listen: [{listener}, {listener}]\nrules:\n{rules}", encoding="utf-8")
+            self._command = [BINARY, "serve", "--config", str(config)]
         if durable:
             self._command += ["--data", str(self.folder / "data"), "--durability", "always"]
         self.limits.write_text(LIMITS.read_text(encoding="utf-8") if limits is None else limits, encoding="utf-8")
@@ -153,8 +159,9 @@ class LimitedTest(unittest.TestCase):
     def _late(self, *_: object) -> None:
         raise TimeoutError(f"took more than {SECONDS_MAX} s")
 
-    def serve(self, limits: str | None = None, durable: bool = False, **environment: str) -> Server:
-        server = Server(limits, durable, **environment)
+    def serve(self, limits: str | None = None, durable: bool = False, rules: str | None = None,
+              **environment: str) -> Server:
+        server = Server(limits, durable, rules, **environment)
         self.addCleanup(server.close)
         server.start()
         self.addCleanup(lambda: server.process is None or self.assertEqual(server.stop(), 0, server.said))
