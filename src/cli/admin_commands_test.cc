@@ -250,7 +250,10 @@ TEST_F(AdminCommands, SayWhyNoServerCouldBeReached) {
   EXPECT_EQ(command({"status", "--admin", "127.0.0.1:1"}), 3);
   EXPECT_TRUE(said(err, "cannot connect to 127.0.0.1 port 1: Connection refused; is the server up"))
       << err;
-  EXPECT_TRUE(said(err, "name the server: `--admin 127.0.0.1:PORT` or SLUICE_ADMIN_SERVER")) << err;
+  EXPECT_TRUE(said(err,
+                   "name the server as its banner does: `--admin 127.0.0.1:PORT`, `--admin PATH` "
+                   "of a socket, or SLUICE_ADMIN_SERVER"))
+      << err;
 }
 
 // Droplet's port, for example, answers any path in this way, and other servers answer with JSON of

@@ -59,8 +59,8 @@ Json denials_answer(const Json& items, int64_t dropped = 0) {
 const char* const asked = "GET /v1/denials?since=2h&limit=100&actor=acme";
 
 TEST_F(FleetCommands, DenialsOfSeveralServersAreOneList) {
-  answers[asked] =
-      page(denials_answer({denial("acme", 3, "2026-11-28T12:10:00Z", "2026-11-28T12:20:00Z")}, 4));
+  answers[asked] = page(denials_answer(
+      Json::array({denial("acme", 3, "2026-11-28T12:10:00Z", "2026-11-28T12:20:00Z")}), 4));
   others[asked] =
       page(denials_answer({denial("acme", 1200, "2026-11-28T12:01:00Z", "2026-11-28T12:15:00Z"),
                            denial("acme|x", 1, "2026-11-28T13:00:00Z", "2026-11-28T13:00:00Z")},
@@ -173,7 +173,7 @@ TEST_F(FleetCommands, DenialsOfOneServerAreItsAnswer) {
   Json item = denial("acme", 2, "2026-11-28T12:10:00Z", "2026-11-28T12:20:00Z");
   item["shadow"] = true;
   item["limit"] = {{"algorithm", "deny"}, {"quota", 0}};
-  Json answer = denials_answer({item});
+  Json answer = denials_answer(Json::array({item}));
   answer["since"] = answer["started"];
   answer["more"] = 7;
   answers["GET /v1/denials?since=1h&limit=1&rule=log%20in"] = page(answer);

@@ -168,8 +168,8 @@ void ActorValue::sort() {
   std::ranges::sort(networks_, {}, [](const base::IpNetwork& one) { return to_text(one); });
   networks_.erase(std::unique(networks_.begin(), networks_.end()), networks_.end());
   std::ranges::sort(patterns_, {}, name_of);
-  const auto [from, end] = std::ranges::unique(patterns_, {}, name_of);
-  patterns_.erase(from, end);
+  const auto is_same = [&](const Pattern& a, const Pattern& b) { return name_of(a) == name_of(b); };
+  patterns_.erase(std::unique(patterns_.begin(), patterns_.end(), is_same), patterns_.end());
 }
 
 base::Result<ActorValue> ActorValue::read(std::string_view written, bool is_kept) {

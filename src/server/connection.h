@@ -73,7 +73,9 @@ class Connection final : public engine::ReplySink,
   // Bytes that it holds beside its small buffer: for a request that has not arrived whole; and for
   // replies that wait to be sent, or that its session keeps.
   size_t unfinished_bytes() const;
-  size_t unsent_bytes() const { return unsent_.size() + kept_; }
+  size_t unsent_bytes() const {
+    return unsent_.size() + (keeping_ == nullptr ? 0 : keeping_->bytes);
+  }
   // Is there output that the socket has not taken, or that waits for its commit?
   bool is_sending() const { return !unsent_.empty(); }
   // Ends the waits of its session that are interrupted.
@@ -167,11 +169,19 @@ class Connection final : public engine::ReplySink,
   // takes no output, in its idle list while there is no request; in none while the client waits for
   // the server.
   AgeList<Connection>::Member waits_{*this};
-  AgeList<Connection>::Member wakes_{*this};     // while its session wants to be called at a time
-  base::Time wakes_at_{INT64_MAX};               // that time
-  AgeList<Connection>::Member lent_{*this};      // while it holds more than the small buffer
-  AgeList<Connection>::Member withheld_{*this};  // while its session withholds replies
-  AgeList<Connection>::Member keeps_{*this};     // while its session keeps something
+  AgeList<Connection>::Member wakes_{*this};  // while its session wants to be called at a time
+  base::Time wakes_at_{INT64_MAX};            // that time
+  AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
+  // What its session keeps (request::Session::kept), and its unfinished requests if there may be
+  // several; null: nothing since the connection began.
+  struct Keeping {
+    explicit Keeping(Connection& its) : withheld(its), keeps(its) {}
+    AgeList<Connection>::Member withheld;  // while there are replies that it withholds
+    AgeList<Connection>::Member keeps;     // while it keeps something
+    size_t bytes = 0;
+    uint64_t oldest_unfinished = 0;  // of the session, at the last look at it
+  };
+  std::unique_ptr<Keeping> keeping_;
   net::Stream stream_;
   // The state that its sessions share, if they hold memory together; else null.
   const request::WorkerState* const shared_;
@@ -179,11 +189,9 @@ class Connection final : public engine::ReplySink,
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
-  size_t held_ = 0;                 // bytes of an unfinished request that the session has consumed
-  size_t kept_ = 0;                 // request::Session::kept
-  uint64_t oldest_unfinished_ = 0;  // of the session, at the last look at it
-  size_t arrived_ = 0;              // read since the socket was empty
-  size_t at_ = 0;                   // consumed bytes of in_, while its requests are being decided
+  size_t held_ = 0;     // bytes of an unfinished request that the session has consumed
+  size_t arrived_ = 0;  // read since the socket was empty
+  size_t at_ = 0;       // consumed bytes of in_, while its requests are being decided
   // A batch that waits for the store. Its requests point into `input`; or into in_, if there was no
   // room for another buffer: then nothing is read until the batch has its answer.
   struct UnderWay {

@@ -80,25 +80,30 @@ void Connection::note_kept() {
   if (phase_ != Phase::serving) return;
   worker_.stats().holds(protocol_, shared_->held());
   const request::Kept kept = session_->kept();
+  if (keeping_ == nullptr) {
+    if (kept.bytes == 0 && !kept.withholds) return;
+    keeping_ = std::make_unique<Keeping>(*this);
+  }
   if (!kept.withholds)
-    withheld_.leave();
-  else if (!withheld_.is_member())
-    worker_.begin_wait(withheld_, withheld_ages_);
+    keeping_->withheld.leave();
+  else if (!keeping_->withheld.is_member())
+    worker_.begin_wait(keeping_->withheld, withheld_ages_);
   if (kept.bytes == 0)
-    keeps_.leave();
-  else if (!keeps_.is_member())
-    worker_.begin_keeping(keeps_);
-  const size_t before = std::exchange(kept_, kept.bytes);
-  if (kept_ > before)
-    worker_.add_unsent(*this, kept_ - before);
+    keeping_->keeps.leave();
+  else if (!keeping_->keeps.is_member())
+    worker_.begin_keeping(keeping_->keeps);
+  const size_t before = std::exchange(keeping_->bytes, kept.bytes);
+  if (kept.bytes > before)
+    worker_.add_unsent(*this, kept.bytes - before);
   else
-    worker_.remove_unsent(before - kept_);
+    worker_.remove_unsent(before - kept.bytes);
 }
 
 void Connection::release_kept() {
-  withheld_.leave();
-  keeps_.leave();
-  worker_.remove_unsent(std::exchange(kept_, 0));
+  if (keeping_ == nullptr) return;
+  keeping_->withheld.leave();
+  keeping_->keeps.leave();
+  worker_.remove_unsent(std::exchange(keeping_->bytes, 0));
 }
 
 // From here on the client is idle: it has sent nothing, and waits for nothing.

@@ -24,7 +24,7 @@ class Watch : public testing::Test {
         "  - name: a-rule-with-a-name-that-is-longer-than-any-narrow-window-has-room-for\n"
         "    match: { user: '*' }\n"
         "    actor: user\n"
-        "    limits: [{ quota: 3, window: 1h }, { quota: 1000, window: 1d }]\n");
+        "    limits: [{ quota: 3, window: 1h }, { quota: 50, window: 1d }]\n");
     server = std::make_unique<Process>(Process::Options{.arguments = {"serve", "--config", yaml}});
     divvy = await_listening(*server);
     admin = "127.0.0.1:" + std::to_string(await_listening(*server, "admin"));
@@ -118,7 +118,7 @@ TEST_F(Watch, TopShowsTheLimitThatRefusesAndFiltersByRule) {
   EXPECT_EQ(top.status, 0) << top.err;
   EXPECT_NE(top.out.find("REFUSES NOW"), top.out.npos) << top.out;
   EXPECT_NE(top.out.find("3 per 1h, token_bucket"), top.out.npos) << top.out;
-  EXPECT_EQ(top.out.find("1000 per"), top.out.npos) << top.out;
+  EXPECT_EQ(top.out.find("50 per"), top.out.npos) << top.out;
   const auto of_rule =
       run({.arguments = words("top", {"--once", "--over", "0s", "--rule", "narrow"})});
   EXPECT_NE(of_rule.out.find("alice"), of_rule.out.npos) << of_rule.out;

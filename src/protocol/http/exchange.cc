@@ -66,7 +66,7 @@ void Exchange::clear() {
   auth_rule_.clear();
   ticket_ = 0;
   over_ = is_again_ = is_repeated_ = false;
-  claim_.drop();
+  once_.reset();
 }
 
 bool Exchange::is_large() const {
@@ -332,10 +332,10 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
     switch (route_->action) {
       case Action::charge:
         request.verb = Verb::charge;
-        if (claim_ && i == 0) {
+        if (has_claim() && i == 0) {
           std::string name(user_of(around));
-          name.append(":").append(id_);
-          request.charge_id = requests.hold_id({name, content_});
+          name.append(":").append(once_->id);
+          request.charge_id = requests.hold_id({name, once_->content});
         }
         break;
       case Action::peek:
@@ -380,11 +380,12 @@ bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
       content.add_entries({entries.begin(), entries.end()}, subject.n);
     }
   }
-  id_ = body.id;
-  content_ = content.digest();
+  if (once_ == nullptr) once_ = std::make_unique<Once>();
+  once_->id = body.id;
+  once_->content = content.digest();
   kept_.clear();
-  const Found found = around.peer.charge_ids->claim(user_of(around), id_, content_,
-                                                    around.peer.clock->monotonic(), claim_);
+  const Found found = around.peer.charge_ids->claim(user_of(around), once_->id, once_->content,
+                                                    around.peer.clock->monotonic(), once_->claim);
   is_again_ = found == Found::under_way || found == Found::remembered;
   if (is_again_ || found == Found::first) return true;
   if (found == Found::other_content) {
@@ -526,7 +527,7 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
 
 void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
-  claim_.drop();
+  once_.reset();
   if (ticket_ == 0) return;
   IdempotencyMemory& memory = *around.options.idempotency;
   // The request may have been charged, and its answer is lost: an empty answer says so.

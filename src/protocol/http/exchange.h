@@ -189,27 +189,30 @@ class Exchange {
   AnswerForm form_ = AnswerForm::problem;
   bool is_head_ = false, always_ok_ = false, detail_ = false, is_several_ = false, each_ = false;
   bool waits_ = false, is_options_ = false;
+  bool takes_get_ = false;    // HttpOptions::get_takes
+  bool is_reported_ = false;  // the session reports the problem itself
+  bool allowed_ = true, denied_ = false;
+  bool is_decided_ = false;  // at least one of several takes was decided
+  bool has_shown_ = false, is_replayed_ = false;
+  // Of a charge: whether a limit is in debt, and whether its id was used before: with is_again_ by
+  // this server, so that the requests only look.
+  bool over_ = false, is_again_ = false, is_repeated_ = false;
   size_t expected_ = 0, taken_ = 0;
   std::string_view body_;  // during `begin`
 
-  bool takes_get_ = false;  // HttpOptions::get_takes
-  std::string origin_;      // of the web page that sent the request; empty: none did
+  std::string origin_;  // of the web page that sent the request; empty: none did
 
   Problem problem_;
   std::string path_;                           // of a request without a route, cut to a bound
-  bool is_reported_ = false;                   // the session reports the problem itself
   base::Duration retry_after_{};               // of the problem; 0: not sent
   const ProblemKind* part_problem_ = nullptr;  // of the last take that was not decided
-  bool allowed_ = true, denied_ = false;
-  bool is_decided_ = false;  // at least one of several takes was decided
   base::Duration retry_of_denial_{};
   uint64_t generation_ = 0, counters_ = 0;
   base::Time now_{};
   base::Buffer members_;  // of the answer's JSON: members of one take, or the items of `takes`
   std::string names_;     // the names of told_
   std::vector<Told> told_;
-  size_t shown_ = 0, last_told_ = 0;  // indices in told_
-  bool has_shown_ = false;
+  size_t shown_ = 0, last_told_ = 0;         // indices in told_
   std::vector<std::string> limit_names_;     // of limits that came with the request
   std::vector<limit::Limit> inline_limits_;  // these limits, one for each name
   std::vector<Subject> subjects_;
@@ -219,15 +222,16 @@ class Exchange {
   int64_t auth_remaining_ = -1;  // negative: unknown
   std::string auth_rule_;
   IdempotencyMemory::Ticket ticket_ = 0;
-  bool is_replayed_ = false;
   std::string kept_;
 
-  // Of a charge: whether a limit is in debt, and its id. The id is either claimed, and then kept_
-  // collects the verdicts, or was used before (is_again_): then the requests only look.
-  bool over_ = false, is_again_ = false, is_repeated_ = false;
-  std::string id_;
-  uint64_t content_ = 0;
-  request::ChargeIds::Claim claim_;
+  // The id of a charge; null: it has none. While it is claimed kept_ collects the verdicts.
+  struct Once {
+    std::string id;
+    uint64_t content = 0;
+    request::ChargeIds::Claim claim;
+  };
+  bool has_claim() const { return once_ != nullptr && once_->claim; }
+  std::unique_ptr<Once> once_;
 };
 
 }  // namespace sluice::http

@@ -261,11 +261,11 @@ void Exchange::take_charge(const Verdict& verdict, bool last, const ConnectionCo
     // Another server that shares the store has charged it, or its answer was lost.
     is_repeated_ |= verdict.known == request::Known::yes;
     append_charge(verdict, around);
-    if (claim_) request::append_kept(verdict, now_, kept_);
+    if (has_claim()) request::append_kept(verdict, now_, kept_);
   }
-  if (!last || !claim_) return;
-  if (problem_.kind != nullptr) return claim_.drop();  // nothing was charged
-  claim_.finish(kept_, around.peer.clock->monotonic());
+  if (!last || !has_claim()) return;
+  if (problem_.kind != nullptr) return once_->claim.drop();  // nothing was charged
+  once_->claim.finish(kept_, around.peer.clock->monotonic());
 }
 
 // The id was used before. The request looked at the counters, so this answer waits for what the
@@ -275,7 +275,7 @@ void Exchange::take_look(const Verdict& verdict, bool last, const ConnectionCont
   if (!last || problem_.kind != nullptr) return;
   using Found = request::ChargeIds::Found;
   std::string answer;
-  const Found found = around.peer.charge_ids->find(user_of(around), id_, content_,
+  const Found found = around.peer.charge_ids->find(user_of(around), once_->id, once_->content,
                                                    around.peer.clock->monotonic(), answer);
   if (found == Found::remembered) return answer_again(answer, around);
   if (found == Found::other_content) {

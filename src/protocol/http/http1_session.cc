@@ -46,7 +46,7 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
   size_t consumed = 0;
   if (std::exchange(is_held_, false)) {
     begin({}, requests, false);
-    if (holds_back()) return {consumed, false};
+    if (holds_back()) return {consumed, false, closing_ ? size_t{1} : 0};
     if (closing_) return {in.size(), true};
   }
   while (requests.size() < base::bounds::batch_requests_max) {
@@ -84,7 +84,9 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
       return {consumed + (is_held_ ? result.consumed : 0), false};
     }
     consumed += result.consumed;
-    if (holds_back()) break;  // also if the connection ends after this request
+    // If the connection ends after this request, the close follows its answer, which may come at
+    // once: it is work, so that the session is called again then.
+    if (holds_back()) return {consumed, false, closing_ ? size_t{1} : 0};
     if (closing_) return {in.size(), true};
   }
   return {consumed, false};

@@ -132,7 +132,7 @@ class RespAsk : public cli::CommandTest {
 TEST_F(RespAsk, SaysWhetherAChargeWentPastALimit) {
   EXPECT_EQ(ask("*6\r\n:1\r\n:100\r\n:10\r\n:0\r\n:60000\r\n:0\r\n", {"charge"}),
             (Said{0, "within: 10 of 100 left\n"}));
-  EXPECT_EQ(asked_.substr(0, 24), "*2\r\n$13\r\nSLUICE.CHARGE\r");
+  EXPECT_EQ(asked_.substr(0, 24), "*2\r\n$13\r\nSLUICE.CHARGE\r\n");
   EXPECT_EQ(ask("*7\r\n:0\r\n:100\r\n:0\r\n:9000\r\n:9000\r\n:15\r\n$3\r\ntok\r\n", {"charge"}),
             (Said{1, "over: 15 beyond 100, one unit again in 9s (rule tok)\n"}));
   EXPECT_EQ(ask("*6\r\n:0\r\n:9\r\n:0\r\n:-1\r\n:-1\r\n:1\r\n", {"charge"}),
@@ -316,7 +316,7 @@ TEST_F(RespAsk, LogsInWithThePasswordOfTheEnvironment) {
 
 TEST_F(RespAsk, RequiresACommandAndAValidServer) {
   EXPECT_EQ(command({"ask", "resp"}), 2);
-  EXPECT_TRUE(said(err, "behind `resp` comes take, peek")) << err;
+  EXPECT_TRUE(said(err, "behind `resp` comes take, charge, peek")) << err;
   EXPECT_EQ(command({"ask", "resp", "--server", "::1:80", "take"}), 2);
   EXPECT_EQ(command({"ask", "resp", "--timeout", "0", "take"}), 2);
   EXPECT_EQ(command({"ask", "resp", "cl.throttle", "k", "1", "1", "1", "-1"}), 2);
