@@ -109,7 +109,8 @@ void DenialBoard::find_owners(const std::vector<std::unique_ptr<DenialTable>>& t
     });
   if (found.empty()) return;
   std::unordered_multimap<uint64_t, DenialHistory::Owner*> by_rule;
-  for (auto& [named, owner] : found) {
+  for (auto& [named, empty] : found) {
+    DenialHistory::Owner& owner = empty;  // which a lambda may use
     const auto& [family, rule_id, number] = named;
     by_rule.emplace(rule_id, &owner);
     owner.rule = server_stats_.name(number);
