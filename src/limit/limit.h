@@ -106,8 +106,8 @@ inline constexpr size_t slots_max = 8;
 inline constexpr size_t cells_max = 64;
 
 // Some limits of a list; bit i is limit i. Of those that count (`over: count`): what they refuse is
-// taken from them all the same. It does not belong to Limit, as a counter's state does not depend on
-// it.
+// taken from them all the same. It does not belong to Limit, as a counter's state does not depend
+// on it.
 using LimitMask = uint8_t;
 static_assert(slots_max <= 8);
 

@@ -75,7 +75,7 @@ TEST(DropletVariables, Port) {
                                            {"-1", 3000, false},
                                            {"65536", 3000, false}}) {
     std::ostringstream out, err;
-    const config::CommandIo io{out, err, false, false, [&text](const char*) { return text; }};
+    const config::CommandIo io{out, err, false, false, [&its = text](const char*) { return its; }};
     config::Config config;
     config.listen = {{{number_of(description), {"::", description.port}}}};
     base::Diagnostics diagnostics;

@@ -13,100 +13,100 @@ using base::Diagnostic;
 
 // How the original reads a variable; it ends at the start where it cannot read one, as an empty
 // number. The others are texts.
-enum class Kind : uint8_t { truth, number, duration, ratio, tags };
+enum class VariableKind : uint8_t { truth, number, duration, ratio, tags };
 struct Typed {
-  Kind kind;
+  VariableKind kind;
   const char* name;
 };
 constexpr Typed typed[] = {
-    {Kind::truth, "GRPC_SERVER_USE_TLS"},
-    {Kind::truth, "FORCE_START_WITHOUT_INITIAL_CONFIG"},
-    {Kind::truth, "CONFIG_GRPC_XDS_SERVER_USE_TLS"},
-    {Kind::truth, "XDS_CLIENT_BACKOFF_JITTER"},
-    {Kind::truth, "USE_DOG_STATSD"},
-    {Kind::truth, "USE_STATSD"},
-    {Kind::truth, "DISABLE_STATS"},
-    {Kind::truth, "USE_PROMETHEUS"},
-    {Kind::truth, "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS"},
-    {Kind::truth, "RUNTIME_IGNOREDOTFILES"},
-    {Kind::truth, "RUNTIME_WATCH_ROOT"},
-    {Kind::truth, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"},
-    {Kind::truth, "LIMIT_RESPONSE_HEADERS_ENABLED"},
-    {Kind::truth, "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"},
-    {Kind::truth, "REDIS_TLS"},
-    {Kind::truth, "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"},
-    {Kind::truth, "REDIS_PERSECOND"},
-    {Kind::truth, "REDIS_PERSECOND_TLS"},
-    {Kind::truth, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"},
-    {Kind::truth, "MEMCACHE_TLS"},
-    {Kind::truth, "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION"},
-    {Kind::truth, "SHADOW_MODE"},
-    {Kind::truth, "QUOTA_MODE"},
-    {Kind::truth, "RESPONSE_DYNAMIC_METADATA"},
-    {Kind::truth, "MERGE_DOMAIN_CONFIG"},
-    {Kind::truth, "TRACING_ENABLED"},
-    {Kind::number, "PORT"},
-    {Kind::number, "DEBUG_PORT"},
-    {Kind::number, "GRPC_PORT"},
-    {Kind::number, "STATSD_PORT"},
-    {Kind::number, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"},
-    {Kind::number, "EXPIRATION_JITTER_MAX_SECONDS"},
-    {Kind::number, "LOCAL_CACHE_SIZE_IN_BYTES"},
-    {Kind::number, "REDIS_POOL_SIZE"},
-    {Kind::number, "REDIS_PIPELINE_LIMIT"},
-    {Kind::number, "REDIS_CLUSTER_PIPELINE_PARALLELISM"},
-    {Kind::number, "REDIS_PERSECOND_POOL_SIZE"},
-    {Kind::number, "REDIS_PERSECOND_PIPELINE_LIMIT"},
-    {Kind::number, "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM"},
-    {Kind::number, "MEMCACHE_MAX_IDLE_CONNS"},
-    {Kind::duration, "GRPC_MAX_CONNECTION_AGE"},
-    {Kind::duration, "GRPC_MAX_CONNECTION_AGE_GRACE"},
-    {Kind::duration, "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL"},
-    {Kind::duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL"},
-    {Kind::duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL"},
-    {Kind::duration, "STATS_FLUSH_INTERVAL"},
-    {Kind::duration, "REDIS_PIPELINE_WINDOW"},
-    {Kind::duration, "REDIS_PERSECOND_PIPELINE_WINDOW"},
-    {Kind::duration, "REDIS_TIMEOUT"},
-    {Kind::duration, "REDIS_PERSECOND_TIMEOUT"},
-    {Kind::duration, "REDIS_STARTUP_INITIAL_INTERVAL"},
-    {Kind::duration, "REDIS_STARTUP_MAX_INTERVAL"},
-    {Kind::duration, "REDIS_STARTUP_MAX_ELAPSED_TIME"},
-    {Kind::duration, "MEMCACHE_SRV_REFRESH"},
-    {Kind::ratio, "NEAR_LIMIT_RATIO"},
-    {Kind::ratio, "XDS_CLIENT_BACKOFF_RANDOM_FACTOR"},
-    {Kind::ratio, "TRACING_SAMPLING_RATE"},
-    {Kind::tags, "EXTRA_TAGS"},
+    {VariableKind::truth, "GRPC_SERVER_USE_TLS"},
+    {VariableKind::truth, "FORCE_START_WITHOUT_INITIAL_CONFIG"},
+    {VariableKind::truth, "CONFIG_GRPC_XDS_SERVER_USE_TLS"},
+    {VariableKind::truth, "XDS_CLIENT_BACKOFF_JITTER"},
+    {VariableKind::truth, "USE_DOG_STATSD"},
+    {VariableKind::truth, "USE_STATSD"},
+    {VariableKind::truth, "DISABLE_STATS"},
+    {VariableKind::truth, "USE_PROMETHEUS"},
+    {VariableKind::truth, "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS"},
+    {VariableKind::truth, "RUNTIME_IGNOREDOTFILES"},
+    {VariableKind::truth, "RUNTIME_WATCH_ROOT"},
+    {VariableKind::truth, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"},
+    {VariableKind::truth, "LIMIT_RESPONSE_HEADERS_ENABLED"},
+    {VariableKind::truth, "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"},
+    {VariableKind::truth, "REDIS_TLS"},
+    {VariableKind::truth, "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"},
+    {VariableKind::truth, "REDIS_PERSECOND"},
+    {VariableKind::truth, "REDIS_PERSECOND_TLS"},
+    {VariableKind::truth, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"},
+    {VariableKind::truth, "MEMCACHE_TLS"},
+    {VariableKind::truth, "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION"},
+    {VariableKind::truth, "SHADOW_MODE"},
+    {VariableKind::truth, "QUOTA_MODE"},
+    {VariableKind::truth, "RESPONSE_DYNAMIC_METADATA"},
+    {VariableKind::truth, "MERGE_DOMAIN_CONFIG"},
+    {VariableKind::truth, "TRACING_ENABLED"},
+    {VariableKind::number, "PORT"},
+    {VariableKind::number, "DEBUG_PORT"},
+    {VariableKind::number, "GRPC_PORT"},
+    {VariableKind::number, "STATSD_PORT"},
+    {VariableKind::number, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"},
+    {VariableKind::number, "EXPIRATION_JITTER_MAX_SECONDS"},
+    {VariableKind::number, "LOCAL_CACHE_SIZE_IN_BYTES"},
+    {VariableKind::number, "REDIS_POOL_SIZE"},
+    {VariableKind::number, "REDIS_PIPELINE_LIMIT"},
+    {VariableKind::number, "REDIS_CLUSTER_PIPELINE_PARALLELISM"},
+    {VariableKind::number, "REDIS_PERSECOND_POOL_SIZE"},
+    {VariableKind::number, "REDIS_PERSECOND_PIPELINE_LIMIT"},
+    {VariableKind::number, "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM"},
+    {VariableKind::number, "MEMCACHE_MAX_IDLE_CONNS"},
+    {VariableKind::duration, "GRPC_MAX_CONNECTION_AGE"},
+    {VariableKind::duration, "GRPC_MAX_CONNECTION_AGE_GRACE"},
+    {VariableKind::duration, "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL"},
+    {VariableKind::duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL"},
+    {VariableKind::duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL"},
+    {VariableKind::duration, "STATS_FLUSH_INTERVAL"},
+    {VariableKind::duration, "REDIS_PIPELINE_WINDOW"},
+    {VariableKind::duration, "REDIS_PERSECOND_PIPELINE_WINDOW"},
+    {VariableKind::duration, "REDIS_TIMEOUT"},
+    {VariableKind::duration, "REDIS_PERSECOND_TIMEOUT"},
+    {VariableKind::duration, "REDIS_STARTUP_INITIAL_INTERVAL"},
+    {VariableKind::duration, "REDIS_STARTUP_MAX_INTERVAL"},
+    {VariableKind::duration, "REDIS_STARTUP_MAX_ELAPSED_TIME"},
+    {VariableKind::duration, "MEMCACHE_SRV_REFRESH"},
+    {VariableKind::ratio, "NEAR_LIMIT_RATIO"},
+    {VariableKind::ratio, "XDS_CLIENT_BACKOFF_RANDOM_FACTOR"},
+    {VariableKind::ratio, "TRACING_SAMPLING_RATE"},
+    {VariableKind::tags, "EXTRA_TAGS"},
 };
 
-bool is_readable(Kind kind, const std::string& text) {
+bool is_readable(VariableKind kind, const std::string& text) {
   switch (kind) {
-    case Kind::truth:
+    case VariableKind::truth:
       return read_go_bool(text).has_value();
-    case Kind::number:
+    case VariableKind::number:
       return read_go_int(text).has_value();
-    case Kind::duration:
+    case VariableKind::duration:
       return read_go_duration(text).has_value();
-    case Kind::ratio:
+    case VariableKind::ratio:
       return read_go_float(text).has_value();
-    case Kind::tags:
+    case VariableKind::tags:
       break;
   }
   return text.empty() || read_tags(text).has_value();
 }
 
 // "not a number", and an example of one.
-std::pair<const char*, const char*> words_of(Kind kind) {
+std::pair<const char*, const char*> words_of(VariableKind kind) {
   switch (kind) {
-    case Kind::truth:
+    case VariableKind::truth:
       return {"neither true nor false", "set it to true or false, or unset it"};
-    case Kind::number:
+    case VariableKind::number:
       return {"not a whole number", "set one, or unset it"};
-    case Kind::duration:
+    case VariableKind::duration:
       return {"not a length of time", "set one as in 10s or 1h30m, or unset it"};
-    case Kind::ratio:
+    case VariableKind::ratio:
       return {"not a number", "set one as in 0.8, or unset it"};
-    case Kind::tags:
+    case VariableKind::tags:
       break;
   }
   return {"no list of tags", "set them as in env:test,zone:b, or unset it"};
