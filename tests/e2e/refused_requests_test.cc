@@ -144,7 +144,8 @@ TEST(RefusedRequests, MalformedOnesAreCountedAndLoggedOnceWithAnExample) {
       {"http",
        {[&] { served.post("http", "/v1/take", R"({"entires": {}})"); },
         "/v1/take: unknown member `entires`"}}};
-  for (const auto& [protocol, one] : asked) {
+  for (const auto& [name, one] : asked) {
+    const std::string& protocol = name;  // which a lambda may use
     EXPECT_EQ(served.refused(protocol), "0");
     for (int i = 0; i < 3; ++i) one.first();
     const std::string start = served.place(protocol) + ": 1 request was refused (malformed)";
