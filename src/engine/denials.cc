@@ -1,7 +1,6 @@
 #include "engine/denials.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace sluice::engine {
 
@@ -32,7 +31,7 @@ Refusal Denial::refusal() const {
 void Denial::begin(const Refusal& refusal, base::Time now) {
   const auto keep = [](std::string_view text, std::array<char, key_bytes_max>& to) {
     const size_t bytes = std::min(text.size(), key_bytes_max);
-    std::memcpy(to.data(), text.data(), bytes);
+    std::copy_n(text.data(), bytes, to.data());
     return static_cast<uint8_t>(bytes);
   };
   hash = refusal.hash;

@@ -160,7 +160,9 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         report_charge(plan, part, request.cost, verdict);
       verdict.generation = batch.policy->generation;
       if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
-      if (request.cost == 0 || request.verb == Verb::peek) [[unlikely]] {
+      if (request.verb == Verb::charge) [[unlikely]] {
+        // Not a look, whatever its cost is.
+      } else if (request.cost == 0 || request.verb == Verb::peek) [[unlikely]] {
         if (verdict.allowed) leaks_.looked(plan, part, batch.now);
       } else if (!verdict.allowed && request.verb == Verb::take) {
         leaks_.refused(decider_.log(), plan, part, batch.now);

@@ -291,14 +291,14 @@ bool has_tag(const Charge& charge) {
 // How long an id is remembered: ten minutes.
 constexpr std::string_view id_life_ms = "600000";
 
-// The key under which an id is remembered. Shadow rules are settled by themselves, so that each has
-// a key of its own.
+// The key under which an id is remembered. Shadow rules are settled by themselves, counter by
+// counter, so that each has a key of its own.
 void append_id_key(std::string& out, const ScriptCall& ask) {
   std::string its(ask.key_prefix);
   if (ask.tagged) append_tag(its, std::ranges::find_if(ask.charges, has_tag)->key);
-  append_bulk(out, its, ask.is_shadow ? "shadow_id:" : "id:",
-              ask.is_shadow ? std::string_view(ask.charges.front().space->prefix) : "",
-              ask.id->name);
+  const Charge& first = ask.charges.front();
+  if (ask.is_shadow) its.append("shadow_id:").append(first.space->prefix).append(first.key);
+  append_bulk(out, its, ask.is_shadow ? ":" : "id:", ask.id->name, "");
 }
 
 void append_window_key(std::string& out, const ScriptCall& ask, const Charge& charge) {

@@ -31,11 +31,13 @@ class AgeList {
       older_ = list.youngest_;
       (older_ == nullptr ? list.oldest_ : older_->younger_) = this;
       list.youngest_ = this;
+      ++list.size_;
     }
     void leave() {
       if (list_ == nullptr) return;
       (older_ == nullptr ? list_->oldest_ : older_->younger_) = younger_;
       (younger_ == nullptr ? list_->youngest_ : younger_->older_) = older_;
+      --list_->size_;
       list_ = nullptr;
       older_ = younger_ = nullptr;
     }
@@ -64,6 +66,7 @@ class AgeList {
   Length limit() const { return limit_; }
   // Null: it is empty.
   Member* oldest() const { return oldest_; }
+  size_t size() const { return size_; }
   // When the oldest member reaches the limit; nothing: the list is empty or has no limit.
   std::optional<Time> due() const {
     if (oldest_ == nullptr || limit_ == Length::max()) return std::nullopt;
@@ -74,6 +77,7 @@ class AgeList {
   const Length limit_;
   Member* oldest_ = nullptr;
   Member* youngest_ = nullptr;
+  size_t size_ = 0;
 };
 
 }  // namespace sluice::server

@@ -27,7 +27,9 @@ void Connection::on_request_timeout() {
     worker_.stats().ended(protocol_, engine::Closed::request_timeout, 1);
     flush();
     account();  // holds less than before
-    return note_unfinished();
+    // Output that the socket does not take has its own timeout.
+    if (unsent_.empty()) note_unfinished();
+    return;
   }
   worker_.stats().closed(protocol_, engine::Closed::request_timeout);
   // during a handshake the client could not read the reason

@@ -251,9 +251,8 @@ void Worker::end_waits() {
 
 bool Worker::make_room_for(const Connection& by, size_t bytes) {
   while (lent_bytes_ + bytes > base::bounds::unfinished_bytes_max) {
-    size_t count = 0;
-    for (auto* one = lent_ages_.oldest(); one != nullptr; one = one->younger()) ++count;
-    const size_t share = base::bounds::unfinished_bytes_max / std::max<size_t>(count, 1);
+    const size_t share =
+        base::bounds::unfinished_bytes_max / std::max<size_t>(lent_ages_.size(), 1);
     // The oldest of those that hold their share; if there is none, the oldest.
     Ages::Member* chosen = nullptr;
     for (auto* one = lent_ages_.oldest(); one != nullptr; one = one->younger()) {

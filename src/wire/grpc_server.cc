@@ -7,6 +7,10 @@
 namespace sluice::wire {
 namespace {
 
+// The most that a packed message of a streaming call may become: such calls ask for names (health,
+// reflection), and all that have arrived are unpacked in one turn.
+constexpr size_t streamed_bytes_max = 4 << 10;
+
 // Bits of Http2Session::note: how a call is answered, and whether a message of it was sent.
 constexpr uint32_t answer_gzip = 1, answer_proto = 2, answer_streams = 4, answer_begun = 8;
 // The scratch text gives its memory back above this.
@@ -202,7 +206,8 @@ GrpcNext GrpcServerSession::next(uint32_t number, std::string_view& message) {
   const std::string_view sent = body.substr(grpc_prefix_bytes, prefix.bytes);
   if (prefix.flags == 0) {
     shown.assign(sent);
-  } else if (const Gzip::Result result = unpack(sent, grpc_unpacked_bytes_max(sent.size()), shown);
+  } else if (const Gzip::Result result = unpack(
+                 sent, std::min(grpc_unpacked_bytes_max(sent.size()), streamed_bytes_max), shown);
              result != Gzip::Result::done) {
     return fail(problem_of(result));
   }

@@ -293,6 +293,11 @@ void Exchange::answer_again(std::string_view kept, const ConnectionContext& arou
   is_repeated_ = true;
   const size_t count = subjects_.size();
   for (taken_ = 1; taken_ <= count; ++taken_) {
+    // Another charge, of fewer subjects, whose content has the same digest.
+    if (kept.empty()) {
+      refuse_other_content();
+      break;
+    }
     const request::KeptVerdict one(kept);
     now_ = one.now();
     if (one.verdict().generation != 0) generation_ = one.verdict().generation;
