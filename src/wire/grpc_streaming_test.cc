@@ -235,7 +235,7 @@ TEST(GrpcStreaming, GzippedMessagesAreAnsweredGzipped) {
   StreamServer server;
   Gzip gzip;
   std::string packed;
-  ASSERT_TRUE(gzip.compress(std::string(5'000, 'm'), packed));
+  ASSERT_TRUE(gzip.compress(std::string(4'096, 'm'), packed));
   server.begin(1, stream_headers({{"grpc-encoding", "gzip"}}));
   server.exchange(data(1, framed(packed, 1) + framed("as it is"), false));
   server.echo();
@@ -246,7 +246,7 @@ TEST(GrpcStreaming, GzippedMessagesAreAnsweredGzipped) {
   ASSERT_EQ(messages.size(), 2u);
   std::string unpacked;
   EXPECT_EQ(gzip.decompress(messages[0], 10'000, unpacked), Gzip::Result::done);
-  EXPECT_EQ(unpacked, std::string(5'000, 'm'));
+  EXPECT_EQ(unpacked, std::string(4'096, 'm'));
   unpacked.clear();
   EXPECT_EQ(gzip.decompress(messages[1], 10'000, unpacked), Gzip::Result::done);
   EXPECT_EQ(unpacked, "as it is");
@@ -254,8 +254,9 @@ TEST(GrpcStreaming, GzippedMessagesAreAnsweredGzipped) {
 
 TEST(GrpcStreaming, AnInvalidMessageEndsTheCallWithItsStatus) {
   Gzip gzip;
-  std::string bomb, promise(grpc_prefix_bytes, '\0');
+  std::string bomb, large, promise(grpc_prefix_bytes, '\0');
   ASSERT_TRUE(gzip.compress(std::string(grpc_message_bytes_max + 1, '\0'), bomb));
+  ASSERT_TRUE(gzip.compress(std::string(4'097, 'm'), large));  // more than a stream's may become
   GrpcPrefix{0, grpc_message_bytes_max + 1}.write(promise.data());
   struct Case {
     const char* name;
@@ -267,6 +268,7 @@ TEST(GrpcStreaming, AnInvalidMessageEndsTheCallWithItsStatus) {
                                 {"packed without an encoding", framed("x", 1), "13"},
                                 {"not packed by it", framed("x", 1), "13", true},
                                 {"too large when unpacked", framed(bomb, 1), "8", true},
+                                {"unpacks to more than 4 KiB", framed(large, 1), "8", true},
                                 {"promises too much", promise, "8"},
                                 {"prefix cut off", framed("cut").substr(0, 4), "13", false, true},
                                 {"cut off", framed("cut").substr(0, 7), "13", false, true}};
