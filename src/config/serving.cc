@@ -1,10 +1,10 @@
 #include "config/serving.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <optional>
 
 #include "admin/backup_socket.h"
@@ -235,7 +235,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   // A stop waits for no thread longer than seconds: nothing that is left to do needs it.
   backups.reset();
   log_of_process.reset();  // it writes what is queued
-  ::_exit(status);
+  std::_Exit(status);
 }
 
 }  // namespace sluice::config

@@ -18,9 +18,12 @@ constexpr time_point start{duration(1'700'000'000'000'000)};
 limiter made(const std::string& text = {}) {
   options how;
   how.memory_bytes = size_t{16} << 20;
-  auto made = text.empty() ? limiter::create(std::move(how))
-                           : limiter::from_policy_text(text, std::move(how));
-  EXPECT_TRUE(made.has_value()) << (made ? "" : made.why().message);
+  auto made = limiter::create(std::move(how));
+  EXPECT_TRUE(made.has_value());
+  if (!text.empty()) {
+    const auto read = made->reload_text(text, start);
+    EXPECT_TRUE(read.has_value()) << (read ? "" : read.why().message);
+  }
   return std::move(*made);
 }
 

@@ -140,7 +140,8 @@ TEST(DenialsOfTheServer, AreSummedOverAFleet) {
   EXPECT_EQ(Json::parse(top.out).at("items")[0].at("denied"), 5);
   const Finished counters = asked({"counters", "--actor", "acme", "--json"});
   EXPECT_EQ(counters.status, 0) << counters.err;
-  for (const Json& counter : Json::parse(counters.out).at("counters"))
+  const Json listed = Json::parse(counters.out);
+  for (const Json& counter : listed.at("counters"))
     if (counter.at("counter") == "native:first:acme:user:fixed_window,fixed_window") {
       EXPECT_EQ(counter.at("limits")[1].at("taken"), 6);
     }
