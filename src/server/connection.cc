@@ -230,8 +230,11 @@ void Connection::note_unfinished() {
   const bool unfinished = in_size_ > 0 || (held_ > 0 && !session_->may_pause());
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
   const uint64_t oldest = session_->oldest_unfinished();
-  if (oldest != 0 && keeping_ == nullptr) keeping_ = std::make_unique<Keeping>(*this);
-  const bool begun = oldest == 0 ? completed_ : oldest != keeping_->oldest_unfinished;
+  bool begun = completed_;
+  if (oldest != 0) {
+    if (keeping_ == nullptr) keeping_ = std::make_unique<Keeping>(*this);
+    begun = oldest != keeping_->oldest_unfinished;
+  }
   if (keeping_ != nullptr) keeping_->oldest_unfinished = oldest;
   // Such a look does not end the client's idle time either.
   const bool stays_idle = woken_ && idle_ages_ != nullptr && waits_.is_in(*idle_ages_);
