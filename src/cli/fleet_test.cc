@@ -78,7 +78,8 @@ TEST_F(FleetCommands, DenialsOfSeveralServersAreOneList) {
 }
 
 TEST_F(FleetCommands, AServerThatDoesNotAnswerIsNamed) {
-  const Json items{denial("acme", 3, "2026-11-28T12:10:00Z", "2026-11-28T12:20:00Z")};
+  const Json items =
+      Json::array({denial("acme", 3, "2026-11-28T12:10:00Z", "2026-11-28T12:20:00Z")});
   for (auto* one : {&answers, &others}) (*one)[asked] = page(denials_answer(items));
   const std::string gone = dead();
   const Words words{"denials", "--actor", "acme", "--since", "2h"};
