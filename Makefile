@@ -4,7 +4,7 @@ SUITES ?= tools release clients asan
 export DESTDIR FUZZ_SECONDS JOBS SLUICE_CRASHES SLUICE_CRASH_SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-crash bench fuzz lint format install clean
+.PHONY: help run build check test test-all test-crash bench fuzz lint format install clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,10 @@ run: ## install what is missing, build, and serve the example policy (ARGS=... a
 build: ## leave the release binary at build/release/sluice
 	@scripts/setup run
 	@scripts/build release sluice
+
+check: ## build and run the unit tests of src/, release only: what to run all day
+	@scripts/setup test
+	@tools/run_tests.py unit
 
 test: ## build and run every test, with g++ and again with clang's address and undefined-behaviour checks
 	@scripts/setup test

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Instructions of a decision in the store, counted by valgrind: two limits on one key compared with one limit, a token
-bucket compared with a fixed window. Counts do not depend on what else the machine does. Exit status 1: a target was
+bucket compared with a fixed window, a charge compared with a take. Counts do not depend on what else the machine does. Exit status 1: a target was
 missed.
 """
 
@@ -21,6 +21,9 @@ TARGETS = [  # what, compared with what, ratio at most
     (("token_bucket", "token_bucket"), ("token_bucket",), 1.3),
     (("token_bucket", "fixed_window"), ("token_bucket",), 1.3),
     (("token_bucket",), ("fixed_window",), 1.1),
+    (("charge", "fixed_window"), ("fixed_window",), 1.1),
+    (("charge", "token_bucket"), ("token_bucket",), 1.1),
+    (("charge", "token_bucket", "fixed_window"), ("token_bucket", "fixed_window"), 1.1),
 ]
 
 

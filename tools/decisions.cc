@@ -2,11 +2,13 @@
 // batches of requests that each charge one counter with the limits that are named, which allow
 // them.
 //
-//   decisions BATCHES ALGORITHM...
+//   decisions BATCHES [charge] ALGORITHM...    `charge`: in place of takes
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
@@ -19,7 +21,7 @@ namespace {
 constexpr size_t batch_size = 16, actors = 1'000;
 constexpr int64_t quota = 1'000'000, batch_us = 97;
 
-int run(size_t batches, const std::vector<limit::Limit>& limits) {
+int run(size_t batches, request::Verb verb, const std::vector<limit::Limit>& limits) {
   request::Spaces spaces;
   const request::Space* const space = spaces.intern("bench:", "");
   const uint32_t limits_id = spaces.intern_limits(limits);
@@ -37,6 +39,7 @@ int run(size_t batches, const std::vector<limit::Limit>& limits) {
       groups[i] = {.charge_first = static_cast<uint32_t>(i), .charge_count = 1};
       charges[i] = {.space = space,
                     .key = keys[actor],
+                    .verb = verb,
                     .limits = limits,
                     .limits_id = limits_id,
                     .decision_first = static_cast<uint32_t>(i * limits.size())};
@@ -54,23 +57,37 @@ int run(size_t batches, const std::vector<limit::Limit>& limits) {
 }  // namespace sluice::tools
 
 int main(int argc, char** argv) {
-  using sluice::limit::Algorithm;
-  std::vector<sluice::limit::Limit> limits;
+  using namespace sluice;
+  using limit::Algorithm;
+  constexpr std::pair<std::string_view, Algorithm> algorithms[] = {
+      {"fixed_window", Algorithm::fixed_window},     {"aligned_window", Algorithm::aligned_window},
+      {"token_bucket", Algorithm::token_bucket},     {"fixed_bucket", Algorithm::fixed_bucket},
+      {"sliding_window", Algorithm::sliding_window}, {"sliding_log", Algorithm::sliding_log}};
+  std::vector<limit::Limit> limits;
+  auto verb = request::Verb::take;
+  bool known = argc > 2;
   for (int i = 2; i < argc; ++i) {
-    const int64_t n = i - 1;  // so that no two limits are alike
     const std::string_view name = argv[i];
-    if (name == "fixed_window")
-      limits.push_back(
-          {Algorithm::fixed_window, sluice::tools::quota * n, sluice::base::seconds(10 * n), 0});
-    else if (name == "token_bucket")
-      limits.push_back({Algorithm::token_bucket, sluice::tools::quota * n,
-                        sluice::base::seconds(10 * n), sluice::tools::quota});
+    if (name == "charge") {
+      verb = request::Verb::charge;
+      continue;
+    }
+    const auto found =
+        std::ranges::find(algorithms, name, &std::pair<std::string_view, Algorithm>::first);
+    known &= found != std::end(algorithms);
+    if (!known) break;
+    const auto n = static_cast<int64_t>(limits.size()) + 1;  // so that no two limits are alike
+    const Algorithm algorithm = found->second;
+    // A log keeps the time of each unit, so it has few, and small windows.
+    if (algorithm == Algorithm::sliding_log)
+      limits.push_back({algorithm, 20 * n, base::Duration{n}, 0});
     else
-      limits.clear(), i = argc;
+      limits.push_back({algorithm, tools::quota * n, base::seconds(10 * n),
+                        limit::units_max({algorithm, 0, {}, 1}) == 1 ? tools::quota : 0});
   }
-  if (limits.empty()) {
-    std::cerr << "usage: decisions BATCHES fixed_window|token_bucket...\n";
+  if (!known || limits.empty()) {
+    std::cerr << "usage: decisions BATCHES [charge] ALGORITHM...\n";
     return 2;
   }
-  return sluice::tools::run(std::strtoul(argv[1], nullptr, 10), limits);
+  return tools::run(std::strtoul(argv[1], nullptr, 10), verb, limits);
 }

@@ -167,8 +167,9 @@ def count_junit(path: Path, reports: Path) -> Tally:
     return tally
 
 
-def ctest(preset: str, seconds_max: float, prefix: Iterable[str] = (), extra: Iterable[str] = ()) -> Tally:
-    build(preset)
+def ctest(preset: str, seconds_max: float, prefix: Iterable[str] = (), extra: Iterable[str] = (),
+          targets: Iterable[str] = ()) -> Tally:
+    build(preset, *targets)
     folder = ROOT / "build" / preset
     report = folder / "tests.xml"
     report.unlink(missing_ok=True)
@@ -429,6 +430,8 @@ def fuzz() -> Tally:
 
 SUITES: dict[str, Callable[[], Tally]] = {
     "tools": tools,
+    # Those of src/: the tests of tests/ start servers.
+    "unit": lambda: ctest("release", 600, extra=["--exclude-regex", "^tests/"], targets=["unit_tests"]),
     "release": lambda: ctest("release", 900),
     "clients": clients,
     # Tests that only make sense at full speed have the label release-only.

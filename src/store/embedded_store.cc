@@ -70,14 +70,16 @@ EmbeddedStore::~EmbeddedStore() {
 Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
                              CompletionQueue* completions, const Pin& pin, request::Ticket) {
   prepare(batch);
-  for (size_t i = 0; i < batch.groups.size(); ++i) {
-    auto& group = batch.groups[i];
+  const auto settled_with = [&](const request::Group& last) {
+    return Applied{.settled = static_cast<size_t>(&last - batch.groups.data()) + 1};
+  };
+  for (auto& group : batch.groups) {
     group.allowed = group.parked = group.answered = false;
     group.error = request::Error::none;
     if (group.answer_by <= now) [[unlikely]] {
       group.error = request::Error::deadline;
       if (group.may_fail) continue;
-      return {.settled = i + 1};
+      return settled_with(group);
     }
     bool settled;
     if (group.arrival != 0) [[unlikely]] {
@@ -91,7 +93,7 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
     if (!settled) {
       group.error = request::Error::memory;
       refused_.fetch_add(1, std::memory_order_relaxed);
-      if (!group.may_fail) return {.settled = i + 1};
+      if (!group.may_fail) return settled_with(group);
     }
   }
   return {.settled = batch.groups.size()};
@@ -234,9 +236,10 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.deny_all(spaces_, now, ahead, decisions, group.sparing);
-  const bool takes = charge.verb == Verb::take || charge.verb == Verb::charge;
-  if (s.entry != nullptr && s.entry->cells() == s.cells && takes && s.entry->is_plain())
-      [[likely]] {
+  const bool in_place = s.entry != nullptr && s.entry->cells() == s.cells && s.entry->is_plain();
+  if (in_place && charge.verb == Verb::take) [[likely]] {
+    write(s);
+  } else if (in_place && charge.verb == Verb::charge) {
     write(s);
   } else {
     if (!make_place(s, {&s, 1}, allowed, now)) return false;

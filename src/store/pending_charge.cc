@@ -202,8 +202,8 @@ bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
   charge->dropped = 0;
   if (left_out > 0) return evaluate_opened(0, now, ahead, decisions);
   if (charge->verb == Verb::charge) {
-    const size_t done = ahead == 0 ? charge_in_force(now, decisions) : 0;
-    return done == charge->limits.size() || evaluate_opened(done, now, ahead, decisions);
+    if (ahead == 0) return charge_in_force(now, decisions);
+    return evaluate_opened(0, now, ahead, decisions);
   }
   if (charge->verb == Verb::count)
     return (ahead == 0 && fits_in_force(now, decisions)) ||
@@ -212,27 +212,30 @@ bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
   return ask(counter, now, ahead, decisions);
 }
 
-// Charges the limits, up to the first whose debt needs more cells than those in force. Returns how
-// many were charged.
-size_t PendingCharge::charge_in_force(base::Time now, Decision* decisions) {
+// Charges a counter that has no cells but those in force. From the first limit whose debt needs
+// more cells on, the counter is opened.
+[[gnu::noinline]] bool PendingCharge::charge_in_force(base::Time now, Decision* decisions) {
   State* state = next.data();
+  int64_t dropped = 0;
   for (size_t i = 0; i < charge->limits.size(); ++i) {
     const Limit& limit = charge->limits[i];
     Decision& decision = decisions[i];
     decision = limit::decide(state, limit, charge->cost, now, state);
-    if (!decision.allowed) {
+    if (!decision.allowed) [[unlikely]] {
       // What was refused has changed nothing.
-      if (limit::debt::whole_cells(limit) != limit::cells(limit)) return i;
+      charge->dropped = dropped;
+      if (limit::debt::whole_cells(limit) != limit::cells(limit))
+        return evaluate_opened(i, now, 0, decisions);
       int64_t charged = 0;
       decision = limit::debt::charge(state, limit, charge->cost, now, charged);
-      if (limit::has_counter(limit.algorithm))
-        charge->dropped = std::max(charge->dropped, charge->cost - charged);
-    } else if (decision.remaining < 1) {
+      if (limit::has_counter(limit.algorithm)) dropped = std::max(dropped, charge->cost - charged);
+    } else if (decision.remaining < 1) [[unlikely]] {
       decision.retry_after = InForce::if_taken(state, limit, 1, now).retry_after;
     }
-    state += limit::cells(limit);
+    if (charge->limits.size() > 1) state += limit::cells(limit);
   }
-  return charge->limits.size();
+  charge->dropped = dropped;
+  return true;
 }
 
 // Tries a count as a take. False: it does not fit, and `next` is as it was.

@@ -54,6 +54,8 @@ struct PendingCharge {
         entry->load(next.data());
         if (charge->verb == request::Verb::take && ahead == 0) [[likely]]
           return take(now, decisions);
+        if (charge->verb == request::Verb::charge && ahead == 0)
+          return charge_in_force(now, decisions);
       } else {
         load_rarely(spaces, now, next.data());
       }
@@ -124,7 +126,7 @@ struct PendingCharge {
   void load_rarely(const request::Spaces& spaces, base::Time now, limit::State* state);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
-  size_t charge_in_force(base::Time now, limit::Decision* decisions);
+  bool charge_in_force(base::Time now, limit::Decision* decisions);
   bool evaluate_opened(size_t done, base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool fits_in_force(base::Time now, limit::Decision* decisions);
   template <class Counter>

@@ -7,6 +7,9 @@
 #include "base/units.h"
 #include "config/file_reader.h"
 #include "config/settings.h"
+#include "policy/rule_set.h"
+#include "protocol/envoy/dialect.h"
+#include "protocol/envoy/rules.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
 #include "wire/http_session.h"
@@ -209,6 +212,28 @@ void EnvoySettings::check(const config::Config& config, base::Diagnostics& diagn
   place.subject = origin_;
   config::complain(place, "another protocol tells statsd as well",
                    "take one of them out, or write `metrics: { prometheus: {} }`", diagnostics);
+}
+
+void EnvoySettings::review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const {
+  for (const policy::Rule& rule : rules.rules(&dialect)) {
+    const auto& found = static_cast<const FoundRule&>(*rule.data);
+    if (found.limit == absent) continue;
+    const LimitSet& set = found.rules->set();
+    const Limit& limit = set.limits()[found.limit];
+    const std::string& domain = set.nodes()[set.domain_of(found.limit)].composite;
+    if (!limit.extended || !limit.counts || !options.settles_all_or_nothing(domain)) continue;
+    diagnostics.push_back(
+        {.severity = base::Diagnostic::Severity::warning,
+         .file = rule.file,
+         .line = rule.line,
+         .column = 0,
+         .subject = "limit " + rule.name,
+         .message =
+             "`over: count` has no effect, as the domain is charged all or nothing: a report "
+             "that does not fit is refused, and not counted",
+         .remedy = "move the limits that are reported to into a domain of their own, with `charge: "
+                   "each`"});
+  }
 }
 
 constinit const protocol::SettingsFormat settings_format = {

@@ -10,11 +10,12 @@
 
 #include "protocol/envoy/metrics_settings.h"
 #include "protocol/envoy/options.h"
+#include "protocol/rule_review.h"
 #include "protocol/settings.h"
 
 namespace sluice::envoy {
 
-class EnvoySettings final : public protocol::Settings {
+class EnvoySettings final : public protocol::Settings, public protocol::RuleReview {
  public:
   std::unique_ptr<Settings> clone() const override;
   void read(config::FileReader& reader, const policy::YamlNode& section) override;
@@ -22,6 +23,8 @@ class EnvoySettings final : public protocol::Settings {
   void add_to(server::Options& options, protocol::Protocol self) const override;
 
   void check(const config::Config& config, base::Diagnostics& diagnostics) const override;
+  // Warns of each limit with `over: count` in a domain that is charged all or nothing.
+  void review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const override;
 
   EnvoyOptions options;
   MetricsSettings metrics;

@@ -11,10 +11,15 @@
 #include <utility>
 
 #include "config/config.h"
+#include "config/review_rules.h"
 #include "config/settings.h"
+#include "policy/rule_set.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/environment.h"
+#include "protocol/envoy/limits_file.h"
+#include "protocol/envoy/rules.h"
 #include "protocol/protocol.h"
+#include "request/space.h"
 #include "server/options.h"
 
 namespace sluice::envoy::settings_test {
@@ -49,6 +54,38 @@ TEST(EnvoySettings, NamesOfHeadersAreValidInHttp) {
   EXPECT_NE(problems("envoy: { headers: legacy, reset_header: \"X Reset\" }", config)
                 .find("`X Reset` is not the name of a header"),
             std::string::npos);
+}
+
+TEST(EnvoySettings, WarnOfALimitThatCountsWhereAllOrNothingIsCharged) {
+  const LimitsText file{"llm.yaml",
+                        "domain: llm\n"
+                        "descriptors:\n"
+                        "  - key: user\n"
+                        "    rate_limit: { window: 24h, requests_per_unit: 9, over: count }\n"
+                        "  - key: plain\n"
+                        "    rate_limit: { window: 24h, requests_per_unit: 9 }\n"
+                        "  - key: original\n"
+                        "    rate_limit: { unit: day, requests_per_unit: 9 }\n"};
+  base::Diagnostics none;
+  request::Spaces spaces;
+  policy::RuleSet rules;
+  LimitRules::add(*read_limits({&file, 1}, {}, none), {}, spaces, rules);
+  const auto said = [&](const std::string& section) {
+    config::Config config;
+    EXPECT_EQ(problems(section, config), "");
+    base::Diagnostics diagnostics;
+    config::review_rules(config, rules, diagnostics);
+    return texts(diagnostics);
+  };
+  for (const char* section :
+       {"envoy: { charge: all_or_nothing }", "envoy: { all_or_nothing: [shop, llm] }"})
+    EXPECT_EQ(
+        said(section),
+        "llm.yaml:3: warning: limit llm.user: `over: count` has no effect, as the domain is "
+        "charged all or nothing: a report that does not fit is refused, and not counted; move "
+        "the limits that are reported to into a domain of their own, with `charge: each`\n");
+  for (const char* section : {"", "envoy: { all_or_nothing: [shop] }"})
+    EXPECT_EQ(said(section), "");
 }
 
 TEST(EnvoyMetricsSettings, ConfigureAPageOrAStatsd) {
