@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/units.h"
 #include "policy/actor_name.h"
 #include "policy/counter_names.h"
+#include "policy/pattern.h"
 #include "protocol/protocol.h"
 
 namespace sluice::admin {
@@ -112,6 +114,28 @@ class Resolver {
                 ")` is that text"};
   }
 
+  // An address outside of the networks that the rule's match wants would have no effect.
+  live::OverrideProblem check_networks(std::span<const std::string> values,
+                                       const live::NamedRule& named) const {
+    const auto rule = rules_of_.find(named.id);
+    for (size_t i = 0; rule != rules_of_.end() && i < values.size(); ++i) {
+      const auto& conditions = rule->second->conditions;
+      const auto at = std::ranges::find(conditions, named.actor[i], &policy::Condition::key);
+      const auto value = policy::ActorValue::read(values[i], true);
+      if (at == conditions.end() || !value || !value->is_text()) continue;
+      const bool has_network =
+          at->pattern.network() != nullptr ||
+          std::ranges::any_of(at->pattern.alternatives(),
+                              [](const policy::Pattern& one) { return one.network() != nullptr; });
+      if (has_network && !at->pattern.matches(value->text()))
+        return {422, "actor",
+                "`" + value->text() + "` is not in `" + at->pattern.text() +
+                    "`, which the rule's match wants of `" + named.actor[i] +
+                    "`, so it would never hold; name an address in it, or another rule"};
+    }
+    return {};
+  }
+
  private:
   // The name of the actor whose counter of the rule is called so, wholly or without its space;
   // empty: it is none.
@@ -181,6 +205,7 @@ live::OverrideProblem read_one(const Json& body, Resolver& resolver,
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = live::read_actor(body, one.rule->actor, values)) return problem;
   if (auto problem = resolver.check_counter(body, *one.rule)) return problem;
+  if (auto problem = resolver.check_networks(values, *one.rule)) return problem;
   if (auto problem = live::read_limits(body, *one.rule, asked.limits, one.persisted_own))
     return problem;
   if (auto problem = live::read_until(body, registry.now(), one.until)) return problem;

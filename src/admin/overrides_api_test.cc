@@ -25,7 +25,9 @@ struct World {
     auto set = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
     policy::read_native(
-        "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 3, window: 1h } }\n",
+        "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 3, window: 1h } }\n"
+        "- { name: office, match: { tenant: '*', ip: [cidr(10.0.0.0/8), '::1'] },\n"
+        "    actor: [tenant, ip], limit: { quota: 3, window: 1h } }\n",
         "test.yaml", spaces, *set, diagnostics);
     return set;
   }
@@ -67,6 +69,22 @@ TEST(OverridesApi, MarksAnExpiredOverrideAsEnded) {
   EXPECT_EQ(world.ask("GET", "/v1/overrides").second.at("overrides").at(0).at("ended"), true);
   world.registry.housekeep();
   EXPECT_EQ(world.ask("GET", path).first, 404u);
+}
+
+TEST(OverridesApi, RefusesAnAddressThatTheRulesMatchKeepsOut) {
+  World world;
+  const auto set = [&](const std::string& actor) {
+    return world.ask("POST", "/v1/overrides",
+                     Json{{"rule", "office"}, {"actor", actor}, {"deny", true}}.dump());
+  };
+  const auto [status, refused] = set("acme|192.168.0.1");
+  EXPECT_EQ(status, 422u) << refused;
+  EXPECT_EQ(
+      refused.at("detail"),
+      "actor: `192.168.0.1` is not in `[cidr(10.0.0.0/8), ::1]`, which the rule's match wants "
+      "of `ip`, so it would never hold; name an address in it, or another rule");
+  for (const char* actor : {"acme|10.0.0.7", "acme|::1", "acme|192.*", "192.168.0.1|*"})
+    EXPECT_EQ(set(actor).first, 201u) << actor;
 }
 
 }  // namespace

@@ -87,12 +87,6 @@ std::string_view media_type(std::string_view content_type) {
   return content_type.substr(0, content_type.find_first_of("; "));
 }
 
-// Does the answer have the content type of sluice's metrics? Other servers send plain text as well.
-bool is_metrics(const calls::HttpAnswer& answer) {
-  return media_type(answer.content_type) == "text/plain" &&
-         answer.content_type.find("version=0.0.4") != std::string::npos;
-}
-
 // Does `path` match a described path, such as "/v1/counters/{key}"?
 bool fits(std::string_view described, std::string_view path) {
   const size_t brace = described.find("/{");
@@ -195,23 +189,21 @@ void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
   client_ = calls::HttpClient(std::move(options));
 }
 
-AdminPort::Reply AdminPort::get(const std::string& target, std::span<const int> interrupts) {
-  return ask("GET", target, nullptr, interrupts);
+AdminPort::Reply AdminPort::get(const std::string& target) {
+  return ask("GET", target, nullptr);
 }
 
 AdminPort::Reply AdminPort::ask(std::string_view method, const std::string& target,
-                                const nlohmann::ordered_json& body,
-                                std::span<const int> interrupts) {
+                                const nlohmann::ordered_json& body) {
   const std::string text =
       body.is_null() ? "" : body.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return read(std::string(method), target, client_.ask(method, target, text, interrupts),
-              interrupts);
+  return read(std::string(method), target, client_.ask(method, target, text));
 }
 
 // Asks the server's own OpenAPI document whether it has such a path, because a 404 may also be
 // about a name within the path.
-bool AdminPort::has_path(const std::string& target, std::span<const int> interrupts) {
-  const auto result = client_.ask("GET", "/v1/openapi.json", {}, interrupts);
+bool AdminPort::has_path(const std::string& target) {
+  const auto result = client_.ask("GET", "/v1/openapi.json");
   if (!result.answer || result.answer->status != 200) return false;
   const Json document = Json::parse(result.answer->body, nullptr, false);
   const Json& paths = field(document, "paths");
@@ -222,9 +214,8 @@ bool AdminPort::has_path(const std::string& target, std::span<const int> interru
 }
 
 AdminPort::Reply AdminPort::read(const std::string& method, const std::string& target,
-                                 calls::HttpResult result, std::span<const int> interrupts) {
+                                 calls::HttpResult result) {
   Reply reply;
-  reply.interrupted = result.interrupted;
   if (!result.answer) {
     const bool unconnected = result.error.starts_with("cannot ");
     reply.problem = unconnected ? result.error : name_ + ": " + result.error;
@@ -236,11 +227,10 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
           looked_in_;
     return reply;
   }
-  calls::HttpAnswer& answer = *result.answer;
+  const calls::HttpAnswer& answer = *result.answer;
   reply.status = answer.status;
   const std::string_view type = media_type(answer.content_type);
   const bool is_json = type == "application/json", is_problem = type == "application/problem+json";
-  const bool is_figures = is_metrics(answer);
   if (is_json || is_problem) {
     reply.json = Json::parse(answer.body, nullptr, false);
     if (reply.json.is_discarded()) {
@@ -249,13 +239,9 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
           name_ + " answers " + method + " " + path_of(target) + " with JSON that is none";
       return reply;
     }
-  } else if (is_figures) {
-    reply.text = std::move(answer.body);
   }
   const bool fine = answer.status >= 200 && answer.status < 300;
-  const bool is_answer =
-      path_of(target) == "/metrics" ? is_figures : is_json && reply.json.is_object();
-  if (fine && is_answer) {
+  if (fine && is_json && reply.json.is_object()) {
     reply.kind = Reply::Kind::done;
     return reply;
   }
@@ -272,7 +258,7 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
                         ? "the server requires its admin token; give it by --token-file FILE or "
                           "SLUICE_ADMIN_TOKEN"
                         : "the server has another admin token than the one that was given";
-  } else if ((answer.status == 404 || answer.status == 405) && !has_path(target, interrupts)) {
+  } else if ((answer.status == 404 || answer.status == 405) && !has_path(target)) {
     reply.problem =
         "the server at " + name_ + " has no " + path_of(target) +
         "; it is older than this command: use the `sluice` of its version, or restart it with "

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -45,23 +44,20 @@ class AdminPort {
 
   struct Reply {
     enum class Kind {
-      done,     // 2xx with an answer of sluice: a JSON object, or the metrics of /metrics
+      done,     // 2xx with an answer of sluice, a JSON object
       refused,  // the server refused, and gave a reason
       unasked,  // no server could be reached, or it sent no answer of sluice
     };
     Kind kind = Kind::unasked;
     unsigned status = 0;          // of HTTP; 0: there was no answer
     nlohmann::ordered_json json;  // null: the answer is not JSON
-    std::string text;             // the metrics, of /metrics
     std::string problem;          // one line, unless it is done
-    bool interrupted = false;
 
     bool is_done() const { return kind == Kind::done; }
   };
   // `target`: a path with its query, percent-encoded.
-  Reply ask(std::string_view method, const std::string& target, const nlohmann::ordered_json& body,
-            std::span<const int> interrupts = {});
-  Reply get(const std::string& target, std::span<const int> interrupts = {});
+  Reply ask(std::string_view method, const std::string& target, const nlohmann::ordered_json& body);
+  Reply get(const std::string& target);
 
   // Raises the timeout, for requests that take the server longer.
   void wait_at_least(std::chrono::milliseconds timeout);
@@ -72,9 +68,8 @@ class AdminPort {
  private:
   AdminPort(calls::HttpClient::Options options, std::string name)
       : client_(std::move(options)), name_(std::move(name)) {}
-  Reply read(const std::string& method, const std::string& target, calls::HttpResult result,
-             std::span<const int> interrupts);
-  bool has_path(const std::string& target, std::span<const int> interrupts);
+  Reply read(const std::string& method, const std::string& target, calls::HttpResult result);
+  bool has_path(const std::string& target);
 
   calls::HttpClient client_;
   std::string name_;

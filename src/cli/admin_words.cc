@@ -148,9 +148,8 @@ AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const ch
   }
 }
 
-std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure,
-                            std::span<const int> interrupts) {
-  auto reply = port.get("/v1/status", interrupts);
+std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure) {
+  auto reply = port.get("/v1/status");
   const auto now = std::chrono::steady_clock::now();
   if (reply.is_done() && field(reply.json, "ready").is_boolean())
     return Look{std::move(reply.json), now};

@@ -49,8 +49,7 @@ struct Look {
   std::chrono::steady_clock::time_point at;
 };
 // Nothing: it could not be had, as `failure` says.
-std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure,
-                            std::span<const int> interrupts = {});
+std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure);
 double seconds_between(const Look& before, const Look& after);
 // Requests of that outcome since the start.
 double requests_of(const Json& status, const char* outcome);

@@ -25,6 +25,18 @@ class HelpForm : public CLI::Formatter {
   std::string usage_;
 };
 
+// Why there is no such option, where commands once had it; empty: they never had. `usage`: that of
+// the command.
+std::string gone_option(std::string_view name, const std::string& usage) {
+  const std::string command = usage.substr(0, usage.find(" ["));
+  if (name == "--watch" || name == "--every")
+    return "there is no option " + std::string(name) +
+           ": a command prints once; repeat it, as `watch -n 1 " + command + "` does";
+  if (name == "--once" && command == "sluice top")
+    return "there is no option --once: `sluice top` prints once without it";
+  return {};
+}
+
 std::optional<CommandDefinition>* definition_asked = nullptr;
 
 // The footer, without the line that CLI11 puts before it.
@@ -158,6 +170,8 @@ std::optional<int> Arguments::parse(const Words& words, config::CommandIo& io) {
   for (std::string& word : app_->remaining()) {
     if (word.size() > 1 && word.front() == '-') {
       const std::string name = word.substr(0, word.find('='));
+      if (const std::string gone = gone_option(name, usage_); !gone.empty())
+        return misused(gone, io);
       const std::vector<std::string> names = define(usage_, *app_).long_names();
       const std::string near = did_you_mean(name, {names.begin(), names.end()});
       return misused("there is no option " + word +

@@ -75,7 +75,9 @@ base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port) {
   return AskTarget{*std::move(address), std::chrono::milliseconds(*ms)};
 }
 
-int report_undecided(const std::string& error, bool json, config::CommandIo& io) {
+int report_undecided(std::string error, bool json, config::CommandIo& io) {
+  if (error.starts_with("cannot connect to"))
+    error += "; is the server up? If it listens elsewhere, name it: `--server HOST:PORT`";
   if (json)
     io.out << to_text({{"error", error}}) << std::flush;
   else

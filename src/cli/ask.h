@@ -31,7 +31,8 @@ struct AskTarget {
 // The server to ask. A problem: an option is wrong.
 base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port);
 
-// Tells that there is no decision, and why; returns exit_undecided.
-int report_undecided(const std::string& error, bool json, config::CommandIo& io);
+// Tells that there is no decision, why, and what to do where no server was reached; returns
+// exit_undecided.
+int report_undecided(std::string error, bool json, config::CommandIo& io);
 
 }  // namespace sluice::cli

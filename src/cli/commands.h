@@ -32,7 +32,6 @@ int changes(const Words& words, config::CommandIo& io);
 int reload(const Words& words, config::CommandIo& io);
 int live_config(const Words& words, config::CommandIo& io);
 int log_settings(const Words& words, config::CommandIo& io);
-int print_metrics(const Words& words, config::CommandIo& io);
 
 // All commands, with those of protocols: servers first, tools last.
 std::vector<protocol::Command> all_commands();

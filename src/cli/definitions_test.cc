@@ -180,8 +180,7 @@ TEST_F(AllCommands, AreCompletedByBash) {
   EXPECT_EQ(offered_by_bash(path, "sluice explain --protocol "),
             "divvy limitd droplet resp envoy http\n");
   EXPECT_EQ(offered_by_bash(path, "sluice ask --server localhost di"), "divvy\n");
-  EXPECT_EQ(offered_by_bash(path, "sluice store import-re"), "import-redis import-redis-cell\n");
-  EXPECT_EQ(offered_by_bash(path, "sluice store import-redis --to-c"), "--to-cluster\n");
+  EXPECT_EQ(offered_by_bash(path, "sluice store import-re"), "import-redis-cell\n");
   EXPECT_EQ(offered_by_bash(path, "sluice status --over "), "\n");
   EXPECT_EQ(offered_by_bash(path, "sluice help res"), "resp reset\n");
 }

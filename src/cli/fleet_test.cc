@@ -122,7 +122,7 @@ TEST_F(FleetCommands, TopAddsUpTheServers) {
       {{"limits",
         {{{"algorithm", "fixed_window"}, {"quota", 3}, {"window", "1h"}, {"allowed", false}}}}});
   const std::string gone = dead();
-  EXPECT_EQ(ask_all({"top", "--once", "--over", "0s"}, {gone}), 3);
+  EXPECT_EQ(ask_all({"top", "--over", "0s"}, {gone}), 3);
   EXPECT_EQ(out, "sluice 0.1.0 at " + server.address() + ": 7 counters, policy generation 4\n" +
                      "sluice 0.1.0 at " + other.address() + ": 7 counters, policy generation 4\n" +
                      "most denied of the last 5m20s\n\n"

@@ -6,7 +6,6 @@
 #include "base/utf8.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "cli/load_overrides.h"
 #include "cli/moment.h"
 #include "cli/option_values.h"
 #include "cli/table.h"
@@ -30,11 +29,7 @@ std::string footer_of_override() {
       "  list      those that there are, of a --rule, --dialect or --actor; none is not an error\n"
       "  show ID   one of them\n"
       "  remove ID..., or the one of a --rule and --actor\n"
-      "  load FILE many at once: a line of JSON for each, with `dialect`, `until`, `comment`,\n"
-      "            `limits`, `all_limits`, `unlimited`, `deny` where wanted;\n"
-      "            or what `list --json` has printed:\n"
-      "            "
-      "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":{\"quota\":5,\"window\":\"1s\"}}\n"
+      "Many at once: POST /v1/overrides of the admin port takes a list of them.\n"
       "\n"
       "Of a rule with several limits each limit that is set replaces the one of the same "
       "--window;\n"
@@ -53,8 +48,7 @@ std::string footer_of_override() {
       "  sluice override list --rule user\n"
       "  sluice override remove o-94be2314d8f67cef\n"
       "  sluice override remove --rule user --actor alice\n"
-      "  sluice override list --json --limit 1000000 >overrides.json\n"
-      "  sluice override load overrides.json",
+      "  sluice override list --json --limit 1000000",
       "done", "the server refuses it, or has no such override");
 }
 
@@ -386,8 +380,7 @@ constexpr Action actions[] = {
     {"list", 0, 0, "wants no word behind it, only options", " --rule --dialect --actor --limit "},
     {"show", 1, 1, "wants one ID", ""},
     {"remove", 0, 1000, "wants one ID or more, or --rule and --actor",
-     " --rule --dialect --actor "},
-    {"load", 1, 1, "wants one FILE", ""}};
+     " --rule --dialect --actor "}};
 
 // An option that was given although the action does not have it; "": none was.
 std::string stray_option(const Arguments& arguments, const Action& action) {
@@ -420,8 +413,8 @@ std::string put_body(const OverrideFlags& asked, Json& body) {
 }  // namespace
 
 int override_limits(const Words& words, config::CommandIo& io) {
-  Arguments arguments("sluice override set|list|show|remove|load [options] [ID|FILE]",
-                      about_override, footer_of_override());
+  Arguments arguments("sluice override set|list|show|remove [options] [ID]", about_override,
+                      footer_of_override());
   OverrideFlags asked;
   add_flags(arguments, asked);
   std::vector<std::string_view> names;
@@ -430,8 +423,14 @@ int override_limits(const Words& words, config::CommandIo& io) {
   if (const auto ended = arguments.parse(words, io)) return *ended;
   const Words& said = arguments.positional();
   if (said.empty())
-    return arguments.misused("the first word must be set, list, show, remove or load", io);
+    return arguments.misused("the first word must be set, list, show or remove", io);
   const std::string& name = said.front();
+  if (name == "load")
+    return arguments.misused(
+        "there is no `override load`: send a list of overrides to the admin port, as `curl "
+        "http://127.0.0.1:8380/v1/overrides --json @overrides.json` does; docs/tasks.md says what "
+        "to make of `list --json`",
+        io);
   const auto* const action = std::find_if(std::begin(actions), std::end(actions),
                                           [&](const Action& a) { return name == a.name; });
   if (action == std::end(actions))
@@ -463,7 +462,6 @@ int override_limits(const Words& words, config::CommandIo& io) {
   if (name == "set") return set(*port, asked, body, io);
   if (name == "list") return list(*port, asked, *listed, io);
   if (name == "show") return report_one(port->get(override_path(said[1])), asked, io);
-  if (name == "load") return load_overrides(*port, said[1], asked.admin.json, io);
   Words ids(said.begin() + 1, said.end());
   if (ids.empty())
     if (const auto failed = find_one(*port, asked, ids, io)) return *failed;

@@ -221,50 +221,13 @@ TEST_F(AdminCommands, OverrideSetNamesTheOptionsThatAreMissing) {
   EXPECT_EQ(err, "error: " + refusal + "\n");
 }
 
-TEST_F(AdminCommands, OverridesAreLoadedFromAFileInParts) {
-  std::string text;
-  for (int i = 0; i < 2500; ++i)
-    text += R"({"rule":"user","actor":")" + std::to_string(i) + R"(","limit":{"quota":1}})" +
-            (i % 2 == 0 ? "\n" : "\r\n\n");
-  text.pop_back();
-  const auto path = file("all.jsonl", text);
-  answers["POST /v1/overrides"] = page(Json::object(), 201);
-  EXPECT_EQ(ask({"override", "load", path}), 0) << err;
-  EXPECT_EQ(out, "2500 overrides loaded\n");
-  const auto requests = server.requests();
-  ASSERT_EQ(requests.size(), 3u);
-  EXPECT_EQ(Json::parse(requests[0].body).size(), 1000u);
-  EXPECT_EQ(Json::parse(requests[2].body).size(), 500u);
-  EXPECT_EQ(Json::parse(requests[1].body)[0]["actor"], "1000");
-
-  answers["POST /v1/overrides"] = problem(422, "the 3rd is wrong");
-  EXPECT_EQ(ask({"override", "load", path}), 1);
-  EXPECT_EQ(err, "error: " + path + ":1-1499: the 3rd is wrong\n");
-  answers["POST /v1/overrides"] = problem(422, "[2].limit.quota: is wrong");
-  EXPECT_EQ(ask({"override", "load", path}), 1);
-  EXPECT_EQ(err, "error: " + path + ":4: limit.quota: is wrong\n");
-  EXPECT_EQ(ask({"override", "load", path, "--json"}), 1);
-  EXPECT_EQ(result(),
-            Json({{"error", path + ":4: limit.quota: is wrong"}, {"status", 422}, {"loaded", 0}}));
-  answers["POST /v1/overrides"] = page(Json::object(), 201);
-  const auto bad = file("bad.jsonl", "{}\n\n[1]\n");
-  EXPECT_EQ(ask({"override", "load", bad, "--json"}), 1);
-  EXPECT_TRUE(said(result()["error"].get<std::string>(), bad + ":3: is not a JSON object")) << out;
-  EXPECT_EQ(result()["loaded"], 0);
-  const auto long_line = file("long.jsonl", "{}\n" + std::string(70'000, ' ') + "\n");
-  EXPECT_EQ(ask({"override", "load", long_line}), 1);
-  EXPECT_TRUE(said(err, long_line + ":2: is longer than 65536 bytes")) << err;
-  EXPECT_EQ(ask({"override", "load", folder_ + "/none"}), 1);
-  EXPECT_EQ(err, "error: " + folder_ +
-                     "/none: cannot be read: No such file or directory; name a file with an "
-                     "override on each line\n");
-  EXPECT_EQ(ask({"override", "load", folder_}), 1);
-  EXPECT_TRUE(err.starts_with("error: " + folder_ + ": cannot be read: Is a directory")) << err;
-  text.insert(0, text.substr(0, text.find('\n') + 1));
-  EXPECT_EQ(ask({"override", "load", file("late.jsonl", text + "\nno json\n")}), 1);
-  EXPECT_TRUE(said(err, "; the first 2,000 overrides are loaded\n")) << err;
-  EXPECT_EQ(ask({"override", "load", file("empty.jsonl", "")}), 0);
-  EXPECT_EQ(out, "0 overrides loaded\n");
+TEST_F(AdminCommands, OverrideLoadIsRefusedWithWhatToSend) {
+  for (const Words& words : {Words{"override", "load"}, {"override", "load", "overrides.json"}}) {
+    EXPECT_EQ(ask(words), 2);
+    EXPECT_TRUE(said(err, "there is no `override load`: send a list")) << err;
+    EXPECT_TRUE(said(err, "curl http://127.0.0.1:8380/v1/overrides --json @")) << err;
+  }
+  EXPECT_TRUE(server.requests().empty());
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include "cli/fleet.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
-#include "cli/watch.h"
 #include "config/screen_text.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
@@ -286,11 +285,9 @@ int reset(const Words& words, config::CommandIo& io) {
 int counters(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
   FleetFlags flags;
-  WatchFlags watching;
   std::string limit_text = "100";
   std::optional<std::string> actor;
   add_fleet_flags(arguments, flags);
-  add_watch_flags(arguments, watching);
   arguments.add_option("--actor", actor,
                        "In place of PREFIX: what this actor has taken of any rule, as `top` shows\n"
                        "it; of a rule with several entries their values joined by `|`",
@@ -310,9 +307,7 @@ int counters(const Words& words, config::CommandIo& io) {
   for (size_t i = 0; i < fleet->size(); ++i) fleet->port(i).wait_at_least(reset_timeout_min);
   const CountersWanted wanted{
       actor, arguments.positional().empty() ? "" : arguments.positional().front(), *limit};
-  return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
-    return show_counters(*fleet, flags.each, wanted, to);
-  });
+  return show_counters(*fleet, flags.each, wanted, io);
 }
 
 }  // namespace sluice::cli

@@ -9,7 +9,6 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
-#include "cli/watch.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {
@@ -123,26 +122,23 @@ struct Asked {
   const AdminFlags& flags;
   const std::string& text;  // that the rules must contain; empty: all rules
   std::chrono::microseconds over;
-  bool watched;
 };
 
-int show_rules(AdminPort& port, const Asked& asked, std::optional<RulesLook>& last,
-               config::CommandIo& io) {
+int show_rules(AdminPort& port, const Asked& asked, config::CommandIo& io) {
   const bool json = asked.flags.json;
-  std::optional<RulesLook> before = std::exchange(last, std::nullopt);
+  std::optional<RulesLook> before;
   if (asked.over.count() > 0) {
     before = look_at_rules(port);
     if (!before->page.is_done()) return report_failure(before->page, json, io);
     std::this_thread::sleep_for(asked.over);
   }
-  RulesLook now = look_at_rules(port);
-  const AdminPort::Reply page = now.page;
+  const RulesLook now = look_at_rules(port);
+  const AdminPort::Reply& page = now.page;
   if (!page.is_done()) return report_failure(page, json, io);
   Json list = Json::array();
   for (const Json& rule : now.rules)
     if (has_text(rule, asked.text)) list.push_back(rule);
   if (before) add_rates(list, *before, now.at);
-  if (asked.watched) last = std::move(now);
   const bool found = asked.text.empty() || !list.empty();
   if (json) {
     io.out << to_text({{"generation", field(page.json, "generation")},
@@ -166,11 +162,9 @@ int show_rules(AdminPort& port, const Asked& asked, std::optional<RulesLook>& la
 int rules(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice rules [options] [TEXT]", about_rules, footer_of_rules());
   AdminFlags flags;
-  WatchFlags watching;
   std::string over_text = "0s";
   add_admin_flags(arguments, flags);
   add_over_flag(arguments, over_text);
-  add_watch_flags(arguments, watching);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", io);
   const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();
@@ -179,10 +173,7 @@ int rules(const Words& words, config::CommandIo& io) {
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
-  std::optional<RulesLook> last;  // with --watch: the previous reading
-  return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
-    return show_rules(*port, {flags, text, *over, watching.watch}, last, to);
-  });
+  return show_rules(*port, {flags, text, *over}, io);
 }
 
 }  // namespace sluice::cli

@@ -27,7 +27,7 @@ constexpr Command own_commands[] = {
     {"explain", "say which rules of a policy apply to a request, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},
     {"status", "show the state of a running server: ready, its policy, its store", status},
-    {"top", "show the clients that are refused most, live", top},
+    {"top", "show the clients that are refused most", top},
     {"denials", "list what was refused in the last day", denials},
     {"rules", "list the live rules with what they decide", rules},
     {"counters", "list counters and their state", counters},
@@ -36,7 +36,6 @@ constexpr Command own_commands[] = {
     {"changes", "list the changes that were made while a server ran, and their authors", changes},
     {"config", "print the configuration that a running server uses", live_config},
     {"log", "print or change what a running server logs", log_settings},
-    {"metrics", "print the metrics of a running server", print_metrics},
     {"reload", "make a running server read its policy again", reload},
     {"store", "inspect, check, repair and copy the counters on disk", store},
     {"completion", "print the completion for a shell", completion},
@@ -76,6 +75,13 @@ std::string help() {
 }
 
 int misused(const std::string& word, config::CommandIo& io) {
+  if (word == "metrics") {
+    io.err << config::paint("error:", config::red, io.err_colour)
+           << " there is no command `metrics`: ask the server's admin port for them, as `curl "
+              "http://127.0.0.1:8380/metrics` does"
+           << std::endl;
+    return config::exit_usage;
+  }
   std::vector<std::string_view> names;
   for (const Command& c : all_commands()) names.emplace_back(c.name);
   io.err << config::paint("error:", config::red, io.err_colour) << " there is no command `"
@@ -166,8 +172,7 @@ int run(int argc, char** argv) {
                          }
                          return all;
                        },
-                       ::isatty(STDOUT_FILENO) == 1,
-                       ::isatty(STDERR_FILENO) == 1};
+                       ::isatty(STDOUT_FILENO) == 1};
   try {
     return run(Words(argv + std::min(argc, 1), argv + argc), io);
   } catch (const std::exception& e) {

@@ -2,12 +2,10 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
-#include <utility>
 
 #include "base/units.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "cli/watch.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {
@@ -189,22 +187,21 @@ std::string status_text(const Json& json, bool coloured) {
 }
 
 int show_status(AdminPort& port, const AdminFlags& flags, std::chrono::microseconds over,
-                std::optional<Look>& last, config::CommandIo& io) {
+                config::CommandIo& io) {
   AdminPort::Reply failure;
-  std::optional<Look> before = std::exchange(last, std::nullopt);
+  std::optional<Look> before;
   if (over.count() > 0) {
     before = look_at(port, failure);
     if (!before) return report_failure(failure, flags.json, io);
     std::this_thread::sleep_for(over);
   }
-  auto now = look_at(port, failure);
+  const auto now = look_at(port, failure);
   if (!now) return report_failure(failure, flags.json, io);
 
   Json json{{"server", port.name()}};
   json.update(now->status);
   json["server"] = port.name();
   if (before) set_rates(json, *before, *now);
-  last = std::move(now);
   io.out << (flags.json ? to_text(json) : status_text(json, io.out_colour)) << std::flush;
   const bool well = true_field(json, "ready") && !true_field(json, "degraded") &&
                     !true_field(field(json, "policy"), "stale");
@@ -216,11 +213,9 @@ int show_status(AdminPort& port, const AdminFlags& flags, std::chrono::microseco
 int status(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice status [options]", about_status, footer_of_status());
   AdminFlags flags;
-  WatchFlags watching;
   std::string over_text = "0s";
   add_admin_flags(arguments, flags);
   add_over_flag(arguments, over_text);
-  add_watch_flags(arguments, watching);
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (const auto ended = arguments.refuse_words(io)) return *ended;
   int ending = config::exit_ok;
@@ -228,10 +223,7 @@ int status(const Words& words, config::CommandIo& io) {
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
-  std::optional<Look> last;  // the one before, while it is watched
-  return show_or_watch(watching, arguments, io, [&](config::CommandIo& to) {
-    return show_status(*port, flags, *over, last, to);
-  });
+  return show_status(*port, flags, *over, io);
 }
 
 }  // namespace sluice::cli

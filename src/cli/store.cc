@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "cli/arguments.h"
-#include "cli/import_redis.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
@@ -31,7 +30,7 @@ using nlohmann::ordered_json;
 constexpr const char* about_store =
     "Looks at a store, repairs it, copies it. DIR is what `--data` or `store: { path: DIR }` "
     "names.\n"
-    "All but backup and import-redis want it to be in use by no server.";
+    "All but backup want it to be in use by no server.";
 
 constexpr const char* own_tools =
     "What to do:\n"
@@ -43,9 +42,9 @@ constexpr const char* own_tools =
     "  repair DIR          makes what can still be read a sound store\n"
     "  backup DIR TARGET   a copy to start on, also while a server runs\n";
 
-// The tools of protocols, and the tool that copies counters between stores.
+// The tools of protocols.
 std::vector<const protocol::StoreTool*> tools_with_options() {
-  std::vector<const protocol::StoreTool*> all{&import_redis_tool};
+  std::vector<const protocol::StoreTool*> all;
   for (const protocol::Description* protocol : protocol::all())
     if (protocol->store != nullptr)
       for (const protocol::StoreTool& tool : protocol->store->tools) all.push_back(&tool);
@@ -76,7 +75,7 @@ std::string footer_of_store() {
   const std::string indent(22, ' ');
   std::string text = own_tools;
   for (const protocol::StoreTool* tool : tools_with_options()) {
-    const std::string head = "  " + std::string(tool->name) + (tool->wants_folder ? " DIR" : "");
+    const std::string head = "  " + std::string(tool->name) + " DIR";
     text += head + options_of(*tool, head.size(), indent) + "\n" + indent;
     for (const char c : tool->help) text += c == '\n' ? "\n" + indent : std::string(1, c);
     text += "\n";
@@ -84,8 +83,7 @@ std::string footer_of_store() {
   return text +
          "\n"
          "Example:\n"
-         "  sluice store backup /var/lib/sluice /backup/monday\n"
-         "  sluice store import-redis --from old:6379 --to-cluster new:6379 --config sluice.yaml\n";
+         "  sluice store backup /var/lib/sluice /backup/monday\n";
 }
 
 struct StoreFlags {
@@ -360,12 +358,10 @@ int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Argume
 
 int run_with_options(const protocol::StoreTool& tool, const Words& said, const StoreFlags& asked,
                      const Arguments& arguments, config::CommandIo& io) {
-  if (said.size() != (tool.wants_folder ? 2 : 1))
-    return arguments.misused(
-        said.front() + (tool.wants_folder ? " requires one DIR" : " takes no DIR"), io);
+  if (said.size() != 2) return arguments.misused(said.front() + " requires one DIR", io);
   if (const base::Done checked = check_options(tool.name, asked); !checked)
     return arguments.misused(checked.problem().text, io);
-  protocol::StoreCall call{tool.wants_folder ? said[1] : "", asked.json};
+  protocol::StoreCall call{said[1], asked.json};
   for (const protocol::StoreOption& one : tool.options) {
     call.values.push_back(asked.of_tools.at(one.name));
     if (call.values.back() || one.purpose.empty()) continue;
@@ -390,6 +386,11 @@ int store(const Words& words, config::CommandIo& io) {
   for (const Tool& one : tools) names.emplace_back(one.name);
   for (const protocol::StoreTool* one : tools_with_options()) names.push_back(one->name);
   arguments.set_words(names);
+  if (!words.empty() && words.front() == "import-redis")
+    return arguments.misused(
+        "there is no tool `import-redis`: nothing copies counters into a Redis Cluster; change "
+        "over to it as docs/redis.md says under `From one Redis to a cluster`",
+        io);
   if (const auto status = arguments.parse(words, io)) return *status;
   const Words& said = arguments.positional();
   if (said.empty()) return arguments.misused("a TOOL is required: " + config::one_of(names), io);

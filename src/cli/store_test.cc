@@ -91,9 +91,18 @@ TEST_F(StoreCommand, UsageErrorsExitWith2) {
   EXPECT_EQ(command({"store", "import-limitd", "d"}), 2);
   EXPECT_TRUE(said(err, "wants --config FILE, which names the types")) << err;
   EXPECT_EQ(command({"store", "check", "--config", "f", "d"}), 2);
-  EXPECT_TRUE(said(err, "--config is for import-redis or import-limitd")) << err;
+  EXPECT_TRUE(said(err, "--config is for import-limitd")) << err;
   EXPECT_EQ(command({"store", "--help"}), 0);
   EXPECT_TRUE(said(out, "\n  import-limitd DIR --config FILE\n")) << out;
+}
+
+TEST_F(StoreCommand, RefusesImportRedisAndSaysHowToChangeOver) {
+  const Words words{"store", "import-redis", "--from", "a:6379", "--to-cluster", "b:6379"};
+  for (const size_t count : {2u, 6u}) {
+    EXPECT_EQ(command({words.begin(), words.begin() + static_cast<ptrdiff_t>(count)}), 2);
+    EXPECT_TRUE(said(err, "there is no tool `import-redis`")) << err;
+    EXPECT_TRUE(said(err, "docs/redis.md")) << err;
+  }
 }
 
 TEST_F(StoreCommand, ToolsReportAMissingStoreAndDoNotCreateOne) {

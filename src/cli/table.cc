@@ -1,12 +1,12 @@
 #include "cli/table.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 
-#include "cli/terminal.h"
 #include "config/command_io.h"
 #include "config/screen_text.h"
 
@@ -15,6 +15,14 @@ namespace {
 
 constexpr std::string_view gap = "  ";
 constexpr size_t elastic_min = 8;
+
+// How wide the terminal is; 80 if the system does not know it.
+size_t columns_of_terminal() {
+  constexpr size_t columns_max = 1000;
+  winsize window{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return 80;
+  return std::min<size_t>(window.ws_col, columns_max);
+}
 
 }  // namespace
 
@@ -78,8 +86,7 @@ std::vector<std::string> Table::lines(size_t columns_max) const {
 }
 
 std::string Table::text(const config::CommandIo& io) const {
-  return text(io.out_colour,
-              io.out_terminal ? Terminal::size_of(STDOUT_FILENO).columns : any_width);
+  return text(io.out_colour, io.out_terminal ? columns_of_terminal() : any_width);
 }
 
 std::string Table::text(bool coloured, size_t columns_max) const {

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -9,7 +7,6 @@
 #include "cli/admin_words.h"
 #include "cli/fleet.h"
 #include "cli/inspect.h"
-#include "cli/terminal.h"
 #include "cli/top_picture.h"
 #include "config/screen_text.h"
 
@@ -19,11 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* about_top =
-    "Shows the actors that a running server denies most, or that ask most, over the last minutes: "
-    "on a\n"
-    "terminal live until you press q (d: by denied, a: by active, s: whom shadow rules would "
-    "deny),\n"
-    "else once.";
+    "Shows the actors that a running server denies most, or that ask most, over the last minutes.";
 
 std::string footer_of_top() {
   return admin_footer(
@@ -33,26 +26,25 @@ std::string footer_of_top() {
       "\n"
       "Examples:\n"
       "  sluice top\n"
-      "  sluice top --by active --every 5s\n"
+      "  sluice top --by active --over 5s\n"
       "  sluice top --shadow\n"
-      "  sluice top --once --limit 5\n"
+      "  sluice top --limit 5\n"
       "  sluice top --rule cookies\n"
       "  sluice top --json",
       "shown", "the server refuses it");
 }
 
-constexpr size_t listed_min = 100, listed_more = 50, listed_max = 1000;
+constexpr size_t listed_min = 100, listed_max = 1000;
 // The most counters of which the refusing limit is looked up; each needs a request.
 constexpr size_t refusing_max = 50;
-constexpr base::Duration every_min = base::milliseconds(100), every_max = base::seconds(3600);
 
 struct TopFlags {
   FleetFlags fleet;
-  std::string by = "denied", rule, limit = "20", every = "1s", over = "500ms";
-  bool once = false, shadow = false;
+  std::string by = "denied", rule, limit = "20", over = "500ms";
+  bool shadow = false;
 };
 
-// The results of one refresh: the list, and the status of each server that has answered.
+// What was seen at once: the list, and the status of each server that has answered.
 struct Seen {
   Json answer;
   std::vector<std::optional<Look>> looks;  // in the order of the servers
@@ -115,22 +107,18 @@ Json joined(const std::vector<AdminPort::Reply>& replies, const Wanted& wanted) 
 }
 
 // The first reply that is not done, if no server has answered.
-AdminPort::Reply see(Fleet& fleet, const Wanted& wanted, Seen& seen,
-                     std::span<const int> interrupts = {}) {
+AdminPort::Reply see(Fleet& fleet, const Wanted& wanted, Seen& seen) {
   // Many counters of a rule may come after those of all others, so the whole list is needed.
   const size_t count = wanted.rule.empty() ? wanted.count : listed_max;
   seen.looks.assign(fleet.size(), std::nullopt);
   seen.replies = fleet.ask([&](AdminPort& port) {
-    auto reply =
-        port.get("/v1/top?by=" + wanted.by + "&limit=" + std::to_string(count), interrupts);
+    auto reply = port.get("/v1/top?by=" + wanted.by + "&limit=" + std::to_string(count));
     if (reply.is_done())
       for (size_t i = 0; i < fleet.size(); ++i)
-        if (&fleet.port(i) == &port) seen.looks[i] = look_at(port, reply, interrupts);
+        if (&fleet.port(i) == &port) seen.looks[i] = look_at(port, reply);
     return reply;
   });
   if (const auto* const failed = failure_of(seen.replies)) return *failed;
-  for (const auto& reply : seen.replies)
-    if (reply.interrupted) return reply;
   if (fleet.is_one()) {
     seen.answer = seen.replies.front().json;
   } else {
@@ -159,15 +147,14 @@ std::vector<ServerLines> lines_about(Fleet& fleet, const std::vector<std::option
 
 // Adds `refused_by` to the first items with denials: the limits of the counter that refuse now. A
 // counter that cannot be read gets none.
-void add_refusing(Fleet& fleet, Json& answer, size_t count, std::span<const int> interrupts = {}) {
+void add_refusing(Fleet& fleet, Json& answer, size_t count) {
   Json items = list_field(answer, "items");
   for (size_t i = 0; i < items.size(); ++i) {
     Json& item = items[i];
     AdminPort& port = fleet.port(static_cast<size_t>(integer_field(item, "at")));
     for (const char* own : {"at", "most"}) item.erase(own);
     if (i >= count || integer_field(item, "denied") == 0 || true_field(item, "cut")) continue;
-    const auto reply = port.get("/v1/counters/" + text_field(item, "path"), interrupts);
-    if (reply.interrupted) return;
+    const auto reply = port.get("/v1/counters/" + text_field(item, "path"));
     Json refusing = Json::array();
     for (const Json& limit : list_field(reply.json, "limits"))
       if (!true_field(limit, "allowed")) refusing.push_back(limit);
@@ -176,7 +163,7 @@ void add_refusing(Fleet& fleet, Json& answer, size_t count, std::span<const int>
   answer["items"] = std::move(items);
 }
 
-// The first items of the answer. More were requested so that the rates of items that move up are
+// The first items of the answer. More were requested, so that the rates of items that moved up are
 // known.
 Json first_items(const Json& answer, size_t count) {
   Json cut = answer;
@@ -194,8 +181,8 @@ int report_none(Fleet& fleet, const AdminPort::Reply& reply, const Seen& seen, b
   return report_unanswered(fleet, seen.replies, io, nullptr);
 }
 
-int show_once(Fleet& fleet, const TopFlags& asked, size_t count, std::chrono::microseconds over,
-              config::CommandIo& io) {
+int show_top(Fleet& fleet, const TopFlags& asked, size_t count, std::chrono::microseconds over,
+             config::CommandIo& io) {
   const bool json = asked.fleet.each.json;
   TopRates rates;
   const Wanted wanted{asked.by, asked.rule, std::clamp(count, listed_min, listed_max)};
@@ -235,75 +222,6 @@ int show_once(Fleet& fleet, const TopFlags& asked, size_t count, std::chrono::mi
   return report_unanswered(fleet, seen.replies, io, nullptr);
 }
 
-class LiveTop {
- public:
-  LiveTop(Fleet& fleet, std::string by, std::string rule, std::chrono::microseconds every,
-          bool coloured)
-      : fleet_(fleet),
-        by_(std::move(by)),
-        rule_(std::move(rule)),
-        every_(every),
-        coloured_(coloured) {}
-
-  // The first refresh, before the terminal is changed, so that errors are printed as usual.
-  AdminPort::Reply begin() { return refresh(listed_min, {}); }
-
-  void run() {
-    Terminal terminal(STDIN_FILENO, STDOUT_FILENO);
-    terminal.enter();
-    auto due = Clock::now() + every_;
-    for (;;) {
-      const auto [columns, rows] = terminal.size();
-      if (!terminal.draw(lines_of(picture_, columns, rows, coloured_))) return;
-      const auto event = terminal.next(due);
-      switch (event.kind) {
-        case Terminal::Event::Kind::end:
-          return;
-        case Terminal::Event::Kind::redraw:
-          continue;
-        case Terminal::Event::Kind::key:
-          if (event.key == 'q') return;
-          if (event.key != 'd' && event.key != 'a' && event.key != 's' && event.key != ' ')
-            continue;
-          if (event.key != ' ')
-            by_ = event.key == 'd' ? "denied" : event.key == 'a' ? "active" : "shadow_denied";
-          break;
-        case Terminal::Event::Kind::none:
-          break;
-      }
-      // A key or a signal interrupts the request, which is repeated then. More items than the
-      // window shows are requested, so that their rates are known when they move up.
-      const size_t listed = std::clamp(rows + listed_more, listed_min, listed_max);
-      if (refresh(listed, terminal.descriptors()).interrupted) continue;
-      due = Clock::now() + every_;
-    }
-  }
-
- private:
-  AdminPort::Reply refresh(size_t listed, std::span<const int> interrupts) {
-    Seen seen;
-    const auto reply = see(fleet_, {by_, rule_, listed}, seen, interrupts);
-    if (reply.interrupted) return reply;
-    picture_.problem = reply.is_done() ? "" : reply.problem;
-    if (!reply.is_done()) return reply;
-    rates_.add(seen.answer, Clock::now());
-    add_refusing(fleet_, seen.answer, std::min(listed - listed_more, refusing_max), interrupts);
-    picture_.servers = lines_about(fleet_, looks_, seen);
-    picture_.answer = std::move(seen.answer);
-    looks_ = std::move(seen.looks);
-    return reply;
-  }
-
-  Fleet& fleet_;
-  std::string by_;
-  const std::string rule_;
-  const std::chrono::microseconds every_;
-  const bool coloured_;
-  TopRates rates_;
-  std::vector<std::optional<Look>> looks_;
-  TopPicture picture_;
-};
-
 void add_flags(Arguments& arguments, TopFlags& asked) {
   arguments.add_option("--by", asked.by,
                        "The order: denied, active or shadow_denied; default denied",
@@ -312,10 +230,7 @@ void add_flags(Arguments& arguments, TopFlags& asked) {
                      "Whom rules with mode: shadow would deny, as --by shadow_denied");
   arguments.add_option("--rule", asked.rule, "Only counters of rules whose name or pattern has it",
                        "TEXT");
-  arguments.add_option("--every", asked.every,
-                       "How often it is shown again, 100ms to 1h; default 1s", "DURATION");
-  arguments.add_flag("--once", asked.once, "Show it once, also on a terminal");
-  arguments.add_option("--limit", asked.limit, "Of once: how many, 1 to 1000; default 20", "N");
+  arguments.add_option("--limit", asked.limit, "List so many at most, 1 to 1000; default 20", "N");
   add_over_flag(arguments, asked.over);
   add_fleet_flags(arguments, asked.fleet);
 }
@@ -335,22 +250,12 @@ int top(const Words& words, config::CommandIo& io) {
   const auto count = base::parse_count(asked.limit);
   if (!count || *count < 1 || *count > listed_max)
     return arguments.misused("--limit must be 1 to 1000, not `" + asked.limit + "`", io);
-  const auto every = base::parse_duration(asked.every);
-  if (!every || *every < every_min || *every > every_max)
-    return arguments.misused("--every must be 100ms to 1h, not `" + asked.every + "`", io);
   int ending = config::exit_ok;
   const auto over = over_of(asked.over, arguments, io, ending);
   if (!over) return ending;
   auto fleet = Fleet::open(asked.fleet, arguments, io, ending);
   if (!fleet) return ending;
-
-  if (asked.once || asked.fleet.each.json || !io.out_terminal)
-    return show_once(*fleet, asked, *count, *over, io);
-  LiveTop live(*fleet, asked.by, asked.rule, std::chrono::microseconds(every->us), io.out_colour);
-  const auto first = live.begin();
-  if (!first.is_done()) return report_failure(first, false, io);
-  live.run();
-  return config::exit_ok;
+  return show_top(*fleet, asked, *count, *over, io);
 }
 
 }  // namespace sluice::cli

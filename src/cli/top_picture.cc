@@ -10,9 +10,6 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* keys_words = "d: most denied, a: most active, q: end";
-constexpr int reverse = 7;
-
 std::string count_words(const Json& item, const char* key) {
   return base::grouped(static_cast<uint64_t>(std::max<int64_t>(integer_field(item, key), 0)));
 }
@@ -120,38 +117,6 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
 
 std::string line_of(const ServerLines& server) {
   return server.name + (server.figures.empty() ? "" : ": " + server.figures);
-}
-
-std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, size_t rows,
-                                  bool coloured) {
-  std::vector<std::string> lines;
-  const auto add = [&](const std::string& text, int colour = -1) {
-    if (lines.size() == rows) return;
-    const std::string cut = config::cut_to(text, columns);
-    lines.push_back(colour < 0 ? cut : config::paint(cut, colour, coloured));
-  };
-  const bool is_one = picture.servers.size() == 1;
-  if (picture.servers.empty() || is_one)
-    add(is_one ? picture.servers.front().name : std::string(), 0);
-  if (!picture.problem.empty()) add(config::on_screen(picture.problem), config::red);
-  for (const ServerLines& server : picture.servers) {
-    if (!is_one) add(line_of(server), 0);
-    for (const std::string& trouble : server.troubles) add(trouble, config::red);
-    if (is_one && !server.figures.empty()) add(server.figures);
-  }
-  if (picture.answer.is_null()) return lines;
-  add(order_words(picture.answer) + "   (" + keys_words + ")");
-  const Table table = table_of_top(picture.answer);
-  // The lines above the table are only shown if there is room for both.
-  if (rows >= 12) add("");
-  bool first = true;
-  for (const std::string& line : table.lines(columns)) {
-    if (lines.size() == rows) break;
-    lines.push_back(first ? config::paint(config::fitted(line, columns), reverse, coloured) : line);
-    first = false;
-  }
-  if (table.rows() == 0) add("no actors");
-  return lines;
 }
 
 }  // namespace sluice::cli

@@ -1,5 +1,5 @@
-// The picture of `sluice top`, from the server's answers: the rates of each key, and the lines of
-// the screen. Without input and output; one thread.
+// What `sluice top` prints, from the server's answers: the rates of each key, the table, and the
+// lines about each server. Without input and output; one thread.
 #pragma once
 
 #include <chrono>
@@ -45,14 +45,5 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
 
 // Of one of several servers, in one line.
 std::string line_of(const ServerLines& server);
-
-struct TopPicture {
-  std::vector<ServerLines> servers;  // one, or several with a line for each
-  std::string problem;               // why the picture is not current; empty: it is
-  Json answer;                       // null: there is none yet
-};
-// At most `rows` lines, of at most `columns` columns each.
-std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, size_t rows,
-                                  bool coloured);
 
 }  // namespace sluice::cli

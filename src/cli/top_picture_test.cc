@@ -1,4 +1,4 @@
-// The screen of `sluice top` (cli/top_picture.h): rates from two answers, and what fits the window.
+// What `sluice top` prints (cli/top_picture.h): rates from two answers, and what fits the window.
 #include "cli/top_picture.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(TopRates, AreComputedFromTwoConsecutiveAnswers) {
   EXPECT_EQ(third["items"][1]["denied_per_second"], 0.0);
 }
 
-TopPicture picture_of(Json answer) {
+ServerLines lines_about_one() {
   const Look before{Json::parse(R"({"requests": {"total": {"denied": 5}}})"), {}};
   const Look now{Json::parse(R"({
                    "version": "1.2.3",
@@ -52,10 +52,7 @@ TopPicture picture_of(Json answer) {
                    "policy": {"generation": 2, "stale": true},
                    "store": {"kind": "redis"}})"),
                  Clock::time_point(std::chrono::seconds(2))};
-  TopPicture picture;
-  picture.servers = {server_lines("127.0.0.1:1", before, now)};
-  picture.answer = std::move(answer);
-  return picture;
+  return server_lines("127.0.0.1:1", before, now);
 }
 
 TEST(TopPicture, ShowsTheServersStateAndTheLimitedActors) {
@@ -64,21 +61,19 @@ TEST(TopPicture, ShowsTheServersStateAndTheLimitedActors) {
   one["allowed_per_second"] = 0.25;
   Json all = item("", 1, 0);
   all["counter"] = "divvy:::0:0";
-  const auto lines = lines_of(picture_of(answer_of({one, all})), 80, 24, false);
-  const std::vector<std::string> expected{
-      "sluice 1.2.3 at 127.0.0.1:1",
-      "Redis cannot be asked",
-      "\\x1b[2J",
-      "the files hold a policy that was refused: see `sluice status`",
-      "2.0/s allowed, 10/s denied; counters in Redis, 12,345 here; policy generation 2",
-      "most denied of the last 5m   (d: most denied, a: most active, q: end)",
-      "",
-      "WHO       RULE  DENIED/S  ALLOWED/S  DENIED  ALLOWED",
-      "10.0.0.7  r           12        0.3      56    1,234",
-      "(all)     r            -          -       0        1"};
-  ASSERT_EQ(lines.size(), expected.size());
-  for (size_t i = 0; i < lines.size(); ++i)
-    EXPECT_EQ(lines[i].substr(0, lines[i].find_last_not_of(' ') + 1), expected[i]);
+  const ServerLines server = lines_about_one();
+  EXPECT_EQ(line_of(server),
+            "sluice 1.2.3 at 127.0.0.1:1: 2.0/s allowed, 10/s denied; counters in Redis, 12,345 "
+            "here; policy generation 2");
+  EXPECT_EQ(server.troubles, (std::vector<std::string>{
+                                 "Redis cannot be asked", "\\x1b[2J",
+                                 "the files hold a policy that was refused: see `sluice status`"}));
+  const Json answer = answer_of({one, all});
+  EXPECT_EQ(order_words(answer), "most denied of the last 5m");
+  EXPECT_EQ(table_of_top(answer).lines(),
+            (std::vector<std::string>{"WHO       RULE  DENIED/S  ALLOWED/S  DENIED  ALLOWED",
+                                      "10.0.0.7  r           12        0.3      56    1,234",
+                                      "(all)     r            -          -       0        1"}));
 }
 
 TEST(TopPicture, ShowsRefusingLimitsInNarrowWindowsToo) {
@@ -94,14 +89,6 @@ TEST(TopPicture, ShowsRefusingLimitsInNarrowWindowsToo) {
   EXPECT_EQ(table.lines(60)[1], "10.0.0.7  r     3 per 1h            -          -       2");
 }
 
-TEST(TopPicture, ShowsWhyItIsStale) {
-  TopPicture picture = picture_of(answer_of({}));
-  picture.problem = "cannot connect to \x1b[2J";
-  const auto lines = lines_of(picture, 80, 24, true);
-  EXPECT_EQ(lines[1], "\x1b[1;31mcannot connect to \\x1b[2J\x1b[0m");
-  EXPECT_EQ(lines.back(), "no actors");
-}
-
 TEST(TopPicture, FitsIntoAnyWindowWhateverClientsSend) {
   tests::Dice dice(8);
   for (int round = 0; round < 2'000; ++round) {
@@ -112,10 +99,8 @@ TEST(TopPicture, FitsIntoAnyWindowWhateverClientsSend) {
       for (int parts = dice(40); parts > 0; --parts) who += pieces[dice(std::size(pieces))];
       items.push_back(item(who, dice(1'000'000), dice(1'000'000)));
     }
-    const size_t columns = 1 + dice(size_t{100}), rows = 1 + dice(size_t{40});
-    const auto lines = lines_of(picture_of(answer_of(std::move(items))), columns, rows, false);
-    ASSERT_LE(lines.size(), rows);
-    for (const auto& line : lines) {
+    const size_t columns = 1 + dice(size_t{100});
+    for (const auto& line : table_of_top(answer_of(std::move(items))).lines(columns)) {
       ASSERT_LE(config::columns_of(line), columns) << line;
       for (const char c : line) ASSERT_GE(static_cast<unsigned char>(c), 0x20) << line;
       ASSERT_EQ(line.find("\u009b"), line.npos);

@@ -71,29 +71,23 @@ std::string read_answer(Socket& socket, Http1ResponseReader& reader, std::string
 
 HttpClient::HttpClient(Options options) : options_(std::move(options)) {}
 
-HttpResult HttpClient::ask(std::string_view method, std::string_view target, std::string_view body,
-                           std::span<const int> interrupts) {
-  const auto interrupted = [&](std::string error) {
-    HttpResult result = failure(std::move(error));
-    result.interrupted = Socket::any_readable(interrupts);
-    return result;
-  };
-  auto socket = Socket::connect(address_.empty() ? options_.host : address_, options_.port,
-                                options_.timeout, interrupts);
-  if (!socket) return interrupted(std::move(socket).problem().text);
+HttpResult HttpClient::ask(std::string_view method, std::string_view target,
+                           std::string_view body) {
+  auto socket =
+      Socket::connect(address_.empty() ? options_.host : address_, options_.port, options_.timeout);
+  if (!socket) return failure(std::move(socket).problem().text);
   if (address_.empty() && !is_unix_path(options_.host)) address_ = socket->peer();
-  if (!socket->send(request_text(options_, method, target, body)))
-    return interrupted(sent_too_late);
+  if (!socket->send(request_text(options_, method, target, body))) return failure(sent_too_late);
 
   Http1ResponseReader reader({.body_bytes = options_.answer_bytes_max});
   std::string in;
   if (auto wrong = read_answer(*socket, reader, in, options_.answer_bytes_max); !wrong.empty())
-    return interrupted(std::move(wrong));
+    return failure(std::move(wrong));
   HttpAnswer answer;
   answer.status = reader.status();
   answer.content_type = reader.field("content-type");
   answer.body = reader.body();
-  return {std::move(answer), {}, false};
+  return {std::move(answer), {}};
 }
 
 }  // namespace sluice::calls

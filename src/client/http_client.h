@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,7 +24,6 @@ struct HttpAnswer {
 struct HttpResult {
   std::optional<HttpAnswer> answer;
   std::string error;  // empty with an answer
-  bool interrupted = false;
 };
 
 class HttpClient {
@@ -43,9 +41,8 @@ class HttpClient {
 
   // `target` is what stands in the request line, encoded. A body that is not empty is JSON. The
   // first call looks the name up, in the time that the system's resolver takes; all later ones go
-  // to the address that answered it. When a descriptor of `interrupts` can be read, gives up.
-  HttpResult ask(std::string_view method, std::string_view target, std::string_view body = {},
-                 std::span<const int> interrupts = {});
+  // to the address that answered it.
+  HttpResult ask(std::string_view method, std::string_view target, std::string_view body = {});
 
   const Options& options() const { return options_; }
 

@@ -2,10 +2,7 @@
 #include "client/http_client.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <array>
-#include <thread>
 #include <utility>
 
 #include "testing/fake_http.h"
@@ -93,7 +90,6 @@ TEST(HttpClient, ReportsWhatIsWrongWithAnAnswer) {
     const auto result = answered(bytes);
     EXPECT_FALSE(result.answer) << bytes.substr(0, 100);
     EXPECT_NE(result.error.find(wrong), std::string::npos) << result.error << "\n of " << wrong;
-    EXPECT_FALSE(result.interrupted);
   }
   EXPECT_TRUE(answered(head + "Content-Length: 1000\r\n\r\n" + std::string(1000, 'x')).answer);
 }
@@ -115,27 +111,6 @@ TEST(HttpClient, ReportsARefusedConnection) {
   const auto result = client_of(port).ask("GET", "/");
   EXPECT_EQ(result.error,
             "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused");
-}
-
-// A call that also watches a descriptor, such as a terminal's keys, ends when that is readable,
-// even if the server is silent.
-TEST(HttpClient, IsInterruptedByAnotherDescriptor) {
-  FakeHttp silent([](const FakeHttp::Request&) { return FakeHttp::silence; });
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::pipe(ends.data()), 0);
-  std::thread writer([&] {
-    while (silent.requests().empty()) std::this_thread::yield();
-    EXPECT_EQ(::write(ends[1], "x", 1), 1);
-  });
-  const std::array<int, 1> interrupts{ends[0]};
-  auto client = client_of(silent.port(), milliseconds(600'000));
-  const auto result = client.ask("GET", "/", {}, interrupts);
-  EXPECT_FALSE(result.answer);
-  EXPECT_TRUE(result.interrupted);
-  writer.join();
-  EXPECT_TRUE(client.ask("GET", "/", {}, interrupts).interrupted);
-  ::close(ends[0]);
-  ::close(ends[1]);
 }
 
 }  // namespace

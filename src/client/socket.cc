@@ -7,12 +7,10 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <memory>
 #include <system_error>
 
-#include "base/check.h"
 #include "base/look_up.h"
 
 namespace sluice::calls {
@@ -24,27 +22,22 @@ std::string words_for(int problem) {
 
 }  // namespace
 
-// Waits for the socket. 0: it is ready; else an errno, ETIMEDOUT when the deadline passed first,
-// ECANCELED when an interrupt came.
+// Waits for the socket. 0: it is ready; else an errno, ETIMEDOUT when the deadline passed first.
 int Socket::await(short events) const {
-  std::array<pollfd, 1 + interrupts_max> wanted{};
-  wanted[0] = {stream_.fd(), events, 0};
-  for (size_t i = 0; i < interrupts_.size(); ++i) wanted[1 + i] = {interrupts_[i], POLLIN, 0};
+  pollfd wanted{stream_.fd(), events, 0};
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
     if (left.count() <= 0) return ETIMEDOUT;
     const auto ms = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
-    const int ready = ::poll(wanted.data(), 1 + interrupts_.size(), static_cast<int>(ms));
+    const int ready = ::poll(&wanted, 1, static_cast<int>(ms));
     if (ready < 0 && errno != EINTR) return errno;
-    if (ready > 0) return wanted[0].revents != 0 ? 0 : ECANCELED;
+    if (ready > 0) return 0;
   }
 }
 
 base::Result<Socket> Socket::connect(const std::string& host, uint16_t port,
-                                     std::chrono::milliseconds timeout,
-                                     std::span<const int> interrupts) {
-  SLUICE_CHECK(interrupts.size() <= interrupts_max);
-  if (is_unix_path(host)) return connect_unix(host, timeout, interrupts);
+                                     std::chrono::milliseconds timeout) {
+  if (is_unix_path(host)) return connect_unix(host, timeout);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -67,11 +60,10 @@ base::Result<Socket> Socket::connect(const std::string& host, uint16_t port,
   const auto deadline = Clock::now() + timeout;
   int last = ECONNREFUSED;
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-    Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), deadline,
-                  interrupts);
+    Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), deadline);
     last = try_address(socket, *a);
     if (last == 0) return socket;
-    if (last == ETIMEDOUT || last == ECANCELED) break;
+    if (last == ETIMEDOUT) break;
   }
   return base::Problem{"cannot connect to " + host + " port " + service + ": " +
                        (last == ETIMEDOUT ? "no answer in time" : words_for(last))};
@@ -79,8 +71,7 @@ base::Result<Socket> Socket::connect(const std::string& host, uint16_t port,
 
 // Such a socket is connected at once or not at all, unless its queue is full.
 base::Result<Socket> Socket::connect_unix(const std::string& path,
-                                          std::chrono::milliseconds timeout,
-                                          std::span<const int> interrupts) {
+                                          std::chrono::milliseconds timeout) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const auto failed = [&](const std::string& why) {
@@ -89,7 +80,7 @@ base::Result<Socket> Socket::connect_unix(const std::string& path,
   if (path.size() >= sizeof address.sun_path) return failed("the path is too long for a socket");
   path.copy(address.sun_path, path.size());
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
-                Clock::now() + timeout, interrupts);
+                Clock::now() + timeout);
   if (!socket.stream_.is_open() ||
       ::connect(socket.stream_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
           0)
@@ -104,7 +95,7 @@ bool Socket::send(std::string_view bytes) {
       bytes.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN) {
       const int problem = await(stream_.write_wants_read() ? POLLIN : POLLOUT);
-      if (problem == ETIMEDOUT || problem == ECANCELED) return false;
+      if (problem == ETIMEDOUT) return false;
       if (problem != 0) return true;
     } else {
       return true;
@@ -132,13 +123,6 @@ base::Done Socket::receive(std::string& to) {
     if (errno == EAGAIN) continue;
     return base::Problem{"no reply: " + stream_.problem(errno)};
   }
-}
-
-bool Socket::any_readable(std::span<const int> descriptors) {
-  return std::any_of(descriptors.begin(), descriptors.end(), [](int fd) {
-    pollfd one{fd, POLLIN, 0};
-    return ::poll(&one, 1, 0) > 0;
-  });
 }
 
 std::string Socket::peer() const {

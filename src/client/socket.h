@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,12 +22,9 @@ class Socket {
   using Clock = std::chrono::steady_clock;
 
   // Connects to the first address of `host` that answers. The deadline is `timeout` after the name
-  // was found. As soon as one of the descriptors `interrupts` can be read, the call that blocks
-  // fails; they outlive the socket. A host that begins with `/` is the path of a UNIX socket, which
-  // has no port.
+  // was found. A host that begins with `/` is the path of a UNIX socket, which has no port.
   static base::Result<Socket> connect(const std::string& host, uint16_t port,
-                                      std::chrono::milliseconds timeout,
-                                      std::span<const int> interrupts = {});
+                                      std::chrono::milliseconds timeout);
   Socket(Socket&& other) = default;
   Socket& operator=(Socket&&) = delete;
 
@@ -48,20 +44,14 @@ class Socket {
   // The address of the server in digits; empty: it is not known.
   std::string peer() const;
 
-  static constexpr size_t interrupts_max = 4;
-  static bool any_readable(std::span<const int> descriptors);
-
  private:
-  Socket(int fd, Clock::time_point deadline, std::span<const int> interrupts)
-      : stream_(fd), deadline_(deadline), interrupts_(interrupts) {}
+  Socket(int fd, Clock::time_point deadline) : stream_(fd), deadline_(deadline) {}
   static base::Result<Socket> connect_unix(const std::string& path,
-                                           std::chrono::milliseconds timeout,
-                                           std::span<const int> interrupts);
+                                           std::chrono::milliseconds timeout);
   int await(short events) const;
 
   net::Stream stream_;
   Clock::time_point deadline_;
-  std::span<const int> interrupts_;
   bool ended_ = false;
 };
 

@@ -22,7 +22,7 @@ struct CommandIo {
   // All environment variables.
   std::function<std::vector<std::pair<std::string, std::string>>()> variables = {};
   // Are `out` and `err` the process's standard streams, and terminals?
-  bool out_terminal = false, err_terminal = false;
+  bool out_terminal = false;
 };
 
 // The exit statuses of all commands except `ask`. Commands that ask an admin port have one more

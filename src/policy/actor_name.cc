@@ -19,6 +19,20 @@ bool is_bare_network(std::string_view text) {
   return text.find('/') != text.npos && base::parse_ip_network(text);
 }
 
+// Is it several addresses or networks, apart by commas, without the brackets of a list?
+bool is_bare_list(std::string_view text) {
+  if (text.find(',') == text.npos) return false;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    std::string_view one = text.substr(at, end - at);
+    while (one.starts_with(' ')) one.remove_prefix(1);
+    while (one.ends_with(' ')) one.remove_suffix(1);
+    if (!base::parse_ip_network(one) && !base::parse_ip_address(one)) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
 // Would the text, stored as it is, be read as something else?
 bool reads_otherwise(std::string_view text) {
   return text.find('*') != text.npos || text.starts_with('[') || text.starts_with(network_begin) ||
@@ -26,7 +40,8 @@ bool reads_otherwise(std::string_view text) {
 }
 
 std::string name_of_text(std::string_view text) {
-  return reads_otherwise(text) || is_bare_network(text) ? exact(text) : std::string(text);
+  return reads_otherwise(text) || is_bare_network(text) || is_bare_list(text) ? exact(text)
+                                                                              : std::string(text);
 }
 
 std::string in_list(const std::string& name) {
@@ -152,6 +167,10 @@ base::Done ActorValue::add(std::string_view written, bool is_kept) {
   } else if (!is_kept && is_bare_network(written)) {
     return base::Problem{in_ticks(written) + " would be compared as a text; write `cidr(" +
                          std::string(written) + ")` for the addresses of the network, or `" +
+                         exact(written) + "` for the text"};
+  } else if (!is_kept && is_bare_list(written)) {
+    return base::Problem{in_ticks(written) + " would be compared as one text; write `[" +
+                         std::string(written) + "]` for each of these addresses, or `" +
                          exact(written) + "` for the text"};
   } else if (written.find('*') != written.npos) {
     patterns_.push_back(Pattern::wildcard(std::string(written)));

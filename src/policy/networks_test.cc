@@ -129,10 +129,15 @@ TEST(Covers, IsTrueOnlyIfEveryMatchIsCovered) {
       network("2001:db8::/32"),
       Pattern::any_of({Pattern::wildcard("10.0.0.0"), Pattern::wildcard("10.1.*")}),
       Pattern::any_of({network("10.0.0.0/9"), network("10.128.0.0/9")}),
-      Pattern::any_of({Pattern::wildcard("GET"), network("0.0.0.0/0")})};
+      Pattern::any_of({Pattern::wildcard("GET"), network("0.0.0.0/0")}),
+      Pattern::wildcard("*.0"),
+      Pattern::wildcard("10.*.0"),
+      Pattern::equal_to("10.*.0"),
+      Pattern::equal_to("10.*")};
   const std::vector<std::string> values = {
-      "",  "GET",        "10.0.0.0", "10.0.0.0.",       "10.1.",       "cidr(10.0.0.0/8)",
-      "c", "10.200.0.1", "11.0.0.0", "::ffff:10.0.0.0", "2001:db8::1", "::1"};
+      "",     "GET",        "10.0.0.0", "10.0.0.0.",       "10.1.",       "cidr(10.0.0.0/8)",
+      "c",    "10.200.0.1", "11.0.0.0", "::ffff:10.0.0.0", "2001:db8::1", "::1",
+      "10.*", "10.*.0",     "10.1.0"};
   for (const Pattern& a : all) {
     EXPECT_TRUE(a.covers(a)) << a.text();
     EXPECT_TRUE(a.matches(a.sample())) << a.text();
@@ -146,6 +151,9 @@ TEST(Covers, IsTrueOnlyIfEveryMatchIsCovered) {
   EXPECT_TRUE(all[11].covers(all[10]));  // a network in a list covers a list of both halves
   EXPECT_TRUE(all[0].covers(all[9]));
   EXPECT_FALSE(all[1].covers(all[4]));  // 10.* does not match ::ffff:10.0.0.1
+  EXPECT_TRUE(all[1].covers(all[13]));  // what begins as 10.*.0 begins as 10.*
+  EXPECT_TRUE(all[1].covers(all[14]));
+  EXPECT_FALSE(all[12].covers(all[2]));  // which text with stars fits which is not searched for
 }
 
 // A rule of the model: keys with their values' texts, of which "10.0.0.0/8" is a network.

@@ -200,16 +200,18 @@ std::string Pattern::sample() const {
 }
 
 bool Pattern::covers(const Pattern& other) const {
-  const auto covers_other = [&](const Pattern& one) { return one.covers(other); };
+  if (any()) return true;
   if (other.kind_ == Kind::any_of)
     return std::ranges::all_of(other.alternatives(),
                                [&](const Pattern& one) { return covers(one); });
-  if (kind_ == Kind::any_of) return std::ranges::any_of(alternatives(), covers_other);
-  if (other.kind_ == Kind::regex) return any();
-  if (kind_ == Kind::regex && !other.exact()) return false;
+  if (kind_ == Kind::any_of)
+    return std::ranges::any_of(alternatives(),
+                               [&](const Pattern& one) { return one.covers(other); });
+  if (kind_ == other.kind_ && text_ == other.text_) return true;
+  if (kind_ == Kind::prefix) return begins_with(other.literal(), literal());
+  if (kind_ != Kind::network) return false;
   const base::IpNetwork* const inner = other.network();
-  if (inner == nullptr) return (kind_ != Kind::network || other.exact()) && matches(other.text());
-  if (kind_ != Kind::network) return any();
+  if (inner == nullptr) return other.exact() && matches(other.text());
   return inner->bits >= program_->network.bits && program_->network.contains(inner->address);
 }
 

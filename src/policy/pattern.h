@@ -87,8 +87,9 @@ class Pattern {
   // A value that matches: the text itself for a text with stars, the first alternative's for a
   // list, the first address for a network.
   std::string sample() const;
-  // Does this pattern match every value that `other` matches? False if that cannot be decided. Both
-  // must be patterns of native rules: wildcards, networks, expressions, lists.
+  // Does this pattern match every value that `other` matches? Decided only where it needs no
+  // search: this is `*`, `other` itself, an exact text, a text whose only star is its end, a
+  // network, or a list of such; else false. Both must be patterns of native rules.
   bool covers(const Pattern& other) const;
   // Is it `*` alone?
   bool any() const { return kind_ == Kind::optional || kind_ == Kind::present; }

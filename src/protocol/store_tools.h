@@ -32,13 +32,12 @@ struct StoreCall {
   std::vector<std::optional<std::string>> values{};
 };
 
-// A tool: `sluice store NAME [DIR] [options]`.
+// A tool: `sluice store NAME DIR [options]`.
 struct StoreTool {
   std::string_view name;
   std::string_view help;  // what it does, in lines
   std::span<const StoreOption> options;
   int (*run)(const StoreCall& call, config::CommandIo& io);  // returns the exit status
-  bool wants_folder = true;                                  // false: the tool has no DIR
 };
 
 struct StoreTools {

@@ -146,25 +146,6 @@ Answer BlockingConnection::ask(std::span<const std::string_view> words) {
   return receive();
 }
 
-bool BlockingConnection::ask_all(std::span<const std::string> commands,
-                                 std::vector<Answer>& answers) {
-  answers.clear();
-  std::string out;
-  for (const std::string& command : commands) out += command;
-  due_ = Clock::now() + patience_;
-  for (std::string_view rest = out; !rest.empty();)
-    if (!write_some(rest)) {
-      lost("the connection is lost, or it does not answer");
-      return false;
-    }
-  for (size_t i = 0; i < commands.size(); ++i) {
-    due_ = Clock::now() + patience_;
-    answers.push_back(receive());
-    if (!answers.back()) return false;
-  }
-  return true;
-}
-
 Answer BlockingConnection::next(std::chrono::milliseconds patience, bool& is_lost) {
   due_ = Clock::now() + patience;
   Answer answer = receive();

@@ -48,10 +48,6 @@ class BlockingConnection {
   Answer ask(std::initializer_list<std::string_view> words) {
     return ask(std::span(words.begin(), words.size()));
   }
-  // Sends commands, already in RESP, all at once, and appends their answers in order. Commands and
-  // answers together must stay below a MiB: Redis stops reading while its answers are not read.
-  // False: the connection is lost; `answers` has what came before.
-  bool ask_all(std::span<const std::string> commands, std::vector<Answer>& answers);
   // Waits for a message that Redis sends by itself. Null: none came in that time, or the connection
   // is lost.
   Answer next(std::chrono::milliseconds patience, bool& is_lost);

@@ -174,10 +174,8 @@ TEST_F(ActorNames, MeanNetworksAndListsAlsoAfterAKill) {
     return Json{{"rule", "ip"}, {"actor", actor}, {"deny", true}}.dump();
   };
   EXPECT_EQ(ask(admin, "POST", "/v1/overrides", ban({"carol", "cidr(2001:db8::/32)"})).status, 201);
-  const std::string file = folder.write(
-      "more.json", ban({"dave", "eve-*"}) + "\n" + ban("cidr(198.51.100.0/24)") + "\n");
-  const Finished loaded = cli({"override", "load", file});
-  EXPECT_EQ(loaded.status, 0) << loaded.err;
+  const std::string list = "[" + ban({"dave", "eve-*"}) + ", " + ban("cidr(198.51.100.0/24)") + "]";
+  EXPECT_EQ(ask(admin, "POST", "/v1/overrides", list).status, 201);
   const auto expect_banned = [&] {
     for (const char* who :
          {"203.0.113.77", "alice", "bob", "carol", "2001:db8::7", "dave", "eve-1", "198.51.100.3"})
@@ -190,14 +188,17 @@ TEST_F(ActorNames, MeanNetworksAndListsAlsoAfterAKill) {
   server->wait();
   serve(rules, stored);
   expect_banned();
-  // What `list --json` prints can be loaded, and is the same overrides.
-  const Finished listed = cli({"override", "list", "--json"});
-  const Finished again = cli({"override", "load", folder.write("all.json", listed.out)});
-  EXPECT_EQ(again.status, 0) << again.err;
+  // What is listed can be sent again, and is the same overrides.
+  Json again = Json::array();
+  const Json listed = get("/v1/overrides");
+  for (const Json& one : listed.at("overrides"))
+    again.push_back({{"rule", one["rule"]}, {"actor", one["actor"]}, {"deny", true}});
+  EXPECT_EQ(ask(admin, "POST", "/v1/overrides", again.dump()).status, 200);
   EXPECT_EQ(get("/v1/overrides").at("total"), 5);
 
   // What would ban no actor is refused, with what to write.
   for (const auto& [actor, remedy] : {std::pair{"203.0.113.0/24", "cidr(203.0.113.0/24)"},
+                                      {"10.0.0.7,10.0.0.8", "write `[10.0.0.7,10.0.0.8]`"},
                                       {"regex(/^a/)", "a text with `*`"},
                                       {"[alice, bob", "write `[alice, bob]`"},
                                       {"cidr(203.0.113.0)x", "`)`"}}) {

@@ -135,7 +135,7 @@ TEST(DenialsOfTheServer, AreSummedOverAFleet) {
   const Finished denials = asked({"denials", "--actor", "acme", "--rule", "first", "--json"});
   EXPECT_EQ(denials.status, 0) << denials.err;
   EXPECT_EQ(Json::parse(denials.out).at("items")[0].at("denied"), 5);
-  const Finished top = asked({"top", "--once", "--over", "0s", "--json"});
+  const Finished top = asked({"top", "--over", "0s", "--json"});
   EXPECT_EQ(top.status, 0) << top.err;
   EXPECT_EQ(Json::parse(top.out).at("items")[0].at("denied"), 5);
   const Finished counters = asked({"counters", "--actor", "acme", "--json"});

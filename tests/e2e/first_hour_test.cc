@@ -71,11 +71,6 @@ TEST(FirstHour, TheFileOfInitIsServedAndAnswersEveryCommand) {
   expect_in(look({"log", "debug", "--module", "policy=warn", "--denials", "10"}),
             "level    debug\nformat   text\ndenials  one of 10\nmodule   policy: warn\n");
   expect_in(look({"log", "--json"}), "\"level\": \"debug\"");
-  expect_in(look({"metrics"}), "# TYPE sluice_requests_total counter\n");
-  const std::string some = look({"metrics", "requests_total"});
-  EXPECT_EQ(some.find("sluice_counters"), some.npos) << some;
-  expect_in(look({"metrics", "sluice_counters", "--json"}), "\"name\": \"sluice_counters\"");
-  EXPECT_EQ(run({.arguments = {"metrics", "no-such", "--admin", admin}}).status, 1);
   EXPECT_EQ(run({.arguments = {"log", "loud", "--admin", admin}}).status, 1);
 }
 

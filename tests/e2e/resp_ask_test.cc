@@ -168,7 +168,8 @@ TEST_F(RespAsk, SaysWhyItGotNoDecision) {
                                          "127.0.0.1:" + std::to_string(port), "take", "a=b"}});
   EXPECT_EQ(nobody.status, 3);
   EXPECT_EQ(nobody.err, "error: cannot connect to 127.0.0.1 port " + std::to_string(port) +
-                            ": Connection refused\n");
+                            ": Connection refused; is the server up? If it listens elsewhere, "
+                            "name it: `--server HOST:PORT`\n");
   const auto divvy = DivvyServer("rules.ini", "[default]\ncreditLimit = 1\nresetSeconds = 60\n");
   const auto wrong =
       run({.arguments = {"ask", "resp", "--timeout", "20000", "--server",

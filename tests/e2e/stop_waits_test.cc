@@ -2,6 +2,14 @@
 // that were sent behind it.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/e2e/described.h"
+#include "tests/support/divvy_server.h"
 #include "tests/support/stopped_waits.h"
 
 namespace sluice::tests {
@@ -17,6 +25,37 @@ TEST(StopWithWaits, AnswersThemAndWhatIsBehindThemWithCountersOnDisk) {
   StoppedWaits(folder, "store: { path: data }\n").expect_answers();
   const Folder synced;
   StoppedWaits(synced, "store: { path: data, durability: always }\n").expect_answers();
+}
+
+// A person who waits with `sluice ask` is told of the stop, not that the units are never there.
+TEST(StopWithWaits, AskLimitdSaysThatTheServerStops) {
+  const Folder folder;
+  folder.write("limitd.yaml", "db: { inMemory: true }\nbuckets: { fixed: { size: 3 } }\n");
+  const std::string file =
+      folder.write("sluice.yaml",
+                   "listen:\n- { protocol: limitd, address: \"127.0.0.1:0\" }\n"
+                   "- { protocol: admin, address: \"127.0.0.1:0\" }\n"
+                   "policy: [{ limitd: limitd.yaml }]\n");
+  Process server({.arguments = {"serve", "--config", file}});
+  const std::string limitd = "127.0.0.1:" + std::to_string(await_listening(server, "limitd"));
+  const uint16_t admin = await_listening(server, "admin");
+  const auto words = [&](const std::string& verb) {
+    return std::vector<std::string>{"ask",    "limitd", "--server", limitd, "--timeout",
+                                    "120000", verb,     "fixed",    "a",    "3"};
+  };
+  ASSERT_EQ(run({.arguments = words("take")}).status, 0);
+  Process waits({.arguments = words("wait")});
+  const auto end = soon();
+  while (json_of(ask(admin, "GET", "/v1/status")).at("waiting") != 1 &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  server.signal(SIGTERM);
+  EXPECT_EQ(waits.wait(), 3);
+  EXPECT_NE(waits.err().find("the server ended the wait before the units were there: it may be "
+                             "stopping"),
+            std::string::npos)
+      << waits.err();
+  EXPECT_EQ(server.wait(), 0);
 }
 
 }  // namespace

@@ -276,23 +276,6 @@ TEST_F(TerminalCommands, DoNotMistakeDropletsPortForAnAdminPort) {
   }
 }
 
-TEST_F(TerminalCommands, OverridesAreLoadedFromAFile) {
-  std::string text;
-  for (int i = 0; i < 2100; ++i)
-    text += R"({"rule":"user","actor":"u)" + std::to_string(i) +
-            R"(","limit":{"quota":100,"window":"1h"}})" + "\n";
-  EXPECT_EQ(ask({"override", "load", folder.write("all.jsonl", text)}), 0) << err;
-  EXPECT_EQ(out, "2100 overrides loaded\n");
-  EXPECT_EQ(hit("user=u2099").substr(0, 10), "OK true 99");
-  EXPECT_EQ(ask({"override", "list", "--limit", "1500", "--json"}), 0) << err;
-  EXPECT_EQ(result()["overrides"].size(), 1500u);
-  EXPECT_EQ(result()["total"], 2100);
-  const auto bad = folder.write(
-      "bad.jsonl", text.substr(0, text.find('\n') + 1) + "{\"rule\":\"absent\",\"actor\":\"a\"}\n");
-  EXPECT_EQ(ask({"override", "load", bad}), 1);
-  EXPECT_NE(err.find("bad.jsonl:2: rule: there is no rule `absent`"), std::string::npos) << err;
-}
-
 // Output to a full disk, and to a closed descriptor.
 TEST_F(TerminalCommands, OutputThatCannotBeWrittenIsAFailure) {
   for (const char* redirection : {">/dev/full", ">&-"}) {
@@ -307,9 +290,6 @@ TEST_F(TerminalCommands, OutputThatCannotBeWrittenIsAFailure) {
 TEST_F(TerminalCommands, TheExamplesOfTheirHelpWork) {
   make_traffic();
   folder.write("admin.token", "0123456789-token\n");
-  folder.write("overrides.jsonl",
-               R"({"rule":"user","actor":"carol","limit":{"quota":100,"window":"1h"}})"
-               "\n");
   int examples = 0;
   for (const char* command :
        {"status", "top", "rules", "counters", "reset", "override", "reload"}) {

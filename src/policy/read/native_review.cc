@@ -22,8 +22,8 @@ bool decides(const Rule& rule) {
   return rule.mode == Mode::enforce && rule.then == Then::stop;
 }
 
-// Makes a request to which the rule applies. With it the index finds every rule that may apply to
-// all requests of this rule.
+// Makes a request to which the rule applies. With it the index finds every rule that is decided to
+// apply to all requests of this rule.
 void generic_request(const Rule& rule, std::vector<std::string>& values,
                      std::vector<request::Entry>& descriptor) {
   values.clear();
@@ -33,32 +33,32 @@ void generic_request(const Rule& rule, std::vector<std::string>& values,
     descriptor.push_back({rule.conditions[i].key, values[i]});
 }
 
-// Does `by` apply to every request to which `rule` applies? Only a star of `by` matches a star in a
-// value.
+// What the index files in place of a pattern. One that covers no pattern but itself is filed as its
+// own text, which is the sample of its equals: so rules that are alike only in their stars do not
+// meet each other.
+Pattern filed(const Pattern& pattern) {
+  if (!pattern.alternatives().empty()) {
+    std::vector<Pattern> all;
+    for (const Pattern& one : pattern.alternatives()) all.push_back(filed(one));
+    return Pattern::any_of(std::move(all));
+  }
+  const bool covers_others =
+      pattern.any() || pattern.exact() || pattern.is_prefix() || pattern.network() != nullptr;
+  return covers_others ? pattern : Pattern::equal_to(pattern.text());
+}
+
+std::vector<Condition> filed(std::span<const Condition> conditions) {
+  std::vector<Condition> all(conditions.begin(), conditions.end());
+  for (Condition& one : all) one.pattern = filed(one.pattern);
+  return all;
+}
+
+// Does `by` apply to every request to which `rule` applies? False where it is not decided.
 bool covers(const Rule& by, const Rule& rule) {
-  // Comparing two patterns takes the product of their lengths. In practice patterns are
-  // shorter than this bound.
-  constexpr size_t bytes_max = 4096;
   return std::ranges::all_of(by.conditions, [&](const Condition& wanted) {
-    if (wanted.pattern.text().size() > bytes_max) return false;
     const auto at = std::ranges::find(rule.conditions, wanted.key, &Condition::key);
     return at != rule.conditions.end() && wanted.pattern.covers(at->pattern);
   });
-}
-
-// The most steps that `covers` takes (base::bounds::review_steps_max).
-size_t cost_of_covers(const Rule& rule, std::span<const request::Entry> generic) {
-  size_t steps = 1 + rule.conditions.size() * generic.size() / 16;
-  for (const Condition& condition : rule.conditions) {
-    if (condition.pattern.exact()) continue;
-    const std::string_view literal = condition.pattern.literal();
-    const size_t size = condition.pattern.text().size() - literal.size();
-    steps += condition.pattern.alternatives().size();
-    for (const request::Entry& entry : generic)
-      if (entry.key == condition.key && begins_with(entry.value, literal))
-        steps += size * (entry.value.size() - literal.size()) / 128;
-  }
-  return steps;
 }
 
 std::string text(const limit::Limit& limit) {
@@ -82,7 +82,7 @@ class Review {
     for (size_t i = 0; i < rules_.size(); ++i) {
       stops_before_.push_back(stops_before_.back() + (decides(rules_[i]) ? 1 : 0));
       if (rules_[i].mode != Mode::enforce) continue;
-      index_.add(rules_[i].conditions);
+      index_.add(filed(rules_[i].conditions));
       enforced_.push_back(i);
     }
   }
@@ -90,7 +90,6 @@ class Review {
   void all(bool has_policy) {
     for (size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].mode != Mode::off) one(i);
-    if (cut_short_ > 0) warn_cut_short();
     if (!has_policy) return;
     const auto last = std::find_if(rules_.begin(), rules_.end(), [](const Rule& rule) {
       return decides(rule) && rule.conditions.empty();
@@ -106,17 +105,9 @@ class Review {
     generic_request(rule, values_, generic_);
     beside_.clear();
     size_t by = rules_.size();
-    size_t steps = 0;
-    // Later rules may use the steps that earlier rules left.
-    const size_t steps_max = steps_left_ / (rules_.size() - at);
     index_.candidates(generic_, [&](uint32_t number) {
       const size_t other = enforced_[number];
       if (other == at) return !decides(rule);
-      steps += cost_of_covers(rules_[other], generic_);
-      if (steps > steps_max) {
-        ++cut_short_;
-        return false;
-      }
       if (!covers(rules_[other], rule)) return true;
       if (other < at && decides(rules_[other])) {
         by = other;
@@ -127,7 +118,6 @@ class Review {
       beside_.push_back(other);
       return !decides(rules_[other]) && beside_.size() <= base::bounds::group_charges_max;
     });
-    steps_left_ -= std::min(steps, steps_max);
     if (by < rules_.size()) {
       warn(rule,
            "is unreachable: " + title_of(rules_[by]) + " (line " + std::to_string(rules_[by].line) +
@@ -138,19 +128,6 @@ class Review {
     check_group(rule);
     if (rule.mode == Mode::enforce && rule.then == Then::continue_) check_pointless(at);
     check_limits(rule);
-  }
-
-  void warn_cut_short() {
-    diagnostics_.push_back(
-        {.severity = base::Diagnostic::Severity::warning,
-         .file = rules_.front().file,
-         .line = 0,
-         .column = 0,
-         .subject = "rules",
-         .message = base::counted(cut_short_, "rule") +
-                    " could be compared with some of the others only, because their patterns are "
-                    "so alike that each might apply to every other's requests",
-         .remedy = "begin patterns with different text instead of `*` where you can"});
   }
 
   void check_group(const Rule& rule) {
@@ -240,8 +217,6 @@ class Review {
   std::vector<size_t> enforced_;      // their indices in rules_
   std::vector<size_t> stops_before_;  // element i: how many of the first i rules decide
   bool told_of_group_ = false;
-  size_t steps_left_ = base::bounds::review_steps_max;
-  size_t cut_short_ = 0;  // the number of rules whose share of the steps did not suffice
 
   // Of the rule being reviewed:
   std::vector<std::string> values_;

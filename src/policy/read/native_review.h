@@ -8,8 +8,7 @@
 
 namespace sluice::policy {
 
-// Appends warnings in the order of the rules. Takes about as long as building the set. If many
-// rules are so similar that comparing all of them would take longer, it compares some and says so.
+// Appends warnings in the order of the rules. Takes about as long as building the set.
 void review(const RuleSet& rules, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::policy

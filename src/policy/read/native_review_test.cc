@@ -57,11 +57,24 @@ TEST(Review, ReportsUnreachableRules) {
        "apply to, and stops; move it in front"},
       {"- { match: { p: \"/a/*\" }, deny: true }\n- { match: { p: /a/b, q: r }, deny: true }\n",
        "f:3: warning: rule [p=/a/b q=r]: is unreachable: rule [p=/a/*] (line 2)"},
-      {"- { match: { p: \"*a*\" }, deny: true }\n- { match: { p: \"b*ac\" }, deny: true }\n",
-       "f:3: warning: rule [p=b*ac]: is unreachable"},
+      {"- { match: { p: \"/a/*\" }, deny: true }\n- { match: { p: \"/a/b*c\" }, deny: true }\n",
+       "f:3: warning: rule [p=/a/b*c]: is unreachable"},
+      {"- { match: { p: \"*a*\" }, deny: true }\n- { match: { p: \"*a*\", q: r }, deny: true }\n",
+       "f:3: warning: rule [p=*a* q=r]: is unreachable"},
+      {"- { match: { p: \"regex(/a/i)\" }, deny: true }\n"
+       "- { match: { p: \"regex(/a/i)\" }, deny: true }\n",
+       "f:3: warning: rule [p=regex(/a/i)]: is unreachable"},
+      {"- { match: { p: [\"*a\", b] }, deny: true }\n- { match: { p: [b, \"*a\"] }, deny: true }\n",
+       "f:3: warning: rule [p=[b, *a]]: is unreachable"},
       {"- { match: { p: \"*\" }, deny: true }\n- { match: { p: \"\" }, mode: shadow, deny: true "
        "}\n",
        "f:3: warning: rule [p=]: is unreachable"},
+      // What needs a search through texts with stars, or an expression, is not decided.
+      {"- { match: { p: \"*a*\" }, deny: true }\n- { match: { p: \"b*ac\" }, deny: true }\n", ""},
+      {"- { match: { p: \"*a*\" }, deny: true }\n- { match: { p: bac }, deny: true }\n", ""},
+      {"- { match: { p: \"regex(/a/)\" }, deny: true }\n- { match: { p: a }, deny: true }\n", ""},
+      {"- { match: { p: \"*a\" }, deny: true }\n- { match: { p: exact(*a) }, deny: true }\n", ""},
+      {"- { match: { p: exact(*a) }, deny: true }\n- { match: { p: \"*a\" }, deny: true }\n", ""},
       // Rules that are reached by other requests, in other modes, or not covered at all.
       {"- { match: { p: \"a*\" }, deny: true }\n- { match: { p: \"*\" }, deny: true }\n", ""},
       {"- { match: { p: \"*a\" }, deny: true }\n- { match: { p: \"a*\" }, deny: true }\n", ""},
@@ -222,25 +235,22 @@ TEST(NeverRefuses, IsTrueOnlyIfTheAlgorithmNeverRefuses) {
   EXPECT_GT(refusals, 50'000);
 }
 
-// Comparisons of similar patterns are bounded. Beyond the bound the review says so, and what it
-// reports is still right.
-TEST(Review, BoundsTheComparisonOfSimilarRules) {
-  const auto rules_like = [](size_t count, const std::string& before, const std::string& behind) {
+// Rules that are alike only in their stars are not compared with each other, and each of them is
+// found by its equals.
+TEST(Review, FindsEqualPatternsAmongManyThatAreAlike) {
+  for (const auto& [before, behind] :
+       {std::pair("*/v", ""), std::pair("/api/*/v", "/*"), std::pair("/a", "/*")}) {
     std::string text;
-    for (size_t i = 0; i < count; ++i)
-      text += "- { match: { p: \"" + before + std::to_string(i) + behind + "\" }, deny: true }\n";
-    return text;
-  };
-  EXPECT_EQ(told(rules_like(500, "*/v", "")), "");
-  EXPECT_EQ(told(rules_like(20'000, "/a", "/*")), "");
-  const std::string unreachable = "- { name: last, match: { p: \"*/v0\", q: r }, deny: true }\n";
-  for (const auto& [before, behind] : {std::pair("*/v", ""), std::pair("/api/*/v", "/*")}) {
-    const std::string said = told(rules_like(20'000, before, behind) + unreachable);
-    EXPECT_NE(said.find("f: warning: rules: "), std::string::npos) << said;
-    EXPECT_NE(said.find("rules could be compared with some of the others only"), std::string::npos);
-    EXPECT_EQ(said.find("rule last: is unreachable: rule [p=*/v0] (line 2)") != std::string::npos,
-              *before == '*')
-        << said;
+    for (size_t i = 0; i < 20'000; ++i)
+      text += std::string("- { match: { p: \"") + before + std::to_string(i) + behind +
+              "\" }, deny: true }\n";
+    EXPECT_EQ(told(text), "");
+    const std::string first = std::string(before) + "0" + behind;
+    text += "- { name: last, match: { p: \"" + first + "\", q: r }, deny: true }\n";
+    EXPECT_EQ(told(text).find("f:20002: warning: rule last: is unreachable: rule [p=" + first +
+                              "] (line 2)"),
+              0u)
+        << told(text);
   }
 }
 

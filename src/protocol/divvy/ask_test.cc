@@ -86,7 +86,8 @@ TEST(AskDivvy, GivesUpAtTheDeadlineAndWhereNothingListens) {
   const Outcome gone = ask_at("127.0.0.1", port);
   EXPECT_EQ(gone.status, 3);
   EXPECT_EQ(gone.err, "error: cannot connect to 127.0.0.1 port " + std::to_string(port) +
-                          ": Connection refused\n");
+                          ": Connection refused; is the server up? If it listens elsewhere, name "
+                          "it: `--server HOST:PORT`\n");
 }
 
 }  // namespace

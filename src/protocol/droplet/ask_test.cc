@@ -46,15 +46,17 @@ TEST(AskDroplet, ReportsServerErrors) {
 }
 
 TEST(AskDroplet, GivesUpAtTheDeadlineAndWhereNothingListens) {
+  const std::string hint =
+      "; is the server up? If it listens elsewhere, name it: `--server HOST:PORT`\n";
   uint16_t port = 0;
   {
     calls::FakeServer server({calls::FakeServer::silence}, "\r\n\r\n");
     port = server.port();
     EXPECT_EQ(error_of(port, "50"), "error: cannot connect to 127.0.0.1 port " +
-                                        std::to_string(port) + ": no answer in time\n");
+                                        std::to_string(port) + ": no answer in time" + hint);
   }
   EXPECT_EQ(error_of(port), "error: cannot connect to 127.0.0.1 port " + std::to_string(port) +
-                                ": Connection refused\n");
+                                ": Connection refused" + hint);
 }
 
 }  // namespace

@@ -109,9 +109,12 @@ base::Result<Json> body_of(const Asked& asked) {
     body["id"] = asked.id;
   }
   if (asked.verb != "wait") return body;
-  const Json seconds = Json::parse(asked.wait, nullptr, false);
+  Json seconds = Json::parse(asked.wait, nullptr, false);
+  if (const auto length = base::parse_duration(asked.wait); length && !seconds.is_number())
+    seconds = static_cast<double>(length->us) / 1e6;
   if (!seconds.is_number() || !(seconds >= 0 && seconds <= wait_seconds_max))
-    return base::Problem{"--wait takes 0 to 3600 seconds, not `" + asked.wait + "`"};
+    return base::Problem{"--wait takes 0 to 3600 seconds, as `10` or `10s`, not `" + asked.wait +
+                         "`"};
   body["timeout"] = seconds;
   return body;
 }
@@ -229,7 +232,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   arguments.add_option("--key", asked.key, "A counter by its key, with limits of its own", "KEY");
   arguments.add_option("--limit", asked.limits,
                        "QUOTA/WINDOW[:ALGORITHM[:BURST]] of --key; repeatable, up to 8", "LIMIT");
-  arguments.add_option("--wait", asked.wait, "Seconds that `wait` waits, default 10", "N");
+  arguments.add_option("--wait", asked.wait, "How long `wait` waits, as 10 or 10s; default 10",
+                       "N");
   arguments.add_option("--id", asked.id,
                        "Of `charge`: sent again with its id within 10 minutes it is counted once",
                        "ID");

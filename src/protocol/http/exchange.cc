@@ -472,7 +472,9 @@ Exchange::Begun Exchange::ask_wait(const TakeBody& body, const ConnectionContext
   const base::Duration timeout =
       body.timeout.value_or(std::min(wait_default, around.options.wait_max));
   if (timeout.us > around.options.wait_max.us) {
-    refuse(problems::bad_request, "`timeout` is longer than `http.max_wait` allows");
+    refuse(problems::bad_request,
+           "`timeout` is longer than " + base::format_duration(around.options.wait_max) +
+               ", the most that `http.max_wait` allows; ask for less, or raise it");
     problem_.pointer = "/timeout";
     problem_.has_pointer = true;
     return Begun::ready;

@@ -168,8 +168,16 @@ client_result ask_server(cli::AskedServer& server, const Question& question) {
   request.verb = is_never ? client_verb::take : client_verb::wait;
   request.n = question.count;
   result = server.call(request);
-  if (result.error != client_errc::none && !is_never)
+  if (is_never) return result;
+  if (result.error != client_errc::none) {
     result.text += "; nothing was taken, and --timeout MILLISECONDS waits longer";
+  } else if (!result.allowed) {
+    // Only a server that stops or has other limits by now ends a wait before its units are there.
+    result.error = client_errc::unavailable;
+    result.text =
+        "the server ended the wait before the units were there: it may be stopping, or its policy "
+        "has changed; nothing was taken, so ask again";
+  }
   return result;
 }
 

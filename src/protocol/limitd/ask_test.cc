@@ -59,15 +59,17 @@ TEST(AskLimitd, GivesUpAtTheDeadlineAndWhereNothingListens) {
     EXPECT_EQ(ask_at(port, "50").err, "error: no reply in time\n");
   }
   const std::string nothing =
-      "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused\n";
-  EXPECT_EQ(ask_at(port).err, "error: " + nothing);
+      "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused";
+  EXPECT_EQ(ask_at(port).err,
+            "error: " + nothing +
+                "; is the server up? If it listens elsewhere, name it: `--server HOST:PORT`\n");
   std::ostringstream out, err;
   config::CommandIo io{.out = out, .err = err, .environment = {}};
   EXPECT_EQ(
       limitdctl({"-h", "127.0.0.1", "-p", std::to_string(port), "-b", "ip", "-k", "a", "-t", "1"},
                 io),
       1);
-  EXPECT_EQ(err.str(), nothing);
+  EXPECT_EQ(err.str(), nothing + "\n");
 }
 
 }  // namespace

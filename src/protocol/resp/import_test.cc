@@ -78,9 +78,9 @@ TEST_F(ImportCell, RequiresARedisAndAPattern) {
   EXPECT_EQ(
       command({"store", "import-redis-cell", "--config", "f", "--redis", "a", "--match", "*", dir}),
       2);
-  EXPECT_TRUE(said(err, "--config is for import-redis or import-limitd")) << err;
+  EXPECT_TRUE(said(err, "--config is for import-limitd")) << err;
   EXPECT_EQ(command({"store", "stats", "--dry-run", dir}), 2);
-  EXPECT_TRUE(said(err, "--dry-run is for import-redis or import-redis-cell")) << err;
+  EXPECT_TRUE(said(err, "--dry-run is for import-redis-cell")) << err;
   EXPECT_FALSE(std::filesystem::exists(dir));
 }
 

@@ -72,7 +72,6 @@ TYPED = {
     ("docs/proxies.md", "Keep counters, and see which clients are limited"): Test(f"{DOCS}/proxies_test.py", "## Keep counters"),
     ("docs/proxies.md", "Limit by API key and by tenant"): Test(f"{DOCS}/proxies_test.py", "## Limit by API key and by tenant"),
     ("docs/redis.md", "Start"): Test(f"{DOCS}/redis_test.py", "## Start"),
-    ("docs/redis.md", "Redis Cluster"): Test(f"{DOCS}/redis_test.py", "## Redis Cluster"),
     ("docs/resp.md", "Try it"): Test("tests/e2e/resp_test.cc", "## Try it"),
     ("docs/resp.md", "Rules of a policy"): Test(f"{DOCS}/resp_test.py", "## Rules of a policy"),
     ("docs/tasks.md", ""): Test(f"{DOCS}/tasks_test.py", 'Manual(self, "docs/tasks.md")'),

@@ -40,7 +40,7 @@ class OperatingTest(unittest.TestCase):
     def follow(self, manual: Manual, heading: str) -> list[tuple[str, str]]:
         done = []
         for command in commands_of(heading):
-            line = command.replace("sluice top", "sluice top --once --over 0s")  # without a terminal it is shown once
+            line = command.replace("sluice top", "sluice top --over 0s")  # as there is no rate to show
             status, printed, told = manual.run(line)
             self.assertEqual(status, 0, f"{command}\n{printed}{told}")
             done.append((command, printed))

@@ -36,7 +36,7 @@ OFFERED = (
     ("sluice ask droplet ", ["take", "query"]),
     ("sluice ask limitd p", ["put", "ping"]),
     ("sluice ask http take ", []),
-    ("sluice override ", ["set", "list", "show", "remove", "load"]),
+    ("sluice override ", ["set", "list", "show", "remove"]),
     ("sluice override set --al", ["--algorithm", "--all-limits"]),
     ("sluice override set --algorithm sliding_", ["sliding_window", "sliding_log"]),
     ("sluice override set ", FILES),
