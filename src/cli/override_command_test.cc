@@ -94,7 +94,7 @@ TEST_F(AdminCommands, OverrideSetSaysWhichLimitsItReplaces) {
       page({{"overrides", Json::array({one})}, {"total", 1}, {"kept", true}});
   EXPECT_EQ(ask({"override", "list"}), 0) << err;
   EXPECT_TRUE(said(out, "  5 per 1s, token_bucket; 9 per 1d (the rule's)  2030")) << out;
-  // The answer about an override that an earlier version stored.
+  // The answer about one that replaces all limits.
   one["all_limits"] = true;
   one["limits"].erase(1);
   answers["POST /v1/overrides"] = page(one, 201);

@@ -305,26 +305,6 @@ TEST_F(JournalTest, TheDirectoryIsMadeWithItsParents) {
   EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c/sluice/counters"));
 }
 
-// A store of an earlier format is read, and then gets this version's format number.
-TEST_F(JournalTest, ReadsFormat2AndRaisesTheNumber) {
-  KeptByKey wanted;
-  {
-    auto journal = open();
-    ASSERT_TRUE(journal) << problem;
-    add(*journal, "k", 7);
-    commit(*journal);
-    wanted = all_of(*journal);
-  }
-  std::ofstream(file("sluice/FORMAT")) << "sluice store 2, read by sluice 0.1.0 and later\n";
-  auto journal = open();
-  ASSERT_TRUE(journal) << problem;
-  EXPECT_EQ(all_of(*journal), wanted);
-  std::ifstream format(file("sluice/FORMAT"));
-  std::string line;
-  std::getline(format, line);
-  EXPECT_EQ(line, "sluice store 3, read by sluice 0.1.0 and later");
-}
-
 // The cells after those of a counter's limits are the states of limits that are left out.
 TEST_F(JournalTest, LimitsThatAreLeftOutAreKept) {
   State cells[limit::cells_max];
@@ -382,6 +362,24 @@ TEST_F(JournalTest, ASecondOpenReportsTheProcessInUse) {
       << problem;
   journal.reset();
   EXPECT_TRUE(open()) << problem;
+}
+
+TEST_F(JournalTest, RefusesAnEarlierFormatAndSaysHowToBegin) {
+  ASSERT_TRUE(open()) << problem;
+  for (const char* number : {"1", "2"}) {
+    const std::string line =
+        std::string("sluice store ") + number + ", read by sluice 0.1.0 and later\n";
+    std::ofstream(file("sluice/FORMAT")) << line;
+    EXPECT_FALSE(open());
+    for (const std::string& part :
+         {std::string("has format ") + number + ", which no release has",
+          std::string("this program reads format 3"), "move `" + file("sluice") + "` away"})
+      EXPECT_NE(problem.find(part), std::string::npos) << problem;
+    std::ifstream format(file("sluice/FORMAT"));
+    std::string kept;
+    std::getline(format, kept);
+    EXPECT_EQ(kept + "\n", line);
+  }
 }
 
 TEST_F(JournalTest, RefusesANewerFormatNamingItsReader) {

@@ -134,6 +134,12 @@ Look look(const std::string& dir) {
       std::from_chars(text.data() + format_words.size(), end, format).ec != std::errc() ||
       format == 0)
     return is_damaged(damaged(dir, "its file FORMAT does not say which format it has"));
+  if (format < format_number)
+    return {.condition = Condition::foreign,
+            .problem = {"the store in " + quoted(dir) + " has format " + std::to_string(format) +
+                        ", which no release has; this program reads format " +
+                        std::to_string(format_number) + ": move " + quoted(store_of(dir)) +
+                        " away to begin a new store, or name another directory"}};
   if (format > format_number) {
     const size_t at = text.find(since_words), stop = text.find(end_words);
     std::string reader = "a newer one";
@@ -143,18 +149,16 @@ Look look(const std::string& dir) {
                                32) +
                " or later";
     return {
-        .condition = Condition::newer,
+        .condition = Condition::foreign,
         .problem = {"the store in " + quoted(dir) + " has format " + std::to_string(format) +
                     ", which " + reader + " reads; this program reads format " +
                     std::to_string(format_number) + ": use that version, or another directory"}};
   }
   for (const std::string& part : {counters_of(dir), blocks_of(dir), texts_of(dir)}) {
-    if (!exists(part + "/CURRENT")) {
-      if (format == 1 && part == texts_of(dir) && !exists(part)) continue;
+    if (!exists(part + "/CURRENT"))
       return is_damaged(damaged(dir, quoted(part + "/CURRENT") + " is missing"));
-    }
   }
-  return {.condition = Condition::whole, .format = format, .problem = {}};
+  return {.condition = Condition::whole, .problem = {}};
 }
 
 base::Done sync_directory(const std::string& path) {

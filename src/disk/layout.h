@@ -13,9 +13,7 @@
 
 namespace sluice::disk {
 
-// What this program writes, and the first version of it that reads that. In format 1 there are no
-// texts; a store that has it gets them when a server opens it. In format 2 counters leave no limits
-// out; one that has it gets the new number then, and no other byte of it changes.
+// What this program writes and reads, and the first version of it that does.
 inline constexpr uint32_t format_number = 3;
 inline constexpr std::string_view format_since = "0.1.0";
 
@@ -50,17 +48,16 @@ class Lock {
 };
 
 enum class Condition : uint8_t {
-  absent,  // there never was a store
-  whole,   // its parts are there, in a format that this program reads
-  newer,   // its format is one that only a later version reads
-  damaged  // something is there, but not that
+  absent,   // there never was a store
+  whole,    // its parts are there, in the format that this program reads
+  foreign,  // its format is another one, of an earlier or a later version
+  damaged   // something is there, but not that
 };
 
 // What is in DIR/sluice. `problem` says why it cannot be used, and what to do.
 struct Look {
   Condition condition = Condition::absent;
-  uint32_t format = format_number;  // of a store that is whole
-  base::Problem problem;            // of one that is newer or damaged
+  base::Problem problem;  // of one that is foreign or damaged
 };
 // Changes nothing.
 Look look(const std::string& dir);

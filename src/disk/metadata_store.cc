@@ -46,25 +46,8 @@ RocksMetadataStore::RocksMetadataStore(const std::string& dir, bool sync)
       rocks_(texts_of(dir), texts_options()),
       marks_(dir, LogMarks::Of::texts) {}
 
-Status RocksMetadataStore::open(uint32_t format, std::string& wrong) {
+Status RocksMetadataStore::open(std::string& wrong) {
   const std::lock_guard lock(mutex_);
-  std::error_code error;
-  if (format == 1 && !fs::exists(rocks_.path(), error)) {
-    // Elsewhere first, so that what is there is whole.
-    const std::string fresh = rocks_.path() + ".new";
-    fs::remove_all(fresh, error);
-    Rocks made(fresh, texts_options());
-    Status status = made.open(true);
-    made.close();
-    if (!status.ok()) return status;
-    fs::rename(fresh, rocks_.path(), error);
-    if (error) return Status::IOError(rocks_.path(), error.message());
-  }
-  if (format < format_number) {
-    base::Done done = sync_directory(store_of(dir_));
-    if (done) done = write_format(store_of(dir_));
-    if (!done) return Status::IOError(done.problem().text);
-  }
   const Status status = rocks_.open_or_read();
   if (!status.ok()) return status;
   return rocks_.use([&](rocksdb::DB& db) {

@@ -28,9 +28,8 @@ class RocksMetadataStore final : public store::MetadataStore {
   // What failed is taken back, if the disk lets it be.
   ~RocksMetadataStore() override;
 
-  // Of a store that is whole; `format`: what it says, and 1 gets them here. `wrong`: what is
-  // damaged. Before all else.
-  rocksdb::Status open(uint32_t format, std::string& wrong);
+  // Of a store that is whole. `wrong`: what is damaged. Before all else.
+  rocksdb::Status open(std::string& wrong);
 
   base::Done read(const VisitText& visit) override;
   WriteResult write(std::span<const Change> changes) override;

@@ -215,7 +215,7 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
     const Map all = [&] {
       RocksMetadataStore texts(copy, false);
       std::string wrong;
-      EXPECT_TRUE(texts.open(format_number, wrong).ok() && wrong.empty()) << wrong;
+      EXPECT_TRUE(texts.open(wrong).ok() && wrong.empty()) << wrong;
       return read(texts);
     }();
     const int64_t reached = std::atoll(all.at("round").c_str());
@@ -228,45 +228,8 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
   writer.join();
 }
 
-// A store of format 1 has no texts. The first start adds them, also if an earlier start was killed
-// while it did.
-TEST_F(TextsTest, AreAddedToAnOldStore) {
-  const auto make_old = [&](bool with_texts) {
-    if (!with_texts) fs::remove_all(texts_of(data));
-    fs::remove(store_of(data) + "/LOGS-texts");
-    std::ofstream(format_file_of(data)) << "sluice store 1, read by sluice 0.1.0 and later\n";
-  };
-  ASSERT_TRUE(open(data));
-  make_old(false);
-  StoreStats numbers;
-  ASSERT_TRUE(succeeds(stats(data), numbers, problem)) << problem;
-  EXPECT_EQ(numbers.format, 1u);
-  EXPECT_EQ(numbers.texts, 0u);
-  CheckReport report;
-  ASSERT_TRUE(succeeds(check(data), report, problem)) << problem;
-  EXPECT_TRUE(report.damages.empty()) << report.damages[0];
-  EXPECT_FALSE(fs::exists(texts_of(data)));
-  ASSERT_TRUE(open(data)) << problem;
-  ASSERT_TRUE(succeeds(stats(data), numbers, problem)) << problem;
-  EXPECT_EQ(numbers.format, format_number);
+TEST_F(TextsTest, AStoreWithoutThemIsDamaged) {
   fill(3);
-  EXPECT_EQ(stored(data), model);
-
-  make_old(false);
-  fs::create_directory(texts_of(data) + ".new");
-  model.clear();
-  EXPECT_EQ(stored(data), model);
-  make_old(true);
-  EXPECT_EQ(stored(data), model);
-  fill(3);
-
-  make_old(false);
-  RepairReport repaired;
-  ASSERT_TRUE(succeeds(repair(data), repaired, problem)) << problem;
-  EXPECT_TRUE(repaired.damages.empty()) << repaired.damages[0];
-  EXPECT_EQ(stored(data), Map());
-
-  // A store of the present format whose texts are missing is damaged.
   fs::remove_all(texts_of(data));
   is_damaged("texts/CURRENT");
   EXPECT_EQ(after_repair(), Map());

@@ -26,8 +26,8 @@ struct Offline {
   base::Done open(bool to_write);
   // A part that has a log: what is torn is skipped, or cut off. `wrong`: what is damaged.
   rocksdb::Status open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::string& wrong);
-  // The texts, to be read. `has`: a store of format 1 may have none. `wrong`: what is missing.
-  rocksdb::Status open_texts(bool& has, std::string& wrong);
+  // The texts, to be read. `wrong`: what is missing.
+  rocksdb::Status open_texts(std::string& wrong);
 
   // As disk::each_block, of those that are not folded.
   template <class VisitBlock>

@@ -36,10 +36,10 @@ class Repair {
     Look found = look(store_.dir);
     if (found.condition == Condition::absent || !fs::is_directory(store_of(store_.dir)))
       return base::Problem{"there is no store in `" + base::printable(store_.dir, 512) + "`"};
-    if (found.condition == Condition::newer) return std::move(found.problem);
+    if (found.condition == Condition::foreign) return std::move(found.problem);
     if (found.condition == Condition::damaged) note(std::move(found.problem.text));
     if (base::Done has = find_counters(); !has) return std::move(has).problem();
-    Status status = mend_texts(found.format == 1);
+    Status status = mend_texts();
     if (status.ok()) status = mend_by_rocks(store_.blocks, "blocks", LogMarks::Of::blocks);
     if (status.ok()) status = mend_counters();
     if (status.ok())
@@ -117,13 +117,9 @@ class Repair {
     return path.ends_with(".log") && (scan_log(path, scan) != 0 || scan.end != LogScan::End::whole);
   }
 
-  // `may_lack`: a store of that format has none.
-  Status mend_texts(bool may_lack) {
-    std::error_code error;
+  Status mend_texts() {
     Rocks& part = store_.texts;
-    Status status = may_lack && !fs::exists(part.path(), error)
-                        ? part.open(true)
-                        : mend_by_rocks(part, "texts", LogMarks::Of::texts);
+    Status status = mend_by_rocks(part, "texts", LogMarks::Of::texts);
     if (!status.ok()) return status;
     status = part.use([&](rocksdb::DB& db) {
       LogMarks marks(store_.dir, LogMarks::Of::texts);

@@ -97,7 +97,7 @@ base::Done RocksJournal::open() {
   const std::string& dir = options_.path;
   if (base::Done taken = lock_.take(dir, true); !taken) return taken;
   Look found = look(dir);
-  if (found.condition == Condition::newer || found.condition == Condition::damaged)
+  if (found.condition == Condition::foreign || found.condition == Condition::damaged)
     return std::move(found.problem);
   if (found.condition == Condition::absent) {
     if (base::Done made = make_store(dir); !made) return made;
@@ -130,7 +130,7 @@ base::Done RocksJournal::open() {
       return read;
     });
   }
-  if (status.ok() && wrong.empty()) status = metadata_.open(found.format, wrong);
+  if (status.ok() && wrong.empty()) status = metadata_.open(wrong);
   // Each start begins a log. What many of them hold goes to one table; not before it is known that
   // nothing is damaged, as a start on what is damaged changes nothing.
   if (status.ok() && wrong.empty() && !blocks_.has_failed() &&

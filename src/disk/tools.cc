@@ -73,10 +73,7 @@ Status Offline::open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::st
   return to_write ? part.open(false) : part.open_to_read(ends);
 }
 
-Status Offline::open_texts(bool& has, std::string& wrong) {
-  std::error_code error;
-  has = fs::exists(texts.path(), error);
-  if (!has) return Status::OK();
+Status Offline::open_texts(std::string& wrong) {
   const Status status = open_logged(texts, LogMarks::Of::texts, false, wrong);
   if (!status.ok() || !wrong.empty()) return status;
   return texts.use(
@@ -87,10 +84,9 @@ namespace {
 
 // All of them, or why not.
 Status read_texts(Offline& store, const VisitText& visit) {
-  bool has;
   std::string wrong;
-  const Status status = store.open_texts(has, wrong);
-  if (!status.ok() || !has) return status;
+  const Status status = store.open_texts(wrong);
+  if (!status.ok()) return status;
   if (!wrong.empty()) return Status::Corruption(wrong);
   return store.texts.use([&](rocksdb::DB& db) { return each_text(db, visit); });
 }
@@ -102,7 +98,7 @@ base::Result<StoreStats> stats(const std::string& dir) {
   Offline store(dir, spaces);
   if (base::Done opened = store.open(false); !opened) return std::move(opened).problem();
   StoreStats stats;
-  stats.format = look(dir).format;
+  stats.format = format_number;
   Status status = store.counters.use([&](rocksdb::DB& db) {
     rocksdb::ReadOptions options;
     options.fill_cache = false;
@@ -206,7 +202,7 @@ base::Result<CheckReport> check(const std::string& dir) {
   switch (found.condition) {
     case Condition::absent:
       return no_store(dir);
-    case Condition::newer:
+    case Condition::foreign:
       return std::move(found.problem);
     case Condition::damaged:
       note(report.damages, std::move(found.problem.text));
@@ -223,9 +219,8 @@ base::Result<CheckReport> check(const std::string& dir) {
   const bool has_counters = is_open(store.counters.open_to_read(), "counters");
   const bool has_blocks =
       is_open(store.open_logged(store.blocks, LogMarks::Of::blocks, false, wrong), "blocks");
-  bool has_texts;
-  const Status texts = store.open_texts(has_texts, wrong);
-  const bool has_sound_texts = is_open(texts, "texts") && has_texts;
+  const Status texts = store.open_texts(wrong);
+  const bool has_texts = is_open(texts, "texts");
   const auto look_through = [&](Rocks& part, const char* name, auto&& records) {
     for (const auto& step :
          {std::function<Status(rocksdb::DB&)>([](rocksdb::DB& db) { return db.VerifyChecksum(); }),
@@ -283,7 +278,7 @@ base::Result<CheckReport> check(const std::string& dir) {
     });
   }
   report.torn = store.torn;
-  if (has_sound_texts) {
+  if (has_texts) {
     look_through(store.texts, "texts", [&](rocksdb::DB& db) {
       return each_text(db, [&](std::string_view, std::string_view) { ++report.texts; });
     });

@@ -302,12 +302,15 @@ TEST_F(RepairTest, FilesMadeByRootBelongToTheStoresOwner) {
   EXPECT_EQ(its.st_uid, 0u);
 }
 
-TEST_F(RepairTest, RefusesANewerFormat) {
+TEST_F(RepairTest, RefusesAnotherFormat) {
   fill();
   std::ofstream(folder / "sluice/FORMAT") << "sluice store 7, read by sluice 9.0.0 and later\n";
   RepairReport repaired;
   EXPECT_FALSE(succeeds(repair(folder.path()), repaired, problem));
   EXPECT_NE(problem.find("sluice 9.0.0 or later"), std::string::npos) << problem;
+  std::ofstream(folder / "sluice/FORMAT") << "sluice store 2, read by sluice 0.1.0 and later\n";
+  EXPECT_FALSE(succeeds(repair(folder.path()), repaired, problem));
+  EXPECT_NE(problem.find("has format 2, which no release has"), std::string::npos) << problem;
 }
 
 }  // namespace

@@ -24,8 +24,8 @@
 //   bound        a counter has cells_max cells, those in force first; only debt may take it to
 //                counter_cells_max. Where the runs of a
 //                sliding_log do not fit, the oldest are one, which ends with the newest of them.
-//                What has no room for a single cell is not kept: such a limit begins again, as
-//                everything did in store format 2.
+//                What has no room for a single cell is not kept: such a limit begins again when it
+//                is in force again.
 #pragma once
 
 #include <algorithm>

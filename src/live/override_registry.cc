@@ -426,7 +426,7 @@ store::MetadataStore::WriteResult OverrideRegistry::persist(
   return is_persisted() ? deps_.metadata->write(changes) : store::MetadataStore::WriteResult{};
 }
 
-// Some of those whose kept text a server of an earlier version would decide otherwise by.
+// Some of those whose kept text has not the limits that hold.
 void OverrideRegistry::write_some(base::Time now) {
   std::vector<StoredOverride> some;
   std::vector<store::MetadataStore::Change> changes;
@@ -444,8 +444,8 @@ void OverrideRegistry::write_some(base::Time now) {
   if (some.empty()) return;
   if (const auto written = persist(changes); !written) {
     deps_.log->warn(
-        "{} overrides are merged with the live policy and cannot be kept so; servers of an earlier "
-        "version go on with the former limits: {}",
+        "{} overrides are merged with the live policy and cannot be kept so, which is tried again "
+        "in seconds: {}",
         some.size(), base::printable(written.problem.text, 500));
     write_again_us_ = now.us + forget_again_after.us;
     return;

@@ -6,8 +6,8 @@
 // An override that replaces only some limits of its rule is merged with the others when it is set,
 // and again by the housekeeping when the live policy has changed: a decision looks at the merged
 // list alone. Where the rule no longer has the limit that an override replaces, the merged list
-// stays as it was and replaces all. What is kept is the merged list, so that a server of an earlier
-// version, which knows no other, decides the same; it is written again after such a change.
+// stays as it was and replaces all. What is kept is the merged list, so that other servers and
+// later ones know which was the last; it is written again after such a change.
 #pragma once
 
 #include <spdlog/logger.h>

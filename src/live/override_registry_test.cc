@@ -228,7 +228,7 @@ TEST(OverrideRegistry, RejectsInvalidStoredTexts) {
     const wire::Json list = wire::Json::array({limit, wire::Json::parse(wrong)});
     EXPECT_EQ(with("limits", list), "its limit 1 is none") << wrong;
   }
-  // An earlier version stored a network without `cidr` as a text.
+  // A network without `cidr` is stored as a text.
   EXPECT_EQ(with("actor", "regex(/a/)").substr(0, 6), "actor:");
   EXPECT_EQ(with("actor", "[a").substr(0, 6), "actor:");
   EXPECT_NE(with("actor", "2001:db8::/64").substr(0, 6), "actor:");

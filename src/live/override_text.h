@@ -99,9 +99,8 @@ wire::Json to_json(const limit::Limit& limit);
 wire::Json to_json(const StoredOverride& one, const request::Spaces& spaces, bool applies);
 
 // For a MetadataStore, of a list of limits, of which one.persisted_own are its own. Reading back:
-// a problem if it is not understood; else the same override always has the same text. An earlier
-// version of the server reads all of the limits as the override's own: so the text has those that
-// hold, and `replaces`, which that version does not know, says which of them are.
+// a problem if it is not understood; else the same override always has the same text. It has the
+// limits that hold, and `replaces` says which of them are the override's own; without it all are.
 std::string persisted_text(const StoredOverride& one, std::span<const limit::Limit> limits);
 base::Result<OverrideRequest> read_persisted(std::string_view name, std::string_view text);
 

@@ -1,6 +1,5 @@
 // Overrides that replace some limits of their rule, through the admin port's handlers, a metadata
-// store and changing policies: which limits are in force, and what servers of an earlier version
-// read in the text.
+// store and changing policies: which limits are in force, and which the kept text has.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -126,8 +125,8 @@ struct Fixture {
   std::optional<OverrideRegistry> registry;
 };
 
-// What a server of the earlier version reads in a text: all of its limits replace the rule's.
-std::string as_read_before(const std::string& text) {
+// The limits in a kept text.
+std::string kept_limits(const std::string& text) {
   std::string limits;
   const wire::Json json = wire::Json::parse(text);
   for (const wire::Json& one : json.at("limits"))
@@ -204,7 +203,7 @@ TEST(OverridesMerge, FollowsTheLivePolicy) {
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
   EXPECT_EQ(texts.writes, 1);
-  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1000/86400");
+  EXPECT_EQ(kept_limits(texts.only_text()), "100/1 1000/86400");
   f.registry->housekeep();
   EXPECT_EQ(texts.writes, 1);
   const int before = f.changes;
@@ -212,8 +211,7 @@ TEST(OverridesMerge, FollowsTheLivePolicy) {
   EXPECT_EQ(f.holds(), "50/86400 7/60 100/1");
   EXPECT_EQ(f.whose(), "rr-");
   EXPECT_EQ(f.changes, before + 1);
-  // Servers of an earlier version decide the same.
-  EXPECT_EQ(as_read_before(texts.only_text()), "50/86400 7/60 100/1");
+  EXPECT_EQ(kept_limits(texts.only_text()), "50/86400 7/60 100/1");
   // The rule no longer has the limit: the last limits stay in force, and the text is not written
   // again.
   const std::string text = texts.only_text();
@@ -225,7 +223,7 @@ TEST(OverridesMerge, FollowsTheLivePolicy) {
   f.reload(rule_of(second + ", { quota: 1, window: 1d }"));
   EXPECT_EQ(f.holds(), "100/1 1/86400");
   EXPECT_EQ(f.whose(), "-r");
-  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1/86400");
+  EXPECT_EQ(kept_limits(texts.only_text()), "100/1 1/86400");
   // The rule was removed, and is back.
   const std::string other = rule_of(second);
   f.live.exchange(f.policy("rules:\n- { name: x, match: { ip: '*' }, actor: ip, deny: true }\n"));
@@ -243,10 +241,10 @@ TEST(OverridesMerge, RetriesAFailedRewriteLater) {
   EXPECT_EQ(f.holds(), "100/1 5/86400");  // in force nevertheless
   texts.fails = false;
   f.registry->housekeep();
-  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1000/86400");
+  EXPECT_EQ(kept_limits(texts.only_text()), "100/1 1000/86400");
   now_us += 5'000'000;
   f.registry->housekeep();
-  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
+  EXPECT_EQ(kept_limits(texts.only_text()), "100/1 5/86400");
 }
 
 // A start counts as a change of policy: the file may have been edited while no server ran.
@@ -259,22 +257,22 @@ TEST(OverridesMerge, FollowsAPolicyThatChangedBeforeAStart) {
   Fixture f(&texts, rule_of(second + ", { quota: 5, window: 1d }"));
   EXPECT_EQ(f.holds(), "100/1 5/86400");
   f.registry->housekeep();
-  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
+  EXPECT_EQ(kept_limits(texts.only_text()), "100/1 5/86400");
 }
 
-// Recorded from the earlier version: `override set --quota 100 --window 1s` for this rule.
+// `override set --quota 100 --window 1s --all-limits` for this rule.
 const std::string recorded =
     R"({"v":1,"dialect":"native","rule":"api","entries":["ip"],"actor":"a",)"
     R"("limits":[["token_bucket",100,1000000,100]],"created_us":1800000000000000})";
 
-TEST(OverridesMerge, AnOverrideOfAnEarlierVersionReplacesAllLimits) {
+TEST(OverridesMerge, ATextWithoutReplacesReplacesAllLimits) {
   now_us = 1'800'000'000'000'000;  // other tests may have moved it
   SharedTexts texts;
   uint64_t id = 0;
   {
     Fixture f(&texts);
     EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"},"all_limits":true})"));
-    EXPECT_EQ(texts.only_text(), recorded);  // servers of both versions agree on it
+    EXPECT_EQ(texts.only_text(), recorded);
     id = f.registry->list(0, 1, {}).items[0].id();
   }
   texts.kept[id_text(id)] = recorded;
@@ -284,7 +282,7 @@ TEST(OverridesMerge, AnOverrideOfAnEarlierVersionReplacesAllLimits) {
   f.reload(rule_of(second + ", " + day + ", { quota: 3, window: 1h }"));
   EXPECT_EQ(f.holds(), "100/1");
   EXPECT_EQ(texts.only_text(), recorded);
-  // Such a server replaces an override of ours.
+  // Another server replaces an override of ours.
   EXPECT_FALSE(f.post(R"({"limit":{"quota":50,"window":"1s"}})"));
   EXPECT_EQ(f.whose(), "-rr");
   texts.kept[id_text(id)] = recorded;
@@ -292,9 +290,9 @@ TEST(OverridesMerge, AnOverrideOfAnEarlierVersionReplacesAllLimits) {
   EXPECT_EQ(f.whose(), "- all");
 }
 
-// Two servers of this version, and what one of the earlier version would read, with policies that
-// change in any order: once all have the same policy, all decide the same.
-TEST(OverridesMerge, ServersOfBothVersionsAgree) {
+// Two servers with policies that change in any order: once both have the same policy, both decide
+// the same, and the kept text says so.
+TEST(OverridesMerge, ServersAgree) {
   SharedTexts texts;
   Fixture one(&texts);
   const auto watcher = texts.watcher;
@@ -331,7 +329,7 @@ TEST(OverridesMerge, ServersOfBothVersionsAgree) {
     tell();
     ASSERT_EQ(first.holds(), other.holds()) << round;
     ASSERT_EQ(first.whose(), other.whose()) << round;
-    ASSERT_EQ(as_read_before(texts.only_text()), first.holds()) << round;
+    ASSERT_EQ(kept_limits(texts.only_text()), first.holds()) << round;
   }
 }
 

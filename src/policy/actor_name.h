@@ -45,7 +45,7 @@ class ActorValue {
  public:
   static ActorValue of_text(std::string text);
   // Reads a value as people write it. `is_kept`: it is an override's that is stored. Then a bare
-  // network or list of addresses is a text, as it was in earlier versions; otherwise it is refused.
+  // network or list of addresses is a text, as name() writes it; otherwise it is refused.
   static base::Result<ActorValue> read(std::string_view written, bool is_kept = false);
   // The value for a list of values as people write them.
   static base::Result<ActorValue> of_list(std::span<const std::string> written);

@@ -81,7 +81,7 @@ TEST(ActorValue, RefusesWhatWouldMatchNothingAndSaysWhatToWrite) {
   std::string many = "[a0";
   for (size_t i = 1; i <= list_values_max; ++i) many += ", a" + std::to_string(i);
   EXPECT_TRUE(says(many + "]", "has 1 to 256 values"));
-  // What an earlier version stored.
+  // As it is stored.
   EXPECT_TRUE(ActorValue::read("2001:db8::/64", true));
 }
 

@@ -9,6 +9,7 @@
 #include "base/bounds.h"
 #include "base/utf8.h"
 #include "policy/javascript_regex.h"
+#include "policy/text.h"
 
 namespace sluice::policy {
 
@@ -17,6 +18,38 @@ namespace {
 using base::bounds::regex_steps_max;
 using base::bounds::regex_text_bytes_max;
 using base::bounds::regex_work_max;
+
+// Writes the text as PCRE2 has to see it: each ill-formed part as U+FFFD, and each character beyond
+// U+FFFF as its two halves in UTF-16, three bytes each. Returns the size, at most three times that
+// of the text.
+size_t write_units(std::string_view text, char* to) {
+  char* const begin = to;
+  const auto half = [&](uint32_t unit) {
+    *to++ = static_cast<char>(0xe0 | unit >> 12);
+    *to++ = static_cast<char>(0x80 | (unit >> 6 & 0x3f));
+    *to++ = static_cast<char>(0x80 | (unit & 0x3f));
+  };
+  for (size_t at = 0; at < text.size();) {
+    const auto [size, valid] = base::utf8::first_sequence(text.substr(at));
+    if (!valid) {
+      to = std::ranges::copy(base::utf8::replacement, to).out;
+    } else if (size < 4) {
+      to = std::ranges::copy(text.substr(at, size), to).out;
+    } else {
+      const uint32_t value = decode(text, at).value;
+      half(0xd7c0 + (value >> 10));
+      half(0xdc00 + (value & 0x3ff));
+    }
+    at += size;
+  }
+  return static_cast<size_t>(to - begin);
+}
+
+// Would write_units change it?
+bool has_other_units(std::string_view text) {
+  const auto is_of_four = [](char c) { return static_cast<uint8_t>(c) >= 0xf0; };
+  return std::ranges::any_of(text, is_of_four) || !base::utf8::is_valid(text);
+}
 
 // The memory of a thread for matching: one pair of offsets, the stack for backtracking, the limits.
 struct Scratch {
@@ -59,12 +92,16 @@ base::Done Regex::compile(const std::string& expression) {
   // PCRE2_ALT_BSUX and PCRE2_ALLOW_EMPTY_CLASS would be JavaScript's behaviour as well, but the
   // translation leaves none of the syntax that they concern. Start optimizations are off because
   // the JIT of PCRE2 10.42 has a defect with them: it misses "abba" with (?:ab|a).c*b.
-  constexpr uint32_t options = PCRE2_UTF | PCRE2_MATCH_UNSET_BACKREF | PCRE2_DOLLAR_ENDONLY |
-                               PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+  constexpr uint32_t options =
+      PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+  const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
+      pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+  if (!context) return base::Problem{"there is no memory for it"};
+  pcre2_set_compile_extra_options(context.get(), PCRE2_EXTRA_ALLOW_SURROGATE_ESCAPES);
   int number = 0;
   PCRE2_SIZE offset = 0;
-  code_.reset(
-      pcre2_compile(units(expression), expression.size(), options, &number, &offset, nullptr));
+  code_.reset(pcre2_compile(units(expression), expression.size(), options, &number, &offset,
+                            context.get()));
   if (code_) return {};
   std::array<PCRE2_UCHAR8, 256> text{};
   pcre2_get_error_message(number, text.data(), text.size());
@@ -115,15 +152,11 @@ Regex::Found Regex::find(std::string_view text) const {
 }
 
 bool Regex::matches(std::string_view text, bool& gave_up) const {
-  std::array<char, base::utf8::replacement.size() * regex_text_bytes_max> sound;
+  std::array<char, base::utf8::replacement.size() * regex_text_bytes_max> other;
   const bool is_short = text.size() <= regex_text_bytes_max;
   Found found = Found::unknown;
-  if (!base::utf8::is_valid(text)) {
-    if (is_short) {
-      const size_t size = base::utf8::sanitized_size(text);
-      base::utf8::sanitize(text, sound.data());
-      found = find({sound.data(), size});
-    }
+  if (has_other_units(text)) {
+    if (is_short) found = find({other.data(), write_units(text, other.data())});
   } else if (is_short || !anywhere_) {
     found = find(text);
   }

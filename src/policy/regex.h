@@ -23,7 +23,7 @@ class Regex {
                                                                std::string_view flags);
 
   // Does it match anywhere in the text? Ill-formed parts of text that is not UTF-8 are read as
-  // U+FFFD.
+  // U+FFFD, and a character beyond U+FFFF as JavaScript reads it, as two halves.
   bool matches(std::string_view text) const {
     bool gave_up = false;
     return matches(text, gave_up);

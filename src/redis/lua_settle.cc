@@ -26,9 +26,7 @@
 //   value  name, blank, and a state for each limit, separated by semicolons: `-` if it is fresh,
 //          else marks and units.
 //          After the limits in force the name may have `|` and the limits that are left out; their
-//          states follow in the same way (limit/left_out.h). Without such limits a value is the
-//          same as in versions that did not have them. Servers of those versions can read a value
-//          with `|`: they take its limits in their order, and forget those without a place.
+//          states follow in the same way (limit/left_out.h).
 //   reply  allowed (0, 1), then for each charge, if it is x, the units that were dropped, and for
 //   each
 //          limit: allowed, remaining, reset_after, retry_after (`n`:

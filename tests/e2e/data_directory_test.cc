@@ -181,6 +181,15 @@ TEST_F(DataDirectory, AKilledServerLeavesNoLock) {
   EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 98));
 }
 
+TEST_F(DataDirectory, AnEarlierFormatIsRefusedWithTheWayToBegin) {
+  fill(3);
+  const std::string format = "sluice store 2, read by sluice 0.1.0 and later\n";
+  write(data_ + "/sluice/FORMAT", format);
+  refuses({"has format 2, which no release has", "this program reads format 3",
+           "move `" + data_ + "/sluice` away to begin a new store, or name another directory"});
+  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), format);
+}
+
 TEST_F(DataDirectory, ALaterFormatIsRefusedWithTheVersionThatReadsIt) {
   fill(3);
   write(data_ + "/sluice/FORMAT", "sluice store 9, read by sluice 7.8.9 and later\n");

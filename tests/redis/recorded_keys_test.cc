@@ -1,7 +1,6 @@
-// Keys of every protocol, overrides and lists as the release before Redis Cluster wrote them
-// (tests/redis/recorded). This release must continue each counter where that one left it, and make
-// the same keys. This test writes the file, if it is built in a checkout of the earlier release and
-// run with SLUICE_RECORD_KEYS=FILE.
+// Recorded keys of every protocol, overrides and lists (tests/redis/recorded). A server must
+// continue each counter where the one that recorded left it, and make the same keys. A program
+// whose keys differ records the file again, with SLUICE_RECORD_KEYS=FILE.
 #include <gtest/gtest.h>
 
 #include <chrono>

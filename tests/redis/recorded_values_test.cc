@@ -1,7 +1,6 @@
-// Values of counters as the release before Redis Cluster wrote them (tests/redis/recorded). From
-// each of them this release must decide the same and write the same bytes, so that servers of both
-// releases can share one Redis. This test writes the file, if it is built in a checkout of the
-// earlier release and run with SLUICE_RECORD=FILE.
+// Recorded values of counters (tests/redis/recorded). From each of them the scripts must decide the
+// same and write the same bytes: servers that run share them. A program whose values differ records
+// the file again, with SLUICE_RECORD=FILE.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -272,9 +272,8 @@ TEST(Scripts, LimitsThatAreLeftOutDoNotRefillTheCounter) {
   EXPECT_GT(left, 1'000u);
 }
 
-// Values of which no limit is left out have the same bytes as in earlier versions, so that servers
-// of both versions can share them.
-TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
+// A value has `|` only while a limit is left out.
+TEST(Scripts, LimitsThatAreLeftOutStandBehindTheOthers) {
   constexpr int64_t second = 1'000'000, hour = 3'600 * second;
   constexpr std::string_view recorded =
       "s1;f50,1000000,0;f100,3600000000,0 1800000001000000 50;1800003600000000 50";
@@ -292,13 +291,11 @@ TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
     const auto value = [&] { return both.client()({"GET", "p:u/k/x"}).text; };
     ask({fast, slow}, 50, 0);
     EXPECT_EQ(value(), recorded);
-    // A value as an earlier version writes it.
     both.client()({"SET", "p:u/k/x", std::string(recorded), "PX", "100000000"});
     EXPECT_EQ(ask({slow, fast}, 50, 2 * second)[0].remaining, 0);
     EXPECT_EQ(value(),
               "s1;f100,3600000000,0;f50,1000000,0 1800003600000000 100;1800000003000000 50");
     EXPECT_EQ(ask({more}, 50, 2 * second)[0].remaining, 0);
-    // An earlier version reads these limits by their places; the second one has no place there.
     EXPECT_EQ(value(),
               "s1;f150,3600000000,0|;f50,1000000,0 1800003600000000 150;1800000003000000 50");
     EXPECT_EQ(ask({more}, 1, 2 * second)[0].remaining, 0);
@@ -307,7 +304,7 @@ TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
               "s1;f50,1000000,0;f100,3600000000,0 1800000003000000 50;1800003600000000 150");
     EXPECT_EQ(ask({fast, slow}, 1, hour)[1].remaining, 99);
     EXPECT_EQ(value(), "s1;f50,1000000,0;f100,3600000000,0 1800003601000000 1;1800007200000000 1");
-    // Values that no version writes.
+    // Values that no server writes.
     for (const std::string wrong : {"s1;f50,1000000,0|;f100,3600000000,0 1800000001000000 50",
                                     "s1;f50,1000000,0|;f100,3600000000,0 -;-;-",
                                     "s1;|;f50,1000000,0 -;-", "s1;f50,1000000,0| "}) {

@@ -47,6 +47,8 @@ constexpr Refused refused[] = {
      "the name in Redis' certificate is always verified", "unset it"},
     {"GRPC_UDS", nullptr, "listeners cannot be UNIX sockets yet",
      "unset it; set GRPC_HOST and GRPC_PORT"},
+    {"USE_DOG_STATSD", nullptr, "DogStatsD is not spoken",
+     "set USE_STATSD=true or USE_PROMETHEUS=true in its place"},
 };
 
 // Variables of the original that have no effect in sluice.
@@ -65,7 +67,8 @@ constexpr const char* without_effect[] = {"REDIS_POOL_SIZE",
                                           "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM",
                                           "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR",
                                           "REDIS_PERSECOND_TIMEOUT",
-                                          "USE_DOG_STATSD_MOGRIFIERS"};
+                                          "USE_DOG_STATSD_MOGRIFIERS",
+                                          "PROMETHEUS_MAPPER_YAML"};
 // Further variables without effect, by their prefixes.
 constexpr std::string_view without_effect_prefixes[] = {
     "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "DOG_STATSD_MOGRIFIER_", "TRACING_", "OTEL_", "MEMCACHE_"};
@@ -161,10 +164,6 @@ void apply_prometheus(Variables& variables, MetricsSettings& metrics) {
   }
   if (auto path = variables.text("PROMETHEUS_PATH")) page.path = *std::move(path);
   metrics.counting.milliseconds = variables.is_true("PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS");
-  if (variables.text("PROMETHEUS_MAPPER_YAML"))
-    variables.warn("PROMETHEUS_MAPPER_YAML",
-                   "has no effect: names are those of the built-in mapping",
-                   "unset it, and rename in Prometheus (metric_relabel_configs)");
 }
 
 void apply_statsd(Variables& variables, MetricsSettings& metrics) {
@@ -406,9 +405,6 @@ void refuse(const config::CommandIo& io, Variables& variables) {
   if (variables.set("CONFIG_TYPE").value_or("FILE") != "FILE")
     variables.complain("CONFIG_TYPE", "limits come from files only, not by xDS yet",
                        "unset it, or set it to FILE");
-  if (variables.is_true("USE_DOG_STATSD"))
-    variables.complain("USE_DOG_STATSD", "DogStatsD is not spoken yet",
-                       "set USE_STATSD=true or USE_PROMETHEUS=true in its place");
   for (const char* name : without_effect)
     if (variables.is_wanted(name)) variables.warn(name, "has no effect here", "it may be unset");
   if (!io.variables) return;

@@ -4,7 +4,7 @@
 //
 //   of files     Paths from the limits' files. Beyond of_files_max: `overflow`.
 //   of requests  Paths with texts of requests (value_to_metric, detailed_metric, unknown domains,
-//                limits that come with requests): a configured number of paths with at most
+//                limits that come with requests): a fixed number of paths with at most
 //                bytes_max bytes each. A path past either bound gets no number; the caller counts
 //                under a path of files with `other` in place of the request's texts.
 #pragma once
@@ -27,7 +27,7 @@ class MetricPaths {
  public:
   static constexpr std::string_view other = "__other__";
   static constexpr size_t of_files_max = 200'000, bytes_max = 1'000;
-  static constexpr size_t of_requests_default = 10'000, of_requests_most = 1'000'000;
+  static constexpr size_t of_requests_default = 10'000;
   // Exist from the start: for paths without room, and for unknown domains without room.
   static constexpr uint32_t overflow = 0, other_domain = 1;
 

@@ -22,19 +22,19 @@ class MetricsReader {
   explicit MetricsReader(config::FileReader& reader) : reader_(reader) {}
 
   MetricsSettings read(const YamlNode& section) {
-    reader_.map(
-        section, "metrics",
-        {{"prometheus", [&](const Key&, const YamlNode& node) { prometheus(node); }},
-         {"statsd", [&](const Key&, const YamlNode& node) { statsd(node); }},
-         {"paths_max",
-          [&](const Key& key, const YamlNode& node) {
-            if (const auto number = reader_.number(key, node, 0, MetricPaths::of_requests_most))
-              its_.counting.paths_max = static_cast<size_t>(*number);
-          }},
-         {"near_limit_ratio", [&](const Key& key, const YamlNode& node) {
-            take(key, node, read_ratio, its_.counting.near_ratio, "is not a ratio",
-                 "write one as in `0.8`");
-          }}});
+    reader_.map(section, "metrics",
+                {{"prometheus", [&](const Key&, const YamlNode& node) { prometheus(node); }},
+                 {"statsd", [&](const Key&, const YamlNode& node) { statsd(node); }},
+                 {"paths_max",
+                  [&](const Key& key, const YamlNode& node) {
+                    complain(key, node,
+                             "is not a setting: the first 10,000 paths of requests are counted",
+                             "take it out");
+                  }},
+                 {"near_limit_ratio", [&](const Key& key, const YamlNode& node) {
+                    take(key, node, read_ratio, its_.counting.near_ratio, "is not a ratio",
+                         "write one as in `0.8`");
+                  }}});
     if (its_.prometheus && its_.statsd)
       complain("metrics", section, "there are a page for Prometheus and a statsd",
                "take one of them out: each counter is sent in one way");
@@ -177,7 +177,6 @@ std::string MetricsSettings::text() const {
                       (tags.empty() ? "" : ", tags: " + config::in_quotes(tags)) + " }");
   }
   const LimitMetrics::Options usual;
-  if (counting.paths_max != usual.paths_max) add("paths_max", std::to_string(counting.paths_max));
   if (counting.near_ratio != usual.near_ratio)
     add("near_limit_ratio", ratio_text(counting.near_ratio));
   return text;

@@ -91,7 +91,7 @@ TEST(EnvoySettings, WarnOfALimitThatCountsWhereAllOrNothingIsCharged) {
 TEST(EnvoyMetricsSettings, ConfigureAPageOrAStatsd) {
   config::Config config;
   ASSERT_EQ(problems("envoy: { debug_port: 6070, metrics: { prometheus: { address: \"[::1]:9102\", "
-                     "path: /m, milliseconds: true }, paths_max: 5, near_limit_ratio: 0.5 } }",
+                     "path: /m, milliseconds: true }, near_limit_ratio: 0.5 } }",
                      config),
             "");
   const server::Options options = config.options();
@@ -104,7 +104,6 @@ TEST(EnvoyMetricsSettings, ConfigureAPageOrAStatsd) {
   const EnvoyOptions& sessions = sessions_of(options);
   EXPECT_EQ(sessions.debug_port, 6070);
   ASSERT_NE(sessions.metrics, nullptr);
-  EXPECT_EQ(sessions.metrics->options().paths_max, 5u);
   EXPECT_EQ(sessions.metrics->options().near_ratio, 0.5F);
   EXPECT_TRUE(sessions.metrics->options().milliseconds);
 
@@ -135,7 +134,7 @@ TEST(EnvoyMetricsSettings, CountNothingWithoutAPageOrAStatsd) {
 TEST(EnvoyMetricsSettings, ReadBackTheSameAfterPrinting) {
   for (const char* metrics :
        {"{ prometheus: { address: \"[::]:9090\", path: \"/metrics\" } }",
-        "{ prometheus: { address: \"a:1\", path: \"/\", milliseconds: true }, paths_max: 7 }",
+        "{ prometheus: { address: \"a:1\", path: \"/\", milliseconds: true } }",
         "{ statsd: { address: \"localhost:8125\", flush_interval: 10s, tags: \"a:1,b:2\" }, "
         "near_limit_ratio: 0.25 }"}) {
     config::Config config;
@@ -163,7 +162,12 @@ TEST(EnvoyMetricsSettings, ReportInvalidSettings) {
             std::string::npos);
   EXPECT_NE(wrong("{ statsd: { tags: \"a\" } }").find("`a` are not tags"), std::string::npos);
   EXPECT_NE(wrong("{ near_limit_ratio: -1 }").find("`-1` is not a ratio"), std::string::npos);
-  EXPECT_NE(wrong("{ paths_max: 1000001 }").find("paths_max"), std::string::npos);
+  EXPECT_NE(
+      wrong("{ paths_max: 5 }")
+          .find("paths_max: is not a setting: the first 10,000 paths of requests are counted; "
+                "take it out"),
+      std::string::npos)
+      << wrong("{ paths_max: 5 }");
   EXPECT_NE(wrong("{ statsd: { prefix: a } }").find("prefix"), std::string::npos);
 }
 
@@ -244,7 +248,7 @@ TEST(EnvoyMetricsVariables, WarnOnceIfUseStatsdIsNotSet) {
   EXPECT_FALSE(world.metrics().statsd);
 }
 
-TEST(EnvoyMetricsVariables, RejectPageAndStatsdTogetherAndWarnOfAMapper) {
+TEST(EnvoyMetricsVariables, RejectPageAndStatsdTogetherAndNameWhatIsNotThere) {
   World world;
   world.variables = {{"USE_PROMETHEUS", "true"}, {"USE_STATSD", "true"}};
   EXPECT_EQ(world.apply(),
@@ -252,8 +256,13 @@ TEST(EnvoyMetricsVariables, RejectPageAndStatsdTogetherAndWarnOfAMapper) {
             "counter is sent in one way\n");
   world.variables = {{"USE_PROMETHEUS", "true"}, {"PROMETHEUS_MAPPER_YAML", "a.yaml"}};
   EXPECT_EQ(world.apply(),
-            "warning: PROMETHEUS_MAPPER_YAML: has no effect: names are those of the built-in "
-            "mapping; unset it, and rename in Prometheus (metric_relabel_configs)\n");
+            "warning: PROMETHEUS_MAPPER_YAML: has no effect here; it may be unset\n");
+  world.variables = {
+      {"USE_PROMETHEUS", "true"}, {"USE_DOG_STATSD", "true"}, {"USE_DOG_STATSD_MOGRIFIERS", "a"}};
+  EXPECT_EQ(world.apply(),
+            "error: USE_DOG_STATSD: DogStatsD is not spoken; set USE_STATSD=true or "
+            "USE_PROMETHEUS=true in its place\n"
+            "warning: USE_DOG_STATSD_MOGRIFIERS: has no effect here; it may be unset\n");
   world.variables = {{"USE_STATSD", "true"},
                      {"STATS_FLUSH_INTERVAL", "0"},
                      {"EXTRA_TAGS", "x"},
