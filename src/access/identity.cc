@@ -6,11 +6,10 @@ Identity::Identity(const Access* access) : access_(access) {
   refresh();
 }
 
-bool Identity::refresh() {
-  if (access_ == nullptr || access_->version() == version_) return false;
+void Identity::refresh() {
+  if (access_ == nullptr || access_->version() == version_) return;
   version_ = access_->version();
   take_rights();
-  return true;
 }
 
 void Identity::take_rights() {

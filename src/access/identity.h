@@ -21,8 +21,8 @@ class Identity {
   // Outlives this. Null: there are no users.
   explicit Identity(const Access* access);
 
-  // Takes the live list if there is another one. True: the client may be another user now.
-  bool refresh();
+  // Takes the live list if there is another one.
+  void refresh();
   // Are there users, so that clients have to authenticate?
   bool is_needed() const { return needed_; }
   // Has it authenticated, or need it not?

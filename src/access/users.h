@@ -18,7 +18,7 @@
 namespace sluice::access {
 
 // What a user may do: `put` stands for put and reset, `look` for whatever changes no counter,
-// `admin` for what concerns other clients' counters and connections.
+// `admin` for what concerns other clients' counters.
 enum class Right : uint8_t { take, put, look, admin };
 inline constexpr std::array<std::string_view, 4> right_names = {"take", "put", "look", "admin"};
 

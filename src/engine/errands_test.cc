@@ -1,4 +1,4 @@
-// Checks of passwords and pages of names, which other threads make for a worker's requests.
+// Checks of passwords, which another thread makes for a worker's requests.
 #include "engine/errands.h"
 
 #include <gtest/gtest.h>
@@ -29,21 +29,14 @@ using request::Verb;
 struct Asker final : request::Session, ReplySink {
   struct Told {
     bool allowed = false;
-    std::string error, from, after;
-    std::vector<std::string> names;
+    std::string error;
   };
   request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
     return {};
   }
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
-    Told one{verdict.allowed,
-             std::string(verdict.error),
-             std::string(verdict.resume_at.from),
-             std::string(verdict.resume_at.after),
-             {}};
-    for (const request::Listed& listed : verdict.listed) one.names.push_back(listed.key);
-    told.emplace_back(std::string(request.tag), one);
+    told.emplace_back(std::string(request.tag), Told{verdict.allowed, std::string(verdict.error)});
     return true;
   }
   std::string_view fault() const override { return ""; }
@@ -66,8 +59,6 @@ struct World {
       : engine({.store = store,
                 .clock = clock,
                 .live = live,
-                .scanner = &scanner,
-                .spaces = &spaces,
                 .access = users,
                 .run =
                     [this](std::function<void()> what) {
@@ -107,7 +98,6 @@ struct World {
   store::EmbeddedStore store{0, base::Hash(1), spaces};
   base::Clock clock;
   live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
-  TableScanner scanner{store};
   std::mutex mutex;
   std::condition_variable some;
   std::deque<std::function<void()>> posted;
@@ -174,41 +164,6 @@ TEST(Errands, TooManyPasswordsAreAnErrorAtOnce) {
   World without;
   without.log_in(asker, "app", "secret");
   EXPECT_NE(asker.told.at(1).second.error, "");
-}
-
-TEST(Errands, NamesAreAnsweredInPages) {
-  World world;
-  const limit::Limit limit{limit::Algorithm::fixed_window, 5, base::seconds(3600), 0};
-  const request::SpaceRef space = world.spaces.hold("inline:", ":fixed_window");
-  const uint32_t limits_id = world.spaces.intern_limits({&limit, 1});
-  for (const std::string key : {"a", "b", "c", "d", "e"}) {
-    request::Charge charge{.space = space.get(), .key = key, .limits = {&limit, 1}};
-    charge.limits_id = limits_id;
-    limit::Decision decision;
-    request::Group group{.charge_count = 1};
-    world.store.apply({{&group, 1}, {&charge, 1}, {&decision, 1}}, world.clock.now());
-  }
-  std::vector<std::string> all;
-  std::string from, after;
-  size_t pages = 0;
-  do {
-    Asker asker;
-    world.ask(asker, {.verb = Verb::scan, .cost = 2, .prefix = from, .tag = after});
-    EXPECT_TRUE(asker.told.empty());
-    world.run_posted();
-    ASSERT_EQ(asker.told.size(), 1u);
-    const Asker::Told& page = asker.told[0].second;
-    EXPECT_EQ(page.error, "");
-    EXPECT_LE(page.names.size(), 2u);
-    all.insert(all.end(), page.names.begin(), page.names.end());
-    from = page.from;
-    after = page.after;
-    ASSERT_LT(++pages, 10u);
-  } while (!from.empty() || !after.empty());
-  EXPECT_EQ(all, (std::vector<std::string>{"inline:a:fixed_window", "inline:b:fixed_window",
-                                           "inline:c:fixed_window", "inline:d:fixed_window",
-                                           "inline:e:fixed_window"}));
-  EXPECT_EQ(world.engine.held(), Engine::Held());
 }
 
 }  // namespace

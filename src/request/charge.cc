@@ -20,8 +20,6 @@ std::string_view name_of(Verb verb) {
       return "list";
     case Verb::log_in:
       return "log_in";
-    case Verb::scan:
-      return "scan";
     case Verb::charge:
       return "charge";
     case Verb::count:

@@ -37,9 +37,6 @@ class ServerView {
   // The lists of algorithms under which a counter of limits that come with requests is searched for
   // when only its key is known. Of each limit only the algorithm is set.
   virtual std::span<const std::vector<limit::Limit>> inline_lists() const { return {}; }
-  // Makes every worker ask its waiting sessions again whether they are interrupted
-  // (Session::is_interrupted).
-  virtual void interrupt() const = 0;
   // Logs a warning, at most one a second, because a client can cause any number of them.
   virtual void warn(std::string_view) const {}
 };

@@ -74,13 +74,12 @@ struct Request {
   // Of a charge: as request::Group has it. Of charges that join one another the first one has it.
   const ChargeId* charge_id = nullptr;
   uint32_t note = 0;  // used by the session only, to write the reply, as is `tag`
-  // Units; negative only where limits come with the request: then they are added. scan: the most
-  // names.
+  // Units; negative only where limits come with the request: then they are added.
   int64_t cost = 1;
   uint32_t entry_first = 0, entry_count = 0;
   uint32_t limit_first = 0, limit_count = 0;
-  std::string_view prefix{};  // list: the beginning of the keys; scan: ScanPlace::from
-  std::string_view tag{};     // at most base::bounds::tag_bytes_max; scan: ScanPlace::after
+  std::string_view prefix{};  // list: the beginning of the keys
+  std::string_view tag{};     // at most base::bounds::tag_bytes_max
 };
 
 // The requests of one batch. The object is reused, so that a server with steady load allocates
@@ -157,15 +156,7 @@ class Requests {
   uint32_t entry_first_ = 0, limit_first_ = 0;
 };
 
-// Where the next page of a scan begins, from the verdict of the page before. Empty in a request: at
-// the beginning; empty in a verdict: there is no next page.
-struct ScanPlace {
-  std::string_view from{}, after{};
-  bool is_end() const { return from.empty() && after.empty(); }
-};
-
-// A counter that a list found, by its key; or that a scan found, by its stored name and without a
-// decision.
+// A counter that a list found, by its key.
 struct Listed {
   std::string key;
   limit::Decision decision;
@@ -215,8 +206,7 @@ struct Verdict {
   const RuleData* own = nullptr;
   const Charge* own_charge = nullptr;
   std::span<const limit::Decision> own_decisions{};
-  std::span<const Listed> listed{};  // list, scan: in byte order
-  ScanPlace resume_at{};             // scan
+  std::span<const Listed> listed{};  // list: in byte order
 };
 
 struct Received {
@@ -269,8 +259,8 @@ class Session {
   // Does it hold back because a request waits for units? Then the request ends if its client
   // leaves.
   virtual bool waits_for_units() const { return false; }
-  // Has another client (ServerView::interrupt) or its own client ended that wait? Then the verdict
-  // is `expired`, unless units were there first. Asked after each `receive`.
+  // Has its client ended that wait? Then the verdict is `expired`, unless units were there first.
+  // Asked after each `receive`.
   virtual bool is_interrupted() const { return false; }
   // Has the wait of this request been ended so?
   virtual bool is_wait_interrupted(const Request&) const { return is_interrupted(); }

@@ -119,11 +119,6 @@ void Connection::end_wait() {
   if (session_->waits_for_units()) worker_.engine().interrupt(*this);
 }
 
-void Connection::interrupt() {
-  if (phase_ == Phase::serving && session_->is_interrupted())
-    worker_.engine().interrupt(*this, session_.get());
-}
-
 // Its input is not decided any more, so its buffer is given back for others.
 void Connection::release_input() {
   waits_.leave();
@@ -266,8 +261,8 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   const size_t count = batch.requests.size();
   at_ += received.consumed;
   leaving_ = received.closing;
-  if (session_->is_interrupted()) [[unlikely]]
-    interrupt();
+  if (session_->is_interrupted() && phase_ == Phase::serving) [[unlikely]]
+    engine.interrupt(*this, session_.get());
   note_wake();
   has_more_ = received.work > 0 && session_->has_more();
   progressed = received.consumed > 0 || count > 0 || received.work > 0;

@@ -78,8 +78,6 @@ class Connection final : public engine::ReplySink,
   }
   // Is there output that the socket has not taken, or that waits for its commit?
   bool is_sending() const { return !unsent_.empty(); }
-  // Ends the waits of its session that are interrupted.
-  void interrupt();
   // The server stops: answers the requests that have arrived, then closes.
   void finish();
   // Closes now.

@@ -129,9 +129,7 @@ struct Server::Impl {
     }
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
-                         protocol, inline_lists, log, [this] {
-                           for (auto& worker : workers) worker->interrupt();
-                         });
+                         protocol, inline_lists, log);
   }
 
   // Overrides that other servers set arrive through `io`, which is destroyed before the registry.

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,21 +27,19 @@ class ServerView final : public request::ServerView {
   // The arguments outlive this object.
   ServerView(std::string_view version, const admin::ServerStats& stats, const store::Catalog& store,
              protocol::Protocol protocol, const policy::InlineLists& inline_lists,
-             std::shared_ptr<spdlog::logger> log, std::function<void()> interrupt)
+             std::shared_ptr<spdlog::logger> log)
       : version_(version),
         stats_(stats),
         store_(store),
         protocol_(protocol),
         inline_lists_(inline_lists),
-        log_(std::move(log)),
-        interrupt_(std::move(interrupt)) {}
+        log_(std::move(log)) {}
 
   std::string_view version() const override { return version_; }
   request::ServerFigures figures() const override;
   std::span<const std::vector<limit::Limit>> inline_lists() const override {
     return inline_lists_.all();
   }
-  void interrupt() const override { interrupt_(); }
   void warn(std::string_view line) const override;
 
  private:
@@ -52,7 +49,6 @@ class ServerView final : public request::ServerView {
   const protocol::Protocol protocol_;
   const policy::InlineLists& inline_lists_;
   const std::shared_ptr<spdlog::logger> log_;
-  const std::function<void()> interrupt_;
   mutable std::atomic<int64_t> warned_at_{-1};  // second of the monotonic clock
   mutable std::atomic<uint64_t> passed_over_{0};
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

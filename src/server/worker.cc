@@ -87,12 +87,6 @@ void Worker::adopt(int fd, const Accepted& accepted, std::string_view why) {
   });
 }
 
-void Worker::interrupt() {
-  asio::post(io_, [this] {
-    for (const auto& connection : all_) connection->interrupt();
-  });
-}
-
 void Worker::on_new_policy() {
   asio::post(io_, [this] {
     engine_.take_policy();

@@ -70,8 +70,6 @@ class Worker {
   void on_new_policy();
   // Overrides have changed: waiting requests are matched again.
   void on_new_overrides() { on_new_policy(); }
-  // Ends the waits of its sessions that are interrupted.
-  void interrupt();
   // Runs a query of the admin port. A worker that has ended does not answer it.
   void run_query(std::shared_ptr<engine::AdminQuery> query);
   // Answers the requests that have arrived and ends. Connections that are not done after `limit`

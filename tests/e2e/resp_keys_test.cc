@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -59,25 +58,6 @@ class RespKeys : public testing::TestWithParam<const char*> {
   std::string take(const std::string& key, const std::string& limits) {
     return ask("SLUICE.TAKE KEY " + key + " " + limits);
   }
-  // All keys that SCAN returns, from its beginning to its end.
-  std::multiset<std::string> scan(const std::vector<std::string>& options = {}) {
-    std::multiset<std::string> keys;
-    std::string cursor = "0";
-    for (int calls = 0; calls < 10'000; ++calls) {
-      std::vector<std::string> words{"SCAN", cursor};
-      words.insert(words.end(), options.begin(), options.end());
-      const RespValue reply = (*client_)(words);
-      if (reply.list.size() != 2) {
-        ADD_FAILURE() << to_text(reply);
-        break;
-      }
-      for (const RespValue& key : reply.list[1].list) keys.insert(key.text);
-      cursor = reply.list[0].text;
-      if (cursor == "0") return keys;
-    }
-    ADD_FAILURE() << "SCAN does not end";
-    return keys;
-  }
 
   Folder folder_;
   std::string file_;
@@ -87,16 +67,12 @@ class RespKeys : public testing::TestWithParam<const char*> {
   std::unique_ptr<RespClient> client_;
 };
 
-using Keys = std::multiset<std::string>;
-
 TEST_P(RespKeys, ShowsInlineCounters) {
   EXPECT_EQ(ask("EXISTS a"), "0");
   EXPECT_EQ(ask("TTL a"), "-2");
-  EXPECT_EQ(ask("TYPE a"), "none");
   take("a", "LIMIT 2 1h");
   EXPECT_EQ(ask("EXISTS a"), "1");
   EXPECT_EQ(ask("TTL a"), "1800") << "by the limits that it was written under";
-  EXPECT_EQ(ask("TYPE a"), "string");
   take("a", "LIMIT 1000 1h");  // another quota, the same counter
   EXPECT_EQ(ask("EXISTS a"), "1");
   take("a", "LIMIT 5 2h ALGORITHM fixed_window");
@@ -143,7 +119,6 @@ TEST_P(RespKeys, ShowsAFixedBucket) {
   EXPECT_EQ(ask("EXISTS x"), "1");
   EXPECT_EQ(ask("TTL x"), "-1");
   EXPECT_EQ(ask("PTTL x"), "-1");
-  EXPECT_EQ(ask("TYPE x"), "string");
   EXPECT_EQ(ask("DEL x"), "1");
   EXPECT_EQ(ask("EXISTS x"), "0");
 }
@@ -172,93 +147,6 @@ TEST_P(RespKeys, AreNotTheCountersOfAPolicysRules) {
   EXPECT_EQ(ask("EXISTS ruled"), "0");
   EXPECT_EQ(ask("DEL ruled ruled1"), "1");
   EXPECT_EQ((*client_)({"THROTTLE", "ruled4", "9", "1", "60"}).list[0].number, 0);
-}
-
-TEST_P(RespKeys, AreScanned) {
-  EXPECT_EQ(scan(), Keys());
-  Keys expected;
-  for (int i = 0; i < 57; ++i) {
-    const std::string key = "user:" + std::to_string(i);
-    if (i % 3 == 0) ask("CL.THROTTLE " + key + " 4 1 3600");
-    if (i % 3 == 1) ask("THROTTLE " + key + " 4 1 3600");
-    if (i % 3 == 2) take(key, "LIMIT 2 1h");
-    expected.insert(key);
-  }
-  (*client_)({"CL.THROTTLE", "a|b\\c*:", "4", "1", "3600"});
-  expected.insert("a|b\\c*:");
-  for (const char* const count : {"1", "7", "1000"}) {
-    const auto some = scan({"COUNT", count});
-    const std::set<std::string> each(some.begin(), some.end());
-    EXPECT_EQ(each, std::set<std::string>(expected.begin(), expected.end())) << count;
-  }
-  EXPECT_EQ(scan({"MATCH", "user:1?", "COUNT", "1000"}).size(), 10u);
-  EXPECT_EQ(scan({"MATCH", "a|b\\\\*", "COUNT", "1000"}), Keys{"a|b\\c*:"});
-  EXPECT_EQ(scan({"TYPE", "hash"}), Keys());
-  EXPECT_EQ(ask("KEYS user:0"), "[\"user:0\"]");
-  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), expected.size());
-  // Counters of throttle commands belong to a database; inline counters are in all databases.
-  ask("SELECT 3");
-  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), 19u);
-  ask("GCRA deep 4 1 3600");
-  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), 20u);
-  ask("SELECT 0");
-  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), expected.size());
-}
-
-TEST_P(RespKeys, ReportsErrorsOfAScan) {
-  for (const char* const command :
-       {"SCAN x", "SCAN -1", "SCAN 12345", "SCAN 0 MATCH", "SCAN 0 COUNT 0", "SCAN 0 COUNT x",
-        "SCAN 0 WHAT x", "SCAN", "KEYS", "KEYS a b"})
-    EXPECT_TRUE(ask(command).starts_with("(error) ERR ")) << command;
-  EXPECT_EQ(ask("MULTI"), "OK");
-  EXPECT_EQ(ask("SCAN 0"), "QUEUED");
-  EXPECT_TRUE(ask("EXEC").starts_with("[(error) ERR SCAN and KEYS are not available")) << "in one";
-  EXPECT_EQ(ask("PING"), "PONG");
-}
-
-// Commands that are pipelined after a SCAN wait for it.
-TEST_P(RespKeys, LaterPipelinedCommandsWaitForAScan) {
-  for (int i = 0; i < 30; ++i) ask("CL.THROTTLE k" + std::to_string(i) + " 4 1 3600");
-  ASSERT_TRUE(client_->send(to_resp({"SCAN", "0", "COUNT", "5"}) + to_resp({"PING"}) +
-                            to_resp({"CLIENT", "REPLY", "SKIP"}) + to_resp({"SCAN", "0"}) +
-                            to_resp({"ECHO", "end"})));
-  const auto first = client_->read();
-  ASSERT_TRUE(first);
-  ASSERT_EQ(first->list.size(), 2u) << to_text(*first);
-  EXPECT_NE(first->list[0].text, "0");
-  EXPECT_EQ(to_text(*client_->read()), "PONG");
-  EXPECT_EQ(to_text(*client_->read()), "\"end\"");
-}
-
-TEST_P(RespKeys, ACursorContinuesOnAnotherConnection) {
-  Keys expected;
-  for (int i = 0; i < 40; ++i) {
-    const std::string key = "k" + std::to_string(i);
-    ask("CL.THROTTLE " + key + " 4 1 3600");
-    expected.insert(key);
-  }
-  RespClient other(port_);
-  EXPECT_EQ(to_text(other({"AUTH", "x"})), "OK");
-  RespClient* const both[] = {client_.get(), &other};
-  std::set<std::string> found;
-  std::string cursor = "0";
-  size_t calls = 0;
-  do {
-    const RespValue reply = (*both[calls++ % 2])({"SCAN", cursor, "COUNT", "5"});
-    ASSERT_EQ(reply.list.size(), 2u) << to_text(reply);
-    for (const RespValue& key : reply.list[1].list) found.insert(key.text);
-    cursor = reply.list[0].text;
-  } while (cursor != "0" && calls < 1'000);
-  EXPECT_EQ(cursor, "0");
-  EXPECT_GT(calls, 2u);
-  EXPECT_EQ(Keys(found.begin(), found.end()), expected);
-  // A cursor whose connection has ended.
-  {
-    RespClient third(port_);
-    EXPECT_EQ(to_text(third({"AUTH", "x"})), "OK");
-    cursor = third({"SCAN", "0", "COUNT", "5"}).list.at(0).text;
-  }
-  EXPECT_EQ(other({"SCAN", cursor, "COUNT", "5"}).list.size(), 2u);
 }
 
 class RespKeysKept : public RespKeys {};

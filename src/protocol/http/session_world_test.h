@@ -125,7 +125,6 @@ class LateStore final : public store::tests::Forwarding {
 struct Log final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
-  void interrupt() const override {}
   void warn(std::string_view line) const override { warned.emplace_back(line); }
 
   mutable std::vector<std::string> warned;

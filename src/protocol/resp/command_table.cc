@@ -25,7 +25,7 @@ constexpr CommandEntry entries[] = {
     {"client", -2, "noscript loading stale", 0, 0, 0, "@slow @connection", "connection", "2.4.0",
      "Commands about the connection.", "subcommand:string argument:string?"},
     {"cluster", -2, "stale", 0, 0, 0, "@slow", "cluster", "3.0.0",
-     "Tells that there is no cluster; KEYSLOT answers.", "subcommand:string argument:string?"},
+     "Tells that there is no cluster.", "subcommand:string argument:string?"},
     {"command", -1, "loading stale", 0, 0, 0, "@slow @connection", "server", "2.8.13",
      "Tells of the commands that there are.", "subcommand:string? argument:string?"},
     {"config", -2, "admin noscript loading stale", 0, 0, 0, "@admin @slow @dangerous", "server",
@@ -50,8 +50,6 @@ constexpr CommandEntry entries[] = {
      "protover:integer? option:string?"},
     {"info", -1, "loading stale", 0, 0, 0, "@slow @dangerous", "server", "1.0.0",
      "Tells of the server: version, clients, memory, counters.", "section:string?"},
-    {"keys", 2, "readonly", 0, 0, 0, "@read @keyspace @admin @dangerous", "keys", "1.0.0",
-     "Tells the keys that have counters and fit a pattern.", "pattern:pattern", Right::admin},
     {"multi", 1, "noscript loading stale fast", 0, 0, 0, "@fast @transaction", "transactions",
      "1.2.0", "Begins a list of commands that EXEC executes.", ""},
     {"ping", -1, "fast", 0, 0, 0, "@fast @connection", "connection", "1.0.0",
@@ -66,9 +64,6 @@ constexpr CommandEntry entries[] = {
      "Accepted, without effect: there is no cluster.", ""},
     {"reset", 1, "noscript loading stale fast no_auth", 0, 0, 0, "@fast @connection", "connection",
      "6.2.0", "Makes the connection as a new one.", ""},
-    {"scan", -2, "readonly", 0, 0, 0, "@read @keyspace @admin", "keys", "2.8.0",
-     "Tells some of the keys that have counters, and where to go on.",
-     "cursor:integer match:pattern? count:integer? type:string?", Right::admin},
     {"select", 2, "loading stale fast", 0, 0, 0, "@fast @connection", "connection", "1.0.0",
      "Chooses the database, whose number is part of counters' names.", "index:integer"},
     {"sluice.charge", -2, "write denyoom fast", 0, 0, 0, "@write @fast", "sluice", "1.0.0",
@@ -103,8 +98,6 @@ constexpr CommandEntry entries[] = {
      "Tells the server's time, in seconds and microseconds.", ""},
     {"ttl", 2, "readonly fast", 1, 1, 1, "@read @keyspace", "keys", "1.0.0",
      "Tells in how many seconds a key's counters are as fresh.", "key:key", Right::look},
-    {"type", 2, "readonly fast", 1, 1, 1, "@read @keyspace", "keys", "1.0.0",
-     "Tells whether a key has a counter: string or none.", "key:key", Right::look},
     {"unlink", -2, "write fast", 1, -1, 1, "@write @keyspace", "keys", "4.0.0", "As DEL.",
      "key:key", Right::put},
     {"unwatch", 1, "noscript loading stale fast", 0, 0, 0, "@fast @transaction", "transactions",
@@ -112,6 +105,32 @@ constexpr CommandEntry entries[] = {
     {"watch", -2, "noscript loading stale fast", 1, -1, 1, "@fast @transaction", "transactions",
      "2.2.0", "Accepted, without effect: no command reads what another client could change.",
      "key:key"},
+};
+
+// Redis' commands that are refused by name, and what to do instead.
+struct Refused {
+  std::string_view name, subcommand, instead;  // the names in upper case
+};
+constexpr std::string_view list_counters =
+    "list counters with `sluice counters` or GET /v1/counters at the admin port";
+constexpr std::string_view reset_counters =
+    "reset counters with DEL, SLUICE.RESET or `sluice reset`";
+constexpr std::string_view has_no_effect = "leave it out, as it would have no effect";
+constexpr Refused refused[] = {
+    {"SCAN", "", list_counters},
+    {"KEYS", "", list_counters},
+    {"TYPE", "", "EXISTS tells whether a key has counters"},
+    {"FLUSHALL", "", reset_counters},
+    {"FLUSHDB", "", reset_counters},
+    {"CLIENT", "LIST", "CLIENT INFO shows this connection, `sluice status` counts all"},
+    {"CLIENT", "KILL", "a client ends its own connection with QUIT"},
+    {"CLIENT", "UNBLOCK", "give SLUICE.WAIT a timeout, or close the connection that waits"},
+    {"CLIENT", "PAUSE", "a rule with `deny: true` refuses requests"},
+    {"CLIENT", "TRACKING", "turn off the client's cache, as replies must not be kept"},
+    {"CLIENT", "NO-EVICT", has_no_effect},
+    {"CLIENT", "NO-TOUCH", has_no_effect},
+    {"COMMAND", "LIST", "COMMAND has the names too"},
+    {"COMMAND", "GETKEYS", "COMMAND INFO tells where a command's keys are"},
 };
 
 // Calls `each` with every word of a list.
@@ -242,6 +261,16 @@ const CommandEntry* find_command(std::string_view name) {
       return &entries[place];
   }
   return nullptr;
+}
+
+std::string refusal_of(std::span<const std::string_view> words) {
+  for (const auto& [name, subcommand, instead] : refused) {
+    if (!is_word(words[0], name)) continue;
+    if (!subcommand.empty() && (words.size() < 2 || !is_word(words[1], subcommand))) continue;
+    return "ERR " + std::string(name) + (subcommand.empty() ? "" : " ") + std::string(subcommand) +
+           " is not supported; " + std::string(instead);
+  }
+  return {};
 }
 
 void append_info(const CommandEntry& entry, wire::RespWriter& out) {

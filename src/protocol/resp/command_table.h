@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "access/users.h"
@@ -35,6 +36,10 @@ struct CommandEntry {
 std::span<const CommandEntry> command_entries();
 // The entry with that name, ignoring case; null: there is no such command.
 const CommandEntry* find_command(std::string_view name);
+
+// The error for a command of Redis that is refused by name, which says what to do instead; empty:
+// it is not one of these. There must be a first word.
+std::string refusal_of(std::span<const std::string_view> words);
 
 // Is `word` equal to `upper`, ignoring case?
 bool is_word(std::string_view word, std::string_view upper);

@@ -38,7 +38,6 @@ struct View final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
   std::span<const std::vector<limit::Limit>> inline_lists() const override { return lists.all(); }
-  void interrupt() const override {}
 
   const policy::InlineLists& lists;
 };

@@ -28,8 +28,7 @@ std::string lower(std::string_view text) {
   return all;
 }
 
-// The largest name of a connection or library. It is bounded because CLIENT LIST keeps the names of
-// all connections.
+// The largest name of a connection or library, which the connection keeps.
 constexpr size_t name_bytes_max = 256;
 
 // The error if `name` is not valid for `what`; empty: it is valid.
@@ -38,22 +37,6 @@ std::string problem_of_name(std::string_view what, std::string_view name) {
     return "ERR " + std::string(what) + " must have 256 bytes at most.";
   if (std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; })) return {};
   return "ERR " + std::string(what) + " cannot contain spaces, newlines or special characters.";
-}
-
-// The slot of a key in a Redis cluster: CRC16 (XMODEM) of the text in the first pair of braces, or
-// of the whole key.
-int64_t slot_of(std::string_view key) {
-  if (const size_t open = key.find('{'); open != key.npos) {
-    const size_t close = key.find('}', open);
-    if (close != key.npos && close > open + 1) key = key.substr(open + 1, close - open - 1);
-  }
-  uint32_t crc = 0;
-  for (const char c : key) {
-    crc ^= static_cast<uint32_t>(static_cast<unsigned char>(c)) << 8;
-    for (int bit = 0; bit < 8; ++bit)
-      crc = (crc << 1 ^ ((crc & 0x8000) != 0 ? 0x1021 : 0)) & 0xFFFF;
-  }
-  return crc % 16384;
 }
 
 }  // namespace
@@ -99,7 +82,6 @@ void RespSession::hello(Words words) {
         "RESP protocol version at the same time\r\n");
   facts_.version = static_cast<int>(*login->version);
   if (login->name) facts_.name = *login->name;
-  publish();
   answer_with([this](wire::RespWriter& out) { append_greeting(out); });
 }
 
@@ -143,7 +125,7 @@ void RespSession::log_in(std::unique_ptr<Login> login, std::string_view password
   requests_->open();
   requests_->add(request::Entry{request::user_entry, requests_->hold(login->user)});
   requests_->add(request::Entry{request::password_entry, password});
-  const std::string_view address = facts_.address;
+  const std::string_view address = peer_.address;
   requests_->add(request::Entry{request::address_entry, address.substr(0, address.rfind(':'))});
   requests_->commit({.verb = request::Verb::log_in, .note = logged_in, .prefix = {}, .tag = {}});
   login_ = std::move(login);
@@ -154,8 +136,6 @@ void RespSession::reply_login(const request::Verdict& verdict, base::Buffer& out
   const bool right = verdict.error.empty() && verdict.allowed && identity_.log_in(login->user);
   if (right && login->version) facts_.version = static_cast<int>(*login->version);
   if (right && login->name) facts_.name = *login->name;
-  facts_.user = identity_.user();
-  publish();
   if (login->silent) return;
   wire::RespWriter writer(out, version());
   if (!verdict.error.empty())
@@ -173,26 +153,21 @@ void RespSession::select(std::string_view word) {
   if (!wire::read_resp_number(word, number)) return answer_error(no_integer);
   if (number < 0 || number >= databases) return answer("-ERR DB index is out of range\r\n");
   facts_.database = static_cast<uint32_t>(number);
-  publish();
   answer(ok);
 }
 
 void RespSession::client(Words words) {
   struct Subcommand {
     std::string_view name;
-    size_t least, most;
+    size_t words;
   };
-  static constexpr Subcommand known[] = {
-      {"SETNAME", 3, 3}, {"GETNAME", 2, 2},     {"ID", 2, 2},       {"SETINFO", 4, 4},
-      {"REPLY", 3, 3},   {"NO-EVICT", 3, 3},    {"NO-TOUCH", 3, 3}, {"TRACKING", 3, SIZE_MAX},
-      {"INFO", 2, 2},    {"LIST", 2, SIZE_MAX}, {"UNBLOCK", 3, 4},
-  };
+  static constexpr Subcommand known[] = {{"SETNAME", 3}, {"GETNAME", 2}, {"ID", 2},
+                                         {"SETINFO", 4}, {"REPLY", 3},   {"INFO", 2}};
   const auto* const sub = std::find_if(std::begin(known), std::end(known), [&](const auto& one) {
     return is_word(words[1], one.name);
   });
-  if (sub == std::end(known)) return unknown_subcommand(words[1], "CLIENT");
-  if (words.size() < sub->least || words.size() > sub->most)
-    return wrong_count("client|" + lower(sub->name));
+  if (sub == std::end(known)) return unknown_subcommand(words, "CLIENT");
+  if (words.size() != sub->words) return wrong_count("client|" + lower(sub->name));
   if (sub->name == "SETNAME") return set_name(words[2]);
   if (sub->name == "REPLY") return client_reply(words[2]);
   if (sub->name == "GETNAME") {
@@ -200,25 +175,24 @@ void RespSession::client(Words words) {
     return answer_with([](wire::RespWriter& out) { out.null(); });
   }
   if (sub->name == "ID") return answer_with([&](wire::RespWriter& out) { out.integer(id_); });
-  if (sub->name == "TRACKING") return answer("-ERR client tracking is not supported\r\n");
-  if (sub->name == "INFO" || sub->name == "LIST") {
-    // Only users with the right `admin` may see other connections.
-    const bool all = sub->name == "LIST" && identity_.may(access::Right::admin);
-    commit(all ? all_lines : own_line, {});
-    ends_batch_ = !silent_;  // the line is made with the reply: no later command may change it
-    return;
-  }
-  if (sub->name == "UNBLOCK") return unblock(words);
   if (sub->name == "SETINFO") return set_library(words[2], words[3]);
-  if (!is_word(words[2], "ON") && !is_word(words[2], "OFF")) return answer("-ERR syntax error\r\n");
-  answer(ok);
+  commit(own_line, {});    // INFO
+  ends_batch_ = !silent_;  // the line is made with the reply: no later command may change it
+}
+
+// The line of CLIENT INFO, with its line end.
+std::string RespSession::line_of_client(base::Time now) const {
+  const int64_t age_us = facts_.since ? std::max<int64_t>(now.us - facts_.since->us, 0) : 0;
+  return "id=" + std::to_string(id_) + " addr=" + peer_.address + " name=" + facts_.name +
+         " age=" + std::to_string(age_us / 1'000'000) + " db=" + std::to_string(facts_.database) +
+         " resp=" + std::to_string(facts_.version) + " user=" + identity_.user() +
+         " lib-name=" + facts_.library + " lib-ver=" + facts_.library_version + "\n";
 }
 
 void RespSession::set_name(std::string_view name) {
   const std::string problem = problem_of_name("Client names", name);
   if (!problem.empty()) return answer_error(problem);
   facts_.name = name;
-  publish();
   answer(ok);
 }
 
@@ -230,29 +204,7 @@ void RespSession::set_library(std::string_view which, std::string_view value) {
   const std::string problem = problem_of_name(lower(which), value);
   if (!problem.empty()) return answer_error(problem);
   (is_name_of ? facts_.library : facts_.library_version) = value;
-  publish();
   answer(ok);
-}
-
-// A client may end waits of connections of its own user; with the right `admin`, those of all
-// users.
-void RespSession::unblock(Words words) {
-  int64_t id;
-  if (!wire::read_resp_number(words[2], id)) return answer_error(no_integer);
-  auto how = Clients::Ended::timeout;
-  if (words.size() == 4) {
-    if (is_word(words[3], "ERROR"))
-      how = Clients::Ended::error;
-    else if (!is_word(words[3], "TIMEOUT"))
-      return answer("-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR\r\n");
-  }
-  const bool ended = clients_.unblock(id, how, facts_.user, identity_.may(access::Right::admin));
-  if (ended && peer_.server != nullptr) peer_.server->interrupt();
-  answer(ended ? ":1\r\n" : ":0\r\n");
-}
-
-void RespSession::publish() {
-  clients_.set(id_, facts_);
 }
 
 // `sections`: the names of the sections to send; empty: all.
@@ -333,13 +285,6 @@ void RespSession::command(Words words) {
     return answer_with(
         [&](wire::RespWriter& out) { out.integer(static_cast<int64_t>(all.size())); });
   }
-  if (is_word(words[1], "LIST")) {
-    if (!names.empty()) return answer("-ERR syntax error\r\n");
-    return answer_with([&](wire::RespWriter& out) {
-      out.list(all.size());
-      for (const CommandEntry* entry : all) out.bulk(entry->name);
-    });
-  }
   if (is_word(words[1], "INFO"))
     return answer_with([&](wire::RespWriter& out) {
       out.list(names.empty() ? all.size() : names.size());
@@ -364,37 +309,13 @@ void RespSession::command(Words words) {
       for (const std::string_view name : names)
         if (const CommandEntry* const entry = find(name)) append_docs(*entry, out);
     });
-  if (is_word(words[1], "GETKEYS")) {
-    if (names.empty()) return wrong_count("command|getkeys");
-    const CommandEntry* const entry = find(names[0]);
-    if (entry == nullptr) return answer("-ERR Invalid command specified\r\n");
-    const auto first = static_cast<size_t>(entry->first_key);
-    if (first == 0) return answer("-ERR The command has no key arguments\r\n");
-    if (names.size() <= first)
-      return answer("-ERR Invalid number of arguments specified for command\r\n");
-    const size_t end =
-        entry->last_key < 0 ? names.size() : static_cast<size_t>(entry->last_key) + 1;
-    const Words keys = names.subspan(first, std::min(end, names.size()) - first);
-    return answer_with([&](wire::RespWriter& out) {
-      out.list(keys.size());
-      for (const std::string_view key : keys) out.bulk(key);
-    });
-  }
-  unknown_subcommand(words[1], "COMMAND");
+  unknown_subcommand(words, "COMMAND");
 }
 
 void RespSession::config(Words words) {
-  if (!is_word(words[1], "GET")) return unknown_subcommand(words[1], "CONFIG");
+  if (!is_word(words[1], "GET")) return unknown_subcommand(words, "CONFIG");
   if (words.size() < 3) return wrong_count("config|get");
   answer_with([](wire::RespWriter& out) { out.map(0); });
-}
-
-void RespSession::cluster(Words words) {
-  if (is_word(words[1], "KEYSLOT")) {
-    if (words.size() != 3) return wrong_count("cluster|keyslot");
-    return answer_with([&](wire::RespWriter& out) { out.integer(slot_of(words[2])); });
-  }
-  answer("-ERR This instance has cluster support disabled\r\n");
 }
 
 void RespSession::reset() {
@@ -402,8 +323,6 @@ void RespSession::reset() {
   facts_.version = static_cast<int>(wire::RespVersion::resp2);
   facts_.database = 0;
   facts_.name.clear();
-  facts_.user = identity_.user();
-  publish();
   off_ = silent_ = false;
   open_.reset();
   answer("+RESET\r\n");

@@ -12,12 +12,10 @@ namespace {
 
 TEST(Keys, AreTheCountersOfTheCommandsThatThrottle) {
   World world;
-  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k\nTYPE k\nDEL k\n"),
-            ":-2\r\n:-2\r\n:0\r\n+none\r\n:0\r\n");
+  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k\nDEL k\n"), ":-2\r\n:-2\r\n:0\r\n:0\r\n");
   world.say("CL.THROTTLE k 4 1 60\n");
   now_us += 500'000;
-  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k nothing k\nTYPE k\n"),
-            ":60\r\n:59500\r\n:2\r\n+string\r\n");
+  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k nothing k\n"), ":60\r\n:59500\r\n:2\r\n");
   world.say("THROTTLE k 4 1 600\n");
   EXPECT_EQ(world.say("TTL k\nEXISTS k\n"), ":600\r\n:2\r\n");
   EXPECT_EQ(world.say("SELECT 1\nEXISTS k\nSELECT 0\nDEL k nothing\nEXISTS k\nTTL k\n"),
@@ -33,8 +31,7 @@ TEST(Keys, AreNotTheCountersOfAPolicysRules) {
               "fixed_window }, then: continue }\n");
   for (const char* key : {"a", "b", "c"})
     EXPECT_EQ(world.numbers("THROTTLE " + std::string(key) + " 9 1 60").substr(0, 1), "1");
-  EXPECT_EQ(world.say("EXISTS never\nTTL never\nTYPE never\nDEL never\n"),
-            ":0\r\n:-2\r\n+none\r\n:0\r\n");
+  EXPECT_EQ(world.say("EXISTS never\nTTL never\nDEL never\n"), ":0\r\n:-2\r\n:0\r\n");
   EXPECT_EQ(world.numbers("THROTTLE d 9 1 60"), "0 3 0 3600 3600") << "the rule's counter is full";
   EXPECT_EQ(world.say("EXISTS a\nDEL a\nEXISTS a\n"), ":1\r\n:1\r\n:0\r\n");
   EXPECT_EQ(world.numbers("THROTTLE d 9 1 60").substr(0, 1), "0");
@@ -47,15 +44,15 @@ TEST(Keys, AreNotTheCountersOfAPolicysRules) {
 TEST(Keys, AFixedBucketExistsWhileItLacksUnits) {
   World world;
   const std::string bucket = "KEY x LIMIT 5 0 ALGORITHM fixed_bucket";
-  const std::string all = "EXISTS x\nTTL x\nPTTL x\nTYPE x\n";
+  const std::string all = "EXISTS x\nTTL x\nPTTL x\n";
   world.say("SLUICE.TAKE KEY other LIMIT 5 0 ALGORITHM fixed_bucket\n");
   EXPECT_EQ(world.numbers("SLUICE.PEEK " + bucket), "1 5 4 0 -1");
-  EXPECT_EQ(world.say(all + "DEL x\n"), ":0\r\n:-2\r\n:-2\r\n+none\r\n:0\r\n");
+  EXPECT_EQ(world.say(all + "DEL x\n"), ":0\r\n:-2\r\n:-2\r\n:0\r\n");
   EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "0");
   EXPECT_EQ(world.numbers("SLUICE.TAKE " + bucket), "1 5 4 0 -1");
-  EXPECT_EQ(world.say(all), ":1\r\n:-1\r\n:-1\r\n+string\r\n");
+  EXPECT_EQ(world.say(all), ":1\r\n:-1\r\n:-1\r\n");
   EXPECT_EQ(world.numbers("SLUICE.PUT " + bucket), "5 5");
-  EXPECT_EQ(world.say(all), ":0\r\n:-2\r\n:-2\r\n+none\r\n");
+  EXPECT_EQ(world.say(all), ":0\r\n:-2\r\n:-2\r\n");
   world.numbers("SLUICE.TAKE " + bucket);
   EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "1");
   EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "0");

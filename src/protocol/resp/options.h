@@ -1,15 +1,15 @@
 // The options of the sessions of the Redis protocol, which are constant once the server runs, and
-// the list of clients that they share. Any thread.
+// what these sessions share. Any thread.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
 #include "base/time.h"
-#include "protocol/resp/clients.h"
 #include "request/charge.h"
 #include "request/peer.h"
 #include "wire/resp.h"
@@ -31,6 +31,12 @@ inline constexpr std::array<std::string_view, 3> store_error_names = {"error", "
 inline constexpr std::array<request::OnError, 3> store_error_answers = {
     request::OnError::error, request::OnError::allow, request::OnError::deny};
 
+// What the connections of a server share.
+struct Connections {
+  std::atomic<int64_t> last_id{0};
+  std::atomic<size_t> waiting{0};  // in SLUICE.WAIT
+};
+
 struct RespOptions final : request::SessionOptions {
   std::array<bool, family_names.size()> answers = {true, true, true, true};  // by CommandFamily
   bool inline_limits = true;  // SLUICE commands may bring limits (KEY ... LIMIT ...)
@@ -41,7 +47,7 @@ struct RespOptions final : request::SessionOptions {
   bool cell_shared = false;          // counters of CL.THROTTLE in Redis have redis-cell's form
   base::Duration idle_timeout{};     // 0: none
   wire::RespBounds bounds{};
-  std::shared_ptr<Clients> clients = std::make_shared<Clients>();  // of the server
+  std::shared_ptr<Connections> connections = std::make_shared<Connections>();  // of the server
 };
 
 }  // namespace sluice::resp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/buffer.h"
@@ -61,17 +62,13 @@ RespSession::RespSession(const request::Peer& peer)
     : peer_(peer),
       options_(peer.options == nullptr ? default_options
                                        : static_cast<const RespOptions&>(*peer.options)),
-      clients_(*options_.clients),
+      connections_(*options_.connections),
       identity_(peer.access),
       reader_(options_.bounds),
-      id_(clients_.add()) {
-  facts_.address = peer_.address;
-  facts_.user = identity_.user();
-  publish();
-}
+      id_(++connections_.last_id) {}
 
 RespSession::~RespSession() {
-  clients_.remove(id_);
+  if (waiting_) --connections_.waiting;
 }
 
 request::Received RespSession::receive(std::string_view in, bool, request::Requests& requests,
@@ -79,10 +76,7 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
   if (closing_) return {in.size(), true};
   using Found = wire::RespCommandReader::Found;
   requests_ = &requests;
-  if (identity_.refresh()) [[unlikely]] {
-    facts_.user = identity_.user();
-    publish();
-  }
+  identity_.refresh();
   texts_.clear();
   ends_batch_ = false;
   written_ = 0;
@@ -124,24 +118,14 @@ bool RespSession::is_batch_full() const {
 
 bool RespSession::reply(const request::Request& request, const request::Verdict& verdict,
                         base::Time now, base::Buffer& out) {
-  if (!facts_.since) [[unlikely]] {
+  if (!facts_.since) [[unlikely]]
     facts_.since = now;
-    publish();
-  }
   if (request.verb == request::Verb::log_in) [[unlikely]] {
     reply_login(verdict, out);
     return true;
   }
   wire::RespWriter writer(out, version());
-  if (request.verb == request::Verb::scan) [[unlikely]] {
-    reply_scan(request, verdict, writer);
-    return true;
-  }
-  bool unblocked = false;
-  if (request.verb == request::Verb::wait) {
-    waiting_ = false;
-    unblocked = clients_.end_wait(id_) == Clients::Ended::error && verdict.expired;
-  }
+  if (request.verb == request::Verb::wait && std::exchange(waiting_, false)) --connections_.waiting;
   switch (request.note) {
     case cell:
     case crab:
@@ -168,10 +152,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
       writer.bulk(std::to_string(now.us % 1'000'000));
       break;
     case own_line:
-      writer.bulk(client_line(id_, facts_, now));
-      break;
-    case all_lines:
-      writer.bulk(clients_.lines(now));
+      writer.bulk(line_of_client(now));
       break;
     case ready:
       out.append(request.tag);
@@ -185,13 +166,8 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case six:
     case six_and_name:
     case explanation:
-      reply_sluice(request, verdict, writer);
-      break;
     case waited:
-      if (unblocked)
-        writer.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-      else
-        reply_sluice(request, verdict, writer);
+      reply_sluice(request, verdict, writer);
       break;
     case silent:
       break;
@@ -247,12 +223,17 @@ void RespSession::wrong_count(std::string_view command) {
   answer_malformed("ERR wrong number of arguments for '" + std::string(command) + "' command");
 }
 
-void RespSession::unknown_subcommand(std::string_view word, std::string_view command) {
-  answer_malformed("ERR unknown subcommand '" + std::string(word.substr(0, shown_bytes_max)) +
-                   "'. Try " + std::string(command) + " HELP.");
+void RespSession::unknown_subcommand(Words words, std::string_view command) {
+  const std::string refusal = refusal_of(words);
+  answer_malformed(!refusal.empty() ? refusal
+                                    : "ERR unknown subcommand '" +
+                                          std::string(words[1].substr(0, shown_bytes_max)) +
+                                          "'. Try " + std::string(command) + " HELP.");
 }
 
 void RespSession::unknown(Words words) {
+  if (const std::string refusal = refusal_of(words); !refusal.empty())
+    return answer_malformed(refusal);
   std::string shown;
   for (const std::string_view word : words.subspan(1)) {
     if (shown.size() >= shown_bytes_max) break;
@@ -346,12 +327,10 @@ void RespSession::run(const CommandEntry& entry, Words words) {
   if (name == "command") return command(words);
   if (name == "config") return config(words);
   if (name == "info") return info(words.subspan(1));
-  if (name == "cluster") return cluster(words);
+  if (name == "cluster") return answer("-ERR This instance has cluster support disabled\r\n");
   if (name == "reset") return reset();
   if (name == "time") return commit(time_of_day, {});
   if (entry.group == "sluice") return sluice(words);
-  if (name == "scan") return scan(words);
-  if (name == "keys") return list_keys(words[1]);
   if (entry.group == "keys") return look_at_keys(entry, words.subspan(1));
   answer(ok);  // asking, readonly, readwrite, quit
   if (name == "quit") closing_ = true;

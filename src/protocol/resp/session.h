@@ -17,7 +17,6 @@
 #include "access/identity.h"
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "protocol/resp/clients.h"
 #include "protocol/resp/options.h"
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
@@ -46,9 +45,8 @@ class RespSession final : public request::Session {
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
   std::string_view fault_text() const override;
-  bool holds_back() const override { return waiting_ || scan_ != nullptr || login_ != nullptr; }
+  bool holds_back() const override { return waiting_ || login_ != nullptr; }
   bool waits_for_units() const override { return waiting_; }
-  bool is_interrupted() const override { return waiting_ && clients_.is_ended(id_); }
   size_t unfinished_bytes() const override {
     return (open_ == nullptr ? 0 : open_->bytes()) +
            (executed_ == nullptr ? 0 : executed_->bytes());
@@ -67,10 +65,7 @@ class RespSession final : public request::Session {
     bulk,         // the tag is the text of the reply
     time_of_day,  //
     own_line,     // the line of CLIENT INFO
-    all_lines,    // the lines of CLIENT LIST
     logged_in,
-    scanned,  // SCAN
-    all_keys,
     cell,  // five integers, the reply of the three commands that throttle
     crab,
     redis,
@@ -88,9 +83,15 @@ class RespSession final : public request::Session {
     counters,  // the number of counters that exist, or existed
     ttl,
     pttl,
-    type,
     gathered = 1u << 30,
     silent = 1u << 31,  // no reply is sent
+  };
+  // What commands set for the connection, or CLIENT INFO tells of it.
+  struct Facts {
+    std::string name, library, library_version;
+    uint32_t database = 0;
+    int version = 2;                    // of the protocol
+    std::optional<base::Time> since{};  // the time of its first reply
   };
   // The state from AUTH, or HELLO with AUTH, to its reply.
   struct Login {
@@ -98,11 +99,6 @@ class RespSession final : public request::Session {
     std::optional<wire::RespVersion> version{};  // the version that HELLO asked for
     std::optional<std::string> name{};
     bool silent = false;
-  };
-  // The state from SCAN or KEYS to its reply.
-  struct Scan {
-    std::string pattern;
-    bool fits_type = true, silent = false;
   };
   // The state of a charge with an id, from its command to its reply.
   struct ChargeOnce {
@@ -155,17 +151,14 @@ class RespSession final : public request::Session {
   void client_reply(std::string_view word);
   void set_name(std::string_view name);
   void set_library(std::string_view which, std::string_view value);
-  void unblock(Words words);
-  // Writes facts_ to the list of clients.
-  void publish();
+  std::string line_of_client(base::Time now) const;
   void info(Words sections);
   void command(Words words);
   void config(Words words);
-  void cluster(Words words);
   void reset();
   std::string_view server_version() const;
   void unknown(Words words);
-  void unknown_subcommand(std::string_view word, std::string_view command);
+  void unknown_subcommand(Words words, std::string_view command);
   void wrong_count(std::string_view command);
   void commit(uint32_t note, std::string_view tag);
   void throttle(limit::Algorithm algorithm, Words words);
@@ -175,11 +168,6 @@ class RespSession final : public request::Session {
   void wait();
   void charge();
   void charge_once();
-  void scan(Words words);
-  void list_keys(std::string_view pattern);
-  void commit_scan(const Clients::Place& place, uint32_t note, int64_t names);
-  void reply_scan(const request::Request& request, const request::Verdict& verdict,
-                  wire::RespWriter& out);
   void look_at_keys(const CommandEntry& entry, Words keys);
 
   void reply_once(const request::Verdict& verdict, base::Time now, wire::RespWriter& out);
@@ -192,7 +180,7 @@ class RespSession final : public request::Session {
 
   const request::Peer peer_;
   const RespOptions& options_;
-  Clients& clients_;
+  Connections& connections_;
   access::Identity identity_;
   wire::RespCommandReader reader_;
   base::Arena texts_;                      // of inline commands, until the next `receive`
@@ -200,9 +188,8 @@ class RespSession final : public request::Session {
   std::unique_ptr<Transaction> executed_;  // from EXEC until its replies are written
   request::Requests* requests_ = nullptr;  // during `receive`
   const int64_t id_;
-  ClientFacts facts_;  // for `clients_`, after the next `publish`
+  Facts facts_;
   std::unique_ptr<Login> login_;
-  std::unique_ptr<Scan> scan_;
   std::deque<ChargeOnce> charges_;  // those without a reply, in order
   bool off_ = false;                // CLIENT REPLY OFF
   bool skip_ = false;               // CLIENT REPLY SKIP, for the next command

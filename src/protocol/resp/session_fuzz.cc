@@ -30,7 +30,6 @@ struct Server final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
   std::span<const std::vector<limit::Limit>> inline_lists() const override { return lists; }
-  void interrupt() const override {}
 
   const std::vector<std::vector<limit::Limit>> lists{
       policy::limits_named("token_bucket"), policy::limits_named("fixed_window,sliding_log")};
@@ -46,13 +45,6 @@ class Verdicts {
     if (request.verb == Verb::log_in) {
       verdict_.matched = true;
       verdict_.allowed = entries[1].value == "p";
-      return verdict_;
-    }
-    if (request.verb == Verb::scan) {
-      listed_ = {{"cell:0|user:1", {}}, {"cell:3|x\\|y", {}}, {"inline:k:token_bucket", {}}};
-      verdict_.matched = true;
-      verdict_.listed = listed_;
-      if (request.tag.empty()) verdict_.resume_at = {"from", "after"};
       return verdict_;
     }
     if (entries.size() % 4 == 3 && entries[0].key != "command") return verdict_;  // no rule
@@ -78,7 +70,6 @@ class Verdicts {
  private:
   request::Verdict verdict_;
   limit::Decision decision_;
-  std::vector<request::Listed> listed_;
 };
 
 struct Transcript {
@@ -124,8 +115,7 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
       require(received.consumed <= in.size() && handshake.view().empty());
       for (const request::Request& request : requests.items()) {
         // Later requests wait for one of these, so it must be the last one of its batch.
-        if (request.verb == Verb::wait || request.verb == Verb::log_in ||
-            request.verb == Verb::scan)
+        if (request.verb == Verb::wait || request.verb == Verb::log_in)
           require(&request == &requests.items().back() && session.holds_back());
         if (request.verb != Verb::noop) append(request, requests, told.requests);
         require(

@@ -154,7 +154,7 @@ std::vector<std::pair<std::string, std::string>> RespSettings::lines() const {
 
 void RespSettings::add_to(server::Options& options, protocol::Protocol self) const {
   auto its = std::make_shared<RespOptions>(options_.value);
-  its->clients = std::make_shared<Clients>();  // belongs to this server alone
+  its->connections = std::make_shared<Connections>();  // belong to this server alone
   options.session_options[static_cast<size_t>(self)] = std::move(its);
   constexpr std::array<request::Unmatched, unmatched_names.size()> answers = {
       request::Unmatched::error, request::Unmatched::allow, request::Unmatched::deny};

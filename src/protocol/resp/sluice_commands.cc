@@ -137,8 +137,10 @@ void RespSession::charge_once() {
 
 // In EXEC the command does not wait.
 void RespSession::wait() {
-  if (!executing_ && !clients_.begin_wait(id_, options_.waiting_max))
+  if (!executing_ && ++connections_.waiting > options_.waiting_max) {
+    --connections_.waiting;
     return answer("-BUSY too many clients wait, try again later\r\n");
+  }
   commit_subject(sluice_.subjects[0], {.verb = executing_ ? Verb::take : Verb::wait,
                                        .must_fit = true,
                                        .wait_at_most = sluice_.timeout,
@@ -193,7 +195,7 @@ void RespSession::reply_gathered(const request::Request& request, const request:
 }
 
 void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
-  const bool by_key = kind == ttl || kind == pttl || kind == type;
+  const bool by_key = kind == ttl || kind == pttl;
   if (!gathered_.error.empty() && kind != each_five) return out.error(gathered_.error);
   if (gathered_.matched == 0 && kind != each_five && !by_key) return out.error(no_rule);
   const bool is_there = gathered_.life.us > 0;
@@ -205,8 +207,6 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
       return out.integer(kind == ttl ? limit::gcra::seconds_up(gathered_.life)
                                      : milliseconds_up(gathered_.life));
     }
-    case type:
-      return out.simple(is_there ? "string" : "none");
     case counters:
       return out.integer(static_cast<int64_t>(gathered_.counters));
     default:

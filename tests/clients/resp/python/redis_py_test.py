@@ -19,6 +19,12 @@ def throttle(key: str | bytes, *numbers: int) -> tuple[str | bytes | int, ...]:
     return ("CL.THROTTLE", key, *numbers)
 
 
+def client_info(client: redis.Redis) -> dict[str, str]:
+    """The reply to CLIENT INFO, which has fewer fields than redis-py's own reader of it wants."""
+    line = client.execute_command("CLIENT", "INFO")
+    return dict(field.split("=", 1) for field in (line if isinstance(line, str) else line.decode()).split())
+
+
 class EveryProtocol:
     """Tests that hold for RESP2 and for RESP3."""
 
@@ -149,7 +155,7 @@ class EveryProtocol:
         client = self.client(client_name="shop", db=3)
         self.assertIn(client.client_getname(), ("shop", b"shop"))
         self.assertTrue(client.client_setname("till"))
-        [info] = client.client_list(client_id=[str(client.client_id())])
+        info = client_info(client)
         self.assertEqual((info["name"], int(info["db"]), int(info["id"])), ("till", 3, client.client_id()))
         self.assertEqual((int(info["resp"]), info["lib-name"].split("(")[0]), (self.protocol, "redis-py"))
         self.assert_reply(client.execute_command(*throttle("k", 0, 1, 60)), [0, 1, 0, -1, 60])
@@ -162,11 +168,10 @@ class EveryProtocol:
         info = client.info()
         self.assertEqual((info["redis_mode"], info["role"], info["loading"]), ("standalone", "master", 0))
         self.assertEqual(info["tcp_port"], self.server.port)
-        count = client.command_count()
-        self.assertEqual(len(client.command_list()), count)
-        self.assertEqual(len(client.command()), count)
+        self.assertEqual(len(client.command()), client.command_count())
         self.assertEqual(client.command()["cl.throttle"]["first_key_pos"], 1)
-        self.assertEqual(client.command_getkeys(*throttle("k", 0, 1, 60)), ["k"])
+        with self.assertRaisesRegex(redis.ResponseError, "SCAN is not supported; list counters with"):
+            client.scan()
         self.assertEqual(client.config_get("save"), {})
         seconds, microseconds = client.time()
         self.assertTrue(0 <= microseconds < 1_000_000 and seconds > 1_700_000_000)
@@ -224,7 +229,7 @@ class DefaultsTest(RespTest):
         with redis.Redis.from_url(f"redis://127.0.0.1:{self.server.port}/5") as client:
             self.assert_reply(client.execute_command(*throttle("k", 0, 1, 60)), [0, 1, 0, -1, 60])
             self.assert_reply(client.execute_command(*throttle("k", 0, 1, 60)), [1, 1, 0, 60, 60])
-            self.assertEqual(int(client.client_list()[0]["db"]), 5)
+            self.assertEqual(int(client_info(client)["db"]), 5)
 
 
 if __name__ == "__main__":
