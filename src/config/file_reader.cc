@@ -8,11 +8,11 @@
 
 namespace sluice::config {
 
-void FileReader::map(const YamlNode& node, const std::string& what,
-                     const std::vector<Known>& known) {
+void FileReader::map(const YamlNode& node, const std::string& what, const std::vector<Known>& known,
+                     std::span<const policy::YamlReader::GoneKey> gone) {
   std::vector<std::string_view> words;
   for (const auto& k : known) words.push_back(k.key);
-  for (const auto& [key, value] : yaml_.entries(what, node, words))
+  for (const auto& [key, value] : yaml_.entries(what, node, words, gone))
     for (const auto& k : known)
       if (k.key == key.text()) k.take(std::string(k.key), value);
 }

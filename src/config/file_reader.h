@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,9 @@ class FileReader {
       : file_(file), yaml_(file, document, diagnostics), diagnostics_(diagnostics) {}
 
   // Calls the function of each known key of the map, once. `what`: the map's name for messages.
-  void map(const YamlNode& node, const std::string& what, const std::vector<Known>& known);
+  // Keys of `gone` are refused with their remedy.
+  void map(const YamlNode& node, const std::string& what, const std::vector<Known>& known,
+           std::span<const policy::YamlReader::GoneKey> gone = {});
   // Is the node a list with at least one entry? If not, that is reported with the example.
   bool sequence(const std::string& key, const YamlNode& node, std::string example);
 

@@ -6,23 +6,11 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/utf8.h"
-#include "wire/http_field.h"
-
 namespace sluice::wire {
 namespace {
 
 constexpr bool is_sf_text(char c) {
   return c >= 0x20 && c < 0x7F;
-}
-constexpr bool is_sf_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-constexpr bool is_sf_lower(char c) {
-  return c >= 'a' && c <= 'z';
-}
-constexpr bool is_sf_letter(char c) {
-  return is_sf_lower(http_lower(c));
 }
 
 // Whether eight characters may all be in a String without escapes. (A carry may make the result
@@ -47,140 +35,6 @@ bool stands_as_it_is(std::string_view text) {
     if (!stand_as_they_are(text.data() + i)) return false;
   return stand_as_they_are(text.data() + text.size() - 8);
 }
-
-// Reads from the front of a text; each function is one section of 4.2. False: the text is
-// ill-formed.
-class SfReader {
- public:
-  explicit SfReader(std::string_view text) : text_(text) {}
-
-  bool is_at_end() const { return text_.empty(); }
-
-  void skip_blanks() {
-    while (take(' ')) {
-    }
-  }
-
-  // 4.2.5. The text of the String is written to `to`, unless that is null.
-  bool string(std::string* to) {
-    if (!take('"')) return false;
-    while (!text_.empty()) {
-      if (take('"')) return true;
-      const bool escaped = take('\\');
-      if (text_.empty()) return false;
-      const char c = next();
-      if (escaped ? c != '"' && c != '\\' : !is_sf_text(c)) return false;
-      if (to != nullptr) *to += c;
-    }
-    return false;
-  }
-
-  // 4.2.3.2.
-  bool parameters() {
-    while (take(';')) {
-      skip_blanks();
-      if (!key() || (take('=') && !bare_item())) return false;
-    }
-    return true;
-  }
-
- private:
-  bool take(char c) {
-    if (text_.empty() || text_.front() != c) return false;
-    text_.remove_prefix(1);
-    return true;
-  }
-  char next() {
-    const char c = text_.front();
-    text_.remove_prefix(1);
-    return c;
-  }
-  // Takes the matching characters at the front and returns their number.
-  template <class Predicate>
-  size_t take_while(Predicate belongs) {
-    const auto* const end = std::find_if_not(text_.begin(), text_.end(), belongs);
-    const auto count = static_cast<size_t>(end - text_.begin());
-    text_.remove_prefix(count);
-    return count;
-  }
-
-  // 4.2.3.3.
-  bool key() {
-    if (text_.empty() || (!is_sf_lower(text_.front()) && text_.front() != '*')) return false;
-    take_while([](char c) {
-      return is_sf_lower(c) || is_sf_digit(c) || c == '_' || c == '-' || c == '.' || c == '*';
-    });
-    return true;
-  }
-
-  // 4.2.3.1.
-  bool bare_item() {
-    if (text_.empty()) return false;
-    const char c = text_.front();
-    if (c == '-' || is_sf_digit(c)) return number(true);
-    if (c == '"') return string(nullptr);
-    if (c == '*' || is_sf_letter(c)) return token();
-    if (take('@')) return number(false);
-    if (take(':')) return bytes();
-    if (take('?')) return take('0') || take('1');
-    return take('%') && display_string();
-  }
-
-  // 4.2.4; a Date (4.2.9) has no fraction.
-  bool number(bool may_have_fraction) {
-    take('-');
-    const size_t digits = take_while(is_sf_digit);
-    if (digits == 0 || digits > 15) return false;
-    if (text_.empty() || text_.front() != '.') return true;
-    if (!may_have_fraction || digits > 12) return false;
-    next();
-    const size_t fraction = take_while(is_sf_digit);
-    return fraction >= 1 && fraction <= 3;
-  }
-
-  // 4.2.6.
-  bool token() {
-    take_while([](char c) { return is_http_token_char(c) || c == ':' || c == '/'; });
-    return true;
-  }
-
-  // 4.2.7. The end of the base64 is not checked, as the section allows.
-  bool bytes() {
-    take_while([](char c) {
-      return is_sf_letter(c) || is_sf_digit(c) || c == '+' || c == '/' || c == '=';
-    });
-    return take(':');
-  }
-
-  // 4.2.10.
-  bool display_string() {
-    if (!take('"')) return false;
-    std::string decoded;
-    while (!text_.empty()) {
-      if (take('"')) return base::utf8::is_valid(decoded);
-      const char c = next();
-      if (!is_sf_text(c)) return false;
-      if (c != '%')
-        decoded += c;
-      else if (!hex_pair(decoded))
-        return false;
-    }
-    return false;
-  }
-  bool hex_pair(std::string& to) {
-    int value = 0;
-    for (int i = 0; i < 2; ++i) {
-      if (text_.empty()) return false;
-      const char c = next();
-      if (!is_sf_digit(c) && (c < 'a' || c > 'f')) return false;
-      value = value * 16 + (is_sf_digit(c) ? c - '0' : c - 'a' + 10);
-    }
-    to += static_cast<char>(value);
-    return true;
-  }
-
-  std::string_view text_;
-};
 
 }  // namespace
 
@@ -215,15 +69,6 @@ void append_sf_bytes(std::string_view bytes, base::Buffer& out) {
     bytes.remove_prefix(piece.size());
   }
   out.append(':');
-}
-
-bool parse_sf_string(std::string_view field, std::string& to) {
-  to.clear();
-  SfReader reader(field);
-  reader.skip_blanks();
-  if (!reader.string(&to) || !reader.parameters()) return false;
-  reader.skip_blanks();
-  return reader.is_at_end();
 }
 
 }  // namespace sluice::wire

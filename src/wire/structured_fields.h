@@ -1,10 +1,9 @@
-// Writes and reads Structured Field Values of HTTP (RFC 9651), as far as sluice needs them. Pure
-// functions; any thread. Writers append.
+// Writes Structured Field Values of HTTP (RFC 9651), as far as sluice needs them. Pure functions,
+// which append; any thread.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "base/buffer.h"
@@ -24,10 +23,5 @@ inline void append_sf_integer(int64_t value, base::Buffer& out) {
 }
 // A Byte Sequence (3.3.5): base64 between colons.
 void append_sf_bytes(std::string_view bytes, base::Buffer& out);
-
-// Reads a field whose value is one Item (4.2.3) that is a String. Replaces `to` by the text of the
-// String, which may be empty. Parameters must be well-formed, and are dropped. False: the field is
-// not such a value.
-bool parse_sf_string(std::string_view field, std::string& to);
 
 }  // namespace sluice::wire

@@ -42,7 +42,6 @@ struct Item {
 };
 
 using List = std::vector<Item>;
-using Dictionary = std::vector<std::pair<std::string, Item>>;
 
 // Thrown where the RFC says "fail parsing"; the functions parse_... catch it.
 struct Failure {};
@@ -61,7 +60,7 @@ class Parser {
  public:
   explicit Parser(std::string_view input) : in_(input) {}
 
-  // 4.2, steps 2 and 6 to 8, around one of the three functions below.
+  // 4.2, steps 2 and 6 to 8, around one of the two functions below.
   template <class Value>
   Value whole(Value (Parser::*what)()) {
     discard(" ");
@@ -75,27 +74,6 @@ class Parser {
     List members;
     while (!in_.empty()) {
       members.push_back(item());
-      discard(" \t");
-      if (in_.empty()) return members;
-      if (consume() != ',') throw Failure();
-      discard(" \t");
-      if (in_.empty()) throw Failure();
-    }
-    return members;
-  }
-
-  Dictionary dictionary() {  // 4.2.2, without inner lists
-    Dictionary members;
-    while (!in_.empty()) {
-      const std::string name = key();
-      Item member{{Bare::Type::boolean, 1}};
-      if (ahead() == '=') {
-        consume();
-        member = item();
-      } else {
-        member.parameters = parameters();
-      }
-      members.emplace_back(name, member);
       discard(" \t");
       if (in_.empty()) return members;
       if (consume() != ',') throw Failure();
@@ -308,9 +286,6 @@ inline std::optional<Item> parse_item(std::string_view text) {
 }
 inline std::optional<List> parse_list(std::string_view text) {
   return parse(text, &Parser::list);
-}
-inline std::optional<Dictionary> parse_dictionary(std::string_view text) {
-  return parse(text, &Parser::dictionary);
 }
 
 }  // namespace sluice::wire::sf_model

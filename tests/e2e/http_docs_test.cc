@@ -165,25 +165,27 @@ std::set<std::string> names_below(const std::string& heading, const std::string&
   return names;
 }
 
-// The known keys that the error about an unknown one lists.
-std::set<std::string> known_keys(const std::string& section) {
+// The words between `before` and `after` in the error about a section.
+std::set<std::string> known_words(const std::string& section, const std::string& before,
+                                  const std::string& after) {
   const Folder folder;
   const std::string file = folder.write("sluice.yaml", section);
   const Finished told = run({.arguments = {"check", file}});
   EXPECT_EQ(told.status, 1) << told.out;
-  const size_t at = told.err.find("known here: ");
   std::set<std::string> keys;
+  size_t at = told.err.find(before);
   if (at == told.err.npos) return keys;
-  std::istringstream rest(told.err.substr(at + 12, told.err.find('\n', at) - at - 12));
+  at += before.size();
+  std::istringstream rest(told.err.substr(at, told.err.find(after, at) - at));
   for (std::string key; rest >> key;)
     keys.insert(key.ends_with(',') ? key.substr(0, key.size() - 1) : key);
   return keys;
 }
 
 TEST(HttpManual, ListsEveryKeyAndEveryStyle) {
-  EXPECT_EQ(names_below("## Settings", "| key "), known_keys("http: { nosuch: 1 }\n"));
+  EXPECT_EQ(names_below("## Settings", "| key "), known_words("http: { nosuch: 1 }\n", "known here: ", "\n"));
   EXPECT_EQ(names_below("## Header fields", "| style "),
-            known_keys("http: { field_names: { nosuch: 1 } }\n"));
+            known_words("http: { headers: [nosuch] }\n", "is not one of ", ";"));
 }
 
 // Two commands, one for the server and one for a request, and the answer.

@@ -1,5 +1,5 @@
 // Every status with which the real program refuses a request of the HTTP protocol, over HTTP/1.1
-// and HTTP/2. Other files test waiting, users and idempotency keys.
+// and HTTP/2. Other files test waiting and users.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -196,7 +196,7 @@ TEST(HttpProblems, Negotiation) {
   for (const char* type : {"application/json;charset=UTF-8", "Application/JSON; charset=\"utf-8\""})
     EXPECT_EQ(ask(HttpVersion::http2, door.port(), with_type(type)).status, 200) << type;
 
-  for (const char* name : {"Content-Type", "Authorization", "Idempotency-Key"}) {
+  for (const char* name : {"Content-Type", "Authorization"}) {
     const Asked twice = with_header(with_header(take, name, "x"), name, "x");
     expect_refused(door, {twice, 400, "bad-request"});
   }
@@ -258,7 +258,7 @@ TEST(HttpProblems, WebPages) {
     EXPECT_EQ(preflight.status, 204);
     EXPECT_EQ(header_of(preflight, "access-control-allow-methods"), "POST, OPTIONS");
     EXPECT_EQ(header_of(preflight, "access-control-allow-headers"),
-              "Authorization, Content-Type, Idempotency-Key");
+              "Authorization, Content-Type");
     EXPECT_EQ(header_of(ask(version, door.port(), take), "access-control-allow-origin"), "(none)");
   }
   expect_refused(door, {with_host(take, "example.com"), 421, "misdirected-request"});

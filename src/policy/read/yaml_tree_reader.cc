@@ -140,7 +140,8 @@ void YamlReader::merge(std::string_view subject, YamlNode value, size_t depth, G
 }
 
 std::vector<YamlReader::Entry> YamlReader::entries(std::string_view subject, YamlNode map,
-                                                   std::span<const std::string_view> known) {
+                                                   std::span<const std::string_view> known,
+                                                   std::span<const GoneKey> gone) {
   if (!map.is_map()) {
     std::string keys;
     for (const auto& word : known) keys += (keys.empty() ? "`" : ", `") + std::string(word) + "`";
@@ -151,7 +152,12 @@ std::vector<YamlReader::Entry> YamlReader::entries(std::string_view subject, Yam
   std::erase_if(all, [&](const Entry& entry) {
     const std::string_view key = entry.key.text();
     if (std::find(known.begin(), known.end(), key) != known.end()) return false;
-    error(key, entry.key, "is not a known key", known_words(key, known));
+    const auto old =
+        std::find_if(gone.begin(), gone.end(), [&](const GoneKey& one) { return one.key == key; });
+    if (old != gone.end())
+      error(key, entry.key, "is gone", std::string(old->remedy));
+    else
+      error(key, entry.key, "is not a known key", known_words(key, known));
     return true;
   });
   return all;

@@ -34,9 +34,16 @@ class YamlReader {
   // entry is overridden by the map's own keys and by entries that were merged before.
   std::vector<Entry> entries(std::string_view subject, YamlNode map);
 
-  // The same, of known keys only. Another key is an error, which names the most similar known key.
+  // A key that was once known, and what to do in its place.
+  struct GoneKey {
+    std::string_view key, remedy;
+  };
+
+  // The same, of known keys only. Another key is an error, which names the most similar known key,
+  // or the remedy of a key that is gone.
   std::vector<Entry> entries(std::string_view subject, YamlNode map,
-                             std::span<const std::string_view> known);
+                             std::span<const std::string_view> known,
+                             std::span<const GoneKey> gone = {});
 
   // Is the node a scalar that is not empty? If not, that is reported.
   bool has_text(std::string_view subject, YamlNode node);

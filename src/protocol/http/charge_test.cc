@@ -141,9 +141,6 @@ TEST(Charge, TakesNeitherAModeNorAll) {
   for (const char* more : {R"(, "mode": "each")", R"(, "all": true)", R"(, "timeout": 1)"})
     EXPECT_EQ(charge(world, by_ip("a", more)).status, 400) << more;
   EXPECT_EQ(ask(world, get("/v1/charge")).status, 405);
-  const HttpAnswer keyed = ask(world, post("/v1/charge", by_ip("a"), "Idempotency-Key: k\r\n"));
-  EXPECT_EQ(keyed.status, 400);
-  EXPECT_TRUE(keyed.tells("`id`")) << keyed.body;
   EXPECT_EQ(ask(world, post("/v1/take", with_id(id, by_ip("a")))).status, 400);
   EXPECT_EQ(left(world, by_ip("a")), 3);
 }

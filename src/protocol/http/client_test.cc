@@ -106,19 +106,6 @@ TEST(HttpClient, AllowsSeveralUsersOnOneConnection) {
   EXPECT_EQ(ask(connection, post("/v1/explain", by_ip("a"), app)).status, 403);
 }
 
-// An idempotency key belongs to one user.
-TEST(HttpClient, SeparatesIdempotencyKeysByUser) {
-  World world({.users = users()});
-  Connection connection(world);
-  const std::string key = "Idempotency-Key: \"1\"\r\n";
-  EXPECT_EQ(ask_late(world, connection, post("/v1/take", by_ip("a"), key + app)).status, 200);
-  const HttpAnswer other = ask_late(world, connection, post("/v1/take", by_ip("a"), key + ops));
-  EXPECT_EQ(other.status, 200);
-  EXPECT_FALSE(other.has("idempotency-replayed"));
-  EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a"), key + app)).field("idempotency-replayed"),
-            "true");
-}
-
 TEST(HttpClient, ChecksAPasswordAgainWhenTheUsersChange) {
   World world({.users = users()});
   Connection connection(world);

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto whole = split_trial::run(bytes, {}, kind);
   const auto cut = split_trial::run(
       bytes, sluice::tests::random_cuts(data[0] + 256u * data[1], bytes.size()), kind);
-  const std::string difference = split_trial::difference(whole, cut, kind);
+  const std::string difference = split_trial::difference(whole, cut);
   if (difference.empty()) return 0;
   std::fprintf(stderr, "%s\n", difference.c_str());
   std::abort();

@@ -48,12 +48,11 @@ void Trial::collect_from(Seat& seat) {
 }
 
 void Trial::take_answer(const Asked& asked, const HttpAnswer& answer) {
-  SCOPED_TRACE(asked.path + " " + asked.body + " " + asked.key + ": " +
-               std::to_string(answer.status) + " " + answer.body);
+  SCOPED_TRACE(asked.path + " " + asked.body + ": " + std::to_string(answer.status) + " " +
+               answer.body);
   if (asked.status != 0) {
     EXPECT_EQ(answer.status, asked.status);
   }
-  if (!asked.key.empty() && !settle_key(asked, answer)) return;
   if (answer.status == 503) {
     EXPECT_TRUE(asked.may_fail);
     ++tally.failed;
@@ -62,34 +61,6 @@ void Trial::take_answer(const Asked& asked, const HttpAnswer& answer) {
   if (asked.what == What::wait) return take_wait(asked, answer);
   if (answer.status == 200 || answer.status == 429 || asked.what >= What::all)
     take_parts(asked, answer);
-}
-
-// Returns false if the request was not executed.
-bool Trial::settle_key(const Asked& asked, const HttpAnswer& answer) {
-  const bool replayed = answer.has("idempotency-replayed");
-  if (!asked.replay.empty()) {
-    EXPECT_TRUE(replayed);
-    EXPECT_EQ(answer.body, asked.replay);
-  }
-  if (answer.status == 409) return ++tally.in_use, false;
-  if (answer.status == 422) return ++tally.reused, false;
-  if (answer.tells("outcome-unknown")) return ++tally.cut, false;
-  Key& key = model_.keys[asked.key];
-  if (!replayed && (asked.owns_key || key.state == State::unknown)) {
-    key.request = asked.path + "\n" + asked.body;
-    if (answer.status == 503) return model_.keys.erase(asked.key), true;
-    key.until_us = now_us + ttl_us;
-  } else {
-    EXPECT_TRUE(replayed) << "executed again";
-    ++tally.replayed;
-    if (key.state != State::unknown) return false;
-    key.until_us = now_us + ttl_us;  // at the latest
-  }
-  // After a replay the state stays `unknown`, because the time of the first answer is not known.
-  if (!replayed) key.state = State::kept;
-  key.status = answer.status;
-  key.answer = answer.body;
-  return !replayed;
 }
 
 void Trial::take_wait(const Asked& asked, const HttpAnswer& answer) {
@@ -174,10 +145,6 @@ void Trial::lose(const Asked& asked, bool is_parked) {
       model_.counters[part.counter].unheard += part.n;
       ++tally.unheard;
     }
-  if (!asked.owns_key) return;
-  Key& key = model_.keys[asked.key];
-  key.state = State::cut;
-  key.until_us = now_us + ttl_us;
 }
 
 // ---- The account: what must hold when it is quiet ----
@@ -276,13 +243,6 @@ void Trial::finish() {
   be_quiet();
   EXPECT_EQ(world_.engine().held(), engine::Engine::Held{});
   EXPECT_EQ(world_.waiting(), 0u);
-  // Each key was answered or forgotten, so all of them have expired after this time.
-  world_.pass(ttl_us);
-  for (const char* const key : {"last-1", "last-2", "last-3"})
-    session_world::ask(world_, post("/v1/take", by_key("last", 1),
-                                    "Idempotency-Key: " + std::string(key) + "\r\n"));
-  EXPECT_EQ(world_.kept().entries, 3u);
-  EXPECT_EQ(world_.kept().users, 1u);
 }
 
 }  // namespace sluice::http::crossing_trial

@@ -163,51 +163,20 @@ Asked Trial::some_request(const Seat& seat) {
     timeout = asked.timeout_us < second ? "0.5" : std::to_string(asked.timeout_us / second);
   }
   asked.body = body_of(asked, timeout);
-  const bool takes_key =
-      asked.what != What::peek && asked.what != What::reset && asked.what != What::wait;
-  if (takes_key && seat.begins_at_once() && dice_(3) == 0) add_key(asked);
   return asked;
-}
-
-// Gives the request an idempotency key: a new one, or one that was used for the same request or for
-// another.
-void Trial::add_key(Asked& asked) {
-  if (model_.keys.empty() || dice_(3) == 0) {
-    asked.key = "key-" + std::to_string(++keys_made_);
-    return;
-  }
-  auto at = model_.keys.begin();
-  std::advance(at, dice_(model_.keys.size()));
-  asked.key = at->first;
-  const std::string& request = at->second.request;
-  const size_t cut = request.find('\n');
-  const bool may_be_asked_again = quiet_ || request.substr(0, cut) != "/v1/put";
-  if (dice_(4) == 0 || !may_be_asked_again) return;
-  const auto first = first_with_.find(asked.key);
-  if (first == first_with_.end()) return;
-  const std::string key = asked.key;
-  asked = first->second;
-  asked.key = key;
 }
 
 void Trial::send(Seat& seat, Asked asked) {
   asked.sent_us = now_us;
   asked.may_fail = model_.fails;
-  const bool by_key = !asked.key.empty() && foresee_key(asked);
-  if (!by_key && quiet_ && seat.begins_at_once()) foresee(asked);
+  if (quiet_ && seat.begins_at_once()) foresee(asked);
   if (asked.status != 0) ++tally.foreseen;
   const bool parks = asked.parks;
   seat.open.push_back(asked);
-  const std::string quoted = "\"" + asked.key + "\"";
-  if (seat.http1 != nullptr) {
-    seat.http1->send(post(asked.path, asked.body,
-                          asked.key.empty() ? "" : "Idempotency-Key: " + quoted + "\r\n"));
-  } else {
-    wire::http2_peer::Headers more;
-    if (!asked.key.empty()) more.emplace_back("idempotency-key", quoted);
-    std::string bytes = seat.http2->request(asked.path, asked.body, seat.open.back().stream, more);
-    seat.http2->send(bytes);
-  }
+  if (seat.http1 != nullptr)
+    seat.http1->send(post(asked.path, asked.body));
+  else
+    seat.http2->send(seat.http2->request(asked.path, asked.body, seat.open.back().stream));
   collect_from(seat);
   collect();
   if (!parks || seat.open.empty()) return;
@@ -224,11 +193,6 @@ void Trial::reset_one() {
   seat.open.erase(at);
   ++tally.reset;
   if (!quiet_) lose(asked, false);
-  // The server still executes the request and keeps its answer, from an unknown time on.
-  if (asked.owns_key) {
-    model_.keys[asked.key].state = State::unknown;
-    model_.keys[asked.key].until_us = INT64_MAX;
-  }
   seat.http2->reset(asked.stream);
 }
 
@@ -327,31 +291,6 @@ void Trial::foresee_several(Asked& asked) {
   if (asked.what == What::all) asked.each.clear();
 }
 
-// Returns true if the request is not executed, because its key was used before.
-bool Trial::foresee_key(Asked& asked) {
-  const std::string request = asked.path + "\n" + asked.body;
-  const auto at = model_.keys.find(asked.key);
-  if (at == model_.keys.end() || at->second.until_us <= now_us) {
-    model_.keys[asked.key] = {.request = request, .answer = {}};
-    first_with_[asked.key] = asked;
-    asked.owns_key = true;
-    return false;
-  }
-  const Key& key = at->second;
-  if (key.state == State::unknown) return true;
-  if (key.request != request) {
-    asked.status = 422;
-  } else if (key.state == State::under_way) {
-    asked.status = 409;
-  } else if (key.state == State::cut) {
-    asked.status = 503;
-  } else {
-    asked.status = key.status;
-    asked.replay = key.answer;
-  }
-  return true;
-}
-
 namespace {
 
 TEST(HttpCrossing, EveryGrantIsAccountedForAndNothingIsLeft) {
@@ -366,16 +305,12 @@ TEST(HttpCrossing, EveryGrantIsAccountedForAndNothingIsLeft) {
   if (HasFailure()) return;
   std::printf(
       "%zu foreseen, %zu granted, %zu denied, %zu late, %zu timed out, %zu failed, %zu without a "
-      "rule, %zu replayed, %zu in use, %zu reused, %zu cut, %zu reset, %zu unheard of, %zu "
-      "stopped, "
-      "%zu put off\n",
+      "rule, %zu reset, %zu unheard of, %zu stopped, %zu put off\n",
       all.foreseen, all.granted, all.denied, all.late, all.timed_out, all.failed, all.unmatched,
-      all.replayed, all.in_use, all.reused, all.cut, all.reset, all.unheard, all.stopped,
-      all.put_off);
-  for (const size_t count : {all.late, all.timed_out, all.replayed, all.reset, all.stopped})
+      all.reset, all.unheard, all.stopped, all.put_off);
+  for (const size_t count : {all.late, all.timed_out, all.reset, all.stopped})
     EXPECT_GT(count, 100u);
-  for (const size_t count : {all.in_use, all.reused, all.cut, all.unheard, all.failed})
-    EXPECT_GT(count, 20u);
+  for (const size_t count : {all.unheard, all.failed}) EXPECT_GT(count, 20u);
   EXPECT_GT(all.foreseen, 5'000u);
   EXPECT_GT(all.granted, 3'000u);
   EXPECT_GT(all.denied, 3'000u);

@@ -48,7 +48,7 @@ struct Part {
 struct Asked {
   What what = What::take;
   std::vector<Part> parts;
-  std::string path, body, key;
+  std::string path, body;
   uint32_t stream = 0;
   int64_t sent_us = 0, timeout_us = 0;
   // Of a wait that is parked: the time at which the trial noticed this, and its place in the order
@@ -60,19 +60,6 @@ struct Asked {
   bool parks = false;     // foreseen: the request waits
   bool may_fail = false;  // the store failed meanwhile
   bool is_ended = false;  // the client or the server has ended the wait
-  bool owns_key = false;  // the first request with its key
-  std::string replay;     // foreseen: the body of the first answer with its key
-};
-
-// An idempotency key, and the first request with it.
-struct Key {
-  std::string request;
-  // `cut`: the connection of the first request was lost. `unknown`: its stream was reset, so that
-  // it goes on, but no client receives its answer.
-  enum class State : uint8_t { under_way, kept, cut, unknown } state = State::under_way;
-  int status = 0;
-  std::string answer;
-  int64_t until_us = INT64_MAX;
 };
 
 struct Counter {
@@ -81,13 +68,11 @@ struct Counter {
 };
 
 struct Tally {
-  size_t granted = 0, denied = 0, late = 0, timed_out = 0, failed = 0, replayed = 0, in_use = 0;
-  size_t reused = 0, cut = 0, reset = 0, unheard = 0, stopped = 0, put_off = 0, unmatched = 0;
-  size_t foreseen = 0;
+  size_t granted = 0, denied = 0, late = 0, timed_out = 0, failed = 0, reset = 0, unheard = 0;
+  size_t stopped = 0, put_off = 0, unmatched = 0, foreseen = 0;
   void add(const Tally& other) {
     granted += other.granted, denied += other.denied, late += other.late;
-    timed_out += other.timed_out, failed += other.failed, replayed += other.replayed;
-    in_use += other.in_use, reused += other.reused, cut += other.cut, reset += other.reset;
+    timed_out += other.timed_out, failed += other.failed, reset += other.reset;
     unheard += other.unheard, stopped += other.stopped, put_off += other.put_off;
     unmatched += other.unmatched, foreseen += other.foreseen;
   }
@@ -95,7 +80,7 @@ struct Tally {
 
 inline const std::array<std::string, 5> counter_names = {"ip:a", "ip:b", "queue:x", "key:k",
                                                          "key:l"};
-inline constexpr int64_t key_quota = 3, queue_quota = 2, ttl_us = 60 * second;
+inline constexpr int64_t key_quota = 3, queue_quota = 2;
 // A larger limit in an answer is that of `unlimited`.
 inline constexpr int64_t quota_max = 100;
 
@@ -115,7 +100,6 @@ struct Seat {
 
 struct Model {
   std::map<std::string, Counter> counters;
-  std::map<std::string, Key> keys;
   std::map<std::string, limit::Algorithm> overrides;  // by key
   int64_t ip_quota = 3;
   bool has_queue = true;  // whether the policy has the rule for `queue`
@@ -179,8 +163,6 @@ class Trial {
   Tally tally;
 
  private:
-  using State = Key::State;
-
   // ---- Steps ----
 
   void take_step();
@@ -192,7 +174,6 @@ class Trial {
   void set_clocks();
   void ask_one();
   Asked some_request(const Seat& seat);
-  void add_key(Asked& asked);
   void send(Seat& seat, Asked asked);
   void reset_one();
   void leave(Seat& seat);
@@ -208,14 +189,12 @@ class Trial {
   int take_status(const Part& part, int64_t free) const;
   void foresee(Asked& asked);
   void foresee_several(Asked& asked);
-  bool foresee_key(Asked& asked);
   void collect();
   void collect_from(Seat& seat);
   void take_answer(const Asked& asked, const HttpAnswer& answer);
   void take_wait(const Asked& asked, const HttpAnswer& answer);
   void take_parts(const Asked& asked, const HttpAnswer& answer);
   void take_part(const Asked& asked, size_t i, const Json& told, bool charged);
-  bool settle_key(const Asked& asked, const HttpAnswer& answer);
   void lose(const Asked& asked, bool is_parked);
   void note_parked();
   void look_up(const std::string& counter);
@@ -226,10 +205,9 @@ class Trial {
   Model model_;
   World world_;
   std::array<Seat, 5> seats_;
-  std::map<std::string, Asked> first_with_;       // by key
   std::multimap<std::string, uint64_t> granted_;  // arrivals of waits granted since it was quiet
   uint64_t arrivals_ = 0;
-  int step_ = 0, keys_made_ = 0;
+  int step_ = 0;
   bool quiet_ = true;
 };
 

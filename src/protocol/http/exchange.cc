@@ -21,10 +21,6 @@ using request::Verb;
 // The largest buffer that an exchange keeps for its next use.
 constexpr size_t kept_bytes_max = size_t{16} << 10;
 
-// An estimate of the bytes of an answer that is kept for an idempotency key: a base, and the same
-// amount for each take and for each of its limits that `detail` shows. Names are not counted.
-constexpr size_t answer_bytes_base = 1024, answer_bytes_of_take = 192;
-
 constexpr size_t shown_path_bytes_max = 64;
 
 constexpr base::Duration wait_default = base::seconds(10);
@@ -51,7 +47,7 @@ void Exchange::clear() {
   is_reported_ = false;
   retry_after_ = retry_of_denial_ = {};
   allowed_ = true;
-  denied_ = is_decided_ = has_shown_ = is_replayed_ = false;
+  denied_ = is_decided_ = has_shown_ = false;
   generation_ = counters_ = 0;
   now_ = {};
   members_.clear();
@@ -64,14 +60,12 @@ void Exchange::clear() {
   profile_ = nullptr;
   auth_remaining_ = -1;
   auth_rule_.clear();
-  ticket_ = 0;
   over_ = is_again_ = is_repeated_ = false;
   once_.reset();
 }
 
 bool Exchange::is_large() const {
-  return members_.size() > kept_bytes_max || kept_.capacity() > kept_bytes_max ||
-         subjects_.capacity() > takes_together_max;
+  return members_.size() > kept_bytes_max || subjects_.capacity() > takes_together_max;
 }
 
 Exchange::Begun Exchange::refuse(const ProblemKind& kind, std::string_view detail) {
@@ -152,6 +146,10 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
                   std::string("this path takes ").append(allowed_methods()));
   if (!fields.twice.empty())
     return refuse(problems::bad_request, "the field " + std::string(fields.twice) + " comes twice");
+  if (fields.has_idempotency_key && route_->right && route_->action != Action::throttle)
+    return refuse(problems::bad_request,
+                  "this server takes no Idempotency-Key; to send a request again safely, send a "
+                  "charge to /v1/charge with an `id` in its body");
   if (form_ == AnswerForm::none) {
     form_ = AnswerForm::problem;
     return refuse(problems::not_acceptable,
@@ -168,9 +166,9 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
     case Action::later:
       return refuse(problems::not_yet, "this path is reserved for a later version");
     case Action::throttle:
-      return begin_throttle(question, fields, around, note, requests);
+      return begin_throttle(question, fields, note, requests);
     default:
-      return is_get_take ? begin_query(question, fields, around, note, requests)
+      return is_get_take ? begin_query(question, around, note, requests)
                          : begin_body(question, fields, around, note, requests);
   }
 }
@@ -217,18 +215,11 @@ Exchange::Begun Exchange::begin_body(const Question& question, const RequestFiel
                                                   : "the body must be application/json in UTF-8");
   if (!read_query(question))
     return refuse(problems::bad_request, "the query may be `status=200`, and nothing else");
-  if (fields.has_idempotency_key)
-    if (const auto begun = look_up_key(question, fields, around)) return *begun;
   return read_body(question.body, around, note, requests);
 }
 
-// Browsers and proxies repeat and prefetch a GET as they like, so it must not have an idempotency
-// key.
-Exchange::Begun Exchange::begin_query(const Question& question, const RequestFields& fields,
-                                      const ConnectionContext& around, uint32_t note,
-                                      request::Requests& requests) {
-  if (fields.has_idempotency_key)
-    return refuse(problems::bad_request, "a GET does not take an Idempotency-Key; send a POST");
+Exchange::Begun Exchange::begin_query(const Question& question, const ConnectionContext& around,
+                                      uint32_t note, request::Requests& requests) {
   const auto take = body_of_query(question.query);
   if (!take) return refuse(problems::bad_request, take.problem().text);
   always_ok_ |= take->always_ok;
@@ -241,61 +232,12 @@ Exchange::Begun Exchange::read_body(std::string_view body, const ConnectionConte
   body_ = body;
   HttpWorker& worker = around.worker;
   if (!worker.body_reader.read(body, route_->wanted, worker.body)) {
-    forget(around);
     refuse(problems::bad_request, worker.body.problem);
     problem_.pointer = worker.body.pointer;
     problem_.has_pointer = true;
     return Begun::ready;
   }
-  const Begun begun = ask_body(around, note, requests);
-  if (begun == Begun::ready) forget(around);  // nothing was executed
-  return begun;
-}
-
-// Finds the request's idempotency key. Nothing: the key is new, and ticket_ names it.
-std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
-                                                     const RequestFields& fields,
-                                                     const ConnectionContext& around) {
-  IdempotencyMemory* const memory = around.options.idempotency.get();
-  if (memory == nullptr)
-    return refuse(problems::bad_request,
-                  "idempotency keys are switched off (`http.idempotency_ttl: 0`)");
-  if (!route_->takes_key)
-    return refuse(problems::bad_request, route_->wanted.has_id
-                                             ? "this path does not take an Idempotency-Key: send "
-                                               "`id` in the body"
-                                             : "this path does not take an Idempotency-Key");
-  std::string key;
-  if (!parse_idempotency_key(fields.idempotency_key, key))
-    return refuse(problems::bad_request,
-                  "an Idempotency-Key is a string of 1 to 255 printable characters");
-  std::string path(question.path);
-  path.append("?").append(question.query);
-  const auto result = memory->begin(user_of(around), key, {question.method, path, question.body},
-                                    around.peer.clock->monotonic(), kept_);
-  switch (result.found) {
-    case IdempotencyMemory::Found::begun:
-      ticket_ = result.ticket;
-      return std::nullopt;
-    case IdempotencyMemory::Found::kept:
-      if (kept_.empty())
-        return refuse(problems::outcome_unknown,
-                      "the first request with this key was cut off while it was executed: it may "
-                      "have been charged; use another key");
-      is_replayed_ = true;
-      return Begun::ready;
-    case IdempotencyMemory::Found::under_way:
-      retry_after_ = base::seconds(1);
-      return refuse(problems::key_in_use, "the first request with this key has no answer yet");
-    case IdempotencyMemory::Found::reused:
-      return refuse(problems::key_reused,
-                    "the key was used with another method, path or body; use another key");
-    case IdempotencyMemory::Found::full:
-      break;
-  }
-  retry_after_ = result.retry_after;
-  return refuse(problems::reduced_capacity,
-                "the memory for idempotency keys is full; try again later, or without a key");
+  return ask_body(around, note, requests);
 }
 
 // ---- The requests to the engine ----
@@ -311,14 +253,6 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
   if (!around.options.inline_limits && std::ranges::any_of(body.subjects, is_inline))
     return refuse(problems::bad_request,
                   "limits that come with a request are switched off (`http.inline_limits`)");
-  if (ticket_ != 0) {
-    const size_t limits = detail_ ? 1 + limit::slots_max : 1;
-    if (answer_bytes_base + body.subjects.size() * limits * answer_bytes_of_take >
-        idempotent_answer_bytes_max)
-      return refuse(problems::too_large,
-                    "the answer may be longer than 4096 bytes, which is the most that is kept for "
-                    "an Idempotency-Key; send fewer takes, or no key");
-  }
   if (route_->action == Action::wait) return ask_wait(body, around, note, requests);
   const bool charges = route_->action == Action::charge;
   if (charges && !body.id.empty() && !claim_id(body, around)) return Begun::ready;
@@ -380,10 +314,9 @@ bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
       content.add_entries({entries.begin(), entries.end()}, subject.n);
     }
   }
-  if (once_ == nullptr) once_ = std::make_unique<Once>();
+  once_ = std::make_unique<Once>();
   once_->id = body.id;
   once_->content = content.digest();
-  kept_.clear();
   const Found found = around.peer.charge_ids->claim(user_of(around), once_->id, once_->content,
                                                     around.peer.clock->monotonic(), once_->claim);
   is_again_ = found == Found::under_way || found == Found::remembered;
@@ -398,7 +331,7 @@ bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
   return false;
 }
 
-// Whose ids and keys the client uses. Without users all of them have one name.
+// Whose ids the client uses. Without users all of them have one name.
 std::string_view Exchange::user_of(const ConnectionContext& around) {
   const access::Identity& identity = around.client.identity();
   return identity.is_needed() ? std::string_view(identity.user()) : std::string_view();
@@ -530,14 +463,6 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
 void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
   once_.reset();
-  if (ticket_ == 0) return;
-  IdempotencyMemory& memory = *around.options.idempotency;
-  // The request may have been charged, and its answer is lost: an empty answer says so.
-  if (taken_ < expected_)
-    memory.finish(ticket_, {}, around.peer.clock->monotonic());
-  else
-    memory.forget(ticket_);
-  ticket_ = 0;
 }
 
 }  // namespace sluice::http

@@ -117,17 +117,15 @@ class Exchange {
                   request::Requests& requests);
   Begun begin_body(const Question& question, const RequestFields& fields,
                    const ConnectionContext& around, uint32_t note, request::Requests& requests);
-  Begun begin_query(const Question& question, const RequestFields& fields,
-                    const ConnectionContext& around, uint32_t note, request::Requests& requests);
-  Begun begin_throttle(const Question& question, const RequestFields& fields,
-                       const ConnectionContext& around, uint32_t note, request::Requests& requests);
+  Begun begin_query(const Question& question, const ConnectionContext& around, uint32_t note,
+                    request::Requests& requests);
+  Begun begin_throttle(const Question& question, const RequestFields& fields, uint32_t note,
+                       request::Requests& requests);
   Begun read_body(std::string_view body, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
   bool read_query(const Question& question);
   std::optional<Begun> know_client(const RequestFields& fields, const ConnectionContext& around,
                                    uint32_t note, request::Requests& requests);
-  std::optional<Begun> look_up_key(const Question& question, const RequestFields& fields,
-                                   const ConnectionContext& around);
   Begun ask_body(const ConnectionContext& around, uint32_t note, request::Requests& requests);
   void ask_subject(const TakeBody& body, const TakeSubject& subject, request::Request request,
                    request::Requests& requests);
@@ -182,8 +180,6 @@ class Exchange {
   void write_limits(const ConnectionContext& around, Answer& answer) const;
   static base::Duration jittered(const ConnectionContext& around, base::Duration length);
   void write_auth(const ConnectionContext& around, Answer& answer) const;
-  void keep_answer(const ConnectionContext& around, const Answer& answer);
-  void replay(Answer& answer) const;
 
   const Route* route_ = nullptr;
   AnswerForm form_ = AnswerForm::problem;
@@ -193,7 +189,7 @@ class Exchange {
   bool is_reported_ = false;  // the session reports the problem itself
   bool allowed_ = true, denied_ = false;
   bool is_decided_ = false;  // at least one of several takes was decided
-  bool has_shown_ = false, is_replayed_ = false;
+  bool has_shown_ = false;
   // Of a charge: whether a limit is in debt, and whether its id was used before: with is_again_ by
   // this server, so that the requests only look.
   bool over_ = false, is_again_ = false, is_repeated_ = false;
@@ -221,12 +217,10 @@ class Exchange {
   std::string accept_;           // of forward-auth: used only for a refusal
   int64_t auth_remaining_ = -1;  // negative: unknown
   std::string auth_rule_;
-  IdempotencyMemory::Ticket ticket_ = 0;
-  std::string kept_;
 
-  // The id of a charge; null: it has none. While it is claimed kept_ collects the verdicts.
+  // The id of a charge; null: it has none. While it is claimed `kept` collects the verdicts.
   struct Once {
-    std::string id;
+    std::string id, kept;
     uint64_t content = 0;
     request::ChargeIds::Claim claim;
   };

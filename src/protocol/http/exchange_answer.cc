@@ -1,6 +1,5 @@
 // Writes the answer of an exchange.
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -26,27 +25,12 @@ void append_generation(uint64_t generation, base::Buffer& out) {
   base::append_decimal(static_cast<int64_t>(generation), out);
 }
 
-// Is an answer with that status kept for its idempotency key? The others mean that nothing was
-// executed, so the client may try again with the same key.
-bool is_kept(uint16_t status) {
-  return status != 400 && status != 401 && status != 403 && status != 413 && status != 503;
-}
-
 // How long a browser may reuse the answer to a preflight request (Access-Control-Max-Age).
 constexpr int64_t preflight_seconds = 600;
-
-constexpr char kept_separator = '\n';
-
-// Is it a field of write_origin? Such fields are for the page that sent the request; the answer may
-// be replayed to another page.
-bool is_of_origin(std::string_view name) {
-  return name == "Vary" || name.starts_with("Access-Control-");
-}
 
 }  // namespace
 
 void Exchange::write(const ConnectionContext& around, Answer& answer) {
-  if (is_replayed_) return replay(answer);
   answer.add("Cache-Control", "no-store");
   if (!origin_.empty()) [[unlikely]]
     write_origin(answer);
@@ -69,7 +53,6 @@ void Exchange::write(const ConnectionContext& around, Answer& answer) {
       append_retry_after(retry_after_, around.options.headers, answer.fields);
     if (route_->action != Action::put) write_limits(around, answer);
   }
-  if (ticket_ != 0) keep_answer(around, answer);
 }
 
 // Adds the fields that let the page read the answer
@@ -78,12 +61,11 @@ void Exchange::write_origin(Answer& answer) const {
   answer.add("Access-Control-Allow-Origin", origin_);
   answer.add("Vary", "Origin");
   if (!is_options_) {
-    answer.add("Access-Control-Expose-Headers",
-               "Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed");
+    answer.add("Access-Control-Expose-Headers", "Retry-After, RateLimit, RateLimit-Policy");
     return;
   }
   answer.add("Access-Control-Allow-Methods", allowed_methods());
-  answer.add("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key");
+  answer.add("Access-Control-Allow-Headers", "Authorization, Content-Type");
   answer.add("Access-Control-Max-Age", preflight_seconds);
 }
 
@@ -205,11 +187,11 @@ void Exchange::append_violated(base::Buffer& out) const {
   out.append(']');
 }
 
-// Do the answer's fields show a single limit that did not refuse, in plain styles and without a
-// partition key?
+// Do the answer's fields show a single limit that did not refuse, without X-RateLimit-Limit and
+// without a partition key?
 bool Exchange::is_plain(const ConnectionContext& around) const {
   return told_.size() == 1 && has_shown_ && !denied_ && !around.options.partition_keys &&
-         has_plain_styles(around.options.headers);
+         !around.options.headers.x_ratelimit;
 }
 
 void Exchange::write_limits(const ConnectionContext& around, Answer& answer) const {
@@ -238,8 +220,7 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
   append_limit_fields({.limits = shown_limits,
                        .shown = has_shown_ ? shown_ : told_.size(),
                        .denied = denied_ && answer.status != 200,
-                       .retry_after = jittered(around, retry_of_denial_),
-                       .now = now_},
+                       .retry_after = jittered(around, retry_of_denial_)},
                       around.options.headers, answer.fields);
 }
 
@@ -275,53 +256,6 @@ void Exchange::write_auth(const ConnectionContext& around, Answer& answer) const
   answer.body.append(members_.view());
   append_generation(generation_, answer.body);
   answer.body.append('}');
-}
-
-// ---- Answers that are kept for their idempotency key ----
-
-// A kept answer is lines (the status, the type, a name and a value for each field, an empty line),
-// then the body.
-void Exchange::keep_answer(const ConnectionContext& around, const Answer& answer) {
-  IdempotencyMemory& memory = *around.options.idempotency;
-  const IdempotencyMemory::Ticket ticket = std::exchange(ticket_, 0);
-  if (!is_kept(answer.status)) return memory.forget(ticket);
-  base::Buffer& kept = around.worker.kept;
-  kept.clear();
-  base::append_decimal(answer.status, kept);
-  kept.append(kept_separator);
-  kept.append(answer.content_type);
-  kept.append(kept_separator);
-  for (size_t i = 0; i < answer.fields.size(); ++i) {
-    const wire::HttpField field = answer.fields[i];
-    if (is_of_origin(field.name)) continue;
-    for (const std::string_view text : {field.name, field.value}) {
-      kept.append(text);
-      kept.append(kept_separator);
-    }
-  }
-  kept.append(kept_separator);
-  kept.append(answer.body.view());
-  memory.finish(ticket, kept.view(), around.peer.clock->monotonic());
-}
-
-void Exchange::replay(Answer& answer) const {
-  std::string_view rest = kept_;
-  const auto line = [&] {
-    const size_t end = rest.find(kept_separator);
-    const std::string_view text = rest.substr(0, end);
-    rest.remove_prefix(end + 1);
-    return text;
-  };
-  const std::string_view status = line();
-  std::from_chars(status.data(), status.data() + status.size(), answer.status);
-  const std::string_view type = line();
-  answer.content_type = type == problem_type ? problem_type
-                        : type == json_type  ? json_type
-                                             : std::string_view();
-  for (std::string_view name = line(); !name.empty(); name = line()) answer.add(name, line());
-  answer.add("Idempotency-Replayed", "true");
-  if (!origin_.empty()) write_origin(answer);
-  answer.body.append(rest);
 }
 
 }  // namespace sluice::http

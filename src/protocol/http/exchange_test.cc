@@ -429,6 +429,34 @@ TEST(HttpEntries, CannotAddressCountersOfKeys) {
 
 // ---- The store ----
 
+// It would have to be kept, or a request that is sent again is charged twice.
+TEST(HttpIdempotencyKey, IsRefusedOnEveryPathThatChangesOrLooks) {
+  World world({.http = "{ get_takes: true, twins: [throttlecrab] }"});
+  const std::string key = "Idempotency-Key: k\r\n";
+  for (const char* path : {"/v1/take", "/v1/batch", "/v1/charge", "/v1/peek", "/v1/put", "/v1/wait",
+                           "/v1/reset", "/v1/explain", "/v1/reserve", "/v1/commit", "/v1/cancel",
+                           "/v1/acquire", "/v1/renew", "/v1/release"}) {
+    const HttpAnswer answer = ask(world, post(path, by_ip("a"), key));
+    EXPECT_EQ(answer.status, 400) << path;
+    EXPECT_TRUE(answer.tells("urn:sluice:problem:bad-request")) << answer.body;
+    EXPECT_TRUE(
+        answer.tells("this server takes no Idempotency-Key; to send a request again safely, "
+                     "send a charge to /v1/charge with an `id` in its body"))
+        << answer.body;
+  }
+  Http2Client client(world);
+  EXPECT_EQ(client.ask("/v1/take", by_ip("a"), {{"idempotency-key", ""}}).status, 400);
+  EXPECT_EQ(ask(world, get("/v1/take?entry=ip=a", key)).status, 400);
+  EXPECT_EQ(left(world, by_ip("a")), 3) << "nothing was charged";
+  EXPECT_EQ(ask(world, get("/v1/health", key)).status, 200);
+  EXPECT_EQ(
+      ask(world, post("/throttle",
+                      R"({"key": "k", "max_burst": 3, "count_per_period": 6, "period": 60})", key))
+          .status,
+      200)
+      << "throttlecrab does not know it";
+}
+
 TEST(HttpStore, AStoreErrorIs503) {
   World world;
   Connection connection(world);

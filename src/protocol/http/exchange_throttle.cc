@@ -1,4 +1,6 @@
-// throttlecrab's POST /throttle, with answers and errors in throttlecrab's form.
+// throttlecrab's POST /throttle, with answers and errors in throttlecrab's form. Its body has a
+// reader of its own: throttlecrab skips members that it does not know, of any value, whereas the
+// reader of takes (take_body.h) refuses them at their first byte, and so need not skip anything.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -61,13 +63,9 @@ std::string read_throttle_body(std::string_view text, ThrottleBody& to) {
 }  // namespace
 
 Exchange::Begun Exchange::begin_throttle(const Question& question, const RequestFields& fields,
-                                         const ConnectionContext& around, uint32_t note,
-                                         request::Requests& requests) {
-  static_cast<void>(around);
+                                         uint32_t note, request::Requests& requests) {
   if (!is_json_type(fields.content_type))
     return refuse(problems::unsupported_type, "the body must be application/json");
-  if (fields.has_idempotency_key)
-    return refuse(problems::bad_request, "this path does not take an Idempotency-Key");
   ThrottleBody body;
   if (const std::string problem = read_throttle_body(question.body, body); !problem.empty())
     return refuse(problems::bad_request, problem);

@@ -261,11 +261,11 @@ void Exchange::take_charge(const Verdict& verdict, bool last, const ConnectionCo
     // Another server that shares the store has charged it, or its answer was lost.
     is_repeated_ |= verdict.known == request::Known::yes;
     append_charge(verdict, around);
-    if (has_claim()) request::append_kept(verdict, now_, kept_);
+    if (has_claim()) request::append_kept(verdict, now_, once_->kept);
   }
   if (!last || !has_claim()) return;
   if (problem_.kind != nullptr) return once_->claim.drop();  // nothing was charged
-  once_->claim.finish(kept_, around.peer.clock->monotonic());
+  once_->claim.finish(once_->kept, around.peer.clock->monotonic());
 }
 
 // The id was used before. The request looked at the counters, so this answer waits for what the

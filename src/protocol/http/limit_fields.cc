@@ -1,9 +1,8 @@
 #include "protocol/http/limit_fields.h"
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 
-#include "base/check.h"
 #include "base/decimal.h"
 #include "base/text_writer.h"
 #include "limit/wide.h"
@@ -15,6 +14,8 @@ namespace {
 using limit::Algorithm;
 
 constexpr int64_t field_second_us = 1'000'000;
+
+constexpr std::string_view policy_field = "RateLimit-Policy", ratelimit_field = "RateLimit";
 
 // Whole seconds, rounded up. `length` must not be negative.
 constexpr int64_t field_seconds(base::Duration length) {
@@ -60,7 +61,7 @@ base::Duration time_by_counter(const limit::Limit& limit, const limit::Decision&
   return reset_after;
 }
 
-// The time that the older styles' `reset` shows; base::never: it is left out.
+// The time that X-RateLimit-Reset shows; base::never: it is left out.
 base::Duration time_to_reset(const limit::Limit& limit, const limit::Decision& decision) {
   if (has_window_with_end(limit.algorithm) || decision.remaining > 0) return decision.reset_after;
   return time_to_more(limit, decision);
@@ -103,51 +104,42 @@ class LimitFieldWriter {
     if (what.shown < what.limits.size()) shown_ = &what.limits[what.shown];
   }
 
-  void append(HeaderStyle style) {
-    const HeaderNames& names = options_.names_of(style);
-    switch (style) {
-      case HeaderStyle::ietf:
-        policy(names);
-        return ratelimit(names);
-      case HeaderStyle::retry_after:
-        return retry_after(names);
-      case HeaderStyle::draft_06:
-        three_fields(names, false);
-        return old_policy(names);
-      case HeaderStyle::draft_07:
-        old_policy(names);
-        return one_field(names);
-      case HeaderStyle::x_ratelimit:
-        return three_fields(names, false);
-      case HeaderStyle::x_ratelimit_epoch:
-      case HeaderStyle::x_rate_limit:
-        return three_fields(names, true);
+  void append() {
+    if (options_.ietf) {
+      policy();
+      ratelimit();
     }
+    if (options_.x_ratelimit) three_fields();
+    if (options_.retry_after) retry_after();
+  }
+
+  void retry_after() {
+    if (!what_.denied || what_.retry_after == base::never) return;
+    base::Duration wait = what_.retry_after;
+    if (shown_ != nullptr) {
+      const base::Duration more = time_to_more_of(*shown_);
+      if (more != base::never) wait = std::max(wait, more);
+    }
+    number("Retry-After", std::max<int64_t>(1, field_seconds(wait)));
   }
 
  private:
-  // Adds a field, whose value `append` writes. With an empty name the field is not sent.
-  template <class Append>
-  void field(std::string_view name, Append append) {
-    if (name.empty()) return;
-    append(out_.begin(name));
+  void number(std::string_view name, int64_t value) {
+    wire::append_sf_integer(value, out_.begin(name));
     out_.end();
   }
-  void number(std::string_view name, int64_t value) {
-    field(name, [value](base::Buffer& out) { wire::append_sf_integer(value, out); });
-  }
 
-  void policy(const HeaderNames& names) {
+  void policy() {
     if (what_.limits.empty()) return;
-    field(names.policy, [this](base::Buffer& out) {
-      append_members(what_.limits, out, [&out](const ShownLimit& one) {
-        if (one.policy_member.empty())
-          append_policy_member(one.name, one.limit, out);
-        else
-          out.append(one.policy_member);
-        append_partition(one, out);
-      });
+    base::Buffer& out = out_.begin(policy_field);
+    append_members(what_.limits, out, [&out](const ShownLimit& one) {
+      if (one.policy_member.empty())
+        append_policy_member(one.name, one.limit, out);
+      else
+        out.append(one.policy_member);
+      append_partition(one, out);
     });
+    out_.end();
   }
 
   // Kept for the shown limit, whose time is needed twice.
@@ -167,54 +159,24 @@ class LimitFieldWriter {
       append_limit_parameter(";t=", field_seconds(more), out);
     append_partition(one, out);
   }
-  void ratelimit(const HeaderNames& names) {
+  void ratelimit() {
     const bool all = options_.ratelimit_all && !what_.limits.empty();
     if (!all && shown_ == nullptr) return;
-    field(names.limit, [&](base::Buffer& out) {
-      if (!all) return member(*shown_, out);
+    base::Buffer& out = out_.begin(ratelimit_field);
+    if (all)
       append_members(what_.limits, out, [&](const ShownLimit& one) { member(one, out); });
-    });
+    else
+      member(*shown_, out);
+    out_.end();
   }
 
-  void retry_after(const HeaderNames& names) {
-    if (!what_.denied || what_.retry_after == base::never) return;
-    base::Duration wait = what_.retry_after;
-    if (shown_ != nullptr) {
-      const base::Duration more = time_to_more_of(*shown_);
-      if (more != base::never) wait = std::max(wait, more);
-    }
-    number(names.reset, std::max<int64_t>(1, field_seconds(wait)));
-  }
-
-  void old_policy(const HeaderNames& names) {
-    if (what_.limits.empty()) return;
-    field(names.policy, [this](base::Buffer& out) {
-      append_members(what_.limits, out, [&out](const ShownLimit& one) {
-        wire::append_sf_integer(one.limit.quota, out);
-        append_window(one.limit, out);
-      });
-    });
-  }
-
-  void three_fields(const HeaderNames& names, bool unix_time) {
+  void three_fields() {
     if (shown_ == nullptr) return;
     const limit::Decision& decision = shown_->decision;
-    number(names.limit, decision.limit);
-    number(names.remaining, std::max<int64_t>(decision.remaining, 0));
-    base::Duration reset = time_to_reset(shown_->limit, decision);
-    if (reset == base::never) return;
-    if (unix_time && __builtin_add_overflow(reset.us, what_.now.us, &reset.us)) return;
-    number(names.reset, field_seconds(reset));
-  }
-  void one_field(const HeaderNames& names) {
-    if (shown_ == nullptr) return;
-    field(names.limit, [this](base::Buffer& out) {
-      const limit::Decision& decision = shown_->decision;
-      append_limit_parameter("limit=", decision.limit, out);
-      append_limit_parameter(", remaining=", std::max<int64_t>(decision.remaining, 0), out);
-      const base::Duration reset = time_to_reset(shown_->limit, decision);
-      if (reset != base::never) append_limit_parameter(", reset=", field_seconds(reset), out);
-    });
+    number("X-RateLimit-Limit", decision.limit);
+    number("X-RateLimit-Remaining", std::max<int64_t>(decision.remaining, 0));
+    const base::Duration reset = time_to_reset(shown_->limit, decision);
+    if (reset != base::never) number("X-RateLimit-Reset", field_seconds(reset));
   }
 
   const LimitFields& what_;
@@ -224,97 +186,7 @@ class LimitFieldWriter {
   std::optional<base::Duration> to_more_{};
 };
 
-bool is_same_field_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return wire::http_lower(x) == wire::http_lower(y); });
-}
-
-// Names, in lower case, that a limit's field must not have: answers have these fields for other
-// reasons, or they say where an answer ends.
-constexpr std::string_view taken_field_names[] = {"allow",
-                                                  "cache-control",
-                                                  "connection",
-                                                  "content-encoding",
-                                                  "content-length",
-                                                  "content-type",
-                                                  "date",
-                                                  "idempotency-replayed",
-                                                  "keep-alive",
-                                                  "proxy-connection",
-                                                  "set-cookie",
-                                                  "te",
-                                                  "trailer",
-                                                  "transfer-encoding",
-                                                  "upgrade",
-                                                  "vary",
-                                                  "www-authenticate",
-                                                  "x-sluice-remaining",
-                                                  "x-sluice-rule"};
-
-bool is_taken_field_name(std::string_view name) {
-  const auto is_it = [name](std::string_view taken) { return wire::is_http_name(name, taken); };
-  return std::any_of(std::begin(taken_field_names), std::end(taken_field_names), is_it) ||
-         (name.size() > 15 && wire::is_http_name(name.substr(0, 15), "access-control-"));
-}
-
-// The names of a style, in the order of HeaderNames.
-std::array<std::string_view, 4> field_names_of(const HeaderNames& names) {
-  return {names.policy, names.limit, names.remaining, names.reset};
-}
-
 }  // namespace
-
-std::optional<HeaderStyle> header_style_named(std::string_view name) {
-  const auto* const at = std::find(header_style_names.begin(), header_style_names.end(), name);
-  if (at == header_style_names.end()) return {};
-  return static_cast<HeaderStyle>(at - header_style_names.begin());
-}
-
-HeaderNames default_header_names(HeaderStyle style) {
-  switch (style) {
-    case HeaderStyle::ietf:
-    case HeaderStyle::draft_07:
-      return {"RateLimit-Policy", "RateLimit", "", ""};
-    case HeaderStyle::retry_after:
-      return {"", "", "", "Retry-After"};
-    case HeaderStyle::draft_06:
-      return {"", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"};
-    case HeaderStyle::x_ratelimit:
-    case HeaderStyle::x_ratelimit_epoch:
-      return {"", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"};
-    case HeaderStyle::x_rate_limit:
-      return {"", "X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"};
-  }
-  SLUICE_CHECK(false);
-  return {};
-}
-
-HeaderOptions::HeaderOptions() {
-  for (size_t i = 0; i < names.size(); ++i)
-    names[i] = default_header_names(static_cast<HeaderStyle>(i));
-}
-
-std::string problem_of(const HeaderOptions& options) {
-  std::vector<std::string_view> sent;
-  for (const HeaderStyle style : options.styles) {
-    for (const std::string_view name : field_names_of(options.names_of(style))) {
-      if (name.empty()) continue;
-      if (!wire::is_http_field_name(name))
-        return "`" + std::string(name.substr(0, field_name_bytes_max)) +
-               "` is not a name of a header field";
-      if (name.size() > field_name_bytes_max)
-        return "`" + std::string(name.substr(0, field_name_bytes_max)) + "...` is longer than " +
-               std::to_string(field_name_bytes_max) + " bytes";
-      if (is_taken_field_name(name))
-        return "`" + std::string(name) + "` is a field that answers have for another reason";
-      for (const std::string_view other : sent)
-        if (is_same_field_name(name, other))
-          return "two fields of the styles are named " + std::string(name);
-      sent.push_back(name);
-    }
-  }
-  return {};
-}
 
 void append_member_name(std::string_view name, base::Buffer& out) {
   wire::append_sf_string(name.empty() ? std::string_view("default") : name, out);
@@ -327,47 +199,33 @@ void append_policy_member(std::string_view name, const limit::Limit& limit, base
 }
 
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out) {
-  LimitFieldWriter writer(what, options, out);
-  for (const HeaderStyle style : options.styles) writer.append(style);
-}
-
-bool has_plain_styles(const HeaderOptions& options) {
-  return std::all_of(options.styles.begin(), options.styles.end(), [](HeaderStyle style) {
-    return style == HeaderStyle::ietf || style == HeaderStyle::retry_after;
-  });
+  LimitFieldWriter(what, options, out).append();
 }
 
 void append_plain_fields(const PreparedLimit& one, const HeaderOptions& options, FieldList& out) {
-  const HeaderNames& names = options.names_of(HeaderStyle::ietf);
-  for (const HeaderStyle style : options.styles) {
-    if (style != HeaderStyle::ietf) continue;
-    if (!names.policy.empty()) {
-      out.begin(names.policy).append(one.policy_member);
-      out.end();
-    }
-    if (names.limit.empty()) continue;
-    constexpr size_t parameters_bytes = 6 + 2 * base::decimal_digits_max;
-    base::TextWriter writer(out.begin(names.limit), one.quoted_name.size() + parameters_bytes);
-    writer.put(one.quoted_name);
-    writer.put(";r=");
-    writer.put_number(static_cast<uint64_t>(
-        std::clamp<int64_t>(one.decision.remaining, 0, wire::sf_integer_max)));
-    if (const base::Duration more = time_to_more(one.limit, one.decision); more != base::never) {
-      writer.put(";t=");
-      writer.put_number(static_cast<uint64_t>(field_seconds(more)));
-    }
-    writer.finish();
-    out.end();
+  if (!options.ietf) return;
+  out.begin(policy_field).append(one.policy_member);
+  out.end();
+  constexpr size_t parameters_bytes = 6 + 2 * base::decimal_digits_max;
+  base::TextWriter writer(out.begin(ratelimit_field), one.quoted_name.size() + parameters_bytes);
+  writer.put(one.quoted_name);
+  writer.put(";r=");
+  writer.put_number(
+      static_cast<uint64_t>(std::clamp<int64_t>(one.decision.remaining, 0, wire::sf_integer_max)));
+  if (const base::Duration more = time_to_more(one.limit, one.decision); more != base::never) {
+    writer.put(";t=");
+    writer.put_number(static_cast<uint64_t>(field_seconds(more)));
   }
+  writer.finish();
+  out.end();
 }
 
 void append_retry_after(base::Duration retry_after, const HeaderOptions& options, FieldList& out) {
+  if (!options.retry_after) return;
   LimitFields what;
   what.denied = true;
   what.retry_after = retry_after;
-  LimitFieldWriter writer(what, options, out);
-  for (const HeaderStyle style : options.styles)
-    if (style == HeaderStyle::retry_after) writer.append(style);
+  LimitFieldWriter(what, options, out).retry_after();
 }
 
 base::Duration time_to_more(const limit::Limit& limit, const limit::Decision& decision) {

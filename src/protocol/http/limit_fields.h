@@ -4,21 +4,14 @@
 //   ietf               RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
 //                      RateLimit: "burst";r=37;t=12
 //                      (draft-ietf-httpapi-ratelimit-headers-10; RFC 9651)
+//   x-ratelimit        X-RateLimit-Limit: 100, X-RateLimit-Remaining: 37, X-RateLimit-Reset: 12
 //   retry-after        Retry-After: 12, of denials (RFC 9110, 10.2.3)
-//   draft-06           RateLimit-Limit: 100, RateLimit-Remaining: 37, RateLimit-Reset: 12; if its
-//                      field for the policy has a name, also RateLimit-Policy: 100;w=60,
-//                      1000;w=86400
-//   draft-07           RateLimit-Policy: as in draft-06
-//                      RateLimit: limit=100, remaining=37, reset=12
-//   x-ratelimit        X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset
-//   x-ratelimit-epoch  the same, Reset as Unix time
-//   x-rate-limit       X-Rate-Limit-Limit, X-Rate-Limit-Remaining, X-Rate-Limit-Reset, Unix time
 //
 //   q, w           The limit's quota; its window in whole seconds, left out if there is none.
 //   sluice-burst   A bucket's burst, if it differs from the quota.
-//   limit, remaining   Those of the decision; debt is sent as 0.
+//   Limit, Remaining   Those of the decision; debt is sent as 0.
 //   t              Seconds until more units are available (time_to_more); left out if never.
-//   reset          Seconds to the end of the window (fixed_window, aligned_window). For limits
+//   Reset          Seconds to the end of the window (fixed_window, aligned_window). For limits
 //                  without such an end: if no unit is left until one is, otherwise until the
 //                  counter is fresh. Left out if never.
 //   Retry-After    LimitFields::retry_after, or `t` of the shown limit if that is later; at least
@@ -29,9 +22,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,54 +34,24 @@
 
 namespace sluice::http {
 
-// In the order of the names.
-enum class HeaderStyle : uint8_t {
-  ietf,
-  retry_after,
-  draft_06,
-  draft_07,
-  x_ratelimit,
-  x_ratelimit_epoch,
-  x_rate_limit,
-};
-inline constexpr std::array<std::string_view, 7> header_style_names = {
-    "ietf",        "retry-after",       "draft-06",     "draft-07",
-    "x-ratelimit", "x-ratelimit-epoch", "x-rate-limit",
-};
-static_assert(header_style_names.size() == static_cast<size_t>(HeaderStyle::x_rate_limit) + 1);
-
-// The style with exactly this name; empty: there is none.
-std::optional<HeaderStyle> header_style_named(std::string_view name);
-
-// The names of a style's fields. An empty name: the field is not sent.
-struct HeaderNames {
-  std::string policy;     // ietf, draft_06 (by default empty), draft_07
-  std::string limit;      // for ietf and draft_07 the field with all values
-  std::string remaining;  // draft_06, x_...
-  std::string reset;      // draft_06, x_...; for retry_after its only field
-};
-
-// In canonical case; a writer of HTTP/2 converts them to lower case.
-HeaderNames default_header_names(HeaderStyle style);
-
+// The styles in use. Their fields are sent in this order, with names in canonical case, which a
+// writer of HTTP/2 converts to lower case.
 struct HeaderOptions {
-  // In the order in which the fields are sent.
-  std::vector<HeaderStyle> styles = {HeaderStyle::ietf, HeaderStyle::retry_after};
-  bool ratelimit_all = false;  // RateLimit of ietf lists all limits, not only the shown one
-  std::array<HeaderNames, header_style_names.size()> names{};  // by style
+  bool ietf = true, x_ratelimit = false, retry_after = true;
+  bool ratelimit_all = false;  // RateLimit lists all limits, not only the shown one
 
-  HeaderOptions();  // with the default names
-
-  HeaderNames& names_of(HeaderStyle style) { return names[static_cast<size_t>(style)]; }
-  const HeaderNames& names_of(HeaderStyle style) const { return names[static_cast<size_t>(style)]; }
+  friend bool operator==(const HeaderOptions&, const HeaderOptions&) = default;
 };
 
-// The longest name of a field, so that all of them fit into an answer.
-inline constexpr size_t field_name_bytes_max = 40;
-
-// The problem with the options as a sentence: a name that no field may have, that is too long, that
-// answers use for another purpose, or that two fields of the styles share in any case. Empty: none.
-std::string problem_of(const HeaderOptions& options);
+struct HeaderStyle {
+  std::string_view name;
+  bool HeaderOptions::*is_sent;
+};
+inline constexpr std::array<HeaderStyle, 3> header_styles = {{
+    {"ietf", &HeaderOptions::ietf},
+    {"x-ratelimit", &HeaderOptions::x_ratelimit},
+    {"retry-after", &HeaderOptions::retry_after},
+}};
 
 // A reusable list of fields, which can be read as lines of HTTP/1.1 and one by one.
 class FieldList {
@@ -153,7 +114,6 @@ struct LimitFields {
   size_t shown = 0;  // index of the shown limit; limits.size(): it has no counter
   bool denied = false;
   base::Duration retry_after{};  // of a denial, including jitter; may be base::never
-  base::Time now{};              // for Unix times
 };
 
 // Appends the limit's member of RateLimit-Policy (ietf) without `pk`; it changes only with the
@@ -163,7 +123,7 @@ void append_policy_member(std::string_view name, const limit::Limit& limit, base
 // Appends the name in the form for both fields.
 void append_member_name(std::string_view name, base::Buffer& out);
 
-// Appends the fields of all styles, in their order.
+// Appends the fields of the styles in use.
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out);
 
 // A limit with its texts (ShownLimit).
@@ -173,11 +133,8 @@ struct PreparedLimit {
   const limit::Decision& decision;
 };
 
-// Whether all styles are ietf or retry_after.
-bool has_plain_styles(const HeaderOptions& options);
-
 // Appends the same as append_limit_fields for the usual answer: one limit, shown and not denied,
-// without a partition. The styles must be plain.
+// without a partition. x_ratelimit must be off.
 void append_plain_fields(const PreparedLimit& one, const HeaderOptions& options, FieldList& out);
 
 // Appends only Retry-After, as for 408 and 503, if the styles have it; nothing for base::never.

@@ -11,7 +11,6 @@
 
 #include "base/time.h"
 #include "protocol/http/auth_profile.h"
-#include "protocol/http/idempotency.h"
 #include "protocol/http/limit_fields.h"
 #include "request/peer.h"
 
@@ -41,13 +40,10 @@ struct HttpOptions final : request::SessionOptions {
   // Names that Host may have besides addresses and `localhost`; and the origins of web pages that
   // may send requests.
   std::vector<std::string> hosts, origins;
-  base::Duration idempotency_ttl = base::seconds(60);  // 0: keys are refused
-  size_t idempotency_bytes = size_t{64} << 20;
   AuthOptions auth;
   base::Duration idle_timeout{};  // 0: none
 
   // Shared by the sessions of the server; null in tests without it.
-  std::shared_ptr<IdempotencyMemory> idempotency;
   std::shared_ptr<class WaitCount> waits;
 };
 

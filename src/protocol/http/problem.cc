@@ -20,8 +20,6 @@ constinit const ProblemKind not_acceptable{406, "urn:sluice:problem:not-acceptab
                                            "Not acceptable"};
 constinit const ProblemKind wait_timeout{408, "urn:sluice:problem:wait-timeout",
                                          "The wait timed out"};
-constinit const ProblemKind key_in_use{409, "urn:sluice:problem:idempotency-key-in-use",
-                                       "A request with this idempotency key is under way"};
 constinit const ProblemKind id_in_use{409, "urn:sluice:problem:id-in-use",
                                       "The id was used with another charge"};
 constinit const ProblemKind too_large{413, "urn:sluice:problem:content-too-large",
@@ -30,16 +28,12 @@ constinit const ProblemKind unsupported_type{415, "urn:sluice:problem:unsupporte
                                              "Unsupported media type"};
 constinit const ProblemKind wrong_host{421, "urn:sluice:problem:misdirected-request",
                                        "Misdirected request"};
-constinit const ProblemKind key_reused{422, "urn:sluice:problem:idempotency-key-reused",
-                                       "The idempotency key was used with another request"};
 constinit const ProblemKind quota_exceeded{
     429, "https://iana.org/assignments/http-problem-types#quota-exceeded", "Quota exceeded"};
 constinit const ProblemKind not_yet{501, "urn:sluice:problem:not-yet", "Not available yet"};
 constinit const ProblemKind reduced_capacity{
     503, "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
     "Temporary reduced capacity"};
-constinit const ProblemKind outcome_unknown{503, "urn:sluice:problem:outcome-unknown",
-                                            "The outcome is unknown"};
 }  // namespace problems
 
 void append_problem(const Problem& problem, bool short_form, base::Buffer& out) {

@@ -18,9 +18,8 @@ struct ProblemKind {
 
 namespace problems {
 extern const ProblemKind bad_request, unauthorized, forbidden, no_rule, not_found, no_such_profile,
-    method_not_allowed, not_acceptable, wait_timeout, key_in_use, id_in_use, too_large,
-    unsupported_type, wrong_host, key_reused, quota_exceeded, not_yet, reduced_capacity,
-    outcome_unknown;
+    method_not_allowed, not_acceptable, wait_timeout, id_in_use, too_large, unsupported_type,
+    wrong_host, quota_exceeded, not_yet, reduced_capacity;
 }  // namespace problems
 
 struct Problem {

@@ -106,8 +106,7 @@ RequestFields read_request_fields(std::span<const wire::HttpField> fields) {
         if (is_http_name(field.name, "sec-fetch-site")) once(field, read.sec_fetch_site, site);
         break;
       case 15:
-        if (is_http_name(field.name, "idempotency-key"))
-          once(field, read.idempotency_key, read.has_idempotency_key);
+        read.has_idempotency_key |= is_http_name(field.name, "idempotency-key");
         break;
       default:
         break;

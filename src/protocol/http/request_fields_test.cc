@@ -21,7 +21,6 @@ TEST(RequestFields, AreFoundWhateverTheCaseOfTheirNames) {
   EXPECT_EQ(read.authorization, "u");
   EXPECT_EQ(read.origin, "o");
   EXPECT_EQ(read.sec_fetch_site, "s");
-  EXPECT_EQ(read.idempotency_key, "k");
   EXPECT_TRUE(read.has_origin);
   EXPECT_TRUE(read.has_idempotency_key);
   EXPECT_EQ(read.twice, "");
@@ -39,8 +38,7 @@ TEST(RequestFields, MayBeMissingOrEmpty) {
 }
 
 TEST(RequestFields, ReportRepeatedFieldsExceptAccept) {
-  for (const std::string name :
-       {"Content-Type", "Authorization", "Origin", "Sec-Fetch-Site", "Idempotency-Key"}) {
+  for (const std::string name : {"Content-Type", "Authorization", "Origin", "Sec-Fetch-Site"}) {
     const std::vector<wire::HttpField> twice = {{name, "same"}, {"X", ""}, {name, "same"}};
     EXPECT_EQ(read_request_fields(twice).twice, name);
     const std::vector<wire::HttpField> empty = {{name, ""}, {name, ""}};

@@ -20,11 +20,11 @@ constexpr Wanted explain_wanted{.takes_max = 0, .has_detail = false};
 
 // Searched in order, so the most frequent ones are first.
 constexpr Route routes[] = {
-    {"/v1/take", Action::take, post, Right::take, take_wanted, true},
-    {"/v1/batch", Action::batch, post, Right::take, batch_wanted, true},
+    {"/v1/take", Action::take, post, Right::take, take_wanted},
+    {"/v1/batch", Action::batch, post, Right::take, batch_wanted},
     {"/v1/charge", Action::charge, post, Right::take, charge_wanted},
     {"/v1/peek", Action::peek, post, Right::look, take_wanted},
-    {"/v1/put", Action::put, post, Right::put, put_wanted, true},
+    {"/v1/put", Action::put, post, Right::put, put_wanted},
     {"/v1/wait", Action::wait, post, Right::take, wait_wanted},
     {"/v1/reset", Action::reset, post, Right::put, reset_wanted},
     {"/v1/explain", Action::explain, post, Right::admin, explain_wanted},

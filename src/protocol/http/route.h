@@ -34,7 +34,6 @@ struct Route {
   std::string_view methods;              // in the form of Allow
   std::optional<access::Right> right{};  // empty: no right is needed
   Wanted wanted{};                       // what the body may have
-  bool takes_key = false;                // Idempotency-Key is accepted
 };
 
 // The route of a path without its query; null: there is none. All paths below /auth/ have one

@@ -256,7 +256,6 @@ class World {
   engine::Engine& engine() { return *engine_; }
   const HttpOptions& options() const { return static_cast<const HttpOptions&>(*options_); }
   size_t waiting() const { return options().waits->waiting(); }
-  IdempotencyMemory::Held kept() const { return options().idempotency->held(); }
 
  private:
   friend class Connection;

@@ -36,8 +36,15 @@ constexpr std::array<request::OnError, 3> inline_error_answers = {
 
 constexpr std::string_view throttlecrab_twin = "throttlecrab";
 
-constexpr size_t idempotency_bytes_min = size_t{1} << 20;
-constexpr base::Duration idempotency_ttl_max = base::seconds(86'400);
+constexpr std::array<std::string_view, 4> gone_styles = {"draft-06", "draft-07",
+                                                         "x-ratelimit-epoch", "x-rate-limit"};
+constexpr std::string_view no_names =
+    "take it out; fields have the names of their style, and a proxy in front can rename them";
+constexpr std::string_view no_keys =
+    "take it out, and send an `id` with each charge to /v1/charge in place of an Idempotency-Key";
+constexpr policy::YamlReader::GoneKey gone_keys[] = {
+    {"field_names", no_names}, {"idempotency_ttl", no_keys}, {"idempotency_memory", no_keys}};
+
 constexpr base::Duration wait_max_max = base::seconds(3'600);
 constexpr uint64_t waiting_most = 1'000'000;
 
@@ -49,6 +56,14 @@ std::string listed(const Names& names) {
     text += name;
   }
   return text;
+}
+
+// The names of the styles in use.
+std::string style_names(const HeaderOptions& options) {
+  std::vector<std::string_view> names;
+  for (const HeaderStyle& style : header_styles)
+    if (options.*style.is_sent) names.push_back(style.name);
+  return listed(names);
 }
 
 std::string yaml_list(const std::vector<std::string>& items) {
@@ -199,63 +214,23 @@ void HttpSettings::read_headers(config::FileReader& reader, const std::string& k
   const bool is_none = value.is_list() && value.size() == 0;
   if (!is_none && !reader.sequence(key, value, "headers: [ietf, retry-after], or [] for none"))
     return;
-  std::vector<HeaderStyle> styles;
+  HeaderOptions& its = options_.value.headers;
+  for (const HeaderStyle& style : header_styles) its.*style.is_sent = false;
   for (YamlNode item = value.first_child(); item; item = item.next()) {
     const auto text = reader.text(key, item);
     if (!text) continue;
-    const auto at = std::find(header_style_names.begin(), header_style_names.end(), *text);
-    if (at == header_style_names.end())
-      complain_choice(reader, key, item, *text, listed(header_style_names));
-    else
-      styles.push_back(static_cast<HeaderStyle>(at - header_style_names.begin()));
+    const auto at = std::ranges::find(header_styles, *text, &HeaderStyle::name);
+    if (at != header_styles.end()) {
+      its.*at->is_sent = true;
+    } else if (std::ranges::find(gone_styles, *text) != gone_styles.end()) {
+      config::complain(reader.place(key, item), "the style `" + *text + "` is gone",
+                       "write `ietf` for RateLimit, or `x-ratelimit` for X-RateLimit-Limit, "
+                       "-Remaining and -Reset in seconds",
+                       reader.diagnostics());
+    } else {
+      complain_choice(reader, key, item, *text, style_names({true, true, true}));
+    }
   }
-  options_.value.headers.styles = std::move(styles);
-}
-
-void HttpSettings::read_field_names(config::FileReader& reader, const std::string& key,
-                                    const YamlNode& value) {
-  HeaderOptions& headers = options_.value.headers;
-  std::vector<config::FileReader::Known> styles;
-  for (size_t i = 0; i < header_style_names.size(); ++i) {
-    HeaderNames& names = headers.names[i];
-    const auto name = [&reader](std::string& to) {
-      return [&reader, &to](const std::string& part, const YamlNode& node) {
-        if (const auto text = reader.text(part, node)) to = *text;
-      };
-    };
-    styles.push_back({header_style_names[i],
-                      [&reader, &names, name](const std::string& style, const YamlNode& node) {
-                        reader.map(node, style,
-                                   {{"policy", name(names.policy)},
-                                    {"limit", name(names.limit)},
-                                    {"remaining", name(names.remaining)},
-                                    {"reset", name(names.reset)}});
-                      }});
-  }
-  reader.map(value, key, styles);
-}
-
-// The names that differ from the defaults, as `{ x-ratelimit: { limit: "X-Limit" } }`; empty: none
-// does.
-std::string HttpSettings::field_names_text() const {
-  std::string text;
-  for (size_t i = 0; i < header_style_names.size(); ++i) {
-    const HeaderNames& its = options_.value.headers.names[i];
-    const HeaderNames usual = default_header_names(static_cast<HeaderStyle>(i));
-    std::string parts;
-    const auto add = [&](std::string_view part, const std::string& name, const std::string& known) {
-      if (name == known) return;
-      parts.append(parts.empty() ? "" : ", ").append(part).append(": \"").append(name).append("\"");
-    };
-    add("policy", its.policy, usual.policy);
-    add("limit", its.limit, usual.limit);
-    add("remaining", its.remaining, usual.remaining);
-    add("reset", its.reset, usual.reset);
-    if (parts.empty()) continue;
-    text.append(text.empty() ? "{ " : ", ").append(header_style_names[i]);
-    text.append(": { ").append(parts).append(" }");
-  }
-  return text.empty() ? text : text + " }";
 }
 
 void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
@@ -277,8 +252,6 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
       if (const auto read = read_length(reader, key, value, least, most, or_none)) to = *read;
     };
   };
-  std::optional<base::Diagnostic>
-      fields_at;  // the place of `headers` or `field_names`, whichever is first in the file
   reader.map(
       section, "http",
       {{"unmatched",
@@ -306,15 +279,7 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
        {"max_wait", length(its.wait_max, base::Duration{1'000}, wait_max_max, false)},
        {"max_waiting", number(its.waiting_max, 0, waiting_most)},
        {"headers",
-        [&](const std::string& key, const YamlNode& value) {
-          if (!fields_at) fields_at = reader.place(key, value);
-          read_headers(reader, key, value);
-        }},
-       {"field_names",
-        [&](const std::string& key, const YamlNode& value) {
-          if (!fields_at) fields_at = reader.place(key, value);
-          read_field_names(reader, key, value);
-        }},
+        [&](const std::string& key, const YamlNode& value) { read_headers(reader, key, value); }},
        {"ratelimit",
         [&](const std::string& key, const YamlNode& value) {
           const auto text = reader.text(key, value);
@@ -345,19 +310,6 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
           read_names(reader, key, value, "origins: [\"https://page.example\"]", read_origin,
                      its.origins);
         }},
-       {"idempotency_ttl",
-        length(its.idempotency_ttl, base::seconds(1), idempotency_ttl_max, true)},
-       {"idempotency_memory",
-        [&](const std::string& key, const YamlNode& value) {
-          const auto text = reader.text(key, value);
-          if (!text) return;
-          const auto bytes = base::parse_size(*text);
-          if (bytes && *bytes >= idempotency_bytes_min)
-            its.idempotency_bytes = static_cast<size_t>(*bytes);
-          else
-            config::complain(reader.place(key, value), "`" + *text + "` is not a size it may be",
-                             "write one from 1MiB on, as in `64MiB`", reader.diagnostics());
-        }},
        {"idle_timeout", length(its.idle_timeout, {base::bounds::timeout_us_min},
                                {base::bounds::timeout_us_max}, true)},
        {"get_takes", truth(its.get_takes, "write `get_takes: true` to have GET /v1/take take")},
@@ -373,27 +325,17 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
           }
         }},
        {"auth",
-        [&](const std::string&, const YamlNode& value) { read_auth(reader, value, its.auth); }}});
-  // Checked at the end: `field_names` may give other names to styles that share one by default.
-  if (const std::string problem = problem_of(its.headers); fields_at && !problem.empty())
-    config::complain(*fields_at, problem,
-                     "take one of the two styles out, or give each field a name of its own",
-                     reader.diagnostics());
+        [&](const std::string&, const YamlNode& value) { read_auth(reader, value, its.auth); }}},
+      gone_keys);
 }
 
 std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
   const HttpOptions& its = options_.value;
   const HttpOptions usual;
-  std::string styles;
-  for (const HeaderStyle style : its.headers.styles)
-    styles +=
-        (styles.empty() ? "" : ", ") + std::string(header_style_names[static_cast<size_t>(style)]);
   // Settings that are shown only if they differ from the defaults.
   std::string more;
   if (its.on_store_error != usual.on_store_error)
     more += ", on_store_error: " + std::string(request::name_of(its.on_store_error));
-  if (const std::string names = field_names_text(); !names.empty())
-    more += ", field_names: " + names;
   if (its.partition_keys) more += ", partition_keys: true";
   if (its.get_takes) more += ", get_takes: true";
   if (its.throttlecrab) more += ", twins: [" + std::string(throttlecrab_twin) + "]";
@@ -407,11 +349,9 @@ std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
   if (const std::string auth = auth_text(its.auth); !auth.empty()) more += ", auth: " + auth;
   return {
       {"http: { unmatched: " + std::string(unmatched_names[static_cast<size_t>(its.unmatched)]) +
-           ", inline_limits: " + (its.inline_limits ? "true" : "false") + ", headers: [" + styles +
-           "], max_wait: " + config::in_one_unit(its.wait_max) +
-           ", max_waiting: " + std::to_string(its.waiting_max) + ", idempotency_ttl: " +
-           (its.idempotency_ttl.us == 0 ? "0" : config::in_one_unit(its.idempotency_ttl)) +
-           ", idempotency_memory: " + base::format_size(its.idempotency_bytes) + more + " }",
+           ", inline_limits: " + (its.inline_limits ? "true" : "false") + ", headers: [" +
+           style_names(its.headers) + "], max_wait: " + config::in_one_unit(its.wait_max) +
+           ", max_waiting: " + std::to_string(its.waiting_max) + more + " }",
        options_.origin}};
 }
 
@@ -421,13 +361,10 @@ void HttpSettings::review(const policy::RuleSet& rules, base::Diagnostics& diagn
 
 void HttpSettings::add_to(server::Options& options, protocol::Protocol self) const {
   auto its = std::make_shared<HttpOptions>(options_.value);
-  // The secret, and the two objects below, belong to this server alone.
+  // The secret and the count belong to this server alone.
   SLUICE_CHECK(RAND_bytes(its->partition_secret.data(),
                           static_cast<int>(its->partition_secret.size())) == 1);
   its->waits = std::make_shared<WaitCount>();
-  if (its->idempotency_ttl.us > 0)
-    its->idempotency = std::make_shared<IdempotencyMemory>(
-        IdempotencyMemory::Bounds{.ttl = its->idempotency_ttl, .bytes = its->idempotency_bytes});
   options.session_options[static_cast<size_t>(self)] = std::move(its);
   constexpr std::array<request::Unmatched, unmatched_names.size()> answers = {
       request::Unmatched::error, request::Unmatched::allow, request::Unmatched::deny};

@@ -33,9 +33,6 @@ class HttpSettings final : public protocol::Settings, public protocol::RuleRevie
  private:
   void read_headers(config::FileReader& reader, const std::string& key,
                     const policy::YamlNode& value);
-  void read_field_names(config::FileReader& reader, const std::string& key,
-                        const policy::YamlNode& value);
-  std::string field_names_text() const;
   using ReadName = std::optional<std::string> (*)(std::string text, const base::Diagnostic& place,
                                                   base::Diagnostics& diagnostics);
   static void read_names(config::FileReader& reader, const std::string& key,

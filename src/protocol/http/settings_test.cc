@@ -62,15 +62,11 @@ TEST(HttpSettings, HaveTheDocumentedDefaults) {
   EXPECT_EQ(its.on_store_error, request::OnError::error);
   EXPECT_EQ(its.wait_max, base::seconds(60));
   EXPECT_EQ(its.waiting_max, 10'000u);
-  EXPECT_EQ(its.headers.styles, (std::vector{HeaderStyle::ietf, HeaderStyle::retry_after}));
-  EXPECT_FALSE(its.headers.ratelimit_all);
+  EXPECT_EQ(its.headers, (HeaderOptions{.ietf = true, .x_ratelimit = false, .retry_after = true}));
   EXPECT_EQ(its.retry_jitter_percent, 0u);
   EXPECT_TRUE(its.hosts.empty());
   EXPECT_TRUE(its.origins.empty());
-  EXPECT_EQ(its.idempotency_ttl, base::seconds(60));
-  EXPECT_EQ(its.idempotency_bytes, size_t{64} << 20);
   EXPECT_EQ(its.idle_timeout, base::Duration());
-  EXPECT_NE(its.idempotency, nullptr);
   EXPECT_NE(its.waits, nullptr);
   EXPECT_TRUE(its.auth.profiles.empty());
 }
@@ -178,8 +174,8 @@ TEST(HttpSettings, ReachTheSessions) {
   EXPECT_EQ(options_of("{ max_wait: 1h }").wait_max, base::seconds(3'600));
   EXPECT_EQ(options_of("{ max_waiting: 0 }").waiting_max, 0u);
   EXPECT_EQ(options_of("{ max_waiting: 1000000 }").waiting_max, 1'000'000u);
-  EXPECT_EQ(options_of("{ headers: [draft-06, x-ratelimit] }").headers.styles,
-            (std::vector{HeaderStyle::draft_06, HeaderStyle::x_ratelimit}));
+  EXPECT_EQ(options_of("{ headers: [x-ratelimit, ietf] }").headers,
+            (HeaderOptions{.ietf = true, .x_ratelimit = true, .retry_after = false}));
   EXPECT_TRUE(options_of("{ ratelimit: all }").headers.ratelimit_all);
   EXPECT_FALSE(options_of("{ ratelimit: shown }").headers.ratelimit_all);
   EXPECT_EQ(options_of("{ retry_jitter: 0 }").retry_jitter_percent, 0u);
@@ -196,23 +192,10 @@ TEST(HttpSettings, ReachTheSessions) {
           .origins,
       (std::vector<std::string>{"https://a.example.com", "http://a", "https://a", "https://a:80",
                                 "http://[::1]", "http://localhost:3000", "app://x"}));
-  EXPECT_EQ(options_of("{ idempotency_ttl: 1d }").idempotency_ttl, base::seconds(86'400));
-  EXPECT_EQ(options_of("{ idempotency_memory: 1MiB }").idempotency_bytes, size_t{1} << 20);
-  EXPECT_EQ(options_of("{ idempotency_memory: 2GiB }").idempotency_bytes, size_t{2} << 30);
-  const HttpOptions names =
-      options_of("{ headers: [x-ratelimit], field_names: { x-ratelimit: { limit: X-Quota } } }");
-  EXPECT_EQ(names.headers.names_of(HeaderStyle::x_ratelimit).limit, "X-Quota");
-  EXPECT_EQ(names.headers.names_of(HeaderStyle::x_ratelimit).reset, "X-RateLimit-Reset");
   const HttpOptions auth = options_of(
       "{ auth: { trusted_proxies: [10.0.0.0/8], profiles: { web: { proxy: nginx } } } }");
   ASSERT_NE(auth.auth.find("web"), nullptr);
   EXPECT_EQ(auth.auth.find("web")->deny, 403);
-}
-
-TEST(HttpSettings, MaySwitchIdempotencyKeysOff) {
-  const HttpOptions its = options_of("{ idempotency_ttl: 0 }");
-  EXPECT_EQ(its.idempotency_ttl, base::Duration());
-  EXPECT_EQ(its.idempotency, nullptr);
 }
 
 // Sessions of one server share state; servers do not.
@@ -220,7 +203,6 @@ TEST(HttpSettings, AreNotSharedBetweenServers) {
   config::Config config;
   EXPECT_EQ(problems("{ partition_keys: true }", config), "");
   const HttpOptions one = options_of(config), two = options_of(config);
-  EXPECT_NE(one.idempotency, two.idempotency);
   EXPECT_NE(one.waits, two.waits);
   EXPECT_NE(one.partition_secret, two.partition_secret);
 }
@@ -238,15 +220,11 @@ TEST(HttpSettings, ApplyTimeoutsToTheirListenersOnly) {
 TEST(HttpSettings, ReadBackTheSameAfterPrinting) {
   for (const std::string section :
        {"{}", "{ unmatched: allow, inline_limits: false }",
-        "{ headers: [draft-07, retry-after, x-ratelimit-epoch], ratelimit: all }",
-        "{ max_wait: 1500ms, max_waiting: 17, idempotency_ttl: 0, idempotency_memory: 3MiB }",
-        "{ idempotency_ttl: 90s, idempotency_memory: 1536KiB }",
+        "{ headers: [ietf, retry-after, x-ratelimit], ratelimit: all }",
+        "{ max_wait: 1500ms, max_waiting: 17 }", "{ headers: [retry-after] }",
         "{ max_wait: 2m, idle_timeout: 90s, retry_jitter: 0.07, on_store_error: allow }",
         "{ retry_jitter: 0.5, on_store_error: deny, hosts: [a, 'b.c'], origins: ['http://x:1'] }",
-        "{ get_takes: true, twins: [throttlecrab], partition_keys: true }",
-        "{ headers: [x-ratelimit], field_names: { x-ratelimit: { limit: X-A, reset: X-B } } }",
-        "{ headers: [draft-06], field_names: { draft-06: { policy: X-P } } }", "{ headers: [] }",
-        "{ headers: [ietf, draft-07], field_names: { draft-07: { policy: X-P, limit: X-L } } }",
+        "{ get_takes: true, twins: [throttlecrab], partition_keys: true }", "{ headers: [] }",
         "{ auth: { trusted_proxies: [10.0.0.0/8, unix], profiles: { web: { proxy: nginx, deny: 401 "
         "}, edge: { proxy: traefik, n: 2, headers: [x-api-key] } } } }"}) {
     config::Config config;
@@ -258,14 +236,13 @@ TEST(HttpSettings, ReadBackTheSameAfterPrinting) {
     EXPECT_EQ(line_of(again), line);
     const HttpOptions a = options_of(config), b = options_of(again);
     EXPECT_EQ(std::tie(a.unmatched, a.inline_limits, a.get_takes, a.throttlecrab, a.on_store_error,
-                       a.wait_max, a.waiting_max, a.headers.styles, a.headers.ratelimit_all),
+                       a.wait_max, a.waiting_max, a.headers),
               std::tie(b.unmatched, b.inline_limits, b.get_takes, b.throttlecrab, b.on_store_error,
-                       b.wait_max, b.waiting_max, b.headers.styles, b.headers.ratelimit_all))
+                       b.wait_max, b.waiting_max, b.headers))
         << line;
-    EXPECT_EQ(std::tie(a.partition_keys, a.retry_jitter_percent, a.hosts, a.origins,
-                       a.idempotency_ttl, a.idempotency_bytes, a.idle_timeout),
-              std::tie(b.partition_keys, b.retry_jitter_percent, b.hosts, b.origins,
-                       b.idempotency_ttl, b.idempotency_bytes, b.idle_timeout))
+    EXPECT_EQ(
+        std::tie(a.partition_keys, a.retry_jitter_percent, a.hosts, a.origins, a.idle_timeout),
+        std::tie(b.partition_keys, b.retry_jitter_percent, b.hosts, b.origins, b.idle_timeout))
         << line;
   }
 }
@@ -344,8 +321,26 @@ TEST(HttpSettings, HaveTheirLineAsOrigin) {
   const auto lines = config.settings_of(*protocol::find("http")).lines();
   EXPECT_EQ(lines.front().first,
             "http: { unmatched: deny, inline_limits: true, headers: [ietf, retry-after], max_wait: "
-            "60s, max_waiting: 10000, idempotency_ttl: 60s, idempotency_memory: 64MiB }");
+            "60s, max_waiting: 10000 }");
   EXPECT_EQ(lines.front().second, "sluice.yaml:2");
+}
+
+TEST(HttpSettings, RefuseWhatIsGoneByName) {
+  for (const std::string style : {"draft-06", "draft-07", "x-ratelimit-epoch", "x-rate-limit"}) {
+    EXPECT_EQ(problems("{ headers: [ietf, " + style + "] }"),
+              "sluice.yaml:2:25: error: headers: the style `" + style +
+                  "` is gone; write `ietf` for RateLimit, or `x-ratelimit` for X-RateLimit-Limit, "
+                  "-Remaining and -Reset in seconds\n");
+  }
+  EXPECT_EQ(problems("{ field_names: { retry-after: { reset: X-Retry } } }"),
+            "sluice.yaml:2:9: error: field_names: is gone; take it out; fields have the names of "
+            "their style, and a proxy in front can rename them\n");
+  for (const std::string key : {"idempotency_ttl", "idempotency_memory"}) {
+    EXPECT_EQ(problems("{ " + key + ": 1 }"),
+              "sluice.yaml:2:9: error: " + key +
+                  ": is gone; take it out, and send an `id` with each charge to /v1/charge in "
+                  "place of an Idempotency-Key\n");
+  }
 }
 
 TEST(HttpSettings, ReportErrorsWithPlaceAndRemedy) {
@@ -365,18 +360,8 @@ TEST(HttpSettings, ReportErrorsWithPlaceAndRemedy) {
            {"{ max_waiting: -1 }", "max_waiting", ""},
            {"{ headers: ietf }", "headers", "headers: [ietf, retry-after]"},
            {"{ headers: {} }", "headers", "or [] for none"},
-           {"{ headers: [itef] }", "`itef` is not one of ietf, retry-after, draft-06", "write one"},
-           {"{ headers: [ietf, draft-07] }", "headers", "take one of the two styles out"},
-           {"{ headers: [ietf, ietf] }", "headers", "take one of the two styles out"},
-           {"{ field_names: { nope: {} } }", "nope", ""},
-           {"{ field_names: { ietf: { limit: 'a b' } } }", "field_names", ""},
-           {"{ field_names: { ietf: { limit: RateLimit-Policy } } }", "named RateLimit-Policy",
-            "name"},
-           {"{ field_names: { ietf: { limit: content-Length } } }", "for another reason", "own"},
-           {"{ field_names: { ietf: { limit: Access-Control-Allow-Origin } } }",
-            "for another reason", "own"},
-           {"{ field_names: { ietf: { limit: " + std::string(41, 'x') + " } } }",
-            "is longer than 40 bytes", "own"},
+           {"{ headers: [itef] }", "`itef` is not one of ietf, x-ratelimit, retry-after",
+            "write one"},
            {"{ ratelimit: some }", "`some` is not one of shown, all", "write one"},
            {"{ retry_jitter: 1 }", "`1` is not a part of one", "write 0, or a number such as 0.1"},
            {"{ retry_jitter: 0.123 }", "`0.123` is not a part of one", "write 0"},
@@ -384,10 +369,6 @@ TEST(HttpSettings, ReportErrorsWithPlaceAndRemedy) {
            {"{ retry_jitter: -0.1 }", "`-0.1` is not a part of one", "write 0"},
            {"{ hosts: a }", "hosts", "hosts: [limits.example.com]"},
            {"{ origins: 3 }", "origins", "origins: ["},
-           {"{ idempotency_ttl: 999ms }", "`999ms` is not a length", "or 0 for none"},
-           {"{ idempotency_ttl: 25h }", "`25h` is not a length", "or 0 for none"},
-           {"{ idempotency_memory: 1023KiB }", "`1023KiB` is not a size", "write one from 1MiB on"},
-           {"{ idempotency_memory: much }", "`much` is not a size", "write one from 1MiB on"},
            {"{ idle_timeout: 30 }", "`30` is not a length", "or 0 for none"},
            {"{ idle_timeout: 1ms }", "`1ms` is not a length", "or 0 for none"},
            {"{ idle_timeout: 2d }", "`2d` is not a length", "or 0 for none"},

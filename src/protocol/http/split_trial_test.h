@@ -28,13 +28,13 @@
 namespace sluice::http::split_trial {
 
 struct Kind {
-  bool is_http2 = false, has_users = false, has_keys = false;
+  bool is_http2 = false, has_users = false;
   Unmatched unmatched = Unmatched::error;
   enum class End : uint8_t { answered, stopped, dropped } end = End::answered;
 
   // The kind that two bytes of a fuzz target's input choose.
   static Kind of(uint8_t a, uint8_t b) {
-    return {(a & 0x80) != 0, (a & 0x40) != 0, (a & 0x20) != 0, static_cast<Unmatched>(b % 3),
+    return {(a & 0x80) != 0, (a & 0x40) != 0, static_cast<Unmatched>(b % 3),
             static_cast<End>(b / 3 % 3)};
   }
 };
@@ -167,8 +167,6 @@ class Trial {
   Trial(const Kind& kind, HttpWorker& worker) : kind_(kind), options_(common_options()) {
     options_.unmatched = kind.unmatched;
     options_.waits = std::make_shared<WaitCount>();
-    options_.idempotency =
-        kind.has_keys ? std::make_shared<IdempotencyMemory>(IdempotencyMemory::Bounds{}) : nullptr;
     static const access::Access nobody;
     static const access::Access users(
         std::make_shared<const access::Users>(std::vector<access::User>{
@@ -352,20 +350,17 @@ inline std::string difference_but_for_the_last(const Transcript& broken, const T
 }
 
 // The difference of two runs of the same bytes that is not allowed; empty: none.
-inline std::string difference(const Transcript& whole, const Transcript& cut, const Kind& kind) {
+inline std::string difference(const Transcript& whole, const Transcript& cut) {
   if (!whole.wrong.empty() || !cut.wrong.empty()) return whole.wrong + " / " + cut.wrong;
   // Two things depend on when answers are sent. Frames after the end of a request are a fault only
   // while its stream has no answer. Frames after a GOAWAY are ignored once all streams have
   // answers.
   const bool by_time =
       whole.has_goaway || whole.fault == "stream_closed" || cut.fault == "stream_closed";
-  if (!by_time && whole.fault == "http" && cut.fault.empty() && !kind.has_keys)
+  if (!by_time && whole.fault == "http" && cut.fault.empty())
     return difference_but_for_the_last(whole, cut);
-  if (!by_time && (!kind.has_keys || kind.is_http2) &&
-      (whole.closed != cut.closed || whole.fault != cut.fault))
+  if (!by_time && (whole.closed != cut.closed || whole.fault != cut.fault))
     return "closed: " + whole.fault + " / " + cut.fault;
-  // Whether an idempotency key is still under way depends on time as well.
-  if (kind.has_keys) return {};
   if (whole.requests != cut.requests) return whole.requests + " / " + cut.requests;
   if (!by_time && whole.answers != cut.answers) return whole.answers + " / " + cut.answers;
   // A stream that was reset may have an answer or not.

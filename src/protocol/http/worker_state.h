@@ -61,7 +61,6 @@ struct HttpWorker final : request::WorkerState {
   std::vector<request::Entry> auth_entries;
   std::vector<wire::HttpField> fields;   // those of an HTTP/2 request
   wire::Http1FieldList spare_fields;     // shared by the idle readers of HTTP/1.1
-  base::Buffer kept;                     // an answer to be kept under its key
   std::vector<ShownLimit> shown_limits;  // those of the answer
   PolicyMembers policy_members;
   std::string date_text;  // of date_second
