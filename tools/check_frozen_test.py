@@ -32,7 +32,7 @@ class CheckFrozenTest(unittest.TestCase):
     def problems(self) -> list[str]:
         return check_frozen.problems_of(self.root)
 
-    def test_what_is_as_it_was_passes(self) -> None:
+    def test_an_unchanged_folder_passes(self) -> None:
         self.assertEqual(self.problems(), [])
         self.write("src/limit/a_test.cc", "// Another line.\n" + SOURCE)  # no seed changed
         self.write("fuzz/a_fuzz/new", "1")

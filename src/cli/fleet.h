@@ -1,6 +1,7 @@
 // The servers that a command asks together, where --admin is given several times: each is asked on
 // a thread of its own, so that one that does not answer costs its timeout once. The answers of the
-// others are put together; who did not answer is named, and the exit status says so. Main thread.
+// others are put together; those that did not answer are named, and the exit status says so. Main
+// thread.
 #pragma once
 
 #include <functional>

@@ -410,9 +410,9 @@ TEST(LimiterPolicy, OverridesHoldForNetworksAndLists) {
   for (const char* who : {"203.0.113.7", "alice", "bob"})
     EXPECT_EQ(limiter.peek(by, who, start).limit, 100) << who;
   EXPECT_EQ(limiter.peek(by, "203.0.114.7", start).limit, 3);
-  for (const char* nobody : {"203.0.113.0/24", "regex(/^a/)", "[alice", "cidr(alice)"}) {
-    const auto refused = limiter.set_override({"per-ip", {nobody}, more}, start);
-    EXPECT_EQ(refused.why().code, errc::invalid_argument) << nobody;
+  for (const char* wrong : {"203.0.113.0/24", "regex(/^a/)", "[alice", "cidr(alice)"}) {
+    const auto refused = limiter.set_override({"per-ip", {wrong}, more}, start);
+    EXPECT_EQ(refused.why().code, errc::invalid_argument) << wrong;
     EXPECT_NE(refused.why().message.find("write"), std::string::npos) << refused.why().message;
   }
   ASSERT_EQ(limiter.overrides(start).size(), 2u);

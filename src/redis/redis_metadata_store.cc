@@ -142,7 +142,7 @@ base::Result<std::unique_ptr<BlockingConnection>> RedisMetadataStore::connect(
   const auto endpoint = shared_.first.primary_of(slot_of(keys_.texts));
   if (!endpoint) return base::Problem{"no primary is known that has their slot"};
   std::unique_ptr<BlockingConnection> reader;
-  base::Problem problem{"the names of the nodes of Redis are not found"};
+  base::Problem problem = not_resolved(endpoint->options);
   for (const net::Address& address : endpoint->resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(stop);
     if (!line->open(endpoint->options, shared_.first.tls(), address)) {

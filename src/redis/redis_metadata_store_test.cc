@@ -43,5 +43,20 @@ TEST(RedisMetadataStoreAlone, AWriteWithoutAnAnswerMayBeStored) {
   EXPECT_EQ(write(""), store::MetadataStore::Written::no);
 }
 
+TEST(RedisMetadataStoreAlone, ANameWithoutAnAddressIsSaid) {
+  Options options;
+  options.nodes = {{"one.invalid", 6379}, {"two.invalid", 6380}};
+  request::Spaces spaces;
+  auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
+  Shared shared(options, spaces, std::move(table), nullptr, nullptr);
+  const std::string problem =
+      "Redis at one.invalid:6379, two.invalid:6380: no address is known for the name; "
+      "`getent hosts NAME` shows whether this machine resolves it";
+  RedisMetadataStore metadata(shared);
+  const store::MetadataStore::Change change{"a", "1"};
+  EXPECT_EQ(metadata.write({&change, 1}).problem.text, problem);
+  EXPECT_EQ(connect_to(*shared.first.fixed(), nullptr, nullptr).problem().text, problem);
+}
+
 }  // namespace
 }  // namespace sluice::redis

@@ -156,7 +156,7 @@ base::Result<std::unique_ptr<BlockingConnection>> Topology::connect(const Node& 
   Options own = options;
   own.nodes = {node};
   own.patience = std::min(own.patience, finder_patience);
-  base::Problem problem{name_of(node) + ": its name is not found"};
+  base::Problem problem = not_resolved(own);
   for (const net::Address& address : known->resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(&stopping_);
     if (line->open(own, tls_, address)) return line;
@@ -225,10 +225,19 @@ void Topology::prune() {
   });
 }
 
+base::Problem not_resolved(const Options& options) {
+  std::string names;
+  for (const Node& node : options.nodes)
+    names.append(names.empty() ? "" : ", ").append(name_of(node));
+  return {"Redis at " + names +
+          ": no address is known for the name; `getent hosts NAME` shows whether this machine "
+          "resolves it"};
+}
+
 base::Result<std::unique_ptr<BlockingConnection>> connect_to(const Endpoint& endpoint,
                                                              net::TlsContext* tls,
                                                              const std::atomic<bool>* stop) {
-  base::Problem problem{"the names of the nodes of Redis are not found"};
+  base::Problem problem = not_resolved(endpoint.options);
   for (const net::Address& address : endpoint.resolver.addresses()) {
     auto line = std::make_unique<BlockingConnection>(stop);
     if (line->open(endpoint.options, tls, address)) return line;

@@ -127,6 +127,9 @@ class Topology {
   std::thread thread_;
 };
 
+// What is wrong where an endpoint has no address.
+base::Problem not_resolved(const Options& options);
+
 // Connects to one of the endpoint's addresses. Blocks.
 base::Result<std::unique_ptr<BlockingConnection>> connect_to(const Endpoint& endpoint,
                                                              net::TlsContext* tls,

@@ -32,6 +32,11 @@ bool is_charge_id(std::string_view id);
 
 // What a charge asks for, as a number that is the same over each protocol: its subjects in order,
 // their entries in any order, and their units.
+//
+// The number is a hash of 64 bits that anybody can compute, so two contents with one number can be
+// made. The second of them, under an id of the same user, is answered as the first and not counted:
+// its sender could as well not have sent it. So no digest that withstands this is needed, and the
+// libraries that other programs link need no cryptography.
 class ChargeContent {
  public:
   // Begins the next subject: one of entries, or the counter `key` with limits of its own.

@@ -45,6 +45,7 @@ TEST(AgeList, MatchesANaiveListInRandomSequences) {
       model.push_back(owner.number);
     }
     ASSERT_EQ(numbers(ages), model);
+    EXPECT_EQ(ages.size(), model.size());
     EXPECT_EQ(owner.member.is_member(), !model.empty() && model.back() == owner.number);
     EXPECT_EQ(ages.due().has_value(), !model.empty());
   }

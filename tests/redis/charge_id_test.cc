@@ -107,6 +107,24 @@ TEST(ChargeId, IsRememberedForEachShadowRule) {
   EXPECT_EQ(left(world, "k"), 7);
 }
 
+// The counters of a shadow rule are settled one by one.
+TEST(ChargeId, IsRememberedForEachCounterOfAShadowRule) {
+  tests::RedisServer redis;
+  ClusterWorld world(StoreWorld::options_for(redis));
+  const auto shadow = [&](const std::string& key, Verb verb, int64_t cost) {
+    return world.charge(key, ten_a_day, verb, cost, "native:shadow:");
+  };
+  for (int i = 0; i < 2; ++i)
+    for (const char* key : {"k", "m"})
+      EXPECT_EQ(charge(world, {shadow(key, Verb::charge, 3)}, first_id, true).known,
+                i == 0 ? Known::no : Known::yes)
+          << key;
+  for (const char* key : {"k", "m"}) {
+    EXPECT_EQ(world.settle({shadow(key, Verb::peek, 0)}).error, Error::none);
+    EXPECT_EQ(world.decisions[0].remaining, 7) << key;
+  }
+}
+
 // What was charged and not answered is known when it is sent again.
 TEST(ChargeId, ALostAnswerIsRepeatedWhenTheChargeIsSentAgain) {
   for (const Fate fate : {Fate::lost_before, Fate::lost_after}) {

@@ -9,7 +9,6 @@
 #include "redis/receipts.h"
 #include "redis/scripts.h"
 #include "redis/slots.h"
-#include "store/embedded_store.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_across_test {
@@ -245,26 +244,11 @@ TEST(AcrossSlots, CountingChargesStayThoughTheirGroupIsRefused) {
   int refused = 0;
   for (int i = 0; i < 150; ++i) {
     SCOPED_TRACE(i);
-    std::vector<size_t> chosen{0, 1, 2, 3, 4, 5, 6, 7};
-    std::ranges::shuffle(chosen, dice);
-    chosen.resize(2 + dice() % 4);
     std::vector<request::Charge> charges;
-    for (const size_t k : chosen) {
+    for (const size_t k : choose(actors.size(), dice))
       charges.push_back(charge_of(k, static_cast<int64_t>(1 + dice() % 3)));
-      charges.back().decision_first = static_cast<uint32_t>(charges.size() - 1);
-    }
-    Group expected{.charge_count = static_cast<uint32_t>(charges.size())};
-    auto its = charges;
-    std::vector<limit::Decision> decisions(charges.size());
-    model.apply({{&expected, 1}, its, decisions}, world.clock.now());
-    const Group group = world.settle(charges);
-    ASSERT_EQ(group.error, Error::none);
-    ASSERT_EQ(group.allowed, expected.allowed);
-    refused += group.allowed ? 0 : 1;
-    for (size_t k = 0; k < charges.size(); ++k) {
-      ASSERT_EQ(world.decisions[k].allowed, decisions[k].allowed) << k;
-      ASSERT_EQ(world.decisions[k].remaining, decisions[k].remaining) << k;
-    }
+    refused += settle_as(model, world, charges).allowed ? 0 : 1;
+    ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(refused, 30);
   EXPECT_EQ(world.metric("sluice_redis_left_taken_units_total"), 0);

@@ -3,11 +3,9 @@
 // client is gone.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <random>
 
-#include "store/embedded_store.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_debt_test {
@@ -47,30 +45,17 @@ TEST(SlotsDebt, ChargesAndLimitsThatCountAnswerAsTheTableDoes) {
       load_undo(cluster.redis());
     }
     const std::string round = std::to_string(i / 40);
-    std::vector<size_t> chosen{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-    std::ranges::shuffle(chosen, dice);
-    chosen.resize(2 + dice() % 4);
+    const auto chosen = choose(actors.size(), dice);
     const bool charges_all = dice() % 4 == 0;
     std::vector<request::Charge> charges;
     for (const size_t k : chosen) {
       const Verb verb = charges_all ? Verb::charge : dice() % 2 == 0 ? Verb::count : Verb::take;
       charges.push_back(world.charge(actors[k] + "-" + round, limit_for(k), verb,
                                      static_cast<int64_t>(1 + dice() % 6)));
-      charges.back().decision_first = static_cast<uint32_t>(charges.size() - 1);
     }
-    Group expected{.charge_count = static_cast<uint32_t>(charges.size())};
-    auto its = charges;
-    std::vector<limit::Decision> decisions(charges.size());
-    model.apply({{&expected, 1}, its, decisions}, world.clock.now());
-    const Group group = world.settle(charges);
-    ASSERT_EQ(group.error, Error::none);
-    ASSERT_EQ(group.allowed, expected.allowed);
-    refused += group.allowed ? 0 : 1;
-    for (size_t k = 0; k < charges.size(); ++k) {
-      ASSERT_EQ(world.decisions[k].allowed, decisions[k].allowed) << k;
-      ASSERT_EQ(world.decisions[k].remaining, decisions[k].remaining) << k;
-      over += decisions[k].remaining < 0 ? 1 : 0;
-    }
+    refused += settle_as(model, world, charges).allowed ? 0 : 1;
+    ASSERT_FALSE(HasFailure());
+    for (const limit::Decision& decision : world.decisions) over += decision.remaining < 0 ? 1 : 0;
   }
   EXPECT_GT(refused, 50);
   EXPECT_GT(over, 50);

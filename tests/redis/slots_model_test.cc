@@ -7,7 +7,6 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <random>
 
 #include "tests/redis/slots_world.h"
@@ -29,14 +28,6 @@ Limit limit_for(size_t actor, int64_t least) {
                                      Algorithm::fixed_bucket};
   const int64_t quota = least + 7 * static_cast<int64_t>(actor);
   return {algorithms[actor % algorithms.size()], quota, base::seconds(86'400), quota};
-}
-
-std::vector<size_t> choose(std::mt19937& dice) {
-  std::vector<size_t> chosen(actors_count);
-  std::iota(chosen.begin(), chosen.end(), size_t{0});
-  std::ranges::shuffle(chosen, dice);
-  chosen.resize(2 + dice() % 4);
-  return chosen;
 }
 
 // The model: units taken of each.
@@ -67,7 +58,7 @@ TEST(SlotsModel, OneServerAnswersLikeTheModel) {
   int granted = 0, refused = 0;
   for (int i = 0; i < 300; ++i) {
     SCOPED_TRACE(i);
-    const auto chosen = choose(dice);
+    const auto chosen = choose(actors_count, dice);
     const bool looks = dice() % 5 == 0;
     const int64_t cost = looks ? 0 : static_cast<int64_t>(1 + dice() % 4);
     std::vector<request::Charge> charges;

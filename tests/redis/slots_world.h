@@ -1,16 +1,21 @@
 // What tests of slots share: three primaries, the names of stored counters, a group that is under
-// way beside the steps of its test, and what a refused group takes back.
+// way beside the steps of its test, what a refused group takes back, and the table in memory as a
+// model.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "redis/slots.h"
+#include "store/embedded_store.h"
 #include "tests/redis/scripted_world.h"
 #include "tests/support/redis_cluster.h"
 
@@ -75,6 +80,33 @@ inline void expect_undos(ScriptedWorld& world, size_t parts) {
     return undos >= parts;
   }));
   EXPECT_EQ(undos, parts);
+}
+
+// Two to five of `count` actors, in any order.
+inline std::vector<size_t> choose(size_t count, std::mt19937& dice) {
+  std::vector<size_t> chosen(count);
+  std::iota(chosen.begin(), chosen.end(), size_t{0});
+  std::ranges::shuffle(chosen, dice);
+  chosen.resize(2 + dice() % 4);
+  return chosen;
+}
+
+// Settles one group of charges of one limit each, which must be decided as the table does.
+inline request::Group settle_as(store::EmbeddedStore& table, ScriptedWorld& world,
+                                std::vector<request::Charge> charges) {
+  for (size_t k = 0; k < charges.size(); ++k) charges[k].decision_first = static_cast<uint32_t>(k);
+  request::Group expected{.charge_count = static_cast<uint32_t>(charges.size())};
+  auto its = charges;
+  std::vector<limit::Decision> decisions(charges.size());
+  table.apply({{&expected, 1}, its, decisions}, world.clock.now());
+  const request::Group group = world.settle(charges);
+  EXPECT_EQ(group.error, request::Error::none);
+  EXPECT_EQ(group.allowed, expected.allowed);
+  for (size_t k = 0; k < charges.size(); ++k) {
+    EXPECT_EQ(world.decisions[k].allowed, decisions[k].allowed) << k;
+    EXPECT_EQ(world.decisions[k].remaining, decisions[k].remaining) << k;
+  }
+  return group;
 }
 
 }  // namespace sluice::redis

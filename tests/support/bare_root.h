@@ -1,7 +1,7 @@
 // A root folder with nothing but the program, at its own path, and the libraries that it links: no
-// /dev, /proc, /etc, /run or /tmp, as an unpacked image or a chroot may be. A tester who is not
-// root needs user namespaces (unshare -r); without them the processes do not start, and the test
-// fails.
+// /dev, /proc, /etc, /run or /tmp, as an unpacked image or a chroot may be. Without
+// root's rights it needs user namespaces (unshare -r); without these the processes do not start,
+// and the test fails.
 #pragma once
 
 #include <map>

@@ -80,6 +80,13 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
                      "set it to 1 where REDIS_HOST is a node of a Redis Cluster, or unset it",
                      diagnostics);
   }
+  // An address of IPv6 has two colons at least.
+  if (redis_host && std::ranges::count(*redis_host, ':') == 1) {
+    base::Diagnostic place;
+    place.subject = "REDIS_HOST";
+    config::complain(place, "`" + *redis_host + "` is not a host alone",
+                     "set it to the host, and REDIS_PORT to the port", diagnostics);
+  }
   if (is_set(redis_host) || is_set(redis_port) || is_cluster) {
     config::Setting<redis::Options> setting;
     setting.value.nodes = {{is_set(redis_host) ? *redis_host : "localhost",

@@ -106,7 +106,9 @@ TEST(DivvyVariables, Redis) {
           {{{"REDIS_HOST", "r"}, {"REDIS_PORT", "7x"}}, "redis r:7", ""},
           {{{"REDIS_HOST", "r"}, {"REDIS_PORT", "-7"}}, "redis r:6379", "error REDIS_PORT"},
           {{{"REDIS_HOST", "r"}, {"REDIS_PORT", "65536"}}, "redis r:6379", "error REDIS_PORT"},
-          {{{"REDIS_HOST", "0"}}, "redis 0:6379", ""}});
+          {{{"REDIS_HOST", "0"}}, "redis 0:6379", ""},
+          {{{"REDIS_HOST", "::1"}}, "redis [::1]:6379", ""},
+          {{{"REDIS_HOST", "r:7"}}, "redis [r:7]:6379", "error REDIS_HOST"}});
 }
 
 // Divvy has none of these.

@@ -169,6 +169,22 @@ void print_answer(const AskedRequest& asked, const RateLimitResponse& response,
   io.out.flush();
 }
 
+// A list of entries with commas, as other programs take it, is one entry here. Empty: there is none
+// without a limit, so it seems to be meant.
+std::string hint_of(const AskedRequest& asked, const RateLimitResponse& response) {
+  for (size_t i = 0; i < response.statuses.size(); ++i) {
+    if (response.statuses[i].current_limit) continue;
+    for (const auto& [key, value] : asked.descriptors[i]) {
+      const size_t comma = value.find(',');
+      if (comma == std::string::npos || value.find('=', comma) == std::string::npos) continue;
+      return "`" + key + "=" + value + "` is one entry, of the key `" + key +
+             "`; several entries are words of their own: " + key + "=" + value.substr(0, comma) +
+             " " + value.substr(comma + 1);
+    }
+  }
+  return "";
+}
+
 nlohmann::ordered_json json_of(const cli::Pairs& pairs, const DescriptorStatus& status) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   for (const auto& [key, value] : pairs) entries.push_back({{"key", key}, {"value", value}});
@@ -254,6 +270,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (!is_known || response.statuses.size() != asked.descriptors.size())
     return cli::report_undecided("that is not an answer to this request", options.json, io);
   options.json ? print_json(asked, response, io) : print_answer(asked, response, io);
+  if (const std::string hint = hint_of(asked, response); !hint.empty()) cli::note(hint, io);
   return response.overall_code == Code::ok ? cli::exit_allowed : cli::exit_denied;
 }
 

@@ -164,6 +164,25 @@ TEST_F(EnvoyAsk, SaysItInJson) {
   EXPECT_EQ(json::parse(out)["allowed"], true);
 }
 
+TEST_F(EnvoyAsk, NotesEntriesThatAreSeparatedByCommas) {
+  Response none;
+  none.set_overall_code(Response::OK);
+  add_status(none, Response::OK, std::nullopt, 0);
+  EXPECT_EQ(
+      ask(none, {"d", "path=/cart,tenant=a"}),
+      (Said{0,
+            "allowed (OK)\n"
+            "  path=/cart,tenant=a: OK, no limit applies\n"
+            "note: `path=/cart,tenant=a` is one entry, of the key `path`; several entries are "
+            "words of their own: path=/cart tenant=a\n"}));
+  for (const char* word : {"path=/cart,a", "path=a=b,c", "path="}) {
+    ask(none, {"d", word});
+    EXPECT_EQ(err, "") << word;
+  }
+  ask(answer_of(Response::OK), {"d", "path=/cart,tenant=a"});
+  EXPECT_EQ(err, "") << "a limit applies to it";
+}
+
 TEST_F(EnvoyAsk, SaysWhyItGotNoDecision) {
   EXPECT_EQ(
       ask({"", wire::GrpcStatus::unknown, "rate limit domain must not be empty"}, {"", "a=1"}),

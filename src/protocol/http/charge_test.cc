@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "protocol/http/http_text_test.h"
+#include "request/charge_ids.h"
+#include "request/kept_verdict.h"
 
 namespace sluice::http::charge_test {
 namespace {
@@ -251,6 +253,29 @@ TEST(ChargeId, WithAnotherContentIs409AndChargesNothing) {
     EXPECT_TRUE(answer.tells("urn:sluice:problem:id-in-use")) << answer.body;
   }
   EXPECT_EQ(left(world, by_ip("a")), 2);
+  EXPECT_EQ(left(world, by_ip("b")), 3);
+}
+
+// A digest of 64 bits may be that of another content: here that of two subjects, where the answer
+// that is kept has one.
+TEST(ChargeId, AnotherContentWithTheSameDigestIs409AndChargesNothing) {
+  World world;
+  request::ChargeContent content;
+  content.add_entries({{"ip", "a"}}, 1);
+  content.add_entries({{"ip", "b"}}, 1);
+  request::ChargeIds::Claim claim;
+  ASSERT_EQ(world.ids->claim("", id, content.digest(), {now_us}, claim),
+            request::ChargeIds::Found::first);
+  request::Verdict one;
+  one.charged = 1;
+  std::string kept;
+  request::append_kept(one, {now_us}, kept);
+  claim.finish(kept, {now_us});
+  const HttpAnswer answer =
+      charge(world, with_id(id, R"({"takes": [)" + by_ip("a") + "," + by_ip("b") + "]}"));
+  EXPECT_EQ(answer.status, 409) << answer.body;
+  EXPECT_TRUE(answer.tells("urn:sluice:problem:id-in-use")) << answer.body;
+  EXPECT_EQ(left(world, by_ip("a")), 3);
   EXPECT_EQ(left(world, by_ip("b")), 3);
 }
 

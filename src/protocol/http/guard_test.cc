@@ -169,7 +169,7 @@ TEST(HttpGuard, TakesAnyNameWhereOtherMachinesReachTheListener) {
   EXPECT_TRUE(world.log.warned.empty());
 }
 
-// Only who proves a login can take anything then, and a web page cannot.
+// Only a client that proves a login can take anything then, and a web page cannot.
 TEST(HttpGuard, TakesAnyNameOfAClientThatProvesALogin) {
   World world({.users = std::make_shared<const access::Users>(
                    std::vector<access::User>{{"app", {access::Right::look}, "", "swordfish"}})});

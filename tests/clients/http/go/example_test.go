@@ -135,7 +135,7 @@ func TestAnAnswerThatIsNoDecisionLetsNothingPass(t *testing.T) {
 	for status, shown := range map[int]int{302: 500, 400: 500, 401: 500, 404: 500, 421: 500, 503: 503} {
 		status := status
 		answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet { // who follows a redirect finds a 200
+			if r.Method == http.MethodGet { // a client that follows a redirect gets a 200
 				return
 			}
 			w.Header().Set("Location", "/elsewhere")

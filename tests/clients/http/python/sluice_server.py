@@ -104,7 +104,7 @@ class Answering:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def do_GET(self) -> None:  # who follows a redirect finds a 200
+            def do_GET(self) -> None:  # a client that follows a redirect gets a 200
                 self.send_response(200)
                 self.end_headers()
 
