@@ -9,8 +9,8 @@
 ///     if (client.call(request).is_allowed()) ...
 ///
 /// - **Addresses.** `divvy://`, `limitd://`, `ws://` (droplet's protocol), `resp://` or `redis://`,
-///   `http://`, each `SCHEME://[USER:PASSWORD@]HOST[:PORT]`; several hosts are separated by commas.
-///   USER and PASSWORD (resp and http alone) may hold %XX. What each protocol can say is in
+///   `http://`, each `SCHEME://[USER:TOKEN@]HOST[:PORT]`; several hosts are separated by commas.
+///   USER and TOKEN (resp and http alone) may hold %XX. What each protocol can say is in
 ///   docs/client.md; what it cannot is refused by client_errc::bad_request, and nothing is sent.
 /// - **Calls.** A call ends exactly once, with a client_result: by a handler, a future, an awaited
 ///   coroutine, or as the value of call(). It is never sent a second time, since a take that is
@@ -28,7 +28,7 @@
 ///   slow, or breaks its protocol (see is_unavailable) is answered as
 ///   client_options::on_unavailable says, or by client_options::stand_in. Other calls, and takes
 ///   where neither is set, end with the error.
-/// - **Users.** Where the server does not accept the address's user and password, calls end with
+/// - **Users.** Where the server does not accept the address's user and token, calls end with
 ///   client_errc::refused, which on_unavailable does not cover. Over resp the client then tries no
 ///   more by itself: a call that comes 10 s later or more does.
 /// - **Bounds.** client_options::pending_max calls are under way at a time; the next one fails with
@@ -155,7 +155,7 @@ enum class client_errc : unsigned char {
   backlog,       ///< client_options::pending_max calls are under way; nothing was sent
   bad_reply,     ///< the server answered what the protocol does not have
   /// The server answered with an error of its own (client_result::text), or does not accept the
-  /// address's user and password.
+  /// address's user and token.
   refused,
   no_rule,    ///< no rule or bucket type of the server applies to the subject
   cancelled,  ///< by cancel(); it may have been counted

@@ -1,5 +1,7 @@
 #include "access/identity.h"
 
+#include <memory>
+
 namespace sluice::access {
 
 Identity::Identity(const Access* access) : access_(access) {
@@ -24,16 +26,29 @@ void Identity::take_rights() {
   rights_ = !needed_ ? rights_without_users : user != nullptr ? user->rights : Rights();
 }
 
-bool Identity::log_in(std::string_view user) {
-  user_ = user;
-  logged_in_ = true;
-  take_rights();
-  return logged_in_;
+bool Identity::log_in(std::string_view name, std::string_view token) {
+  if (access_ == nullptr) return false;
+  const auto users = access_->users();
+  const User* const user = users->find_by(name, token);
+  if (user == nullptr) return false;
+  logged_in_ = known_ = needed_ = true;
+  user_ = user->name;
+  rights_ = user->rights;
+  return true;
 }
 
 void Identity::log_out() {
   logged_in_ = false;
   if (access_ != nullptr) take_rights();
+}
+
+bool Identity::authorize(std::string_view field) {
+  refresh();
+  if (!needed_) return true;
+  const auto proof = read_authorization(field);
+  if (proof && log_in(proof->name, proof->token)) return true;
+  log_out();
+  return false;
 }
 
 }  // namespace sluice::access

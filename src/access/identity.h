@@ -1,20 +1,15 @@
-// Who the client of a connection is, and what it may do: where the server has users, a client with
-// authenticated as one of them; else everybody. Goes by the list of users that is live: who is no
+// Who the client of a connection is, and what it may do: where the server has users, a client that
+// has proved to be one of them; else everybody. Goes by the list of users that is live: who is no
 // longer in it has to authenticate again. One for each session, used by its thread.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "access/access.h"
 #include "access/users.h"
 
 namespace sluice::access {
-
-// Who clients are that name no user.
-inline constexpr std::string_view default_user = "default";
 
 class Identity {
  public:
@@ -30,9 +25,14 @@ class Identity {
   bool may(Right right) const { return rights_.has(right); }
   const std::string& user() const { return user_; }
 
-  // Its password was right. False: that user is gone.
-  bool log_in(std::string_view user);
+  // Becomes the user that has the token, by the list that is live now. False: there is none, or it
+  // has another name than the given one (Users::find_by); then the client stays who it is.
+  bool log_in(std::string_view name, std::string_view token);
   void log_out();
+  // For clients that prove who they are with each request: becomes the user of its authorization
+  // (read_authorization). False: there are users, and it is not of one of them; then the client is
+  // not known.
+  bool authorize(std::string_view field);
 
  private:
   void take_rights();

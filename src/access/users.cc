@@ -1,117 +1,147 @@
 #include "access/users.h"
 
-#include <crypt.h>
 #include <openssl/crypto.h>
-#include <openssl/hmac.h>
+#include <openssl/evp.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
-#include <memory>
+#include <utility>
 
 #include "base/check.h"
 
 namespace sluice::access {
 namespace {
 
-// Methods that are made for passwords, and how long the part after the last `$` of a hash is:
-// yescrypt, gost-yescrypt, scrypt, bcrypt (22 characters of salt are part of it), SHA-512, SHA-256.
-struct Method {
-  std::string_view prefix;
-  size_t bytes;
-};
-constexpr Method methods[] = {{"$y$", 43},  {"$gy$", 43}, {"$7$", 43}, {"$2b$", 53},
-                              {"$2a$", 53}, {"$2y$", 53}, {"$6$", 86}, {"$5$", 43}};
+// The most bytes of NAME:TOKEN in base64. Longer ones are not read.
+constexpr size_t basic_bytes_max = 1024;
 
-// A hash of no user's password; as slow as SHA-512 with its usual number of rounds.
-constexpr const char* unknown_user_hash = "$6$unknown.user$";
-
-bool is_same(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+bool is_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Empty: crypt(3) does not know the method.
-std::string crypt_of(const std::string& password, const std::string& setting) {
-  const auto data = std::make_unique<crypt_data>();  // 32 kB
-  const char* const hash = ::crypt_r(password.c_str(), setting.c_str(), data.get());
-  return hash == nullptr || hash[0] == '*' ? std::string() : std::string(hash);
+// `lower` is in lower case.
+bool is_scheme(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
 }
 
-bool is_password_of(const std::string& password, const std::string& hash) {
-  const std::string made = crypt_of(password, hash);
-  return !made.empty() && is_same(made, hash);
+std::optional<std::string> decode_base64(std::string_view text) {
+  if (text.empty() || text.size() > basic_bytes_max) return std::nullopt;
+  std::string padded(text);
+  while (padded.size() % 4 != 0) padded += '=';
+  std::string bytes(padded.size() / 4 * 3, '\0');
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
+                                   reinterpret_cast<const unsigned char*>(padded.data()),
+                                   static_cast<int>(padded.size()));
+  if (size < 0) return std::nullopt;
+  const auto padding = static_cast<size_t>(std::count(padded.end() - 2, padded.end(), '='));
+  bytes.resize(static_cast<size_t>(size) - padding);
+  return bytes;
 }
 
 }  // namespace
 
-bool is_password_hash(std::string_view text) {
-  const auto* const method =
-      std::find_if(std::begin(methods), std::end(methods),
-                   [&](const Method& one) { return text.starts_with(one.prefix); });
-  if (method == std::end(methods) || text.find('\0') != text.npos) return false;
-  return text.size() - text.rfind('$') - 1 == method->bytes &&
-         ::crypt_checksalt(std::string(text).c_str()) == CRYPT_SALT_OK;
+std::string make_token() {
+  std::array<unsigned char, token_bytes> bytes;
+  SLUICE_CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1);
+  std::array<unsigned char, token_characters + 2> text;  // with its padding and a NUL
+  SLUICE_CHECK(EVP_EncodeBlock(text.data(), bytes.data(), static_cast<int>(bytes.size())) ==
+               static_cast<int>(token_characters + 1));
+  std::string token(text.begin(), text.begin() + token_characters);
+  std::replace(token.begin(), token.end(), '+', '-');
+  std::replace(token.begin(), token.end(), '/', '_');
+  return token;
 }
 
-Users::Users(std::vector<User> users) : users_(std::move(users)), stand_in_(unknown_user_hash) {
-  SLUICE_CHECK(RAND_bytes(secret_.data(), static_cast<int>(secret_.size())) == 1);
-  const auto hashed = std::find_if(users_.begin(), users_.end(),
-                                   [](const User& user) { return !user.password_hash.empty(); });
-  if (hashed != users_.end()) stand_in_ = hashed->password_hash;
+bool is_token(std::string_view text) {
+  return text.size() == token_characters && std::all_of(text.begin(), text.end(), [](char c) {
+           return is_alphanumeric(c) || c == '-' || c == '_';
+         });
 }
 
-const User* Users::find(std::string_view name) const {
-  const auto at = std::find_if(users_.begin(), users_.end(),
-                               [&](const User& user) { return user.name == name; });
-  return at == users_.end() ? nullptr : &*at;
-}
-
-Users::Digest Users::digest_of(std::string_view text) const {
+Digest digest_of(std::string_view token) {
   Digest digest;
-  SLUICE_CHECK(HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
-                    reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(),
-                    nullptr) != nullptr);
+  unsigned size = 0;
+  SLUICE_CHECK(
+      EVP_Digest(token.data(), token.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1 &&
+      size == digest.size());
   return digest;
 }
 
-// By the password itself, or by the memory of hashes' right ones.
-bool Users::is_known(const User& user, const Digest& digest) const {
-  Digest right;
-  if (user.password_hash.empty()) {
-    if (user.password.empty()) return false;
-    right = digest_of(user.password);
-  } else {
-    const std::lock_guard lock(mutex_);
-    const auto at = known_.find(user.name);
-    if (at == known_.end()) return false;
-    right = at->second;
-  }
-  return CRYPTO_memcmp(digest.data(), right.data(), digest.size()) == 0;
+std::optional<Proof> read_authorization(std::string_view field) {
+  const size_t blank = std::min(field.find(' '), field.size());
+  const std::string_view scheme = field.substr(0, blank);
+  std::string_view rest = field.substr(blank);
+  while (rest.starts_with(' ')) rest.remove_prefix(1);
+  if (is_scheme(scheme, "bearer")) return Proof{{}, std::string(rest)};
+  if (!is_scheme(scheme, "basic")) return std::nullopt;
+  const auto decoded = decode_base64(rest);
+  if (!decoded) return std::nullopt;
+  const size_t colon = decoded->find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  return Proof{decoded->substr(0, colon), decoded->substr(colon + 1)};
 }
 
-bool Users::knows(std::string_view name, std::string_view password) const {
-  const User* const user = find(name);
-  return user != nullptr && is_known(*user, digest_of(password));
+std::string authorization_of(std::string_view name, std::string_view token) {
+  if (token.empty()) return {};
+  if (name.empty()) return "Bearer " + std::string(token);
+  const std::string plain = std::string(name) + ":" + std::string(token);
+  std::string text((plain.size() + 2) / 3 * 4 + 1, '\0');  // EVP_EncodeBlock appends a NUL
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                  reinterpret_cast<const unsigned char*>(plain.data()),
+                  static_cast<int>(plain.size()));
+  text.pop_back();
+  return "Basic " + text;
 }
 
-bool Users::check(std::string_view name, std::string_view password) const {
-  const User* const user = find(name);
-  const Digest digest = digest_of(password);
-  // crypt(3) ends a password at its first NUL.
-  const bool has_nul = password.find('\0') != password.npos;
-  if (user == nullptr || (user->password_hash.empty() && user->password.empty())) {
-    is_password_of(std::string(password), stand_in_);
-    return false;
-  }
-  if (is_known(*user, digest)) return true;
-  if (user->password_hash.empty()) {
-    // As slow as for a name that there is not.
-    is_password_of(std::string(password), stand_in_);
-    return false;
-  }
-  if (!is_password_of(std::string(password), user->password_hash) || has_nul) return false;
+std::string_view why_unknown(std::string_view field) {
+  return field.empty() ? "send the token of a user, as `Authorization: Bearer TOKEN` or as Basic "
+                         "with NAME:TOKEN"
+                       : "no user has this token, or it has another name; send `Bearer TOKEN`, or "
+                         "Basic with NAME:TOKEN";
+}
+
+Users::Users(std::vector<User> users) : users_(std::move(users)) {
+  std::ranges::sort(users_, {}, &User::token_digest);
+}
+
+const User* Users::find(std::string_view name) const {
+  const auto at = std::ranges::find(users_, name, &User::name);
+  return at == users_.end() ? nullptr : &*at;
+}
+
+// The search is by the first bytes of the digest. Its time says nothing of the token, as a digest
+// does not lead to the text that it is of.
+const User* Users::find_by(std::string_view name, std::string_view token) const {
+  const Digest digest = digest_of(token);
+  const auto first = [](const Digest& of) { return std::span(of).first<8>(); };
+  const auto [begin, end] = std::equal_range(
+      users_.begin(), users_.end(), User{{}, {}, digest}, [&](const User& a, const User& b) {
+        return std::ranges::lexicographical_compare(first(a.token_digest), first(b.token_digest));
+      });
+  const auto at = std::find_if(begin, end, [&](const User& user) {
+    return CRYPTO_memcmp(user.token_digest.data(), digest.data(), digest.size()) == 0;
+  });
+  if (at == end) return nullptr;
+  const bool is_named = !name.empty() && (name != default_user || find(name) != nullptr);
+  return !is_named || at->name == name ? &*at : nullptr;
+}
+
+Access::Access(std::shared_ptr<const Users> users)
+    : users_(users ? std::move(users) : std::make_shared<const Users>()) {}
+
+std::shared_ptr<const Users> Access::users() const {
   const std::lock_guard lock(mutex_);
-  known_.insert_or_assign(std::string(name), digest);
-  return true;
+  return users_;
+}
+
+void Access::set(std::shared_ptr<const Users> users) {
+  if (!users) users = std::make_shared<const Users>();
+  {
+    const std::lock_guard lock(mutex_);
+    users_.swap(users);
+  }
+  version_.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace sluice::access

@@ -1,15 +1,16 @@
-// The users of a server: their names, their rights, and what their passwords are checked against.
-// One list for all protocols whose clients authenticate. Constant once made, but for the memory of
-// passwords that were right; any thread.
+// The users of a server: their names, their rights, and the digests of their tokens. One list for
+// all protocols whose clients authenticate, and for the admin port. A list is constant once made;
+// the live one is replaced as a whole. Any thread.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
-#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,20 +40,39 @@ class Rights {
 // Of clients of a server that has no users.
 inline constexpr Rights rights_without_users{Right::take, Right::put, Right::look};
 
+// Who clients are that name no user.
+inline constexpr std::string_view default_user = "default";
+
+// A token is 32 random bytes in base64url without padding: too many to guess, so that a digest made
+// fast protects it.
+inline constexpr size_t token_bytes = 32, token_characters = 43;
+using Digest = std::array<unsigned char, 32>;  // SHA-256
+
+std::string make_token();
+bool is_token(std::string_view text);
+Digest digest_of(std::string_view token);
+
 struct User {
   std::string name;  // not empty
   Rights rights;
-  // One of the two. A hash as crypt(5) has it ("$y$...", "$6$..."), or the password itself.
-  std::string password_hash{}, password{};
+  Digest token_digest{};
 };
 
-// Does crypt(3) of this system know the method of such a hash, and is it one that is made for
-// passwords?
-bool is_password_hash(std::string_view text);
+// What a client shows to be a user: a token, and the user's name if it gives one.
+struct Proof {
+  std::string name, token;
+};
+// From the field Authorization of HTTP, or the metadata `authorization` of gRPC: `Bearer TOKEN`
+// (RFC 6750), or `Basic` with NAME:TOKEN (RFC 7617). Empty: it is neither.
+std::optional<Proof> read_authorization(std::string_view field);
+// The field that shows such a proof; empty: there is no token.
+std::string authorization_of(std::string_view name, std::string_view token);
+// The answer to a client whose field is not of a user.
+std::string_view why_unknown(std::string_view field);
 
 class Users {
  public:
-  // With names that differ.
+  // With names and tokens that differ.
   explicit Users(std::vector<User> users = {});
   Users(const Users&) = delete;
   Users& operator=(const Users&) = delete;
@@ -61,24 +81,33 @@ class Users {
   std::span<const User> all() const { return users_; }
   // Null: there is none of that name.
   const User* find(std::string_view name) const;
-
-  // Is it that user's password? Slow, as hashes of passwords are meant to be, also where there is
-  // no such user or its password is not hashed: then as the first hash of the list is. Fast where
-  // the password is known to be right. Compared in constant time.
-  bool check(std::string_view name, std::string_view password) const;
-  // Is it known to be that user's password, without a slow check? In constant time.
-  bool knows(std::string_view name, std::string_view password) const;
+  // The user with that token. Null: there is none, or it has another name than the given one. No
+  // name is given if it is empty, or if it is `default` and no user has it: clients send that where
+  // they have a token alone. Tokens are compared by their digests, in constant time.
+  const User* find_by(std::string_view name, std::string_view token) const;
 
  private:
-  using Digest = std::array<unsigned char, 32>;
-  Digest digest_of(std::string_view text) const;
-  bool is_known(const User& user, const Digest& digest) const;
+  std::vector<User> users_;  // by digest
+};
 
-  std::vector<User> users_;
-  std::array<unsigned char, 32> secret_;  // of the digests
-  std::string stand_in_;                  // a hash that is checked where there is no such user
+// The live list. Made by the server.
+class Access {
+ public:
+  explicit Access(std::shared_ptr<const Users> users = {});
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
+
+  // One more with each `set`; from 1.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // Never null.
+  std::shared_ptr<const Users> users() const;
+  // Null: there are none.
+  void set(std::shared_ptr<const Users> users);
+
+ private:
+  std::atomic<uint64_t> version_{1};
   mutable std::mutex mutex_;
-  mutable std::map<std::string, Digest, std::less<>> known_;  // by user: of the right password
+  std::shared_ptr<const Users> users_;
 };
 
 }  // namespace sluice::access

@@ -1,84 +1,126 @@
-// Users, their passwords and rights (access/users.h).
+// Users, their tokens and rights (access/users.h), and who a client is (access/identity.h).
 #include "access/users.h"
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <set>
 #include <string>
+#include <vector>
+
+#include "access/identity.h"
 
 namespace sluice::access {
 namespace {
 
-// Hashes of "open sesame", made by `openssl passwd -6 -salt pepper` and `mkpasswd -m bcrypt -R 5`.
-constexpr const char* sha512 =
-    "$6$pepper$"
-    "5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFcM1";
-constexpr const char* bcrypt = "$2b$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW";
-
-User named(std::string name, std::string hash, std::string password = {}) {
-  return {std::move(name), {Right::take}, std::move(hash), std::move(password)};
+std::string hexadecimal(const Digest& digest) {
+  std::string text;
+  for (const unsigned char byte : digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
 }
 
 std::vector<User> some() {
-  return {named("a", sha512), named("b", bcrypt), named("c", "", "a plain one")};
+  return {{"a", {Right::take}, digest_of("token of a")},
+          {"b", {Right::look}, digest_of("token of b")}};
 }
 
-TEST(Users, RemembersAPasswordThatMatched) {
-  const Users users(some());
-  EXPECT_FALSE(users.knows("a", "open sesame"));
-  EXPECT_FALSE(users.check("a", "guess"));
-  EXPECT_FALSE(users.knows("a", "guess"));
-  EXPECT_TRUE(users.check("a", "open sesame"));
-  EXPECT_TRUE(users.knows("a", "open sesame"));
-  EXPECT_FALSE(users.knows("a", "guess"));
-  EXPECT_FALSE(users.knows("b", "open sesame"));
-  EXPECT_TRUE(users.knows("c", "a plain one"));
-  EXPECT_FALSE(users.knows("c", "guess"));
-  EXPECT_FALSE(users.knows("d", "open sesame"));
+std::shared_ptr<const Users> listed(std::vector<User> users) {
+  return std::make_shared<const Users>(std::move(users));
 }
 
-TEST(Users, APasswordIsCheckedAgainstItsHash) {
-  const Users users(some());
-  for (int round = 0; round < 2; ++round) {  // the second round knows the right ones
-    EXPECT_TRUE(users.check("a", "open sesame"));
-    EXPECT_TRUE(users.check("b", "open sesame"));
-    EXPECT_FALSE(users.check("a", "open sesam"));
-    EXPECT_FALSE(users.check("a", "open sesame "));
-    EXPECT_FALSE(users.check("a", ""));
-    EXPECT_FALSE(users.check("b", "a plain one"));
+std::string name_of(const User* user) {
+  return user == nullptr ? "nobody" : user->name;
+}
+
+TEST(Tokens, AreRandomWordsForAddresses) {
+  std::set<std::string> all;
+  std::set<char> characters;
+  for (int i = 0; i < 200; ++i) {
+    const std::string token = make_token();
+    EXPECT_TRUE(is_token(token)) << token;
+    EXPECT_TRUE(all.insert(token).second);
+    characters.insert(token.begin(), token.end());
   }
+  EXPECT_EQ(characters.size(), 64u);
 }
 
-TEST(Users, ComparesAPlainPasswordExactly) {
+TEST(Tokens, HaveOneForm) {
+  const std::string token(43, 'x');
+  EXPECT_TRUE(is_token(token));
+  for (const std::string& text :
+       {std::string(), token + "x", token.substr(1), token.substr(1) + "=", token.substr(1) + "+",
+        token.substr(1) + "\n"})
+    EXPECT_FALSE(is_token(text)) << text;
+}
+
+// FIPS 180-4's example, and the empty text.
+TEST(Tokens, AreKnownByTheirSha256) {
+  EXPECT_EQ(hexadecimal(digest_of("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hexadecimal(digest_of("")),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST(Users, AreFoundByToken) {
   const Users users(some());
-  EXPECT_TRUE(users.check("c", "a plain one"));
-  EXPECT_FALSE(users.check("c", "a plain one\n"));
-  EXPECT_FALSE(users.check("c", "open sesame"));
+  EXPECT_EQ(name_of(users.find_by("", "token of a")), "a");
+  EXPECT_EQ(name_of(users.find_by("", "token of b")), "b");
+  EXPECT_EQ(name_of(users.find_by("b", "token of b")), "b");
+  for (const char* token : {"", "token of ", "token of c", "token of a "}) {
+    EXPECT_EQ(users.find_by("", token), nullptr) << token;
+    EXPECT_EQ(users.find_by("a", token), nullptr) << token;
+  }
+  EXPECT_EQ(Users().find_by("", "token of a"), nullptr);
+  EXPECT_EQ(name_of(users.find("b")), "b");
+  EXPECT_EQ(users.find("c"), nullptr);
 }
 
-TEST(Users, RejectsAnUnknownUser) {
+TEST(Users, ARightTokenWithAWrongNameIsNobodys) {
   const Users users(some());
-  EXPECT_FALSE(users.check("d", "open sesame"));
-  EXPECT_FALSE(users.check("", ""));
-  EXPECT_FALSE(Users().check("a", "open sesame"));
-  EXPECT_FALSE(Users({named("nobody", "")}).check("nobody", ""));
+  EXPECT_EQ(users.find_by("b", "token of a"), nullptr);
+  EXPECT_EQ(users.find_by("c", "token of a"), nullptr);
+  EXPECT_EQ(users.find_by("A", "token of a"), nullptr);
+  // Clients that have a token alone call themselves `default`.
+  EXPECT_EQ(name_of(users.find_by("default", "token of a")), "a");
+  auto more = some();
+  more.push_back({"default", {}, digest_of("another")});
+  const Users with_default(std::move(more));
+  EXPECT_EQ(with_default.find_by("default", "token of a"), nullptr);
+  EXPECT_EQ(name_of(with_default.find_by("default", "another")), "default");
 }
 
-// crypt(3) would ignore everything from the NUL on.
-TEST(Users, APasswordDoesNotEndAtANul) {
-  const Users users(some());
-  using namespace std::string_literals;
-  EXPECT_FALSE(users.check("a", "open sesame\0"s));
-  EXPECT_TRUE(users.check("a", "open sesame"));
-  EXPECT_FALSE(users.check("a", "open sesame\0more"s));
+TEST(Users, AreFoundAmongMany) {
+  std::vector<User> all;
+  for (int i = 0; i < 1'000; ++i)
+    all.push_back({"u" + std::to_string(i), {}, digest_of("t" + std::to_string(i))});
+  const Users users(std::move(all));
+  for (int i = 0; i < 1'000; ++i)
+    EXPECT_EQ(name_of(users.find_by("", "t" + std::to_string(i))), "u" + std::to_string(i));
+  EXPECT_EQ(users.find_by("", "t1000"), nullptr);
 }
 
-TEST(Users, RecognizePasswordHashes) {
-  EXPECT_TRUE(is_password_hash(sha512));
-  EXPECT_TRUE(is_password_hash(bcrypt));
-  for (const std::string text : {"", "secret", "$6$", "$6$pepper$", "$6$pepper$abc", "$1$a$b",
-                                 "{SHA}abc", "$9$pepper$abc", "*"})
-    EXPECT_FALSE(is_password_hash(text)) << text;
-  EXPECT_FALSE(is_password_hash(std::string(sha512) + "x"));
+TEST(Users, ShowATokenInTheAuthorizationField) {
+  const auto shown = [](std::string_view field) {
+    const auto proof = read_authorization(field);
+    return proof ? proof->name + "/" + proof->token : std::string("none");
+  };
+  EXPECT_EQ(shown("Bearer abc"), "/abc");
+  EXPECT_EQ(shown("bearer  a:c"), "/a:c");
+  EXPECT_EQ(shown("Basic YXBwOnNlY3JldA=="), "app/secret");
+  EXPECT_EQ(shown("BASIC YXBwOnNlY3JldA"), "app/secret");
+  EXPECT_EQ(shown("Basic OnM="), "/s");
+  EXPECT_EQ(shown("Basic YTpiOmM="), "a/b:c");
+  for (const char* field :
+       {"", "abc", "Basic", "Basic YXBw", "Basic !!", "Basic =", "Digest abc", "Bearerabc"})
+    EXPECT_EQ(shown(field), "none") << field;
+  EXPECT_EQ(shown("Basic " + std::string(2'000, 'A')), "none");
+  EXPECT_EQ(authorization_of("", ""), "");
+  EXPECT_EQ(authorization_of("a", ""), "");
+  EXPECT_EQ(shown(authorization_of("", "s")), "/s");
+  EXPECT_EQ(authorization_of("app", "secret"), "Basic YXBwOnNlY3JldA==");
 }
 
 TEST(Users, RightsFormASet) {
@@ -89,6 +131,69 @@ TEST(Users, RightsFormASet) {
   EXPECT_TRUE(rights.has(Right::put));
   EXPECT_EQ(rights, rights_without_users);
   EXPECT_FALSE(Rights().has(Right::take));
+}
+
+TEST(Identity, MayTakeWithoutUsers) {
+  const Access access;
+  for (Identity identity : {Identity(nullptr), Identity(&access)}) {
+    EXPECT_FALSE(identity.is_needed());
+    EXPECT_TRUE(identity.is_known());
+    EXPECT_TRUE(identity.may(Right::put));
+    EXPECT_FALSE(identity.may(Right::admin));
+    EXPECT_FALSE(identity.log_in("a", "token of a"));
+    EXPECT_TRUE(identity.authorize("Bearer x"));
+    EXPECT_EQ(identity.user(), "default");
+  }
+}
+
+TEST(Identity, IsUnchangedByAWrongToken) {
+  const Access access(listed(some()));
+  Identity identity(&access);
+  EXPECT_TRUE(identity.is_needed());
+  EXPECT_FALSE(identity.is_known());
+  EXPECT_FALSE(identity.may(Right::take));
+  EXPECT_TRUE(identity.log_in("", "token of a"));
+  EXPECT_TRUE(identity.may(Right::take));
+  EXPECT_FALSE(identity.log_in("", "token of c"));
+  EXPECT_EQ(identity.user(), "a");
+  EXPECT_TRUE(identity.is_known());
+  identity.log_out();
+  EXPECT_FALSE(identity.is_known());
+}
+
+TEST(Identity, GoesByTheLiveList) {
+  Access access(listed(some()));
+  Identity identity(&access);
+  EXPECT_TRUE(identity.log_in("a", "token of a"));
+  const uint64_t before = access.version();
+  access.set(listed({{"a", {Right::put}, digest_of("another")}}));
+  EXPECT_GT(access.version(), before);
+  identity.refresh();
+  EXPECT_TRUE(identity.is_known()) << "a new token ends no session";
+  EXPECT_TRUE(identity.may(Right::put));
+  EXPECT_FALSE(identity.may(Right::take));
+  EXPECT_FALSE(identity.log_in("a", "token of a"));
+  access.set(listed({{"b", {Right::put}, digest_of("token of b")}}));
+  identity.refresh();
+  EXPECT_FALSE(identity.is_known());
+  EXPECT_EQ(identity.user(), "default");
+  EXPECT_TRUE(identity.log_in("", "token of b"));
+  access.set(nullptr);
+  identity.refresh();
+  EXPECT_FALSE(identity.is_needed());
+  EXPECT_TRUE(identity.is_known());
+}
+
+TEST(Identity, IsThatOfEachRequest) {
+  const Access access(listed(some()));
+  Identity identity(&access);
+  EXPECT_TRUE(identity.authorize("Bearer token of a"));
+  EXPECT_EQ(identity.user(), "a");
+  EXPECT_FALSE(identity.authorize(""));
+  EXPECT_FALSE(identity.is_known());
+  EXPECT_FALSE(identity.may(Right::take));
+  EXPECT_TRUE(identity.authorize("Bearer token of b"));
+  EXPECT_EQ(identity.user(), "b");
 }
 
 }  // namespace

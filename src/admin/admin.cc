@@ -164,18 +164,33 @@ std::optional<HttpResponse> Admin::refuse(const HttpRequest& request) const {
       413, "the body of this request is longer than " + std::to_string(most) + " bytes");
 }
 
+// Who shows a token.
+Admin::Asker Admin::asker_of(const HttpRequest& request) const {
+  const auto proof = access::read_authorization(request.authorization);
+  if (!proof) return {};
+  if (!options_.token.empty() && proof->name.empty() && are_equal(proof->token, options_.token))
+    return {"admin token", true};
+  const auto users = deps_.live.shown()->users;
+  const access::User* const user =
+      users == nullptr ? nullptr : users->find_by(proof->name, proof->token);
+  if (user == nullptr) return {};
+  return {user->name, user->rights.has(access::Right::admin)};
+}
+
 // Who may not ask at all.
 std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
                                                    const Route* route) const {
   if (route != nullptr && route->open) return std::nullopt;
-  if (!options_.token.empty()) {
-    constexpr std::string_view scheme = "bearer ";
-    const std::string_view given = request.authorization;
-    if (wire::is_http_name(given.substr(0, scheme.size()), scheme) &&
-        are_equal(given.substr(scheme.size()), options_.token))
-      return std::nullopt;
-    auto response =
-        problem_response(401, "the admin token is required, as `Authorization: Bearer ...`");
+  const Asker asker = asker_of(request);
+  if (asker.may_ask) return std::nullopt;
+  const bool needs_token = !options_.token.empty() || options_.is_reached_by_others;
+  if (needs_token && !asker.name.empty())
+    return problem_response(403, "this needs the right `admin`, which the user does not have");
+  if (needs_token) {
+    auto response = problem_response(
+        401,
+        "the admin token is required, or that of a user with the right `admin`, as "
+        "`Authorization: Bearer ...`");
     response.headers.push_back({"WWW-Authenticate", "Bearer"});
     return response;
   }
@@ -211,9 +226,10 @@ HttpResponse Admin::answer(const HttpRequest& request) {
                  std::to_string(base::bounds::admin_json_members_max) + " members");
   if (found.route != nullptr) {
     try {
+      const std::string name = asker_of(request).name;
       return found.route->handler(
           {request, found.parameters,
-           (options_.token.empty() ? "" : "admin token, ") +
+           name + (name.empty() ? "" : ", ") +
                (request.peer.empty() ? std::string("the admin port") : request.peer)});
     } catch (const std::exception& e) {
       return problem_response(500, std::string("this failed: ") + e.what());

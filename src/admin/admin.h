@@ -1,7 +1,7 @@
 // The admin port's answers (docs/openapi.json): health, metrics, what is configured, rules with
-// their counts, reload. JSON, errors as problem+json. Without a token it answers only what no web
-// page can have asked, and visits; with one, only who has it. Further handlers are added by `add`.
-// Owned by the server; called on the HTTP server's threads.
+// their counts, reload. JSON, errors as problem+json. Where no token is needed it answers only
+// what no web page can have asked, and visits; else only who shows one. Further handlers are added
+// by `add`. Owned by the server; called on the HTTP server's threads.
 #pragma once
 
 #include <chrono>
@@ -90,6 +90,11 @@ class Admin final : public HttpHandler {
     std::string allowed;  // methods that the path has, if it has others
   };
   Found find(const wire::HttpRequest& request) const;
+  struct Asker {
+    std::string name;      // `admin token`, or the user's; empty: no known token was shown
+    bool may_ask = false;  // although a token is needed
+  };
+  Asker asker_of(const wire::HttpRequest& request) const;
   std::optional<wire::HttpResponse> refuse_stranger(const wire::HttpRequest& request,
                                                     const Route* route) const;
 

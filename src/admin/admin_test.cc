@@ -4,8 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "access/users.h"
 #include "admin/admin_json.h"
 #include "base/bounds.h"
 
@@ -19,7 +24,8 @@ AdminOptions with(const std::string& token) {
 }
 
 struct World {
-  explicit World(const std::string& token) : admin(with(token), {live, server_stats, sources}) {
+  explicit World(const std::string& token) : World(with(token)) {}
+  explicit World(AdminOptions options) : admin(std::move(options), {live, server_stats, sources}) {
     admin.add({.method = "PUT",
                .path = "/v1/small",
                .body_bytes_max = base::bounds::admin_small_body_bytes_max,
@@ -118,6 +124,54 @@ TEST(Admin, ComparesTheWholeToken) {
   request.host = "sluice.example";
   request.origin = "https://sluice.example";
   EXPECT_EQ(world.refused(request), 0u);
+}
+
+std::string by_of(World& world, const wire::HttpRequest& request) {
+  std::string by;
+  world.admin.add({.method = "GET", .path = "/v1/by", .handler = [&](const Admin::Call& call) {
+                     by = call.by;
+                     return json_response(200, Json::object());
+                   }});
+  wire::HttpRequest other = request;
+  other.path = "/v1/by";
+  EXPECT_EQ(world.admin.answer(other).status, 200u);
+  return by;
+}
+
+TEST(Admin, TakesTheTokenOfAUserWithTheRight) {
+  using access::Right;
+  World world("0123456789-token");
+  world.live.exchange(std::make_shared<live::LivePolicy>(live::LivePolicy{
+      .rules = std::make_shared<policy::RuleSet>(),
+      .users = std::make_shared<const access::Users>(std::vector<access::User>{
+          {"ops", {Right::admin}, access::digest_of("of ops")},
+          {"app", {Right::take, Right::put, Right::look}, access::digest_of("of app")}})}));
+  wire::HttpRequest request = get("/v1/config");
+  EXPECT_EQ(world.refused(request), 401u);
+  // "ops:of ops" and "app:of ops".
+  for (const auto& [shown, status, by] :
+       std::vector<std::tuple<const char*, unsigned, const char*>>{
+           {"Bearer 0123456789-token", 0, "admin token, the admin port"},
+           {"Bearer of ops", 0, "ops, the admin port"},
+           {"Basic b3BzOm9mIG9wcw==", 0, "ops, the admin port"},
+           {"Basic YXBwOm9mIG9wcw==", 401, nullptr},
+           {"Bearer of app", 403, nullptr},
+           {"Bearer of", 401, nullptr}}) {
+    request.authorization = shown;
+    EXPECT_EQ(world.refused(request), status) << shown;
+    if (by != nullptr) EXPECT_EQ(by_of(world, request), by);
+  }
+}
+
+TEST(Admin, RequiresAUsersTokenIfOthersReachItAndItHasNone) {
+  AdminOptions options;
+  options.is_reached_by_others = true;
+  const World world(options);
+  wire::HttpRequest request = get("/v1/config");
+  for (const char* shown : {"", "Bearer ", "Bearer x"}) {
+    request.authorization = shown;
+    EXPECT_EQ(world.refused(request), 401u) << shown;
+  }
 }
 
 TEST(Admin, BoundsABodyByRouteAndRejectsALargerOneWith413) {

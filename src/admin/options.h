@@ -29,7 +29,10 @@ struct Candidate {
 // The admin port, where there is one among the listeners.
 struct AdminOptions {
   std::string version;
-  std::string token;     // empty: none is asked for
+  // Shown by who may ask; the token of a user with the right `admin` serves as well. Empty: there
+  // is none, and everybody may ask, unless other machines reach the port.
+  std::string token;
+  bool is_reached_by_others = false;
   std::string settings;  // as `serve --print-config` prints them
   // Reads a candidate; `kind` as `sluice check --as` names it, "sluice" for a whole sluice.yaml.
   // Nothing: there is no such kind. Any thread.

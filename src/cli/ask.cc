@@ -65,6 +65,20 @@ void add_ask_options(Arguments& arguments, AskOptions& options, const char* serv
   arguments.add_flag("--json", options.json, "Print the decision as JSON");
 }
 
+void add_user_option(Arguments& arguments, AskedUser& user) {
+  arguments.add_option("--user", user.name,
+                       "The name of the user whose token is in SLUICE_TOKEN, to be sure", "NAME");
+}
+
+base::Done read_token(AskedUser& user, const config::CommandIo& io) {
+  user.token = io.environment("SLUICE_TOKEN").value_or("");
+  if (!user.token.empty()) return {};
+  if (io.environment("SLUICE_PASSWORD"))
+    return base::Problem{"SLUICE_PASSWORD is not read: set SLUICE_TOKEN to the user's token"};
+  if (!user.name.empty()) return base::Problem{"--user wants the user's token in SLUICE_TOKEN"};
+  return {};
+}
+
 base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port) {
   auto address = config::parse_address(options.server, port);
   if (!address) return std::move(address).problem().within("--server");

@@ -24,6 +24,18 @@ struct AskOptions {
 void add_ask_options(Arguments& arguments, AskOptions& options,
                      const char* server_default = nullptr);
 
+// Whom to be at a server with users: --user, and the token of the environment, which suffices. No
+// token: the client names no user.
+struct AskedUser {
+  std::string name, token;
+};
+// What the help of these commands says of it.
+inline constexpr const char* about_users =
+    "Where the server has users, SLUICE_TOKEN holds the token of one.\n";
+void add_user_option(Arguments& arguments, AskedUser& user);
+// Reads the token. A problem: there is none, and --user or a variable of before wants one.
+base::Done read_token(AskedUser& user, const config::CommandIo& io);
+
 struct AskTarget {
   config::Address address;
   std::chrono::milliseconds timeout;

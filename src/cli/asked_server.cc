@@ -14,8 +14,8 @@ std::string address_of(std::string_view scheme, const config::Address& server,
                        const AskedUser& user) {
   std::string address(scheme);
   address += "://";
-  if (!user.password.empty())
-    address += wire::percent_encoded(user.name) + ":" + wire::percent_encoded(user.password) + "@";
+  if (!user.token.empty())
+    address += wire::percent_encoded(user.name) + ":" + wire::percent_encoded(user.token) + "@";
   const bool is_ipv6 = server.host.find(':') != std::string::npos;
   address += is_ipv6 ? "[" + server.host + "]" : server.host;
   return address + ":" + std::to_string(server.port);

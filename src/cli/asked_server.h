@@ -15,11 +15,6 @@
 
 namespace sluice::cli {
 
-// The user at a server with users. Without a password the client names no user.
-struct AskedUser {
-  std::string name, password;
-};
-
 class AskedServer {
  public:
   // `scheme`: of an address of the client library, `resp`. Connects with the first call. The

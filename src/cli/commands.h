@@ -18,6 +18,7 @@ int explain(const Words& words, config::CommandIo& io);
 int store(const Words& words, config::CommandIo& io);
 int ask(const Words& words, config::CommandIo& io);
 int init(const Words& words, config::CommandIo& io);
+int token(const Words& words, config::CommandIo& io);
 int completion(const Words& words, config::CommandIo& io);
 int manual(const Words& words, config::CommandIo& io);
 // The following commands ask the admin port of a running server.

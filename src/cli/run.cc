@@ -38,6 +38,7 @@ constexpr Command own_commands[] = {
     {"log", "print or change what a running server logs", log_settings},
     {"reload", "make a running server read its policy again", reload},
     {"store", "inspect, check, repair and copy the counters on disk", store},
+    {"token", "make a token for a user of a server, and the user's line", token},
     {"completion", "print the completion for a shell", completion},
     {"man", "print or write pages of the manual", manual},
 };

@@ -23,8 +23,8 @@ namespace sluice::calls {
 struct Target {
   std::string host;  // without brackets
   uint16_t port = 0;
-  std::string user, password;  // decoded
-  std::string name;            // "127.0.0.1:8321", "[::1]:8321"
+  std::string user, token;  // decoded
+  std::string name;         // "127.0.0.1:8321", "[::1]:8321"
 };
 
 // What a reply answers.
@@ -51,7 +51,7 @@ class Replies {
 struct CodecRead {
   size_t consumed = 0;
   // Of the calls that have no reply yet. `refused` before the codec is open: the server does not
-  // accept the user or the password, and is tried again at a later call alone.
+  // accept the token, and is tried again at a later call alone.
   client_errc error = client_errc::none;
   std::string problem{};  // for people; empty: nothing is wrong
 };

@@ -132,14 +132,22 @@ bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo&
       options.token = read.operations.admin_token.value;
     }
   }
+  const auto& users = config.users.value;
+  const bool has_admin = std::any_of(users.begin(), users.end(), [](const ConfiguredUser& one) {
+    return one.user.rights.has(access::Right::admin);
+  });
   for (const auto& listener : config.listen) {
-    if (!is_admin(listener) || is_loopback(listener.value.address.host) || !options.token.empty())
-      continue;
-    complain(place_of("admin"),
-             listener.origin + " has it listen on " +
-                 format_address(listener.value.address.host, listener.value.address.port) +
-                 ", where others reach it, and there is no token",
-             "set admin.token_file or SLUICE_ADMIN_TOKEN, or listen on 127.0.0.1", diagnostics);
+    if (!is_admin(listener) || is_loopback(listener.value.address.host)) continue;
+    options.is_reached_by_others = true;
+    if (!options.token.empty() || has_admin) continue;
+    complain(
+        place_of("admin"),
+        listener.origin + " has it listen on " +
+            format_address(listener.value.address.host, listener.value.address.port) +
+            ", where others reach it, and there is no token",
+        "set admin.token_file or SLUICE_ADMIN_TOKEN, give a user the right `admin`, or listen on "
+        "127.0.0.1",
+        diagnostics);
   }
   tell(diagnostics, io);
   options.settings = print_config(config);

@@ -81,6 +81,14 @@ TEST(Operations, RequiresATokenIfOthersCanReachTheAdminPort) {
                                  "others reach it, and there is no token; set"),
             std::string::npos)
       << world.err.str();
+  ConfiguredUser user{.user = {"ops", {access::Right::look}}};
+  config.users.value = {user};
+  EXPECT_FALSE(set_up_admin(config, options, world.io));
+  user.user.rights.add(access::Right::admin);
+  config.users.value = {user};
+  EXPECT_TRUE(set_up_admin(config, options, world.io));
+  EXPECT_TRUE(options.is_reached_by_others);
+  config.users.value.clear();
   set_admin_token("short", "SLUICE_ADMIN_TOKEN", {}, config, diagnostics);
   EXPECT_EQ(diagnostics.size(), 1u);
   const std::string token = "0123456789abcdef";

@@ -43,8 +43,8 @@ std::vector<std::string> PolicySource::files_of(const Config& config) const {
   if (!config.file.empty()) files.push_back(config.file);
   for (const auto& policy : config.policy)
     if (!policy.files->path.value.empty()) files.push_back(policy.files->path.value);
-  const auto passwords = config::files_of(config.users);
-  files.insert(files.end(), passwords.begin(), passwords.end());
+  const auto tokens = config::files_of(config.users);
+  files.insert(files.end(), tokens.begin(), tokens.end());
   return files;
 }
 

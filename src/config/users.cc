@@ -1,7 +1,10 @@
 #include "config/users.h"
 
 #include <algorithm>
+#include <charconv>
+#include <map>
 #include <optional>
+#include <system_error>
 
 #include "base/bounds.h"
 #include "base/hash.h"
@@ -16,14 +19,9 @@ using access::Right;
 using policy::YamlNode;
 
 constexpr const char* example =
-    "write `users: [{ name: app, password_file: app.password, rights: [take, look] }]`";
-constexpr size_t password_bytes_max = 512;  // the bound of crypt(3)
-
-// Can a client send the name as one word, and can logs show it?
-bool is_user_name(std::string_view name) {
-  return !name.empty() && name.size() <= base::bounds::user_name_bytes_max &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
-}
+    "write `users: [{ name: app, token_file: app.token, rights: [take, look] }]`";
+// A token and its line end, and what editors add to it.
+constexpr size_t token_file_bytes_max = 256;
 
 void read_rights(FileReader& reader, const std::string& key, const YamlNode& node,
                  access::Rights& rights) {
@@ -41,10 +39,37 @@ void read_rights(FileReader& reader, const std::string& key, const YamlNode& nod
   }
 }
 
+// SHA-256 in hexadecimal digits.
+std::optional<access::Digest> read_digest(std::string_view text) {
+  access::Digest digest;
+  if (text.size() != 2 * digest.size()) return std::nullopt;
+  for (size_t i = 0; i < digest.size(); ++i) {
+    const char* const end = text.data() + 2 * i + 2;
+    const auto [at, error] = std::from_chars(end - 2, end, digest[i], 16);
+    if (error != std::errc() || at != end) return std::nullopt;
+  }
+  return digest;
+}
+
+// Reports a key of the time when users had passwords.
+bool refuses_password(FileReader& reader, const YamlNode& node) {
+  if (!node.is_map()) return false;
+  for (YamlNode key = node.first_child(); key; key = key.next().next()) {
+    if (!key.is_scalar() || !key.text().starts_with("password")) continue;
+    complain(
+        reader.place(key.text(), key), "is not read: users have tokens, and no passwords",
+        "run `sluice token NAME`, give the client the token, and write the line that it prints",
+        reader.diagnostics());
+    return true;
+  }
+  return false;
+}
+
 std::optional<ConfiguredUser> read_user(FileReader& reader, const YamlNode& node) {
   const size_t problems = reader.diagnostics().size();
   ConfiguredUser read;
-  bool has_rights = false;
+  bool has_rights = false, has_digest = false;
+  if (refuses_password(reader, node)) return std::nullopt;
   reader.map(node, "users",
              {{"name",
                [&](const std::string& key, const YamlNode& value) {
@@ -58,21 +83,24 @@ std::optional<ConfiguredUser> read_user(FileReader& reader, const YamlNode& node
                                 " printable ASCII characters without blanks",
                             "choose another", reader.diagnostics());
                }},
-              {"password_hash",
+              {"sha256",
                [&](const std::string& key, const YamlNode& value) {
                  const auto text = reader.text(key, value);
                  if (!text) return;
-                 read.user.password_hash = *text;
-                 if (!access::is_password_hash(*text))
+                 const auto digest = read_digest(*text);
+                 has_digest = true;
+                 if (digest)
+                   read.user.token_digest = *digest;
+                 else
                    complain(reader.place(key, value),
-                            "is not a hash of a password that crypt(5) knows ($y$, $2b$, $6$, $5$)",
-                            "make one with `openssl passwd -6`, and put it in single quotes",
+                            "is not the SHA-256 of a token, in 64 hexadecimal digits",
+                            "make a token and its line with `sluice token NAME`",
                             reader.diagnostics());
                }},
-              {"password_file",
+              {"token_file",
                [&](const std::string& key, const YamlNode& value) {
                  if (const auto text = reader.text(key, value))
-                   read.password_file = reader.beside_file(*text);
+                   read.token_file = reader.beside_file(*text);
                }},
               {"rights", [&](const std::string& key, const YamlNode& value) {
                  has_rights = true;
@@ -80,8 +108,8 @@ std::optional<ConfiguredUser> read_user(FileReader& reader, const YamlNode& node
                }}});
   if (reader.diagnostics().size() > problems) return std::nullopt;
   const char* const missing = read.user.name.empty() ? "has no name"
-                              : read.user.password_hash.empty() == read.password_file.empty()
-                                  ? "has to have one of password_hash and password_file"
+                              : has_digest != read.token_file.empty()
+                                  ? "has to have one of sha256 and token_file"
                               : !has_rights ? "has no rights"
                                             : nullptr;
   if (missing != nullptr) {
@@ -92,6 +120,11 @@ std::optional<ConfiguredUser> read_user(FileReader& reader, const YamlNode& node
 }
 
 }  // namespace
+
+bool is_user_name(std::string_view name) {
+  return !name.empty() && name.size() <= base::bounds::user_name_bytes_max &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
 
 void read_users(FileReader& reader, const std::string& key, const YamlNode& node,
                 ConfiguredUsers& users) {
@@ -121,40 +154,51 @@ void read_users(FileReader& reader, const std::string& key, const YamlNode& node
 std::vector<std::string> files_of(const ConfiguredUsers& users) {
   std::vector<std::string> files;
   for (const ConfiguredUser& one : users.value)
-    if (!one.password_file.empty() &&
-        std::find(files.begin(), files.end(), one.password_file) == files.end())
-      files.push_back(one.password_file);
+    if (!one.token_file.empty() &&
+        std::find(files.begin(), files.end(), one.token_file) == files.end())
+      files.push_back(one.token_file);
   return files;
 }
 
 MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostics) {
   const ReadScope regular_files;  // they are read again with each reload
   MadeUsers made;
+  base::Diagnostic place;
   const std::vector<std::string> files = files_of(users);
-  std::vector<std::string> passwords;
+  std::vector<access::Digest> tokens;
   for (const std::string& file : files) {
     auto text = read_file(file, diagnostics);
     if (!text) return {};
     made.digests.push_back(base::digest(*text));
+    const bool is_short = text->size() <= token_file_bytes_max;
     while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
-    if (text->empty() || text->size() > password_bytes_max) {
-      base::Diagnostic place;
+    if (!is_short || !access::is_token(*text)) {
       place.file = file;
-      complain(place,
-               text->empty() ? "holds no password"
-                             : "holds more than the " + std::to_string(password_bytes_max) +
-                                   " bytes that a password has at most",
-               "write the password into it, and nothing else", diagnostics);
+      complain(place, "holds no token: 43 letters, digits, `-` and `_` in one line",
+               "make one with `sluice token NAME`, and write it into the file, and nothing else",
+               diagnostics);
       return {};
     }
-    passwords.push_back(std::move(*text));
+    tokens.push_back(access::digest_of(*text));
   }
   std::vector<access::User> all;
+  std::map<access::Digest, std::string> names;
   for (const ConfiguredUser& one : users.value) {
-    all.push_back(one.user);
-    if (one.password_file.empty()) continue;
-    const auto at = std::find(files.begin(), files.end(), one.password_file);
-    all.back().password = passwords[static_cast<size_t>(at - files.begin())];
+    access::User user = one.user;
+    if (!one.token_file.empty()) {
+      const auto at = std::find(files.begin(), files.end(), one.token_file);
+      user.token_digest = tokens[static_cast<size_t>(at - files.begin())];
+    }
+    const auto [at, is_new] = names.emplace(user.token_digest, user.name);
+    if (!is_new) {
+      place = {};
+      place.subject = "users";
+      complain(place,
+               "`" + at->second + "` and `" + user.name + "` have one token (" + users.origin + ")",
+               "make one for each with `sluice token NAME`", diagnostics);
+      return {};
+    }
+    all.push_back(std::move(user));
   }
   made.users = std::make_shared<const access::Users>(std::move(all));
   return made;
@@ -169,10 +213,9 @@ std::vector<std::pair<std::string, std::string>> lines_of(const ConfiguredUsers&
     for (size_t i = 0; i < access::right_names.size(); ++i)
       if (one.user.rights.has(static_cast<Right>(i)))
         rights += (rights.empty() ? "" : ", ") + std::string(access::right_names[i]);
-    const bool hashed = one.password_file.empty();
     lines.emplace_back("  - { name: " + in_quotes(one.user.name) + ", " +
-                           (hashed ? "password_hash: \"not shown\""
-                                   : "password_file: " + in_quotes(one.password_file)) +
+                           (one.token_file.empty() ? "sha256: \"not shown\""
+                                                   : "token_file: " + in_quotes(one.token_file)) +
                            ", rights: [" + rights + "] }",
                        users.origin);
   }

@@ -1,11 +1,13 @@
 // `users` of a sluice.yaml: the users and their rights, for all protocols whose clients
-// authenticate. They are read with the file; their password files are read when the list is made,
-// at the start and at each reload. Main thread, and the thread that reloads.
+// authenticate and for the admin port. They are read with the file; the files that hold their
+// tokens are read when the list is made, at the start and at each reload. Main thread, and the
+// thread that reloads.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,27 +22,31 @@ class FileReader;
 
 struct ConfiguredUser {
   access::User user;
-  std::string password_file{};  // empty: the user has a hash
+  std::string token_file{};  // empty: the user has a digest
 };
 
 using ConfiguredUsers = base::Setting<std::vector<ConfiguredUser>>;
+
+// Can a client send the name as one word, and can logs show it?
+bool is_user_name(std::string_view name);
 
 // Reads the key `users`.
 void read_users(FileReader& reader, const std::string& key, const policy::YamlNode& node,
                 ConfiguredUsers& users);
 
-// The password files, each once, in the order of the list.
+// The files of tokens, each once, in the order of the list.
 std::vector<std::string> files_of(const ConfiguredUsers& users);
 
-// The list with the passwords of its files, and the digests of the files in the order of
-// `files_of`. Null: a file cannot be used, which is reported.
+// The list with the tokens of its files, and the digests of the files in the order of
+// `files_of`. Null: a file cannot be used, or two users
+// have one token, which is reported.
 struct MadeUsers {
   std::shared_ptr<const access::Users> users;
   std::vector<uint64_t> digests;
 };
 MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostics);
 
-// The users as lines of a sluice.yaml, without hashes.
+// The users as lines of a sluice.yaml, without digests.
 std::vector<std::pair<std::string, std::string>> lines_of(const ConfiguredUsers& users);
 
 }  // namespace sluice::config

@@ -1,8 +1,8 @@
-// Users in the configuration (config/users.h): names, passwords, rights, and what is printed of
-// them.
+// Users in the configuration (config/users.h): names, tokens, rights, and what is printed of them.
 #include "config/users.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <string>
@@ -16,9 +16,9 @@ namespace sluice::config {
 namespace {
 
 constexpr const char* head = "listen: [{ protocol: resp, address: 127.0.0.1 }]\n";
-constexpr const char* hash =
-    "$6$pepper$5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFc"
-    "M1";
+constexpr const char* digest =  // of "abc"
+    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+const std::string token(43, 'x');
 
 std::string write(const disk::Folder& folder, const std::string& name, const std::string& text) {
   const std::string path = folder / name;
@@ -39,19 +39,19 @@ Read read(const std::string& users) {
   return read;
 }
 
-TEST(ReadUsers, ReadsNamesPasswordsAndRights) {
-  const Read all = read("users:\n  - { name: app, password_hash: '" + std::string(hash) +
-                        "', rights: [take, look] }\n"
-                        "  - { name: ops, password_file: ops.password, rights: [admin, put] }\n");
+TEST(ReadUsers, ReadsNamesTokensAndRights) {
+  const Read all = read("users:\n  - { name: app, sha256: " + std::string(digest) +
+                        ", rights: [take, look] }\n"
+                        "  - { name: ops, token_file: ops.token, rights: [admin, put] }\n");
   EXPECT_EQ(all.problems, "");
   const auto& users = all.config.users.value;
   ASSERT_EQ(users.size(), 2u);
   EXPECT_EQ(users[0].user.name, "app");
-  EXPECT_EQ(users[0].user.password_hash, hash);
+  EXPECT_EQ(users[0].user.token_digest, access::digest_of("abc"));
   EXPECT_EQ(users[0].user.rights, (access::Rights{access::Right::take, access::Right::look}));
-  EXPECT_EQ(users[1].password_file, "conf/ops.password");
+  EXPECT_EQ(users[1].token_file, "conf/ops.token");
   EXPECT_EQ(users[1].user.rights, (access::Rights{access::Right::put, access::Right::admin}));
-  EXPECT_EQ(files_of(all.config.users), std::vector<std::string>{"conf/ops.password"});
+  EXPECT_EQ(files_of(all.config.users), std::vector<std::string>{"conf/ops.token"});
 }
 
 TEST(ReadUsers, ReportsInvalidUsers) {
@@ -59,69 +59,116 @@ TEST(ReadUsers, ReportsInvalidUsers) {
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), text.npos) << text;
   };
-  has(one("{ password_file: f, rights: [take] }"), "users: has no name");
-  has(one("{ name: a, rights: [take] }"), "has to have one of password_hash and password_file");
-  has(one("{ name: a, password_file: f, password_hash: '" + std::string(hash) +
-          "', rights: [take] }"),
+  has(one("{ token_file: f, rights: [take] }"), "users: has no name");
+  has(one("{ name: a, rights: [take] }"), "has to have one of sha256 and token_file");
+  has(one("{ name: a, token_file: f, sha256: " + std::string(digest) + ", rights: [take] }"),
       "has to have one of");
-  has(one("{ name: a, password_file: f }"), "has no rights");
-  has(one("{ name: a, password_file: f, rights: [taek] }"), "`taek` is not a right");
-  has(one("{ name: a, password_file: f, rights: [] }"), "rights");
-  has(one("{ name: 'a b', password_file: f, rights: [take] }"), "is not a name of a user");
-  has(one("{ name: a, password_hash: secret, rights: [take] }"), "`openssl passwd -6`");
-  has(one("{ name: a, password: x, password_file: f, rights: [take] }"), "password");
+  has(one("{ name: a, token_file: f }"), "has no rights");
+  has(one("{ name: a, token_file: f, rights: [taek] }"), "`taek` is not a right");
+  has(one("{ name: a, token_file: f, rights: [] }"), "rights");
+  has(one("{ name: 'a b', token_file: f, rights: [take] }"), "is not a name of a user");
+  for (const std::string& text : {std::string("secret"), std::string(digest).substr(1),
+                                  std::string(digest) + "0", "g" + std::string(digest).substr(1)}) {
+    const std::string problem = one("{ name: a, sha256: " + text + ", rights: [take] }");
+    has(problem, "sluice token NAME");
+    EXPECT_EQ(problem.find(text), problem.npos) << problem;
+  }
+  has(one("{ name: a, token: x, rights: [take] }"), "token: is not a known key");
   has(read("users: x").problems, "users");
-  const std::string twice = "{ name: a, password_file: f, rights: [take] }";
+  const std::string twice = "{ name: a, token_file: f, rights: [take] }";
   has(one(twice + ", " + twice), "names `a`, as an entry above does");
   std::string many;
   for (size_t i = 0; i <= base::bounds::users_max; ++i)
-    many += "  - { name: u" + std::to_string(i) + ", password_file: f, rights: [take] }\n";
+    many += "  - { name: u" + std::to_string(i) + ", token_file: f, rights: [take] }\n";
   has(read("users:\n" + many).problems, "one more than the 10000 users");
 }
 
-TEST(MakeUsers, ReadsPasswordsFromTheirFiles) {
+TEST(ReadUsers, RefusesPasswordsByName) {
+  for (const std::string key : {"password", "password_hash", "password_file"})
+    EXPECT_EQ(read("users: [{ name: a, " + key + ": secret, rights: [take] }]").problems,
+              "conf/sluice.yaml:2:20: error: " + key +
+                  ": is not read: users have tokens, and no passwords; run `sluice token NAME`, "
+                  "give the client the token, and write the line that it prints\n");
+}
+
+TEST(MakeUsers, ReadsTokensFromTheirFiles) {
   const disk::Folder folder;
-  const std::string file = write(folder, "a.password", "open sesame\r\n");
+  const std::string file = write(folder, "a.token", token + "\r\n");
   ConfiguredUsers users;
-  users.value = {{{"a", {access::Right::take}}, file}, {{"b", {access::Right::put}}, file}};
+  users.value = {{{"a", {access::Right::take}}, file},
+                 {{"b", {access::Right::put}, access::digest_of("abc")}}};
   base::Diagnostics diagnostics;
   const MadeUsers made = make_users(users, diagnostics);
   ASSERT_TRUE(made.users);
   EXPECT_EQ(made.digests.size(), 1u);
-  EXPECT_TRUE(made.users->check("a", "open sesame"));
-  EXPECT_TRUE(made.users->check("b", "open sesame"));
-  EXPECT_FALSE(made.users->check("a", "open sesame\r\n"));
-  write(folder, "a.password", "another");
+  const auto name_of = [](const access::Users& all, const std::string& shown) {
+    const access::User* const user = all.find_by("", shown);
+    return user == nullptr ? "" : user->name;
+  };
+  EXPECT_EQ(name_of(*made.users, token), "a");
+  EXPECT_EQ(name_of(*made.users, token + "\r\n"), "");
+  EXPECT_EQ(name_of(*made.users, "abc"), "b");
+  const std::string another(43, 'y');
+  write(folder, "a.token", another);
   const MadeUsers again = make_users(users, diagnostics);
+  EXPECT_EQ(name_of(*again.users, token), "");
+  EXPECT_EQ(name_of(*again.users, another), "a");
   EXPECT_NE(again.digests, made.digests);
   EXPECT_TRUE(diagnostics.empty());
 }
 
-TEST(MakeUsers, ReportsUnusablePasswordFiles) {
+std::string problem_of(const std::vector<ConfiguredUser>& all) {
+  ConfiguredUsers users;
+  users.value = all;
+  users.origin = "sluice.yaml:7";
+  base::Diagnostics diagnostics;
+  EXPECT_FALSE(make_users(users, diagnostics).users);
+  return diagnostics.empty() ? "" : base::to_string(diagnostics.front());
+}
+
+TEST(MakeUsers, ReportsUnusableTokenFiles) {
   const disk::Folder folder;
   const auto problem = [&](const std::string& file) {
-    ConfiguredUsers users;
-    users.value = {{{"a", {access::Right::take}}, file}};
-    base::Diagnostics diagnostics;
-    EXPECT_FALSE(make_users(users, diagnostics).users);
-    return diagnostics.empty() ? "" : base::to_string(diagnostics.front());
+    return problem_of({{{"a", {access::Right::take}}, file}});
   };
   EXPECT_NE(problem(folder.path() + "/none").find("cannot be read"), std::string::npos);
-  EXPECT_NE(problem(write(folder, "empty", "\n")).find("holds no password"), std::string::npos);
-  EXPECT_NE(problem(write(folder, "long", std::string(513, 'x'))).find("more than the 512 bytes"),
-            std::string::npos);
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(problem(pipe).find("is not a regular file"), std::string::npos) << problem(pipe);
+  for (const std::string& text :
+       {std::string("\n"), std::string("swordfish"), token + "x", token + "\n" + token,
+        token + std::string(300, '\n'), " " + token}) {
+    const std::string said = problem(write(folder, "some", text));
+    EXPECT_NE(said.find("some: error: holds no token: "), std::string::npos) << said;
+    EXPECT_NE(said.find("sluice token NAME"), std::string::npos) << said;
+    EXPECT_EQ(said.find("swordfish"), std::string::npos) << said;
+  }
+}
+
+TEST(MakeUsers, RefusesATokenThatTwoUsersShare) {
+  const disk::Folder folder;
+  const std::string file = write(folder, "a.token", token), other = write(folder, "b.token", token);
+  const access::Digest its = access::digest_of(token);
+  for (const auto& all :
+       std::vector<std::vector<ConfiguredUser>>{{{{"a", {}, its}, ""}, {{"b", {}, its}, ""}},
+                                                {{{"a", {}}, file}, {{"b", {}}, file}},
+                                                {{{"a", {}}, file}, {{"b", {}}, other}},
+                                                {{{"a", {}, its}, ""}, {{"b", {}}, other}}})
+    EXPECT_EQ(problem_of(all),
+              "users: error: `a` and `b` have one token (sluice.yaml:7); make one for each with "
+              "`sluice token NAME`");
 }
 
 TEST(PrintUsers, ShowsNoSecret) {
-  const Read all = read("users:\n  - { name: app, password_hash: '" + std::string(hash) +
-                        "', rights: [take, look] }\n"
-                        "  - { name: ops, password_file: ops.password, rights: [admin] }\n");
+  const Read all = read("users:\n  - { name: app, sha256: " + std::string(digest) +
+                        ", rights: [take, look] }\n"
+                        "  - { name: ops, token_file: ops.token, rights: [admin] }\n");
   const std::string printed = print_config(all.config);
-  EXPECT_EQ(printed.find(hash), printed.npos);
-  EXPECT_NE(printed.find("- { name: \"app\", password_hash: \"not shown\", rights: [take, look] }"),
+  EXPECT_EQ(printed.find(digest), printed.npos);
+  EXPECT_NE(printed.find("- { name: \"app\", sha256: \"not shown\", rights: [take, look] }"),
             printed.npos)
       << printed;
-  EXPECT_NE(printed.find("password_file: \"conf/ops.password\", rights: [admin] }"), printed.npos);
+  EXPECT_NE(printed.find("token_file: \"conf/ops.token\", rights: [admin] }"), printed.npos);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 
-#include "access/access.h"
 #include "base/clock.h"
 #include "engine/batch.h"
 #include "engine/denial_sampler.h"
@@ -37,7 +36,6 @@ class Decider {
     request::Spaces* spaces = nullptr;  // null: requests cannot bring limits that replace a rule's
     // Collects the algorithms of limits that requests bring; null: they are not collected.
     policy::InlineLists* inline_lists = nullptr;
-    access::Access* access = nullptr;    // null: requests cannot log in
     TopKeys* top_keys = nullptr;         // null: no top keys are kept
     DenialSampler* denials = nullptr;    // null: no denial is logged
     std::function<void()> wake = [] {};  // from any thread: call Engine::advance

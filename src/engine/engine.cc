@@ -45,7 +45,6 @@ Engine::Engine(Deps&& deps, std::shared_ptr<spdlog::logger> log)
     : decider_(std::move(deps), std::move(log)),
       late_(decider_),
       lists_(decider_),
-      errands_(decider_, late_),
       commits_(decider_.deps().store.committer() != nullptr &&
                decider_.deps().store.committer()->commits_first()) {}
 
@@ -123,13 +122,6 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         const Lists::Started started = lists_.start(batch, request, verdict);
         if (started == Lists::Started::begun) continue;
         if (started == Lists::Started::no_room) return Served::later;
-        if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
-        if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
-        continue;
-      }
-      if (Errands::is_one(request.verb)) [[unlikely]] {
-        request::Verdict verdict;
-        if (errands_.begin(batch, request, verdict)) continue;
         if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
         if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
         continue;
@@ -217,7 +209,7 @@ void Engine::match_all(Batch& batch) {
       if (!plan.parts().back().error.empty()) return;
       continue;
     }
-    if (request.verb == Verb::list || Errands::is_one(request.verb)) {
+    if (request.verb == Verb::list) {
       // The plan ends here: a list may suspend the batch, and until the batch is resumed the store
       // must not settle or park a request after the list.
       plan.skip();

@@ -14,7 +14,6 @@
 #include "base/buffer.h"
 #include "engine/batch.h"
 #include "engine/decider.h"
-#include "engine/errands.h"
 #include "engine/late_replies.h"
 #include "engine/leak_warnings.h"
 #include "engine/lists.h"
@@ -74,7 +73,7 @@ class Engine {
 
   // The same because the server stops: they end with the error request::server_stops.
   void stop_waits(ReplySink& sink) { late_.interrupt(sink, nullptr, true); }
-  // Does a request of the sink have no reply yet, because it waits for units or for an errand?
+  // Does a request of the sink have no reply yet, because it waits for units?
   bool has_late(const ReplySink& sink) const { return late_.has(sink); }
 
   // Does that sink have lists without a reply?
@@ -124,7 +123,6 @@ class Engine {
   Decider decider_;
   LateReplies late_;
   Lists lists_;
-  Errands errands_;
   LeakWarnings leaks_;
   const bool commits_;                                // store::Committer::commits_first
   bool needs_commit_ = false;                         // see needs_commit()

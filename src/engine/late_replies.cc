@@ -107,8 +107,7 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Reques
 void LateReplies::forget(ReplySink& sink) {
   if (std::exchange(sink.has_replies_, false)) std::erase(sinks_, &sink);
   for (const Ticket ticket : pending_.of(sink)) {
-    if (pending_.find(ticket)->request.verb == Verb::wait)
-      decider_.deps().store.cancel(decider_.completions(), ticket, decider_.now());
+    decider_.deps().store.cancel(decider_.completions(), ticket, decider_.now());
     pending_.remove(ticket);
   }
 }
@@ -126,18 +125,11 @@ bool LateReplies::give_up(const Batch& batch, const policy::Plan::RequestPlan& p
   return false;
 }
 
-void LateReplies::answer(Ticket ticket, const request::Verdict& verdict) {
-  if (pending_.find(ticket) == nullptr) return;
-  reply(ticket, verdict, decider_.now());
-  flush();
-}
-
 // Ends waits as if their deadline were over. One that the store does not keep yet ends once the
 // store keeps it.
 void LateReplies::interrupt(ReplySink& sink, const request::Session* session, bool stops) {
   for (const Ticket ticket : pending_.of(sink)) {
     PendingReply& pending = *pending_.find(ticket);
-    if (pending.request.verb != Verb::wait) continue;
     if (session != nullptr && !session->is_wait_interrupted(pending.request)) continue;
     pending.interrupted = true;
     pending.stops |= stops;

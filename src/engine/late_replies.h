@@ -23,7 +23,7 @@ class LateReplies {
  public:
   explicit LateReplies(Decider& decider) : decider_(decider) {}
 
-  // Adds a request that may wait. Returns the ticket by which the store or an errand names it;
+  // Adds a request that may wait. Returns the ticket by which the store names it;
   // no_ticket: there is no room, so it must not wait. The request is copied.
   request::Ticket add(protocol::Protocol protocol, const request::Request& request,
                       std::span<const request::Entry> descriptor,
@@ -36,10 +36,6 @@ class LateReplies {
   // the refusal. Always returns false.
   bool give_up(const Batch& batch, const policy::Plan::RequestPlan& part, request::Ticket ticket,
                base::Time now);
-  // Answers a request that was added and never given to a store: its sink gets the verdict, if it
-  // still exists, directly or with its batch.
-  void answer(request::Ticket ticket, const request::Verdict& verdict);
-  void drop(request::Ticket ticket) { pending_.remove(ticket); }
   // See Engine::interrupt.
   void interrupt(ReplySink& sink, const request::Session* session, bool stops = false);
   bool has(const ReplySink& sink) const { return !pending_.of(sink).empty(); }

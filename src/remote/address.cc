@@ -69,10 +69,10 @@ std::string read_user(std::string_view text, const Dialect& dialect, Target& tar
   if (!dialect.has_users) return "the protocol has no users";
   const size_t colon = std::min(text.find(':'), text.size());
   const auto user = decoded(text.substr(0, colon));
-  const auto password = decoded(text.substr(std::min(colon + 1, text.size())));
-  if (!user || !password) return "a `%` of the user or password is not followed by two hex digits";
+  const auto token = decoded(text.substr(std::min(colon + 1, text.size())));
+  if (!user || !token) return "a `%` of the user or token is not followed by two hex digits";
   target.user = *user;
-  target.password = *password;
+  target.token = *token;
   return "";
 }
 
@@ -96,7 +96,7 @@ std::string read_hosts(std::string_view text, Address& address) {
   }
 }
 
-// The address for messages: without the user and the password.
+// The address for messages: without the user and the token.
 std::string shown(std::string_view text) {
   const size_t at = text.rfind('@');
   if (at == text.npos) return std::string(text);

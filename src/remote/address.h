@@ -1,5 +1,5 @@
 // Addresses of servers as users of the client write them:
-// SCHEME://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...]. Pure functions.
+// SCHEME://[USER:TOKEN@]HOST[:PORT][,HOST[:PORT]...]. Pure functions.
 #pragma once
 
 #include <string>

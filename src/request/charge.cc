@@ -18,8 +18,6 @@ std::string_view name_of(Verb verb) {
       return "probe";
     case Verb::list:
       return "list";
-    case Verb::log_in:
-      return "log_in";
     case Verb::charge:
       return "charge";
     case Verb::count:

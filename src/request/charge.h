@@ -30,7 +30,6 @@ enum class Verb : uint8_t {
   put,         // gives units back
   list,        // the counters that exist
   would_take,  // the answer that a take would get now; takes nothing
-  log_in,      // checks a user's password; concerns no counter
   charge,      // takes units that were used already, whether they fit or not; never refused
   count,       // charges only: a take from which some limits take also what they refuse
 };

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "access/access.h"
+#include "access/users.h"
 #include "base/clock.h"
 #include "base/time.h"
 #include "limit/limit.h"

@@ -20,11 +20,6 @@
 
 namespace sluice::request {
 
-// The keys of the entries of a `log_in` request, in this order; the address is the client's,
-// without its port.
-inline constexpr std::string_view user_entry = "user", password_entry = "password",
-                                  address_entry = "address";
-
 // Verdict::error of a request that needs a rule (Request::needs_rule) when no rule applies.
 inline constexpr std::string_view no_rule_applies = "no rule applies";
 

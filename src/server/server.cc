@@ -288,8 +288,7 @@ std::optional<std::string> Server::start() {
                         .keys_hash = board == nullptr ? nullptr : &board->hash()},
           Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
                            .spaces = s.options.spaces,
-                           .inline_lists = &s.inline_lists,
-                           .access = &s.access},
+                           .inline_lists = &s.inline_lists},
           s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
@@ -347,7 +346,6 @@ bool Server::run() {
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
-  s.access.stop();
   s.queries.end();
   s.store.catalog().end_lists();
   if (s.reloader && !s.reloader->stop()) s.is_held_up = true;

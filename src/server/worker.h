@@ -47,13 +47,12 @@ class Worker {
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: top keys are off
   };
   // What requests are matched by beside the live policy; outlives the worker. Each may be null:
-  // then there are no overrides, requests cannot bring limits that replace a rule's, the algorithms
-  // of such limits are not collected, or requests cannot log in.
+  // then there are no overrides, requests cannot bring limits that replace a rule's, or the
+  // algorithms of such limits are not collected.
   struct Matching {
     const policy::Overrides* overrides = nullptr;
     request::Spaces* spaces = nullptr;
     policy::InlineLists* inline_lists = nullptr;
-    access::Access* access = nullptr;
   };
   Worker(store::Store& store, base::Clock& clock, const live::Live& live,
          engine::TableScanner& scanner, const Watch& watch, const Matching& matching,

@@ -117,7 +117,8 @@ struct GrpcClientCall::Callbacks {
 };
 
 GrpcClientCall::GrpcClientCall(std::string_view authority, std::string_view path,
-                               std::string_view message, std::chrono::milliseconds timeout) {
+                               std::string_view message, std::chrono::milliseconds timeout,
+                               std::string_view authorization) {
   request_.resize(grpc_prefix_bytes);
   GrpcPrefix{.bytes = static_cast<uint32_t>(message.size())}.write(request_.data());
   request_ += message;
@@ -130,7 +131,7 @@ GrpcClientCall::GrpcClientCall(std::string_view authority, std::string_view path
   const int bad = nghttp2_session_client_new(&session_, callbacks, this);
   nghttp2_session_callbacks_del(callbacks);
   if (bad != 0) throw std::bad_alloc();
-  submit(authority, path, timeout);
+  submit(authority, path, timeout, authorization);
 }
 
 GrpcClientCall::~GrpcClientCall() {
@@ -138,13 +139,13 @@ GrpcClientCall::~GrpcClientCall() {
 }
 
 void GrpcClientCall::submit(std::string_view authority, std::string_view path,
-                            std::chrono::milliseconds timeout) {
+                            std::chrono::milliseconds timeout, std::string_view authorization) {
   const nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, answer_header_bytes_max}};
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings));
   const std::string milliseconds = std::to_string(timeout.count()) + 'm';
-  const std::array<nghttp2_nv, 8> headers{
+  const std::array<nghttp2_nv, 9> headers{
       request_entry(":method", "POST"),
       request_entry(":scheme", "http"),
       request_entry(":path", path),
@@ -153,9 +154,11 @@ void GrpcClientCall::submit(std::string_view authority, std::string_view path,
       request_entry("te", "trailers"),
       request_entry("user-agent", "sluice"),
       request_entry("grpc-timeout", milliseconds),
+      request_entry("authorization", authorization),
   };
   const nghttp2_data_provider body{{}, Callbacks::read_request};
-  if (nghttp2_submit_request(session_, nullptr, headers.data(), headers.size(), &body, nullptr) < 0)
+  if (nghttp2_submit_request(session_, nullptr, headers.data(),
+                             headers.size() - (authorization.empty() ? 1 : 0), &body, nullptr) < 0)
     fail("the request could not be made");
 }
 

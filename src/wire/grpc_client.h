@@ -34,9 +34,10 @@ std::string grpc_status_name(uint32_t status);
 class GrpcClientCall {
  public:
   // `path`: "/package.Service/Method". `timeout`: the deadline that is sent to the server, 1 ms to
-  // 99,999,999 ms. A message has at most grpc_message_bytes_max bytes.
+  // 99,999,999 ms. A message has at most grpc_message_bytes_max bytes. `authorization`: the
+  // metadata of that name; empty: none.
   GrpcClientCall(std::string_view authority, std::string_view path, std::string_view message,
-                 std::chrono::milliseconds timeout);
+                 std::chrono::milliseconds timeout, std::string_view authorization = {});
   ~GrpcClientCall();
   GrpcClientCall(const GrpcClientCall&) = delete;
   GrpcClientCall& operator=(const GrpcClientCall&) = delete;
@@ -54,7 +55,8 @@ class GrpcClientCall {
  private:
   struct Callbacks;
 
-  void submit(std::string_view authority, std::string_view path, std::chrono::milliseconds timeout);
+  void submit(std::string_view authority, std::string_view path, std::chrono::milliseconds timeout,
+              std::string_view authorization);
   void on_header(std::string_view name, std::string_view value);
   void on_close(uint32_t code);
   void fail(std::string problem);

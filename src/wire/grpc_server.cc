@@ -97,7 +97,7 @@ bool GrpcServerSession::is_of_grpc(std::string_view name) {
     case 12:
       return name == "content-type" || name == "grpc-timeout";
     case 13:
-      return name == "grpc-encoding";
+      return name == "grpc-encoding" || name == "authorization";
     default:
       return false;
   }

@@ -98,6 +98,10 @@ class GrpcServerSession {
   size_t take_unpacked() { return std::exchange(unpacked_, 0); }
 
   GrpcCall call(uint32_t number) const;
+  // The call's metadata `authorization`, as sent; empty: it has none.
+  std::string_view authorization(uint32_t number) const {
+    return http_.request(number).headers.find("authorization").value_or(std::string_view());
+  }
   bool is_waiting(uint32_t number) const { return http_.is_waiting(number); }
 
   // Takes the oldest message of a streaming call, and returns it decompressed; it is valid until

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr client_call_options patient{.timeout = 60s};
-constexpr const char* not_accepted = "the server does not accept the user and password (";
+constexpr const char* not_accepted = "the server does not accept the user and token (";
 constexpr const char* what_to_do = "): correct them, or add the user at the server";
 
 client_request keyed(client_verb verb, std::string_view key = "k") {
@@ -28,18 +28,20 @@ client_request keyed(client_verb verb, std::string_view key = "k") {
   return request;
 }
 
-// `app` may take, `default` may look. Their passwords have characters that an address must encode.
+const std::string token_of_app = std::string(41, 'a') + "_-", token_of_look(43, 'd');
+
+// `app` may take, `look` may look. A token fits an address as it is.
 class ClientUsers : public testing::TestWithParam<const char*> {
  protected:
   ClientUsers() {
-    folder_.write("app.password", "s@lt & /pepper\n");
-    folder_.write("default.password", "open sesame\n");
+    folder_.write("app.token", token_of_app + "\n");
+    folder_.write("look.token", token_of_look + "\n");
     const std::string config = folder_.write("sluice.yaml", R"(listen:
   - { protocol: resp, address: "127.0.0.1:0" }
   - { protocol: http, address: "127.0.0.1:0" }
 users:
-  - { name: app, password_file: app.password, rights: [take] }
-  - { name: default, password_file: default.password, rights: [look] }
+  - { name: app, token_file: app.token, rights: [take] }
+  - { name: look, token_file: look.token, rights: [look] }
 )");
     process_ =
         std::make_unique<Process>(Process::Options{.arguments = {"serve", "--config", config},
@@ -52,7 +54,7 @@ users:
     EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
   }
 
-  // `user` is the part of an address before the host, "NAME:PASSWORD@", or empty.
+  // `user` is the part of an address before the host, "NAME:TOKEN@", or empty.
   std::string address(const std::string& user) const {
     return std::string(GetParam()) + "://" + user +
            "127.0.0.1:" + std::to_string(ports_.at(GetParam()));
@@ -65,7 +67,7 @@ users:
 INSTANTIATE_TEST_SUITE_P(Protocols, ClientUsers, testing::Values("resp", "http"));
 
 TEST_P(ClientUsers, AreReadFromTheAddress) {
-  client app(address("app:s%40lt%20%26%20%2Fpepper@"));
+  client app(address("app:" + token_of_app + "@"));
   const client_result taken = app.call(keyed(client_verb::take), patient);
   EXPECT_TRUE(taken.is_allowed()) << taken.text;
   EXPECT_EQ(taken.remaining, 99);
@@ -76,7 +78,7 @@ TEST_P(ClientUsers, AreReadFromTheAddress) {
   EXPECT_EQ(app.call(keyed(client_verb::take), patient).remaining, 97) << "it is still there";
 }
 
-TEST_P(ClientUsers, ReportsAWrongPasswordAtOnce) {
+TEST_P(ClientUsers, ReportsAWrongTokenAtOnce) {
   int connected = 0, gave_up = 0, failed = 0;
   client_options options;
   options.on_unavailable = client_policy::allow;
@@ -86,7 +88,7 @@ TEST_P(ClientUsers, ReportsAWrongPasswordAtOnce) {
     failed += report.what == event::attempt_failed ? 1 : 0;
     gave_up += report.what == event::gave_up ? 1 : 0;
   };
-  for (const char* user : {"app:wrong@", "nobody:s%40lt%20%26%20%2Fpepper@"}) {
+  for (const std::string& user : {std::string("app:wrong@"), "nobody:" + token_of_app + "@"}) {
     connected = failed = gave_up = 0;
     client one(address(user), options);
     for (int i = 0; i < 3; ++i) {
@@ -109,14 +111,12 @@ TEST_P(ClientUsers, AsksAClientWithoutAUserToNameOne) {
   client nobody(address(""));
   const client_result result = nobody.call(keyed(client_verb::take), patient);
   EXPECT_EQ(result.error, client_errc::refused);
-  EXPECT_NE(result.text.find("USER:PASSWORD@ in the client's address"), std::string::npos)
+  EXPECT_NE(result.text.find("USER:TOKEN@ in the client's address"), std::string::npos)
       << result.text;
 }
 
-// Redis' protocol has a user for clients that name none.
-TEST_P(ClientUsers, APasswordWithoutAUserIsTheDefaultUsers) {
-  if (GetParam() != std::string("resp")) GTEST_SKIP() << "http has no such user";
-  client one(address(":open%20sesame@"));
+TEST_P(ClientUsers, ATokenNeedsNoName) {
+  client one(address(":" + token_of_look + "@"));
   EXPECT_EQ(one.call(keyed(client_verb::peek), patient).error, client_errc::none);
   EXPECT_EQ(one.call(keyed(client_verb::take), patient).error, client_errc::refused);
 }

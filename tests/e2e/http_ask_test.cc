@@ -125,25 +125,31 @@ TEST_F(HttpAsk, ReportsErrors) {
   }
 }
 
-TEST(HttpAskUsers, AreByNameWithThePasswordInTheEnvironment) {
+TEST(HttpAskUsers, ShowTheTokenOfTheEnvironment) {
   const Folder folder;
-  const std::string file = folder.write("app.password", "swordfish\n");
-  const Door door("{}", std::string(usual_rules) + "users: [{ name: app, password_file: " + file +
+  const std::string token(43, 'a'), file = folder.write("app.token", token + "\n");
+  const Door door("{}", std::string(usual_rules) + "users: [{ name: app, token_file: " + file +
                             ", rights: [take] }]\n");
   const std::string server = "127.0.0.1:" + std::to_string(door.port());
   const Printed nobody = ask_at(server, {"take", "jar=j"});
   EXPECT_EQ(nobody.status, 3);
   EXPECT_EQ(nobody.err,
-            "error: the server refused (401): send the name and the password of a user as Basic or "
-            "Bearer\n");
-  const auto as_app = [&](const std::string& password, const std::string& verb) {
-    return ask_at(server, {verb, "--user", "app", "jar=j"}, {{"SLUICE_PASSWORD", password}});
+            "error: the server refused (401): send the token of a user, as `Authorization: Bearer "
+            "TOKEN` or as Basic with NAME:TOKEN\n");
+  const auto as_app = [&](const std::string& shown, const std::string& verb,
+                          const std::string& name = "app") {
+    return ask_at(server, {verb, "--user", name, "jar=j"}, {{"SLUICE_TOKEN", shown}});
   };
-  EXPECT_EQ(as_app("swordfish", "take").status, 0);
-  EXPECT_EQ(as_app("swordfish", "take").status, 0);
-  EXPECT_EQ(as_app("swordfish", "take").status, 1);
-  EXPECT_NE(as_app("sword", "take").err.find("(401)"), std::string::npos);
-  EXPECT_NE(as_app("swordfish", "put").err.find("(403)"), std::string::npos);
+  EXPECT_EQ(as_app(token, "take").status, 0);
+  EXPECT_EQ(ask_at(server, {"take", "jar=j"}, {{"SLUICE_TOKEN", token}}).status, 0);
+  EXPECT_EQ(as_app(token, "take").status, 1);
+  EXPECT_NE(as_app("wrong", "take").err.find("(401)"), std::string::npos);
+  EXPECT_NE(as_app(token, "take", "ops").err.find("(401)"), std::string::npos);
+  EXPECT_NE(as_app(token, "put").err.find("(403)"), std::string::npos);
+  const Printed before = ask_at(server, {"take", "jar=j"}, {{"SLUICE_PASSWORD", "swordfish"}});
+  EXPECT_EQ(before.status, 2);
+  EXPECT_NE(before.err.find("SLUICE_PASSWORD is not read: set SLUICE_TOKEN"), std::string::npos)
+      << before.err;
 }
 
 TEST(HttpAskOthers, ReportsAnUnreachableServer) {

@@ -93,16 +93,17 @@ TEST(HttpNames, WhereOtherMachinesReachTheListenerEveryNameIsTaken) {
   EXPECT_EQ(server.process->err().find("421"), std::string::npos) << server.process->err();
 }
 
-TEST(HttpNames, AClientThatProvesALoginMayUseAnyName) {
+TEST(HttpNames, AClientWithATokenMayUseAnyName) {
   Folder secrets;
+  const std::string token(43, 'a');
   const Named server("127.0.0.1", {},
                      std::string(usual_rules) +
-                         "users: [{ name: app, rights: [look], password_file: " +
-                         secrets.write("app.password", "swordfish\n") + " }]\n");
+                         "users: [{ name: app, rights: [look], token_file: " +
+                         secrets.write("app.token", token) + " }]\n");
   Asked known = look;
-  known.headers.emplace_back("Authorization", "Bearer app:swordfish");
+  known.headers.emplace_back("Authorization", "Bearer " + token);
   EXPECT_EQ(server.status("sluice:8390", known), 200);
-  EXPECT_EQ(server.status("sluice:8390"), 401) << "nothing is taken without a login";
+  EXPECT_EQ(server.status("sluice:8390"), 401) << "nothing is taken without a token";
 }
 
 // The check of a file, and the start, name the listeners that refuse names.

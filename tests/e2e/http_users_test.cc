@@ -14,10 +14,9 @@
 namespace sluice::tests::http_e2e {
 namespace {
 
-// The hash of "open sesame".
-constexpr const char* sesame_hash =
-    "$6$pepper$5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFc"
-    "M1";
+const std::string token_of_app(43, 'a'), token_of_ops(43, 'o');
+constexpr const char* digest_of_ops =  // SHA-256
+    "3907791a831e2e5c383fba601a0f08e0bfae87a56c2f45121101976d874ee3d6";
 
 const Json any_jar = about({{"jar", "j"}});
 
@@ -34,8 +33,8 @@ std::string base64(const std::string& text) {
   }
   return coded;
 }
-std::string basic(const std::string& user, const std::string& password) {
-  return "Basic " + base64(user + ":" + password);
+std::string basic(const std::string& user, const std::string& token) {
+  return "Basic " + base64(user + ":" + token);
 }
 
 Asked as(const std::string& authorization, Asked asked) {
@@ -46,14 +45,13 @@ Asked as(const std::string& authorization, Asked asked) {
 class HttpUsers : public testing::Test {
  protected:
   HttpUsers() {
-    folder_.write("app.password", "swordfish\n");
+    folder_.write("app.token", token_of_app + "\n");
     door_ = std::make_unique<Door>("{}", users());
   }
   std::string users(const std::string& app_rights = "[take]") const {
-    return std::string(usual_rules) + "users:\n  - { name: app, password_file: " + folder_.path() +
-           "/app.password, rights: " + app_rights + " }\n  - { name: ops, password_hash: '" +
-           sesame_hash + "', rights: [look, put, admin] }\n  - { name: default, password_hash: '" +
-           sesame_hash + "', rights: [look] }\n";
+    return std::string(usual_rules) + "users:\n  - { name: app, token_file: " + folder_.path() +
+           "/app.token, rights: " + app_rights + " }\n  - { name: ops, sha256: " + digest_of_ops +
+           ", rights: [look, put, admin] }\n";
   }
   void expect_status(const std::string& authorization, const std::string& path, int status) const {
     for (const HttpVersion version : http_versions) {
@@ -70,22 +68,23 @@ class HttpUsers : public testing::Test {
 
   Folder folder_;
   std::unique_ptr<Door> door_;
-  const std::string app_ = basic("app", "swordfish"), ops_ = basic("ops", "open sesame");
+  const std::string app_ = basic("app", token_of_app), ops_ = basic("ops", token_of_ops);
 };
 
 TEST_F(HttpUsers, AreKnownByBasicOrBearer) {
-  const std::string right = "app:swordfish";
   for (const std::string& authorization :
-       {app_, "basic " + base64(right), "Bearer " + right, "bearer " + base64(right)})
+       {app_, "basic " + base64("app:" + token_of_app), "Bearer " + token_of_app,
+        "bearer " + token_of_app, basic("", token_of_app)})
     expect_status(authorization, "/v1/take?status=200", 200);
 }
 
-TEST_F(HttpUsers, RejectsUnknownUsersAndWrongPasswords) {
+TEST_F(HttpUsers, RejectsUnknownUsersAndWrongTokens) {
   for (const std::string& authorization :
-       {std::string(), basic("app", "wrong"), basic("nobody", "swordfish"), basic("app", ""),
-        basic("App", "swordfish"), std::string("Bearer swordfish"), std::string("Bearer app"),
-        std::string("Basic ???"), std::string("Basic"), "Digest " + base64("app:swordfish"),
-        basic("ops", "swordfish"), "Basic " + base64(std::string(2000, 'a') + ":b")})
+       {std::string(), basic("app", "wrong"), basic("nobody", token_of_app), basic("app", ""),
+        basic("App", token_of_app), std::string("Bearer wrong"), std::string("Bearer app"),
+        "Bearer app:" + token_of_app, "Bearer " + base64("app:" + token_of_app),
+        std::string("Basic ???"), std::string("Basic"), "Digest " + token_of_app,
+        basic("ops", token_of_app), "Basic " + base64(std::string(2000, 'a') + ":b")})
     expect_status(authorization, "/v1/take", 401);
   expect_status("", "/v1/reserve", 401);
   expect_status("", "/v1/explain", 401);
@@ -110,7 +109,7 @@ TEST_F(HttpUsers, MayDoWhatTheirRightsAllow) {
   expect_status(ops_, "/v1/wait", 403);
   expect_status(ops_, "/v1/reserve", 403);
   expect_status(app_, "/v1/reserve", 501);
-  expect_status(basic("default", "open sesame"), "/v1/peek", 200);
+  expect_status("Bearer " + token_of_ops, "/v1/peek", 200);
   const HttpAnswer refused =
       ask(HttpVersion::http1, door_->port(), as(app_, post("/v1/peek", any_jar)));
   EXPECT_EQ(problem_of(refused), "forbidden");
@@ -161,8 +160,6 @@ TEST_F(HttpUsers, KeepsSeveralUsersOfOneConnectionApart) {
   EXPECT_EQ(statuses(http2), "403 200 403 401 401 200 ");
 }
 
-// Passwords are checked outside the workers. Requests that arrive during a check are answered after
-// it.
 TEST_F(HttpUsers, AnswersPipelinedRequestsInOrder) {
   Http1 http1(door_->port());
   const Asked peek = post("/v1/peek", any_jar);
@@ -188,17 +185,17 @@ TEST_F(HttpUsers, AreReadAgainAtAReload) {
     const Asked asked = as(authorization, post("/v1/take?status=200", any_jar));
     return std::pair(ask_on(http1, asked).status, ask_on(http2, asked).status);
   };
-  const std::string next = basic("app", "trout");
+  const std::string other(43, 'n'), next = basic("app", other);
   EXPECT_EQ(statuses(app_), std::pair(200, 200));
   EXPECT_EQ(statuses(next), std::pair(401, 401));
-  folder_.write("app.password", "trout\n");
+  folder_.write("app.token", other);
   door_->reload(users());
   EXPECT_EQ(statuses(app_), std::pair(401, 401)) << "on connections that were known before";
   EXPECT_EQ(statuses(next), std::pair(200, 200));
   door_->reload(users("[look]"));
   EXPECT_EQ(statuses(next), std::pair(403, 403));
   door_->reload(usual_rules);
-  EXPECT_EQ(statuses("Basic nonsense"), std::pair(200, 200)) << "no password is asked for any more";
+  EXPECT_EQ(statuses("Basic nonsense"), std::pair(200, 200)) << "no token is asked for any more";
 }
 
 TEST(HttpWithoutUsers, AllowsEveryRequestExceptAdministration) {
@@ -215,14 +212,14 @@ TEST(HttpWithoutUsers, AllowsEveryRequestExceptAdministration) {
   }
 }
 
-// A wait goes on if a reload changes its user's password: the user was known when it began.
-TEST_F(HttpUsers, AWaitOutlivesItsUsersPassword) {
+// A wait goes on if a reload changes its user's token: the user was known when it began.
+TEST_F(HttpUsers, AWaitOutlivesItsUsersToken) {
   const Asked empty = as(app_, post("/v1/take", with(any_jar, {{"n", 2}})));
   Http1 client(door_->port()), other(door_->port());
   ASSERT_EQ(ask_on(client, empty).status, 200);
   client.send(as(app_, post("/v1/wait", any_jar)));
   ASSERT_TRUE(door_->await_waiting(1));
-  folder_.write("app.password", "trout\n");
+  folder_.write("app.token", std::string(43, 'n'));
   door_->reload(users());
   ASSERT_EQ(ask_on(other, as(ops_, post("/v1/put", any_jar))).status, 200);
   EXPECT_EQ(client.read().status, 200);

@@ -20,7 +20,7 @@ namespace {
 class RespKeys : public testing::TestWithParam<const char*> {
  protected:
   RespKeys() {
-    folder_.write("all.password", "x\n");
+    folder_.write("all.token", std::string(43, 'x'));
     std::string store;
     if (GetParam() == std::string("durable")) store = "store: { path: data, durability: always }\n";
     if (GetParam() == std::string("redis")) {
@@ -33,7 +33,7 @@ class RespKeys : public testing::TestWithParam<const char*> {
             "rules: [{ match: { command: throttle, key: 'ruled*' }, limit: { quota: 3, window: 1h, "
             "algorithm: "
             "fixed_window }, then: continue }]\n"
-            "users: [{ name: default, password_file: all.password, rights: [take, put, look, "
+            "users: [{ name: default, token_file: all.token, rights: [take, put, look, "
             "admin] }]\n");
     start();
   }
@@ -43,7 +43,7 @@ class RespKeys : public testing::TestWithParam<const char*> {
         Process::Options{.arguments = {"serve", "--config", file_, "--log-level", "warn"}});
     port_ = await_listening(*process_, "resp");
     client_ = std::make_unique<RespClient>(port_);
-    EXPECT_EQ(ask("AUTH x"), "OK");
+    EXPECT_EQ(ask("AUTH " + std::string(43, 'x')), "OK");
   }
   void stop() {
     process_->signal(SIGTERM);

@@ -17,16 +17,18 @@
 namespace sluice::tests {
 namespace {
 
-// The hash of "open sesame".
-constexpr const char* hash =
-    "$6$pepper$5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFc"
-    "M1";
+const std::string token_of_default(43, 'd'), token_of_app(43, 'a'), token_of_ops(43, 'o');
+// The SHA-256 of the first two.
+constexpr const char *digest_of_default =
+                         "9fb93e93b2f42ab1d60660300c454df7c90a2e61647223c1a725f39390cccdae",
+                     *digest_of_app =
+                         "66d34fba71f8f450f7e45598853e53bfc23bbd129027cbb131a2f4ffd7878cd0";
 
 class RespUsers : public testing::Test {
  protected:
   RespUsers() {
     write_users(all_users());
-    folder_.write("ops.password", "swordfish\n");
+    folder_.write("ops.token", token_of_ops + "\n");
     process_ = std::make_unique<Process>(
         Process::Options{.arguments = {"serve", "--config", folder_.path() + "/sluice.yaml",
                                        "--log-level", "warn"}});
@@ -39,12 +41,12 @@ class RespUsers : public testing::Test {
   }
 
   static std::string all_users() {
-    return "  - { name: default, password_hash: '" + std::string(hash) +
-           "', rights: [take, look] }\n"
-           "  - { name: app, password_hash: '" +
-           std::string(hash) +
-           "', rights: [take, put, look] }\n"
-           "  - { name: ops, password_file: ops.password, rights: [look, admin] }\n";
+    return "  - { name: default, sha256: " + std::string(digest_of_default) +
+           ", rights: [take, look] }\n"
+           "  - { name: app, sha256: " +
+           std::string(digest_of_app) +
+           ", rights: [take, put, look] }\n"
+           "  - { name: ops, token_file: ops.token, rights: [look, admin] }\n";
   }
   void write_users(const std::string& users) {
     folder_.write("sluice.yaml",
@@ -59,9 +61,9 @@ class RespUsers : public testing::Test {
     ASSERT_EQ(answer.status, 200) << answer.body;
   }
   RespClient connect() const { return RespClient(port_); }
-  RespClient logged_in(const std::string& user, const std::string& password) const {
+  RespClient logged_in(const std::string& user, const std::string& token) const {
     RespClient client = connect();
-    EXPECT_EQ(to_text(client({"AUTH", user, password})), "OK");
+    EXPECT_EQ(to_text(client({"AUTH", user, token})), "OK");
     return client;
   }
 
@@ -82,7 +84,7 @@ std::string no_permission(const std::string& user, const std::string& command) {
   return "(error) NOPERM User " + user + " has no permissions to run the '" + command + "' command";
 }
 
-TEST_F(RespUsers, NothingIsAnsweredBeforeAPassword) {
+TEST_F(RespUsers, NothingIsAnsweredBeforeAToken) {
   RespClient client = connect();
   for (const std::vector<std::string>& words : {std::vector<std::string>{"PING"},
                                                 {"CL.THROTTLE", "k", "1", "1", "60"},
@@ -94,40 +96,41 @@ TEST_F(RespUsers, NothingIsAnsweredBeforeAPassword) {
     EXPECT_EQ(ask(client, words), no_auth) << words[0];
   EXPECT_TRUE(ask(client, {"HELLO", "3"}).starts_with("(error) NOAUTH HELLO must be called"));
   EXPECT_EQ(ask(client, {"RESET"}), "RESET");
-  EXPECT_EQ(ask(client, {"AUTH", "app", "sesame"}), wrong);
-  EXPECT_EQ(ask(client, {"AUTH", "nobody", "open sesame"}), wrong);
+  EXPECT_EQ(ask(client, {"AUTH", "app", "wrong"}), wrong);
+  EXPECT_EQ(ask(client, {"AUTH", "nobody", token_of_app}), wrong);
+  EXPECT_EQ(ask(client, {"AUTH", "default", token_of_app}), wrong) << "another user's name";
   EXPECT_EQ(ask(client, {"AUTH", "wrong"}), wrong);
   EXPECT_EQ(ask(client, {"PING"}), no_auth);
-  EXPECT_EQ(ask(client, {"AUTH", "app", "open sesame"}), "OK");
+  EXPECT_EQ(ask(client, {"AUTH", "app", token_of_app}), "OK");
   EXPECT_EQ(ask(client, {"PING"}), "PONG");
-  EXPECT_EQ(ask(client, {"AUTH", "app", "sesame"}), wrong);
+  EXPECT_EQ(ask(client, {"AUTH", "app", "wrong"}), wrong);
   EXPECT_EQ(ask(client, {"PING"}), "PONG") << "its user is the same as before";
   EXPECT_EQ(ask(client, {"RESET"}), "RESET");
   EXPECT_EQ(ask(client, {"PING"}), no_auth);
-  EXPECT_EQ(ask(client, {"AUTH", "open sesame"}), "OK");
+  EXPECT_EQ(ask(client, {"AUTH", token_of_ops}), "OK");
   EXPECT_EQ(ask(client, {"PING"}), "PONG");
   EXPECT_EQ(ask(client, {"QUIT"}), "OK");
 }
 
 TEST_F(RespUsers, HelloLogsIn) {
   RespClient client = connect();
-  EXPECT_EQ(ask(client, {"HELLO", "3", "AUTH", "app", "sesame", "SETNAME", "me"}), wrong);
+  EXPECT_EQ(ask(client, {"HELLO", "3", "AUTH", "app", "wrong", "SETNAME", "me"}), wrong);
   EXPECT_EQ(ask(client, {"PING"}), no_auth);
   const std::string greeting =
-      ask(client, {"HELLO", "3", "AUTH", "app", "open sesame", "SETNAME", "me"});
+      ask(client, {"HELLO", "3", "AUTH", "app", token_of_app, "SETNAME", "me"});
   EXPECT_NE(greeting.find("sluice"), greeting.npos) << greeting;
   EXPECT_EQ(ask(client, {"CLIENT", "GETNAME"}), "\"me\"");
   const std::string line = ask(client, {"CLIENT", "INFO"});
   EXPECT_NE(line.find(" resp=3 user=app "), line.npos) << line;
 }
 
-// Commands that are sent at once are answered in order, although passwords are checked in between.
-TEST_F(RespUsers, LaterPipelinedCommandsWaitForAPasswordCheck) {
+// Commands that are sent at once are answered in order, each as the user of its place.
+TEST_F(RespUsers, MayChangeBetweenPipelinedCommands) {
   RespClient client = connect();
-  std::string all = to_resp({"PING"}) + to_resp({"AUTH", "app", "open sesame"}) +
-                    to_resp({"PING"}) + to_resp({"HELLO", "3", "AUTH", "default", "open sesame"}) +
+  std::string all = to_resp({"PING"}) + to_resp({"AUTH", "app", token_of_app}) + to_resp({"PING"}) +
+                    to_resp({"HELLO", "3", "AUTH", "default", token_of_default}) +
                     to_resp({"CLIENT", "GETNAME"}) + to_resp({"CLIENT", "REPLY", "SKIP"}) +
-                    to_resp({"AUTH", "app", "open sesame"}) + to_resp({"SLUICE.PUT", "a=b"}) +
+                    to_resp({"AUTH", "app", token_of_app}) + to_resp({"SLUICE.PUT", "a=b"}) +
                     to_resp({"AUTH", "app", "wrong"}) + to_resp({"QUIT"});
   ASSERT_TRUE(client.send(all));
   client.socket().half_close();
@@ -147,8 +150,8 @@ TEST_F(RespUsers, LaterPipelinedCommandsWaitForAPasswordCheck) {
 }
 
 TEST_F(RespUsers, MayDoWhatTheirRightsAllow) {
-  RespClient nobody = logged_in("default", "open sesame"), app = logged_in("app", "open sesame"),
-             ops = logged_in("ops", "swordfish");
+  RespClient nobody = logged_in("default", token_of_default), app = logged_in("app", token_of_app),
+             ops = logged_in("ops", token_of_ops);
   const std::vector<std::string> take{"CL.THROTTLE", "k", "4", "1", "60"};
   EXPECT_EQ(ask(nobody, take).substr(0, 3), ask(app, take).substr(0, 3));
   EXPECT_EQ(ask(ops, take), no_permission("ops", "cl.throttle"));
@@ -169,17 +172,19 @@ TEST_F(RespUsers, MayDoWhatTheirRightsAllow) {
 }
 
 TEST_F(RespUsers, AreReadAgain) {
-  RespClient app = logged_in("app", "open sesame"), ops = logged_in("ops", "swordfish");
-  write_users("  - { name: ops, password_file: ops.password, rights: [take] }\n");
+  RespClient app = logged_in("app", token_of_app), ops = logged_in("ops", token_of_ops);
+  write_users("  - { name: ops, token_file: ops.token, rights: [take] }\n");
   reload();
   EXPECT_EQ(ask(app, {"PING"}), no_auth) << "its user is gone";
-  EXPECT_EQ(ask(app, {"AUTH", "app", "open sesame"}), wrong);
+  EXPECT_EQ(ask(app, {"AUTH", "app", token_of_app}), wrong);
   EXPECT_EQ(ask(ops, {"EXISTS", "k"}), no_permission("ops", "exists"));
   EXPECT_FALSE(ask(ops, {"CL.THROTTLE", "k", "4", "1", "60"}).starts_with("(error)"));
-  folder_.write("ops.password", "tunafish\n");
+  const std::string next(43, 'n');
+  folder_.write("ops.token", next);
   reload();
-  EXPECT_EQ(ask(app, {"AUTH", "ops", "swordfish"}), wrong);
-  EXPECT_EQ(ask(app, {"AUTH", "ops", "tunafish"}), "OK");
+  EXPECT_EQ(ask(app, {"AUTH", "ops", token_of_ops}), wrong);
+  EXPECT_EQ(ask(app, {"AUTH", "ops", next}), "OK");
+  EXPECT_EQ(ask(app, {"AUTH", "default", next}), "OK") << "no user has that name now";
   EXPECT_EQ(ask(ops, {"PING"}), "PONG");
   write_users("");
   reload();
@@ -188,31 +193,72 @@ TEST_F(RespUsers, AreReadAgain) {
 }
 
 TEST_F(RespUsers, SluiceAskLogsInAsAUser) {
-  const auto ask_as = [&](const std::string& password, std::vector<std::string> more) {
+  const auto ask_as = [&](const std::string& token, std::vector<std::string> more) {
     std::vector<std::string> words = {"ask",   "resp",     "--timeout",
                                       "20000", "--server", "localhost:" + std::to_string(port_)};
     words.insert(words.end(), more.begin(), more.end());
     Process::Options options{.arguments = std::move(words)};
-    if (!password.empty()) options.environment = {{"REDISCLI_AUTH", password}};
+    if (!token.empty()) options.environment = {{"SLUICE_TOKEN", token}};
     const auto finished = run(std::move(options));
     return std::to_string(finished.status) + " " + finished.out + finished.err;
   };
   EXPECT_EQ(ask_as("", {"ping"}), "3 (error) NOAUTH Authentication required.\n");
-  EXPECT_EQ(ask_as("open sesame", {"ping"}), "0 PONG\n") << "as `default`";
-  EXPECT_EQ(ask_as("swordfish", {"--user", "ops", "exists", "k"}), "0 (integer) 0\n");
-  EXPECT_EQ(ask_as("swordfish", {"ping"}).substr(0, 65),
-            "3 error: the server does not accept the user and password (WRONGP");
-  EXPECT_EQ(ask_as("", {"--user", "ops", "ping"}).substr(0, 51),
-            "2 error: --user wants the password in REDISCLI_AUTH");
+  EXPECT_EQ(ask_as(token_of_app, {"ping"}), "0 PONG\n");
+  EXPECT_EQ(ask_as(token_of_ops, {"--user", "ops", "exists", "k"}), "0 (integer) 0\n");
+  EXPECT_EQ(ask_as(token_of_ops, {"--user", "app", "ping"}).substr(0, 62),
+            "3 error: the server does not accept the user and token (WRONGP");
+  EXPECT_EQ(ask_as("wrong", {"ping"}).substr(0, 62),
+            "3 error: the server does not accept the user and token (WRONGP");
+  EXPECT_EQ(ask_as("", {"--user", "ops", "ping"}).substr(0, 52),
+            "2 error: --user wants the user's token in SLUICE_TOK");
+}
+
+// What a client of Redis makes of `redis://:TOKEN@host`.
+TEST_F(RespUsers, ATokenAloneIsThatOfItsUser) {
+  write_users("  - { name: ops, token_file: ops.token, rights: [look, admin] }\n");
+  reload();
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"AUTH", token_of_ops},
+                                                {"AUTH", "default", token_of_ops},
+                                                {"HELLO", "2", "AUTH", "default", token_of_ops}}) {
+    RespClient client = connect();
+    EXPECT_FALSE(ask(client, words).starts_with("(error)"));
+    const std::string line = ask(client, {"CLIENT", "INFO"});
+    EXPECT_NE(line.find(" user=ops "), line.npos) << line;
+  }
+}
+
+// The token is in no log, no metric, no configuration that is shown, and not among the arguments.
+TEST_F(RespUsers, TokensAreShownNowhere) {
+  RespClient client = connect();
+  EXPECT_EQ(ask(client, {"AUTH", "nobody", token_of_app}), wrong);
+  EXPECT_EQ(ask(client, {"AUTH", token_of_app}), "OK");
+  for (const char* path : {"/v1/config", "/metrics", "/v1/changes", "/v1/status"}) {
+    const std::string body = http_get(admin_, path).body;
+    EXPECT_NE(body, "");
+    for (const std::string& secret :
+         {token_of_app, token_of_ops, std::string(digest_of_app), token_of_default})
+      EXPECT_EQ(body.find(secret), body.npos) << path;
+  }
+  EXPECT_NE(http_get(admin_, "/metrics").body.find("reason=\"login\"} 1\n"), std::string::npos);
+  EXPECT_EQ(process_->err().find(token_of_app), std::string::npos) << process_->err();
+}
+
+// `ops` has the right `admin`.
+TEST_F(RespUsers, AChangeIsByTheUserOfItsToken) {
+  const auto answer =
+      http(admin_, "POST", "/v1/reload", "{}", "Authorization: Bearer " + token_of_ops + "\r\n");
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  const std::string changes = http_get(admin_, "/v1/changes").body;
+  EXPECT_NE(changes.find("\"ops, 127.0.0.1:"), std::string::npos) << changes;
 }
 
 // Queued commands are executed with the rights that the user has at EXEC.
 TEST_F(RespUsers, ATransactionIsExecutedWithTheRightsOfItsEnd) {
-  RespClient ops = logged_in("ops", "swordfish");
+  RespClient ops = logged_in("ops", token_of_ops);
   EXPECT_EQ(ask(ops, {"MULTI"}), "OK");
   EXPECT_EQ(ask(ops, {"EXISTS", "k"}), "QUEUED");
   EXPECT_EQ(ask(ops, {"PING"}), "QUEUED");
-  write_users("  - { name: ops, password_file: ops.password, rights: [take] }\n");
+  write_users("  - { name: ops, token_file: ops.token, rights: [take] }\n");
   reload();
   const std::string told = ask(ops, {"EXEC"});
   EXPECT_NE(told.find("NOPERM User ops has no permissions to run the 'exists' command"),
@@ -221,12 +267,12 @@ TEST_F(RespUsers, ATransactionIsExecutedWithTheRightsOfItsEnd) {
   EXPECT_NE(told.find("PONG"), std::string::npos) << told;
 }
 
-TEST_F(RespUsers, AMissingPasswordFileChangesNothing) {
-  std::filesystem::remove(folder_.path() + "/ops.password");
+TEST_F(RespUsers, AMissingTokenFileChangesNothing) {
+  std::filesystem::remove(folder_.path() + "/ops.token");
   const auto answer = http(admin_, "POST", "/v1/reload", "{}", "");
   EXPECT_EQ(answer.status, 422) << answer.body;
-  EXPECT_NE(answer.body.find("ops.password"), std::string::npos) << answer.body;
-  logged_in("ops", "swordfish");
+  EXPECT_NE(answer.body.find("ops.token"), std::string::npos) << answer.body;
+  logged_in("ops", token_of_ops);
 }
 
 }  // namespace

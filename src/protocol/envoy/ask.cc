@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
+#include "access/users.h"
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
@@ -27,7 +29,8 @@ constexpr const char* footer_of_ask_envoy =
     "  allowed (OK)\n"
     "    remote_address=10.0.0.7: OK, 4 of 5 left per minute, resets in 37s\n"
     "\n"
-    "  sluice ask envoy --peek shop tenant=a path=/cart -- tenant=b\n";
+    "  sluice ask envoy --peek shop tenant=a path=/cart -- tenant=b\n"
+    "\n";
 
 constexpr const char* unnamed_code = "a code without a name";
 
@@ -232,9 +235,12 @@ std::vector<cli::Words> split_at_marks(const cli::Words& words) {
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask envoy [options] DOMAIN KEY=VALUE... [-- KEY=VALUE...]...",
-                           about_ask_envoy, footer_of_ask_envoy, cli::exit_of_ask);
+                           about_ask_envoy, std::string(footer_of_ask_envoy) + cli::about_users,
+                           cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments, options);
+  cli::AskedUser user;
+  cli::add_user_option(arguments, user);
   HitOptions of_hits;
   arguments.add_option("--hits", of_hits.hits, "Hits of each descriptor", "N");
   arguments.add_flag("--peek", of_hits.peek, "No hits: how do the limits stand?");
@@ -261,8 +267,13 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto target = cli::target_of(options, description.port);
   if (!target) return arguments.misused(target.problem().text, io);
 
+  if (const base::Done read = cli::read_token(user, io); !read)
+    return arguments.misused(read.problem().text, io);
+
   const auto& [address, timeout] = *target;
-  const auto answer = ServiceClient(address.host, address.port, timeout).ask(asked.request);
+  const auto answer = ServiceClient(address.host, address.port, timeout,
+                                    access::authorization_of(user.name, user.token))
+                          .ask(asked.request);
   if (!answer) return cli::report_undecided(answer.problem().text, options.json, io);
   const RateLimitResponse& response = (*answer)->response;
   const bool is_known =

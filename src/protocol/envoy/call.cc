@@ -85,6 +85,18 @@ void fill_times(const limit::Decision& decision, bool over, DescriptorResult& re
 
 }  // namespace
 
+std::string_view why_refused(std::string_view authorization, const RateLimitRequest& message,
+                             access::Identity& identity) {
+  using access::Right;
+  if (!identity.authorize(authorization)) return access::why_unknown(authorization);
+  if (!identity.may(Right::take))
+    return "this needs the right `take`, which the user does not have";
+  const bool gives_back = std::ranges::any_of(message.descriptors, &Descriptor::is_negative_hits);
+  if (gives_back && !identity.may(Right::put))
+    return "to give hits back needs the right `put`, which the user does not have";
+  return {};
+}
+
 bool EnvoyOptions::settles_all_or_nothing(std::string_view domain) const {
   return all_or_nothing || (!all_or_nothing_domains.empty() &&
                             std::find(all_or_nothing_domains.begin(), all_or_nothing_domains.end(),

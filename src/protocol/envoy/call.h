@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "access/identity.h"
 #include "base/arena.h"
 #include "base/time.h"
 #include "protocol/envoy/limit_metrics.h"
@@ -36,6 +37,11 @@ struct CallError {
   wire::GrpcStatus status = wire::GrpcStatus::ok;
   std::string text{};
 };
+
+// Why a message of the client with this authorization is not decided; empty: it is. Where there are
+// users, to take needs the right `take`, and to give hits back `put` as well.
+std::string_view why_refused(std::string_view authorization, const RateLimitRequest& message,
+                             access::Identity& identity);
 
 class Call {
  public:

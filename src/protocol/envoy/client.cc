@@ -37,8 +37,12 @@ base::Done run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
 
 }  // namespace
 
-ServiceClient::ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)
-    : host_(std::move(host)), port_(port), timeout_(timeout) {}
+ServiceClient::ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout,
+                             std::string authorization)
+    : host_(std::move(host)),
+      port_(port),
+      timeout_(timeout),
+      authorization_(std::move(authorization)) {}
 
 base::Result<std::unique_ptr<const ServiceAnswer>> ServiceClient::ask(
     const RateLimitRequest& request) const {
@@ -47,8 +51,8 @@ base::Result<std::unique_ptr<const ServiceAnswer>> ServiceClient::ask(
   if (message.size() > message_bytes_max) return base::Problem{"the request is larger than 4 MiB"};
   auto socket = calls::Socket::connect(host_, port_, timeout_);
   if (!socket) return std::move(socket).problem();
-  wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(),
-                            timeout_);
+  wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(), timeout_,
+                            authorization_);
   if (base::Done done = run_call(call, *socket); !done) return std::move(done).problem();
   const wire::GrpcAnswer& answer = call.answer();
   if (answer.status != 0)

@@ -23,7 +23,9 @@ class ServiceClient {
  public:
   // Connects only when it is called. `timeout` bounds each call, except the lookup of the host's
   // name by the system's resolver; it is sent to the server as well.
-  ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout);
+  // `authorization`: sent as the metadata of that name; empty: none.
+  ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout,
+                std::string authorization = {});
 
   // The answer is not null.
   base::Result<std::unique_ptr<const ServiceAnswer>> ask(const RateLimitRequest& request) const;
@@ -32,6 +34,7 @@ class ServiceClient {
   const std::string host_;
   const uint16_t port_;
   const std::chrono::milliseconds timeout_;
+  const std::string authorization_;
 };
 
 }  // namespace sluice::envoy

@@ -32,6 +32,7 @@ constinit const protocol::Description description = {
           return std::unique_ptr<request::Session>(new EnvoySession(peer));
         },
     .make_worker_state = []() { return std::unique_ptr<request::WorkerState>(new EnvoyWorker); },
+    .authenticates = true,
     .wants_address = true,
     .dialect = &dialect,
     .metrics = &own_metrics,

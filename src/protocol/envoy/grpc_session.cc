@@ -71,11 +71,12 @@ base::Time after(base::Time now, base::Duration length) {
 }  // namespace
 
 GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock,
-                         const request::ListenerView* listener)
+                         const request::ListenerView* listener, const access::Access* access)
     : worker_(worker),
       options_(options),
       clock_(clock),
       listener_(listener),
+      identity_(access),
       grpc_(worker.grpc, {}, is_streamed) {
   if (options.connection_age == base::never || clock == nullptr) return;
   const base::Time now = clock->monotonic();
@@ -267,6 +268,7 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
     refuse_message(number, problem);
     return close(slot);
   }
+  if (!may_ask(number, call.message)) return close(slot);
   count_begin(Method::should_rate_limit, now, call);
   call.ask(slot, options_, deadline_of(sent.timeout), requests);
   if (call.error().kind == CallError::Kind::ok) return;
@@ -274,6 +276,21 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
   if (call.error().kind == CallError::Kind::request) report(call.error().text);
   grpc_.answer(number, call.error().status, call.error().text, {});
   close(slot);
+}
+
+// False: there are users, and the call is not of one who may make it, which was answered.
+bool GrpcSession::may_ask(uint32_t number, const RateLimitRequest& message) {
+  identity_.refresh();
+  if (!identity_.is_needed()) [[likely]]
+    return true;
+  const std::string_view authorization = grpc_.authorization(number);
+  const std::string_view why = why_refused(authorization, message, identity_);
+  if (why.empty()) return true;
+  report(why, identity_.is_known() ? "forbidden" : "login");
+  grpc_.answer(number,
+               identity_.is_known() ? GrpcStatus::permission_denied : GrpcStatus::unauthenticated,
+               why, {});
+  return false;
 }
 
 // The deadline by the clock of decisions. Envoy sends a timeout with each call (20 ms by default),
@@ -284,8 +301,8 @@ base::Time GrpcSession::deadline_of(base::Duration timeout) {
   return after(*decided_at_, timeout);
 }
 
-void GrpcSession::report(std::string_view example) const {
-  if (listener_ != nullptr) listener_->refused(request::malformed_code, example);
+void GrpcSession::report(std::string_view example, std::string_view code) const {
+  if (listener_ != nullptr) listener_->refused(code, example);
 }
 
 void GrpcSession::refuse_message(uint32_t number, ReadProblem problem) {

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "access/identity.h"
 #include "base/time.h"
 #include "protocol/envoy/call.h"
 #include "protocol/envoy/options.h"
@@ -32,9 +33,9 @@ namespace sluice::envoy {
 class GrpcSession final : public request::Session {
  public:
   // The arguments outlive the session. If `clock` is null the time is always 1970. `listener` may
-  // be null.
+  // be null, and so may `access`: then there are no users.
   GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock,
-              const request::ListenerView* listener);
+              const request::ListenerView* listener, const access::Access* access);
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
@@ -88,8 +89,9 @@ class GrpcSession final : public request::Session {
                     request::Requests& requests);
   static void count_begin(Method method, base::Time now, Call& call);
   void count_end(Method method, const Call& call) const;
+  bool may_ask(uint32_t number, const RateLimitRequest& message);
   base::Time deadline_of(base::Duration timeout);
-  void report(std::string_view example) const;
+  void report(std::string_view example, std::string_view code = request::malformed_code) const;
   void refuse_message(uint32_t number, ReadProblem problem);
   void refuse_method(uint32_t number, std::string_view path);
   uint32_t open(uint32_t number);
@@ -103,6 +105,7 @@ class GrpcSession final : public request::Session {
   const EnvoyOptions& options_;
   base::Clock* const clock_;
   const request::ListenerView* const listener_;
+  access::Identity identity_;  // of the call that is being begun
   wire::GrpcServerSession grpc_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;

@@ -84,6 +84,11 @@ bool HttpSession::ask(request::Requests& requests, base::Buffer& out) {
   auto asked = std::make_unique<Asked>();
   if (const auto problem = read_json_request(http_.request().body, asked->json))
     return send_error(problem->too_large ? 413 : 400, problem->message, out);
+  const std::string_view why =
+      why_refused(http_.request().authorization, asked->json.request, identity_);
+  if (!why.empty())
+    return identity_.is_known() ? send_error(403, why, out, "forbidden")
+                                : send_error(401, why, out, "login");
   asked->call.message = asked->json.request;
   asked->call.metrics = worker_.metrics;
   asked->call.ask(0, options_, base::Time{INT64_MAX}, requests);
@@ -135,12 +140,14 @@ bool HttpSession::send(const wire::HttpResponse& response, base::Buffer& out) {
 }
 
 // Sends the original's text; to a client that accepts JSON, a problem document with the reason.
-bool HttpSession::send_error(unsigned status, std::string_view text, base::Buffer& out) {
+bool HttpSession::send_error(unsigned status, std::string_view text, base::Buffer& out,
+                             std::string_view code) {
   // What is not HTTP at all is a fault, which the connection reports.
-  if (status < 500 && fault_.empty()) report(text);
+  if (status < 500 && fault_.empty()) report(text, code);
   const std::string reason = wire::http_reason(status);
   wire::HttpResponse response{
       .status = status, .content_type = std::string(text_type), .body = reason + "\n"};
+  if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (http_.request().accept.find("json") != std::string::npos) {
     response.content_type = problem_type;
     const wire::Json problem = {{"status", status}, {"title", reason}, {"detail", text}};
@@ -149,8 +156,8 @@ bool HttpSession::send_error(unsigned status, std::string_view text, base::Buffe
   return send(response, out);
 }
 
-void HttpSession::report(std::string_view example) const {
-  if (listener_ != nullptr) listener_->refused(request::malformed_code, example);
+void HttpSession::report(std::string_view example, std::string_view code) const {
+  if (listener_ != nullptr) listener_->refused(code, example);
 }
 
 void HttpSession::refuse(std::string_view why, base::Buffer& out) {

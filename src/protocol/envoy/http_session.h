@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "access/identity.h"
 #include "protocol/envoy/call.h"
 #include "protocol/envoy/json.h"
 #include "protocol/envoy/options.h"
@@ -22,13 +23,15 @@ class HttpSession final : public request::Session {
   // The paths that are served: the service's, or those of the original's debug port.
   enum class Paths : uint8_t { service, debug };
 
-  // The arguments outlive the session. `listener` may be null.
+  // The arguments outlive the session. `listener` may be null, and so may `access`: then there are
+  // no users.
   HttpSession(EnvoyWorker& worker, const EnvoyOptions& options, Paths paths,
-              const request::ListenerView* listener)
+              const request::ListenerView* listener, const access::Access* access)
       : worker_(worker),
         options_(options),
         paths_(paths),
         listener_(listener),
+        identity_(access),
         http_(message_bytes_max) {}
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -57,14 +60,16 @@ class HttpSession final : public request::Session {
   void probe(request::Requests& requests);
   bool send(const wire::HttpResponse& response, base::Buffer& out);
   bool send_text(unsigned status, std::string_view text, base::Buffer& out);
-  bool send_error(unsigned status, std::string_view text, base::Buffer& out);
-  void report(std::string_view example) const;
+  bool send_error(unsigned status, std::string_view text, base::Buffer& out,
+                  std::string_view code = request::malformed_code);
+  void report(std::string_view example, std::string_view code = request::malformed_code) const;
   wire::HttpResponse response_of(const Call& call);
 
   EnvoyWorker& worker_;
   const EnvoyOptions& options_;
   const Paths paths_;
   const request::ListenerView* const listener_;
+  access::Identity identity_;  // of the request under way
   wire::HttpSession http_;
   std::unique_ptr<Asked> asked_;  // null: no request is under way
   std::string_view fault_{};

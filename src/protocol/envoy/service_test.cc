@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "access/users.h"
 #include "protocol/envoy/recorded_test.h"
 #include "protocol/envoy/service_wishes_test.h"
 #include "protocol/envoy/service_world_test.h"
@@ -331,6 +333,63 @@ TEST(EnvoyService, JsonAnswersHaveTheHeadersOfLimits) {
   EXPECT_NE(answer.find("RateLimit-Limit: 5\r\nRateLimit-Remaining: 4\r\n"), std::string::npos)
       << answer;
   EXPECT_EQ(answer.substr(0, answer.find("\r\n\r\n")).find("no header"), std::string::npos);
+}
+
+// ---- Users ----
+
+constexpr const char* five_a_minute =
+    "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 5}}]";
+
+std::shared_ptr<const access::Users> users() {
+  using access::Right;
+  return std::make_shared<const access::Users>(
+      std::vector<access::User>{{"app", {Right::take}, access::digest_of("secret")},
+                                {"ops", {Right::take, Right::put}, access::digest_of("p:w")},
+                                {"see", {Right::look}, access::digest_of("s")}});
+}
+
+TEST(EnvoyUsers, ShowTheirTokenAsMetadata) {
+  Service service(five_a_minute);
+  const std::string take = message_of({{{{"k", "v"}}}}),
+                    refund = message_of({{{{"k", "v"}}, 1, true}});
+  const auto ask = [&](const std::string& message, const std::string& authorization) {
+    const std::string text = told(service.client.call(message, GrpcClient::should_rate_limit,
+                                                      {{"authorization", authorization}}));
+    return text.substr(0, text.find(text.starts_with("O") ? "/" : " "));
+  };
+  EXPECT_EQ(ask(take, "Bearer any"), "OK: OK 4") << "there are no users";
+  service.world.access.set(users());
+  EXPECT_EQ(told(service.client.call(take)).substr(0, 3), "16 ");
+  for (const char* wrong : {"Bearer any", "secret", "Basic b3BzOnNlY3JldA==", "Bearer app:secret"})
+    EXPECT_EQ(ask(take, wrong), "16") << wrong;
+  EXPECT_EQ(ask(take, "Bearer s"), "7") << "it may not take";
+  EXPECT_EQ(ask(take, "Bearer secret"), "OK: OK 3");
+  EXPECT_EQ(ask(take, "Basic YXBwOnNlY3JldA=="), "OK: OK 2") << "app:secret";
+  EXPECT_EQ(ask(refund, "Bearer secret"), "7") << "it may not give back";
+  EXPECT_EQ(ask(refund, "Bearer p:w"), "OK: OK 3");
+  EXPECT_EQ(ask(take, ""), "16") << "each call shows it";
+  EXPECT_EQ(service.client.call("", "/grpc.health.v1.Health/Check").code, 0u);
+  service.world.access.set(nullptr);
+  EXPECT_EQ(ask(take, ""), "OK: OK 2");
+}
+
+TEST(EnvoyUsers, ShowTheirTokenWithEachJsonRequest) {
+  World world;
+  ASSERT_TRUE(world.load({{"a.yaml", five_a_minute}}));
+  world.access.set(users());
+  Connection http(world);
+  const auto status = [&](const std::string& head, const std::string& path = "/json") {
+    const std::string body = R"({"domain":"d","descriptors":[{"entries":[{"key":"k"}]}]})";
+    http.send("POST " + path + " HTTP/1.1\r\nHost: x\r\n" + head +
+              "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return http.take().substr(9, 3);
+  };
+  EXPECT_EQ(status(""), "401");
+  EXPECT_EQ(status("Authorization: Bearer any\r\n"), "401");
+  EXPECT_EQ(status("Authorization: Bearer s\r\n"), "403");
+  EXPECT_EQ(status("Authorization: Bearer secret\r\n"), "200");
+  EXPECT_EQ(status(""), "401");
+  EXPECT_EQ(status("", "/healthcheck"), "200");
 }
 
 }  // namespace

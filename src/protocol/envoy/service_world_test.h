@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "access/users.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "engine/engine.h"
@@ -152,12 +153,15 @@ class World {
     now_us += us;
     store_.housekeep(clock_.now());
   }
-  request::Peer peer() { return {.options = &options, .worker = &worker, .clock = &clock_}; }
+  request::Peer peer() {
+    return {.options = &options, .access = &access, .worker = &worker, .clock = &clock_};
+  }
   engine::Engine& engine() { return *engine_; }
   request::Spaces& spaces() { return spaces_; }
 
   EnvoyOptions options;
   EnvoyWorker worker;
+  access::Access access;  // without users
 
  private:
   request::Spaces spaces_;

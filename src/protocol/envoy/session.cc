@@ -22,6 +22,7 @@ EnvoySession::EnvoySession(const request::Peer& peer)
                                        : static_cast<const EnvoyOptions&>(*peer.options)),
       clock_(peer.clock),
       listener_(peer.listener),
+      access_(peer.access),
       is_debug_(options_.debug_port != 0 && peer.port == options_.debug_port) {
   if (worker_.metrics == nullptr && options_.metrics != nullptr)
     worker_.metrics = &options_.metrics->add_worker();
@@ -32,13 +33,13 @@ request::Received EnvoySession::receive(std::string_view in, bool end, request::
   if (door_ == nullptr) {
     const std::string_view begin = in.substr(0, http2_begin.size());
     if (is_debug_)
-      door_ =
-          std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, listener_);
+      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, listener_,
+                                            access_);
     else if (begin == http2_begin)
-      door_ = std::make_unique<GrpcSession>(worker_, options_, clock_, listener_);
+      door_ = std::make_unique<GrpcSession>(worker_, options_, clock_, listener_, access_);
     else if (!http2_begin.starts_with(begin))
-      door_ =
-          std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::service, listener_);
+      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::service,
+                                            listener_, access_);
     else
       return {0, false};
   }

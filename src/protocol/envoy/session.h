@@ -69,6 +69,7 @@ class EnvoySession final : public request::Session {
   const EnvoyOptions& options_;
   base::Clock* const clock_;
   const request::ListenerView* const listener_;
+  const access::Access* const access_;
   const bool is_debug_;
   std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide
 };

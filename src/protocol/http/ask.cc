@@ -41,10 +41,8 @@ constexpr const char* footer_of_ask_http =
     "Examples:\n"
     "  sluice ask http take method=POST path=/login ip=10.0.0.1\n"
     "  sluice ask http take --key user:17 --limit 100/1m --limit 1000/1d:sliding_window\n"
-    "\n"
-    "Where the server has users: --user NAME, with the password in SLUICE_PASSWORD.\n";
+    "\n";
 
-constexpr const char* password_variable = "SLUICE_PASSWORD";
 // The longest wait that a server may be set to allow.
 constexpr int wait_seconds_max = 3600;
 constexpr std::string_view verbs[] = {"take",  "charge", "peek",    "put",
@@ -54,7 +52,7 @@ constexpr std::string_view verbs[] = {"take",  "charge", "peek",    "put",
 constexpr double seconds_max = 36'600.0 * 86'400;
 
 struct Asked {
-  std::string verb, key, n = "1", wait = "10", user, id;
+  std::string verb, key, n = "1", wait = "10", id;
   std::vector<std::string> limits, entries;
 };
 
@@ -224,7 +222,7 @@ int tell(const Asked& asked, const client_result& answer, bool json, config::Com
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask http [options] VERB KEY=VALUE...", about_ask_http,
-                           footer_of_ask_http, cli::exit_of_ask);
+                           std::string(footer_of_ask_http) + cli::about_users, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments, options);
   Asked asked;
@@ -237,8 +235,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   arguments.add_option("--id", asked.id,
                        "Of `charge`: sent again with its id within 10 minutes it is counted once",
                        "ID");
-  arguments.add_option("--user", asked.user, "Whom to be, with the password in SLUICE_PASSWORD",
-                       "NAME");
+  cli::AskedUser user;
+  cli::add_user_option(arguments, user);
   arguments.set_words({std::begin(verbs), std::end(verbs)});
   if (const auto status = arguments.parse(words, io)) return *status;
   asked.entries = arguments.positional();
@@ -250,9 +248,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   asked.entries.erase(asked.entries.begin());
   auto target = cli::target_of(options, description.port);
   if (!target) return arguments.misused(target.problem().text, io);
-  const std::string password = io.environment(password_variable).value_or("");
-  if (!asked.user.empty() && password.empty())
-    return arguments.misused("--user wants the password in SLUICE_PASSWORD", io);
+  if (const base::Done read = cli::read_token(user, io); !read)
+    return arguments.misused(read.problem().text, io);
 
   std::string text;
   if (asked.verb != "health") {
@@ -267,9 +264,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   client_request request;
   request.verb = client_verb::command;
   request.words = {asked.verb == "health" ? "GET" : "POST", path, text};
-  const client_result result =
-      cli::AskedServer("http", *target, {asked.user, asked.user.empty() ? "" : password})
-          .call(request);
+  const client_result result = cli::AskedServer("http", *target, user).call(request);
   if (result.error != client_errc::none)
     return cli::report_undecided(result.text, options.json, io);
   return tell(asked, result, options.json, io);

@@ -1,10 +1,9 @@
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "access/users.h"
 #include "client/dialect.h"
 #include "protocol/http/client_json.h"
 #include "wire/http1_response.h"
@@ -18,7 +17,7 @@ using calls::CodecRead;
 class ClientCodec final : public calls::Codec {
  public:
   explicit ClientCodec(const calls::Target& target)
-      : has_user_(!target.user.empty() || !target.password.empty()) {}
+      : has_user_(!target.user.empty() || !target.token.empty()) {}
 
   CodecRead read(std::string_view in, calls::Replies& replies, base::Buffer&) override {
     using Found = wire::Http1ResponseReader::Found;
@@ -41,9 +40,9 @@ class ClientCodec final : public calls::Codec {
       }
       client_result result = read_client_answer(response_.status(), response_.body(), *expected);
       if (response_.status() == 401 && result.error == client_errc::refused)
-        result.text = has_user_ ? "the server does not accept the user and password (401): correct "
+        result.text = has_user_ ? "the server does not accept the user and token (401): correct "
                                   "them, or add the user at the server"
-                                : "the server wants a user (401): give USER:PASSWORD@ in the "
+                                : "the server wants a user (401): give USER:TOKEN@ in the "
                                   "client's address";
       const bool is_broken = result.error == client_errc::bad_reply;
       replies.answer_oldest(std::move(result));
@@ -79,17 +78,6 @@ std::string_view path_of(client_verb verb) {
   return "/v1/health";
 }
 
-void append_authorization(const calls::Target& target, base::Buffer& out) {
-  if (target.user.empty() && target.password.empty()) return;
-  const std::string plain = target.user + ":" + target.password;
-  std::vector<unsigned char> text((plain.size() + 2) / 3 * 4 + 1);
-  EVP_EncodeBlock(text.data(), reinterpret_cast<const unsigned char*>(plain.data()),
-                  static_cast<int>(plain.size()));
-  out.append("Authorization: Basic ");
-  out.append(reinterpret_cast<const char*>(text.data()));
-  out.append("\r\n");
-}
-
 // `path` includes the query. A GET without a body has no Content-Length; other methods always have.
 void append_request(std::string_view method, std::string_view path, std::string_view body,
                     const calls::Target& target, base::Buffer& out) {
@@ -99,7 +87,12 @@ void append_request(std::string_view method, std::string_view path, std::string_
   out.append(" HTTP/1.1\r\nHost: ");
   out.append(target.name);
   out.append("\r\nAccept: application/json\r\n");
-  append_authorization(target, out);
+  const std::string authorization = access::authorization_of(target.user, target.token);
+  if (!authorization.empty()) {
+    out.append("Authorization: ");
+    out.append(authorization);
+    out.append("\r\n");
+  }
   if (!body.empty()) out.append("Content-Type: application/json\r\n");
   if (!body.empty() || method != "GET") {
     out.append("Content-Length: ");

@@ -93,23 +93,23 @@ TEST_F(HttpClientDialect, RejectsACommandThatIsNotARequest) {
   }
 }
 
-// The operator must correct a wrong password: no call is sent twice, and its result says what to
+// The operator must correct a wrong token: no call is sent twice, and its result says what to
 // do.
 TEST(HttpClientUsers, ARejectedUserIsReportedAndNotRetried) {
   for (const bool with_user : {true, false}) {
     std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
-    if (with_user) hosts[0].user = hosts[0].password = "app";
+    if (with_user) hosts[0].user = hosts[0].token = "app";
     ClientWorld world(client_dialect, hosts, {});
     world.submit(take(), "a");
     world.accept(0);
     const std::string sent = world.take_sent(0);
     EXPECT_EQ(sent.find("Authorization: Basic YXBwOmFwcA==\r\n") != sent.npos, with_user) << sent;
-    world.receive(0, answer("401 Unauthorized", R"({"detail": "send the name and the password"})"));
+    world.receive(0, answer("401 Unauthorized", R"({"detail": "send the token of a user"})"));
     EXPECT_EQ(world.results["a"].error, client_errc::refused);
     EXPECT_EQ(world.results["a"].text,
-              with_user ? "the server does not accept the user and password (401): correct them, "
+              with_user ? "the server does not accept the user and token (401): correct them, "
                           "or add the user at the server"
-                        : "the server wants a user (401): give USER:PASSWORD@ in the client's "
+                        : "the server wants a user (401): give USER:TOKEN@ in the client's "
                           "address");
     world.advance(base::seconds(3'600));
     EXPECT_EQ(world.take_sent(0), "");

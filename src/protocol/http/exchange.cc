@@ -95,14 +95,15 @@ Exchange::Begun Exchange::begin(const Question& question, const ConnectionContex
 
 // ---- Checks before the body is read, in their order ----
 
-// Where the server has users, only a request that proves a login takes anything, and a web page has
-// none. Health says nothing that a page could use.
+// Where the server has users, only a request with a token takes anything, and a web page has none.
+// Health says nothing that a page could use.
 bool Exchange::is_misdirected(const Question& question, const ConnectionContext& around) const {
   if (!around.guards_names() || around.host.allows(question.host, around.options.hosts))
     return false;
   const bool is_health = route_ != nullptr && (route_->action == Action::health ||
                                                route_->action == Action::crab_health);
-  return !is_health && !around.client.needs_login();
+  around.identity.refresh();
+  return !is_health && !around.identity.is_needed();
 }
 
 Exchange::Begun Exchange::refuse_host(std::string_view host, const ConnectionContext& around) {
@@ -155,8 +156,7 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
     return refuse(problems::not_acceptable,
                   "answers are application/json and application/problem+json; Accept has neither");
   }
-  if (route_->right)
-    if (const auto begun = know_client(fields, around, note, requests)) return *begun;
+  if (route_->right && !know_client(fields, around)) return Begun::ready;
   switch (route_->action) {
     case Action::health:
     case Action::crab_health:
@@ -173,30 +173,17 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
   }
 }
 
-// Nothing: the client has the right that the route needs.
-std::optional<Exchange::Begun> Exchange::know_client(const RequestFields& fields,
-                                                     const ConnectionContext& around, uint32_t note,
-                                                     request::Requests& requests) {
-  switch (around.client.know(fields.authorization)) {
-    case Client::Known::unknown:
-      around.client.ask(note, requests);
-      return Begun::login;
-    case Client::Known::busy:
-      retry_after_ = base::seconds(1);
-      return refuse(problems::reduced_capacity,
-                    "too many passwords are being checked; try again later");
-    case Client::Known::no:
-      return refuse(problems::unauthorized,
-                    fields.authorization.empty()
-                        ? "send the name and the password of a user as Basic or Bearer"
-                        : "there is no such user, or the password is another");
-    case Client::Known::yes:
-      break;
+// False: the client has not the right that the route needs, and the answer is ready.
+bool Exchange::know_client(const RequestFields& fields, const ConnectionContext& around) {
+  if (!around.identity.authorize(fields.authorization)) {
+    refuse(problems::unauthorized, access::why_unknown(fields.authorization));
+    return false;
   }
-  if (around.client.identity().may(*route_->right)) return std::nullopt;
+  if (around.identity.may(*route_->right)) return true;
   std::string text = "this needs the right `";
   text.append(word_of(*route_->right)).append("`, which the user does not have");
-  return refuse(problems::forbidden, text);
+  refuse(problems::forbidden, text);
+  return false;
 }
 
 bool Exchange::read_query(const Question& question) {
@@ -333,7 +320,7 @@ bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
 
 // Whose ids the client uses. Without users all of them have one name.
 std::string_view Exchange::user_of(const ConnectionContext& around) {
-  const access::Identity& identity = around.client.identity();
+  const access::Identity& identity = around.identity;
   return identity.is_needed() ? std::string_view(identity.user()) : std::string_view();
 }
 

@@ -4,8 +4,7 @@
 //
 //   begin   reads and checks the request. Result `ready`: `write` can write the answer. `asked`:
 //           requests were added with the given note; their verdicts must be passed to `take` in
-//           order, which returns true for the last. `login`: only a request that checks the
-//           password was added; call `begin` again after its verdict.
+//           order, which returns true for the last.
 //   write   writes the answer; once
 //   forget  ends it without an answer, because the client or the connection is gone
 #pragma once
@@ -20,11 +19,11 @@
 #include <string_view>
 #include <vector>
 
+#include "access/identity.h"
 #include "base/buffer.h"
 #include "base/time.h"
 #include "protocol/http/answer.h"
 #include "protocol/http/auth_request.h"
-#include "protocol/http/client.h"
 #include "protocol/http/guard.h"
 #include "protocol/http/options.h"
 #include "protocol/http/problem.h"
@@ -52,7 +51,7 @@ struct ConnectionContext {
   HttpWorker& worker;
   const HttpOptions& options;
   const request::Peer& peer;
-  Client& client;
+  access::Identity& identity;  // of the request that is being begun
   const AuthPeer& auth_peer;
   AllowedHost& host;
   size_t& waiting;  // the number of the connection's requests that wait for units
@@ -73,7 +72,7 @@ bool is_answered_without_body(std::string_view path);
 // More than twenty members: the request, the decisions so far, and the data for the answer.
 class Exchange {
  public:
-  enum class Begun : uint8_t { ready, asked, login };
+  enum class Begun : uint8_t { ready, asked };
 
   Begun begin(const Question& question, const ConnectionContext& around, uint32_t note,
               request::Requests& requests);
@@ -124,8 +123,7 @@ class Exchange {
   Begun read_body(std::string_view body, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
   bool read_query(const Question& question);
-  std::optional<Begun> know_client(const RequestFields& fields, const ConnectionContext& around,
-                                   uint32_t note, request::Requests& requests);
+  bool know_client(const RequestFields& fields, const ConnectionContext& around);
   Begun ask_body(const ConnectionContext& around, uint32_t note, request::Requests& requests);
   void ask_subject(const TakeBody& body, const TakeSubject& subject, request::Request request,
                    request::Requests& requests);

@@ -30,7 +30,7 @@ Http1Session::Http1Session(HttpWorker& worker, const HttpOptions& options,
       options_(options),
       peer_(peer),
       reader_(http1_bounds, wire::Http1Reader::Use::requests, &worker.spare_fields),
-      client_(peer),
+      identity_(peer.access),
       auth_peer_(peer.address, options.auth.trusted) {}
 
 Http1Session::~Http1Session() {
@@ -44,11 +44,6 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
                                         base::Buffer& out) {
   if (closing_) return {in.size(), true};
   size_t consumed = 0;
-  if (std::exchange(is_held_, false)) {
-    begin({}, requests, false);
-    if (holds_back()) return {consumed, false, closing_ ? size_t{1} : 0};
-    if (closing_) return {in.size(), true};
-  }
   while (requests.size() < base::bounds::batch_requests_max) {
     const std::string_view rest = in.substr(consumed);
     const auto result = reader_.next(rest);
@@ -77,12 +72,7 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
       owes_go_ahead_ = true;
       return {consumed, false};
     }
-    // A request whose user is not known yet is read again later; if the reader has copied it, the
-    // reader holds it, and its bytes are consumed.
-    if (!begin(rest, requests, false)) {
-      is_held_ = !lies_in(reader_.head().method, rest);
-      return {consumed + (is_held_ ? result.consumed : 0), false};
-    }
+    begin(rest, requests, false);
     consumed += result.consumed;
     // If the connection ends after this request, the close follows its answer, which may come at
     // once: it is work, so that the session is called again then.
@@ -103,9 +93,8 @@ void Http1Session::refuse_body(request::Requests& requests) {
   open(std::move(exchange), requests);
 }
 
-// False: the request's user is not known yet, and it must be begun again. Views into `in` are valid
-// as long as the requests.
-bool Http1Session::begin(std::string_view in, request::Requests& requests, bool without_body) {
+// Views into `in` are valid as long as the requests.
+void Http1Session::begin(std::string_view in, request::Requests& requests, bool without_body) {
   const wire::Http1Head& head = reader_.head();
   std::string_view body = without_body ? std::string_view() : reader_.body();
   if (!body.empty() && !lies_in(body, in)) body = requests.hold(body);
@@ -118,14 +107,9 @@ bool Http1Session::begin(std::string_view in, request::Requests& requests, bool 
                           .fields = head.fields,
                           .body = body};
   auto exchange = worker_.take_exchange();
-  const auto begun = exchange->begin(question, around(), 0, requests);
-  if (begun == Exchange::Begun::login) {
-    worker_.give_back(std::move(exchange));
-    return false;
-  }
+  exchange->begin(question, around(), 0, requests);
   closing_ = !head.keep_alive || (head.has_body && is_answered_without_body(head.path));
   open(std::move(exchange), requests);
-  return true;
 }
 
 // A request that is ready needs no decision; its noop keeps the answers in order.
@@ -143,10 +127,6 @@ void Http1Session::open(std::unique_ptr<Exchange> exchange, request::Requests& r
 
 bool Http1Session::reply(const request::Request& request, const request::Verdict& verdict,
                          base::Time now, base::Buffer& out) {
-  if (request.verb == request::Verb::log_in) [[unlikely]] {
-    client_.learn(verdict);
-    return true;
-  }
   Exchange& exchange = *open_[first_].exchange;
   now_ = now;
   if (!exchange.is_ready() && !exchange.take(request, verdict, now, around())) return true;
@@ -185,7 +165,7 @@ void Http1Session::refuse(std::string_view why, base::Buffer& out) {
   write_problem(problems::reduced_capacity, why, out);
 }
 
-// Refuses a request that waits or whose user is not known yet: nothing was charged for it.
+// Refuses a request that waits: nothing was charged for it.
 void Http1Session::goodbye(base::Buffer& out) {
   if (!holds_back()) return;
   write_problem(problems::reduced_capacity, "the server stops; nothing was charged", out);

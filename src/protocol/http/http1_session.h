@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "access/identity.h"
 #include "protocol/http/auth_request.h"
-#include "protocol/http/client.h"
 #include "protocol/http/exchange.h"
 #include "protocol/http/guard.h"
 #include "protocol/http/worker_state.h"
@@ -27,9 +27,9 @@ class Http1Session final : public request::Session {
   // Always returns true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool holds_back() const override { return waiting_ > 0 || client_.is_asking(); }
+  bool holds_back() const override { return waiting_ > 0; }
   bool waits_for_units() const override { return waiting_ > 0; }
-  bool has_more() const override { return is_held_ || closing_; }
+  bool has_more() const override { return closing_; }
   size_t unfinished_bytes() const override { return reader_.unfinished_bytes(); }
   std::string_view fault() const override { return fault_; }
   std::string_view fault_text() const override { return reader_.problem(); }
@@ -44,26 +44,25 @@ class Http1Session final : public request::Session {
     bool is_http10 = false, is_last = false;
   };
 
-  bool begin(std::string_view in, request::Requests& requests, bool without_body);
+  void begin(std::string_view in, request::Requests& requests, bool without_body);
   void refuse_body(request::Requests& requests);
   void open(std::unique_ptr<Exchange> exchange, request::Requests& requests);
   void answer(Open open, base::Buffer& out);
   void write_problem(const ProblemKind& kind, std::string_view detail, base::Buffer& out);
   ConnectionContext around() {
-    return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_};
+    return {worker_, options_, peer_, identity_, auth_peer_, host_, waiting_};
   }
 
   HttpWorker& worker_;
   const HttpOptions& options_;
   const request::Peer& peer_;
   wire::Http1Reader reader_;
-  Client client_;
+  access::Identity identity_;
   const AuthPeer auth_peer_;
   AllowedHost host_;
   std::vector<Open> open_;  // in the order of the requests; those before first_ have ended
   size_t first_ = 0;
   size_t waiting_ = 0;
-  bool is_held_ = false;  // the reader holds a request whose user is being checked
   bool owes_go_ahead_ = false;
   bool closing_ = false;
   base::Time now_{};  // of the answer being written

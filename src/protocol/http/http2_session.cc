@@ -27,7 +27,7 @@ Http2Session::Http2Session(HttpWorker& worker, const HttpOptions& options,
       options_(options),
       peer_(peer),
       http2_(worker.http2, http2_bounds),
-      client_(peer),
+      identity_(peer.access),
       auth_peer_(peer.address, options.auth.trusted) {}
 
 Http2Session::~Http2Session() {
@@ -40,39 +40,28 @@ Http2Session::~Http2Session() {
 
 request::Received Http2Session::receive(std::string_view in, bool, request::Requests& requests,
                                         base::Buffer& out) {
-  begin_all(requests);
   size_t consumed = 0;
   const base::Time now = peer_.clock == nullptr ? base::Time{} : peer_.clock->monotonic();
   // Reads one request at a time, because it may fill the batch by itself.
-  while (!client_.is_asking() && requests.size() < base::bounds::batch_requests_max) {
+  while (requests.size() < base::bounds::batch_requests_max) {
     const size_t read = http2_.receive(in.substr(consumed), now, 1);
     consumed += read;
     for (const wire::Http2Event& event : http2_.events()) {
-      if (event.kind == wire::Http2Event::Kind::request) unbegun_.push_back(event.request);
+      if (event.kind == wire::Http2Event::Kind::request) begin(event.request, requests);
       if (event.kind == wire::Http2Event::Kind::reset) interrupt(event.request);
     }
     if (http2_.events().empty()) break;
-    begin_all(requests);
   }
   http2_.write(out);
   const bool closing = http2_.fault() != wire::Http2Fault::none;
   return {closing ? in.size() : consumed, closing};
 }
 
-// Begins the requests in order, up to one whose user is not known yet.
-void Http2Session::begin_all(request::Requests& requests) {
-  size_t begun = 0;
-  while (begun < unbegun_.size() && !client_.is_asking() && begin(unbegun_[begun], requests))
-    ++begun;
-  unbegun_.erase(unbegun_.begin(), unbegun_.begin() + static_cast<ptrdiff_t>(begun));
-}
-
-// False: the request's user is not known yet, and it must be begun again.
-bool Http2Session::begin(uint32_t number, request::Requests& requests) {
+void Http2Session::begin(uint32_t number, request::Requests& requests) {
   const wire::Http2Request sent = http2_.request(number);
   if (sent.is_reset) {
     http2_.drop(number);
-    return true;
+    return;
   }
   std::vector<wire::HttpField>& fields = worker_.fields;
   fields.clear();
@@ -96,19 +85,14 @@ bool Http2Session::begin(uint32_t number, request::Requests& requests) {
     begun = exchange->begin(question, around(), number, requests);
   else
     refuse_body(question, *exchange);
-  if (begun == Exchange::Begun::login) {
-    worker_.give_back(std::move(exchange));
-    return false;
-  }
   if (begun == Exchange::Begun::ready) {
     answer(number, *exchange, peer_.clock == nullptr ? base::Time{} : peer_.clock->now());
     worker_.give_back(std::move(exchange));
-    return true;
+    return;
   }
   if (open_.size() <= number) open_.resize(number + 1);
   SLUICE_CHECK(open_[number].exchange == nullptr);
   open_[number].exchange = std::move(exchange);
-  return true;
 }
 
 void Http2Session::refuse_body(const Question& question, Exchange& exchange) {
@@ -127,10 +111,6 @@ void Http2Session::interrupt(uint32_t number) {
 
 bool Http2Session::reply(const request::Request& request, const request::Verdict& verdict,
                          base::Time now, base::Buffer& out) {
-  if (request.verb == request::Verb::log_in) [[unlikely]] {
-    client_.learn(verdict);
-    return true;
-  }
   const uint32_t number = request.note;
   Exchange& exchange = *open_[number].exchange;
   if (!exchange.take(request, verdict, now, around())) return true;
@@ -199,7 +179,7 @@ void Http2Session::refuse(std::string_view, base::Buffer& out) {
   goodbye(out);
 }
 
-// Refuses requests that wait or whose user is not known yet: nothing was charged for them.
+// Refuses requests that wait: nothing was charged for them.
 void Http2Session::goodbye(base::Buffer& out) {
   constexpr std::string_view why = "the server stops; nothing was charged";
   for (uint32_t number = 0; number < open_.size(); ++number) {
@@ -209,12 +189,6 @@ void Http2Session::goodbye(base::Buffer& out) {
     answer(number, *open_[number].exchange,
            peer_.clock == nullptr ? base::Time{} : peer_.clock->now());
     close(number);
-  }
-  for (const uint32_t number : std::exchange(unbegun_, {})) {
-    auto exchange = worker_.take_exchange();
-    exchange->fail({}, problems::reduced_capacity, why);
-    answer(number, *exchange, peer_.clock == nullptr ? base::Time{} : peer_.clock->now());
-    worker_.give_back(std::move(exchange));
   }
   http2_.finish_shutdown();
   http2_.write(out);

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "access/identity.h"
 #include "protocol/http/auth_request.h"
-#include "protocol/http/client.h"
 #include "protocol/http/exchange.h"
 #include "protocol/http/guard.h"
 #include "protocol/http/worker_state.h"
@@ -30,8 +30,6 @@ class Http2Session final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool takes_several_batches() const override { return true; }
-  bool holds_back() const override { return client_.is_asking(); }
-  bool has_more() const override { return !unbegun_.empty(); }
   bool waits_for_units() const override { return waiting_ > 0; }
   bool is_interrupted() const override { return interrupted_ > 0; }
   bool is_wait_interrupted(const request::Request& request) const override {
@@ -54,25 +52,23 @@ class Http2Session final : public request::Session {
     bool is_interrupted = false;         // its stream was reset while it waited
   };
 
-  void begin_all(request::Requests& requests);
-  bool begin(uint32_t number, request::Requests& requests);
+  void begin(uint32_t number, request::Requests& requests);
   void refuse_body(const Question& question, Exchange& exchange);
   void interrupt(uint32_t number);
   void answer(uint32_t number, Exchange& exchange, base::Time now);
   void close(uint32_t number);
   ConnectionContext around() {
-    return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_};
+    return {worker_, options_, peer_, identity_, auth_peer_, host_, waiting_};
   }
 
   HttpWorker& worker_;
   const HttpOptions& options_;
   const request::Peer& peer_;
   wire::Http2Session http2_;
-  Client client_;
+  access::Identity identity_;
   const AuthPeer auth_peer_;
   AllowedHost host_;
-  std::vector<Open> open_;         // by HTTP/2's number
-  std::vector<uint32_t> unbegun_;  // the numbers of requests whose user is being checked
+  std::vector<Open> open_;  // by HTTP/2's number
   size_t waiting_ = 0, interrupted_ = 0;
 };
 

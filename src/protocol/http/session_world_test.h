@@ -1,6 +1,6 @@
 // For tests: the HTTP protocol without sockets, made of sessions, engine, rules and the table in
 // memory. The test sets the clock, and can make the store answer late or fail. A test has one world
-// at a time, on its own thread; only passwords are checked on another one.
+// at a time, on its own thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "access/access.h"
+#include "access/users.h"
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -176,12 +176,10 @@ class World {
             .live = *live_,
             .overrides = &overrides_,
             .spaces = &spaces_,
-            .access = &access,
             .wake = [this] { woken_ = true; },
             .run = [this](std::function<void()> what) { hand_over(std::move(what)); }},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
-  ~World() { access.stop(); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 

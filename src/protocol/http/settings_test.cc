@@ -309,7 +309,7 @@ TEST(HttpSettings, SayWhichListenersRefuseNames) {
                 "by `http: { hosts: [NAME] }` or --http-hosts NAME"});
   const std::vector<std::string> none;
   EXPECT_EQ(notes(loopback + "http: { hosts: [a] }\n"), none);
-  EXPECT_EQ(notes(loopback + "users: [{ name: a, password_file: app.password, rights: [take] }]\n"),
+  EXPECT_EQ(notes(loopback + "users: [{ name: a, token_file: app.token, rights: [take] }]\n"),
             none);
   EXPECT_EQ(notes("listen: [{ protocol: http, address: '0.0.0.0:8390' }]\n"), none);
   EXPECT_EQ(notes("listen: [{ protocol: resp, address: '127.0.0.1:8390' }]\n"), none);

@@ -3,7 +3,6 @@
 // thread.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "access/access.h"
+#include "access/users.h"
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "config/config.h"
@@ -70,10 +69,6 @@ class MadeUp {
   MadeUp(const request::Request& its, const request::Requests& all)
       : request(its), weight_(weight_of(text_of(its, all))) {
     request.prefix = request.tag = {};
-    if (its.verb == request::Verb::log_in) {
-      right_ = all.descriptor(its)[1].value == "p";
-      return;
-    }
     limits_.assign(all.limits(its).begin(), all.limits(its).end());
     if (limits_.empty())
       limits_.push_back({limit::Algorithm::fixed_window, 9, base::seconds(60), 0});
@@ -84,11 +79,6 @@ class MadeUp {
     request::Verdict told;
     told.generation = 7;
     if (request.verb == request::Verb::noop) return told;
-    if (request.verb == request::Verb::log_in) {
-      told.matched = true;
-      told.allowed = right_;
-      return told;
-    }
     if (interrupted || (request.verb == request::Verb::wait && weight_ % 3 == 0)) {
       told.matched = told.expired = true;
       return told;
@@ -137,7 +127,7 @@ class MadeUp {
   }
 
   const uint64_t weight_;
-  bool right_ = false, rule_missing_ = false;
+  bool rule_missing_ = false;
   std::vector<limit::Limit> limits_;
   std::vector<limit::Decision> decisions_;
   request::Space space_;
@@ -170,11 +160,10 @@ class Trial {
     static const access::Access nobody;
     static const access::Access users(
         std::make_shared<const access::Users>(std::vector<access::User>{
-            {"u", {access::Right::take, access::Right::look}, "", "p"},
+            {"u", {access::Right::take, access::Right::look}, access::digest_of("p")},
             {"v",
              {access::Right::take, access::Right::put, access::Right::look, access::Right::admin},
-             "",
-             "p"}}));
+             access::digest_of("q")}}));
     session_ =
         std::make_unique<HttpSession>(request::Peer{.server = nullptr,
                                                     .options = &options_,
@@ -224,12 +213,12 @@ class Trial {
         break;
     }
   }
-  // Answers all requests of the batch except waits and logins, which are answered late.
+  // Answers all requests of the batch except waits, which are answered late.
   void answer_batch() {
     for (const request::Request& request : requests_.items()) {
       if (request.verb != request::Verb::noop) told_.requests += text_of(request, requests_);
       MadeUp made(request, requests_);
-      if (request.verb == request::Verb::wait || request.verb == request::Verb::log_in) {
+      if (request.verb == request::Verb::wait) {
         require(session_->holds_back() || kind_.is_http2, "it does not hold back");
         late_.push_back(std::make_unique<MadeUp>(std::move(made)));
         continue;
@@ -245,8 +234,7 @@ class Trial {
   void interrupt() {
     if (!session_->is_interrupted()) return;
     for (size_t i = 0; i < late_.size();) {
-      if (late_[i]->request.verb != request::Verb::wait ||
-          !session_->is_wait_interrupted(late_[i]->request)) {
+      if (!session_->is_wait_interrupted(late_[i]->request)) {
         ++i;
         continue;
       }
@@ -256,19 +244,15 @@ class Trial {
     }
     require(!session_->is_interrupted(), "it is still interrupted");
   }
-  // Answers the request for which the session holds back: the login, or else the first wait.
+  // Answers the first wait.
   void answer_one_late() {
-    const auto found = std::find_if(late_.begin(), late_.end(), [](const auto& one) {
-      return one->request.verb == request::Verb::log_in;
-    });
-    const auto at = found == late_.end() ? late_.begin() : found;
-    if (at == late_.end()) {
+    if (late_.empty()) {
       require(false, "it holds back for nothing");
       told_.closed = true;
       return;
     }
-    const auto made = std::move(*at);
-    late_.erase(at);
+    const auto made = std::move(late_.front());
+    late_.erase(late_.begin());
     reply(*made, true, false);
   }
   void finish() {

@@ -47,10 +47,7 @@ constexpr const char* footer_of_ask_resp =
     "\n"
     "  sluice ask resp take KEY user:17 LIMIT 100 1h N 3\n"
     "  allowed: 97 of 100 left, all of them again within 1m48s\n"
-    "\n"
-    "Where the server has users the password is that of REDISCLI_AUTH, as redis-cli has it.\n";
-
-constexpr const char* password_variable = "REDISCLI_AUTH";
+    "\n";
 
 // Sends one command and waits for its reply.
 base::Result<RespValue> ask_server(const cli::AskTarget& target, const cli::AskedUser& user,
@@ -76,12 +73,11 @@ int print_reply(const RespValue& reply, std::span<const std::string_view> words,
 
 int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask resp [options] COMMAND [WORD...]", about_ask_resp,
-                           footer_of_ask_resp, cli::exit_of_ask);
+                           std::string(footer_of_ask_resp) + cli::about_users, cli::exit_of_ask);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments, options);
   cli::AskedUser user;
-  arguments.add_option("--user", user.name, "Whom to be, with the password in REDISCLI_AUTH",
-                       "NAME");
+  cli::add_user_option(arguments, user);
   arguments.set_words(
       {"take", "charge", "peek", "put", "reset", "explain", "info", "wait", "mtake"});
   if (const auto status = arguments.parse(words, io)) return *status;
@@ -94,9 +90,8 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   const auto target = cli::target_of(options, description.port);
   if (!target) return arguments.misused(target.problem().text, io);
 
-  user.password = io.environment(password_variable).value_or("");
-  if (!user.name.empty() && user.password.empty())
-    return arguments.misused("--user wants the password in REDISCLI_AUTH", io);
+  if (const base::Done read = cli::read_token(user, io); !read)
+    return arguments.misused(read.problem().text, io);
   const AskedCommand command = asked_command(positional);
   std::vector<std::string_view> sent(positional.begin(), positional.end());
   sent.front() = command.name;

@@ -294,7 +294,7 @@ TEST_F(RespAsk, ReportsServerErrors) {
   EXPECT_EQ(err, "error: no reply in time\n");
 }
 
-TEST_F(RespAsk, LogsInWithThePasswordOfTheEnvironment) {
+TEST_F(RespAsk, LogsInWithTheTokenOfTheEnvironment) {
   const auto ask_as = [this](const std::string& reply, cli::Words words) {
     calls::FakeServer server({reply, "+PONG\r\n"}, "it's\r\n");
     words.insert(words.begin(),
@@ -304,10 +304,10 @@ TEST_F(RespAsk, LogsInWithThePasswordOfTheEnvironment) {
     asked_ = server.lines().empty() ? "" : server.lines().front();
     return Said{status, out + err};
   };
-  variables["REDISCLI_AUTH"] = "50% @:/it's";
+  variables["SLUICE_TOKEN"] = "50% @:/it's";
   EXPECT_EQ(ask_as("-WRONGPASS invalid\r\n", {"--user", "a b", "ping"}),
             (Said{3,
-                  "error: the server does not accept the user and password (WRONGPASS invalid): "
+                  "error: the server does not accept the user and token (WRONGPASS invalid): "
                   "correct them, or add the user at the server\n"}));
   EXPECT_EQ(asked_, "*3\r\n$4\r\nAUTH\r\n$3\r\na b\r\n$11\r\n50% @:/");
   ask_as("-WRONGPASS invalid\r\n", {"ping"});

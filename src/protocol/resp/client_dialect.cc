@@ -123,7 +123,7 @@ bool is_passing(std::string_view error) {
                                  "ERR max number of clients"});
 }
 
-// Does an error to AUTH say that the user or the password is wrong?
+// Does an error to AUTH say that the user or the token is wrong?
 bool is_wrong_login(std::string_view error) {
   return starts_with_any(error, {"WRONGPASS", "ERR AUTH", "ERR invalid password",
                                  "ERR Client sent AUTH", "ERR wrong number", "NOPERM"});
@@ -150,7 +150,7 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
     if (head.text.starts_with("NORULE")) error = client_errc::no_rule;
     if (is_passing(head.text)) error = client_errc::unavailable;
     std::string text(head.text);
-    if (head.text.starts_with("NOAUTH")) text += " Give USER:PASSWORD@ in the client's address";
+    if (head.text.starts_with("NOAUTH")) text += " Give USER:TOKEN@ in the client's address";
     return failed(error, text);
   }
   client_result result;
@@ -188,9 +188,9 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
 calls::CodecRead refusal_in(std::string_view reply, size_t consumed) {
   const std::string line(reply.substr(1, reply.find('\r') - 1));
   if (!reply.starts_with('-') || !is_wrong_login(line))
-    return {consumed, client_errc::unavailable, "the server cannot check the password: " + line};
+    return {consumed, client_errc::unavailable, "the server cannot check the token: " + line};
   return {consumed, client_errc::refused,
-          "the server does not accept the user and password (" + line +
+          "the server does not accept the user and token (" + line +
               "): correct them, or add the user at the server"};
 }
 
@@ -204,8 +204,8 @@ class ClientCodec final : public calls::Codec {
 
   void open(base::Buffer& out) override {
     if (is_open_) return;
-    const std::string_view words[] = {"AUTH", target_.user, target_.password};
-    const std::string_view without_user[] = {"AUTH", target_.password};
+    const std::string_view words[] = {"AUTH", target_.user, target_.token};
+    const std::string_view without_user[] = {"AUTH", target_.token};
     if (target_.user.empty())
       wire::append_resp_command(without_user, out);
     else
@@ -245,7 +245,7 @@ class ClientCodec final : public calls::Codec {
   }
 
  private:
-  bool has_user() const { return !target_.user.empty() || !target_.password.empty(); }
+  bool has_user() const { return !target_.user.empty() || !target_.token.empty(); }
 
   const calls::Target& target_;
   wire::RespReplyReader reader_{reply_bounds};

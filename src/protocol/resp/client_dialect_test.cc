@@ -229,13 +229,13 @@ TEST(RespClientTries, FailACallBetweenTwoTriesAtOnce) {
 
 constexpr const char* wrong = "-WRONGPASS invalid username-password pair\r\n";
 
-// A client that logs in with a user and a password.
+// A client that logs in with a user and a token.
 class RespClientUsers : public testing::Test {
  protected:
   static std::vector<calls::Target> host_with_user() {
     std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
     hosts[0].user = "app";
-    hosts[0].password = "swordfish";
+    hosts[0].token = "swordfish";
     return hosts;
   }
   static client_options writing_to(std::vector<std::string>& events) {
@@ -265,7 +265,7 @@ TEST_F(RespClientUsers, AreNotTriedAgainByTheClientItself) {
   answer_login(0, wrong);
   EXPECT_EQ(world_.results["a"].error, client_errc::refused);
   EXPECT_EQ(world_.results["a"].text,
-            "the server does not accept the user and password (WRONGPASS invalid "
+            "the server does not accept the user and token (WRONGPASS invalid "
             "username-password pair): correct them, or add the user at the server");
   EXPECT_EQ(events_, (std::vector<std::string>{"failed", "gave up"}));
   world_.advance(base::seconds(3'600));
@@ -296,16 +296,16 @@ TEST_F(RespClientUsers, AreTriedAgainAtACallThatComesLater) {
 
 TEST_F(RespClientUsers, AreRetriedIfTheServerCannotCheckThem) {
   world_.submit(keyed(client_verb::take), "a");
-  answer_login(0, "-TRYAGAIN too many passwords\r\n");
+  answer_login(0, "-TRYAGAIN too many clients\r\n");
   EXPECT_EQ(world_.results["a"].error, client_errc::unavailable);
   EXPECT_EQ(world_.results["a"].text,
-            "the server cannot check the password: TRYAGAIN too many passwords");
+            "the server cannot check the token: TRYAGAIN too many clients");
   world_.advance(base::seconds(1));
   EXPECT_GE(world_.tries.size(), 2u);
 }
 
 // The replies of sluice and of Redis to a connection beyond their bound. They do not mean that the
-// password is wrong.
+// token is wrong.
 constexpr const char* at_bound[] = {
     "-ERR too many connections; this server has reached its bound\r\n",
     "-ERR max number of clients reached\r\n"};
@@ -314,7 +314,7 @@ TEST(RespClientBound, IsNotTreatedAsAWrongPassword) {
   for (const char* reply : at_bound) {
     std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
     hosts[0].user = "app";
-    hosts[0].password = "swordfish";
+    hosts[0].token = "swordfish";
     ClientWorld world(client_dialect, hosts, {});
     world.submit(keyed(client_verb::take), "a");
     world.accept(0);
@@ -351,7 +351,7 @@ TEST_F(RespClientUsers, AreRefusedWhateverTheWordsOfTheServer) {
 TEST(RespClientRefusedLinks, AreAllTriedAgainByTheNextCall) {
   std::vector<calls::Target> hosts = ClientWorld::make_hosts(1);
   hosts[0].user = "app";
-  hosts[0].password = "swordfish";
+  hosts[0].token = "swordfish";
   client_options options;
   options.connections = 4;
   ClientWorld world(client_dialect, hosts, options);
@@ -376,7 +376,7 @@ TEST(RespClientRefusedLinks, AreTriedAgainWhileAnotherHostIsReady) {
   std::vector<calls::Target> hosts = ClientWorld::make_hosts(2);
   for (calls::Target& host : hosts) {
     host.user = "app";
-    host.password = "swordfish";
+    host.token = "swordfish";
   }
   ClientWorld world(client_dialect, hosts, {});
   world.submit(keyed(client_verb::take), "a");

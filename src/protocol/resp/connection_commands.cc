@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,6 @@
 namespace sluice::resp {
 namespace {
 
-constexpr std::string_view wrong_password =
-    "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 constexpr std::string_view no_integer = "ERR value is not an integer or out of range";
 constexpr int64_t databases = 16;
 
@@ -46,42 +45,41 @@ std::string_view RespSession::server_version() const {
 }
 
 void RespSession::hello(Words words) {
-  auto login = std::make_unique<Login>();
-  login->version = version();
+  wire::RespVersion wanted = version();
   if (words.size() > 1) {
     int64_t number;
     if (!wire::read_resp_number(words[1], number))
       return answer_error("ERR Protocol version is not an integer or out of range");
     if (number < 2 || number > 3) return answer("-NOPROTO unsupported protocol version\r\n");
-    login->version = static_cast<wire::RespVersion>(number);
+    wanted = static_cast<wire::RespVersion>(number);
   }
-  std::string_view password;
+  std::string_view user, token;
+  std::optional<std::string_view> name;
   bool authenticates = false;
   for (size_t i = 2; i < words.size();) {
     if (is_word(words[i], "AUTH") && words.size() - i > 2) {
       authenticates = true;
-      login->user = words[i + 1];
-      password = words[i + 2];
+      user = words[i + 1];
+      token = words[i + 2];
       i += 3;
     } else if (is_word(words[i], "SETNAME") && words.size() - i > 1) {
       const std::string problem = problem_of_name("Client names", words[i + 1]);
       if (!problem.empty()) return answer_error(problem);
-      login->name = words[i + 1];
+      name = words[i + 1];
       i += 2;
     } else {
       return answer_error("ERR Syntax error in HELLO option '" +
                           std::string(words[i].substr(0, shown_bytes_max)) + "'");
     }
   }
-  if (authenticates && identity_.is_needed()) return log_in(std::move(login), password);
-  if (authenticates && login->user != access::default_user) return answer(wrong_password);
+  if (authenticates && !log_in(user, token)) return;
   if (!identity_.is_known())
     return answer(
         "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
         "RESP protocol version at the same time\r\n");
-  facts_.version = static_cast<int>(*login->version);
-  if (login->name) facts_.name = *login->name;
+  facts_.version = static_cast<int>(wanted);
+  if (name) facts_.name = *name;
   answer_with([this](wire::RespWriter& out) { append_greeting(out); });
 }
 
@@ -105,47 +103,21 @@ void RespSession::append_greeting(wire::RespWriter& out) const {
 
 void RespSession::auth(Words words) {
   if (words.size() > 3) return answer("-ERR syntax error\r\n");
-  const std::string_view user = words.size() == 2 ? access::default_user : words[1];
-  if (identity_.is_needed()) {
-    auto login = std::make_unique<Login>();
-    login->user = user;
-    return log_in(std::move(login), words.back());
-  }
-  if (words.size() == 2)
+  if (words.size() == 2 && !identity_.is_needed())
     return answer_error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
-  answer(user == access::default_user ? ok : wrong_password);
+  if (log_in(words.size() == 2 ? std::string_view() : words[1], words.back())) answer(ok);
 }
 
-// The reply is sent after the password has been checked; later commands wait until then.
-void RespSession::log_in(std::unique_ptr<Login> login, std::string_view password) {
-  if (executing_) return answer("-ERR a client cannot authenticate between MULTI and EXEC\r\n");
-  login->silent = silent_;
-  requests_->open();
-  requests_->add(request::Entry{request::user_entry, requests_->hold(login->user)});
-  requests_->add(request::Entry{request::password_entry, password});
-  const std::string_view address = peer_.address;
-  requests_->add(request::Entry{request::address_entry, address.substr(0, address.rfind(':'))});
-  requests_->commit({.verb = request::Verb::log_in, .note = logged_in, .prefix = {}, .tag = {}});
-  login_ = std::move(login);
-}
-
-void RespSession::reply_login(const request::Verdict& verdict, base::Buffer& out) {
-  const std::unique_ptr<Login> login = std::move(login_);
-  const bool right = verdict.error.empty() && verdict.allowed && identity_.log_in(login->user);
-  if (right && login->version) facts_.version = static_cast<int>(*login->version);
-  if (right && login->name) facts_.name = *login->name;
-  if (login->silent) return;
-  wire::RespWriter writer(out, version());
-  if (!verdict.error.empty())
-    writer.error(error_of(verdict));
-  else if (!right)
-    out.append(wrong_password);
-  else if (login->version)
-    append_greeting(writer);
-  else
-    out.append(ok);
+// False: the token is not that of the user, which is the answer. Without users there is `default`,
+// with any token.
+bool RespSession::log_in(std::string_view user, std::string_view token) {
+  if (identity_.is_needed() ? identity_.log_in(user, token) : user == access::default_user)
+    return true;
+  report("login", "WRONGPASS");
+  answer("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  return false;
 }
 
 void RespSession::select(std::string_view word) {

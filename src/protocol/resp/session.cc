@@ -120,10 +120,6 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
                         base::Time now, base::Buffer& out) {
   if (!facts_.since) [[unlikely]]
     facts_.since = now;
-  if (request.verb == request::Verb::log_in) [[unlikely]] {
-    reply_login(verdict, out);
-    return true;
-  }
   wire::RespWriter writer(out, version());
   if (request.verb == request::Verb::wait && std::exchange(waiting_, false)) --connections_.waiting;
   switch (request.note) {

@@ -45,7 +45,7 @@ class RespSession final : public request::Session {
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
   std::string_view fault_text() const override;
-  bool holds_back() const override { return waiting_ || login_ != nullptr; }
+  bool holds_back() const override { return waiting_; }
   bool waits_for_units() const override { return waiting_; }
   size_t unfinished_bytes() const override {
     return (open_ == nullptr ? 0 : open_->bytes()) +
@@ -65,8 +65,7 @@ class RespSession final : public request::Session {
     bulk,         // the tag is the text of the reply
     time_of_day,  //
     own_line,     // the line of CLIENT INFO
-    logged_in,
-    cell,  // five integers, the reply of the three commands that throttle
+    cell,         // five integers, the reply of the three commands that throttle
     crab,
     redis,
     charged_once,  // SLUICE.CHARGE with an id: see charges_
@@ -92,13 +91,6 @@ class RespSession final : public request::Session {
     uint32_t database = 0;
     int version = 2;                    // of the protocol
     std::optional<base::Time> since{};  // the time of its first reply
-  };
-  // The state from AUTH, or HELLO with AUTH, to its reply.
-  struct Login {
-    std::string user;
-    std::optional<wire::RespVersion> version{};  // the version that HELLO asked for
-    std::optional<std::string> name{};
-    bool silent = false;
   };
   // The state of a charge with an id, from its command to its reply.
   struct ChargeOnce {
@@ -141,8 +133,7 @@ class RespSession final : public request::Session {
   bool is_batch_full() const;
   void hello(Words words);
   void auth(Words words);
-  void log_in(std::unique_ptr<Login> login, std::string_view password);
-  void reply_login(const request::Verdict& verdict, base::Buffer& out);
+  bool log_in(std::string_view user, std::string_view token);
   void append_greeting(wire::RespWriter& out) const;
   bool is_permitted(const CommandEntry& entry);
   void refuse_right(std::string_view command);
@@ -189,7 +180,6 @@ class RespSession final : public request::Session {
   request::Requests* requests_ = nullptr;  // during `receive`
   const int64_t id_;
   Facts facts_;
-  std::unique_ptr<Login> login_;
   std::deque<ChargeOnce> charges_;  // those without a reply, in order
   bool off_ = false;                // CLIENT REPLY OFF
   bool skip_ = false;               // CLIENT REPLY SKIP, for the next command

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "access/access.h"
+#include "access/users.h"
 #include "base/bounds.h"
 #include "policy/inline_limits.h"
 #include "protocol/resp/session.h"
@@ -42,11 +42,6 @@ class Verdicts {
     verdict_ = {};
     const auto entries = all.descriptor(request);
     if (request.verb == Verb::noop) return verdict_;
-    if (request.verb == Verb::log_in) {
-      verdict_.matched = true;
-      verdict_.allowed = entries[1].value == "p";
-      return verdict_;
-    }
     if (entries.size() % 4 == 3 && entries[0].key != "command") return verdict_;  // no rule
     size_t weight = static_cast<size_t>(std::max<int64_t>(request.cost, 0)) + entries.size();
     for (const request::Entry& entry : entries) weight += entry.key.size() + entry.value.size();
@@ -114,8 +109,8 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
       const auto received = session.receive(in, false, requests, handshake);
       require(received.consumed <= in.size() && handshake.view().empty());
       for (const request::Request& request : requests.items()) {
-        // Later requests wait for one of these, so it must be the last one of its batch.
-        if (request.verb == Verb::wait || request.verb == Verb::log_in)
+        // Later requests wait for it, so it must be the last one of its batch.
+        if (request.verb == Verb::wait)
           require(&request == &requests.items().back() && session.holds_back());
         if (request.verb != Verb::noop) append(request, requests, told.requests);
         require(
@@ -139,11 +134,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const access::Access nobody;
   static const access::Access users(std::make_shared<const access::Users>(std::vector<access::User>{
-      {"default", {access::Right::take}, "", "p"},
+      {"some", {access::Right::take}, access::digest_of("q")},
       {"all",
        {access::Right::take, access::Right::put, access::Right::look, access::Right::admin},
-       "",
-       "p"}}));
+       access::digest_of("p")}}));
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const access::Access& access = (data[0] & 0x80) == 0 ? nobody : users;
   require(run(bytes, {}, access) ==
