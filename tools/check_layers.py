@@ -60,7 +60,6 @@ SIDE_ROOMS: dict[str, str] = {
     "admin": "protocol/*",
     "protocol/*": "store",
 }
-LINES_MAX = 600
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # Code beside the product's own, which may use what lies under tests/.
@@ -181,19 +180,9 @@ def check_headers(src: Path) -> Iterator[Breach]:
             yield Breach(path, number, "#pragma once comes before all other code of a header")
 
 
-def check_lengths(root: Path) -> Iterator[Breach]:
-    for folder in ("src", "tests", "tools"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix not in SOURCE_SUFFIXES or SKIPPED_FOLDERS.intersection(path.parts):
-                continue
-            count = len(path.read_bytes().splitlines())
-            if count > LINES_MAX:
-                yield Breach(path, count, f"{count} lines; {LINES_MAX} are the most that one sitting reads")
-
-
 def check(root: Path) -> list[Breach]:
     src = root / "src"
-    return [*check_layers(src), *check_libraries(root), *check_headers(src), *check_lengths(root)]
+    return [*check_layers(src), *check_libraries(root), *check_headers(src)]
 
 
 def main(arguments: list[str]) -> int:
