@@ -91,6 +91,13 @@ struct Served {
   uint16_t divvy = 0, limitd = 0, admin = 0;
 };
 
+std::string pages_for_operators() {
+  std::string text;
+  for (const char* page : {"docs/operating.md", "docs/admin.md", "docs/metrics.md"})
+    text += text_of(tests::source_path(page));
+  return text;
+}
+
 TEST(Prometheus, PromtoolAcceptsThePage) {
   const Served served;
   auto client = TcpClient::connect(served.divvy);
@@ -156,7 +163,7 @@ TEST(Prometheus, AlertsAndDashboardNameExistingMetrics) {
     for (std::sregex_iterator at(page.begin(), page.end(), bound), end; at != end; ++at)
       EXPECT_LE((*at)[1].length(), 7) << at->str();
   }
-  const std::string operating = text_of(tests::source_path("docs/operating.md"));
+  const std::string operating = pages_for_operators();
   for (const char* family : {"sluice_commit_seconds", "sluice_commit_wait_seconds",
                              "sluice_redis_call_seconds", "sluice_redis_kept_age_seconds"}) {
     EXPECT_TRUE(families.contains(family)) << family;
@@ -175,7 +182,7 @@ TEST(Prometheus, AlertsAndDashboardNameExistingMetrics) {
 
 TEST(Operating, NamesExistingPaths) {
   const std::string docs = tests::source_path("docs/");
-  const std::string operating = text_of(docs + "operating.md");
+  const std::string operating = pages_for_operators();
   const Json paths = Json::parse(text_of(docs + "openapi.json")).at("paths");
   std::set<std::string> named, known;
   const std::regex path("/(?:v1|health)/[a-z]+(?:/check|/live|/ready)?");
