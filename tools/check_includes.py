@@ -47,7 +47,7 @@ NAMES: dict[str, str] = {
     "cstdio":
     "puts fputs fputc fwrite fseek feof vsnprintf printf fprintf snprintf sscanf perror fread fopen "
     "fflush ferror fclose remove",
-    "cstdlib": "strtoull strtoll strtol abort getenv atoi atoll strtoul strtod strtold exit free malloc labs",
+    "cstdlib": "strtoull strtoll strtol abort getenv atoi atoll strtoul strtod strtold exit free malloc labs _Exit",
     "cstring":
     "strcmp strncmp strchr strstr strrchr memcpy memset memcmp memchr memmove strlen strncpy "
     "strerror",

@@ -15,15 +15,14 @@
 #include <string_view>
 
 #include "admin/admin.h"
-#include "admin/changes_api.h"
-#include "admin/counter_routes.h"
-#include "admin/denial_board.h"
+#include "admin/counters.h"
+#include "admin/denials.h"
 #include "admin/log_control.h"
 #include "admin/overrides_api.h"
 #include "admin/top_board.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/table_scanner.h"
+#include "engine/lists.h"
 #include "live/change_log.h"
 #include "live/override_registry.h"
 #include "policy/read/native.h"

@@ -9,7 +9,7 @@
 #include "base/bounds.h"
 #include "base/units.h"
 #include "live/live_policy.h"
-#include "live/override_text.h"
+#include "live/override_registry.h"
 
 namespace sluice::admin {
 namespace {

@@ -1,8 +1,6 @@
 // What the admin port answers about counters in the hard cases: limits that change between the
 // steps of a query, a store that does not search all names at once, long names, many bytes, and the
 // server's end.
-#include "admin/counter_routes.h"
-
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -12,9 +10,10 @@
 #include <utility>
 
 #include "admin/admin_json.h"
+#include "admin/counters.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/table_scanner.h"
+#include "engine/lists.h"
 #include "protocol/droplet/rules.h"
 #include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"

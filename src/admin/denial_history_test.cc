@@ -1,5 +1,5 @@
 // What a server keeps of a day's refusals (admin/denial_history.h).
-#include "admin/denial_history.h"
+#include "admin/denials.h"
 
 #include <gtest/gtest.h>
 

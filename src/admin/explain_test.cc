@@ -1,6 +1,8 @@
 // Explanations against the replies of takes that follow: random policies of all dialects and
 // algorithms, and random requests of all protocols, some of which wait. And counters that are set
 // and forgotten by name.
+#include "admin/explain.h"
+
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -10,11 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "admin/explain_query.h"
-#include "admin/live_counters.h"
+#include "admin/counters.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/table_scanner.h"
+#include "engine/lists.h"
 #include "policy/read/native.h"
 #include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"

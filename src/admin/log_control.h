@@ -7,7 +7,7 @@
 
 #include "admin/admin_json.h"
 #include "admin/http_server.h"
-#include "engine/denial_sampler.h"
+#include "engine/denials.h"
 #include "live/change_log.h"
 #include "log/log.h"
 #include "wire/http_session.h"

@@ -1,12 +1,11 @@
 // Requests per second in /v1/status (admin/request_rates.h), against a model.
-#include "admin/request_rates.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "admin/server_stats.h"
 #include "tests/support/dice.h"
 
 namespace sluice::admin {

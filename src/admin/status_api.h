@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "admin/admin.h"
-#include "admin/request_rates.h"
 #include "admin/server_stats.h"
+#include "live/change_log.h"
 #include "live/live_policy.h"
 #include "live/override_registry.h"
-#include "live/reload_history.h"
 #include "store/catalog.h"
 
 namespace sluice::admin {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/json_fields.h"
+#include "cli/terminal.h"
 #include "testing/fake_http.h"
 
 namespace sluice::cli {

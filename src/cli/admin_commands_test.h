@@ -11,7 +11,7 @@
 
 #include "cli/admin_answers_test.h"
 #include "cli/command_test.h"
-#include "cli/json_fields.h"
+#include "cli/terminal.h"
 #include "testing/fake_http.h"
 
 namespace sluice::cli {

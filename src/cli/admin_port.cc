@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "cli/inspect.h"
-#include "cli/json_fields.h"
+#include "cli/terminal.h"
 #include "client/socket.h"
 #include "config/address.h"
 #include "config/admin_sockets.h"

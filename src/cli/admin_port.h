@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "cli/arguments.h"
-#include "cli/exit_codes.h"
+#include "cli/commands.h"
 #include "client/http_client.h"
 
 namespace sluice::cli {

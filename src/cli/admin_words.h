@@ -8,7 +8,7 @@
 
 #include "base/diagnostic.h"
 #include "cli/admin_port.h"
-#include "cli/json_fields.h"
+#include "cli/terminal.h"
 
 namespace sluice::cli {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/diagnostic.h"
-#include "cli/exit_codes.h"
-#include "cli/option_values.h"
+#include "cli/commands.h"
+#include "cli/definitions.h"
 #include "config/load_policy.h"
 #include "config/settings.h"
 

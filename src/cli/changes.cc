@@ -1,6 +1,6 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "cli/table.h"
+#include "cli/terminal.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {

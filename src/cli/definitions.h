@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -19,5 +20,15 @@ struct DefinedCommand {
 
 // The commands of the program and of protocols, each followed by its subcommands.
 std::vector<DefinedCommand> defined_commands();
+
+// The type of an option that takes one of some values, as --help shows it: "text|json". Completions
+// offer these values. Pure functions.
+
+inline std::string type_of_values(const std::vector<std::string_view>& values) {
+  std::string type;
+  for (const std::string_view value : values)
+    type += (type.empty() ? "" : "|") + std::string(value);
+  return type;
+}
 
 }  // namespace sluice::cli

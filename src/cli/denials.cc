@@ -5,7 +5,7 @@
 #include "cli/admin_words.h"
 #include "cli/fleet.h"
 #include "cli/inspect.h"
-#include "cli/table.h"
+#include "cli/terminal.h"
 #include "config/screen_text.h"
 #include "wire/http_session.h"
 

@@ -1,15 +1,284 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/clock.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "cli/admin_port.h"
+#include "cli/admin_words.h"
 #include "cli/arguments.h"
-#include "cli/explain_live.h"
-#include "cli/explanation.h"
+#include "cli/definitions.h"
 #include "cli/inspect.h"
-#include "cli/option_values.h"
+#include "config/screen_text.h"
 #include "config/settings.h"
+#include "policy/explanation.h"
 #include "protocol/protocol.h"
 
 namespace sluice::cli {
+
+// The explanation of one request, as a text for people and as JSON. Pure functions.
+
+// `unmatched`: the answer to a request to which no rule applies, as in policy::Dialect.
+std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
+                    const Pairs& request, bool coloured);
+nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request);
+
+namespace {
+
+using base::printable;
+using limit::Algorithm;
+using policy::RuleExplanation;
+
+std::string in_ticks(std::string_view text) {
+  return "`" + printable(text) + "`";
+}
+
+std::string words_for(const limit::Limit& limit) {
+  if (limit.algorithm == Algorithm::unlimited) return "always allowed";
+  if (limit.algorithm == Algorithm::deny) return "always denied";
+  if (limit.algorithm == Algorithm::fixed_bucket)
+    return std::to_string(limit.quota) + " at a time, fixed_bucket";
+  std::string text = std::to_string(limit.quota) + " per " + format_duration(limit.window);
+  if (limit.algorithm == Algorithm::fixed_window) return text;
+  text += ", " + std::string(limit::name_of(limit.algorithm));
+  if (limit.burst > 0) text += ", burst " + std::to_string(limit.burst);
+  return text;
+}
+
+std::string words_for_actor(const RuleExplanation& e) {
+  if (e.rule->actor.empty()) return "one counter for all";
+  std::string text = "by ";
+  for (size_t i = 0; i < e.rule->actor.size(); ++i) {
+    text += (i == 0 ? "" : ", then ") + in_ticks(e.rule->actor[i]);
+    text += e.actor_values[i] ? ", here " + in_ticks(*e.actor_values[i])
+                              : ", which the request lacks: the counter of the empty one";
+  }
+  const bool is_value = e.actor_values.size() == 1 && e.actor_values[0].value_or("") == e.actor;
+  return is_value || e.actor.empty() ? text : text + "; its name is " + in_ticks(e.actor);
+}
+
+std::string words_for(const policy::Mismatch& mismatch) {
+  const std::string& key = mismatch.condition->key;
+  const std::string wanted = in_ticks(mismatch.condition->pattern.text());
+  if (!mismatch.value)
+    return "the request has no " + in_ticks(key) + ", and the rule wants " + wanted;
+  return in_ticks(key) + " is " + in_ticks(*mismatch.value) + ", and the rule wants " + wanted;
+}
+
+void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
+  if (e.ends)
+    out += config::paint("applies and decides", config::green, coloured);
+  else if (e.has_say)
+    out += config::paint("applies", config::green, coloured) + ": it and later rules must allow";
+  else
+    out += config::paint("applies in shadow", config::yellow, coloured) +
+           ": it is charged, and the search goes on";
+  for (size_t i = 0; i < e.rule->limits.size(); ++i) {
+    out += "\n      limit: " + words_for(e.rule->limits[i]);
+    if (limit::has(e.rule->counts, i)) out += ", counts what it refuses";
+  }
+  out += "\n";
+  if (e.counter.empty()) return;
+  out += "      actor: " + words_for_actor(e) + "\n";
+  out += "      counter: " + printable(e.counter) + "\n";
+}
+
+void append(std::string& out, const RuleExplanation& e, bool coloured) {
+  const policy::Rule& rule = *e.rule;
+  out += rule.file + ":" + std::to_string(rule.line) + ": " +
+         config::paint("[" + printable(rule.pattern) + "]", 0, coloured);
+  if (!rule.name.empty()) out += " " + printable(rule.name);
+  if (!rule.comment.empty()) out += " (" + printable(rule.comment) + ")";
+  out += "\n    ";
+  if (e.off) {
+    out += "is switched off\n";
+  } else if (e.over) {
+    out += "does not apply: its time is over\n";
+  } else if (!e.error.empty()) {
+    out += config::paint("cannot be evaluated", config::red, coloured) +
+           ", so the request fails: " + printable(e.error) + "\n";
+  } else if (e.mismatch) {
+    out += "does not apply: " + words_for(*e.mismatch) + "\n";
+  } else {
+    append_applied(out, e, coloured);
+  }
+}
+
+nlohmann::ordered_json json_of(const RuleExplanation& e) {
+  const policy::Rule& rule = *e.rule;
+  nlohmann::ordered_json json{
+      {"file", rule.file}, {"line", rule.line}, {"pattern", rule.pattern}, {"name", rule.name}};
+  json["applies"] = e.applies();
+  json["decides"] = e.ends;
+  json["mode"] = rule.mode == policy::Mode::shadow ? "shadow" : e.off ? "off" : "enforce";
+  json["then"] = rule.then == policy::Then::stop ? "stop" : "continue";
+  if (!e.error.empty()) {
+    json["error"] = e.error;
+  } else if (e.mismatch) {
+    json["mismatch"] = {{"key", e.mismatch->condition->key},
+                        {"wants", e.mismatch->condition->pattern.text()}};
+    json["mismatch"]["has"] = nullptr;
+    if (e.mismatch->value) json["mismatch"]["has"] = *e.mismatch->value;
+  } else {
+    json["limits"] = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < rule.limits.size(); ++i) {
+      const limit::Limit& limit = rule.limits[i];
+      json["limits"].push_back({{"algorithm", limit::name_of(limit.algorithm)},
+                                {"quota", limit.quota},
+                                {"window_us", limit.window.us},
+                                {"burst", limit.burst}});
+      if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
+    }
+    json["actor"] = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < rule.actor.size(); ++i) {
+      json["actor"].push_back({{"key", rule.actor[i]}, {"value", nullptr}});
+      if (e.actor_values[i]) json["actor"].back()["value"] = *e.actor_values[i];
+    }
+    if (!e.actor.empty()) json["actor_name"] = e.actor;
+    json["counter"] = nullptr;
+    if (!e.counter.empty()) json["counter"] = e.counter;
+  }
+  return json;
+}
+
+bool decided(const policy::Explanation& explanation) {
+  if (explanation.reached.empty() || !explanation.reached.back().error.empty()) return false;
+  return std::any_of(explanation.reached.begin(), explanation.reached.end(),
+                     [](const RuleExplanation& e) { return e.has_say; });
+}
+
+}  // namespace
+
+std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
+                    const Pairs& request, bool coloured) {
+  std::string out = "request:";
+  for (const auto& [key, value] : request) out += " " + printable(key) + "=" + printable(value);
+  out += "\n\n";
+  for (const RuleExplanation& e : explanation.reached) append(out, e, coloured);
+  if (!decided(explanation) &&
+      (explanation.reached.empty() || explanation.reached.back().error.empty()))
+    out += config::paint("No rule decides it.", config::red, coloured) +
+           (unmatched.empty() ? "" : " ") + std::string(unmatched) + "\n";
+  if (!explanation.note.empty()) out += printable(explanation.note) + "\n";
+  if (explanation.unreached > 0)
+    out += base::counted(explanation.unreached, "rule") + " behind it " +
+           (explanation.unreached == 1 ? "is" : "are") + " not reached.\n";
+  return out;
+}
+
+nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request) {
+  nlohmann::ordered_json json;
+  json["request"] = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : request) json["request"][key] = value;
+  json["rules"] = nlohmann::ordered_json::array();
+  json["decided"] = decided(explanation);
+  for (const RuleExplanation& e : explanation.reached) json["rules"].push_back(json_of(e));
+  json["unreached"] = explanation.unreached;
+  if (!explanation.note.empty()) json["note"] = explanation.note;
+  return json;
+}
+
+// `sluice explain` for a running server: with its rules, overrides and counters, instead of a
+// file's rules.
+
+// The words key=value of the arguments are the request; `protocol` is its protocol, if one is
+// named. Returns the exit status.
+int explain_live(const AdminFlags& flags, std::optional<protocol::Protocol> protocol,
+                 const Arguments& arguments, config::CommandIo& io);
+
+namespace {
+
+std::string shown(const Json& json, const char* key) {
+  return config::on_screen(text_field(json, key));
+}
+
+std::string place_words(const Json& rule) {
+  const std::string file = shown(rule, "file");
+  return file.empty() ? "" : " " + file + ":" + std::to_string(integer_field(rule, "line"));
+}
+
+std::string mismatch_words(const Json& mismatch) {
+  const std::string key = shown(mismatch, "key");
+  const Json& value = field(mismatch, "value");
+  return key + "=" + shown(mismatch, "pattern") + " does not fit: " +
+         (value.is_string() ? "it is " + config::on_screen(value.get<std::string>())
+                            : "the request has no " + key);
+}
+
+std::string rule_line(const Json& rule) {
+  std::string text = "rule " + shown(rule, "rule") + " (" + shown(rule, "dialect") + ")" +
+                     place_words(rule) + ": ";
+  const std::string mode = shown(rule, "mode");
+  if (mode != "enforce") text += mode + ", ";
+  if (const std::string error = shown(rule, "error"); !error.empty()) return text + error;
+  if (true_field(rule, "over")) return text + "has ended";
+  if (!true_field(rule, "applies"))
+    return text + (field(rule, "mismatch").is_object() ? mismatch_words(field(rule, "mismatch"))
+                                                       : "does not apply");
+  text += true_field(rule, "has_say") ? "applies and decides" : "applies";
+  for (const Json& one : list_field(rule, "decisions"))
+    text += "; " + std::string(true_field(one, "allowed") ? "allows" : "denies") + ": " +
+            level_words(one);
+  if (const std::string id = shown(rule, "override"); !id.empty()) text += " (override " + id + ")";
+  if (const std::string counter = shown(rule, "counter"); !counter.empty())
+    text += "\n  counter " + counter;
+  if (const std::string actor = shown(rule, "actor"); !actor.empty()) text += "\n  actor " + actor;
+  return text;
+}
+
+// `protocol`: null: none was named.
+std::string verdict_line(const Json& verdict, const protocol::Description* protocol) {
+  if (const std::string error = text_field(verdict, "error"); !error.empty())
+    return "It would fail: " + error;
+  if (!true_field(verdict, "matched"))
+    return protocol == nullptr
+               ? "No rule decides it; what is answered depends on the protocol (--protocol names "
+                 "one) and on `unmatched`."
+               : "No rule decides it." +
+                     (protocol->dialect == nullptr || protocol->dialect->unmatched.empty()
+                          ? std::string()
+                          : " " + std::string(protocol->dialect->unmatched)) +
+                     " (A listener's `unmatched` goes before that.)";
+  if (true_field(verdict, "allowed"))
+    return "It would be allowed: " + std::to_string(integer_field(verdict, "remaining")) +
+           " left behind it.";
+  const Json& wait = field(verdict, "retry_after");
+  return "It would be denied" + (wait.is_null()
+                                     ? std::string(", and waiting does not help.")
+                                     : "; it could be allowed in " + seconds_words(wait) + ".");
+}
+
+}  // namespace
+
+int explain_live(const AdminFlags& flags, std::optional<protocol::Protocol> protocol,
+                 const Arguments& arguments, config::CommandIo& io) {
+  const auto pairs = pairs_of(arguments.positional());
+  if (!pairs) return arguments.misused(pairs.problem().text, io);
+  const protocol::Description* const named = protocol ? &describe(*protocol) : nullptr;
+  const std::string_view name = named != nullptr ? named->name : protocol::all().front()->name;
+  Json body{{"protocol", name}, {"descriptor", Json::array()}};
+  for (const auto& [key, value] : *pairs)
+    body["descriptor"].push_back({{"key", key}, {"value", value}});
+  int ending = config::exit_ok;
+  auto port = AdminPort::open(flags, arguments, io, ending);
+  if (!port) return ending;
+  const auto reply = port->ask("POST", "/v1/explain", body);
+  if (!reply.is_done()) return report_failure(reply, flags.json, io);
+  if (flags.json) {
+    io.out << to_text(reply.json) << std::flush;
+    return config::exit_ok;
+  }
+  for (const Json& rule : list_field(reply.json, "rules")) io.out << rule_line(rule) << '\n';
+  if (const int64_t behind = integer_field(reply.json, "unreached"); behind > 0)
+    io.out << base::counted(static_cast<uint64_t>(behind), "rule") << " behind "
+           << (behind == 1 ? "is" : "are") << " not reached.\n";
+  io.out << config::on_screen(verdict_line(field(reply.json, "verdict"), named)) << std::endl;
+  return config::exit_ok;
+}
+
 namespace {
 
 constexpr const char* about_explain =

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cli/inspect.h"
-#include "cli/json_fields.h"
+#include "cli/terminal.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {

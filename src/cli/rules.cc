@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "cli/table.h"
+#include "cli/terminal.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {

@@ -1,5 +1,5 @@
 // Tables on a terminal (cli/table.h): columns, and what is cut in narrow windows.
-#include "cli/table.h"
+#include "cli/terminal.h"
 
 #include <gtest/gtest.h>
 

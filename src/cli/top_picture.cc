@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "cli/table.h"
+#include "cli/terminal.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/admin_words.h"
-#include "cli/table.h"
+#include "cli/terminal.h"
 
 namespace sluice::cli {
 

@@ -7,7 +7,7 @@
 
 #include "base/diagnostic.h"
 #include "config/config.h"
-#include "policy/read/native_apart.h"
+#include "policy/read/native.h"
 #include "policy/rule_set.h"
 
 namespace sluice::config {

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "net/unix_listener.h"
+#include "net/listener.h"
 
 namespace sluice::config {
 namespace {

@@ -28,7 +28,7 @@
 #include "protocol/protocol.h"
 #include "protocol/settings.h"
 #include "redis/options.h"
-#include "request/unmatched.h"
+#include "request/session.h"
 #include "server/options.h"
 
 namespace sluice::config {

@@ -4,7 +4,7 @@
 
 #include "base/bounds.h"
 #include "base/units.h"
-#include "engine/denial_sampler.h"
+#include "engine/denials.h"
 #include "log/log.h"
 #include "server/server.h"
 

@@ -28,7 +28,6 @@
 #include "disk/journal.h"
 #include "disk/record.h"
 #include "request/space.h"
-#include "request/stable_list.h"
 
 namespace sluice::disk {
 

@@ -1,18 +1,196 @@
 #include "disk/rocks_journal.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <rocksdb/utilities/checkpoint.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/bounds.h"
 #include "base/check.h"
-#include "disk/copy_place.h"
 #include "disk/keys.h"
+#include "disk/layout.h"
 
 namespace sluice::disk {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Says that what it lies in is a copy that is being made.
+constexpr const char* marker = "/UNFINISHED";
+
+fs::path folder_of(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  // Of "a/b/" as of "a/b".
+  return absolute.has_filename() ? absolute.parent_path() : absolute.parent_path().parent_path();
+}
+
+bool lies_in(const fs::path& folder, const std::string& dir) {
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(folder, error), outer = fs::canonical(dir, error);
+  if (error) return false;
+  const fs::path from = inner.lexically_relative(outer);
+  return !from.empty() && *from.begin() != "..";
+}
+
+bool is_there(const std::string& path) {
+  struct stat unused;
+  return ::lstat(path.c_str(), &unused) == 0;
+}
+
+// A copy that was not finished, or a folder with nothing in it.
+bool may_be_removed(const std::string& path) {
+  struct stat its;
+  if (::lstat(path.c_str(), &its) != 0 || !S_ISDIR(its.st_mode)) return false;
+  std::error_code error;
+  return is_there(path + marker) || (fs::is_empty(path, error) && !error);
+}
+
+// Who may read it, and that it is on the medium. 0, or why not.
+int settle(const fs::path& path, mode_t mode) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return errno;
+  const int error = ::fchmod(fd, mode) == 0 && ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  return error;
+}
+
+}  // namespace
+
+CopyPlace::~CopyPlace() {
+  std::error_code ignored;
+  if (made_) fs::remove_all(fresh_, ignored);
+}
+
+base::Done CopyPlace::make(const std::string& dir) {
+  if (is_there(target_))
+    return base::Problem{quoted(target_) + " is there already; name a directory that is not"};
+  const fs::path folder = folder_of(target_);
+  if (lies_in(folder, dir))
+    return base::Problem{quoted(target_) + " lies in " + quoted(dir) +
+                         ", of which it must be a copy; name a directory outside of it"};
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (is_there(fresh_)) {
+    if (!may_be_removed(fresh_))
+      return base::Problem{quoted(fresh_) +
+                           " is there already, and is not a copy that was left unfinished; move it "
+                           "away, or name another directory"};
+    fs::remove_all(fresh_, error);
+  }
+  const int fd =
+      ::mkdir(fresh_.c_str(), 0700) != 0
+          ? -1
+          : ::open((fresh_ + marker).c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  made_ = fd >= 0;
+  if (made_) ::close(fd);
+  if (made_ && ::mkdir(store_of(fresh_).c_str(), 0700) == 0) return {};
+  return base::Problem{with_errno(
+      "the backup to " + quoted(target_) + " failed: " + quoted(fresh_) + " cannot be made",
+      errno)};
+}
+
+base::Done CopyPlace::finish() {
+  std::error_code error;
+  int failed = 0;
+  for (fs::recursive_directory_iterator at(fresh_, error), end; !error && failed == 0 && at != end;
+       at.increment(error))
+    failed = settle(at->path(), at->is_directory() ? 0700 : 0600);
+  if (failed == 0 && error) failed = error.value();
+  if (failed == 0 && ::unlink((fresh_ + marker).c_str()) != 0) failed = errno;
+  if (failed == 0) failed = settle(fresh_, 0700);
+  if (failed == 0 && ::rename(fresh_.c_str(), target_.c_str()) != 0) failed = errno;
+  if (failed != 0) return base::Problem{with_errno(quoted(fresh_), failed)};
+  made_ = false;
+  // Else a power cut could take the name away again.
+  return sync_directory(folder_of(target_).string());
+}
+
+
+namespace {
+
+constexpr size_t step_counters = 256;
+
+}  // namespace
+
+Fold::Fold(Rocks& counters, Latest& latest, std::vector<std::string_view> blocks, std::string file,
+           uint64_t last_number, int64_t now_us)
+    : counters_(counters),
+      latest_(latest),
+      blocks_(std::move(blocks)),
+      file_(std::move(file)),
+      last_number_(last_number),
+      now_us_(now_us) {}
+
+Fold::~Fold() {
+  writer_.reset();
+  if (written_ > 0) ::unlink(file_.c_str());
+  latest_.clear();
+}
+
+bool Fold::step(rocksdb::Status& status) {
+  if (reading_ || !blocks_.empty()) {
+    if (!reading_) latest_.open(blocks_.back());
+    reading_ = latest_.step();
+    if (!reading_) blocks_.pop_back();
+    if (!latest_.sound()) status = rocksdb::Status::Corruption("a block cannot be read");
+    return status.ok();
+  }
+  if (!sorted_) {
+    latest_.sort();
+    sorted_ = true;
+    return true;
+  }
+  status = write_some();
+  return status.ok() && writer_;
+}
+
+rocksdb::Status Fold::write_some() {
+  rocksdb::Status status;
+  if (!writer_) {
+    writer_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), counters_.options());
+    // One that was left behind may be RocksDB's by now, under another name: it is not to be
+    // written.
+    ::unlink(file_.c_str());
+    status = writer_->Open(file_);
+    if (status.ok()) status = writer_->Put(folded_key, folded_value(last_number_));
+    written_ = 0;
+  }
+  const size_t end = std::min(latest_.size(), written_ + step_counters);
+  for (size_t i = written_; status.ok() && i < end; ++i) {
+    value_.clear();
+    if (!latest_.forgotten(i)) latest_.append_value(i, value_);
+    if (latest_.forgotten(i) || forget_us_of(value_) <= now_us_) value_ = forgotten_value;
+    status = writer_->Put(latest_.key(i), value_);
+  }
+  written_ = std::max<size_t>(end, 1);  // the file is there
+  if (!status.ok() || end < latest_.size()) return status;
+  status = writer_->Finish();
+  writer_.reset();
+  return status;
+}
+
+rocksdb::Status Fold::ingest() {
+  rocksdb::IngestExternalFileOptions options;
+  options.move_files = true;
+  options.snapshot_consistency = false;
+  options.verify_file_checksum = false;
+  return counters_.use([&](rocksdb::DB& db) { return db.IngestExternalFile({file_}, options); });
+}
+
 
 namespace {
 
@@ -493,6 +671,299 @@ JournalStats RocksJournal::stats() const {
   stats.folds = folds_count_;
   stats.failures = failures_count_;
   return stats;
+}
+
+
+// The folding side of the journal: a thread that does whatever a commit may have to wait for, and
+// one that takes only the time that no other thread needs, to which the first lends the work
+// between.
+
+namespace {
+
+using rocksdb::Status;
+
+constexpr auto retry_after = std::chrono::milliseconds(500);
+// How long the idle thread is given to return what is urgent, and how often it is looked for.
+constexpr auto recall_max = std::chrono::milliseconds(10);
+constexpr auto recall_step = std::chrono::microseconds(200);
+constexpr size_t deleted_per_write = 64;
+constexpr auto between_deletes = std::chrono::microseconds(100);
+// Counters that a round of the dictionary meets before it looks whether there is something to fold.
+constexpr size_t met_at_once = 1000;
+constexpr auto between_meetings = std::chrono::milliseconds(2);
+// Memory that is kept for the blocks to come.
+constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
+
+}  // namespace
+
+RocksJournal::~RocksJournal() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  call();
+  stopped_.notify_all();
+  if (folder_.joinable()) folder_.join();
+  turn_ = Turn::ended;
+  turn_.notify_all();
+  if (idle_.joinable()) idle_.join();
+}
+
+void RocksJournal::start_folding() {
+  SLUICE_CHECK(replayed_ && !folder_.joinable());
+  {
+    const std::lock_guard lock(mutex_);
+    folding_ = true;
+  }
+  idle_ = std::thread([this] { work_idly(); });
+  folder_ = std::thread([this] { fold_all(); });
+}
+
+// Wakes the folding thread. Any thread; takes no lock.
+void RocksJournal::call() {
+  called_.fetch_add(1);
+  called_.notify_one();
+}
+
+bool RocksJournal::wants_fold() const {
+  return unfolded_bytes_ >= when_.bytes || unfolded_.size() >= when_.blocks ||
+         (urgent_ && !unfolded_.empty()) ||
+         (round_.load() == Round::folding && !unfolded_.empty() &&
+          unfolded_.front().number < round_end_);
+}
+
+// Of what is folded, for a round of the dictionary. False: there is none, or it has reached its
+// end.
+bool RocksJournal::meet_some() {
+  if (round_.load() == Round::folding) {
+    const std::lock_guard lock(mutex_);
+    if (wants_fold()) return false;
+    met_.clear();
+    round_.store(Round::meeting);
+  }
+  if (round_.load() != Round::meeting) return false;
+  if (!meet(met_, met_at_once).ok()) {
+    round_.store(Round::given_up);
+    return false;
+  }
+  if (!met_.empty()) return true;
+  dictionary_.all_are_met();
+  round_.store(Round::none);
+  return false;
+}
+
+// The next behind `position`, which is moved; empty again when all were met.
+Status RocksJournal::meet(std::string& position, size_t max) {
+  return counters_.use([&](rocksdb::DB& db) {
+    const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
+    at->Seek(position.empty() ? std::string(first_counter_key) : position + '\0');
+    StoredCounter stored;
+    std::string last;
+    for (size_t seen = 0; seen < max && at->Valid(); at->Next(), ++seen) {
+      last.assign(at->key().data(), at->key().size());
+      if (is_forgotten(at->value().ToStringView())) continue;
+      if (!parse_key(last, stored.space, stored.key) ||
+          !parse_value(at->value().ToStringView(), stored) || !dictionary_.is_known(stored))
+        return Status::Corruption("a counter cannot be read");
+    }
+    position = at->Valid() ? last : "";
+    return at->status();
+  });
+}
+
+// The folding thread's: it waits for the other, and does all that a commit may have to wait for.
+void RocksJournal::fold_all() {
+  while (!stopping_) {
+    const uint32_t called = called_.load();
+    bool wanted;
+    {
+      const std::lock_guard lock(mutex_);
+      wanted = wants_fold();
+    }
+    if (!wanted) {
+      if (!stopping_ && meet_some())
+        std::this_thread::sleep_for(between_meetings);
+      else if (!stopping_ && round_.load() != Round::folding)
+        called_.wait(called);
+      continue;
+    }
+    const Status status = fold_once();
+    if (status.ok() || stopping_) continue;
+    ++failures_count_;
+    std::unique_lock lock(mutex_);
+    fold_problem_ = "a fold of the store failed: " + text_of(status);
+    folded_.notify_all();
+    stopped_.wait_for(lock, retry_after, [this] { return stopping_.load(); });
+    lock.unlock();
+    counters_.recover();
+    blocks_.recover();
+  }
+}
+
+// The idle thread's: steps of what is lent to it, and nothing else.
+void RocksJournal::work_idly() {
+  ::pthread_setname_np(::pthread_self(), "sluice-fold");
+  // Any other thread that wakes preempts it at once, so it need not rest between its steps;
+  // where a system does not let it, it is at least nice. (Linux knows the niceness of a thread.)
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
+  const sched_param none{};
+  ::sched_setscheduler(0, SCHED_IDLE, &none);
+  for (;;) {
+    Turn turn = turn_.load();
+    if (turn == Turn::ended) return;
+    if (turn != Turn::idle && turn != Turn::recalled) {
+      turn_.wait(turn);
+      continue;
+    }
+    while (turn_.load() == Turn::idle && !lent_->done)
+      lent_->done = !lent_->fold->step(lent_->status);
+    turn = turn_.load();
+    while (turn != Turn::ended && !turn_.compare_exchange_weak(turn, Turn::returned)) {
+    }
+    call();
+  }
+}
+
+std::unique_ptr<RocksJournal::Job> RocksJournal::make_job(
+    bool lent, const std::vector<std::string_view>& blocks, uint64_t last_number) {
+  auto job = std::make_unique<Job>();
+  job->fold = std::make_unique<Fold>(counters_, lent ? idle_latest_ : latest_, blocks,
+                                     store_of(options_.path) + (lent ? "/fold.sst" : "/fold-2.sst"),
+                                     last_number, options_.now().us);
+  return job;
+}
+
+// What was given up comes back in the end.
+void RocksJournal::take_back() {
+  if (turn_.load() != Turn::returned) return;
+  lent_.reset();
+  given_up_ = false;
+  turn_ = Turn::nobody;
+}
+
+// The idle thread works on it, until it is done or urgent. False: it does not give it back, as it
+// has no processor; then it keeps it.
+bool RocksJournal::lend(std::unique_ptr<Job>& job) {
+  lent_ = std::move(job);
+  turn_ = Turn::idle;
+  turn_.notify_one();
+  for (;;) {
+    const uint32_t called = called_.load();
+    if (turn_.load() == Turn::returned || urgent_ || stopping_) break;
+    called_.wait(called);
+  }
+  Turn turn = Turn::idle;
+  if (turn_.compare_exchange_strong(turn, Turn::recalled)) {
+    const auto until = std::chrono::steady_clock::now() + recall_max;
+    while (turn_.load() != Turn::returned && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(recall_step);
+  }
+  if (turn_.load() != Turn::returned) {
+    given_up_ = true;
+    return false;
+  }
+  job = std::move(lent_);
+  turn_ = Turn::nobody;
+  return true;
+}
+
+// It does not wait for RocksDB to merge what was folded before, which a busy machine may hold up
+// for long: a commit may wait for this.
+Status RocksJournal::fold_once() {
+  std::vector<std::string_view> blocks;
+  uint64_t last_number = 0;
+  {
+    // Their bytes stay where they are: others only append to the queue.
+    const std::lock_guard lock(mutex_);
+    for (const Block& block : unfolded_) blocks.emplace_back(block.bytes);
+    last_number = unfolded_.back().number;
+  }
+  take_back();
+  std::unique_ptr<Job> job;
+  // Not the first of all: RocksDB makes its function-local statics in it, under locks that the idle
+  // thread could keep for as long as it gets no processor.
+  if (!given_up_ && !urgent_ && folds_count_ > 0) {
+    job = make_job(true, blocks, last_number);
+    lend(job);
+  }
+  if (!job) job = make_job(false, blocks, last_number);
+  while (!stopping_ && !job->done) job->done = !job->fold->step(job->status);
+  if (!job->done) return Status::Aborted("the store is being closed");
+  if (!job->status.ok()) return job->status;
+  const std::lock_guard lock(finishing_);
+  const Status status = job->fold->ingest();
+  // Should this fail they are folded once more, which changes nothing.
+  return status.ok() ? drop(blocks.size()) : status;
+}
+
+// A few at a time: a commit waits for a write that is under way.
+Status RocksJournal::delete_blocks(std::span<const uint64_t> numbers) {
+  rocksdb::WriteBatch batch;
+  for (size_t i = 0; i < numbers.size(); i += deleted_per_write) {
+    batch.Clear();
+    for (const uint64_t number :
+         numbers.subspan(i, std::min(deleted_per_write, numbers.size() - i)))
+      batch.SingleDelete(BlockKey(number));
+    Status status = blocks_.use([&](rocksdb::DB& db) {
+      const std::lock_guard lock(appending_);
+      return db.Write({}, &batch);
+    });
+    if (!status.ok()) return status;
+    if (!stopping_) std::this_thread::sleep_for(between_deletes);
+  }
+  return Status::OK();
+}
+
+Status RocksJournal::drop(size_t blocks) {
+  std::vector<uint64_t> numbers = stale_;
+  numbers.reserve(numbers.size() + blocks);
+  size_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < blocks; ++i) {
+      numbers.push_back(unfolded_[i].number);
+      bytes += unfolded_[i].bytes.size();
+    }
+  }
+  unflushed_bytes_ += bytes;
+  Status status = delete_blocks(numbers);
+  if (!status.ok()) return status;
+  status = blocks_.use([&](rocksdb::DB& db) {
+    // Dropped blocks take memory and log until they are flushed, and leave nothing behind then.
+    if (unflushed_bytes_ >= when_.flush_bytes) {
+      rocksdb::FlushOptions flush;
+      flush.wait = false;
+      flush.allow_write_stall = true;
+      // RocksDB does it sooner or later even if it refuses now.
+      if (db.Flush(flush).ok()) unflushed_bytes_ = 0;
+    }
+    // A flush, or opening it again after an error, has begun another log. The next fold does it
+    // if this one cannot.
+    marks_.mark(db).PermitUncheckedError();
+    return Status::OK();
+  });
+  if (!status.ok()) return status;
+  stale_.clear();
+  std::vector<std::string> old;  // given back to the system without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < blocks; ++i) {
+      std::string& block = unfolded_.front().bytes;
+      if (given_up_)
+        lent_->held.push_back(std::move(block));
+      else if (spares_.size() < spares_max && block.size() >= spare_bytes_min)
+        spares_.push_back(std::move(block));
+      else
+        old.push_back(std::move(block));
+      unfolded_.pop_front();
+    }
+    unfolded_bytes_ -= bytes;
+    ++folds_count_;
+    fold_problem_.clear();
+    urgent_ = unfolded_bytes_ >= when_.urgent_bytes;
+  }
+  folded_.notify_all();
+  return status;
 }
 
 }  // namespace sluice::disk

@@ -3,10 +3,12 @@
 // until they are folded; what is on the disk of them is only read at a start.
 #pragma once
 
+#include <rocksdb/sst_file_writer.h>
 #include <rocksdb/write_batch.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -14,12 +16,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/result.h"
 #include "disk/dictionary.h"
-#include "disk/fold.h"
 #include "disk/journal.h"
 #include "disk/latest.h"
 #include "disk/layout.h"
@@ -29,6 +32,62 @@
 #include "disk/rocks.h"
 
 namespace sluice::disk {
+
+// Where a copy of a store is made: in TARGET.new, for its owner alone, which becomes TARGET when it
+// is whole and on the medium. One thread.
+
+class CopyPlace {
+ public:
+  explicit CopyPlace(const std::string& target) : target_(target), fresh_(target + ".new") {}
+  // What is not finished is removed.
+  ~CopyPlace();
+  CopyPlace(const CopyPlace&) = delete;
+  CopyPlace& operator=(const CopyPlace&) = delete;
+
+  // Makes it, empty, with its folder for the store. `dir`: of the store, in which it may not lie.
+  // What is there of an earlier copy that was not finished is removed, and nothing else.
+  base::Done make(const std::string& dir);
+  const std::string& path() const { return fresh_; }
+  base::Done finish();
+
+ private:
+  const std::string target_, fresh_;
+  bool made_ = false;
+};
+
+// One fold: blocks become a sorted table file with the latest state of each of their counters,
+// which RocksDB then takes among the folded ones. In small steps, so that its thread can rest,
+// stop, or hand it to another thread in between; one thread at a time.
+
+class Fold {
+ public:
+  // `blocks`, oldest first and the last of them with that number, and all else outlive it. `latest`
+  // is empty.
+  Fold(Rocks& counters, Latest& latest, std::vector<std::string_view> blocks, std::string file,
+       uint64_t last_number, int64_t now_us);
+  ~Fold();
+  Fold(const Fold&) = delete;
+  Fold& operator=(const Fold&) = delete;
+
+  // True: there is more to do. False: the table file is written, or `status` says why not.
+  bool step(rocksdb::Status& status);
+  // Behind the last step: gives the file to RocksDB, at once.
+  rocksdb::Status ingest();
+
+ private:
+  rocksdb::Status write_some();
+
+  Rocks& counters_;
+  Latest& latest_;
+  std::vector<std::string_view> blocks_;  // those that are not read yet, and the one that is
+  bool reading_ = false, sorted_ = false;
+  const std::string file_;
+  const uint64_t last_number_;
+  const int64_t now_us_;
+  size_t written_ = 0;
+  std::unique_ptr<rocksdb::SstFileWriter> writer_;
+  std::string value_;
+};
 
 // When blocks are folded: from so many bytes or blocks on, and by a thread that gets more than what
 // is left over when they are urgent. Tests have smaller numbers.
@@ -41,8 +100,7 @@ struct Folding {
   size_t numbers_min = 1024;  // Dictionary: so many more, and a round is needed
 };
 
-// More than twenty members: blocks go through three stages in one directory (written, committed,
-// folded), whose threads share two databases and the mutex below. Each group of members says which
+// Each group of members says which
 // thread it belongs to, or what guards it.
 class RocksJournal final : public Journal {
  public:

@@ -50,8 +50,7 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-// More than twenty members: the state that the committing, the fetching and the scanning thread and
-// the workers share, ordered by thread and by guard. The stages of the disk itself are
+// The stages of the disk itself are
 // disk::Journal's.
 class DurableStore final : public store::Store,
                            public store::Committer,

@@ -6,7 +6,7 @@
 
 #include "base/bounds.h"
 #include "engine/engine.h"
-#include "engine/table_scanner.h"
+#include "engine/lists.h"
 
 namespace sluice::engine {
 

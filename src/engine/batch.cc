@@ -1,5 +1,9 @@
 #include "engine/batch.h"
 
+#include <utility>
+
+#include "base/bounds.h"
+
 namespace sluice::engine {
 
 namespace {
@@ -43,6 +47,54 @@ Batch* Batches::find(request::Ticket ticket) {
   if (ticket.slot >= slots_.size()) return nullptr;
   Batch* const batch = slots_[ticket.slot].batch.get();
   return batch != nullptr && batch->ticket == ticket ? batch : nullptr;
+}
+
+
+Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
+    : deps_(std::move(deps)),
+      log_(std::move(log)),
+      policy_(deps_.live.current()),
+      rules_(policy_->rules.get()),
+      completions_(deps_.wake) {
+  if (deps_.overrides != nullptr) overrides_reader_.emplace(*deps_.overrides);
+  if (deps_.spaces != nullptr)
+    inline_limits_.emplace(*deps_.spaces, base::bounds::inline_limits_max, deps_.inline_lists);
+}
+
+Decider::~Decider() {
+  deps_.store.detach(completions_);
+}
+
+bool Decider::take_policy() {
+  // Nothing that a lookup of overrides found is kept beyond a batch, except by value.
+  if (overrides_reader_) overrides_reader_->quiesce();
+  if (deps_.live.epoch() == policy_->epoch) return false;
+  policy_ = deps_.live.current();
+  rules_ = policy_->rules.get();
+  if (next_ != nullptr) {
+    next_->plan.clear();  // it points into the old rules
+    next_->policy = policy_;
+  }
+  return true;
+}
+
+bool Decider::find_inline(policy::Asked& asked) {
+  if (!inline_limits_ || asked.limits.empty()) return false;
+  const bool charges = asked.verb == request::Verb::take || asked.verb == request::Verb::wait ||
+                       asked.verb == request::Verb::charge;
+  const policy::InlineLimits::Found* const found = inline_limits_->find(asked.limits, charges);
+  if (found == nullptr) return false;
+  asked.inline_space = found->space.get();
+  asked.inline_limits_id = found->limits.id();
+  return true;
+}
+
+Batch& Decider::next() {
+  if (next_ == nullptr) [[unlikely]] {
+    next_ = &batches_.open();
+    next_->policy = policy_;
+  }
+  return *next_;
 }
 
 }  // namespace sluice::engine

@@ -7,18 +7,29 @@
 //   closed     kept for the next one; its ticket is void
 #pragma once
 
+#include <spdlog/logger.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/time.h"
+#include "engine/denials.h"
+#include "engine/top_keys.h"
+#include "engine/worker_stats.h"
 #include "live/live_policy.h"
+#include "policy/inline_limits.h"
+#include "policy/overrides.h"
 #include "policy/rule_set.h"
 #include "protocol/protocol.h"
 #include "request/charge.h"
 #include "request/session.h"
+#include "store/store.h"
 
 namespace sluice::engine {
 
@@ -74,6 +85,107 @@ class Batches {
   };
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
+};
+
+
+// Decides what one worker's batches, late replies, lists and queries charge: it holds the live
+// rules and the overrides that they are matched by, and the store that settles them. It makes no
+// replies. Used by the worker's thread alone.
+
+class TableScanner;
+
+class Decider {
+ public:
+  // Its dependencies. All of them, and the worker's loop, outlive the decider.
+  struct Deps {
+    store::Store& store;
+    base::Clock& clock;
+    const live::Live& live;
+    TableScanner* scanner = nullptr;               // null: lists are empty
+    WorkerStats* stats = nullptr;                  // null: nothing is counted
+    const policy::Overrides* overrides = nullptr;  // null: there are none
+    request::Spaces* spaces = nullptr;  // null: requests cannot bring limits that replace a rule's
+    // Collects the algorithms of limits that requests bring; null: they are not collected.
+    policy::InlineLists* inline_lists = nullptr;
+    TopKeys* top_keys = nullptr;         // null: no top keys are kept
+    DenialSampler* denials = nullptr;    // null: no denial is logged
+    std::function<void()> wake = [] {};  // from any thread: call Engine::advance
+    // From any thread: runs the function on the worker's thread.
+    std::function<void(std::function<void()>)> run{};
+  };
+  Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log);
+  ~Decider();
+  Decider(const Decider&) = delete;
+  Decider& operator=(const Decider&) = delete;
+
+  const Deps& deps() const { return deps_; }
+  spdlog::logger& log() const { return *log_; }
+  store::CompletionQueue& completions() { return completions_; }
+  base::Time now() const { return deps_.clock.now(); }
+
+  // Takes the live policy in place of the one it holds, and drops what lookups of overrides found.
+  // True: the policy is a new one.
+  bool take_policy();
+  const std::shared_ptr<const live::LivePolicy>& policy() const { return policy_; }
+  const policy::RuleSet& rules() const { return *rules_; }
+  // Null: there are none.
+  const policy::Overrides* overrides() const {
+    return deps_.overrides != nullptr && deps_.overrides->size() > 0 ? deps_.overrides : nullptr;
+  }
+  // policy::Overrides::changes. Read it before a lookup: then the lookup finds overrides of that
+  // state or of a newer one, never of an older one.
+  uint64_t overrides_changes() const {
+    return deps_.overrides == nullptr ? 0 : deps_.overrides->changes();
+  }
+
+  // For a request whose own limits replace a rule's (Request::limits_inline): finds the space and
+  // the number of these limits. False: such limits are not allowed here, or there are too many
+  // different ones.
+  bool find_inline(policy::Asked& asked);
+
+  // The batch that is filled next, under the live policy. Returns the same batch until `take_next`.
+  Batch& next();
+  // The batch of `next` is in use: the next call of `next` opens another one.
+  void take_next() { next_ = nullptr; }
+  Batches& batches() { return batches_; }
+  // How many batches are open or suspended, without the one of `next`.
+  size_t under_way() const { return batches_.size() - (next_ != nullptr ? 1 : 0); }
+
+  // Has the store settle the groups of the batch's plan up to `groups`. The store stops after a
+  // group that failed, as the caller may not need the groups after it; the next call continues
+  // there. False: the store has no answer yet. `later` is set if it has none for the groups after
+  // these either; the store must then not be called again for the batch before it has named the
+  // batch's ticket.
+  bool settle(Batch& batch, uint32_t groups, base::Time now, bool& later) {
+    while (batch.settled < groups && !later) {
+      auto all = batch.plan.batch();
+      all.groups = all.groups.subspan(batch.settled);
+      const store::Applied applied =
+          deps_.store.apply(all, now, &completions_, batch.policy, batch.ticket);
+      batch.settled += static_cast<uint32_t>(applied.settled);
+      later = applied.later;
+    }
+    return batch.settled >= groups;
+  }
+  // The same for all groups of the plan.
+  bool settle_all(Batch& batch, base::Time now) {
+    bool later = false;
+    const auto parts = batch.plan.parts();
+    return parts.empty() || settle(batch, parts.back().groups_end, now, later);
+  }
+
+ private:
+  const Deps deps_;
+  const std::shared_ptr<spdlog::logger> log_;
+  std::optional<policy::Overrides::Reader> overrides_reader_;
+  // Never the last reference: the reloader holds that, so that no worker spends time on freeing
+  // rules.
+  std::shared_ptr<const live::LivePolicy> policy_;
+  const policy::RuleSet* rules_;  // of policy_
+  store::CompletionQueue completions_;
+  std::optional<policy::InlineLimits> inline_limits_;
+  Batches batches_;
+  Batch* next_ = nullptr;
 };
 
 }  // namespace sluice::engine

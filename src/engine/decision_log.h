@@ -10,8 +10,8 @@
 
 #include "base/time.h"
 #include "engine/batch.h"
-#include "engine/denial_sampler.h"
-#include "engine/pending_replies.h"
+#include "engine/denials.h"
+#include "engine/late_replies.h"
 #include "policy/rule_set.h"
 #include "request/session.h"
 

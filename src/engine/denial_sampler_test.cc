@@ -1,5 +1,5 @@
 // How many refusals are logged each second (engine/denial_sampler.h).
-#include "engine/denial_sampler.h"
+#include "engine/denials.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,10 @@
 #include "engine/denials.h"
 
 #include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "base/printable.h"
 
 namespace sluice::engine {
 
@@ -101,6 +105,91 @@ size_t DenialTable::least_of(size_t set, uint32_t kind) const {
   if (found != size) return found;
   // The new one is the first of its kind, beside others of which there is one each.
   return set + (begin & (ways - 1));
+}
+
+
+bool DenialSampler::wants(uint64_t every, base::Time now) {
+  if ((seen_.fetch_add(1, std::memory_order_relaxed) + 1) % every != 0) return false;
+  const uint64_t begin = static_cast<uint64_t>(now.us / 1'000'000) << 8;
+  constexpr uint64_t seconds_ahead_max = uint64_t{2} << 8;
+  uint64_t seen = second_.load(std::memory_order_relaxed);
+  for (;;) {
+    // Another worker may have read the clock a moment later than this one. A second that is further
+    // ahead means that the clock has been set back.
+    const uint64_t second = seen & ~uint64_t{255};
+    const bool is_other = second < begin || second > begin + seconds_ahead_max;
+    const uint64_t next = is_other ? begin + 1 : seen + 1;
+    if ((next & 255) > lines_per_second_max) break;
+    if (second_.compare_exchange_weak(seen, next, std::memory_order_relaxed)) return true;
+  }
+  passed_over_.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+
+namespace {
+
+// When any worker warned last.
+std::atomic<int64_t> warned_us{INT64_MIN};
+
+constexpr size_t shown_bytes_max = 256;
+
+bool is_due(base::Time now) {
+  int64_t last = warned_us.load(std::memory_order_relaxed);
+  // The clock may have been set back since.
+  const bool due = last == INT64_MIN || now.us < last || now.us - last >= LeakWarnings::pause.us;
+  return due && warned_us.compare_exchange_strong(last, now.us, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void LeakWarnings::looked(const policy::Plan& plan, const policy::Plan::RequestPlan& part,
+                          base::Time now) {
+  for (const auto& step : plan.steps(part)) {
+    const policy::Rule& rule = *step.rule;
+    if (rule.mode != policy::Mode::enforce || plan.charge(step).keeps_limits ||
+        rule.counts == limit::all_of(rule.limits))
+      continue;
+    const auto known = std::ranges::find(looks_, rule.id, &Look::rule);
+    Look& look = known != looks_.end() ? *known : looks_[next_++ % looks_.size()];
+    look = {rule.id, now};
+    any_ = true;
+  }
+}
+
+// A refusal leaks where something is left: a look passes still.
+void LeakWarnings::warn(spdlog::logger& log, const policy::Plan& plan,
+                        const policy::Plan::RequestPlan& part, base::Time now) {
+  for (const auto& step : plan.steps(part)) {
+    const policy::Rule& rule = *step.rule;
+    const request::Charge& charge = plan.charge(step);
+    if (rule.mode != policy::Mode::enforce || charge.keeps_limits ||
+        plan.group(step).error != request::Error::none)
+      continue;
+    const auto look = std::ranges::find(looks_, rule.id, &Look::rule);
+    if (look == looks_.end() || now.us - look->when.us >= pause.us) continue;
+    const auto decisions = plan.decisions(step);
+    const auto counts = [&](size_t i) {
+      return charge.verb == request::Verb::count && limit::has(charge.counts, i);
+    };
+    // A limit that counted what it refused refuses the next look.
+    bool refuses_looks = false;
+    for (size_t i = 0; i < decisions.size(); ++i)
+      refuses_looks |= counts(i) && decisions[i].remaining < 0;
+    if (refuses_looks) continue;
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      const limit::Decision& d = decisions[i];
+      if (d.allowed || counts(i) || d.remaining <= 0) continue;
+      if (!is_due(now)) return;
+      log.warn(
+          "rule [{}] is asked with 0 hits, and refuses reports: {} units of actor {} did not fit "
+          "into the {} that are left and are not counted, so the next look passes again; give the "
+          "limit `over: count`, or have the clients charge (docs/policy.md)",
+          base::printable(rule.name.empty() ? rule.pattern : rule.name, shown_bytes_max),
+          charge.cost, base::printable(charge.key, shown_bytes_max), d.remaining);
+      return;
+    }
+  }
 }
 
 }  // namespace sluice::engine

@@ -9,8 +9,11 @@
 // own that is refused again and again. What was refused of others is counted.
 #pragma once
 
+#include <spdlog/logger.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +23,7 @@
 #include "base/bounds.h"
 #include "base/time.h"
 #include "limit/limit.h"
+#include "policy/rule_set.h"
 
 namespace sluice::base::bounds {
 inline constexpr size_t denials_noted_max = 1024;
@@ -144,6 +148,68 @@ class Denials {
 
  private:
   std::unique_ptr<DenialTable> table_{new DenialTable};  // not zeroed
+};
+
+
+// Picks the denials that are logged: every Nth, and at most a fixed number in a second. Those above
+// that number are counted, and their count is logged. Off until an operator turns it on. Owned by
+// the server; any thread.
+
+class DenialSampler {
+ public:
+  static constexpr uint64_t lines_per_second_max = 10;
+  static constexpr uint64_t every_max = 1'000'000'000;
+
+  // 0: no denial is logged. Workers read it once a batch.
+  uint64_t every() const { return every_.load(std::memory_order_relaxed); }
+  // Sets N and restarts the count.
+  void set_every(uint64_t every) {
+    seen_.store(0, std::memory_order_relaxed);
+    every_.store(every, std::memory_order_relaxed);
+  }
+
+  // Counts one denial. True: it must be logged. `every` is more than 0.
+  bool wants(uint64_t every, base::Time now);
+  // Returns how many were not logged for being too many since the last call.
+  uint64_t take_passed_over() { return passed_over_.exchange(0, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> every_{0}, seen_{0}, passed_over_{0};
+  // The current second times 256, plus the number of lines that were logged in it.
+  std::atomic<uint64_t> second_{0};
+};
+
+
+// Warns of rules that clients ask "is anything left?" before their work, and whose limits refuse
+// what the work came to without counting it: the next look passes again, for ever. Such a limit
+// wants `over: count`, or its clients want to charge. One line a minute at most, of all workers.
+// Owned by one worker.
+
+class LeakWarnings {
+ public:
+  static constexpr base::Duration pause = base::seconds(60);
+
+  // A peek or a take of cost 0 was allowed.
+  void looked(const policy::Plan& plan, const policy::Plan::RequestPlan& part, base::Time now);
+  // A take was refused.
+  void refused(spdlog::logger& log, const policy::Plan& plan, const policy::Plan::RequestPlan& part,
+               base::Time now) {
+    if (any_) [[unlikely]]
+      warn(log, plan, part, now);
+  }
+
+ private:
+  void warn(spdlog::logger& log, const policy::Plan& plan, const policy::Plan::RequestPlan& part,
+            base::Time now);
+
+  // The rules that were looked at last, by Rule::id, and when.
+  struct Look {
+    uint64_t rule = 0;
+    base::Time when{};
+  };
+  std::array<Look, 16> looks_{};
+  size_t next_ = 0;
+  bool any_ = false;
 };
 
 }  // namespace sluice::engine

@@ -13,11 +13,9 @@
 
 #include "base/buffer.h"
 #include "engine/batch.h"
-#include "engine/decider.h"
 #include "engine/late_replies.h"
-#include "engine/leak_warnings.h"
+#include "engine/denials.h"
 #include "engine/lists.h"
-#include "engine/reply_sink.h"
 #include "protocol/protocol.h"
 #include "request/session.h"
 

@@ -1,8 +1,6 @@
 // Limits and spaces that no rule, override or counter names are forgotten: the same random script
 // on a server that forgets and on one that does not (engine/limits_trial_test.h), over several
 // stores.
-#include "live/limits_collector.h"
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -20,6 +18,7 @@
 #include "disk/rocks_journal.h"
 #include "durable/durable_life_test.h"
 #include "engine/limits_trial_test.h"
+#include "live/live_policy.h"
 
 namespace sluice::engine::limits_collector_test {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "engine/waiting_world_test.h"
-#include "live/limits_collector.h"
+#include "live/live_policy.h"
 
 namespace sluice::engine::tests {
 

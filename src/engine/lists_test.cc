@@ -1,5 +1,7 @@
 // Lists for several connections at once, against the keys that were taken: each list is answered
 // exactly once and in order, or its client has gone.
+#include "engine/lists.h"
+
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -17,7 +19,6 @@
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/table_scanner.h"
 #include "protocol/limitd/rules.h"
 #include "protocol/limitd/session.h"
 #include "request/space.h"

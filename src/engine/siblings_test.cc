@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "policy/finder.h"
+#include "policy/dialect.h"
 #include "protocol/protocol.h"
 #include "request/space.h"
 #include "store/embedded_store.h"

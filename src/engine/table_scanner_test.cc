@@ -1,7 +1,5 @@
 // The thread that makes lists (engine/table_scanner.h), over a store whose passes the test
 // controls.
-#include "engine/table_scanner.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "engine/lists.h"
 #include "request/space.h"
 #include "tests/support/patience.h"
 

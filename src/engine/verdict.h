@@ -4,7 +4,6 @@
 
 #include "policy/rule_set.h"
 #include "request/session.h"
-#include "request/unmatched.h"
 #include "store/store.h"
 
 namespace sluice::engine {

@@ -23,7 +23,7 @@
 
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/table_scanner.h"
+#include "engine/lists.h"
 #include "policy/overrides.h"
 #include "policy/read/native.h"
 #include "protocol/limitd/rules.h"

@@ -20,7 +20,7 @@
 #include "limit/limit.h"
 #include "live/live_policy.h"
 #include "metrics/cells.h"
-#include "metrics/ring.h"
+#include "metrics/top.h"
 #include "policy/rule_set.h"
 #include "protocol/metrics.h"
 #include "protocol/protocol.h"

@@ -1,5 +1,5 @@
 // Changes of watched files, folders and links are noticed (live/file_watch.h).
-#include "live/file_watch.h"
+#include "live/reloader.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,12 +1,11 @@
 // The limits of an override, in JSON, are read as the limits of a policy, in YAML.
-#include "live/override_text.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "policy/read/native_limit.h"
+#include "live/override_registry.h"
+#include "policy/read/native.h"
 #include "policy/read/yaml_tree.h"
 #include "policy/read/yaml_tree_reader.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "metrics/cells.h"
-#include "metrics/ring.h"
+#include "metrics/top.h"
 
 namespace sluice::metrics {
 namespace {

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "metrics/cells.h"
-#include "metrics/names.h"
 #include "metrics/page.h"
 #include "metrics/process.h"
-#include "metrics/ring.h"
+#include "metrics/top.h"
 #include "metrics/statsd.h"
 
 namespace sluice::metrics {

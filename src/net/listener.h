@@ -3,21 +3,43 @@
 // descriptor left. Belongs to the thread that runs its event loop.
 #pragma once
 
-#include <spdlog/logger.h>
-
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <spdlog/logger.h>
+
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "net/listener_options.h"
+#include "base/result.h"
+#include "base/time.h"
 
 namespace sluice::net {
+
+// Where a listener binds, and the time limits for its clients. Plain values.
+
+// Time limits for a listener's clients. `request`: from the first byte of a request to its last.
+// `send`: from the time at which the client stops taking output. `idle`: from the last byte of a
+// client that waits for no reply.
+struct Timeouts {
+  base::Duration request = base::seconds(30);
+  base::Duration send = base::seconds(30);
+  base::Duration idle = {};  // 0: none
+  friend bool operator==(const Timeouts&, const Timeouts&) = default;
+};
+
+struct Endpoint {
+  std::string host =
+      "::";  // an address or a hostname; "::" is IPv4 and IPv6, or IPv4 if there is no IPv6
+  uint16_t port = 0;  // 0: any free port
+  Timeouts timeouts = {};
+};
+
 
 class Listener {
  public:
@@ -86,5 +108,29 @@ class Listener {
   const Owner owner_;
   int spare_ = -1;  // the spare descriptor
 };
+
+
+// A UNIX socket that listens at a path, for the process's user only (0600). The destructor removes
+// it. Main thread.
+
+class UnixListener {
+ public:
+  // Replaces a socket at the path on which no process listens.
+  static base::Result<std::unique_ptr<UnixListener>> open(const std::string& path);
+  ~UnixListener();
+  UnixListener(const UnixListener&) = delete;
+  UnixListener& operator=(const UnixListener&) = delete;
+
+  int fd() const { return fd_; }  // it does not block
+
+ private:
+  UnixListener(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  const std::string path_;
+  const int fd_;
+};
+
+// Does a process listen at that path?
+bool is_listened_on(const std::string& path);
 
 }  // namespace sluice::net

@@ -1,6 +1,6 @@
 // UNIX sockets that the server listens on (net/unix_listener.h): rights, leftovers of killed
 // servers, wrong paths.
-#include "net/unix_listener.h"
+#include "net/listener.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

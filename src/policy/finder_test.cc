@@ -1,7 +1,5 @@
 // A dialect whose rule is found by a structure of its own protocol (policy::Finder), beside native
 // rules.
-#include "policy/finder.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "policy/dialect.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
 #include "testing/dialects.h"

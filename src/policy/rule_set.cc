@@ -9,7 +9,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "policy/key_text.h"
+#include "policy/actor_name.h"
 #include "policy/overrides.h"
 #include "policy/text.h"
 #include "request/session.h"

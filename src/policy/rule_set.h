@@ -17,7 +17,6 @@
 #include "base/arena.h"
 #include "limit/limit.h"
 #include "policy/dialect.h"
-#include "policy/finder.h"
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
 #include "request/charge.h"
@@ -81,7 +80,6 @@ struct Condition {
   Pattern pattern;
 };
 
-// More than twenty members: the rule as people wrote it, what it matches, and what it charges.
 struct Rule {
   std::string name;     // unique in its file, a label of metrics; may be empty
   std::string comment;  // for people: logs, explain

@@ -4,7 +4,10 @@
 // random part. Belongs to a worker's thread.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,14 +16,106 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "base/time.h"
+#include "metrics/cells.h"
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "net/stream.h"
 #include "net/tls.h"
-#include "redis/call_times.h"
 #include "redis/options.h"
-#include "redis/ring.h"
+
+namespace sluice::redis {
+
+// How long calls of one connection take, from written to answered. One write is timed as a whole,
+// unless another one was timed in the last millisecond or still is; calls that are not timed count
+// with the next time that is measured. The worker's thread; `add_to` on any.
+
+inline constexpr std::array<uint64_t, 13> call_bounds_us{
+    50, 100, 200, 500, 1'000, 2'000, 5'000, 10'000, 20'000, 50'000, 100'000, 200'000, 500'000};
+using CallDistribution = metrics::Distribution<call_bounds_us.size()>;
+
+class CallTimes {
+ public:
+  // A call will be written; `at_us`: the time that its worker read last.
+  void queued(int64_t at_us) {
+    ++queued_;
+    at_us_ = at_us;
+  }
+  // All queued calls are written; there was at least one.
+  void written() {
+    if (until_ != 0 || queued_ == answered_) return;
+    if (timed_ && static_cast<uint64_t>(at_us_) - static_cast<uint64_t>(timed_us_) < period_us)
+      return;
+    timed_ = true;
+    timed_us_ = at_us_;
+    until_ = queued_;
+    began_ = Clock::now();
+  }
+  void answered() {
+    if (++answered_ != until_) [[likely]]
+      return;
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began_);
+    times_.observe(static_cast<uint64_t>(took.count()), answered_ - counted_);
+    counted_ = answered_;
+    until_ = 0;
+  }
+  // The calls under way are lost.
+  void lost() {
+    answered_ = counted_ = queued_;
+    until_ = 0;
+  }
+
+  void add_to(CallDistribution& all) const { times_.add_to(all); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr uint64_t period_us = 1'000;
+
+  uint64_t queued_ = 0, answered_ = 0, counted_ = 0;
+  uint64_t until_ = 0;  // the call whose answer ends the measurement; 0: none is under way
+  int64_t at_us_ = 0, timed_us_ = 0;
+  bool timed_ = false;  // a time was measured so far
+  Clock::time_point began_{};
+  metrics::Histogram<call_bounds_us.size()> times_{call_bounds_us};
+};
+
+// A queue in an array that grows to the largest size it has had, so that under steady load it
+// allocates nothing. One thread.
+
+template <class T>
+class Ring {
+ public:
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T& operator[](size_t i) {
+    SLUICE_CHECK(i < size_);
+    return room_[(first_ + i) & (room_.size() - 1)];
+  }
+  void push(const T& element) {
+    if (size_ == room_.size()) grow();
+    room_[(first_ + size_++) & (room_.size() - 1)] = element;
+  }
+  T pop() {
+    const T front = (*this)[0];
+    first_ = (first_ + 1) & (room_.size() - 1);
+    --size_;
+    return front;
+  }
+  void clear() { size_ = 0; }
+
+ private:
+  void grow() {
+    std::vector<T> larger(room_.empty() ? 64 : 2 * room_.size());
+    for (size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];
+    room_.swap(larger);
+    first_ = 0;
+  }
+  std::vector<T> room_;  // its size is a power of two, or 0
+  size_t first_ = 0, size_ = 0;
+};
+
+}  // namespace sluice::redis
 
 struct redisReader;
 
@@ -38,8 +133,6 @@ struct Sender {
   uint32_t kind = 0, slot = 0, serial = 0, index = 0;
 };
 
-// More than twenty members: a connection that is made, greets, is up, is silent and is lost keeps
-// what each phase needs, and what is reported of it from one phase to the next.
 class AsyncConnection final : public net::Watcher {
  public:
   class Owner {

@@ -1,6 +1,6 @@
 // The times of calls to Redis (redis/call_times.h): which writes are measured, and which calls
 // count with the measured time.
-#include "redis/call_times.h"
+#include "redis/async_connection.h"
 
 #include <gtest/gtest.h>
 

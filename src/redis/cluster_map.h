@@ -2,14 +2,67 @@
 // answers that name another node. Pure.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/bounds.h"
+#include "base/time.h"
 #include "redis/options.h"
-#include "redis/slots.h"
+
+namespace sluice::redis {
+
+// Hash slots of Redis Cluster: which of the 16,384 slots a key is in, and the tag that puts all
+// keys of one actor into the same slot. Pure.
+
+inline constexpr size_t slot_count = 16'384;
+
+// CRC16 (XMODEM) of the key or, if it is not empty, of the text between the key's first `{` and the
+// next `}`.
+uint16_t slot_of(std::string_view key);
+
+// Appends `{xxxxxxxx}`, hexadecimal digits of a hash of the actor's values. It is the same in every
+// process; no byte of an actor can end the tag or begin another. Servers must agree on it, so it
+// has no secret: a client that chooses actors can choose their slot, as with any key of Redis
+// Cluster.
+void append_tag(std::string& out, std::string_view actor);
+inline constexpr size_t tag_size = 10;
+
+// `text` without the tag at its beginning; `text` itself if it has none.
+std::string_view without_tag(std::string_view text);
+
+// How often a command of one worker is sent on in Redis Cluster because a node names another one
+// for its slot (MOVED, ASK), and after which pauses. Slots that move quickly are followed at once;
+// two nodes that name each other, as while a slot changes hands or after a failover, get time to
+// agree. Pure.
+
+inline constexpr int64_t redirect_pause_min_us = 1'000, redirect_pause_max_us = 16'000;
+
+// The pause before a command is sent on that was sent on `times` before: none for the first
+// base::bounds::redis_redirects_max, then one that doubles up to its maximum.
+constexpr int64_t redirect_pause_us(unsigned times) {
+  constexpr unsigned at_once = base::bounds::redis_redirects_max;
+  if (times < at_once) return 0;
+  constexpr unsigned doublings_max = 4;
+  const unsigned doublings = std::min(times - at_once, doublings_max);
+  return std::min(redirect_pause_min_us << doublings, redirect_pause_max_us);
+}
+
+// How often a command is sent on at most: as long as all its pauses together fit into half of
+// `deadline`, the time that one decision has, and no more than redirects_most.
+inline constexpr uint32_t redirects_most = 40;
+constexpr uint32_t redirects_max(base::Duration deadline) {
+  uint32_t times = base::bounds::redis_redirects_max;
+  int64_t left_us = deadline.us / 2 - redirect_pause_us(times);
+  for (; left_us >= 0 && times < redirects_most; left_us -= redirect_pause_us(times)) ++times;
+  return times;
+}
+
+}  // namespace sluice::redis
 
 struct redisReply;
 

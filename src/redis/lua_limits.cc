@@ -3,6 +3,200 @@
 
 namespace sluice::redis {
 
+// The arithmetic on doubles. A product of 2^52 or more gives up (`~w`), so that the sum of two
+// products is still exact.
+const std::string_view lua_plain = R"lua(
+local esc
+local floor, format = math.floor, string.format
+local Z, ONE, NEVER, END = 0, 1, math.huge, 9223372036854775807
+local function N(x)
+  local n = tonumber(x)
+  if n and (n >= 9007199254740992 or n <= -9007199254740992) then esc = '~w' end
+  return n
+end
+-- %d takes half the time of %.0f, and writes the same of a whole number below 2^63.
+local function S(n)
+  if n == NEVER then return 'n' end
+  return format('%d', n)
+end
+local function div(a, b) return floor(a / b) end
+local function cdiv(a, b) return -floor(-a / b) end
+local function mod(a, b) return a % b end
+local function mul(a, b)
+  local p = a * b
+  if p >= 4503599627370496 or p <= -4503599627370496 then esc = '~w' end
+  return p
+end
+local function keep(n)
+  if n <= -9007199254740992 then esc = '~w' end
+  return n
+end
+local function least(a, b) if b < a then return b end return a end
+local function capacity(q, w, b) return mul(b, w) end
+-- The most units that may be used, and the most parts of a bucket in debt that may be missing:
+-- doubles do not reach them.
+local FULL = 9007199254740991
+local function bounded(parts) return parts end
+local function charged(c) return c end
+)lua";
+
+const std::string_view lua_wide = R"lua(
+local esc
+local floor, format, concat = math.floor, string.format, table.concat
+local BASE = 10000000
+local M = {}
+local function make(t, neg)
+  local n = #t
+  while n > 0 and t[n] == 0 do t[n] = nil n = n - 1 end
+  t.neg = (neg and n > 0) or false
+  return setmetatable(t, M)
+end
+local function N(x)
+  local sign, digits = string.match(x, '^(%-?)(%d+)$')
+  if not digits then return nil end
+  local t = {}
+  for i = #digits, 1, -7 do
+    t[#t + 1] = tonumber(string.sub(digits, i > 6 and i - 6 or 1, i))
+  end
+  return make(t, sign == '-')
+end
+local Z, ONE, NEVER = make({}), make({1}), make({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})
+local function S(n)
+  if rawequal(n, NEVER) then return 'n' end
+  if #n == 0 then return '0' end
+  local t = {n.neg and '-' or '', format('%.0f', n[#n])}
+  for i = #n - 1, 1, -1 do t[#t + 1] = format('%07.0f', n[i]) end
+  return concat(t)
+end
+local function compare(a, b)  -- compares absolute values
+  if #a ~= #b then return #a - #b end
+  for i = #a, 1, -1 do
+    if a[i] ~= b[i] then return a[i] - b[i] end
+  end
+  return 0
+end
+local function plus(a, b)
+  local t, carry = {}, 0
+  for i = 1, math.max(#a, #b) + 1 do
+    local sum = (a[i] or 0) + (b[i] or 0) + carry
+    if sum >= BASE then t[i] = sum - BASE carry = 1 else t[i] = sum carry = 0 end
+  end
+  return t
+end
+local function minus(a, b)  -- of absolute values, a >= b
+  local t, borrow = {}, 0
+  for i = 1, #a do
+    local rest = a[i] - (b[i] or 0) - borrow
+    if rest < 0 then t[i] = rest + BASE borrow = 1 else t[i] = rest borrow = 0 end
+  end
+  return t
+end
+local function add(a, b, b_neg)
+  if a.neg == b_neg then return make(plus(a, b), a.neg) end
+  if compare(a, b) >= 0 then return make(minus(a, b), a.neg) end
+  return make(minus(b, a), b_neg)
+end
+M.__add = function(a, b) return add(a, b, b.neg) end
+M.__sub = function(a, b) return add(a, b, not b.neg) end
+M.__lt = function(a, b)
+  if a.neg ~= b.neg then return a.neg end
+  local c = compare(a, b)
+  if a.neg then return c > 0 end
+  return c < 0
+end
+M.__le = function(a, b)
+  if a.neg ~= b.neg then return a.neg end
+  local c = compare(a, b)
+  if a.neg then return c >= 0 end
+  return c <= 0
+end
+M.__eq = function(a, b) return a.neg == b.neg and compare(a, b) == 0 end
+M.__unm = function(a)
+  local t = {}
+  for i = 1, #a do t[i] = a[i] end
+  return make(t, not a.neg)
+end
+local function mul(a, b)
+  local t = {}
+  for i = 1, #a + #b do t[i] = 0 end
+  for i = 1, #a do
+    local carry, x = 0, a[i]
+    for j = 1, #b do
+      local at = i + j - 1
+      local sum = t[at] + x * b[j] + carry
+      carry = floor(sum / BASE)
+      t[at] = sum - carry * BASE
+    end
+    t[i + #b] = t[i + #b] + carry
+  end
+  return make(t, a.neg ~= b.neg)
+end
+local function front(t, from)  -- the limbs from index `from` on, as a double
+  local sum = 0
+  for i = #t, math.max(from, 1), -1 do sum = sum * BASE + t[i] end
+  return sum
+end
+local function divide(a, b)  -- returns quotient and rest; a and b are not negative, b is not 0
+  if compare(a, b) < 0 then return Z, a end
+  local quotient, rest = {}, make({})
+  for i = #a, 1, -1 do
+    table.insert(rest, 1, a[i])
+    rest = make(rest)
+    local digit = 0
+    if compare(rest, b) >= 0 then
+      -- The first three limbs of the divisor estimate the digit to within 1; then it is corrected.
+      local from = #b - 2
+      digit = floor(front(rest, from) / front(b, from))
+      if digit >= BASE then digit = BASE - 1 end
+      rest = rest - mul(make({digit}), b)
+      while rest.neg do digit = digit - 1 rest = rest + b end
+      while compare(rest, b) >= 0 do digit = digit + 1 rest = rest - b end
+    end
+    quotient[i] = digit
+  end
+  return make(quotient), rest
+end
+local function div(a, b) local q = divide(a, b) return q end
+local function cdiv(a, b)
+  local q, r = divide(a, b)
+  if #r > 0 then return q + ONE end
+  return q
+end
+local function mod(a, b) local _, r = divide(a, b) return r end
+local function keep(n) return n end
+local function least(a, b) if b < a then return b end return a end
+-- The most parts that may be missing: the time at which the bucket is full must be representable.
+local END = N('9223372036854775807')
+local function capacity(q, w, b, at)
+  local most = END - ONE
+  if at > ONE then most = END - at end
+  return least(mul(b, w), mul(most, q))
+end
+local FULL = N('9007199254740991')
+local function bounded(parts, q, w, at) return least(parts, capacity(q, w, FULL, at)) end
+-- The units of a charge of `c` for which there is room.
+local function charged(c, missing, q, w, at)
+  local room = capacity(q, w, FULL, at) - missing
+  if room <= Z then return Z end
+  return least(c, div(room, w))
+end
+)lua";
+
+const std::string_view lua_redis_time = R"lua(
+local clock = redis.call('TIME')
+local now, SPARE = N(format('%d%06d', clock[1], clock[2])), 1000
+)lua";
+
+// A double holds it until 2255.
+const std::string_view lua_redis_time_plain = R"lua(
+local clock = redis.call('TIME')
+local now, SPARE = clock[1] * 1000000 + clock[2], 1000
+)lua";
+
+const std::string_view lua_told_time = R"lua(
+local now, SPARE = N(ARGV[#ARGV]), 100000000
+)lua";
+
 // The end of a window that opens now. lua_window is the rest of both functions.
 const std::string_view lua_fixed_window = R"lua(
 F.f = function(s, q, w, b, c)
@@ -455,6 +649,286 @@ local function carry_list(was, left, to, carry)
     end
   end
   return next, keep_left(tail, close(to, next))
+end
+)lua";
+
+// charge(s, l, cost) is that of limit/debt.h: it returns the same as F.x, and the units that it
+// took. count_behind and charge_behind decide charges with the verbs `count` and `charge`.
+// allows(c): do all limits of charge `c` allow it? follow(c, earlier, takes) decides a charge that
+// follows an earlier one on the same counter.
+const std::string_view lua_count = R"lua(
+local function most_of(l)
+  if l[1] == 't' or l[1] == 'b' then return l[4] end
+  if l[1] == 'd' then return Z end
+  return l[2]
+end
+local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
+local function charge(s, l, cost)
+  local a, q, w, b = l[1], l[2], l[3], l[4]
+  local _, ok, left, reset, retry, next, took
+  if not counted(l) then
+    _, left, reset, retry, next = F[a](s, q, w, b, Z)
+    return true, left, reset, retry, next, false, Z
+  elseif a == 't' then
+    local missing, cap = missing_of(s, q, w, b), capacity(q, w, b, now)
+    took = charged(cost, missing, q, w, now)
+    missing = missing + mul(took, w)
+    left = left_in(cap, missing, w)
+    next, reset = bucket_of(missing, q, cap)
+  elseif find('chg', a, 1, true) then
+    ok, left, reset, _, next = F[a](s, q, w, b, cost)
+    took = ok and cost or Z
+  else
+    _, left = F[a](s, FULL, w, FULL, Z)
+    took = least(cost, left)
+    if took < Z then took = Z end
+    _, left, reset, _, next = F[a](s, FULL, w, FULL, took)
+    left = left - (FULL - most_of(l))
+  end
+  retry = Z
+  if left < ONE then _, _, _, retry = F[a](next, q, w, b, ONE) end
+  return true, left, reset, retry, next, false, took
+end
+-- The limits that are left out, after a put of `cost`, or after the limits in force for which
+-- takes(i) have taken it.
+local function change_tail(tail, limits, cost, takes)
+  local changed, _ = {}, nil
+  for i, one in ipairs(tail) do
+    local l, s, is_memory, taken = one.l, one.s, false, false
+    for j, other in ipairs(limits) do
+      if l[1] == 't' and same_kind(other, l) then
+        is_memory = true
+        taken = taken or takes and takes(j)
+      end
+    end
+    if not takes and (is_memory or l[1] == 'b') then
+      s = P[l[1]](s, cost, l[2], l[3], l[4])
+    elseif taken then
+      _, _, _, _, s = charge(s, l, cost)
+    end
+    changed[i] = {l = l, s = s}
+  end
+  return changed
+end
+-- For a charge before which waiters claim `ahead` units: the units left to it, and its wait.
+local function left_behind(left, ahead)
+  local floor_ = left
+  if floor_ > Z then floor_ = Z end
+  local rest = left - ahead
+  if rest < floor_ then return floor_ end
+  return rest
+end
+local function wait_behind(s, l, units)
+  local most = END
+  if units > most then units = most end
+  local whole = l[2]
+  if l[1] == 't' or l[1] == 'b' then whole = l[4] end
+  if l[1] == 'd' then whole = Z end
+  local _, _, reset, retry = F[l[1]](s, l[2], l[3], l[4], units)
+  if retry ~= NEVER or whole == Z or units <= whole then return retry end
+  if reset == NEVER then return NEVER end
+  local more, wait = units - whole, nil
+  if l[1] == 't' then
+    wait = div(mul(more, l[3]), l[2]) + ONE
+  else
+    wait = div(more - ONE, l[2]) + ONE
+    if l[1] == 's' then wait = wait + ONE end
+    wait = mul(wait, l[3])
+  end
+  wait = wait + reset
+  if wait < most then return wait end
+  return NEVER
+end
+local function look(s, l)
+  local ok, left, reset, retry = F[l[1]](s, l[2], l[3], l[4], Z)
+  if l[1] == 'd' then return ok, left, reset, retry end
+  if l[1] == 'u' and l[3] == Z then reset = NEVER end
+  if find('chg', l[1], 1, true) then
+    reset = s[1] and s[1] > now and s[1] - now or Z
+  end
+  return true, left, reset, Z
+end
+)lua"
+                                   R"lua(
+local function allows(c)
+  for i = 1, #c.said do
+    if not c.said[i][1] then return false end
+  end
+  return true
+end
+-- Does limit `i` count what it refuses?
+local function is_over(c, i) return c.over and sub(c.over, i, i) == '1' end
+-- A take after units that others claim; `over`: what is refused is charged.
+local function count_behind(s, l, cost, ahead, over)
+  local _, ok, left, reset, retry, next, cut
+  if ahead > Z and cost > Z and counted(l) then
+    ok, left, reset = look(s, l)
+    ok, next = ahead + cost <= left, s
+    if not ok then
+      retry = NEVER
+      if cost <= most_of(l) then retry = wait_behind(s, l, ahead + cost) end
+    end
+  end
+  if ok ~= false then
+    ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], cost)
+  end
+  if ok or cost <= Z or not over or not counted(l) then
+    return ok, left, reset, retry, next, cut
+  end
+  _, left, reset, _, next = charge(s, l, cost)
+  retry = NEVER
+  if cost <= most_of(l) then retry = wait_behind(next, l, ahead + cost) end
+  return false, left, reset, retry, next, cut
+end
+local function charge_behind(s, l, cost, ahead)
+  local ok, left, reset, retry, next, _, took = charge(s, l, cost)
+  if ahead > Z and counted(l) and left <= ahead then
+    retry = most_of(l) == Z and NEVER or wait_behind(next, l, ahead + ONE)
+  end
+  return ok, left, reset, retry, next, took
+end
+-- The group of a charge that counts is refused: only limits that count are charged; if the charge
+-- is spared, none is.
+local function deny_count(c, spared)
+  c.counts, c.tail_then = not spared, nil
+  for i = 1, #c.limits do
+    local l, s = c.limits[i], c.states[i] or {}
+    if spared or not is_over(c, i) then
+      local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
+      if c.said[i][1] or spared then
+        if counted(l) then left = left_behind(left, c.ahead) end
+        c.said[i] = {ok, left, reset, retry}
+      end
+      c.next[i] = next
+      if cut or #next ~= #s then c.changed = true end
+    end
+  end
+  if not spared and #c.tail > 0 then
+    c.tail_then = change_tail(c.tail, c.limits, c.cost, function(i) return is_over(c, i) end)
+  end
+end
+-- The charge counts after an earlier one on the same counter; its next states include both.
+local function follow(c, earlier, takes)
+  local cells = close(earlier.limits, earlier.next)
+  local states, tail = earlier.next, keep_left(earlier.tail_then or earlier.tail, cells)
+  if earlier.name ~= c.name then
+    local was = {}
+    for i = 1, #earlier.limits do was[i] = {l = earlier.limits[i], s = states[i]} end
+    states, tail = carry_list(was, tail, c.limits, c.carry)
+  end
+  earlier.passed_on = true
+  for i = 1, #c.limits do
+    local ok, left, reset, retry, next =
+      count_behind(states[i] or {}, c.limits[i], takes and c.cost or Z, Z, true)
+    c.said[i] = {ok, left, reset, retry}
+    c.next[i] = next
+  end
+  c.tail, c.tail_then = tail, nil
+  if takes and #tail > 0 then
+    c.tail_then = change_tail(tail, c.limits, c.cost, function() return true end)
+  end
+  c.counts = c.counts or earlier.counts
+  c.changed = c.changed or earlier.changed
+end
+)lua";
+
+// limit/gcra.h in Lua. Only for lua_wide, because the numbers of these limits use all 63 bits.
+
+const std::string_view lua_gcra = R"lua(
+local function gcra(letter, per_us)
+  local per, K, MIN = N(per_us), N('1000'), -END - ONE
+  local crab, redis = letter == 'h', letter == 'g'
+  local function fits(n) return n >= MIN and n <= END end
+  local function instant()
+    if redis then return mul(div(now, K), K) end
+    return mul(now, per)
+  end
+  local function told(length)
+    if length <= Z then return Z end
+    local us = cdiv(length, per)
+    if us >= END then return NEVER end
+    return us
+  end
+  -- Returns the TAT of a fresh counter, and that of this counter.
+  local function tats(s, e, at)
+    local fresh = at
+    if crab then fresh = at - e end
+    if s[1] and s[1] > now and s[2] > fresh then return fresh, s[2] end
+    return fresh, fresh
+  end
+  -- The TAT is later than that of a fresh counter, so the mark is in the future.
+  local function state_of(e, tat)
+    local mark
+    if redis then mark = mul(cdiv(tat, K), K)
+    elseif crab then mark = cdiv(tat + e, per)
+    else mark = cdiv(tat, per) end
+    return {least(mark, END), tat}
+  end
+  F[letter] = function(s, q, e, f, c)
+    -- A negative burst of `h` is ~f: then reset_after is the time until the bucket is full.
+    local besides = Z
+    if crab then
+      besides = f
+      if f < Z then besides, f = e, -ONE - f end
+    end
+    local added, at = mul(e, c), instant()
+    local fresh, from = tats(s, e, at)
+    local to = from + added
+    if to < fresh then to = fresh end
+    local ok = to - f <= at and q >= Z
+    if not fits(added) or ok and c ~= Z and not fits(to) then
+      return false, Z, NEVER, Z, s, false
+    end
+    -- A refusal and a look return the same table `s`, so that it is not written again.
+    local next, current, left, retry = s, from, Z, Z
+    if ok then
+      current = to
+      if c ~= Z then next = to > fresh and state_of(e, to) or {} end
+    elseif crab or added <= f and q >= Z then
+      retry = told(to - f - at)
+    else
+      retry = NEVER
+    end
+    local room, reset = at + f - current, current - at + besides
+    if room > Z then left = div(room, e) end
+    return ok, left, told(reset), retry, next, false
+  end
+  P[letter] = function(s, units, q, e, f)
+    local fresh, from = tats(s, e, instant())
+    local to = from - mul(e, units)
+    if to > fresh then return state_of(e, to) end
+    return {}
+  end
+end
+gcra('c', '1000')
+gcra('h', '1000')
+gcra('g', '1')
+)lua";
+
+const std::string_view lua_tat_text = R"lua(
+-- A counter in redis-cell's form: the TAT in nanoseconds, with an expiry at that time, rounded up to
+-- a whole millisecond, because otherwise a limit whose units return quickly would never refuse. A
+-- number that is no longer ahead may be another program's: it counts as a fresh counter, and is
+-- never deleted.
+local function load_tat(c, v, key)
+  local tat = #v <= 20 and string.match(v, '^%-?%d+$') and N(v)
+  if not tat or tat > END or tat < -END - ONE then
+    return {err = 'NONUMBER the value of ' .. sub(key, 1, 200) .. ' is not a number of 64 bits'}
+  end
+  if c.reset_first then
+    c.changed = true
+  else
+    c.states = {tat > Z and {cdiv(tat, N('1000')), tat} or {}}
+    c.read = c.states
+  end
+end
+local function write_tat(key, s, old)
+  local function ahead(state) return state and state[1] and state[2] - mul(now, N('1000')) or Z end
+  if ahead(s) > Z then
+    call('SET', key, S(s[2]), 'PX', S(cdiv(ahead(s), N('1000000'))))
+  elseif ahead(old) > Z then
+    call('DEL', key)
+  end
 end
 )lua";
 

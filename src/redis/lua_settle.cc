@@ -575,4 +575,379 @@ local function write_kept(c)
 end
 )lua";
 
+// The script of lua_settle.cc for the usual case: takes and peeks of counters that were written
+// under the limits in force. In all other cases it changes nothing and replies `~c`, or
+// `~w` where the numbers are too large for it.
+
+const std::string_view lua_settle_light = R"lua(
+local A = ARGV
+local mode, at, charges = A[1], 2, {}
+local hold = mode == '1' or mode == '1R' or mode == 'S' or mode == 'l'
+local all = not hold
+for k = 1, #KEYS do
+  local verb, cost, name, n = A[at], N(A[at + 1]), A[at + 4], tonumber(A[at + 6])
+  local v, states = call('GET', KEYS[k]), nil
+  if v then
+    if sub(v, 1, #name + 1) ~= name .. ' ' then return '~c' end
+    states = read_states(sub(v, #name + 2))
+    if not states or #states ~= n then return '~c' end
+  end
+  -- All fields at once: a table that grows by one costs as much as a command of Redis.
+  local c = {verb = verb, name = name, keep_fresh = tonumber(A[at + 3]), n = n, at = at + 7,
+             old = v, states = states, next = {}, said = {}, refills = false, cut = false}
+  at = at + 7
+  for i = 1, n do
+    local s = states and states[i] or {}
+    if A[at] ~= 'b' then c.refills = true end
+    local ok, left, reset, retry, next, cut =
+      F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]),
+               verb == 'p' and Z or cost)
+    if verb == 'p' then
+      if A[at] ~= 'd' then ok = true retry = Z end
+      if A[at] == 'u' and N(A[at + 2]) == Z then reset = NEVER end
+    end
+    if not ok then all = false end
+    if cut or #next ~= #s then c.cut = true end  -- expired units must not come back
+    c.next[i] = next
+    c.said[i] = {ok, left, reset, retry}
+    at = at + 4
+  end
+  charges[k] = c
+end
+)lua"
+                                          R"lua(
+local out = {all and '1' or '0'}
+for k = 1, #charges do
+  local c = charges[k]
+  for i = 1, c.n do
+    local d = c.said[i]
+    if not all and d[1] then
+      -- The group is refused and takes nothing: reply with the state.
+      local at = c.at + 4 * (i - 1)
+      local s = c.states and c.states[i] or {}
+      local ok, left, reset, retry, next, cut =
+        F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]), Z)
+      d = {ok, left, reset, retry}
+      c.next[i] = next
+      if cut or #next ~= #s then c.cut = true end
+    end
+    out[#out + 1] = d[1] and '1' or '0'
+    out[#out + 1] = S(d[2])
+    out[#out + 1] = S(d[3])
+    out[#out + 1] = S(d[4])
+  end
+end
+if esc then return esc end
+)lua"
+                                          R"lua(
+for k = 1, #charges do
+  local c = charges[k]
+  local keep_fresh, fresh = c.keep_fresh, c.keep_fresh > 0
+  for i = 1, fresh and c.n or 0 do
+    if c.next[i][1] then fresh = false end
+  end
+  if fresh and not c.refills then keep_fresh = 0 end  -- it need not be listed
+  if c.verb == 't' and (all or c.cut or fresh) then
+    write_states(KEYS[k], c.name, c.next, c.n, keep_fresh, c.old)
+  end
+end
+)lua";
+
+// As lua_receipts, which the full script has.
+const std::string_view lua_light_receipts = R"lua(
+if all then
+  local receipts = {}
+  for k = 1, #charges do
+    local c, r = charges[k], {}
+    for i = 1, c.verb == 't' and c.n or 0 do
+      local s = c.next[i]
+      r[i] = s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
+    end
+    receipts[k] = table.concat(r, ',')
+  end
+  out[#out + 1] = '@' .. table.concat(receipts, ';')
+end
+return table.concat(out, ' ')
+)lua";
+
+// Takes back the charges of one slot of a group over several slots, as far as their units can still
+// be found.
+//
+//   KEYS   one for each charge
+//   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost, keep_fresh,
+//          count of limits, receipt (lua_settle.cc), then letter, quota, window, burst of each
+//          limit
+//   reply  the units that could not be found, although their window has not ended as far as can be
+//          seen, and stay taken
+//
+// A bucket gets back only the units that the state which the charge wrote would still lack now:
+// units that returned since then may have been granted to others.
+
+// Before Redis 7.2, TIME and PTTL in a script each read the clock, and Redis may be held up
+// between the two. PEXPIRETIME would be one step, but Redis before 7.0 does not have it, and users
+// would need the right to it.
+const std::string_view lua_window_end = R"lua(
+local function ms_of(clock) return clock[1] * 1000 + floor(clock[2] / 1000) end
+-- The ms at which the key's window ends. 0: it has ended; -1: it has no end, or that is not known.
+local function end_of(key)
+  for _ = 1, 100 do
+    local before, ttl, after = ms_of(call('TIME')), call('PTTL', key), ms_of(call('TIME'))
+    if ttl == -1 then return -1 end
+    if ttl <= 0 then return 0 end
+    if before == after then return before + ttl end
+  end
+  return -1
+end
+)lua";
+
+const std::string_view lua_receipts = R"lua(
+local function receipts_of(charges, all)
+  local receipts = {}
+  for k = 1, #charges do
+    local c, r = charges[k], {}
+    local takes = c.verb == 't' and all or c.counts or c.verb == 'c' and c.name == 'window'
+    if not takes or c.dry then
+      -- Nothing was taken.
+    elseif c.name == 'window' then
+      r[1] = '1'
+    elseif c.name == 'remaining' then
+      r[1] = format('%.0f', end_of(KEYS[k]))
+    else
+      for i = 1, #c.limits do
+        local s, taken = c.next[i], all or c.verb ~= 'c' or sub(c.over, i, i) == '1'
+        r[i] = taken and s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
+      end
+    end
+    receipts[k] = table.concat(r, ',')
+  end
+  return table.concat(receipts, ';')
+end
+)lua";
+
+const std::string_view lua_undo = R"lua(
+local A, at, left = ARGV, 1, 0
+local U = {}
+-- U.x(state, mark, units, quota, window, burst, cost): the state without the charge that wrote this
+-- mark and these units; nil: the charge's units cannot be found.
+function U.f(s, m, p, q, w, b, c)
+  if not s[1] or s[1] ~= m or s[2] < c then return s end
+  if s[2] == c then return {} end
+  return {m, s[2] - c}
+end
+U.a = U.f
+function U.t(s, m, p, q, w, b, c)
+  if not s[1] or m <= now then return s end
+  local back = least(mul(c, w), mul(m - ONE - now, q) + p)
+  local next = bucket_of(missing_of(s, q, w, b) - back, q, capacity(q, w, b, now))
+  return next
+end
+function U.s(s, m, p, q, w, b, c)
+  if not s[4] then return s end
+  if s[1] == m + w and s[4] >= c then return {s[1], s[2], s[3], s[4] - c} end
+  if s[1] ~= m or s[2] < c then return s end
+  if s[2] > c then return {m, s[2] - c, s[3], s[4]} end
+  if s[4] > Z and s[3] > now then return {s[3], s[4], s[3] - w, Z} end
+  return {}
+end
+-- A run that had to be merged is in the next newer one of the same 31st of the window (merge_pair).
+function U.l(s, m, p, q, w, b, c)
+  if m <= now or not s[1] then return s end
+  local length, at = div(w - ONE, N('31')) + ONE
+  for i = 1, #s, 2 do
+    if s[i] < m then break end
+    at = i
+  end
+  if not at or s[at + 1] < c or div(s[at], length) ~= div(m, length) then return nil end
+  local next = {}
+  for i = 1, #s, 2 do
+    local units = s[i + 1]
+    if i == at then units = units - c end
+    if units > Z then
+      next[#next + 1] = s[i]
+      next[#next + 1] = units
+    end
+  end
+  return next
+end
+function U.b(s, m, p, q, w, b, c)
+  if not s[2] or s[2] < c then return s end
+  if s[2] == c then return {} end
+  return {s[1], s[2] - c}
+end
+)lua"
+                                  R"lua(
+-- Takes the charge back from all limits of a counter. False: some units stay taken.
+local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
+  if sub(v, 1, #name + 1) ~= name .. ' ' then return false end
+  local states = read_states(sub(v, #name + 2))
+  if not states or #states ~= n then return false end
+  local i, all = 0, true
+  for one in gmatch(receipt, '[^,]+') do
+    i = i + 1
+    local m, p = string.match(one, '^(%d+):(%d+)$')
+    local l = from + 4 * (i - 1)
+    if m and U[A[l]] then
+      local next = U[A[l]](states[i], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), N(cost))
+      if next then states[i] = next else all = false end
+    end
+  end
+  write_states(key, name, states, n, keep_fresh, v)
+  return all
+end
+-- A window is known by its end. False: whether it is still the window that was taken from is not
+-- known: the key has no end any more, or one within the length of a window, as after a move of its
+-- slot, which sets the TTL again, or a reset. Nothing is taken back then.
+local function undo_remaining(key, v, cost, receipt, quota, window)
+  local was, is = tonumber(receipt), end_of(key)
+  if was == 0 or is == 0 or not string.match(v, '^%-?%d+$') then return true end
+  if was ~= is then
+    return was > 0 and is > 0 and math.abs(is - was) * 1000 >= tonumber(window)
+  end
+  if is < 0 then return false end
+  local after = N(v) + N(cost)
+  if after == N(quota) then call('DEL', key)
+  elseif after < N(quota) then call('INCRBY', key, cost) end
+  return true
+end
+for k = 1, #KEYS do
+  local key, kind, cost, n = KEYS[k], A[at], A[at + 2], tonumber(A[at + 4])
+  local v = call('GET', key)
+  if v and kind == 'window' then
+    if string.match(v, '^%d+$') and W.at_most(cost, v) then call('DECRBY', key, cost) end
+  elseif v and kind == 'remaining' then
+    local done = undo_remaining(key, v, cost, A[at + 5], A[at + 7], A[at + 8])
+    if not done then left = left + tonumber(cost) end
+  elseif v and not undo_own(key, v, A[at + 1], cost, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
+    left = left + tonumber(cost)
+  end
+  at = at + 6 + 4 * n
+end
+return format('%.0f', left)
+)lua";
+
+// W: functions for counters that other programs share: a key for each window, with a decimal
+// number. Numbers are texts here, because doubles cannot hold them: INCRBY adds, and two numbers
+// are compared by their digits. Needs `call`, `sub` and `find`.
+//
+//   W.charge(A, at)  the charge in the arguments from `at` on: verb (redis/window_text.h,
+//                    letter_of), units, the most units that the counter may hold so that the charge
+//                    fits (`y`: any number, `n`: it never fits), the life of a new key in seconds
+//   W.load(c, key)   reads the counter into c.value (false: there is none) and c.fits. Returns an
+//                    error if the value is not a number.
+//   W.write(...)     changes the counter; then c.value is the value before the charge, with an `s`
+//                    before it if the charge was spared. Returns an error, if any.
+const std::string_view lua_window_text = R"lua(
+local W = {MAX = '9223372036854775807', MIN = '-9223372036854775808'}
+function W.at_most(a, b)
+  local m, n = sub(a, 1, 1) == '-', sub(b, 1, 1) == '-'
+  if m ~= n then return m end
+  if m then a, b = b, a end
+  if #a ~= #b then return #a < #b end
+  return a <= b
+end
+function W.charge(A, at)
+  local verb = string.lower(A[at])
+  return {name = 'window', verb = verb, reset_first = verb ~= A[at], units = A[at + 1],
+          room = A[at + 2], life = A[at + 3]}
+end
+function W.load(c, key)
+  local v = call('GET', key)
+  if v and v ~= '0' and not (find(v, '^%-?[1-9]%d*$') and W.at_most(v, W.MAX) and W.at_most(W.MIN, v)) then
+    return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is not a number'}
+  end
+  c.value = v and not c.reset_first and v
+  c.forgets = v and c.reset_first
+  c.fits = c.room == 'y' or c.room ~= 'n' and W.at_most(c.value or '0', c.room)
+end
+function W.write(c, key, all, sparing, looks)
+  if c.forgets then call('DEL', key) end
+  if c.verb == 'f' or c.verb == 'q' then c.value = call('GET', key) end
+  if c.units == '0' and c.verb ~= 'a' then return end
+  if c.verb == 'c' or c.verb == 'f' then
+    if looks or sparing and not all and c.fits then
+      c.value = 's' .. (c.value or 'x')
+      return
+    end
+  elseif c.verb == 'p' or c.verb == 'q' or not all then
+    return
+  elseif c.verb == 'a' then
+    if c.value then call('DEL', key) end
+    return
+  elseif c.verb == 'g' then
+    if not c.value or W.at_most(c.value, '0') then return end
+    call('DECRBY', key, W.at_most(c.value, c.units) and c.value or c.units)
+    return
+  end
+  if not c.value then
+    call('SET', key, c.units, 'EX', c.life)
+    return
+  end
+  local sum = redis.pcall('INCRBY', key, c.units)
+  if type(sum) == 'table' then
+    if not find(sum.err, 'would overflow', 1, true) then return sum end
+    call('SETRANGE', key, 0, W.MAX)
+  end
+  if call('TTL', key) == -1 then call('EXPIRE', key, c.life) end
+end
+)lua";
+
+// KEYS: one for each charge. ARGV: whether the group must be refused in any case, and whether it is
+// sparing (0: neither; 1: the first; s: the second; S: both; l: both, and nothing is charged), then
+// the arguments of W.charge for each charge.
+// Reply: allowed (0, 1), then c.value for each charge (`x`: there was none).
+const std::string_view lua_settle_window_text = R"lua(
+local looks, hold, sparing = ARGV[1] == 'l', find(ARGV[1], '[1Sl]'), find(ARGV[1], '[sSl]')
+local all, charges = not hold, {}
+for k = 1, #KEYS do
+  local c = W.charge(ARGV, 4 * k - 2)
+  local problem = W.load(c, KEYS[k])
+  if problem then return problem end
+  if not c.fits then all = false end
+  charges[k] = c
+end
+local out = {all and '1' or '0'}
+for k = 1, #KEYS do
+  local problem = W.write(charges[k], KEYS[k], all, sparing, looks)
+  if problem then return problem end
+  out[k + 1] = charges[k].value or 'x'
+end
+return table.concat(out, ' ')
+)lua";
+
+// KEYS: the counter. ARGV: limit and seconds with a blank between; the cost, if it is not 1, so
+// that the usual call has one argument: each costs Redis a fortieth of the call. Reply: `d`,
+// allowed, remaining, ms to the end of the window (`n`: it has no end), ms to wait (`n`: no wait
+// helps).
+//
+// The same behaviour as Divvy 1.7.1: the first hit writes the limit less one, with the window as
+// expiry; each further hit takes one while one is left; a refusal changes nothing; the end of the
+// window never moves.
+const std::string_view lua_remaining_text = R"lua(
+local key, call, format, cost = KEYS[1], redis.call, string.format, ARGV[2] or '1'
+local value = call('GET', key)
+if not value then
+  local limit, seconds = string.match(ARGV[1], '^(%S+) (%S+)$')
+  local left = limit - cost
+  if left < 0 then return 'd 0 ' .. limit .. ' 0 n' end
+  if cost == '0' then return 'd 1 ' .. limit .. ' 0 0' end
+  call('SET', key, format('%.0f', left), 'EX', seconds)
+  return 'd 1 ' .. format('%.0f', left) .. ' ' .. seconds .. '000 0'
+end
+local left, ms = tonumber(value), call('PTTL', key)
+if not left then
+  return {err = 'FOREIGN the value of ' .. key .. ' is not a number'}
+end
+-- The usual case: whole numbers that a double holds are written by %d in half the time of %.0f.
+if left > 0 and left < 9007199254740992 and ms >= 0 and cost ~= '0' and left >= tonumber(cost) then
+  return format('d 1 %d %d 0', call('DECRBY', key, cost), ms)
+end
+if ms < 0 then ms = 'n' end
+if left >= tonumber(cost) and (left > 0 or cost == '0') then
+  if cost ~= '0' then left = call('DECRBY', key, cost) end
+  return 'd 1 ' .. format('%.0f', left) .. ' ' .. ms .. ' 0'
+end
+if left < 0 then left = 0 end
+return 'd 0 ' .. format('%.0f', left) .. ' ' .. ms .. ' ' .. ms
+)lua";
+
 }  // namespace sluice::redis

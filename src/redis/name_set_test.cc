@@ -1,5 +1,5 @@
 // A set of names with a secret hash (redis/name_set.h).
-#include "redis/name_set.h"
+#include "redis/redis_metadata_store.h"
 
 #include <gtest/gtest.h>
 

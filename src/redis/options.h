@@ -8,7 +8,7 @@
 
 #include "base/bounds.h"
 #include "base/time.h"
-#include "net/host_port.h"
+#include "net/resolver.h"
 
 namespace sluice::redis {
 

@@ -1,5 +1,5 @@
 // Counters that are known to be past a quota until their window ends (redis/over_cache.h).
-#include "redis/over_cache.h"
+#include "redis/shared.h"
 
 #include <gtest/gtest.h>
 

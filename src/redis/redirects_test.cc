@@ -1,8 +1,8 @@
-#include "redis/redirects.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
+
+#include "redis/cluster_map.h"
 
 namespace sluice::redis::redirects_test {
 namespace {

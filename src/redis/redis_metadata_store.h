@@ -7,21 +7,58 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "redis/blocking_connection.h"
-#include "redis/name_set.h"
 #include "redis/scripts.h"
 #include "redis/shared.h"
 #include "store/metadata_store.h"
 
 namespace sluice::redis {
+
+// A set of names, some millions of them, in little more memory than their bytes. Clients choose the
+// names, so they are hashed with a secret of the process. One thread.
+
+class NameSet {
+ public:
+  // False: the name was in the set already; the name was not in it.
+  bool insert(std::string_view name);
+  bool erase(std::string_view name);
+  bool contains(std::string_view name) const;
+  size_t size() const { return size_; }
+  // The most names that a lookup may have to compare with. For tests.
+  size_t longest_search() const;
+
+  // Calls `visit(name)` for each name; `visit` must not change the set.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (const uint32_t place : table_)
+      if (place > gone) visit(name_at(place));
+  }
+
+ private:
+  static constexpr uint32_t free = 0, gone = 1;
+
+  std::string_view name_at(uint32_t place) const;
+  size_t first_slot(std::string_view name) const;
+  size_t find(std::string_view name) const;
+  void grow();
+
+  // The names, each after four bytes with its length; offsets count from first_place.
+  std::string bytes_;
+  std::vector<uint32_t> table_;  // stored offsets by hash; the size is a power of two
+  size_t size_ = 0, used_ = 0;   // used_: slots that are not free, erased ones included
+};
+
 
 class RedisMetadataStore final : public store::MetadataStore {
  public:

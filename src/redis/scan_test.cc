@@ -1,7 +1,5 @@
 // Lists and pages of stored names by SCAN (redis/scan.h), from a peer that answers what the test
 // wants.
-#include "redis/scan.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,9 +8,9 @@
 
 #include "base/hash.h"
 #include "redis/peer_test.h"
+#include "redis/redis_store.h"
 #include "redis/shared.h"
 #include "request/space.h"
-#include "request/space_index.h"
 
 namespace sluice::redis {
 namespace {

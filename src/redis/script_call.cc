@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "limit/gcra.h"
 #include "limit/wide.h"
-#include "redis/slots.h"
+#include "redis/cluster_map.h"
 #include "redis/window_text.h"
 
 namespace sluice::redis {

@@ -1,5 +1,5 @@
 // Which primary to believe when sentinels differ (redis/sentinel_finder.h).
-#include "redis/sentinel_finder.h"
+#include "redis/topology.h"
 
 #include <gtest/gtest.h>
 

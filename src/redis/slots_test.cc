@@ -1,6 +1,4 @@
 // Slots of keys in a cluster and their tags (redis/slots.h).
-#include "redis/slots.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,6 +6,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+
+#include "redis/cluster_map.h"
 
 namespace sluice::redis::slots_test {
 namespace {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -47,8 +48,6 @@ class Finder {
   virtual base::Result<ClusterMap> find(Topology& topology) = 0;
 };
 
-// More than twenty members: the map, the thread that searches for it, and the nodes that have
-// connections.
 class Topology {
  public:
   using Tell = std::function<void(bool good, const std::string& text)>;
@@ -134,5 +133,65 @@ base::Problem not_resolved(const Options& options);
 base::Result<std::unique_ptr<BlockingConnection>> connect_to(const Endpoint& endpoint,
                                                              net::TlsContext* tls,
                                                              const std::atomic<bool>* stop);
+
+// Finds the primaries of a Redis Cluster and their slots, by asking some of its nodes: it takes the
+// newest answer of a node that accepts commands. Used on the topology's thread.
+
+class ClusterFinder final : public Finder {
+ public:
+  std::chrono::milliseconds look_every() const override {
+    return std::chrono::seconds(is_well_ ? 5 : 1);
+  }
+  base::Result<ClusterMap> find(Topology& topology) override;
+
+ private:
+  struct View {
+    ClusterState state;
+    ClusterMap map;
+  };
+  std::vector<Node> candidates(const Topology& topology) const;
+  static base::Result<View> ask(Topology& topology, const Node& node);
+
+  std::vector<Node> bad_;  // nodes that did not answer the last time; they are asked last
+  bool is_well_ = true;    // the last answer counted no primary as failed
+};
+
+}  // namespace sluice::redis
+
+// Finds the primary that sentinels watch, by asking all of them; one of them notifies it of
+// changes. A newer decision of a majority counts: it never returns to an older one. Used on the
+// topology's thread, and on a thread that listens.
+struct redisReply;
+
+namespace sluice::redis {
+
+// The primary, as one sentinel reports it.
+struct SentinelView {
+  Node primary;
+  uint64_t epoch = 0;  // of the decision that made it the primary
+};
+// Reads the answers to SENTINEL MASTER and SENTINEL GET-MASTER-ADDR-BY-NAME. None: they are not
+// such answers.
+std::optional<SentinelView> read_view(const redisReply& master, const redisReply& address);
+// The view that counts after a decision of `known_epoch`; `sentinels`: how many sentinels there
+// are. None: all views are older, and no majority agrees on one.
+std::optional<SentinelView> newest(std::span<const SentinelView> views, uint64_t known_epoch,
+                                   size_t sentinels);
+
+class SentinelFinder final : public Finder {
+ public:
+  ~SentinelFinder() override;
+  std::chrono::milliseconds look_every() const override { return std::chrono::seconds(1); }
+  base::Result<ClusterMap> find(Topology& topology) override;
+
+ private:
+  static Options options_of(const Topology& topology);
+  void listen(Topology& topology);
+  void listen_to(Topology& topology, const Node& node);
+
+  uint64_t epoch_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::thread listener_;
+};
 
 }  // namespace sluice::redis

@@ -24,8 +24,6 @@
 
 namespace sluice::redis {
 
-// More than twenty members: batches, groups that wait and groups over several slots each have their
-// own table of what is under way.
 class WorkerClient final : LinkOwner {
  public:
   // The arguments outlive the client.
@@ -143,8 +141,7 @@ class WorkerClient final : LinkOwner {
   };
 
   // A group whose counters are in several slots. Its parts, one for each slot, are settled one
-  // after the other in the order of the slots. More than twenty members: where it comes from, what
-  // it charges, and how far its parts are.
+  // after the other in the order of the slots.
   struct AcrossGroup {
     struct Part {
       uint16_t slot = 0;

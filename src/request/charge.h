@@ -93,8 +93,6 @@ struct RuleData {
 };
 
 // A cost charged to one counter under all its limits: one probe of the table, one slot per limit.
-// More than twenty members: what all verbs ask of a counter, and what the store answers beside the
-// decisions.
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;       // within the space; lives for the batch

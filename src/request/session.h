@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,6 +21,20 @@
 
 namespace sluice::request {
 
+// The answer to a request to which no enforced rule applies; an option of listeners. Plain values.
+
+enum class Unmatched : uint8_t {
+  as_protocol,  // the protocol's own answer (policy::Dialect::unmatched)
+  allow,        // as by a rule with `unlimited: true`
+  deny,         // as by a rule with `deny: true`
+  error,        // an error
+};
+inline constexpr std::array<std::string_view, 4> unmatched_names{"protocol", "allow", "deny",
+                                                                 "error"};
+inline std::string_view name_of(Unmatched unmatched) {
+  return unmatched_names[static_cast<size_t>(unmatched)];
+}
+
 // Verdict::error of a request that needs a rule (Request::needs_rule) when no rule applies.
 inline constexpr std::string_view no_rule_applies = "no rule applies";
 
@@ -32,7 +47,7 @@ inline constexpr std::string_view too_many_inline_limits =
 inline constexpr std::string_view server_stops = "the server stops; nothing was taken";
 
 // One request. Its entries are Requests::descriptor(request), the limits that it brings are
-// Requests::limits(request). More than twenty members: requests of all verbs are in one flat array.
+// Requests::limits(request).
 struct Request {
   Verb verb = Verb::take;
   bool all = false;          // put: the counter becomes fresh, whatever the cost
@@ -157,8 +172,7 @@ struct Listed {
   limit::Decision decision;
 };
 
-// The answer to one request. More than twenty members: everything that a protocol may report of it,
-// filled in once.
+// The answer to one request.
 struct Verdict {
   bool allowed = false;
   const limit::Decision* tightest = nullptr;  // the decision to report; null: no rule applies

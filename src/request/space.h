@@ -24,21 +24,81 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "request/charge.h"
-#include "request/stable_list.h"
 
 namespace sluice::request {
+
+// A list that only grows and never moves its elements. One thread at a time appends, and other
+// threads read meanwhile without a lock: they may read the elements whose index they received from
+// the appending thread, or that is below a size() they read. Elements live as long as the list. A
+// thread that changes an element must make sure that no other thread reads it at that time.
+
+template <class T>
+class StableList {
+ public:
+  StableList() = default;
+  ~StableList() {
+    for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  }
+  StableList(const StableList&) = delete;
+  StableList& operator=(const StableList&) = delete;
+
+  size_t size() const { return size_.load(std::memory_order_acquire); }
+  const T& operator[](size_t i) const {
+    SLUICE_CHECK(i < size());
+    const Place place = place_of(i);
+    return chunks_[place.chunk].load(std::memory_order_relaxed)[place.at];
+  }
+
+  T& operator[](size_t i) { return const_cast<T&>(std::as_const(*this)[i]); }
+
+  const T& push_back(T element) {
+    return append([&](T& its) { its = std::move(element); });
+  }
+  // Appends an element; `fill(element)` completes it before any reader can see it.
+  template <class Fill>
+  T& append(Fill&& fill) {
+    const size_t i = size_.load(std::memory_order_relaxed);
+    const Place place = place_of(i);
+    auto& chunk = chunks_[place.chunk];
+    if (place.at == 0) chunk.store(new T[first << place.chunk], std::memory_order_relaxed);
+    T& its = chunk.load(std::memory_order_relaxed)[place.at];
+    fill(its);
+    size_.store(i + 1, std::memory_order_release);
+    return its;
+  }
+
+ private:
+  // Elements of the first chunk; each further chunk is twice as large as the one before.
+  static constexpr size_t first = 16;
+  struct Place {
+    size_t chunk, at;
+  };
+  static Place place_of(size_t i) {
+    const size_t chunk = static_cast<size_t>(std::bit_width(i / first + 1)) - 1;
+    return {chunk, i - (first << chunk) + first};
+  }
+
+  std::array<std::atomic<T*>, 40> chunks_{};
+  std::atomic<size_t> size_{0};
+};
 
 class Spaces;
 
@@ -230,5 +290,31 @@ inline SpaceRef::SpaceRef(const SpaceRef& other) : spaces_(other.spaces_), space
 inline SpaceRef::~SpaceRef() {
   if (space_ != nullptr) spaces_->drop(spaces_->spaces_[space_->id]);
 }
+
+// Finds the space of a stored counter's name, among the spaces of the live rules, by their
+// prefixes. Built once, then read by any thread. The spaces must outlive it and its results.
+
+class SpaceIndex {
+ public:
+  SpaceIndex() = default;
+  // A space may be listed more than once.
+  explicit SpaceIndex(std::span<const Space* const> spaces);
+
+  struct Found {
+    const Space* space;
+    std::string_view key;  // within the space; a view into `stored`
+  };
+  // Keys may have any bytes, so several spaces may fit: the one with the longest prefix counts, and
+  // among equal prefixes the one with the longest suffix.
+  std::optional<Found> find(std::string_view stored) const;
+
+  // The spaces by id; null: the space with that id is not in the index.
+  std::span<const Space* const> by_id() const { return by_id_; }
+
+ private:
+  std::vector<const Space*> by_id_;
+  std::unordered_map<std::string_view, std::vector<const Space*>> by_prefix_;
+  std::vector<size_t> sizes_;  // of the prefixes, distinct, descending
+};
 
 }  // namespace sluice::request

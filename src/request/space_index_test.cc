@@ -1,6 +1,5 @@
 // Which space a stored name belongs to (request/space_index.h), against a search through all
 // spaces.
-#include "request/space_index.h"
 
 #include <gtest/gtest.h>
 

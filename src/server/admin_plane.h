@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "admin/admin.h"
-#include "admin/denial_board.h"
+#include "admin/denials.h"
 #include "admin/http_server.h"
 #include "admin/log_control.h"
-#include "admin/request_rates.h"
-#include "admin/server_info.h"
 #include "admin/server_stats.h"
 #include "admin/top_board.h"
 #include "live/override_registry.h"
@@ -24,7 +22,6 @@
 #include "metrics/process.h"
 #include "metrics/statsd.h"
 #include "net/listener.h"
-#include "net/unix_listener.h"
 #include "server/options.h"
 
 namespace sluice::server {

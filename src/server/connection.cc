@@ -1,8 +1,12 @@
 #include "server/connection.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/bounds.h"
@@ -558,6 +562,252 @@ bool Connection::swap_buffer(size_t bytes, bool aside) {
   worker_.give_back(
       {std::exchange(in_, std::move(lent->bytes)), std::exchange(in_capacity_, lent->capacity)});
   return true;
+}
+
+
+// What a connection sends: at once, at the end of the worker's turn, or once the socket takes it or
+// the store has committed what it says.
+
+// Writes the worker's output buffer. False: the socket is full, or a decision is not committed yet;
+// the rest waits in unsent_.
+bool Connection::flush(bool needs_commit) {
+  send_what_is_gathered();
+  auto& out = worker_.out();
+  const uint64_t commit_seq = commit_seq_of(out.view(), needs_commit);
+  if (!unsent_.empty() || commit_seq != 0) [[unlikely]]  // it has to wait for what came before
+    wait_for_commit(out.view(), commit_seq, needs_commit);
+  else
+    write(out.view());
+  out.clear();
+  return unsent_.empty();
+}
+
+// As flush. But if the worker gathers output and this output need not wait, it is sent at the end
+// of the turn.
+bool Connection::flush_at_turn_end(bool needs_commit) {
+  auto& out = worker_.out();
+  if (out.empty() || out.size() >= GatheredOutput::bytes_max || !worker_.gathers() || finishing_ ||
+      !unsent_.empty() || commit_seq_of(out.view(), needs_commit) != 0)
+    return flush(needs_commit);
+  has_gathered_ = true;
+  worker_.gathered().add(*this, out.view());
+  out.clear();
+  return true;
+}
+
+void Connection::send_what_is_gathered() {
+  if (has_gathered_) worker_.gathered().send(*this);
+}
+
+void Connection::send_gathered(std::string_view text) {
+  if (unsent_.empty())
+    write(text);
+  else
+    wait_for_commit(text, 0, false);
+}
+
+// The commit that the text has to wait for; 0: none.
+uint64_t Connection::commit_seq_of(std::string_view text, bool needs_commit) const {
+  const store::Committer* const committer = worker_.committer();
+  return text.empty() || committer == nullptr ? 0 : committer->commit_seq(needs_commit);
+}
+
+// Writes text; the part that the socket does not take waits in unsent_.
+void Connection::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = stream_.write(text);
+    if (n >= 0) {
+      worker_.stats().sent(protocol_, static_cast<size_t>(n));
+      text.remove_prefix(static_cast<size_t>(n));
+    } else {
+      if (errno == EAGAIN) wait_for_commit(text, 0, false);
+      return;  // full, or the client is gone, which a read will show
+    }
+  }
+}
+
+void Connection::wait_for_commit(std::string_view text, uint64_t commit_seq, bool needs_commit) {
+  if (unsent_.empty()) {
+    unsent_ = worker_.lend_text();
+    unsent_at_ = 0;
+  }
+  unsent_.append(text);
+  worker_.add_unsent(*this, text.size());
+  if (commit_seq == 0) {
+    if (commit_seq_ == 0 && !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);
+    return;
+  }
+  waits_.leave();
+  commit_seq_ = commit_seq;
+  needs_commit_ |= needs_commit;
+  worker_.wait_for_commit(shared_from_this(), commit_seq);
+}
+
+// Called when all of unsent_ is sent, or never will be.
+void Connection::release_unsent() {
+  if (unsent_.empty()) return;
+  worker_.remove_unsent(unsent_.size());
+  unsent_at_ = 0;
+  worker_.give_back_text(std::exchange(unsent_, std::string()));
+}
+
+void Connection::on_durable(uint64_t commit_seq, bool committed) {
+  if (phase_ == Phase::closed || commit_seq_ != commit_seq)
+    return;  // the rest waits for a later commit
+  commit_seq_ = 0;
+  if (std::exchange(needs_commit_, false) && !committed) return abort();
+  write_more();
+}
+
+void Connection::write_more() {
+  if (commit_seq_ != 0) return;
+  const size_t before = unsent_at_;
+  while (unsent_at_ < unsent_.size()) {
+    const ssize_t n = stream_.write(std::string_view(unsent_).substr(unsent_at_));
+    if (n >= 0) {
+      worker_.stats().sent(protocol_, static_cast<size_t>(n));
+      unsent_at_ += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      if (unsent_at_ > before || !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);
+      return;
+    } else {
+      return abort();
+    }
+  }
+  waits_.leave();
+  release_unsent();
+  if (phase_ == Phase::flushing) return close_gently();
+  worker_.engine().continue_lists(*this);
+  process();
+}
+
+
+// Timeouts of connections, and connections that are closed because others need their memory.
+
+namespace {
+
+constexpr std::string_view too_slow =
+    "the request did not arrive whole in time; see request_timeout of the listener";
+constexpr std::string_view no_room =
+    "too much memory is held by requests that have not arrived whole; send shorter ones, or later";
+
+}  // namespace
+
+void Connection::on_request_timeout() {
+  // Input that waits for its turn may be a whole request; note_unfinished is called after the turn.
+  if (phase_ != Phase::serving || undecided_) return;
+  worker_.out().clear();
+  if (!stream_.is_handshaking() && session_->end_oldest_unfinished(worker_.out())) {
+    worker_.stats().ended(protocol_, engine::Closed::request_timeout, 1);
+    flush();
+    account();  // holds less than before
+    // Output that the socket does not take has its own timeout.
+    if (unsent_.empty()) note_unfinished();
+    return;
+  }
+  worker_.stats().closed(protocol_, engine::Closed::request_timeout);
+  // during a handshake the client could not read the reason
+  if (stream_.is_handshaking()) return abort();
+  refuse_behind_replies(too_slow);
+}
+
+void Connection::on_send_timeout() {
+  worker_.stats().closed(protocol_, engine::Closed::send_timeout);
+  abort();
+}
+
+void Connection::on_withheld_timeout() {
+  if (phase_ != Phase::serving) return;
+  // What it has sent is still on its way, and has a time of its own.
+  if (is_sending()) return note_kept();
+  worker_.out().clear();
+  const std::optional<size_t> ended = session_->end_withheld(worker_.out());
+  if (!ended) return on_send_timeout();
+  worker_.stats().ended(protocol_, engine::Closed::send_timeout, *ended);
+  flush();
+  note_kept();
+}
+
+void Connection::on_idle_timeout() {
+  if (phase_ != Phase::serving) return;
+  const bool idle = !undecided_ && in_size_ == 0 && held_ == 0 && under_way_.empty() &&
+                    unsent_.empty() && late_.empty() && !session_->holds_back() &&
+                    !worker_.engine().has_lists(*this);
+  if (!idle) return note_idle();
+  worker_.stats().closed(protocol_, engine::Closed::idle_timeout);
+  close_gently();
+}
+
+void Connection::give_way() {
+  const auto self = shared_from_this();
+  worker_.stats().closed(protocol_, engine::Closed::request_memory);
+  lent_.leave();
+  // With unsent output the client would never read the reason.
+  unsent_.empty() ? refuse_behind_replies(no_room) : abort();
+}
+
+size_t Connection::unfinished_bytes() const {
+  return held_ + (in_capacity_ > Worker::small_buffer_bytes ? in_capacity_ : 0);
+}
+
+// What the session holds for as long as the client likes counts like output that the socket does
+// not take.
+void Connection::note_kept() {
+  if (phase_ != Phase::serving) return;
+  worker_.stats().holds(protocol_, shared_->held());
+  const request::Kept kept = session_->kept();
+  if (keeping_ == nullptr) {
+    if (kept.bytes == 0 && !kept.withholds) return;
+    keeping_ = std::make_unique<Keeping>(*this);
+  }
+  if (!kept.withholds)
+    keeping_->withheld.leave();
+  else if (!keeping_->withheld.is_member())
+    worker_.begin_wait(keeping_->withheld, withheld_ages_);
+  if (kept.bytes == 0)
+    keeping_->keeps.leave();
+  else if (!keeping_->keeps.is_member())
+    worker_.begin_keeping(keeping_->keeps);
+  const size_t before = std::exchange(keeping_->bytes, kept.bytes);
+  if (kept.bytes > before)
+    worker_.add_unsent(*this, kept.bytes - before);
+  else
+    worker_.remove_unsent(before - kept.bytes);
+}
+
+void Connection::release_kept() {
+  if (keeping_ == nullptr) return;
+  keeping_->withheld.leave();
+  keeping_->keeps.leave();
+  worker_.remove_unsent(std::exchange(keeping_->bytes, 0));
+}
+
+// From here on the client is idle: it has sent nothing, and waits for nothing.
+void Connection::note_idle() {
+  if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
+    return;
+  worker_.begin_wait(waits_, *idle_ages_);
+}
+
+void Connection::on_wake() {
+  wakes_at_ = {INT64_MAX};
+  if (phase_ != Phase::serving) return;
+  woken_ = true;
+  if (unsent_.empty() && !undecided_) process();
+  woken_ = false;
+  if (phase_ == Phase::serving) note_wake();
+}
+
+// A time that is far away is approached in steps, as there is one list for each length of time.
+void Connection::note_wake() {
+  const base::Time at = session_->wakes_at();
+  if (at >= wakes_at_) return;
+  wakes_at_ = at;
+  const auto rest = at.us - worker_.clock().monotonic().us;
+  constexpr int64_t step_seconds_max = 1 << 16;
+  const auto seconds =
+      static_cast<uint64_t>(std::clamp<int64_t>(rest / 1'000'000, 1, step_seconds_max));
+  worker_.begin_wait(wakes_, worker_.wake_ages(std::chrono::seconds(std::bit_floor(seconds))));
 }
 
 }  // namespace sluice::server

@@ -17,7 +17,6 @@
 #include "net/poller.h"
 #include "net/stream.h"
 #include "request/session.h"
-#include "request/unmatched.h"
 #include "server/age_list.h"
 #include "server/options.h"
 
@@ -38,8 +37,6 @@ using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
 
-// More than twenty members: the socket, its input, its batches, its output and the phase in which
-// each is; each event of the loop may move all of them, and a connection is one allocation.
 class Connection final : public engine::ReplySink,
                          public net::Poller::Client,
                          public std::enable_shared_from_this<Connection> {

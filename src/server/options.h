@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "admin/options.h"
@@ -17,13 +18,48 @@
 #include "base/diagnostic.h"
 #include "base/time.h"
 #include "metrics/page.h"
-#include "net/listener_options.h"
+#include "net/listener.h"
+#include "protocol/metrics.h"
+#include "protocol/protocol.h"
+#include "request/session.h"
 #include "request/space.h"
-#include "request/unmatched.h"
-#include "server/service.h"
 #include "store/metadata_store.h"
 
 namespace sluice::server {
+
+// What a port serves: a protocol, or HTTP for the server's operators. Plain values.
+
+struct Service {
+  enum class Kind : uint8_t {
+    requests,  // in the protocol
+    page,      // HTTP: the protocol's own page of metrics, at `path`
+    admin,     // HTTP: the admin port
+  };
+  Kind kind = Kind::requests;
+  protocol::Protocol protocol{};
+  std::string path{};
+
+  Service(protocol::Protocol its_protocol) : protocol(its_protocol) {}
+  static Service admin() { return Service(Kind::admin, {}, {}); }
+  // The page of a protocol that has metrics of its own.
+  static Service page(protocol::Protocol its_protocol, std::string its_path) {
+    return Service(Kind::page, its_protocol, std::move(its_path));
+  }
+
+  bool is_http() const { return kind != Kind::requests; }
+  bool serves(protocol::Protocol other) const {
+    return kind == Kind::requests && protocol == other;
+  }
+  std::string_view name() const {
+    if (kind == Kind::admin) return "admin";
+    const protocol::Description& its = protocol::describe(protocol);
+    return kind == Kind::page ? its.metrics->page_name : its.name;
+  }
+
+ private:
+  Service(Kind its_kind, protocol::Protocol its_protocol, std::string its_path)
+      : kind(its_kind), protocol(its_protocol), path(std::move(its_path)) {}
+};
 
 struct ListenerOptions {
   Service service;

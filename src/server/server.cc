@@ -17,22 +17,21 @@
 #include <thread>
 #include <utility>
 
-#include "admin/counter_routes.h"
+#include "admin/counters.h"
 #include "admin/status_api.h"
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/signals.h"
 #include "engine/admin_query.h"
-#include "engine/table_scanner.h"
-#include "live/limits_collector.h"
+#include "engine/lists.h"
+#include "live/live_policy.h"
 #include "net/listener.h"
-#include "net/socket_address.h"
+#include "net/resolver.h"
 #include "policy/inline_limits.h"
 #include "request/charge_ids.h"
 #include "server/admin_plane.h"
 #include "server/doors.h"
-#include "server/listener_view.h"
 #include "server/server_view.h"
 #include "server/worker.h"
 
@@ -79,8 +78,6 @@ class ChargeIdsSource final : public metrics::Source {
 
 }  // namespace
 
-// More than twenty members: it owns all parts of the server, in the order in which they must begin
-// and, backwards, end.
 struct Server::Impl {
   Impl(Options o, live::Policy policy, store::Store& s, log::Log& l)
       : options(std::move(o)),

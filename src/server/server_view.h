@@ -6,7 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,9 +17,11 @@
 
 #include "admin/server_stats.h"
 #include "limit/limit.h"
+#include "metrics/page.h"
 #include "policy/inline_limits.h"
 #include "protocol/protocol.h"
 #include "request/peer.h"
+#include "request/session.h"
 #include "store/catalog.h"
 
 namespace sluice::server {
@@ -52,6 +56,43 @@ class ServerView final : public request::ServerView {
   mutable std::atomic<int64_t> warned_at_{-1};  // second of the monotonic clock
   mutable std::atomic<uint64_t> passed_over_{0};
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+// One listener as its sessions see it: counts the requests that it refuses, and logs them and takes
+// that no rule matches, each kind with one example at most once a minute. Owned by the server; any
+// thread.
+
+class ListenerView final : public request::ListenerView, public metrics::Source {
+ public:
+  // `name`: of its protocol. `address`: as "127.0.0.1:8390"; empty: not bound yet. `unmatched`: the
+  // answer to takes that no rule matches; if it is `allow` or `deny`, the operator expects them,
+  // and they are not logged.
+  ListenerView(std::string_view name, request::Unmatched unmatched,
+               std::shared_ptr<spdlog::logger> log);
+
+  // Before the first connection is accepted.
+  void set_address(std::string address);
+
+  bool is_loopback() const override { return is_loopback_; }
+  void refused(std::string_view code, std::string_view example) const override;
+  void collect(metrics::Page& page) const override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Refusals {
+    uint64_t count = 0, told = 0;
+    Clock::time_point next_line{};
+  };
+
+  void log_unmatched(std::string_view example) const override;
+
+  const std::string name_;
+  const request::Unmatched unmatched_;
+  const std::shared_ptr<spdlog::logger> log_;
+  std::string address_;
+  bool is_loopback_ = false;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string_view, Refusals> refusals_;  // by code; guarded by mutex_
 };
 
 }  // namespace sluice::server

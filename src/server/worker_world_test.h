@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "engine/table_scanner.h"
+#include "engine/lists.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/limitd/rules.h"
 #include "request/space.h"

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "store/heads.h"
 #include "store/region.h"
 
 namespace sluice::store {

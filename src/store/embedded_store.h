@@ -26,7 +26,6 @@
 #include "store/changes.h"
 #include "store/pending_charge.h"
 #include "store/region.h"
-#include "store/slab.h"
 #include "store/store.h"
 #include "store/stripe.h"
 #include "store/waiter.h"
@@ -39,7 +38,6 @@ enum class Restored : uint8_t {
   nonsense,  // such limits cannot have such cells: read as without cells
 };
 
-// More than twenty members: the parts of the table, and the positions of housekeeping in it.
 class EmbeddedStore final : public Store, public Catalog {
  public:
   static constexpr size_t stripes = Heads::stripes;

@@ -1,6 +1,6 @@
 // The memory of a stripe's entries (store/slab.h, store/region.h): places in chunks of one bounded
 // region.
-#include "store/slab.h"
+#include "store/region.h"
 
 #include <gtest/gtest.h>
 

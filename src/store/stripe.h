@@ -14,9 +14,7 @@
 #include "base/hash.h"
 #include "limit/limit.h"
 #include "request/space.h"
-#include "store/heads.h"
 #include "store/region.h"
-#include "store/slab.h"
 
 namespace sluice::store {
 

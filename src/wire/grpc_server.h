@@ -42,7 +42,6 @@
 #include "base/time.h"
 #include "wire/grpc.h"
 #include "wire/gzip.h"
-#include "wire/http2_pool.h"
 #include "wire/http2_session.h"
 
 namespace sluice::wire {

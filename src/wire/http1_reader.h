@@ -30,10 +30,187 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/http1_chunks.h"
+#include "wire/http_field.h"
+
+// Find the ends of the parts of an HTTP/1.1 head. Each function returns the place of the first byte
+// from `at` on that does not belong to the part, or the size of `in`. Pure functions; any thread.
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
 #include "wire/http_field.h"
 
 namespace sluice::wire {
+
+using HttpByteSet = std::array<bool, 256>;
+
+constexpr bool is_in(const HttpByteSet& set, char c) {
+  return set[static_cast<unsigned char>(c)];
+}
+
+constexpr HttpByteSet make_http_value_bytes() {
+  HttpByteSet set{};
+  for (size_t i = 0; i < set.size(); ++i) set[i] = i == '\t' || (i >= ' ' && i != 0x7F);
+  return set;
+}
+// The bytes of a value (RFC 9110, 5.5): all except control characters; tabs are allowed.
+inline constexpr HttpByteSet http_value_bytes = make_http_value_bytes();
+
+inline size_t skip_set(const HttpByteSet& set, std::string_view in, size_t at) {
+  const char* const bytes = in.data();
+  const size_t unrolled = in.size() < 4 ? 0 : in.size() - 3;
+  for (; at < unrolled; at += 4) {
+    if (!is_in(set, bytes[at])) return at;
+    if (!is_in(set, bytes[at + 1])) return at + 1;
+    if (!is_in(set, bytes[at + 2])) return at + 2;
+    if (!is_in(set, bytes[at + 3])) return at + 3;
+  }
+  while (at < in.size() && is_in(set, bytes[at])) ++at;
+  return at;
+}
+
+#if defined(__SSE2__)
+
+namespace sse {
+
+inline constexpr size_t bytes_at_once = 16;
+
+inline __m128i load(const char* at) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+}
+// Sets all bits of each byte that is one of the `count` values from `first` on; clears the others.
+inline __m128i is_within(__m128i bytes, char first, char count) {
+  const __m128i distance = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
+  return _mm_cmpeq_epi8(_mm_min_epu8(distance, _mm_set1_epi8(static_cast<char>(count - 1))),
+                        distance);
+}
+inline __m128i is_equal(__m128i bytes, char c) {
+  return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c));
+}
+// A bit for each byte.
+inline uint32_t mask_of(__m128i found) {
+  return static_cast<uint32_t>(_mm_movemask_epi8(found));
+}
+
+}  // namespace sse
+
+// Skips http_token_chars: letters, digits and `-` sixteen at a time, others, which are rare,
+// singly.
+inline size_t skip_token(std::string_view in, size_t at) {
+  while (in.size() - at >= sse::bytes_at_once) {
+    const __m128i bytes = sse::load(in.data() + at);
+    const __m128i lower = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+    const __m128i usual =
+        _mm_or_si128(_mm_or_si128(sse::is_within(lower, 'a', 26), sse::is_within(bytes, '0', 10)),
+                     sse::is_equal(bytes, '-'));
+    const uint32_t others = sse::mask_of(usual) ^ 0xFFFF;
+    if (others == 0) {
+      at += sse::bytes_at_once;
+      continue;
+    }
+    at += static_cast<size_t>(std::countr_zero(others));
+    if (!is_in(http_token_chars, in[at])) return at;
+    ++at;
+  }
+  return skip_set(http_token_chars, in, at);
+}
+
+// Skips http_value_bytes, sixteen at a time.
+inline size_t skip_value(std::string_view in, size_t at) {
+  for (; in.size() - at >= sse::bytes_at_once; at += sse::bytes_at_once) {
+    const __m128i bytes = sse::load(in.data() + at);
+    const __m128i control =
+        _mm_andnot_si128(sse::is_equal(bytes, '\t'), sse::is_within(bytes, '\0', ' '));
+    const uint32_t others = sse::mask_of(_mm_or_si128(control, sse::is_equal(bytes, '\x7F')));
+    if (others != 0) return at + static_cast<size_t>(std::countr_zero(others));
+  }
+  return skip_set(http_value_bytes, in, at);
+}
+
+#else
+
+inline size_t skip_token(std::string_view in, size_t at) {
+  return skip_set(http_token_chars, in, at);
+}
+
+inline size_t skip_value(std::string_view in, size_t at) {
+  return skip_set(http_value_bytes, in, at);
+}
+
+#endif
+
+// Decodes the body of an HTTP/1.1 message with `Transfer-Encoding: chunked` (RFC 9112, 7.1), byte
+// by byte, so the result does not depend on how the input is cut. A plain value, owned by a reader.
+
+class Http1Chunks {
+ public:
+  struct Bounds {
+    size_t body_bytes;  // of the decoded body. Beyond it: 413
+    size_t line_bytes;  // of everything else: sizes, line ends and trailers. Beyond it: 413
+  };
+  enum class Found : uint8_t { incomplete, whole, broken };
+  struct Result {
+    size_t consumed;  // if `incomplete`: all bytes
+    Found found;
+  };
+
+  // Appends the data to `body`, which must have no other bytes; drops trailers. Must not be called
+  // after `whole` or `broken`.
+  Result next(std::string_view in, const Bounds& bounds, std::string& body);
+
+  // The missing bytes of the chunk that is being read.
+  size_t missing_bytes() const { return part_ == Part::data ? static_cast<size_t>(left_) : 0; }
+
+  // After `broken`: the status of the answer (400 or 413), and a sentence for the client (a
+  // literal).
+  unsigned status() const { return status_; }
+  std::string_view problem() const { return problem_; }
+
+ private:
+  // The part of the body to which the next byte belongs.
+  enum class Part : uint8_t {
+    size_first,  // the first digit
+    size,
+    extension_name_first,
+    extension_name,
+    extension_value_first,
+    extension_token,
+    extension_quoted,
+    extension_escaped,  // after a `\`
+    extension_end,      // after a quoted value
+    size_lf,
+    data,
+    data_cr,
+    data_lf,
+    trailer_first,
+    trailer_name,
+    trailer_value,
+    trailer_lf,
+    last_lf,  // of the empty line at the end
+    end,
+  };
+
+  bool read(char c, const Bounds& bounds, size_t body_bytes);
+  bool read_size(char c);
+  bool read_extension(char c);
+  bool end_extension(char c);
+  bool end_size(size_t room);
+  bool read_trailer(char c);
+  bool refuse(unsigned status, std::string_view problem);
+
+  Part part_ = Part::size_first;
+  uint8_t digits_ = 0;
+  uint64_t left_ = 0;  // the missing bytes of the chunk
+  size_t line_bytes_ = 0;
+  unsigned status_ = 0;
+  std::string_view problem_{};
+};
 
 // The head of a request. The views are valid until the next call of Http1Reader::next.
 struct Http1Head {
@@ -131,8 +308,7 @@ class Http1Reader {
   };
   enum class Part : uint8_t { method, target, version, fields };  // of the head, in this order
   enum class Step : uint8_t { whole, incomplete, refused };
-  // The request being read, as offsets from the beginning of its head. More than twenty members:
-  // the parts of a head, until it is complete.
+  // The request being read, as offsets from the beginning of its head.
   struct Progress {
     uint32_t at;        // the bytes before it were examined
     uint32_t line_at;   // the line of the field being read

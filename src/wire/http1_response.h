@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/http1_chunks.h"
+#include "wire/http1_reader.h"
 #include "wire/http_field.h"
 
 namespace sluice::wire {

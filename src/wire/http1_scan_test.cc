@@ -1,5 +1,5 @@
 // The scans of a head, and the comparison of field names, against loops over single bytes.
-#include "wire/http1_scan.h"
+#include "wire/http1_reader.h"
 
 #include <gtest/gtest.h>
 

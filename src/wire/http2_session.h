@@ -34,19 +34,173 @@
 // its header arrives in parts.
 #pragma once
 
+#include <nghttp2/nghttp2.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/buffer.h"
 #include "base/time.h"
-#include "wire/http2_faults.h"
-#include "wire/http2_pool.h"
+
+namespace sluice::wire {
+
+// The faults of a peer of HTTP/2 that end its connection, and how often it may do things that are
+// allowed but become a burden if they are repeated. Plain values of one session.
+
+// The frames of one kind that a peer may send besides its requests: at a time, per second, and in
+// addition for each answer to it. Beyond that: GOAWAY with ENHANCE_YOUR_CALM.
+inline constexpr int64_t http2_frames_max = 10'000;
+inline constexpr int64_t http2_frames_per_second = 100;
+inline constexpr int64_t http2_frames_per_answer = 4;
+// The same for requests that the peer resets before they are answered, or makes the server reset by
+// sending something that is forbidden.
+inline constexpr int64_t http2_resets_max = 1'000;
+inline constexpr int64_t http2_resets_per_second = 100;
+inline constexpr int64_t http2_resets_per_answer = 1;
+// A DATA frame with a smaller payload counts as `small_data`.
+inline constexpr size_t http2_small_data_bytes = 64;
+
+enum class Http2Fault : uint8_t {
+  none,
+  not_http2,         // does not begin with the client's preface
+  protocol,          // this one and the next four: errors of a connection, as RFC 9113 names them
+  flow_control,      //
+  frame_size,        //
+  compression,       //
+  stream_closed,     //
+  settings_size,     // too many entries in one SETTINGS frame
+  header_list,       // a header list far larger than the announced size
+  continuations,     // too many CONTINUATION frames of one header block
+  resets,            // this one to other_frames: too many of each
+  reset_frames,      //
+  settings,          //
+  pings,             //
+  priorities,        //
+  window_updates,    //
+  small_data,        //
+  repeated_headers,  // HEADERS for streams that had begun before
+  refused_streams,   //
+  other_frames,      //
+  unsent_control,    // more acknowledgements than are kept for a peer that does not read
+  memory,            // the system has no memory
+  internal,          //
+};
+inline constexpr size_t http2_fault_count = static_cast<size_t>(Http2Fault::internal) + 1;
+
+// The label for metrics, as in "window_updates".
+std::string_view http2_fault_name(Http2Fault fault);
+// The text that is sent to the peer in GOAWAY.
+std::string_view http2_fault_text(Http2Fault fault);
+uint32_t http2_fault_code(Http2Fault fault);  // the code in GOAWAY
+Http2Fault http2_fault_of(uint32_t code);     // for a code in a GOAWAY that nghttp2 sends
+
+// Counts how often a peer may still do each thing that is bounded above.
+class Http2Allowances {
+ public:
+  // Counts one thing of a kind, `resets` to `other_frames`. False: it exceeds the bound.
+  bool spend(Http2Fault kind) {
+    int64_t& left = left_[index(kind)];
+    if (left == 0) add_answers();
+    if (left == 0) return false;
+    --left;
+    return true;
+  }
+  void on_answers(int64_t count) { answers_ += count; }
+  // Adds what the time since the last call allows. A step back of `now` counts as no time.
+  void on_time(base::Time now);
+
+ private:
+  static constexpr auto first = static_cast<size_t>(Http2Fault::resets);
+  static constexpr size_t kinds = static_cast<size_t>(Http2Fault::other_frames) - first + 1;
+
+  static size_t index(Http2Fault kind) { return static_cast<size_t>(kind) - first; }
+  static constexpr std::array<int64_t, kinds> full() {
+    std::array<int64_t, kinds> all{};
+    for (size_t i = 0; i < kinds; ++i) all[i] = i == 0 ? http2_resets_max : http2_frames_max;
+    return all;
+  }
+
+  void add_answers();
+  void add(int64_t resets, int64_t frames);
+
+  std::array<int64_t, kinds> left_ = full();
+  int64_t answers_ = 0;  // since the last add_answers
+  base::Time refilled_at_{INT64_MIN};
+};
+
+// Shared by the HTTP/2 sessions of one worker: memory for streams, frames and texts, and a bound on
+// the bytes that all sessions hold together. Free blocks are kept in lists by size, so that after
+// some time a worker does not allocate. One thread; outlives its sessions.
+//
+// Blocks above the largest size, and free blocks beyond `kept_bytes_max`, are returned to the
+// system. With the address sanitizer no block is kept, so that it finds the use of freed ones.
+
+// The most bytes of streams and of texts of requests and answers that the HTTP/2 sessions of a
+// worker hold: what has not arrived whole, what clients do not take, and what is under way. The
+// owner bounds the first two, so that they leave room for the last. Beyond it the same happens as
+// beyond http2_connection_bytes_max.
+inline constexpr size_t http2_worker_bytes_max = base::bounds::unfinished_bytes_max +
+                                                 base::bounds::unsent_bytes_max +
+                                                 base::bounds::http2_under_way_bytes_max;
+
+class Http2Pool {
+ public:
+  static constexpr size_t kept_bytes_max = size_t{4} << 20;
+
+  explicit Http2Pool(size_t bytes_max = http2_worker_bytes_max) : bytes_max_(bytes_max) {}
+  ~Http2Pool();
+  Http2Pool(const Http2Pool&) = delete;
+  Http2Pool& operator=(const Http2Pool&) = delete;
+
+  // A block of at least `bytes` bytes, aligned to 16. Null: the system has no memory.
+  void* allocate(size_t bytes);
+  // Null is ignored.
+  void release(void* block);
+  // As realloc. If the result is null, `block` is unchanged.
+  void* reallocate(void* block, size_t bytes);
+  // The bytes of the block that may be used.
+  static size_t capacity(const void* block);
+
+  // Counts `bytes` as held. False: they would exceed the bound, and are not counted.
+  bool hold(size_t bytes) {
+    if (bytes > bytes_max_ - held_) return false;
+    held_ += bytes;
+    return true;
+  }
+  void give_back(size_t bytes) { held_ -= bytes; }
+  size_t held_bytes() const { return held_; }
+  size_t bytes_max() const { return bytes_max_; }
+  size_t free_bytes() const { return bytes_max_ - held_; }
+
+  // Of blocks in use their number and bytes; the number of blocks that the system has given so far;
+  // the bytes of free blocks.
+  size_t blocks() const { return blocks_; }
+  size_t used_bytes() const { return used_; }  // of blocks in use, with what is in front of each
+  uint64_t system_blocks() const { return system_blocks_; }
+  size_t kept_bytes() const { return kept_; }
+
+ private:
+  struct Header;
+  static constexpr size_t class_count = 11;
+
+  static size_t class_of(size_t bytes);
+
+  std::array<Header*, class_count> free_{};
+  size_t kept_ = 0, blocks_ = 0, used_ = 0;
+  uint64_t system_blocks_ = 0;
+  size_t held_ = 0;
+  const size_t bytes_max_;
+};
+
+}  // namespace sluice::wire
 
 struct nghttp2_session;
 
@@ -141,8 +295,6 @@ struct Http2Response {
   std::span<const Http2Header> trailers{};
 };
 
-// More than twenty members: nghttp2's session, the frame and the stream being read, the bounds, and
-// the state of the connection's end.
 class Http2Session {
  public:
   struct Bounds {
@@ -323,6 +475,162 @@ class Http2Session {
   bool is_begun_ = false;          // `write` has written bytes
   bool end_written_ = false;       // the GOAWAY of a fault was written
   bool speaks_http1_ = false;
+};
+
+// The state of one stream of an Http2Session, and the format of packed headers in its texts. Only
+// for the files of the session. It lives in the session's pool from the first header block to the
+// stream's end or the owner's answer, whichever is later.
+
+inline constexpr size_t http2_frame_header_bytes = 9;
+// The largest payload of a frame that every peer accepts (SETTINGS_MAX_FRAME_SIZE).
+inline constexpr size_t http2_frame_bytes_max = 16'384;
+
+enum class Http2Session::Phase : uint8_t {
+  reading,    // the request is not complete
+  streaming,  // the headers were reported; each part of the body is reported when it arrives
+  told,       // the request was reported, and the owner must answer it
+  answering,  // nghttp2 has the answer, and asks for its bytes
+  ending,     // RST_STREAM was submitted
+};
+
+struct Http2Session::Text {
+  char* bytes = nullptr;
+  uint32_t size = 0, capacity = 0;
+
+  std::string_view view() const { return {bytes, size}; }
+};
+
+// The state of one stream.
+//
+//   from        to          when
+//   reading     streaming   the headers are complete, and `is_streamed` names the path
+//   reading     told        the whole request has arrived, or too much of a body that is dropped
+//   reading     answering   the headers are too long: answered with 431
+//   reading     ending      the headers did not fit into memory, or reset_unfinished
+//   streaming,  answering   the owner called `respond`, and the answer fits
+//   told        ending      the owner called `drop`, or an answer (or a piece of one) does not fit
+//
+// The object is released when nghttp2 has closed the stream, which may happen in any phase; in
+// `streaming` and `told` it waits for the owner's `respond` or `drop` as well.
+//
+struct Http2Session::Stream {
+  using Phase = Http2Session::Phase;
+  struct Part {
+    uint32_t at = 0, size = 0;
+  };
+
+  explicit Stream(int32_t stream_id) : id(stream_id) {}
+
+  uint32_t kept_body_bytes() const { return body_at == 0 ? 0 : request.size - body_at; }
+  bool keeps_body() const { return phase == Phase::reading || phase == Phase::streaming; }
+  std::string_view trailers() const { return answer.view().substr(body_end); }  // once answered
+  bool waits() const { return phase == Phase::streaming || phase == Phase::told; }
+
+  const int32_t id;
+  uint32_t number = 0, note = 0;
+  Phase phase = Phase::reading;                 // set by `enter` alone
+  Stream *older = nullptr, *younger = nullptr;  // in the list of requests that are being read
+  bool ended = false;                           // the client sends no more
+  bool is_closed = false;                       // nghttp2 has closed the stream
+  bool is_lost = false;                         // a part of the request was dropped
+  bool is_consumed = false;  // the body was replaced, so it is not in the client's window
+  bool is_head = false;      // a HEAD request: no body may be sent
+  bool is_sent = false;      // the whole answer was sent
+  bool is_begun = false;     // nghttp2 has a piece of the answer, and more may follow
+  bool is_withheld = false;  // nghttp2 has a part of the answer that was not sent
+  bool is_slow = false;     // it was withheld at the last `end_withheld`, and little was sent since
+  uint32_t taken = 0;       // bytes of the answer that were sent since that was last found out
+  uint32_t list_bytes = 0;  // of the headers, counted as for SETTINGS_MAX_HEADER_LIST_SIZE
+  uint32_t frame_bytes = 0;  // of the DATA frame being read
+  uint64_t body_bytes = 0;   // that have arrived and were not taken by the owner
+  size_t held = 0;
+  // The values of pseudo headers, packed headers in [headers_at, headers_end), the body from
+  // body_at on.
+  Text request{};
+  // headers_end and body_at are 0 while headers are being read. body_at is headers_end, or the end
+  // of the part of a streaming request's body that the owner has taken.
+  uint32_t headers_at = 0, headers_end = 0, body_at = 0;
+  Part method{}, scheme{}, path{}, authority{};
+  // Status and headers, the body, packed trailers. If is_begun: the bytes that were not sent, and
+  // trailers.
+  Text answer{};
+  uint32_t sent_end = 0, body_end = 0;  // sent_end: the end of the part of the body that was sent
+  uint32_t pieces = 0;                  // if is_begun: the number of pieces in `answer`
+};
+
+// ---- Memory, inline for its use for each header ----
+
+inline bool Http2Session::hold(Stream& stream, size_t bytes) {
+  if (bytes > bounds_.connection_bytes - std::min(held_, bounds_.connection_bytes)) return false;
+  if (!pool_.hold(bytes)) return false;
+  held_ += bytes;
+  stream.held += bytes;
+  held_in_[static_cast<size_t>(stream.phase)] += bytes;
+  return true;
+}
+
+inline void Http2Session::give_up(Stream& stream, size_t bytes) {
+  pool_.give_back(bytes);
+  held_ -= bytes;
+  stream.held -= bytes;
+  held_in_[static_cast<size_t>(stream.phase)] -= bytes;
+}
+
+// Makes room for `bytes` more, and returns the place for them; null: no memory.
+inline char* Http2Session::extend(Text& text, size_t bytes) {
+  const size_t begin = text.size, size = begin + bytes;
+  if (size > text.capacity && grow(text, size) == nullptr) return nullptr;
+  text.size = static_cast<uint32_t>(size);
+  return text.bytes + begin;
+}
+
+inline bool Http2Session::append(Text& text, std::string_view bytes) {
+  if (bytes.empty()) return true;
+  char* const to = extend(text, bytes.size());
+  if (to == nullptr) return false;
+  std::memcpy(to, bytes.data(), bytes.size());
+  return true;
+}
+
+// Stands before the name and value of a packed header.
+struct Http2PackedSizes {
+  uint32_t name, value;
+};
+
+inline Http2PackedSizes read_packed_sizes(const char* at) {
+  Http2PackedSizes sizes;
+  std::memcpy(&sizes, at, sizeof sizes);
+  return sizes;
+}
+
+// Connects an Http2Session with nghttp2: the callbacks, the options, and the data that nghttp2
+// sends. Only for the files of the session.
+
+struct Http2Session::Callbacks {
+  // Null: the system has no memory.
+  static nghttp2_session* make_session(Http2Session& owner, Http2Pool& pool);
+  static Http2Fault fault_of(int error);
+
+  static int on_begin_headers(nghttp2_session* session, const nghttp2_frame* frame, void* self);
+  static int on_header(nghttp2_session* session, const nghttp2_frame* frame, const uint8_t* name,
+                       size_t name_bytes, const uint8_t* value, size_t value_bytes, uint8_t flags,
+                       void* self);
+  static int on_frame(nghttp2_session* session, const nghttp2_frame* frame, void* self);
+  static int on_data(nghttp2_session* session, uint8_t flags, int32_t id, const uint8_t* data,
+                     size_t bytes, void* self);
+  static int on_close(nghttp2_session* session, int32_t id, uint32_t code, void* self);
+  static int on_packed(nghttp2_session* session, const nghttp2_frame* frame, void* self);
+  static int on_sent(nghttp2_session* session, const nghttp2_frame* frame, void* self);
+  static ssize_t read_body(nghttp2_session* session, int32_t id, uint8_t* to, size_t bytes,
+                           uint32_t* flags, nghttp2_data_source* source, void* self);
+  static ssize_t read_pieces(nghttp2_session* session, int32_t id, uint8_t* to, size_t bytes,
+                             uint32_t* flags, nghttp2_data_source* source, void* self);
+  static int send_data(nghttp2_session* session, nghttp2_frame* frame, const uint8_t* header,
+                       size_t bytes, nghttp2_data_source* source, void* self);
+
+  static Stream* stream_of(Http2Session& self, int32_t id);
+  static void append_trailers(base::Buffer& out, const Stream& stream);
+  static bool submit_trailers(nghttp2_session* session, const Stream& stream);
 };
 
 }  // namespace sluice::wire

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "wire/http1_scan.h"
+#include "wire/http1_reader.h"
 #include "wire/http_field.h"
 
 namespace sluice::wire {

@@ -1,6 +1,6 @@
 // WebSocket's handshake at a server: what is accepted, what is refused and with which status. "The
 // original" is the server of droplet 1.4.0.
-#include "wire/websocket_handshake.h"
+#include "wire/websocket.h"
 
 #include <gtest/gtest.h>
 

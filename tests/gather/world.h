@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "engine/table_scanner.h"
+#include "engine/lists.h"
 #include "policy/overrides.h"
 #include "policy/read/native.h"
 #include "request/space.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "redis/slots.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/cluster_world.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "redis/slots.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/slots_world.h"
 
 #define SLUICE_SCENARIO() \

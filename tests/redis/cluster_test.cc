@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "redis/slots.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::cluster_test {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/slots.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/certificates.h"
 #include "tests/redis/cluster_world.h"
 #include "tests/redis/world.h"

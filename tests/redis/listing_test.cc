@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/hash.h"
-#include "redis/scan.h"
+#include "redis/redis_store.h"
 #include "request/space.h"
 #include "tests/support/redis_server.h"
 

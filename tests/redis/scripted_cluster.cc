@@ -14,8 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "redis/cluster_map.h"
 #include "redis/scripts.h"
-#include "redis/slots.h"
 
 namespace sluice::tests {
 

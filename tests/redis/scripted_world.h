@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/slots.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/cluster_world.h"
 #include "tests/redis/scripted_cluster.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/redirects.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::sent_on_test {

@@ -6,9 +6,9 @@
 #include <random>
 #include <thread>
 
+#include "redis/cluster_map.h"
 #include "redis/receipts.h"
 #include "redis/scripts.h"
-#include "redis/slots.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_across_test {

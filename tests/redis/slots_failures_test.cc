@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "redis/redirects.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_failures_test {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/redirects.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_undo_disorder_test {

@@ -14,7 +14,7 @@
 #include <numeric>
 #include <random>
 
-#include "redis/redirects.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/scripted_world.h"
 
 namespace sluice::redis::slots_waiting_model_test {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <memory>
 
-#include "redis/redirects.h"
+#include "redis/cluster_map.h"
 #include "tests/redis/slots_world.h"
 
 namespace sluice::redis::slots_waiting_test {

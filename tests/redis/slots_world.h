@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/slots.h"
+#include "redis/cluster_map.h"
 #include "store/embedded_store.h"
 #include "tests/redis/scripted_world.h"
 #include "tests/support/redis_cluster.h"

@@ -9,7 +9,7 @@
 #include "base/buffer.h"
 #include "protocol/droplet/message.h"
 #include "tests/support/divvy_server.h"
-#include "wire/websocket_frames.h"
+#include "wire/websocket.h"
 
 namespace sluice::tests {
 namespace {

@@ -1,6 +1,5 @@
 // Rules that settle together but count by different actors (policy/read/native_apart.h), whose
 // counters may be in different slots of a Redis Cluster.
-#include "policy/read/native_apart.h"
 
 #include <gtest/gtest.h>
 

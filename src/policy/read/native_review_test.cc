@@ -10,7 +10,6 @@
 
 #include "limit/decide.h"
 #include "policy/read/native.h"
-#include "policy/read/native_stricter.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/droplet/rules.h"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "admin/metrics_page.h"
 #include "admin/server_stats.h"
 
 namespace sluice::divvy {

@@ -2,15 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "base/hash.h"
 #include "config/read_file.h"
 #include "config/settings.h"
 #include "policy/read/native_text.h"
-#include "protocol/divvy/example.h"
 
 namespace sluice::divvy {
+
+// The text of examples/example-config.ini, which the build compiles into the program.
+
+extern const std::string_view example;
+
+
 namespace {
 
 using protocol::PolicyFiles;

@@ -9,8 +9,7 @@
 #include "client/dialect.h"
 #include "protocol/droplet/message.h"
 #include "wire/http1_response.h"
-#include "wire/websocket_frames.h"
-#include "wire/websocket_handshake.h"
+#include "wire/websocket.h"
 
 namespace sluice::droplet {
 namespace client_side {

@@ -12,7 +12,7 @@
 
 #include "testing/client_codec_check.h"
 #include "testing/random_cuts.h"
-#include "wire/websocket_handshake.h"
+#include "wire/websocket.h"
 
 namespace sluice::droplet {
 extern const calls::Dialect client_dialect;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "testing/client_world.h"
-#include "wire/websocket_handshake.h"
+#include "wire/websocket.h"
 
 namespace sluice::droplet {
 extern const calls::Dialect client_dialect;

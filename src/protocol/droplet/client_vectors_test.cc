@@ -12,8 +12,7 @@
 #include "protocol/droplet/message.h"
 #include "testing/client_world.h"
 #include "tests/support/paths.h"
-#include "wire/websocket_frames.h"
-#include "wire/websocket_handshake.h"
+#include "wire/websocket.h"
 
 namespace sluice::droplet {
 extern const calls::Dialect client_dialect;

@@ -5,8 +5,7 @@
 
 #include "base/buffer.h"
 #include "protocol/droplet/message.h"
-#include "wire/websocket_frames.h"
-#include "wire/websocket_handshake.h"
+#include "wire/websocket.h"
 
 namespace sluice::droplet {
 namespace {

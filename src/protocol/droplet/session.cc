@@ -7,7 +7,7 @@
 
 #include "base/bounds.h"
 #include "protocol/droplet/message.h"
-#include "wire/websocket_handshake.h"
+#include "wire/websocket.h"
 
 namespace sluice::droplet {
 namespace {

@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "request/session.h"
-#include "wire/websocket_frames.h"
+#include "wire/websocket.h"
 
 namespace sluice::droplet {
 

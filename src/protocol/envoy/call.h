@@ -23,6 +23,26 @@
 
 namespace sluice::envoy {
 
+// Finds errors in requests that are valid messages of Envoy's; the service refuses such requests
+// before it charges anything. Pure functions.
+
+struct RequestError {
+  uint32_t grpc_code = 0;
+  std::string message;
+  friend bool operator==(const RequestError&, const RequestError&) = default;
+};
+
+// Does not check overrides, because they matter only in a known domain.
+std::optional<RequestError> check_request(const RateLimitRequest& request);
+
+// For a request whose domain is known: reports the first override whose unit is unknown, or whose
+// window is 0 or too long.
+std::optional<RequestError> check_overrides(const RateLimitRequest& request);
+
+// The window of an override. Nothing: check_overrides refuses it.
+std::optional<base::Duration> override_window(const LimitOverride& limit);
+
+
 // Why there is no response.
 struct CallError {
   enum class Kind : uint8_t {

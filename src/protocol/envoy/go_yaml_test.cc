@@ -1,6 +1,6 @@
 // YAML as Go's library yaml.v2 reads it, which Envoy's service uses: the values of scalars, and
 // merge keys.
-#include "protocol/envoy/go_yaml.h"
+#include "protocol/envoy/words.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a limit's metrics count of a request's hits, also against a count of hits one by one.
-#include "protocol/envoy/hit_counts.h"
+#include "protocol/envoy/limit_metrics.h"
 
 #include <gtest/gtest.h>
 

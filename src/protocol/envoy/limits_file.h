@@ -10,9 +10,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/bounds.h"
 #include "base/diagnostic.h"
@@ -50,5 +54,31 @@ bool is_limits_file(std::string_view text);
 // Does the name end like those of notes and of editors' backups? Such a file is skipped with a
 // warning if it does not contain a map.
 bool may_be_passed_over(std::string_view name);
+
+
+// Reads the files of a folder of limits, in their order. Main thread, and the thread that reloads.
+
+// The most files of a folder; their bytes are bounded by base::bounds::config_bytes_max in all.
+// Beyond either the folder is refused.
+inline constexpr size_t limits_files_max = 10'000;
+
+struct LimitsFolder {
+  // Paths and texts, in the order of the paths' bytes.
+  std::vector<std::pair<std::string, std::string>> files;
+  // Paths to be watched for changes; folders end with a slash. The digests of what was read, for a
+  // folder of its names. Paths that do not exist.
+  std::vector<std::string> paths;
+  std::vector<uint64_t> digests;
+  std::vector<std::string> missing;
+  bool complete = true;  // all files could be read; otherwise diagnostics name the others
+};
+
+// Reads every file in the folder and below it, whatever its name, as the original does. If
+// `ignore_dot_files` is true, files and folders whose names begin with a dot are skipped. Links to
+// files are followed; links to folders below it are not, which is reported. `path` may be a single
+// file.
+LimitsFolder read_limits_folder(const std::string& path, bool ignore_dot_files,
+                                base::Diagnostics& diagnostics,
+                                size_t files_max = limits_files_max);
 
 }  // namespace sluice::envoy

@@ -1,5 +1,5 @@
 // Which files of a folder are read as files of limits.
-#include "protocol/envoy/limits_folder.h"
+#include "protocol/envoy/limits_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

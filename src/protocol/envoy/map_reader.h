@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "policy/read/yaml_tree_reader.h"
-#include "protocol/envoy/go_yaml.h"
+#include "protocol/envoy/words.h"
 
 namespace sluice::envoy {
 

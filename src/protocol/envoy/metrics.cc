@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "admin/metrics_page.h"
+#include "admin/server_stats.h"
 #include "base/check.h"
 #include "metrics/page.h"
 #include "protocol/envoy/limit_metrics.h"

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/units.h"
 #include "config/settings.h"
-#include "protocol/envoy/limits_folder.h"
+#include "protocol/envoy/limits_file.h"
 
 namespace sluice::envoy {
 namespace {

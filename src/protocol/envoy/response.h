@@ -3,6 +3,7 @@
 // functions; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -74,5 +75,18 @@ struct ResponseOptions {
 // header fields or metadata are sent.
 bool compose_response(const RateLimitRequest& request, std::span<const DescriptorResult> results,
                       const ResponseOptions& options, RateLimitResponse& response);
+
+
+// The header fields that Envoy adds to responses to its clients: the three of the rate limit
+// service, and those of IETF's draft (draft-ietf-httpapi-ratelimit-headers). Pure functions.
+
+// The most limits in RateLimit and RateLimit-Policy: the first ones of the request. More are left
+// out, because headers have bounds of their own.
+inline constexpr size_t ietf_members_max = 32;
+
+// Appends the fields of options.headers to response.response_headers_to_add, from the results, and
+// from the statuses and the overall code that the response has already.
+void append_headers(std::span<const DescriptorResult> results, const ResponseOptions& options,
+                    RateLimitResponse& response);
 
 }  // namespace sluice::envoy

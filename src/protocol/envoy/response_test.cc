@@ -11,9 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/envoy/headers.h"
 #include "protocol/envoy/json.h"
-#include "protocol/envoy/request_check.h"
+#include "protocol/envoy/call.h"
 #include "protocol/envoy/window.h"
 #include "tests/support/dice.h"
 

@@ -9,7 +9,7 @@
 
 #include "protocol/envoy/service_wishes_test.h"
 #include "protocol/envoy/service_world_test.h"
-#include "wire/http2_faults.h"
+#include "wire/http2_session.h"
 
 namespace sluice::envoy::service_connection_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "config/settings.h"
-#include "protocol/envoy/go_words.h"
+#include "protocol/envoy/words.h"
 #include "protocol/envoy/metrics_settings.h"
 
 namespace sluice::envoy {

@@ -15,7 +15,7 @@
 #include "config/config.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/environment.h"
-#include "protocol/envoy/go_words.h"
+#include "protocol/envoy/words.h"
 #include "protocol/protocol.h"
 
 namespace sluice::envoy::variables_test {

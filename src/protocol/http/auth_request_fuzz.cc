@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "protocol/http/auth_request.h"
-#include "protocol/http/auth_spelling.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // A client must not have a counter for each spelling of its credentials (auth_spelling.h).
-#include "protocol/http/auth_spelling.h"
+#include "protocol/http/auth_request.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "client/seconds_text.h"
+#include "client/core.h"
 #include "wire/json.h"
 
 namespace sluice::http {

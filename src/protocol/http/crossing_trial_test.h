@@ -143,7 +143,6 @@ inline std::string body_of(const Asked& asked, const std::string& timeout) {
                                     : "}");
 }
 
-// More than twenty members: the world, its clients, and the account.
 class Trial {
  public:
   explicit Trial(uint32_t seed) : dice_(seed), world_({.rules = rules()}) {

@@ -1,18 +1,149 @@
 #include "protocol/http/exchange.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "base/decimal.h"
 #include "base/printable.h"
+#include "base/text_writer.h"
+#include "limit/gcra.h"
+#include "policy/inline_limits.h"
+#include "protocol/http/auth_request.h"
 #include "protocol/http/dialect.h"
 #include "protocol/http/guard.h"
+#include "protocol/http/json_text.h"
+#include "protocol/http/openapi.h"
 #include "protocol/http/take_query.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/http/worker_state.h"
+#include "request/kept_verdict.h"
+#include "request/peer.h"
+#include "request/session.h"
+#include "wire/json.h"
 
 namespace sluice::http {
+
+namespace problems {
+constinit const ProblemKind bad_request{400, "urn:sluice:problem:bad-request", "Bad request"};
+constinit const ProblemKind unauthorized{401, "urn:sluice:problem:unauthorized",
+                                         "Credentials are needed"};
+constinit const ProblemKind forbidden{403, "urn:sluice:problem:forbidden", "Forbidden"};
+constinit const ProblemKind no_rule{404, "urn:sluice:problem:no-rule", "No rule applies"};
+constinit const ProblemKind not_found{404, "urn:sluice:problem:not-found", "Not found"};
+constinit const ProblemKind no_such_profile{404, "urn:sluice:problem:no-such-profile",
+                                            "No such profile"};
+constinit const ProblemKind method_not_allowed{405, "urn:sluice:problem:method-not-allowed",
+                                               "Method not allowed"};
+constinit const ProblemKind not_acceptable{406, "urn:sluice:problem:not-acceptable",
+                                           "Not acceptable"};
+constinit const ProblemKind wait_timeout{408, "urn:sluice:problem:wait-timeout",
+                                         "The wait timed out"};
+constinit const ProblemKind id_in_use{409, "urn:sluice:problem:id-in-use",
+                                      "The id was used with another charge"};
+constinit const ProblemKind too_large{413, "urn:sluice:problem:content-too-large",
+                                      "Content too large"};
+constinit const ProblemKind unsupported_type{415, "urn:sluice:problem:unsupported-media-type",
+                                             "Unsupported media type"};
+constinit const ProblemKind wrong_host{421, "urn:sluice:problem:misdirected-request",
+                                       "Misdirected request"};
+constinit const ProblemKind quota_exceeded{
+    429, "https://iana.org/assignments/http-problem-types#quota-exceeded", "Quota exceeded"};
+constinit const ProblemKind not_yet{501, "urn:sluice:problem:not-yet", "Not available yet"};
+constinit const ProblemKind reduced_capacity{
+    503, "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+    "Temporary reduced capacity"};
+}  // namespace problems
+
+void append_problem(const Problem& problem, bool short_form, base::Buffer& out) {
+  if (!short_form) {
+    out.append("\"type\": \"");
+    out.append(problem.kind->type);
+    out.append("\", \"title\": \"");
+    out.append(problem.kind->title);
+    out.append("\", \"status\": ");
+    base::append_decimal(problem.kind->status, out);
+  }
+  if (!problem.detail.empty()) {
+    out.append(short_form ? "\"detail\": " : ", \"detail\": ");
+    append_json_text(problem.detail, out);
+  }
+  if (problem.has_pointer) {
+    out.append(short_form && problem.detail.empty() ? "\"pointer\": " : ", \"pointer\": ");
+    append_json_text(problem.pointer, out);
+  }
+}
+
+
+namespace {
+
+using access::Right;
+
+constexpr std::string_view post = "POST, OPTIONS", get = "GET, HEAD, OPTIONS";
+
+constexpr Wanted take_wanted{.has_mode = true};
+constexpr Wanted charge_wanted{.has_id = true};
+constexpr Wanted put_wanted{.has_all = true};
+constexpr Wanted reset_wanted{.has_n = false};
+constexpr Wanted wait_wanted{.takes_max = 0, .has_timeout = true};
+constexpr Wanted batch_wanted{.takes_max = batch_takes_max, .only_takes = true};
+constexpr Wanted explain_wanted{.takes_max = 0, .has_detail = false};
+
+// Searched in order, so the most frequent ones are first.
+constexpr Route routes[] = {
+    {"/v1/take", Action::take, post, Right::take, take_wanted},
+    {"/v1/batch", Action::batch, post, Right::take, batch_wanted},
+    {"/v1/charge", Action::charge, post, Right::take, charge_wanted},
+    {"/v1/peek", Action::peek, post, Right::look, take_wanted},
+    {"/v1/put", Action::put, post, Right::put, put_wanted},
+    {"/v1/wait", Action::wait, post, Right::take, wait_wanted},
+    {"/v1/reset", Action::reset, post, Right::put, reset_wanted},
+    {"/v1/explain", Action::explain, post, Right::admin, explain_wanted},
+    {"/v1/health", Action::health, get},
+    {"/v1/openapi.json", Action::openapi, get},
+    {"/v1/reserve", Action::later, post, Right::take},
+    {"/v1/commit", Action::later, post, Right::take},
+    {"/v1/cancel", Action::later, post, Right::take},
+    {"/v1/acquire", Action::later, post, Right::take},
+    {"/v1/renew", Action::later, post, Right::take},
+    {"/v1/release", Action::later, post, Right::take},
+    {"*", Action::later, "GET, HEAD, POST, OPTIONS"},  // for OPTIONS only (RFC 9110, 9.3.7)
+    {"/throttle", Action::throttle, post, Right::take},
+    {"/health", Action::crab_health, get},
+};
+// Any method: a proxy may ask with the method of the client's request.
+constexpr Route auth_route{"/auth", Action::auth, {}};
+
+}  // namespace
+
+const Route* find_route(std::string_view path) {
+  if (path.starts_with("/auth") && (path.size() == 5 || path[5] == '/')) return &auth_route;
+  const auto* const found = std::find_if(
+      std::begin(routes), std::end(routes),
+      [&](const Route& route) { return route.path.size() == path.size() && route.path == path; });
+  return found == std::end(routes) ? nullptr : found;
+}
+
+bool has_method(const Route& route, std::string_view method) {
+  if (route.methods.empty()) return true;
+  if (method == "POST" && route.methods.starts_with("POST,")) return true;
+  std::string_view rest = route.methods;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(", "), rest.size());
+    if (rest.substr(0, end) == method) return true;
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
+  return false;
+}
+
+
 namespace {
 
 using access::Right;
@@ -450,6 +581,957 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
 void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
   once_.reset();
+}
+
+
+// Writes the answer of an exchange.
+
+namespace {
+
+constexpr std::string_view json_type = "application/json",
+                           problem_type = "application/problem+json",
+                           text_type = "text/plain; charset=utf-8";
+
+constexpr std::string_view limited_text = "rate limit exceeded\n";
+
+void append_generation(uint64_t generation, base::Buffer& out) {
+  if (generation == 0) return;
+  out.append(", \"generation\": ");
+  base::append_decimal(static_cast<int64_t>(generation), out);
+}
+
+// How long a browser may reuse the answer to a preflight request (Access-Control-Max-Age).
+constexpr int64_t preflight_seconds = 600;
+
+}  // namespace
+
+void Exchange::write(const ConnectionContext& around, Answer& answer) {
+  answer.add("Cache-Control", "no-store");
+  if (!origin_.empty()) [[unlikely]]
+    write_origin(answer);
+  if (is_options_) {
+    answer.status = 204;
+    answer.add("Allow", allowed_methods());
+    return;
+  }
+  if (route_ != nullptr && route_->action == Action::auth && problem_.kind == nullptr) {
+    write_auth(around, answer);
+  } else if (problem_.kind != nullptr) {
+    write_problem(around, answer);
+  } else if (route_->action == Action::openapi) {
+    answer.content_type = json_type;
+    answer.body.append(openapi);
+  } else {
+    answer.content_type = json_type;
+    write_takes(answer);
+    if (answer.status == 503)
+      append_retry_after(retry_after_, around.options.headers, answer.fields);
+    if (route_->action != Action::put) write_limits(around, answer);
+  }
+}
+
+// Adds the fields that let the page read the answer
+// (https://fetch.spec.whatwg.org/#http-responses).
+void Exchange::write_origin(Answer& answer) const {
+  answer.add("Access-Control-Allow-Origin", origin_);
+  answer.add("Vary", "Origin");
+  if (!is_options_) {
+    answer.add("Access-Control-Expose-Headers", "Retry-After, RateLimit, RateLimit-Policy");
+    return;
+  }
+  answer.add("Access-Control-Allow-Methods", allowed_methods());
+  answer.add("Access-Control-Allow-Headers", "Authorization, Content-Type");
+  answer.add("Access-Control-Max-Age", preflight_seconds);
+}
+
+// With `http.get_takes` a take may be a GET.
+std::string_view Exchange::allowed_methods() const {
+  return takes_get_ && route_->action == Action::take ? std::string_view("GET, HEAD, POST, OPTIONS")
+                                                      : route_->methods;
+}
+
+// Reports the problem if the client caused it, unless that was done where it was found. Requests
+// that no rule matches are reported by the engine.
+void Exchange::report(const ConnectionContext& around) const {
+  const ProblemKind& kind = *problem_.kind;
+  const bool is_refusal = kind.status >= 400 && kind.status < 500 && kind.status != 408 &&
+                          kind.status != 409 && kind.status != 421 && kind.status != 429 &&
+                          &kind != &problems::no_rule;
+  if (is_reported_ || !is_refusal) return;
+  const std::string_view code = kind.status == 401   ? "login"
+                                : kind.status == 403 ? "forbidden"
+                                                     : request::malformed_code;
+  // What is wrong with what a proxy asked is logged by itself.
+  if (route_ != nullptr && route_->action == Action::auth) return around.report(code, {});
+  std::string example(route_ == nullptr ? std::string_view(path_) : route_->path);
+  example.append(": ").append(problem_.detail);
+  if (problem_.has_pointer) example.append(" (at `").append(problem_.pointer).append("`)");
+  around.report(code, example);
+}
+
+void Exchange::write_problem(const ConnectionContext& around, Answer& answer) const {
+  report(around);
+  const ProblemKind& kind = *problem_.kind;
+  const bool is_auth = route_ != nullptr && route_->action == Action::auth;
+  answer.status = kind.status;
+  // Also for forward-auth, where some proxies know no refusals but 401 and 403. They treat any
+  // other status as a failure, and here it is one.
+  if (kind.status == 401)
+    answer.add("WWW-Authenticate", "Basic realm=\"sluice\", charset=\"UTF-8\"");
+  if (kind.status == 405) answer.add("Allow", allowed_methods());
+  if (retry_after_.us > 0) append_retry_after(retry_after_, around.options.headers, answer.fields);
+  if (route_ != nullptr && route_->action == Action::throttle && around.options.throttlecrab) {
+    answer.content_type = json_type;
+    answer.body.append("{\"error\": ");
+    append_json_text(problem_.detail, answer.body);
+    answer.body.append('}');
+    return;
+  }
+  const bool short_form = form_ == AnswerForm::json && !is_auth;
+  answer.content_type = short_form ? json_type : problem_type;
+  answer.body.append('{');
+  append_problem(problem_, short_form, answer.body);
+  answer.body.append('}');
+}
+
+void Exchange::write_takes(Answer& answer) const {
+  base::Buffer& body = answer.body;
+  body.append('{');
+  switch (route_->action) {
+    case Action::health:
+    case Action::crab_health:
+      body.append("\"status\": \"ok\"");
+      append_generation(generation_, body);
+      body.append('}');
+      return;
+    case Action::throttle:
+      body.append(members_.view());
+      body.append('}');
+      return;
+    case Action::reset:
+      body.append("\"reset\": ");
+      base::append_decimal(static_cast<int64_t>(counters_), body);
+      body.append('}');
+      return;
+    default:
+      break;
+  }
+  const bool charges = route_->action == Action::charge;
+  const bool looks = route_->action == Action::peek || route_->action == Action::explain ||
+                     route_->action == Action::put || route_->action == Action::batch || charges;
+  const bool fails = !looks && !always_ok_;
+  if (fails && denied_)
+    answer.status = 429;
+  else if (fails && part_problem_ != nullptr && !is_decided_)
+    answer.status = part_problem_->status;  // nothing was charged
+  if (answer.status == 429 && form_ == AnswerForm::problem) {
+    answer.content_type = problem_type;
+    body.append("\"type\": \"");
+    body.append(problems::quota_exceeded.type);
+    body.append("\", \"title\": \"Quota exceeded\", \"status\": 429");
+    append_violated(body);
+    body.append(", ");
+  }
+  if (!is_several_) {
+    body.append(members_.view());
+  } else {
+    if (charges) {
+      body.append(over_ ? "\"over\": true, " : "\"over\": false, ");
+    } else if (route_->action != Action::put && route_->action != Action::batch) {
+      body.append(allowed_ && part_problem_ == nullptr ? "\"allowed\": true, "
+                                                       : "\"allowed\": false, ");
+    }
+    body.append("\"takes\": [");
+    body.append(members_.view());
+    body.append(']');
+  }
+  if (is_repeated_) body.append(", \"repeated\": true");
+  append_generation(generation_, body);
+  body.append('}');
+}
+
+// Appends the names of the limits that refused.
+void Exchange::append_violated(base::Buffer& out) const {
+  out.append(", \"violated-policies\": [");
+  bool is_first = true;
+  for (const Told& told : told_) {
+    if (told.decision.allowed) continue;
+    if (!std::exchange(is_first, false)) out.append(", ");
+    append_json_text(name_of(told), out);
+  }
+  out.append(']');
+}
+
+// Do the answer's fields show a single limit that did not refuse, without X-RateLimit-Limit and
+// without a partition key?
+bool Exchange::is_plain(const ConnectionContext& around) const {
+  return told_.size() == 1 && has_shown_ && !denied_ && !around.options.partition_keys &&
+         !around.options.headers.x_ratelimit;
+}
+
+void Exchange::write_limits(const ConnectionContext& around, Answer& answer) const {
+  if (told_.empty() && !denied_) return;
+  if (is_plain(around)) [[likely]] {
+    const Told& told = told_.front();
+    const auto texts = around.worker.policy_members.find(name_of(told), told.limit);
+    return append_plain_fields({texts.policy_member, texts.quoted_name, told.limit, told.decision},
+                               around.options.headers, answer.fields);
+  }
+  std::vector<ShownLimit>& shown_limits = around.worker.shown_limits;
+  shown_limits.clear();
+  for (const Told& told : told_) {
+    ShownLimit& shown = shown_limits.emplace_back();
+    shown.name = name_of(told);
+    shown.limit = told.limit;
+    shown.decision = told.decision;
+    if (around.options.partition_keys)
+      shown.partition = std::string_view(told.partition.data(), told.partition.size());
+    // With several limits, the next `find` could overwrite these texts.
+    if (told_.size() > 1) continue;
+    const auto texts = around.worker.policy_members.find(shown.name, shown.limit);
+    shown.policy_member = texts.policy_member;
+    shown.quoted_name = texts.quoted_name;
+  }
+  append_limit_fields({.limits = shown_limits,
+                       .shown = has_shown_ ? shown_ : told_.size(),
+                       .denied = denied_ && answer.status != 200,
+                       .retry_after = jittered(around, retry_of_denial_)},
+                      around.options.headers, answer.fields);
+}
+
+// Makes `length` longer at random, so that clients that were refused together do not come back
+// together.
+base::Duration Exchange::jittered(const ConnectionContext& around, base::Duration length) {
+  const unsigned percent = around.options.retry_jitter_percent;
+  if (percent == 0 || length == base::never || length.us <= 0) return length;
+  const int64_t most = length.us / 100 * percent;
+  return {length.us + static_cast<int64_t>(around.worker.random() %
+                                           static_cast<uint64_t>(std::max<int64_t>(most, 1)))};
+}
+
+void Exchange::write_auth(const ConnectionContext& around, Answer& answer) const {
+  answer.status = denied_ ? profile_->deny : profile_->ok;
+  write_limits(around, answer);
+  if (auth_remaining_ >= 0) answer.add("X-Sluice-Remaining", auth_remaining_);
+  if (!auth_rule_.empty()) answer.add("X-Sluice-Rule", auth_rule_);
+  if (!denied_) return;
+  // A 401 must have a challenge. No client answers this one by asking its user for a password.
+  if (answer.status == 401) answer.add("WWW-Authenticate", "RateLimit");
+  if (prefers_text(accept_)) {
+    answer.content_type = text_type;
+    answer.body.append(limited_text);
+    return;
+  }
+  answer.content_type = problem_type;
+  answer.body.append("{\"type\": \"");
+  answer.body.append(problems::quota_exceeded.type);
+  answer.body.append("\", \"title\": \"Quota exceeded\", \"status\": 429");
+  append_violated(answer.body);
+  if (!members_.empty()) answer.body.append(", ");
+  answer.body.append(members_.view());
+  append_generation(generation_, answer.body);
+  answer.body.append('}');
+}
+
+
+// Forward-auth: a proxy asks whether it may forward a request of its client.
+
+namespace {
+
+constexpr std::string_view auth_path = "/auth/";
+
+void warn(const ConnectionContext& around, std::string_view profile, std::string_view why) {
+  if (around.peer.server == nullptr) return;
+  std::string line = "/auth/";
+  line.append(profile).append(" asked by ").append(around.peer.address).append(": ").append(why);
+  around.peer.server->warn(line);
+}
+
+// The client's Accept: the proxy may show a refusal to the client.
+std::string_view accept_of(std::span<const wire::HttpField> fields) {
+  const auto found = std::ranges::find_if(fields, [](const wire::HttpField& field) {
+    return wire::is_http_name(field.name, "accept");
+  });
+  return found == fields.end() ? std::string_view() : found->value;
+}
+
+}  // namespace
+
+Exchange::Begun Exchange::begin_auth(const Question& question, const ConnectionContext& around,
+                                     uint32_t note, request::Requests& requests) {
+  const std::string_view name = question.path.size() <= auth_path.size()
+                                    ? std::string_view()
+                                    : question.path.substr(auth_path.size());
+  profile_ = around.options.auth.find(name);
+  if (profile_ == nullptr) {
+    const std::string_view shown = name.substr(0, 64);
+    warn(around, shown, "there is no such profile in `http.auth.profiles`");
+    return refuse(problems::no_such_profile, "there is no such profile in `http.auth.profiles`");
+  }
+  std::vector<request::Entry>& entries = around.worker.auth_entries;
+  entries.clear();
+  const AuthQuestion asked{.method = question.method,
+                           .path = question.path,
+                           .query = question.query,
+                           .host = question.host,
+                           .scheme = question.scheme,
+                           .fields = question.fields};
+  const auto refusal = read_auth_request(asked, *profile_, around.options.auth, around.auth_peer,
+                                         requests.texts(), entries);
+  if (refusal) {
+    warn(around, profile_->name, refusal->message);
+    return refuse(refusal->status == 403 ? problems::forbidden : problems::bad_request,
+                  refusal->message);
+  }
+  accept_ = accept_of(question.fields).substr(0, accept_bytes_max);
+  requests.open();
+  for (const request::Entry& entry : entries) requests.add(entry);
+  requests.commit({.scope = request::RuleScope::native,
+                   .note = note,
+                   .cost = profile_->n,
+                   .prefix = {},
+                   .tag = {}});
+  expected_ = 1;
+  return Begun::asked;
+}
+
+// A request to which no rule applies is allowed, except with `unmatched: deny`: a proxy asks about
+// all of its requests, and most of them need no limit.
+void Exchange::take_auth(const request::Verdict& verdict, const ConnectionContext& around) {
+  if (!verdict.error.empty()) {
+    if (profile_->on_store_error == request::OnError::error) {
+      retry_after_ = base::seconds(1);
+      refuse(problems::reduced_capacity, verdict.error);
+    } else if (profile_->on_store_error == request::OnError::deny) {
+      denied_ = true;
+      allowed_ = false;
+      retry_of_denial_ = base::seconds(1);
+    }
+    return;
+  }
+  if (verdict.tightest == nullptr) {
+    denied_ = !verdict.matched && around.options.unmatched == Unmatched::deny;
+    allowed_ = !denied_;
+    retry_of_denial_ = base::never;
+    return;
+  }
+  report_limits(verdict, around);
+  note_outcome(verdict.allowed, *verdict.tightest);
+  auth_rule_ = verdict.rule;
+  if (verdict.counted) auth_remaining_ = std::max<int64_t>(verdict.tightest->remaining, 0);
+  if (!verdict.allowed) append_take(verdict, false, members_);
+}
+
+
+// throttlecrab's POST /throttle, with answers and errors in throttlecrab's form. Its body has a
+// reader of its own: throttlecrab skips members that it does not know, of any value, whereas the
+// reader of takes (take_body.h) refuses them at their first byte, and so need not skip anything.
+
+namespace {
+
+using wire::Json;
+
+struct ThrottleBody {
+  std::string key;
+  int64_t quantity = 1;
+  limit::Limit limit{};
+};
+
+std::optional<int64_t> integer_of(const Json& body, const char* member) {
+  const auto found = body.find(member);
+  if (found == body.end() || !found->is_number_integer()) return std::nullopt;
+  if (found->is_number_unsigned() && found->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+    return std::nullopt;
+  return found->get<int64_t>();
+}
+
+// Returns what is wrong with the body; empty: nothing. Unknown members are skipped, as throttlecrab
+// does.
+std::string read_throttle_body(std::string_view text, ThrottleBody& to) {
+  const Json body =
+      wire::is_bounded(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+  if (body.is_discarded() || !body.is_object()) return "the body must be an object of JSON";
+  const auto key = body.find("key");
+  if (key == body.end() || !key->is_string()) return "`key` must be a text";
+  to.key = key->get<std::string>();
+  int64_t numbers[3] = {};
+  constexpr const char* names[] = {"max_burst", "count_per_period", "period"};
+  for (size_t i = 0; i < 3; ++i) {
+    const auto number = integer_of(body, names[i]);
+    if (!number) return std::string("`") + names[i] + "` must be a whole number";
+    numbers[i] = *number;
+  }
+  if (const auto quantity = body.find("quantity"); quantity != body.end() && !quantity->is_null()) {
+    const auto number = integer_of(body, "quantity");
+    if (!number) return "`quantity` must be a whole number";
+    to.quantity = *number;
+  }
+  if (to.quantity < 0) return "negative quantity: " + std::to_string(to.quantity);
+  const limit::gcra::Rate rate = limit::gcra::crab_rate(numbers[0], numbers[1], numbers[2]);
+  if (rate.error == limit::gcra::Error::out_of_range)
+    return "max_burst, count_per_period and period are out of range together";
+  if (rate.error != limit::gcra::Error::none) return "invalid rate limit parameters";
+  to.limit = rate.limit;
+  return {};
+}
+
+}  // namespace
+
+Exchange::Begun Exchange::begin_throttle(const Question& question, const RequestFields& fields,
+                                         uint32_t note, request::Requests& requests) {
+  if (!is_json_type(fields.content_type))
+    return refuse(problems::unsupported_type, "the body must be application/json");
+  ThrottleBody body;
+  if (const std::string problem = read_throttle_body(question.body, body); !problem.empty())
+    return refuse(problems::bad_request, problem);
+  requests.open();
+  requests.add(request::Entry{kind_entry, throttle_kind});
+  requests.add(request::Entry{database_entry, "0"});
+  requests.add(request::Entry{key_entry, requests.hold(body.key)});
+  requests.add(body.limit);
+  requests.commit({.note = note, .cost = body.quantity, .prefix = {}, .tag = {}});
+  expected_ = 1;
+  return Begun::asked;
+}
+
+// The answer has whole seconds, as throttlecrab's has, also if a rule or an override has replaced
+// the request's limit.
+void Exchange::take_throttle(const request::Verdict& verdict, const ConnectionContext& around) {
+  if (fail_by(verdict, around)) return;
+  if (verdict.tightest == nullptr) {
+    refuse(problems::reduced_capacity, "no rule decides");
+    return;
+  }
+  const limit::Decision& decision = *verdict.tightest;
+  if (limit::gcra::is_out_of_range(decision)) {
+    refuse(problems::bad_request, "the quantity is out of range with these numbers");
+    return;
+  }
+  const auto seconds = [](base::Duration length) {
+    return length == base::never ? -1 : limit::gcra::seconds_up(length);
+  };
+  members_.append(decision.allowed ? "\"allowed\": true" : "\"allowed\": false");
+  const auto append = [&](std::string_view name, int64_t value) {
+    members_.append(", \"");
+    members_.append(name);
+    members_.append("\": ");
+    base::append_decimal(value, members_);
+  };
+  append("limit", decision.limit);
+  append("remaining", std::max<int64_t>(decision.remaining, 0));
+  append("reset_after", seconds(decision.reset_after));
+  append("retry_after", decision.allowed ? 0 : seconds(decision.retry_after));
+}
+
+
+// Takes the engine's verdicts on the requests of an exchange, and collects the answer from them.
+
+namespace {
+
+using limit::Decision;
+using request::Charge;
+using request::Verdict;
+
+// The most limits in the answer's header fields: the first ones that the request met.
+constexpr size_t told_max = 32;
+
+std::span<const Decision> decisions_of(const Verdict& verdict, const Charge& charge) {
+  return {verdict.decisions + charge.decision_first, charge.limits.size()};
+}
+
+// Did the charge's limits come with the request? Its rule's name does not say so, because a rule of
+// the policy may have any name.
+bool is_inline(const Charge& charge) {
+  return charge.space->prefix == policy::inline_prefix;
+}
+
+// Did the peek find a counter? One of a fixed bucket is found by its missing units, as they never
+// return by themselves and reset_after says nothing; a full bucket looks like no counter.
+bool has_live_counter(const Verdict& verdict, const Charge& charge) {
+  if (!charge.counted) return false;
+  const auto decisions = decisions_of(verdict, charge);
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const limit::Limit& limit = charge.limits[i];
+    if (limit.algorithm == limit::Algorithm::fixed_bucket
+            ? decisions[i].remaining < decisions[i].limit
+            : limit::has_counter(limit.algorithm) && decisions[i].reset_after.us > 0)
+      return true;
+  }
+  return false;
+}
+
+// The bytes of the members' names, a boolean and four numbers.
+constexpr size_t decision_bytes_max = 192;
+
+void append_decision(const Decision& decision, bool allowed, base::Buffer& out) {
+  base::TextWriter writer(out, decision_bytes_max);
+  if (allowed)
+    writer.put("\"allowed\": true, \"limit\": ");
+  else
+    writer.put("\"allowed\": false, \"limit\": ");
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.limit, 0)));
+  writer.put(", \"remaining\": ");
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.remaining, 0)));
+  writer.put(", \"retry_after\": ");
+  if (decision.allowed)
+    writer.put('0');
+  else
+    put_json_seconds(decision.retry_after, writer);
+  writer.put(", \"reset_after\": ");
+  put_json_seconds(decision.reset_after, writer);
+  writer.finish();
+}
+
+int64_t debt_of(const Decision& decision) {
+  return decision.remaining < 0 ? -decision.remaining : 0;
+}
+
+// The same of a charge, which has `over` and `debt` in place of `allowed`.
+void append_balance(const Decision& decision, bool over, base::Buffer& out) {
+  base::TextWriter writer(out, decision_bytes_max);
+  writer.put(over ? "\"over\": true, \"limit\": " : "\"over\": false, \"limit\": ");
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.limit, 0)));
+  writer.put(", \"remaining\": ");
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.remaining, 0)));
+  writer.put(", \"debt\": ");
+  writer.put_number(static_cast<uint64_t>(debt_of(decision)));
+  writer.put(", \"retry_after\": ");
+  put_json_seconds(decision.retry_after, writer);
+  writer.put(", \"reset_after\": ");
+  put_json_seconds(decision.reset_after, writer);
+  writer.finish();
+}
+
+void append_limit(const limit::Limit& limit, base::Buffer& out) {
+  out.append(", \"algorithm\": \"");
+  out.append(limit::name_of(limit.algorithm));
+  out.append("\", \"quota\": ");
+  base::append_decimal(limit.quota, out);
+  out.append(", \"window\": ");
+  append_json_seconds(limit.window, out);
+}
+
+}  // namespace
+
+bool Exchange::take(const request::Request& request, const Verdict& verdict, base::Time now,
+                    const ConnectionContext& around) {
+  if (taken_ == 0) now_ = now;
+  ++taken_;
+  if (verdict.generation != 0) generation_ = verdict.generation;
+  const bool last = taken_ == expected_;
+  if (last && waits_) end_wait(around);
+  switch (route_->action) {
+    case Action::health:
+    case Action::crab_health:
+      if (verdict.error.empty()) break;
+      retry_after_ = base::seconds(1);
+      refuse(problems::reduced_capacity, verdict.error);
+      break;
+    case Action::reset:
+      take_counters(request, verdict);
+      break;
+    case Action::auth:
+      take_auth(verdict, around);
+      break;
+    case Action::throttle:
+      take_throttle(verdict, around);
+      break;
+    case Action::charge:
+      is_again_ ? take_look(verdict, last, around) : take_charge(verdict, last, around);
+      break;
+    default:
+      is_several_ ? take_part(verdict, around) : take_one(verdict, around);
+  }
+  return last;
+}
+
+// True: the verdict has no decision to show, and the problem was set as the whole answer.
+bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) {
+  const bool is_unmatched = verdict.error.empty() ? !verdict.matched && !verdict.expired
+                                                  : verdict.error == request::no_rule_applies;
+  if (verdict.expired) {
+    retry_after_ = base::seconds(1);
+    refuse(problems::wait_timeout, "there were not enough units in time; nothing was charged");
+    return true;
+  }
+  if (is_unmatched) return fail_unmatched(around);
+  if (verdict.error.empty()) return false;
+  // A failure of the store, and a lack of room for inline limits, may pass: 503. Other errors are
+  // the request's, and a retry would not help: 400.
+  const bool passes =
+      verdict.cause != request::Error::none || verdict.error == request::too_many_inline_limits;
+  if (passes) retry_after_ = base::seconds(1);
+  refuse(passes ? problems::reduced_capacity : problems::bad_request, verdict.error);
+  return true;
+}
+
+// For a request to which no rule applies. `http.unmatched` decides, except for put and explain,
+// which have nothing to answer then. True: the problem was set.
+bool Exchange::fail_unmatched(const ConnectionContext& around) {
+  const bool takes = route_->action != Action::put && route_->action != Action::explain;
+  if (takes && around.options.unmatched != Unmatched::error) {
+    const bool allowed = around.options.unmatched == Unmatched::allow;
+    allowed_ &= allowed;
+    denied_ |= !allowed;
+    retry_of_denial_ = base::never;
+    return false;
+  }
+  refuse(problems::no_rule, "no rule of the policy applies to these entries");
+  return true;
+}
+
+void Exchange::take_one(const Verdict& verdict, const ConnectionContext& around) {
+  if (fail_by(verdict, around)) return;
+  if (verdict.tightest == nullptr) {
+    members_.append(allowed_ ? "\"allowed\": true, \"rule\": null"
+                             : "\"allowed\": false, \"rule\": null");
+    return;
+  }
+  report_limits(verdict, around);
+  if (route_->action == Action::put) {
+    members_.append("\"remaining\": ");
+    base::append_decimal(std::max<int64_t>(verdict.tightest->remaining, 0), members_);
+    members_.append(", \"limit\": ");
+    base::append_decimal(verdict.tightest->limit, members_);
+    return;
+  }
+  note_outcome(verdict.allowed, *verdict.tightest);
+  append_take(verdict, verdict.allowed, members_);
+  if (route_->action != Action::wait) return;
+  members_.append(", \"waited\": ");
+  append_json_seconds(verdict.waited, members_);
+}
+
+void Exchange::note_outcome(bool allowed, const Decision& tightest) {
+  allowed_ &= allowed;
+  if (allowed) return;
+  denied_ = true;
+  retry_of_denial_ = std::max(retry_of_denial_, tightest.retry_after);
+}
+
+void Exchange::append_take(const Verdict& verdict, bool allowed, base::Buffer& out) {
+  append_decision(*verdict.tightest, allowed, out);
+  out.append(", \"rule\": ");
+  const std::string_view rule = rule_of(verdict);
+  if (rule.empty())
+    out.append("null");
+  else
+    append_json_text(rule, out);
+  out.append(", \"mode\": \"enforce\"");
+  if (detail_ || route_->action == Action::explain) append_limits(verdict, out);
+}
+
+// Appends the item of one of several takes. A take that could not be decided fails the whole
+// request, unless the takes are independent (each_).
+void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around) {
+  const bool is_first = taken_ == 1;
+  if (problem_.kind != nullptr && !each_) return;
+  if (fail_by(verdict, around)) {
+    if (!each_) {
+      if (problem_.kind == &problems::no_rule) problem_.pointer = "/takes";
+      problem_.has_pointer = problem_.kind == &problems::no_rule;
+      return;
+    }
+    part_problem_ = problem_.kind;
+    members_.append(is_first ? "{\"error\": {" : ", {\"error\": {");
+    append_problem(problem_, false, members_);
+    members_.append("}}");
+    problem_.kind = nullptr;
+    return;
+  }
+  is_decided_ = true;
+  members_.append(is_first ? "{" : ", {");
+  if (verdict.tightest == nullptr) {
+    members_.append(around.options.unmatched == Unmatched::allow
+                        ? "\"allowed\": true, \"rule\": null"
+                        : "\"allowed\": false, \"rule\": null");
+  } else if (route_->action == Action::put) {
+    members_.append("\"remaining\": ");
+    base::append_decimal(std::max<int64_t>(verdict.tightest->remaining, 0), members_);
+    members_.append(", \"limit\": ");
+    base::append_decimal(verdict.tightest->limit, members_);
+  } else {
+    if (route_->action != Action::batch) report_limits(verdict, around);
+    // Takes that settle together share verdict.allowed, so each shows its tightest limit's outcome.
+    const bool allowed = each_ ? verdict.allowed : verdict.tightest->allowed;
+    note_outcome(allowed, *verdict.tightest);
+    append_take(verdict, allowed, members_);
+  }
+  members_.append('}');
+}
+
+// ---- Charges ----
+
+// Appends the item of one subject, and with an id keeps the verdict for when the charge is sent
+// again.
+void Exchange::take_charge(const Verdict& verdict, bool last, const ConnectionContext& around) {
+  if (verdict.known == request::Known::other_content) {
+    refuse_other_content();
+  } else if (problem_.kind == nullptr && !fail_charge(verdict, around)) {
+    // Another server that shares the store has charged it, or its answer was lost.
+    is_repeated_ |= verdict.known == request::Known::yes;
+    append_charge(verdict, around);
+    if (has_claim()) request::append_kept(verdict, now_, once_->kept);
+  }
+  if (!last || !has_claim()) return;
+  if (problem_.kind != nullptr) return once_->claim.drop();  // nothing was charged
+  once_->claim.finish(once_->kept, around.peer.clock->monotonic());
+}
+
+// The id was used before. The request looked at the counters, so this answer waits for what the
+// first one waits for, and fails if the store cannot answer.
+void Exchange::take_look(const Verdict& verdict, bool last, const ConnectionContext& around) {
+  if (verdict.cause != request::Error::none && problem_.kind == nullptr) fail_by(verdict, around);
+  if (!last || problem_.kind != nullptr) return;
+  using Found = request::ChargeIds::Found;
+  std::string answer;
+  const Found found = around.peer.charge_ids->find(user_of(around), once_->id, once_->content,
+                                                   around.peer.clock->monotonic(), answer);
+  if (found == Found::remembered) return answer_again(answer, around);
+  if (found == Found::other_content) {
+    refuse_other_content();
+    return;
+  }
+  retry_after_ = base::seconds(1);
+  refuse(problems::reduced_capacity,
+         found == Found::under_way
+             ? "the first charge with this id has no answer yet; send it again"
+             : "the first charge with this id failed; send it again");
+}
+
+void Exchange::answer_again(std::string_view kept, const ConnectionContext& around) {
+  is_repeated_ = true;
+  const size_t count = subjects_.size();
+  for (taken_ = 1; taken_ <= count; ++taken_) {
+    // Another charge, of fewer subjects, whose content has the same digest.
+    if (kept.empty()) {
+      refuse_other_content();
+      break;
+    }
+    const request::KeptVerdict one(kept);
+    now_ = one.now();
+    if (one.verdict().generation != 0) generation_ = one.verdict().generation;
+    append_charge(one.verdict(), around);
+  }
+  taken_ = expected_;
+}
+
+// A charge is never refused, so `http.unmatched` decides only between an error and an answer.
+bool Exchange::fail_charge(const Verdict& verdict, const ConnectionContext& around) {
+  const bool is_unmatched =
+      verdict.error.empty() ? !verdict.matched : verdict.error == request::no_rule_applies;
+  if (is_unmatched && around.options.unmatched != Unmatched::error) return false;
+  if (!fail_by(verdict, around)) return false;
+  if (is_several_ && problem_.kind == &problems::no_rule) {
+    problem_.pointer = "/takes";
+    problem_.has_pointer = true;
+  }
+  return true;
+}
+
+void Exchange::append_charge(const Verdict& verdict, const ConnectionContext& around) {
+  base::Buffer& out = members_;
+  if (is_several_) out.append(taken_ == 1 ? "{" : ", {");
+  out.append("\"charged\": ");
+  base::append_decimal(verdict.charged.value_or(0), out);
+  out.append(", ");
+  if (verdict.tightest == nullptr) {
+    out.append("\"over\": false, \"rule\": null");
+  } else {
+    over_ |= verdict.over;
+    report_limits(verdict, around);
+    append_balance(*verdict.tightest, verdict.over, out);
+    out.append(", \"rule\": ");
+    const std::string_view rule = rule_of(verdict);
+    if (rule.empty())
+      out.append("null");
+    else
+      append_json_text(rule, out);
+    out.append(", \"mode\": \"enforce\"");
+    if (detail_) append_limits(verdict, out);
+  }
+  if (is_several_) out.append('}');
+}
+
+// For a reset: the peek's verdict counts the counters, the put's has nothing to add.
+void Exchange::take_counters(const request::Request& request, const Verdict& verdict) {
+  if (problem_.kind != nullptr) return;
+  if (!verdict.error.empty()) {
+    retry_after_ = base::seconds(1);
+    refuse(problems::reduced_capacity, verdict.error);
+  } else if (!verdict.matched) {
+    refuse(problems::no_rule, "no rule of the policy applies to these entries");
+  } else if (request.verb == request::Verb::peek) {
+    for (const Charge& charge : verdict.charges) counters_ += has_live_counter(verdict, charge);
+  }
+}
+
+// ---- Limits in answers ----
+
+std::string_view Exchange::rule_of(const Verdict& verdict) const {
+  const Subject* const subject = subject_of_verdict();
+  if (subject == nullptr || !subject->is_inline) return verdict.rule;
+  return name_of_inline(*subject, verdict);
+}
+
+// The subject of the verdict that is being taken; null: the request has no subjects (forward-auth).
+const Exchange::Subject* Exchange::subject_of_verdict() const {
+  return taken_ <= subjects_.size() && taken_ > 0 ? &subjects_[taken_ - 1] : nullptr;
+}
+
+// The name to show for the tightest limit: of a limit that came with the request its own name, of a
+// rule of the policy that the key met as well the rule's.
+std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict& verdict) const {
+  if (!verdict.inline_limit) return verdict.rule;
+  if (subject.name_count == 1) return limit_names_[subject.name_first];
+  for (const Charge& charge : verdict.charges) {
+    if (!is_inline(charge) || charge.limits.size() != subject.name_count) continue;
+    const auto decisions = decisions_of(verdict, charge);
+    for (size_t i = 0; i < decisions.size(); ++i)
+      if (&decisions[i] == verdict.tightest) return limit_names_[subject.name_first + i];
+  }
+  return name_by_limit(subject, verdict);
+}
+
+// For a late verdict, which has no charges: finds the name by comparing the limits.
+std::string_view Exchange::name_by_limit(const Subject& subject, const Verdict& verdict) const {
+  for (size_t i = 0; verdict.limit != nullptr && i < subject.name_count; ++i)
+    if (inline_limits_[subject.name_first + i] == *verdict.limit)
+      return limit_names_[subject.name_first + i];
+  return limit_names_[subject.name_first];
+}
+
+void Exchange::report_limits(const Verdict& verdict, const ConnectionContext& around) {
+  const Subject* const subject = subject_of_verdict();
+  if (verdict.charges.empty()) {
+    if (verdict.limit == nullptr || !limit::has_counter(verdict.limit->algorithm)) return;
+    report_limit(rule_of(verdict), 0, *verdict.limit, *verdict.tightest);
+    note_shown(*verdict.tightest);
+    return;
+  }
+  for (const Charge& charge : verdict.charges) {
+    const auto decisions = decisions_of(verdict, charge);
+    const std::string_view rule =
+        charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
+    const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
+                           subject->name_count == decisions.size();
+    const size_t first = told_.size();
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      if (!limit::has_counter(charge.limits[i].algorithm)) continue;
+      if (has_names)
+        report_limit(limit_names_[subject->name_first + i], 0, charge.limits[i], decisions[i]);
+      else
+        report_limit(rule, i, charge.limits[i], decisions[i]);
+      if (&decisions[i] == verdict.tightest) note_shown(decisions[i]);
+    }
+    if (around.options.partition_keys) [[unlikely]]
+      report_partition(charge, first, around);
+  }
+}
+
+// Sets the partition key of the limits from told_[first] on: a hash of the counter's key with a
+// secret, because others than the actor may see the answer.
+void Exchange::report_partition(const Charge& charge, size_t first,
+                                const ConnectionContext& around) {
+  const auto& secret = around.options.partition_secret;
+  std::string text(reinterpret_cast<const char*>(secret.data()), secret.size());
+  text.append(charge.space->prefix).append(charge.key);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  const int made =
+      EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  SLUICE_CHECK(made == 1 && size >= sizeof(Told::partition));
+  for (size_t i = first; i < told_.size(); ++i)
+    std::copy_n(digest.begin(), told_[i].partition.size(), told_[i].partition.begin());
+}
+
+// Notes the limit that was reported last, the tightest of its take. Of several takes the answer
+// shows the tightest limit of all.
+void Exchange::note_shown(const Decision& decision) {
+  if (last_told_ == told_.size()) return;
+  if (last_told_ == shown_) {
+    has_shown_ = true;
+    return;
+  }
+  if (has_shown_) {
+    const Decision& other = told_[shown_].decision;
+    const bool tighter = decision.allowed != other.allowed ? !decision.allowed
+                         : !decision.allowed ? decision.retry_after > other.retry_after
+                                             : decision.remaining < other.remaining;
+    if (!tighter) return;
+  }
+  has_shown_ = true;
+  shown_ = last_told_;
+}
+
+// `index` is the limit's position among those of its rule. A limit that an earlier take reported
+// appears once, with the decision of the later take; but a refusal stays.
+void Exchange::report_limit(std::string_view rule, size_t index, const limit::Limit& limit,
+                            const Decision& decision) {
+  const size_t first = names_.size();
+  names_.append(rule.empty() ? std::string_view("default") : rule);
+  if (index > 0) names_.append("-").append(std::to_string(index + 1));
+  const std::string_view name = std::string_view(names_).substr(first);
+  for (size_t i = 0; i < told_.size(); ++i) {
+    if (name_of(told_[i]) != name) continue;
+    names_.resize(first);
+    last_told_ = i;
+    if (told_[i].decision.allowed && told_[i].limit == limit) told_[i].decision = decision;
+    return;
+  }
+  if (told_.size() == told_max) {
+    names_.resize(first);
+    last_told_ = told_.size();
+    return;
+  }
+  last_told_ = told_.size();
+  told_.push_back(
+      {static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()), limit, decision});
+}
+
+// Appends each limit that the request met, for `explain` with its counter's name. A wait that was
+// granted late has only the tightest limit.
+void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
+  const Subject* const subject = subject_of_verdict();
+  out.append(", \"limits\": [");
+  bool is_first = true;
+  if (verdict.charges.empty() && verdict.limit != nullptr) {
+    out.append("{\"name\": ");
+    append_json_text(rule_of(verdict), out);
+    out.append(", ");
+    append_decision(*verdict.tightest, verdict.tightest->allowed, out);
+    append_limit(*verdict.limit, out);
+    out.append('}');
+  }
+  for (const Charge& charge : verdict.charges) {
+    const auto decisions = decisions_of(verdict, charge);
+    const std::string_view rule =
+        charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
+    const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
+                           subject->name_count == decisions.size();
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      out.append(is_first ? "{\"name\": " : ", {\"name\": ");
+      is_first = false;
+      std::string name(has_names      ? std::string_view(limit_names_[subject->name_first + i])
+                       : rule.empty() ? std::string_view("default")
+                                      : rule);
+      if (!has_names && i > 0) name += "-" + std::to_string(i + 1);
+      append_json_text(name, out);
+      out.append(", ");
+      route_->action == Action::charge
+          ? append_balance(decisions[i], debt_of(decisions[i]) > 0, out)
+          : append_decision(decisions[i], decisions[i].allowed, out);
+      append_limit(charge.limits[i], out);
+      if (route_->action == Action::explain) {
+        out.append(", \"counter\": ");
+        std::string counter = charge.space->prefix;
+        counter.append(charge.key).append(charge.space->suffix);
+        append_json_text(counter, out);
+      }
+      out.append('}');
+    }
+  }
+  out.append(']');
 }
 
 }  // namespace sluice::http

@@ -20,20 +20,80 @@
 #include <vector>
 
 #include "access/identity.h"
+#include "access/users.h"
 #include "base/buffer.h"
 #include "base/time.h"
 #include "protocol/http/answer.h"
 #include "protocol/http/auth_request.h"
 #include "protocol/http/guard.h"
 #include "protocol/http/options.h"
-#include "protocol/http/problem.h"
 #include "protocol/http/request_fields.h"
-#include "protocol/http/route.h"
+#include "protocol/http/take_body.h"
+#include "request/charge.h"
 #include "request/charge_ids.h"
 #include "request/session.h"
 #include "wire/http_field.h"
 
 namespace sluice::http {
+
+// Problems of requests (RFC 9457).
+
+// A kind of problem, with the members that are the same for the whole kind.
+struct ProblemKind {
+  uint16_t status;
+  std::string_view type;   // a URI
+  std::string_view title;  // for people
+};
+
+namespace problems {
+extern const ProblemKind bad_request, unauthorized, forbidden, no_rule, not_found, no_such_profile,
+    method_not_allowed, not_acceptable, wait_timeout, id_in_use, too_large, unsupported_type,
+    wrong_host, quota_exceeded, not_yet, reduced_capacity;
+}  // namespace problems
+
+struct Problem {
+  const ProblemKind* kind = nullptr;  // null: there is no problem
+  std::string detail{};               // a sentence
+  std::string pointer{};  // if has_pointer: a place in the body (RFC 6901); empty: the whole body
+  bool has_pointer = false;
+};
+
+// Appends the problem's members without braces; if `short_form`, without type, title and status.
+void append_problem(const Problem& problem, bool short_form, base::Buffer& out);
+
+// The paths of the protocol: purpose, methods, and the right that a user needs. Constant.
+
+enum class Action : uint8_t {
+  take,
+  charge,
+  peek,
+  put,
+  reset,
+  wait,
+  batch,
+  explain,
+  later,  // not implemented yet: 501
+  health,
+  openapi,
+  auth,
+  throttle,     // throttlecrab's
+  crab_health,  // throttlecrab's
+};
+
+struct Route {
+  std::string_view path;
+  Action action;
+  std::string_view methods;              // in the form of Allow
+  std::optional<access::Right> right{};  // empty: no right is needed
+  Wanted wanted{};                       // what the body may have
+};
+
+// The route of a path without its query; null: there is none. All paths below /auth/ have one
+// route.
+const Route* find_route(std::string_view path);
+
+// Whether the route has the method. HEAD counts as GET.
+bool has_method(const Route& route, std::string_view method);
 
 struct HttpWorker;
 
@@ -69,7 +129,6 @@ struct ConnectionContext {
 // 10.1.1).
 bool is_answered_without_body(std::string_view path);
 
-// More than twenty members: the request, the decisions so far, and the data for the answer.
 class Exchange {
  public:
   enum class Begun : uint8_t { ready, asked };

@@ -1,6 +1,6 @@
 // Connections of HTTP/1.1 and 1.0 without sockets: the order of answers, ends, bodies in pieces,
 // and what closes a connection.
-#include "protocol/http/http1_session.h"
+#include "protocol/http/session.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Connections of HTTP/2 without sockets: concurrent streams, bodies, resets, faults and a stop of
 // the server.
-#include "protocol/http/http2_session.h"
+#include "protocol/http/session.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/arena.h"
-#include "protocol/http/auth_spelling.h"
+#include "protocol/http/auth_request.h"
 #include "tests/support/dice.h"
 
 namespace sluice::http::normalize_path_test {

@@ -1,5 +1,5 @@
 // Which paths and methods are answered, and how others are refused.
-#include "protocol/http/route.h"
+#include "protocol/http/exchange.h"
 
 #include <gtest/gtest.h>
 

@@ -154,7 +154,6 @@ struct Setup {
 
 class Connection;
 
-// More than twenty members: everything that a worker has, in one place for the test.
 class World {
  public:
   explicit World(const Setup& setup = {}) {

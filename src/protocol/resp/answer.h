@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/time.h"
-#include "protocol/resp/reply_value.h"
+#include "protocol/resp/reply_text.h"
 
 namespace sluice::resp {
 

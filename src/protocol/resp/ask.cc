@@ -14,7 +14,6 @@
 #include "protocol/resp/answer.h"
 #include "protocol/resp/commands.h"
 #include "protocol/resp/reply_text.h"
-#include "protocol/resp/reply_value.h"
 
 namespace sluice::resp {
 namespace {

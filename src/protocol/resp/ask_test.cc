@@ -7,7 +7,6 @@
 #include "cli/command_test.h"
 #include "protocol/resp/answer.h"
 #include "protocol/resp/reply_text.h"
-#include "protocol/resp/reply_value.h"
 #include "testing/fake_server.h"
 
 namespace sluice::resp::ask_test {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "client/dialect.h"
-#include "client/seconds_text.h"
+#include "client/core.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {

@@ -6,6 +6,7 @@
 // Views in `requests` point into `in`, into texts that `requests` holds, or to literals.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "access/identity.h"
 #include "base/arena.h"
@@ -20,7 +22,6 @@
 #include "protocol/resp/options.h"
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
-#include "protocol/resp/transaction.h"
 #include "request/charge_ids.h"
 #include "request/peer.h"
 #include "request/session.h"
@@ -28,10 +29,45 @@
 
 namespace sluice::resp {
 
+// The commands between MULTI and EXEC, stored until they are executed or discarded. Owned by a
+// session, used by its thread.
+
+class Transaction {
+ public:
+  // The bounds of a transaction. Beyond either the command is refused, and EXEC aborts.
+  static constexpr size_t commands_max = 16'384;
+  static constexpr size_t bytes_max = size_t{1} << 20;
+
+  // False: it does not fit.
+  bool add(std::span<const std::string_view> words);
+  // Called if a command has an error: EXEC will abort.
+  void fail() { failed_ = true; }
+  bool failed() const { return failed_; }
+
+  size_t size() const { return counts_.size(); }
+  // Bytes of memory that it holds.
+  size_t bytes() const { return text_.size() + lengths_.size() * sizeof(uint32_t); }
+
+  // Were all of its commands executed?
+  bool is_done() const { return done_ == counts_.size(); }
+  // The words of the next command. The list is valid until the next call, the words as long as this
+  // object.
+  std::span<const std::string_view> next();
+  // Removes the next command, which was executed.
+  void pop();
+
+ private:
+  std::string text_;               // all words, one after the other
+  std::vector<uint32_t> lengths_;  // of each word
+  std::vector<uint32_t> counts_;   // the number of words of each command
+  bool failed_ = false;
+  // Of the executed commands: their number, words and bytes.
+  size_t done_ = 0, words_done_ = 0, bytes_done_ = 0;
+  std::vector<std::string_view> next_;
+};
+
 struct CommandEntry;
 
-// More than twenty members: the state of the connection, of the command being read and of the reply
-// being written; each command changes some of them.
 class RespSession final : public request::Session {
  public:
   explicit RespSession(const request::Peer& peer = {});

@@ -1,7 +1,5 @@
 // MULTI and EXEC: what is executed, when, and how its replies are written. A session is served by
 // an engine with the store in memory.
-#include "protocol/resp/transaction.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "base/bounds.h"
 #include "protocol/resp/commands_world_test.h"
+#include "protocol/resp/session.h"
 
 namespace sluice::resp::commands_test {
 namespace {
