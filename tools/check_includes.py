@@ -151,7 +151,7 @@ OTHERS: list[tuple[str, str]] = [
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-STD = re.compile(r"\bstd::([a-z_0-9]+)")
+STD = re.compile(r"\bstd::([a-z_0-9]+|_Exit)\b")
 # Comments and literals are skipped.
 WORDS = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 PROVIDERS = {name: headers.split() for headers, names in NAMES.items() for name in names.split()}

@@ -30,6 +30,7 @@ SHARED_STRINGS: dict[str, str] = {
 
 # What may name protocols: a file, or a folder that ends with `/`, and why. Product code is not among them.
 EXCEPTIONS: dict[str, str] = {
+    "tools/bench_baseline.py": "benchmarks name the protocols that they measure",
     "tools/bench_clients.py": "benchmarks name the protocols that they measure",
     "tools/bench_common.py": "benchmarks name the protocols that they measure",
     "tools/bench_durable.py": "benchmarks name the protocols that they measure",
@@ -39,6 +40,7 @@ EXCEPTIONS: dict[str, str] = {
     "tools/check_protocol_names.py": "SHARED_WORDS names them",
     "tools/check_protocol_names_test.py": "its cases need names",
     "tools/configure_test.py": "builds one of the files of proto/",
+    "tools/format_pages.py": "names of programs begin sentences in lower case",
     "tools/run_tests.py": "starts the program on a port of its own, and waits for that listener",
     # Unit tests, fuzz targets and microbenchmarks of rooms.
     "src/wire/grpc_bench.cc": "headers as a client in use sends them",
