@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path("tests/frozen.txt")
-RECORDED = re.compile(r"^tests/(conformance|redis/recorded)/[^/]+\.json$")
+RECORDED = re.compile(r"^tests/(config|conformance|redis/recorded)/[^/]+\.json$")
 FUZZ_SEED = re.compile(r"^fuzz/[^/]+/")
 TEST_SOURCE = re.compile(r"^(src|tests)/.*\.(cc|h)$")
 # What decides the numbers of a random test: a generator with its seed, or a loop over seeds.

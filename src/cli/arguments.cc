@@ -233,6 +233,8 @@ void add_server_flags(Arguments& arguments, config::Flags& flags) {
                        "What a request is answered that no rule applies to: allow, deny or error;\n"
                        "by default what the protocol's original answers",
                        "allow|deny|error");
+  arguments.add_flag("--print-config", flags.print,
+                     "Print the settings that result, and where each comes from; then end");
 }
 
 void add_settings_flags(Arguments& arguments, const protocol::SettingsFormat& settings,

@@ -114,7 +114,6 @@ int serve(const Words& words, config::CommandIo& io) {
                       footer_of_serve(), exit_of_server);
   std::optional<std::string> file;
   config::Flags flags;
-  bool print = false;
   arguments.add_option("--config", file, "The server's configuration", "FILE");
   arguments.add_option("--listen", flags.listen,
                        "Listen here, instead of what the file says; as " +
@@ -122,8 +121,6 @@ int serve(const Words& words, config::CommandIo& io) {
                        "PROTOCOL=ADDRESS");
   add_server_flags(arguments, flags);
   add_settings_flags(arguments, flags);
-  arguments.add_flag("--print-config", print,
-                     "Print the settings that result, and where each comes from; then end");
   if (const auto status = arguments.parse(words, io)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused("`" + arguments.positional().front() +
@@ -147,10 +144,7 @@ int serve(const Words& words, config::CommandIo& io) {
       protocol->settings->check_environment(config, io, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (print) {
-    io.out << config::print_config(config) << std::flush;
-    return config::exit_ok;
-  }
+  if (flags.print) return config::show_config(config, io);
   config::Announcement announcement;
   if (!file && !config.has_policy()) announcement.after = hints;
   return config::run_server(config, read, announcement, io);

@@ -145,6 +145,7 @@ struct Flags {
   std::optional<std::string> workers, connections, memory, data, durability, redis, redis_cluster,
       redis_username, redis_password_file, log_level, log_format, admin, unmatched;
   bool redis_tls = false;
+  bool print = false;  // --print-config
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
   // The protocols' own settings, by the flag's name.
   std::map<std::string_view, std::optional<std::string>> own;
@@ -166,6 +167,9 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
 
 // Reports settings of the store that exclude each other; called after all sources were read.
 void check_store(const Config& config, base::Diagnostics& diagnostics);
+
+// Prints the settings for --print-config. Returns the exit status.
+int show_config(const Config& config, CommandIo& io);
 
 // A sluice.yaml that gives the same server from any folder, with the origin of each value as a
 // comment.

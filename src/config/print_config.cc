@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <ostream>
 
 #include "base/units.h"
 #include "config/config.h"
@@ -134,6 +135,11 @@ std::string print_store(const StoreSettings& store) {
 }
 
 }  // namespace
+
+int show_config(const Config& config, CommandIo& io) {
+  io.out << print_config(config) << std::flush;
+  return exit_ok;
+}
 
 std::string print_config(const Config& config) {
   std::string out = "listen:\n";

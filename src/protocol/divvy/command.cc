@@ -97,6 +97,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
+  if (flags.print) return config::show_config(config, io);
   // A reload only reads the policy's file: all other settings come from flags and the environment.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; },

@@ -49,6 +49,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
+  if (flags.print) return config::show_config(config, io);
   // A reload changes nothing, because there is no file to read.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; }, {}, io);

@@ -71,6 +71,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
+  if (flags.print) return config::show_config(config, io);
   // A reload reads the files of limits again; the configuration stays the same.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; }, {}, io);

@@ -67,6 +67,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   const config::Config config = read(diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
+  if (flags.print) return config::show_config(config, io);
   return config::run_server(config, read, {}, io);
 }
 

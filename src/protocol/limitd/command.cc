@@ -207,6 +207,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   config::apply_flags(server_flags, config, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
+  if (server_flags.print) return config::show_config(config, io);
   // A reload can only change the bucket types.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; }, {}, io);
