@@ -1,4 +1,6 @@
-// Counters' names, and what their limits say, as JSON. Pure functions; any thread.
+// Of one policy: whose counter a stored name is, and which rule holds for it. Built by a thread
+// that may take its time, then read by any. It does not keep the policy, which has to be there when
+// it is asked: a reload waits until no thread holds the old one.
 #pragma once
 
 #include <cstdint>
@@ -24,36 +26,42 @@
 
 namespace sluice::admin {
 
-// `counter` and `path`; of one that is not shown whole its length and digest as well.
-inline void put_name(Json& json, std::string_view name) {
-  json["counter"] = wire::shown_beginning(name);
-  json["path"] = wire::path_of_name(name);
-  if (wire::is_shown_whole(name)) return;
-  json["bytes"] = name.size();
-  json["digest"] = wire::name_digest(name);
-}
+class LiveCounters {
+ public:
+  // `others`: Overrides::spaces.
+  LiveCounters(const policy::RuleSet& rules, std::span<const request::Space* const> others);
 
-// A text that a client sent; one that is not shown whole by its beginning, and its length.
-inline void put_text(Json& json, const char* key, const char* bytes_key, std::string_view text) {
-  json[key] = wire::shown_beginning(text);
-  if (!wire::is_shown_whole(text)) json[bytes_key] = text.size();
-}
+  // Of rules that have counters and are not switched off, and of overrides of such. They outlive
+  // this.
+  const request::SpaceIndex& spaces() const { return spaces_; }
 
-// Null: there is no such time.
-inline Json seconds_of(base::Duration time) {
-  if (time == base::never) return nullptr;
-  return static_cast<double>(time.us) / 1e6;
-}
+  struct Owner {
+    const policy::Rule* rule = nullptr;  // null: no such counter
+    const policy::Dialect* dialect = nullptr;
+    const request::Space* space = nullptr;
+    std::string_view key;     // in that; a view of what was asked
+    std::string actor{};      // by which overrides know it
+    bool overridden = false;  // the counter is one of an override, or its limits are
+  };
+  // Where rules share their counters (limitd's type and its overrides), the first that would apply
+  // to the key. overrides: held (Overrides::hold), or null: there are none.
+  Owner find(std::string_view stored, base::Time now, const policy::Overrides* overrides) const;
 
-inline Json to_json(const CounterLimit& one) {
-  Json json = live::to_json(one.limit);
-  if (one.of_rule) json["of_rule"] = true;
-  json["allowed"] = one.allowed;
-  json["remaining"] = one.remaining;
-  json["retry_after"] = seconds_of(one.retry_after);
-  json["reset_after"] = seconds_of(one.reset_after);
-  return json;
-}
+ private:
+  struct Member {
+    const policy::Rule* rule;
+    const policy::Dialect* dialect;
+  };
+  Owner found_owner(const request::Space& space, std::string_view key,
+                    const policy::RuleSet::List& list) const;
+
+  request::SpaceIndex spaces_;
+  // Of whose dialect's rules a finder tells.
+  std::unordered_map<uint32_t, const policy::RuleSet::List*> with_finder_;
+  // In order: by their space's id; and those whose overrides have other spaces, by its prefix.
+  std::unordered_map<uint32_t, std::vector<Member>> members_;
+  std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;
+};
 
 // Counters as they stand now, and one that is set or forgotten first. Made by a thread that may
 // wait; its answers are there once AdminQueries::ask is back.
@@ -129,46 +137,38 @@ class CounterQuery final : public engine::AdminQuery {
   std::vector<std::vector<limit::Limit>> in_probes_;  // of those that keep their limits
 };
 
-// Of one policy: whose counter a stored name is, and which rule holds for it. Built by a thread
-// that may take its time, then read by any. It does not keep the policy, which has to be there when
-// it is asked: a reload waits until no thread holds the old one.
+// Counters' names, and what their limits say, as JSON. Pure functions; any thread.
 
-class LiveCounters {
- public:
-  // `others`: Overrides::spaces.
-  LiveCounters(const policy::RuleSet& rules, std::span<const request::Space* const> others);
+// `counter` and `path`; of one that is not shown whole its length and digest as well.
+inline void put_name(Json& json, std::string_view name) {
+  json["counter"] = wire::shown_beginning(name);
+  json["path"] = wire::path_of_name(name);
+  if (wire::is_shown_whole(name)) return;
+  json["bytes"] = name.size();
+  json["digest"] = wire::name_digest(name);
+}
 
-  // Of rules that have counters and are not switched off, and of overrides of such. They outlive
-  // this.
-  const request::SpaceIndex& spaces() const { return spaces_; }
+// A text that a client sent; one that is not shown whole by its beginning, and its length.
+inline void put_text(Json& json, const char* key, const char* bytes_key, std::string_view text) {
+  json[key] = wire::shown_beginning(text);
+  if (!wire::is_shown_whole(text)) json[bytes_key] = text.size();
+}
 
-  struct Owner {
-    const policy::Rule* rule = nullptr;  // null: no such counter
-    const policy::Dialect* dialect = nullptr;
-    const request::Space* space = nullptr;
-    std::string_view key;     // in that; a view of what was asked
-    std::string actor{};      // by which overrides know it
-    bool overridden = false;  // the counter is one of an override, or its limits are
-  };
-  // Where rules share their counters (limitd's type and its overrides), the first that would apply
-  // to the key. overrides: held (Overrides::hold), or null: there are none.
-  Owner find(std::string_view stored, base::Time now, const policy::Overrides* overrides) const;
+// Null: there is no such time.
+inline Json seconds_of(base::Duration time) {
+  if (time == base::never) return nullptr;
+  return static_cast<double>(time.us) / 1e6;
+}
 
- private:
-  struct Member {
-    const policy::Rule* rule;
-    const policy::Dialect* dialect;
-  };
-  Owner found_owner(const request::Space& space, std::string_view key,
-                    const policy::RuleSet::List& list) const;
-
-  request::SpaceIndex spaces_;
-  // Of whose dialect's rules a finder tells.
-  std::unordered_map<uint32_t, const policy::RuleSet::List*> with_finder_;
-  // In order: by their space's id; and those whose overrides have other spaces, by its prefix.
-  std::unordered_map<uint32_t, std::vector<Member>> members_;
-  std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;
-};
+inline Json to_json(const CounterLimit& one) {
+  Json json = live::to_json(one.limit);
+  if (one.of_rule) json["of_rule"] = true;
+  json["allowed"] = one.allowed;
+  json["remaining"] = one.remaining;
+  json["retry_after"] = seconds_of(one.retry_after);
+  json["reset_after"] = seconds_of(one.reset_after);
+  return json;
+}
 
 // The admin port's answers about counters: /v1/counters, and /v1/explain, which says what would be
 // decided now. Owned by the server, outlives the HTTP server; the handlers are all slow ones, and

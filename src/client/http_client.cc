@@ -31,7 +31,7 @@ std::string request_text(const HttpClient::Options& options, std::string_view me
 }
 
 HttpResult failure(std::string error) {
-  return {std::nullopt, std::move(error), false};
+  return {std::nullopt, std::move(error)};
 }
 
 std::string message_for(Http1ResponseReader::Fault fault, size_t bytes_max) {
