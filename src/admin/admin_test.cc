@@ -159,7 +159,8 @@ TEST(Admin, TakesTheTokenOfAUserWithTheRight) {
            {"Bearer of", 401, nullptr}}) {
     request.authorization = shown;
     EXPECT_EQ(world.refused(request), status) << shown;
-    if (by != nullptr) EXPECT_EQ(by_of(world, request), by);
+    if (by == nullptr) continue;
+    EXPECT_EQ(by_of(world, request), by);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/inspect.h"
+#include "config/settings.h"
 #include "config/users.h"
 
 namespace sluice::cli {
