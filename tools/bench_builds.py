@@ -58,7 +58,7 @@ class Build:
             else:
                 self.objects[found[2]].append(found[1])
         # The generated code, so that no room pays for it.
-        self.ninja("sluice_proto")
+        self.ninja("sluice_proto", "sluice_grpc_proto")
         self.header_cost = self.ninja(*self.headers) if self.headers else Cost()
 
     def ninja(self, *targets: str) -> Cost:

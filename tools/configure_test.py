@@ -27,7 +27,7 @@ SECONDS_MAX = 300  # for a configuration, which takes two on an idle machine
 # By package: the preset that cannot be configured without it, and what it says then.
 NEEDED = {
     "libgtest-dev": ("release", "GTest"),
-    "protobuf-compiler": ("release", "protoc"),
+    "protobuf-compiler": ("release program", "protoc"),
     "clang-14": ("asan", "clang++-14"),
     "libclang-rt-14-dev": ("asan", "libclang-rt-14-dev"),
     "libbenchmark-dev": ("bench", "benchmark"),
@@ -197,17 +197,17 @@ class ConfigureTest(unittest.TestCase):
                     """, "protobuf-compiler", needs=("pkg-config",))
 
     def test_make_run_then_make_test_where_only_some_packages_are_there(self) -> None:
-        """The program is configured without protoc; once that is installed the tests are as well, in the same folder."""
+        """The program is configured without GoogleTest; once that is installed the tests are as well, in the same folder."""
         said = self.run_hidden("""
             scripts/configure release program
             test -f build/release/.configured
-            ! scripts/configure release || { echo 'configured without protoc'; exit 1; }
+            ! scripts/configure release || { echo 'configured without GoogleTest'; exit 1; }
             reveal                                       # it is there again,
             touch "$DPKG_ADMINDIR/status"                # as apt would have it
             scripts/configure release
             ninja -C build/release -n proto/droplet.pb.cc    # there is a rule
-            """, "protobuf-compiler", needs=("libgtest-dev",))
-        self.assertIn("The tests need protoc", said)
+            """, "libgtest-dev", needs=("protobuf-compiler",))
+        self.assertIn("GTest", said)
 
     def test_packages_installed_since_are_found(self) -> None:
         """The same if nothing failed before: the program is configured, then packages change."""

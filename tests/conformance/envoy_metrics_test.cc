@@ -1,6 +1,6 @@
 // Replays the recorded metrics of Envoy's rate limit service (envoy.json) against the real `sluice
 // envoy` over gRPC, with a statsd server of the test or with the page for Prometheus.
-#include <envoy.pb.h>
+#include <envoy/service/ratelimit/v3/rls.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ constexpr const char* should_rate_limit =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 std::string message_of(const json& call) {
-  envoy::proto::RateLimitRequest message;
+  ::envoy::service::ratelimit::v3::RateLimitRequest message;
   const auto read = google::protobuf::util::JsonStringToMessage(call.dump(), &message);
   EXPECT_TRUE(read.ok()) << read.ToString() << call;
   return message.SerializeAsString();
@@ -102,7 +102,7 @@ void drop_times(json& answer) {
 }
 
 json response_of(const std::string& body) {
-  envoy::proto::RateLimitResponse message;
+  ::envoy::service::ratelimit::v3::RateLimitResponse message;
   EXPECT_TRUE(message.ParseFromString(body));
   std::string text;
   EXPECT_TRUE(google::protobuf::util::MessageToJsonString(message, &text).ok());

@@ -2,7 +2,6 @@
 // generates.
 #include "protocol/envoy/messages.h"
 
-#include <envoy.pb.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>

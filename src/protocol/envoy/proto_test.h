@@ -1,8 +1,9 @@
 // For tests: messages of Envoy's protocol in the classes that protoc generates from
-// proto/envoy.proto, made at random or converted from sluice's own messages.
+// proto/envoy and proto/grpc, made at random or converted from sluice's own messages.
 #pragma once
 
-#include <envoy.pb.h>
+#include <envoy/service/ratelimit/v3/rls.pb.h>
+#include <grpc/health/v1/health.pb.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,17 @@
 #include "protocol/envoy/messages.h"
 #include "protocol/envoy/metadata_value.h"
 #include "tests/support/dice.h"
+
+namespace sluice::envoy::proto {
+
+using ::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+using ::envoy::service::ratelimit::v3::RateLimitRequest;
+using ::envoy::service::ratelimit::v3::RateLimitResponse;
+using ::envoy::type::v3::RateLimitUnit;
+using ::grpc::health::v1::HealthCheckRequest;
+using ::grpc::health::v1::HealthCheckResponse;
+
+}  // namespace sluice::envoy::proto
 
 namespace sluice::envoy::judge {
 
@@ -61,7 +73,7 @@ inline proto::RateLimitRequest some_request(tests::Dice& dice) {
     if (dice(2) == 0) {
       auto& limit = *descriptor.mutable_limit();
       limit.set_requests_per_unit(static_cast<uint32_t>(some_number(dice)));
-      limit.set_unit(static_cast<proto::RateLimitDescriptor::Unit>(dice(12) - 2));
+      limit.set_unit(static_cast<proto::RateLimitUnit>(dice(12) - 2));
       if (dice(2) == 0)
         limit.mutable_unit_multiplier()->set_value(static_cast<uint32_t>(some_number(dice)));
     }
@@ -85,7 +97,7 @@ inline proto::RateLimitRequest to_proto(const RateLimitRequest& request) {
     if (descriptor.limit) {
       auto& limit = *into.mutable_limit();
       limit.set_requests_per_unit(descriptor.limit->requests_per_unit);
-      limit.set_unit(static_cast<proto::RateLimitDescriptor::Unit>(descriptor.limit->unit));
+      limit.set_unit(static_cast<proto::RateLimitUnit>(descriptor.limit->unit));
       if (descriptor.limit->unit_multiplier)
         limit.mutable_unit_multiplier()->set_value(*descriptor.limit->unit_multiplier);
     }

@@ -2,7 +2,6 @@
 // (tests/conformance/envoy.json): requests as bytes, answers as JSON, times filled in.
 #pragma once
 
-#include <envoy.pb.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
@@ -17,6 +16,7 @@
 #include "base/buffer.h"
 #include "protocol/envoy/json.h"
 #include "protocol/envoy/messages.h"
+#include "protocol/envoy/proto_test.h"
 #include "tests/support/paths.h"
 
 namespace sluice::envoy::recorded {

@@ -1,204 +1,113 @@
 #include "protocol/envoy/reflection.h"
 
+#include <envoy/service/ratelimit/v3/rls.pb.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/health/v1/health.pb.h>
+#include <grpc/reflection/v1/reflection.pb.h>
+#include <grpc/reflection/v1alpha/reflection.pb.h>
+
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
-
-#include "base/utf8.h"
-#include "protocol/envoy/proto_files.h"
-#include "wire/protobuf.h"
 
 namespace sluice::envoy {
 namespace {
 
-using ReflectionReader = wire::ProtobufReader<uint64_t, wire::ProtobufKeys::valid>;
+namespace pb = google::protobuf;
+using grpc::reflection::v1::ServerReflectionRequest;
+using grpc::reflection::v1::ServerReflectionResponse;
 
-// The most levels of nested unknown groups; a message with more is malformed.
-constexpr int unknown_groups_max = 100;
 // The codes of error_response.
-constexpr uint64_t code_invalid_argument = 3, code_not_found = 5;
+constexpr int code_invalid_argument = 3, code_not_found = 5;
 
-// The fields of ServerReflectionRequest that ask for something; of several the last one counts.
-enum class Asked : uint32_t {
-  nothing = 0,
-  file_by_filename = 3,
-  file_containing_symbol = 4,
-  file_containing_extension = 5,
-  all_extension_numbers_of_type = 6,
-  list_services = 7
-};
-
-struct ReflectionRequest {
-  std::string_view host;
-  Asked asked = Asked::nothing;
-  std::string_view name;  // the name asked for; for an extension the type that it extends
-};
-
-bool read_utf8_text(ReflectionReader& in, std::string_view& text, ReadProblem& problem) {
-  if (!in.read_text(text)) return false;
-  if (base::utf8::is_valid(text)) return true;
-  problem = ReadProblem::not_utf8;
-  return false;
+// The pool of what protoc has made code of: the files of the services, and what they import.
+const pb::DescriptorPool& pool() {
+  // libprotobuf would write what clients send wrongly to the standard error.
+  static pb::LogHandler* const silenced = pb::SetLogHandler(nullptr);
+  static_cast<void>(silenced);
+  return *pb::DescriptorPool::generated_pool();
 }
 
-// Reads an ExtensionRequest. Its number is skipped, because no message here has extensions.
-bool read_extension(std::string_view message, std::string_view& type, ReadProblem& problem) {
-  for (ReflectionReader in(message); !in.at_end();) {
-    uint32_t key;
-    if (!in.read_key(key) ||
-        !(key == wire::protobuf_key(1, wire::bytes) ? read_utf8_text(in, type, problem)
-                                                    : in.skip(key, unknown_groups_max)))
-      return false;
-  }
-  return true;
-}
-
-bool read_asked(ReflectionReader& in, Asked asked, ReflectionRequest& request,
-                ReadProblem& problem) {
-  if (asked != Asked::file_containing_extension) {
-    request.asked = asked;
-    return read_utf8_text(in, request.name, problem);
-  }
-  // An ExtensionRequest that occurs twice is merged.
-  if (request.asked != asked) request.name = {};
-  request.asked = asked;
-  std::string_view extension;
-  return in.read_text(extension) && read_extension(extension, request.name, problem);
-}
-
-ReadProblem read_reflection(std::string_view message, ReflectionRequest& request) {
-  ReadProblem problem = ReadProblem::malformed;
-  for (ReflectionReader in(message); !in.at_end();) {
-    uint32_t key;
-    if (!in.read_key(key)) return problem;
-    bool read;
-    switch (key) {
-      case wire::protobuf_key(1, wire::bytes):
-        read = read_utf8_text(in, request.host, problem);
-        break;
-      case wire::protobuf_key(3, wire::bytes):
-      case wire::protobuf_key(4, wire::bytes):
-      case wire::protobuf_key(5, wire::bytes):
-      case wire::protobuf_key(6, wire::bytes):
-      case wire::protobuf_key(7, wire::bytes):
-        read = read_asked(in, static_cast<Asked>(key >> 3), request, problem);
-        break;
-      default:
-        read = in.skip(key, unknown_groups_max);
-        break;
-    }
-    if (!read) return problem;
-  }
-  return ReadProblem::none;
-}
-
-void append_field(std::string& to, uint32_t field, std::string_view text) {
-  const size_t begin = to.size();
-  to.resize(begin + wire::text_bytes(field, text.size()));
-  wire::ProtobufWriter(to.data() + begin).text(field, text);
-}
-
-void append_number(std::string& to, uint32_t field, uint64_t number) {
-  const size_t begin = to.size();
-  to.resize(begin + wire::number_bytes(field, number));
-  wire::ProtobufWriter(to.data() + begin).number(field, number);
-}
-
-// The answer: a field of ServerReflectionResponse.
-struct ReflectionAnswer {
-  uint32_t field;
-  std::string message;
-};
-
-ReflectionAnswer error_answer(uint64_t code, std::string_view text) {
-  ReflectionAnswer answer{7, {}};
-  append_number(answer.message, 1, code);
-  append_field(answer.message, 2, text);
-  return answer;
-}
-
-ReflectionAnswer not_found(std::string_view what, std::string_view name) {
-  std::string text(what);
-  text += ": ";
-  text += name;
-  return error_answer(code_not_found, text);
+void not_found(const std::string& what, const std::string& name, ServerReflectionResponse& to) {
+  to.mutable_error_response()->set_error_code(code_not_found);
+  to.mutable_error_response()->set_error_message(what + ": " + name);
 }
 
 // The file, followed by all files that it imports.
-ReflectionAnswer file_answer(size_t file) {
-  const std::span<const ProtoFile> all = proto_files();
-  std::vector<size_t> told{file};
+void add_files(const pb::FileDescriptor& file, ServerReflectionResponse& to) {
+  std::vector<const pb::FileDescriptor*> told{&file};
   for (size_t i = 0; i < told.size(); ++i) {
-    for (const size_t import : all[told[i]].imports) {
-      if (std::find(told.begin(), told.end(), import) == told.end()) told.push_back(import);
+    pb::FileDescriptorProto described;
+    told[i]->CopyTo(&described);
+    *to.mutable_file_descriptor_response()->add_file_descriptor_proto() =
+        described.SerializeAsString();
+    for (int n = 0; n < told[i]->dependency_count(); ++n)
+      if (std::ranges::find(told, told[i]->dependency(n)) == told.end())
+        told.push_back(told[i]->dependency(n));
+  }
+}
+
+// The pool also finds packages, which no file contains alone.
+const pb::FileDescriptor* file_of_symbol(const std::string& name) {
+  const pb::FileDescriptor* const file = pool().FindFileContainingSymbol(name);
+  const bool is_package = file != nullptr && (file->package() + '.').starts_with(name + '.');
+  return is_package ? nullptr : file;
+}
+
+void add_services(ServerReflectionResponse& to) {
+  std::set<std::string> names;
+  for (const pb::Descriptor* const message :
+       {::envoy::service::ratelimit::v3::RateLimitRequest::descriptor(),
+        grpc::health::v1::HealthCheckRequest::descriptor(),
+        grpc::reflection::v1::ServerReflectionRequest::descriptor(),
+        grpc::reflection::v1alpha::ServerReflectionRequest::descriptor()})
+    names.insert(message->file()->service(0)->full_name());
+  for (const std::string& name : names)
+    to.mutable_list_services_response()->add_service()->set_name(name);
+}
+
+void answer_to(const ServerReflectionRequest& request, ServerReflectionResponse& to) {
+  const pb::FileDescriptor* file = nullptr;
+  switch (request.message_request_case()) {
+    case ServerReflectionRequest::kFileByFilename:
+      file = pool().FindFileByName(request.file_by_filename());
+      return file ? add_files(*file, to)
+                  : not_found("no such file", request.file_by_filename(), to);
+    case ServerReflectionRequest::kFileContainingSymbol:
+      file = file_of_symbol(request.file_containing_symbol());
+      return file ? add_files(*file, to)
+                  : not_found("no such symbol", request.file_containing_symbol(), to);
+    case ServerReflectionRequest::kFileContainingExtension:
+      return not_found("no such extension of",
+                       request.file_containing_extension().containing_type(), to);
+    case ServerReflectionRequest::kAllExtensionNumbersOfType: {
+      const std::string& type = request.all_extension_numbers_of_type();
+      if (pool().FindMessageTypeByName(type) == nullptr)
+        return not_found("no such message", type, to);
+      return to.mutable_all_extension_numbers_response()->set_base_type_name(type);
     }
+    case ServerReflectionRequest::kListServices:
+      return add_services(to);
+    case ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
+      break;
   }
-  ReflectionAnswer answer{4, {}};
-  for (const size_t one : told) append_field(answer.message, 1, all[one].descriptor);
-  return answer;
-}
-
-ReflectionAnswer services_answer() {
-  std::vector<std::string_view> names;
-  for (const ProtoFile& file : proto_files())
-    names.insert(names.end(), file.services.begin(), file.services.end());
-  std::sort(names.begin(), names.end());
-  ReflectionAnswer answer{6, {}};
-  for (const std::string_view name : names) {
-    std::string service;
-    append_field(service, 1, name);
-    append_field(answer.message, 1, service);
-  }
-  return answer;
-}
-
-// No message here has extensions.
-ReflectionAnswer extensions_answer(std::string_view type) {
-  for (const ProtoFile& file : proto_files()) {
-    if (std::find(file.messages.begin(), file.messages.end(), type) == file.messages.end())
-      continue;
-    ReflectionAnswer answer{5, {}};
-    append_field(answer.message, 1, type);
-    return answer;
-  }
-  return not_found("no such message", type);
-}
-
-ReflectionAnswer answer_to(const ReflectionRequest& request) {
-  std::optional<size_t> file;
-  switch (request.asked) {
-    case Asked::file_by_filename:
-      file = proto_file_named(request.name);
-      return file ? file_answer(*file) : not_found("no such file", request.name);
-    case Asked::file_containing_symbol:
-      file = proto_file_of_symbol(request.name);
-      return file ? file_answer(*file) : not_found("no such symbol", request.name);
-    case Asked::file_containing_extension:
-      return not_found("no such extension of", request.name);
-    case Asked::all_extension_numbers_of_type:
-      return extensions_answer(request.name);
-    case Asked::list_services:
-      return services_answer();
-    default:
-      return error_answer(code_invalid_argument, "the request asks nothing that is known");
-  }
+  to.mutable_error_response()->set_error_code(code_invalid_argument);
+  to.mutable_error_response()->set_error_message("the request asks nothing that is known");
 }
 
 }  // namespace
 
 ReadProblem answer_reflection(std::string_view request, base::Buffer& out) {
-  ReflectionRequest read;
-  if (const ReadProblem problem = read_reflection(request, read); problem != ReadProblem::none)
-    return problem;
-  const ReflectionAnswer answer = answer_to(read);
-  std::string response;
-  if (!read.host.empty()) append_field(response, 1, read.host);
-  append_field(response, 2, request);
-  append_field(response, answer.field, answer.message);
-  out.append(response);
+  static_cast<void>(pool());
+  ServerReflectionResponse response;
+  ServerReflectionRequest& read = *response.mutable_original_request();
+  if (!read.ParseFromArray(request.data(), static_cast<int>(request.size())))
+    return ReadProblem::malformed;
+  response.set_valid_host(read.host());
+  answer_to(read, response);
+  out.append(response.SerializeAsString());
   return ReadProblem::none;
 }
 

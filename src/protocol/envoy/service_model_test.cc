@@ -84,7 +84,7 @@ proto::RateLimitRequest some_request(Dice& dice, Charging charging) {
       limit->set_requests_per_unit(dice(5u));
       // 0 and 9 are not numbers of units.
       const int unit = dice(20) == 0 ? 0 : dice(30) == 0 ? 9 : 1 + dice(7);
-      limit->set_unit(static_cast<proto::RateLimitDescriptor::Unit>(unit));
+      limit->set_unit(static_cast<proto::RateLimitUnit>(unit));
     }
     if (dice(8) == 0 && charging != Charging::sparing) descriptor->set_is_negative_hits(true);
   }

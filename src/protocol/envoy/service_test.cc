@@ -248,7 +248,7 @@ TEST(EnvoyService, OneCounterUnderTwoLimitsCannotBeSettledTogether) {
   proto::RateLimitRequest request;
   ASSERT_TRUE(request.ParseFromString(message_of({{{{"small", "x"}}}, {{{"small", "x"}}}})));
   auto* const limit = request.mutable_descriptors(0)->mutable_limit();
-  limit->set_unit(proto::RateLimitDescriptor::MINUTE);
+  limit->set_unit(::envoy::type::v3::MINUTE);
   limit->set_requests_per_unit(1'000);
   const auto ask = [&] { return told(service.client.call(request.SerializeAsString())); };
   EXPECT_EQ(ask().substr(0, 2), "2 ");
@@ -276,7 +276,7 @@ TEST(EnvoyService, AnOverrideMayHaveAWindowOfSeveralUnits) {
   entry->set_key("k");
   auto* const limit = descriptor->mutable_limit();
   limit->set_requests_per_unit(3);
-  limit->set_unit(proto::RateLimitDescriptor::SECOND);
+  limit->set_unit(::envoy::type::v3::SECOND);
   limit->mutable_unit_multiplier()->set_value(30);
   EXPECT_EQ(told(service.client.call(request.SerializeAsString())), "OK: OK 2/3 30xSECOND 7s");
   limit->mutable_unit_multiplier()->set_value(20);

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// The messages of proto/envoy.proto, which protoc describes when the tests begin.
+// The messages of proto/envoy, which protoc describes when the tests begin.
 var requestType, responseType protoreflect.MessageDescriptor
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func describe() error {
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "envoy.binpb")
 	protoc := exec.Command("protoc", "--proto_path="+filepath.Join("..", "..", "..", "..", "proto"), "--include_imports",
-		"--descriptor_set_out="+path, "envoy.proto")
+		"--descriptor_set_out="+path, "envoy/service/ratelimit/v3/rls.proto")
 	if output, err := protoc.CombinedOutput(); err != nil {
 		return fmt.Errorf("protoc: %w: %s", err, output)
 	}
@@ -53,7 +53,7 @@ func describe() error {
 	}
 	for name, to := range map[string]*protoreflect.MessageDescriptor{
 		"RateLimitRequest": &requestType, "RateLimitResponse": &responseType} {
-		found, err := files.FindDescriptorByName(protoreflect.FullName("sluice.envoy.proto." + name))
+		found, err := files.FindDescriptorByName(protoreflect.FullName("envoy.service.ratelimit.v3." + name))
 		if err != nil {
 			return err
 		}

@@ -10,9 +10,10 @@ import { limitMillis, start, within } from './server.mjs';
 
 const limits = { timeout: limitMillis };
 const { status } = grpc;
-const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
-const loaded = grpc.loadPackageDefinition(protoLoader.loadSync(['rate_limit_service.proto', 'health.proto'], {
-  includeDirs: [folder('..'), folder('../../../../proto')],
+const loaded = grpc.loadPackageDefinition(protoLoader.loadSync([
+  'envoy/service/ratelimit/v3/rls.proto', 'grpc/health/v1/health.proto',
+], {
+  includeDirs: [fileURLToPath(new URL('../../../../proto', import.meta.url))],
   keepCase: true,
   enums: String,
   defaults: true,
@@ -157,7 +158,10 @@ test('health', limits, async (t) => {
 });
 
 test('a method that is unknown', limits, async (t) => {
-  const client = connect(await start(t));
+  const { ShouldRateLimit } = RateLimitService.service;
+  const path = '/envoy.service.ratelimit.v3.RateLimitService/NoSuchMethod';
+  const NoSuchMethod = { ...ShouldRateLimit, originalName: 'NoSuchMethod', path };
+  const client = connect(await start(t), grpc.makeClientConstructor({ NoSuchMethod }));
   await assertRefused(call(client, 'NoSuchMethod', request([['user', 'a']])), status.UNIMPLEMENTED,
     'unknown method NoSuchMethod for service envoy.service.ratelimit.v3.RateLimitService');
 });

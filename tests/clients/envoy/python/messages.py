@@ -1,4 +1,4 @@
-"""Messages of Envoy's rate limit service for Python, made by protoc of proto/envoy.proto when this is imported."""
+"""Messages of Envoy's rate limit service for Python, made by protoc of proto/ when this is imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from sluice_server import ROOT
 
-PACKAGE = "sluice.envoy.proto."
+RATE_LIMIT, HEALTH = "envoy.service.ratelimit.v3.", "grpc.health.v1."
 SHOULD_RATE_LIMIT = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
 
@@ -19,7 +19,7 @@ def _described() -> descriptor_pool.DescriptorPool:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "envoy.binpb"
         subprocess.run(["protoc", f"--proto_path={ROOT / 'proto'}", "--include_imports", f"--descriptor_set_out={path}",
-                        "envoy.proto"], check=True)
+                        "envoy/service/ratelimit/v3/rls.proto", "grpc/health/v1/health.proto"], check=True)
         files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes())
     pool = descriptor_pool.DescriptorPool()
     for file in files.file:
@@ -31,13 +31,13 @@ _POOL = _described()
 
 
 def _message(name: str):
-    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(PACKAGE + name))
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 
-RateLimitRequest = _message("RateLimitRequest")
-RateLimitResponse = _message("RateLimitResponse")
-HealthCheckRequest = _message("HealthCheckRequest")
-HealthCheckResponse = _message("HealthCheckResponse")
+RateLimitRequest = _message(RATE_LIMIT + "RateLimitRequest")
+RateLimitResponse = _message(RATE_LIMIT + "RateLimitResponse")
+HealthCheckRequest = _message(HEALTH + "HealthCheckRequest")
+HealthCheckResponse = _message(HEALTH + "HealthCheckResponse")
 OK, OVER_LIMIT = RateLimitResponse.OK, RateLimitResponse.OVER_LIMIT
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 
