@@ -3,7 +3,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "base/utf8.h"
+#include "base/json_writer.h"
 #include "log/log.h"
 
 namespace sluice::log {
@@ -27,33 +27,6 @@ void append_time(std::string& out, std::chrono::system_clock::time_point at) {
 
 }  // namespace
 
-void append_json_string(std::string& out, std::string_view text) {
-  static constexpr char hex[] = "0123456789abcdef";
-  out += '"';
-  while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text.front());
-    size_t size = 1;
-    if (byte == '"' || byte == '\\') {
-      out += '\\';
-      out += text.front();
-    } else if (byte == '\n') {
-      out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\u00";
-      out += hex[byte >> 4];
-      out += hex[byte & 15];
-    } else if (byte < 0x80) {
-      out += text.front();
-    } else {
-      const base::utf8::Sequence sequence = base::utf8::first_sequence(text);
-      size = sequence.size;
-      out += sequence.valid ? text.substr(0, size) : base::utf8::replacement;
-    }
-    text.remove_prefix(size);
-  }
-  out += '"';
-}
-
 void append_json_line(std::string& out, const spdlog::details::log_msg& line) {
   out += "{\"time\":\"";
   append_time(out, line.time);
@@ -61,11 +34,12 @@ void append_json_line(std::string& out, const spdlog::details::log_msg& line) {
   out += name_of(line.level);
   out += "\",\"module\":";
   // The log itself has no name.
-  append_json_string(out, line.logger_name.size() == 0
-                              ? std::string_view("log")
-                              : std::string_view(line.logger_name.data(), line.logger_name.size()));
+  base::append_json_text(line.logger_name.size() == 0
+                             ? std::string_view("log")
+                             : std::string_view(line.logger_name.data(), line.logger_name.size()),
+                         out);
   out += ",\"message\":";
-  append_json_string(out, {line.payload.data(), line.payload.size()});
+  base::append_json_text({line.payload.data(), line.payload.size()}, out);
   out += "}\n";
 }
 

@@ -8,11 +8,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "base/check.h"
+#include "base/json_writer.h"
 
 namespace sluice::envoy {
 namespace {
@@ -424,170 +424,119 @@ std::optional<JsonProblem> read_json_request(std::string_view body, JsonRequest&
 
 namespace {
 
-void append_json_text(std::string_view text, base::Buffer& out) {
-  constexpr std::string_view hex = "0123456789abcdef";
-  out.append('"');
-  size_t from = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0x20 && byte != '"' && byte != '\\') continue;
-    out.append(text.substr(from, i - from));
-    from = i + 1;
-    out.append('\\');
-    if (byte >= 0x20) {
-      out.append(text[i]);
+// A response in JSON leaves out the members that have their default value.
+class ResponseWriter {
+ public:
+  explicit ResponseWriter(base::Buffer& out) : json_(out) {}
+
+  void write(const RateLimitResponse& response) {
+    json_.open_object();
+    enumeration("overallCode", response.overall_code, code_name(response.overall_code));
+    if (!response.statuses.empty()) {
+      json_.name("statuses");
+      json_.open_list();
+      for (const DescriptorStatus& status : response.statuses) write(status);
+      json_.close_list();
+    }
+    if (!response.response_headers_to_add.empty()) {
+      json_.name("responseHeadersToAdd");
+      json_.open_list();
+      for (const HeaderValue& header : response.response_headers_to_add) {
+        json_.open_object();
+        text("key", header.key);
+        text("value", header.value);
+        json_.close_object();
+      }
+      json_.close_list();
+    }
+    if (response.dynamic_metadata) {
+      json_.name("dynamicMetadata");
+      write(*response.dynamic_metadata);
+    }
+    json_.close_object();
+  }
+  void write(const MetadataMap& map) {
+    json_.open_object();
+    for (const auto& [key, value] : map) {
+      json_.name(key);
+      write(value);
+    }
+    json_.close_object();
+  }
+
+ private:
+  void write(const DescriptorStatus& status) {
+    json_.open_object();
+    enumeration("code", status.code, code_name(status.code));
+    if (status.current_limit) {
+      const CurrentLimit& limit = *status.current_limit;
+      json_.name("currentLimit");
+      json_.open_object();
+      number("requestsPerUnit", limit.requests_per_unit);
+      enumeration("unit", limit.unit, unit_name(limit.unit));
+      text("name", limit.name);
+      number("unitMultiplier", limit.unit_multiplier);
+      json_.close_object();
+    }
+    number("limitRemaining", status.limit_remaining);
+    if (status.seconds_until_reset)
+      text("durationUntilReset", std::to_string(*status.seconds_until_reset) + "s");
+    json_.close_object();
+  }
+  void write(const MetadataValue& value) {
+    if (const auto* const truth = std::get_if<bool>(&value.data)) {
+      json_.boolean(*truth);
+    } else if (const auto* const number = std::get_if<double>(&value.data)) {
+      // JSON has no infinite numbers; protobuf writes texts for them.
+      if (std::isfinite(*number))
+        json_.number(*number);
+      else
+        json_.text(std::isnan(*number) ? "NaN" : *number < 0 ? "-Infinity" : "Infinity");
+    } else if (const auto* const text = std::get_if<std::string>(&value.data)) {
+      json_.text(*text);
+    } else if (const auto* const list = std::get_if<MetadataList>(&value.data)) {
+      json_.open_list();
+      for (const MetadataValue& item : *list) write(item);
+      json_.close_list();
+    } else if (const auto* const map = std::get_if<MetadataMap>(&value.data)) {
+      write(*map);
     } else {
-      out.append("u00");
-      out.append(hex[byte >> 4]);
-      out.append(hex[byte & 15]);
+      json_.raw("null");
     }
   }
-  out.append(text.substr(from));
-  out.append('"');
-}
 
-template <class Number>
-void append_json_number(Number number, base::Buffer& out) {
-  constexpr size_t digits_max = 32;
-  char* const at = out.prepare(digits_max);
-  const auto written = std::to_chars(at, at + digits_max, number);
-  SLUICE_CHECK(written.ec == std::errc());
-  out.commit(static_cast<size_t>(written.ptr - at));
-}
-
-// JSON has no infinite numbers; protobuf writes texts for them.
-void append_json_double(double number, base::Buffer& out) {
-  if (std::isfinite(number))
-    append_json_number(number, out);
-  else
-    append_json_text(std::isnan(number) ? "NaN" : number < 0 ? "-Infinity" : "Infinity", out);
-}
-
-// Writes the members of an object.
-class MemberWriter {
- public:
-  explicit MemberWriter(base::Buffer& out) : out_(out) { out_.append('{'); }
-  MemberWriter(const MemberWriter&) = delete;
-  MemberWriter& operator=(const MemberWriter&) = delete;
-  ~MemberWriter() { out_.append('}'); }
-
-  // The value follows.
-  void name(std::string_view name) {
-    if (!first_) out_.append(',');
-    first_ = false;
-    append_json_text(name, out_);
-    out_.append(':');
-  }
   void number(std::string_view key, uint32_t number) {
     if (number == 0) return;
-    name(key);
-    append_json_number(number, out_);
+    json_.name(key);
+    json_.number(number);
   }
   void text(std::string_view key, std::string_view text) {
     if (text.empty()) return;
-    name(key);
-    append_json_text(text, out_);
+    json_.name(key);
+    json_.text(text);
   }
   // A value without a name is written as a number.
   template <class Enumeration>
   void enumeration(std::string_view key, Enumeration value, std::string_view value_name) {
     if (value == Enumeration{}) return;
-    name(key);
+    json_.name(key);
     if (value_name.empty())
-      append_json_number(static_cast<int32_t>(value), out_);
+      json_.number(static_cast<int32_t>(value));
     else
-      append_json_text(value_name, out_);
+      json_.text(value_name);
   }
 
- private:
-  base::Buffer& out_;
-  bool first_ = true;
+  base::JsonWriter<base::Buffer> json_;
 };
-
-template <class Items, class AppendItem>
-void append_json_list(const Items& items, base::Buffer& out, AppendItem append_item) {
-  out.append('[');
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out.append(',');
-    first = false;
-    append_item(item);
-  }
-  out.append(']');
-}
-
-void append_json_value(const MetadataValue& value, base::Buffer& out) {
-  std::visit(
-      [&](const auto& data) {
-        using Data = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<Data, std::monostate>)
-          out.append("null");
-        else if constexpr (std::is_same_v<Data, bool>)
-          out.append(data ? "true" : "false");
-        else if constexpr (std::is_same_v<Data, double>)
-          append_json_double(data, out);
-        else if constexpr (std::is_same_v<Data, std::string>)
-          append_json_text(data, out);
-        else if constexpr (std::is_same_v<Data, MetadataList>)
-          append_json_list(data, out,
-                           [&](const MetadataValue& item) { append_json_value(item, out); });
-        else
-          append_json(data, out);
-      },
-      value.data);
-}
-
-void append_json_status(const DescriptorStatus& status, base::Buffer& out) {
-  MemberWriter members(out);
-  members.enumeration("code", status.code, code_name(status.code));
-  if (status.current_limit) {
-    const CurrentLimit& limit = *status.current_limit;
-    members.name("currentLimit");
-    MemberWriter of_limit(out);
-    of_limit.number("requestsPerUnit", limit.requests_per_unit);
-    of_limit.enumeration("unit", limit.unit, unit_name(limit.unit));
-    of_limit.text("name", limit.name);
-    of_limit.number("unitMultiplier", limit.unit_multiplier);
-  }
-  members.number("limitRemaining", status.limit_remaining);
-  if (status.seconds_until_reset) {
-    members.name("durationUntilReset");
-    out.append('"');
-    append_json_number(*status.seconds_until_reset, out);
-    out.append("s\"");
-  }
-}
 
 }  // namespace
 
 void append_json_response(const RateLimitResponse& response, base::Buffer& out) {
-  MemberWriter members(out);
-  members.enumeration("overallCode", response.overall_code, code_name(response.overall_code));
-  if (!response.statuses.empty()) {
-    members.name("statuses");
-    append_json_list(response.statuses, out,
-                     [&](const DescriptorStatus& status) { append_json_status(status, out); });
-  }
-  if (!response.response_headers_to_add.empty()) {
-    members.name("responseHeadersToAdd");
-    append_json_list(response.response_headers_to_add, out, [&](const HeaderValue& header) {
-      MemberWriter of_header(out);
-      of_header.text("key", header.key);
-      of_header.text("value", header.value);
-    });
-  }
-  if (response.dynamic_metadata) {
-    members.name("dynamicMetadata");
-    append_json(*response.dynamic_metadata, out);
-  }
+  ResponseWriter(out).write(response);
 }
 
 void append_json(const MetadataMap& map, base::Buffer& out) {
-  MemberWriter members(out);
-  for (const auto& [key, value] : map) {
-    members.name(key);
-    append_json_value(value, out);
-  }
+  ResponseWriter(out).write(map);
 }
 
 }  // namespace sluice::envoy

@@ -1,10 +1,12 @@
 #include "protocol/http/client_json.h"
 
-#include <charconv>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
 
+#include "base/json_writer.h"
+#include "base/utf8.h"
 #include "client/core.h"
 #include "wire/json.h"
 
@@ -16,51 +18,31 @@ using wire::Json;
 
 // ---- Requests ----
 
-void append_text(std::string_view text, std::string& out) {
-  constexpr std::string_view hex = "0123456789abcdef";
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += "\\u00";
-      out += hex[static_cast<unsigned char>(c) >> 4];
-      out += hex[c & 15];
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
+using Writer = base::JsonWriter<std::string>;
 
-void append_number(int64_t number, std::string& out) {
-  char digits[20];
-  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
-}
-
-void append_seconds(std::chrono::microseconds length, std::string& out) {
+void put_seconds(std::chrono::microseconds length, Writer& out) {
   char text[calls::seconds_text_bytes_max];
-  out.append(text, calls::write_seconds(length, text));
+  out.raw({text, calls::write_seconds(length, text)});
 }
 
 constexpr std::string_view algorithm_names[] = {"token_bucket",   "fixed_window", "aligned_window",
                                                 "sliding_window", "sliding_log",  "fixed_bucket"};
 
-void append_limit(const client_limit& limit, std::string& out) {
-  out += "{\"quota\": ";
-  append_number(limit.quota, out);
+void put_limit(const client_limit& limit, Writer& out) {
+  out.open_object();
+  out.name("quota");
+  out.number(limit.quota);
   if (limit.algorithm != client_algorithm::fixed_bucket) {
-    out += ", \"window\": ";
-    append_seconds(limit.window, out);
+    out.name("window");
+    put_seconds(limit.window, out);
   }
-  out += ", \"algorithm\": ";
-  append_text(algorithm_names[static_cast<size_t>(limit.algorithm)], out);
+  out.name("algorithm");
+  out.text(algorithm_names[static_cast<size_t>(limit.algorithm)]);
   if (limit.burst > 0) {
-    out += ", \"burst\": ";
-    append_number(limit.burst, out);
+    out.name("burst");
+    out.number(limit.burst);
   }
-  out += '}';
+  out.close_object();
 }
 
 std::string problem_of(const client_subject& subject) {
@@ -69,52 +51,53 @@ std::string problem_of(const client_subject& subject) {
     return "the subject must have entries, or a key with limits";
   if (!subject.entries.empty() && (!subject.limits.empty() || !subject.key.empty()))
     return "the subject must have entries or a key with limits, and not both";
+  const auto is_utf8 = [](const client_entry& entry) {
+    return base::utf8::is_valid(entry.key) && base::utf8::is_valid(entry.value);
+  };
+  if (!base::utf8::is_valid(subject.key) || !std::ranges::all_of(subject.entries, is_utf8))
+    return "keys and values must be UTF-8";
   for (const client_limit& limit : subject.limits)
     if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
       return "a limit's quota must be 1 or more, its window and burst 0 or more";
   return "";
 }
 
-// Appends the subject's members, without braces.
-void append_subject(const client_subject& subject, std::string& out) {
-  const char* between = "";
+// The members of a subject.
+void put_subject(const client_subject& subject, Writer& out) {
   if (!subject.entries.empty()) {
-    out += "\"entries\": {";
+    out.name("entries");
+    out.open_object();
     for (const client_entry& entry : subject.entries) {
-      out += between;
-      append_text(entry.key, out);
-      out += ": ";
-      append_text(entry.value, out);
-      between = ", ";
+      out.name(entry.key);
+      out.text(entry.value);
     }
-    out += '}';
+    out.close_object();
     return;
   }
-  out += "\"key\": ";
-  append_text(subject.key, out);
-  out += ", \"limits\": [";
-  for (const client_limit& limit : subject.limits) {
-    out += between;
-    append_limit(limit, out);
-    between = ", ";
-  }
-  out += ']';
+  out.name("key");
+  out.text(subject.key);
+  out.name("limits");
+  out.open_list();
+  for (const client_limit& limit : subject.limits) put_limit(limit, out);
+  out.close_list();
 }
 
-void append_takes(const client_request& request, std::string& out) {
-  out += "\"takes\": [";
-  const char* between = "{";
+void put_takes(const client_request& request, Writer& out) {
+  out.name("takes");
+  out.open_list();
   for (const client_subject& subject : request.several) {
-    out += between;
-    append_subject(subject, out);
+    out.open_object();
+    put_subject(subject, out);
     if (request.n) {
-      out += ", \"n\": ";
-      append_number(*request.n, out);
+      out.name("n");
+      out.number(*request.n);
     }
-    out += '}';
-    between = ", {";
+    out.close_object();
   }
-  out += request.each ? "], \"mode\": \"each\"" : "]";
+  out.close_list();
+  if (!request.each) return;
+  out.name("mode");
+  out.text("each");
 }
 
 // ---- Answers ----
@@ -262,27 +245,29 @@ base::Done append_client_body(const client_request& request, std::string& out) {
     if (problem.empty()) problem = problem_of(subject);
   if (problem.empty() && request.several.empty()) problem = problem_of(request.subject);
   if (!problem.empty()) return base::Problem{std::move(problem)};
-  out += '{';
+  Writer to(out, base::JsonForm::spaced);
+  to.open_object();
   if (request.several.empty()) {
-    append_subject(request.subject, out);
+    put_subject(request.subject, to);
     if (request.verb == client_verb::put && request.all) {
-      out += ", \"all\": true";
+      to.name("all");
+      to.boolean(true);
     } else if (request.n && request.verb != client_verb::reset) {
-      out += ", \"n\": ";
-      append_number(*request.n, out);
+      to.name("n");
+      to.number(*request.n);
     }
     if (request.verb == client_verb::wait && request.wait_for.count() > 0) {
-      out += ", \"timeout\": ";
-      append_seconds(request.wait_for, out);
+      to.name("timeout");
+      put_seconds(request.wait_for, to);
     }
   } else {
-    append_takes(request, out);
+    put_takes(request, to);
   }
   if (!request.id.empty()) {
-    out += ", \"id\": ";
-    append_text(request.id, out);
+    to.name("id");
+    to.text(request.id);
   }
-  out += '}';
+  to.close_object();
   return {};
 }
 

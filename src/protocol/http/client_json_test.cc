@@ -21,7 +21,7 @@ std::string body_of(const client_request& request) {
 TEST(HttpClientJson, BodiesMatchTheManual) {
   client_request request;
   request.subject.entries = {{"path", "/a\"b\\c\n"}, {"ip", "1"}};
-  EXPECT_EQ(body_of(request), R"({"entries": {"path": "/a\"b\\c\u000a", "ip": "1"}})");
+  EXPECT_EQ(body_of(request), R"({"entries": {"path": "/a\"b\\c\n", "ip": "1"}})");
   request = {};
   request.subject.key = "k";
   request.subject.limits = {{3, 1500ms}, {2, 0s, client_algorithm::fixed_bucket}};
@@ -36,6 +36,18 @@ TEST(HttpClientJson, BodiesMatchTheManual) {
   request.verb = client_verb::put;
   request.all = true;
   EXPECT_TRUE(body_of(request).ends_with(R"("all": true})"));
+}
+
+TEST(HttpClientJson, RefusesWhatIsNotUtf8) {
+  client_request request;
+  request.subject.entries = {{"ip", "\xFF"}};
+  EXPECT_EQ(body_of(request), "problem: keys and values must be UTF-8");
+  request.subject.entries = {{"\xC3", "1"}};
+  EXPECT_EQ(body_of(request), "problem: keys and values must be UTF-8");
+  request.subject = {};
+  request.subject.key = "\x80";
+  request.subject.limits = {{3, 1s}};
+  EXPECT_EQ(body_of(request), "problem: keys and values must be UTF-8");
 }
 
 TEST(HttpClientJson, SeveralEachHaveTheUnits) {

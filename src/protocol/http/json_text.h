@@ -1,18 +1,18 @@
-// Writes the parts of JSON (RFC 8259) that answers contain. Pure functions; any thread.
+// Lengths of time in the JSON of answers. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 
 #include "base/buffer.h"
 #include "base/decimal.h"
+#include "base/json_writer.h"
 #include "base/text_writer.h"
 #include "base/time.h"
 
 namespace sluice::http {
 
-// A string with its quotes. Bytes that are not UTF-8 are written as U+FFFD.
-void append_json_text(std::string_view text, base::Buffer& out);
+using base::append_json_text;
+
 // Seconds with up to three digits after the point, rounded up to a millisecond: `1.25`;
 // base::never: `null`.
 void append_json_seconds(base::Duration length, base::Buffer& out);

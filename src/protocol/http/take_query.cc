@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "base/buffer.h"
-#include "protocol/http/json_text.h"
+#include "base/json_writer.h"
 #include "wire/http_session.h"
 
 namespace sluice::http {
@@ -17,7 +17,7 @@ namespace {
 constexpr size_t query_pairs_max = 256;
 
 struct ReadQuery {
-  base::Buffer entries;
+  std::vector<std::pair<std::string, std::string>> entries;
   // The values of query_names, as texts: of the limit that comes with the request, and of the take.
   std::array<std::optional<std::string>, 6> values;
   bool always_ok = false;
@@ -34,10 +34,7 @@ std::string unknown_parameter(std::string_view name) {
 base::Done add_entry(const std::string& text, ReadQuery& read) {
   const size_t cut = text.find('=');
   if (cut == std::string::npos || cut == 0) return base::Problem{"`entry` must be KEY=VALUE"};
-  read.entries.append(read.entries.empty() ? "" : ", ");
-  append_json_text(std::string_view(text).substr(0, cut), read.entries);
-  read.entries.append(": ");
-  append_json_text(std::string_view(text).substr(cut + 1), read.entries);
+  read.entries.emplace_back(text.substr(0, cut), text.substr(cut + 1));
   return {};
 }
 
@@ -59,15 +56,6 @@ base::Done add_pair(std::string_view pair, ReadQuery& read) {
   return {};
 }
 
-void append_member(std::string_view name, const std::optional<std::string>& value,
-                   base::Buffer& out) {
-  if (!value) return;
-  out.append(out.view().ends_with('{') ? "" : ", ");
-  append_json_text(name, out);
-  out.append(": ");
-  append_json_text(*value, out);
-}
-
 }  // namespace
 
 base::Result<TakeOfQuery> body_of_query(std::string_view query) {
@@ -79,31 +67,41 @@ base::Result<TakeOfQuery> body_of_query(std::string_view query) {
     if (base::Done added = add_pair(pair, read); !added) return std::move(added).problem();
   }
   const auto& [key, limit, window, algorithm, burst, n] = read.values;
-  base::Buffer body;
-  body.append('{');
+  std::string body;
+  base::JsonWriter to(body, base::JsonForm::spaced);
+  const auto put = [&](std::string_view name, const std::optional<std::string>& value) {
+    if (!value) return;
+    to.name(name);
+    to.text(*value);
+  };
+  to.open_object();
   if (!read.entries.empty()) {
-    body.append("\"entries\": {");
-    body.append(read.entries.view());
-    body.append('}');
+    to.name("entries");
+    to.open_object();
+    for (const auto& [name, value] : read.entries) put(name, value);
+    to.close_object();
   }
-  append_member("key", key, body);
+  put("key", key);
   if (limit || window || algorithm || burst) {
-    body.append(body.view().ends_with('{') ? "\"limits\": [{" : ", \"limits\": [{");
-    append_member("quota", limit, body);
-    append_member("window", window, body);
-    append_member("algorithm", algorithm, body);
-    append_member("burst", burst, body);
-    body.append("}]");
+    to.name("limits");
+    to.open_list();
+    to.open_object();
+    put("quota", limit);
+    put("window", window);
+    put("algorithm", algorithm);
+    put("burst", burst);
+    to.close_object();
+    to.close_list();
   }
   if (n) {
     const bool is_number = !n->empty() && std::all_of(n->begin(), n->end(),
                                                       [](char c) { return c >= '0' && c <= '9'; });
     if (!is_number) return base::Problem{"`n` must be a whole number"};
-    body.append(body.view().ends_with('{') ? "\"n\": " : ", \"n\": ");
-    body.append(*n);
+    to.name("n");
+    to.raw(*n);
   }
-  body.append('}');
-  return TakeOfQuery{std::string(body.view()), read.always_ok};
+  to.close_object();
+  return TakeOfQuery{std::move(body), read.always_ok};
 }
 
 }  // namespace sluice::http
