@@ -1,4 +1,5 @@
-// YAML text as a tree whose nodes know their place in the text, for messages with line and column.
+// YAML text as a tree whose nodes know their place in the text, for messages with line and column;
+// JSON text becomes the same (json_tree.h).
 // One document. Aliases share the node that they name, so the tree is not larger than its text, but
 // a walk may be: its caller must bound it (YamlReader does). Plain values; immutable once parsed.
 #pragma once
@@ -42,6 +43,7 @@ class YamlDocument {
  private:
   friend class YamlNode;
   friend class YamlBuilder;
+  friend class JsonBuilder;
 
   static constexpr uint32_t none = UINT32_MAX;
 

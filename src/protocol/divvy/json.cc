@@ -1,6 +1,4 @@
 // Divvy's JSON policies: {"overrides": [rule, ...], "default": rule}.
-#include <algorithm>
-
 #include "base/background.h"
 #include "policy/read/json_tree.h"
 #include "policy/text.h"
@@ -10,153 +8,156 @@ namespace sluice::divvy {
 
 namespace {
 
-using Kind = policy::JsonNode::Kind;
+using policy::YamlNode;
 
-const char* kind_text(Kind kind) {
-  switch (kind) {
-    case Kind::null:
-      return "null";
-    case Kind::boolean:
-      return "true or false";
-    case Kind::number:
-      return "a number";
-    case Kind::text:
-      return "text";
-    case Kind::list:
-      return "a list";
-    case Kind::object:
-      return "an object";
-  }
-  return "";
+bool is_text(YamlNode node) {
+  return node.is_scalar() && !node.is_plain();
+}
+bool is_boolean(YamlNode node) {
+  return node.is_plain() && (node.text() == "true" || node.text() == "false");
+}
+bool is_number(YamlNode node) {
+  return node.is_scalar() && node.is_plain() && !is_boolean(node);
+}
+
+std::string kind_text(YamlNode node) {
+  if (node.is_null()) return "null";
+  if (node.is_list()) return "a list";
+  if (node.is_map()) return "an object";
+  return is_text(node) ? "text" : is_boolean(node) ? "true or false" : "a number";
 }
 
 // The text with which a value of an operation is compared.
-std::string value_text(const policy::JsonNode& node) {
-  return node.kind == Kind::text ? node.text : compact_json(node);
+std::string value_text(YamlNode node) {
+  return is_text(node) ? std::string(node.text()) : compact_json(node);
 }
 
-bool is_unset(const policy::JsonNode& node) {
-  return node.kind == Kind::null || (node.kind == Kind::boolean && !node.boolean) ||
-         (node.kind == Kind::text && node.text.empty());
+bool is_unset(YamlNode node) {
+  return node.is_null() ||
+         (node.is_scalar() && (is_text(node) ? node.text().empty() : node.text() == "false"));
+}
+
+Place place(YamlNode node) {
+  return {node.line(), node.column()};
+}
+
+// Calls `take` with each key and value.
+template <class Take>
+void each_member(YamlNode object, Take take) {
+  for (YamlNode key = object.first_child(); key; key = key.next().next())
+    take(key.text(), key.next());
+}
+
+// The value of the key; no node: there is none.
+YamlNode find(YamlNode object, std::string_view wanted) {
+  YamlNode found;
+  each_member(object, [&](std::string_view key, YamlNode value) {
+    if (key == wanted) found = value;
+  });
+  return found;
 }
 
 class JsonReader {
  public:
-  JsonReader(std::string_view text, Report& report) : text_(text), report_(report) {
-    for (size_t at = 0; at < text.size(); ++at) {
-      if (text[at] == '\n') line_starts_.push_back(at + 1);
-    }
-  }
+  JsonReader(std::string_view text, Report& report) : text_(text), report_(report) {}
 
   std::vector<RawRule> read() {
-    policy::JsonDocument document;
-    if (const auto error = parse_json(text_, document)) {
-      report_.error(place(error->at), {}, error->message,
-                    "check commas, quotes and brackets there");
+    policy::YamlDocument document;
+    std::vector<policy::RepeatedKey> repeated;
+    if (const auto error = parse_json(text_, document, repeated)) {
+      report_.error({error->line, error->column}, {}, error->message, error->remedy);
       return {};
     }
-    for (const auto& [key, at] : document.repeated_keys) {
-      report_.warning(place(at), {},
-                      "`" + policy::shortened(key, 64) + "` is here twice; the last one counts",
+    for (const policy::RepeatedKey& one : repeated) {
+      report_.warning({one.line, one.column}, {},
+                      "`" + policy::shortened(one.key, 64) + "` is here twice; the last one counts",
                       "remove one");
     }
-    const policy::JsonNode& root = document.root;
-    if (root.kind != Kind::object) {
-      report_.error({1}, {},
-                    std::string("the file holds ") + kind_text(root.kind) + " instead of an object",
+    const YamlNode root = document.root();
+    if (!root.is_map()) {
+      report_.error({1}, {}, "the file holds " + kind_text(root) + " instead of an object",
                     "write {\"overrides\": [...], \"default\": {...}}");
       return {};
     }
-    for (size_t i = 0; i < root.keys.size(); ++i) {
-      const std::string& key = root.keys[i];
-      if (key == "overrides" || key == "default") continue;
-      const std::string_view nearest = base::nearest_word(key, {"overrides", "default"});
+    each_member(root, [&](std::string_view key, YamlNode value) {
+      if (key == "overrides" || key == "default") return;
+      const std::string_view nearest =
+          base::nearest_word(std::string(key), {"overrides", "default"});
       report_.warning(
-          place(root.items[i].at), {}, "`" + policy::shortened(key, 64) + "` has no effect",
+          place(value), {}, "`" + policy::shortened(key, 64) + "` has no effect",
           nearest.empty() ? "remove it" : "did you mean `" + std::string(nearest) + "`?");
-    }
-    if (const policy::JsonNode* overrides = root.find("overrides")) take_overrides(*overrides);
-    if (const policy::JsonNode* last = root.find("default")) take_default(*last);
+    });
+    if (const YamlNode overrides = find(root, "overrides")) take_overrides(overrides);
+    if (const YamlNode last = find(root, "default")) take_default(last);
     return std::move(rules_);
   }
 
  private:
-  Place place(size_t at) const {
-    const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), at);
-    return {static_cast<size_t>(next - line_starts_.begin()), at - *(next - 1) + 1};
-  }
-
-  void take_overrides(const policy::JsonNode& overrides) {
-    if (overrides.kind != Kind::list) {
-      report_.error(place(overrides.at), {},
-                    std::string("`overrides` is ") + kind_text(overrides.kind),
+  void take_overrides(YamlNode overrides) {
+    if (!overrides.is_list()) {
+      report_.error(place(overrides), {}, "`overrides` is " + kind_text(overrides),
                     "write a list of rules, [] for none");
       return;
     }
-    for (const policy::JsonNode& rule : overrides.items) {
+    for (YamlNode rule = overrides.first_child(); rule; rule = rule.next()) {
       base::yield_if_background();
       take_rule(rule, "a rule");
     }
   }
 
-  void take_default(const policy::JsonNode& last) {
-    const bool skipped =
-        last.kind != Kind::object && last.kind != Kind::null && last.kind != Kind::list;
-    if (skipped) {
-      report_.warning(place(last.at), {},
-                      std::string("`default` is ") + kind_text(last.kind) + " and has no effect",
+  void take_default(YamlNode last) {
+    if (last.is_scalar()) {
+      report_.warning(place(last), {}, "`default` is " + kind_text(last) + " and has no effect",
                       "write a rule: {\"operation\": {}, \"creditLimit\": N, \"resetSeconds\": N}");
       return;
     }
     take_rule(last, "`default`");
   }
 
-  void take_rule(const policy::JsonNode& node, const std::string& what) {
-    if (node.kind != Kind::object) {
-      report_.error(place(node.at), {}, what + " is " + kind_text(node.kind),
+  void take_rule(YamlNode node, const std::string& what) {
+    if (!node.is_map()) {
+      report_.error(place(node), {}, what + " is " + kind_text(node),
                     "write {\"operation\": {...}, \"creditLimit\": N, \"resetSeconds\": N}");
       rules_.emplace_back().broken = true;
       return;
     }
     RawRule rule;
-    rule.place = place(node.at);
+    rule.place = place(node);
     if (!take_operation(node, rule, what)) {
       rules_.emplace_back().broken = true;
       return;
     }
     const std::string subject = rule.subject();
-    for (size_t i = 0; i < node.keys.size(); ++i)
-      take_field(node.keys[i], node.items[i], rule, subject);
+    each_member(node, [&](std::string_view key, YamlNode value) {
+      take_field(std::string(key), value, rule, subject);
+    });
     rules_.push_back(std::move(rule));
   }
 
-  bool take_operation(const policy::JsonNode& node, RawRule& rule, const std::string& what) {
+  bool take_operation(YamlNode node, RawRule& rule, const std::string& what) {
     const std::string remedy =
         "write {\"key\": \"value\", ...}, or {} for a rule that matches every request";
-    const policy::JsonNode* operation = node.find("operation");
-    if (operation == nullptr) {
+    const YamlNode operation = find(node, "operation");
+    if (!operation) {
       report_.error(rule.place, {}, what + " has no `operation`", remedy);
       return false;
     }
-    if (operation->kind != Kind::object) {
-      report_.error(place(operation->at), {},
-                    std::string("`operation` is ") + kind_text(operation->kind), remedy);
+    if (!operation.is_map()) {
+      report_.error(place(operation), {}, "`operation` is " + kind_text(operation), remedy);
       return false;
     }
-    for (size_t i = 0; i < operation->keys.size(); ++i)
-      rule.operation.emplace_back(operation->keys[i], value_text(operation->items[i]));
+    each_member(operation, [&](std::string_view key, YamlNode value) {
+      rule.operation.emplace_back(key, value_text(value));
+    });
     rule.spelling = "[" + rule.pattern() + "]";
-    for (size_t i = 0; i < operation->keys.size(); ++i) {
-      if (operation->keys[i] == "constructor") {
-        report_.error(place(operation->items[i].at), rule.subject(),
-                      "`operation` has a key `constructor`, which Divvy does not take",
-                      "name the key differently");
-      }
-    }
+    if (const YamlNode value = find(operation, "constructor"))
+      report_.error(place(value), rule.subject(),
+                    "`operation` has a key `constructor`, which Divvy does not take",
+                    "name the key differently");
     return true;
   }
 
-  void take_field(const std::string& name, const policy::JsonNode& value, RawRule& rule,
+  void take_field(const std::string& name, YamlNode value, RawRule& rule,
                   const std::string& subject) {
     if (name == "operation") return;
     if (name == "creditLimit") {
@@ -164,7 +165,7 @@ class JsonReader {
       // As in Divvy, null or a missing number counts as a limit of 0.
       if (is_unset(value)) {
         report_.warning(
-            place(value.at), subject,
+            place(value), subject,
             "creditLimit `" + value_text(value) + "` counts as 0: every request is denied",
             "write 0, or the limit that is meant");
         rule.credit_limit.kind = RawNumber::Kind::integer;
@@ -179,38 +180,33 @@ class JsonReader {
     } else if (name == "label") {
       rule.label = option(value, name, subject);
     } else if (name == "comment") {
-      rule.comment = {is_unset(value) ? "" : value_text(value), place(value.at)};
+      rule.comment = {is_unset(value) ? "" : value_text(value), place(value)};
     } else {
-      report_.unknown_field(place(value.at), subject, name);
+      report_.unknown_field(place(value), subject, name);
     }
   }
 
-  RawText option(const policy::JsonNode& value, const std::string& name,
-                 const std::string& subject) {
-    if (is_unset(value)) return {"", place(value.at)};
-    if (value.kind != Kind::text && value.kind != Kind::number) {
-      report_.warning(place(value.at), subject,
-                      "`" + name + "` is " + kind_text(value.kind) + "; it is taken as the text `" +
+  RawText option(YamlNode value, const std::string& name, const std::string& subject) {
+    if (is_unset(value)) return {"", place(value)};
+    if (!is_text(value) && !is_number(value)) {
+      report_.warning(place(value), subject,
+                      "`" + name + "` is " + kind_text(value) + "; it is taken as the text `" +
                           policy::shortened(value_text(value), 64) + "`",
                       "write it in quotes");
     }
-    return {value_text(value), place(value.at)};
+    return {value_text(value), place(value)};
   }
 
-  RawNumber number(const policy::JsonNode& value, const std::string& name,
-                   const std::string& subject) {
-    if (value.kind == Kind::number) {
-      // Goes through the number's text so that one function checks the bounds. The text of a whole
-      // number contains neither a point nor an exponent.
-      return whole(policy::number_text(value.number), place(value.at), name, subject);
-    }
-    if (value.kind == Kind::text && !value.text.empty())
-      return whole(value.text, place(value.at), name, subject);
+  RawNumber number(YamlNode value, const std::string& name, const std::string& subject) {
+    // Also a number goes by its text, so that one function checks the bounds. The text of a whole
+    // number contains neither a point nor an exponent.
+    if (is_number(value) || (is_text(value) && !value.text().empty()))
+      return whole(std::string(value.text()), place(value), name, subject);
     RawNumber wrong;
     wrong.kind = RawNumber::Kind::wrong;
     wrong.spelling = policy::shortened(value_text(value), 64);
     wrong.problem = "is not a number";
-    wrong.place = place(value.at);
+    wrong.place = place(value);
     return wrong;
   }
 
@@ -233,7 +229,6 @@ class JsonReader {
 
   std::string_view text_;
   Report& report_;
-  std::vector<size_t> line_starts_{0};
   std::vector<RawRule> rules_;
 };
 
