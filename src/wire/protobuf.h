@@ -5,9 +5,11 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -168,5 +170,23 @@ class ProtobufWriter {
 
   uint8_t* at_;
 };
+
+// Append a field to a message that is not measured first: of what is within one another, the inner
+// message is written by itself and then appended as a text.
+inline void append_number(uint32_t field, uint64_t value, std::string& to) {
+  const size_t begin = to.size();
+  to.resize(begin + number_bytes(field, value));
+  ProtobufWriter(to.data() + begin).number(field, value);
+}
+inline void append_text(uint32_t field, std::string_view value, std::string& to) {
+  const size_t begin = to.size();
+  to.resize(begin + text_bytes(field, value.size()));
+  ProtobufWriter(to.data() + begin).text(field, value);
+}
+inline void append_double(uint32_t field, double value, std::string& to) {
+  const size_t begin = to.size();
+  to.resize(begin + varint_bytes(uint64_t{field} << 3) + sizeof value);
+  ProtobufWriter(to.data() + begin).fixed64(field, std::bit_cast<uint64_t>(value));
+}
 
 }  // namespace sluice::wire

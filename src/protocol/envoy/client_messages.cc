@@ -1,5 +1,7 @@
 #include "protocol/envoy/client_messages.h"
 
+#include <string>
+
 #include "wire/protobuf.h"
 
 namespace sluice::envoy {
@@ -13,58 +15,41 @@ using ResponseReader = wire::ProtobufReader<uint64_t, wire::ProtobufKeys::valid>
 // The most levels of nested unknown groups; a message with more is malformed.
 constexpr int response_groups_deep_max = 100;
 
-// Writes a message. A nested message is written separately first, because its length precedes it.
-class Message {
- public:
-  void number(uint32_t field, uint64_t value) {
-    const size_t size = wire::number_bytes(field, value);
-    wire::ProtobufWriter(out_.prepare(size)).number(field, value);
-    out_.commit(size);
-  }
-  void optional_number(uint32_t field, uint64_t value) {
-    if (value != 0) number(field, value);
-  }
-  void text(uint32_t field, std::string_view value) {
-    const size_t size = wire::text_bytes(field, value.size());
-    wire::ProtobufWriter(out_.prepare(size)).text(field, value);
-    out_.commit(size);
-  }
-  void optional_text(uint32_t field, std::string_view value) {
-    if (!value.empty()) text(field, value);
-  }
-  std::string_view view() const { return out_.view(); }
-
- private:
-  base::Buffer out_;
-};
-
-void write_wrapper(uint32_t field, uint64_t value, Message& to) {
-  Message wrapper;
-  wrapper.optional_number(1, value);
-  to.text(field, wrapper.view());
+void append_unless_zero(uint32_t field, uint64_t value, std::string& to) {
+  if (value != 0) wire::append_number(field, value, to);
+}
+void append_unless_empty(uint32_t field, std::string_view value, std::string& to) {
+  if (!value.empty()) wire::append_text(field, value, to);
 }
 
-void write_limit(const LimitOverride& limit, Message& to) {
-  Message message;
-  message.optional_number(1, limit.requests_per_unit);
+void append_wrapper(uint32_t field, uint64_t value, std::string& to) {
+  std::string wrapper;
+  append_unless_zero(1, value, wrapper);
+  wire::append_text(field, wrapper, to);
+}
+
+void append_limit(const LimitOverride& limit, std::string& to) {
+  std::string message;
+  append_unless_zero(1, limit.requests_per_unit, message);
   // Negative numbers are sign-extended.
-  message.optional_number(2, static_cast<uint64_t>(int64_t{static_cast<int32_t>(limit.unit)}));
-  if (limit.unit_multiplier) write_wrapper(3, *limit.unit_multiplier, message);
-  to.text(2, message.view());
+  append_unless_zero(2, static_cast<uint64_t>(int64_t{static_cast<int32_t>(limit.unit)}), message);
+  if (limit.unit_multiplier) append_wrapper(3, *limit.unit_multiplier, message);
+  wire::append_text(2, message, to);
 }
 
-void write_descriptor(const RateLimitRequest& request, const Descriptor& descriptor, Message& to) {
-  Message message;
+void append_descriptor(const RateLimitRequest& request, const Descriptor& descriptor,
+                       std::string& to) {
+  std::string message;
   for (const Entry& entry : request.entries_of(descriptor)) {
-    Message pair;
-    pair.optional_text(1, entry.key);
-    pair.optional_text(2, entry.value);
-    message.text(1, pair.view());
+    std::string pair;
+    append_unless_empty(1, entry.key, pair);
+    append_unless_empty(2, entry.value, pair);
+    wire::append_text(1, pair, message);
   }
-  if (descriptor.limit) write_limit(*descriptor.limit, message);
-  if (descriptor.hits_addend) write_wrapper(3, *descriptor.hits_addend, message);
-  message.optional_number(4, descriptor.is_negative_hits ? 1 : 0);
-  to.text(2, message.view());
+  if (descriptor.limit) append_limit(*descriptor.limit, message);
+  if (descriptor.hits_addend) append_wrapper(3, *descriptor.hits_addend, message);
+  append_unless_zero(4, descriptor.is_negative_hits ? 1 : 0, message);
+  wire::append_text(2, message, to);
 }
 
 // Calls `read_field` with each key of `message`. False: the message is malformed.
@@ -164,12 +149,12 @@ bool read_header(std::string_view message, HeaderValue& header) {
 }  // namespace
 
 void append_request(const RateLimitRequest& request, base::Buffer& out) {
-  Message message;
-  message.optional_text(1, request.domain);
+  std::string message;
+  append_unless_empty(1, request.domain, message);
   for (const Descriptor& descriptor : request.descriptors)
-    write_descriptor(request, descriptor, message);
-  message.optional_number(3, request.hits_addend);
-  out.append(message.view());
+    append_descriptor(request, descriptor, message);
+  append_unless_zero(3, request.hits_addend, message);
+  out.append(message);
 }
 
 bool read_response(std::string_view message, RateLimitResponse& response) {

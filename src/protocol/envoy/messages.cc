@@ -1,6 +1,8 @@
 #include "protocol/envoy/messages.h"
 
 #include <array>
+#include <cstring>
+#include <string>
 
 #include "base/utf8.h"
 #include "wire/protobuf.h"
@@ -237,33 +239,6 @@ void write_status(const DescriptorStatus& status, MessageWriter& to) {
   }
 }
 
-void append_message(const RateLimitResponse& response, const StructWriter* metadata,
-                    base::Buffer& out) {
-  size_t size = optional_number_bytes(1, number_of(response.overall_code));
-  for (const DescriptorStatus& status : response.statuses)
-    size += wire::text_bytes(2, status_bytes(status));
-  for (const HeaderValue& header : response.response_headers_to_add)
-    size += wire::text_bytes(3, header_bytes(header));
-  if (metadata != nullptr) size += wire::text_bytes(6, metadata->size());
-
-  MessageWriter to(out.prepare(size));
-  to.number(1, number_of(response.overall_code));
-  for (const DescriptorStatus& status : response.statuses) {
-    to.open(2, status_bytes(status));
-    write_status(status, to);
-  }
-  for (const HeaderValue& header : response.response_headers_to_add) {
-    to.open(3, header_bytes(header));
-    to.text(1, header.key);
-    to.text(2, header.value);
-  }
-  if (metadata != nullptr) {
-    to.open(6, metadata->size());
-    metadata->write(to.end());
-  }
-  out.commit(size);
-}
-
 }  // namespace
 
 std::string_view unit_name(WireUnit unit) {
@@ -310,12 +285,31 @@ ReadProblem read_request(std::string_view message, RateLimitRequest& request) {
 }
 
 void append_response(const RateLimitResponse& response, base::Buffer& out) {
-  if (!response.dynamic_metadata) {
-    append_message(response, nullptr, out);
-    return;
+  std::string metadata;
+  if (response.dynamic_metadata) metadata = struct_of(*response.dynamic_metadata);
+  size_t size = optional_number_bytes(1, number_of(response.overall_code));
+  for (const DescriptorStatus& status : response.statuses)
+    size += wire::text_bytes(2, status_bytes(status));
+  for (const HeaderValue& header : response.response_headers_to_add)
+    size += wire::text_bytes(3, header_bytes(header));
+  if (response.dynamic_metadata) size += wire::text_bytes(6, metadata.size());
+
+  MessageWriter to(out.prepare(size));
+  to.number(1, number_of(response.overall_code));
+  for (const DescriptorStatus& status : response.statuses) {
+    to.open(2, status_bytes(status));
+    write_status(status, to);
   }
-  const StructWriter metadata(*response.dynamic_metadata);
-  append_message(response, &metadata, out);
+  for (const HeaderValue& header : response.response_headers_to_add) {
+    to.open(3, header_bytes(header));
+    to.text(1, header.key);
+    to.text(2, header.value);
+  }
+  if (response.dynamic_metadata) {
+    to.open(6, metadata.size());
+    std::memcpy(to.end(), metadata.data(), metadata.size());
+  }
+  out.commit(size);
 }
 
 ReadProblem read_health_request(std::string_view message, std::string_view& service) {

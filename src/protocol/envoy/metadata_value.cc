@@ -1,7 +1,6 @@
 #include "protocol/envoy/metadata_value.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "wire/protobuf.h"
@@ -31,79 +30,26 @@ size_t depth_of(const MetadataValue& value) {
   return below + 1;
 }
 
-size_t entry_bytes(std::string_view key, size_t value_size) {
-  return wire::text_bytes(entry_key, key.size()) + wire::text_bytes(entry_value, value_size);
+// The message of a value.
+std::string message_of(const MetadataValue& value) {
+  std::string to;
+  if (const auto* const truth = std::get_if<bool>(&value.data)) {
+    wire::append_number(bool_value, *truth, to);
+  } else if (const auto* const number = std::get_if<double>(&value.data)) {
+    wire::append_double(number_value, *number, to);
+  } else if (const auto* const text = std::get_if<std::string>(&value.data)) {
+    wire::append_text(string_value, *text, to);
+  } else if (const auto* const list = std::get_if<MetadataList>(&value.data)) {
+    std::string items;
+    for (const MetadataValue& item : *list) wire::append_text(list_item, message_of(item), items);
+    wire::append_text(list_value, items, to);
+  } else if (const auto* const map = std::get_if<MetadataMap>(&value.data)) {
+    wire::append_text(struct_value, struct_of(*map), to);
+  } else {
+    wire::append_number(null_value, 0, to);
+  }
+  return to;
 }
-
-// The size of a value's message; `inner`: the size of its list or map.
-size_t value_bytes(const MetadataValue& value, size_t inner) {
-  switch (value.data.index()) {
-    case 2:
-      return 1 + sizeof(double);
-    case 3:
-      return wire::text_bytes(string_value, std::get<std::string>(value.data).size());
-    case 4:
-    case 5:
-      return wire::text_bytes(list_value, inner);
-    default:  // null or a boolean
-      return 2;
-  }
-}
-
-bool is_container(const MetadataValue& value) {
-  return std::holds_alternative<MetadataList>(value.data) ||
-         std::holds_alternative<MetadataMap>(value.data);
-}
-
-// Writes a struct by the sizes that StructWriter has measured, from `size` on.
-class Output {
- public:
-  Output(char* at, const size_t* size) : to_(at), size_(size) {}
-
-  void write(const MetadataMap& map) {
-    ++size_;
-    for (const auto& [key, value] : map) {
-      const size_t value_size = size_of(value);
-      to_.open(struct_entry, entry_bytes(key, value_size));
-      to_.text(entry_key, key);
-      to_.open(entry_value, value_size);
-      write(value);
-    }
-  }
-  char* end() const { return to_.end(); }
-
- private:
-  size_t size_of(const MetadataValue& value) const {
-    return value_bytes(value, is_container(value) ? *size_ : 0);
-  }
-  void write(const MetadataList& list) {
-    ++size_;
-    for (const MetadataValue& item : list) {
-      to_.open(list_item, size_of(item));
-      write(item);
-    }
-  }
-  void write(const MetadataValue& value) {
-    if (const auto* const truth = std::get_if<bool>(&value.data)) {
-      to_.number(bool_value, *truth);
-    } else if (const auto* const number = std::get_if<double>(&value.data)) {
-      to_.fixed64(number_value, std::bit_cast<uint64_t>(*number));
-    } else if (const auto* const text = std::get_if<std::string>(&value.data)) {
-      to_.text(string_value, *text);
-    } else if (const auto* const list = std::get_if<MetadataList>(&value.data)) {
-      to_.open(list_value, *size_);
-      write(*list);
-    } else if (const auto* const map = std::get_if<MetadataMap>(&value.data)) {
-      to_.open(struct_value, *size_);
-      write(*map);
-    } else {
-      to_.number(null_value, 0);
-    }
-  }
-
-  wire::ProtobufWriter to_;
-  const size_t* size_;  // of the next list or map
-};
 
 }  // namespace
 
@@ -131,38 +77,15 @@ void merge_metadata(const MetadataMap& from, MetadataMap& into) {
   }
 }
 
-StructWriter::StructWriter(const MetadataMap& map) : map_(map) {
-  measure(map);
-}
-
-size_t StructWriter::measure(const MetadataMap& map) {
-  const size_t place = sizes_.size();
-  sizes_.push_back(0);
-  size_t size = 0;
-  for (const auto& [key, value] : map)
-    size += wire::text_bytes(struct_entry, entry_bytes(key, measure(value)));
-  return sizes_[place] = size;
-}
-
-size_t StructWriter::measure(const MetadataList& list) {
-  const size_t place = sizes_.size();
-  sizes_.push_back(0);
-  size_t size = 0;
-  for (const MetadataValue& item : list) size += wire::text_bytes(list_item, measure(item));
-  return sizes_[place] = size;
-}
-
-size_t StructWriter::measure(const MetadataValue& value) {
-  size_t inner = 0;
-  if (const auto* const list = std::get_if<MetadataList>(&value.data)) inner = measure(*list);
-  if (const auto* const map = std::get_if<MetadataMap>(&value.data)) inner = measure(*map);
-  return value_bytes(value, inner);
-}
-
-char* StructWriter::write(char* at) const {
-  Output out(at, sizes_.data());
-  out.write(map_);
-  return out.end();
+std::string struct_of(const MetadataMap& map) {
+  std::string to;
+  for (const auto& [key, value] : map) {
+    std::string entry;
+    wire::append_text(entry_key, key, entry);
+    wire::append_text(entry_value, message_of(value), entry);
+    wire::append_text(struct_entry, entry, to);
+  }
+  return to;
 }
 
 }  // namespace sluice::envoy

@@ -49,24 +49,7 @@ size_t metadata_depth(const MetadataMap& map);
 // other member of `into`, lists included, stays.
 void merge_metadata(const MetadataMap& from, MetadataMap& into);
 
-// Writes a google.protobuf.Struct in two steps, measuring first, because lengths precede contents.
-class StructWriter {
- public:
-  explicit StructWriter(const MetadataMap& map);
-
-  size_t size() const { return sizes_.front(); }
-  // Writes size() bytes and returns their end.
-  char* write(char* at) const;
-
- private:
-  // Return the size without the argument's own key and length. Each list and map appends its size
-  // to sizes_, before the sizes of those within it.
-  size_t measure(const MetadataMap& map);
-  size_t measure(const MetadataList& list);
-  size_t measure(const MetadataValue& value);
-
-  const MetadataMap& map_;
-  std::vector<size_t> sizes_;  // of maps and lists, each before what is in it
-};
+// The map as a google.protobuf.Struct.
+std::string struct_of(const MetadataMap& map);
 
 }  // namespace sluice::envoy
