@@ -13,15 +13,6 @@
 
 namespace sluice::resp {
 
-// `"text"`, `(integer) 1`, `(nil)`, `(error) ERR ...`, `1) ...`; ends with a line end. Control
-// characters are escaped, so the text cannot move the cursor. Sets look like lists.
-std::string as_redis_cli(const RespValue& reply);
-// The same for the reply to a command. A text of several lines, such as INFO's, is not quoted.
-std::string as_redis_cli(const RespValue& reply, std::span<const std::string_view> command);
-
-// The reply as JSON. An error, at any depth, is an object {"error": ...}.
-nlohmann::ordered_json json_of(const RespValue& reply);
-
 // A reply of Redis' protocol as a value, for the terminal. Pure functions, any thread.
 
 // A reply with all its items.
@@ -44,5 +35,14 @@ struct RespValue {
 inline constexpr unsigned resp_depth_max = 32;
 inline constexpr const char* resp_too_deep = "a reply is nested too deeply";
 std::optional<RespValue> resp_value(std::string_view bytes);
+
+// `"text"`, `(integer) 1`, `(nil)`, `(error) ERR ...`, `1) ...`; ends with a line end. Control
+// characters are escaped, so the text cannot move the cursor. Sets look like lists.
+std::string as_redis_cli(const RespValue& reply);
+// The same for the reply to a command. A text of several lines, such as INFO's, is not quoted.
+std::string as_redis_cli(const RespValue& reply, std::span<const std::string_view> command);
+
+// The reply as JSON. An error, at any depth, is an object {"error": ...}.
+nlohmann::ordered_json json_of(const RespValue& reply);
 
 }  // namespace sluice::resp
