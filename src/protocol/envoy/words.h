@@ -28,8 +28,8 @@ bool is_added_word(std::string_view key);
 // an item that is not a map, a number with a fraction. As in the original, only the key's text
 // counts here, and not its place; anything is allowed below `metadata`. Each node is checked once,
 // even if several aliases name it.
-void check_words(YamlNode root, const policy::YamlDocument& document, policy::YamlReader& told);
-
+void check_words(policy::YamlNode root, const policy::YamlDocument& document,
+                 policy::YamlReader& told);
 
 // Words of the original's environment as Go's standard library reads them. Pure functions.
 
@@ -45,7 +45,6 @@ std::optional<double> read_go_float(std::string_view text);
 
 // As strconv.ParseBool: `1 t T TRUE true True`, `0 f F FALSE false False`.
 std::optional<bool> read_go_bool(std::string_view text);
-
 
 // The differences of Go's yaml.v2 from the readers of sluice's own files: the types of scalars, and
 // which entry of a map counts. Pure functions on a parsed tree.
