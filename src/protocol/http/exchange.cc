@@ -14,6 +14,7 @@
 #include "base/decimal.h"
 #include "base/printable.h"
 #include "base/text_writer.h"
+#include "base/units.h"
 #include "limit/gcra.h"
 #include "policy/inline_limits.h"
 #include "protocol/http/auth_request.h"
