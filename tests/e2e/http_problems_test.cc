@@ -257,8 +257,7 @@ TEST(HttpProblems, WebPages) {
         ask(version, door.port(), with_header(options, "Origin", "https://page.example"));
     EXPECT_EQ(preflight.status, 204);
     EXPECT_EQ(header_of(preflight, "access-control-allow-methods"), "POST, OPTIONS");
-    EXPECT_EQ(header_of(preflight, "access-control-allow-headers"),
-              "Authorization, Content-Type");
+    EXPECT_EQ(header_of(preflight, "access-control-allow-headers"), "Authorization, Content-Type");
     EXPECT_EQ(header_of(ask(version, door.port(), take), "access-control-allow-origin"), "(none)");
   }
   expect_refused(door, {with_host(take, "example.com"), 421, "misdirected-request"});
