@@ -325,7 +325,7 @@ std::string override_name(std::string_view actor, std::span<const std::string> k
   auto values = key_values(actor, keys.size());
   if (!values) return std::string(actor);
   for (std::string& value : *values)
-    if (is_bare_network(value)) value = exact(value);
+    if (is_bare_network(value) || is_bare_list(value)) value = exact(value);
   return with_key(key_text(*values), keys);
 }
 

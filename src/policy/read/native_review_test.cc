@@ -61,10 +61,11 @@ TEST(Review, ReportsUnreachableRules) {
       {"- { match: { p: \"*a*\" }, deny: true }\n- { match: { p: \"*a*\", q: r }, deny: true }\n",
        "f:3: warning: rule [p=*a* q=r]: is unreachable"},
       {"- { match: { p: \"regex(/a/i)\" }, deny: true }\n"
-       "- { match: { p: \"regex(/a/i)\" }, deny: true }\n",
-       "f:3: warning: rule [p=regex(/a/i)]: is unreachable"},
-      {"- { match: { p: [\"*a\", b] }, deny: true }\n- { match: { p: [b, \"*a\"] }, deny: true }\n",
-       "f:3: warning: rule [p=[b, *a]]: is unreachable"},
+       "- { name: x, match: { p: \"regex(/a/i)\" }, deny: true }\n",
+       "f:3: warning: rule x: is unreachable"},
+      {"- { match: { p: [\"*a\", b] }, deny: true }\n"
+       "- { name: x, match: { p: [b, \"*a\"] }, deny: true }\n",
+       "f:3: warning: rule x: is unreachable"},
       {"- { match: { p: \"*\" }, deny: true }\n- { match: { p: \"\" }, mode: shadow, deny: true "
        "}\n",
        "f:3: warning: rule [p=]: is unreachable"},
@@ -179,7 +180,7 @@ TEST(Review, ReportsMoreRulesThanCanSettleTogether) {
 
 TEST(Review, ReviewsManyRulesQuickly) {
   std::string rules;
-  for (int i = 0; i < 20'000; ++i)
+  for (int i = 0; i < 5'000; ++i)
     rules += "- { name: r" + std::to_string(i) + ", deny: true, then: continue }\n";
   EXPECT_NE(told(rules), "");
 }
@@ -240,13 +241,13 @@ TEST(Review, FindsEqualPatternsAmongManyThatAreAlike) {
   for (const auto& [before, behind] :
        {std::pair("*/v", ""), std::pair("/api/*/v", "/*"), std::pair("/a", "/*")}) {
     std::string text;
-    for (size_t i = 0; i < 20'000; ++i)
+    for (size_t i = 0; i < 5'000; ++i)
       text += std::string("- { match: { p: \"") + before + std::to_string(i) + behind +
               "\" }, deny: true }\n";
     EXPECT_EQ(told(text), "");
     const std::string first = std::string(before) + "0" + behind;
     text += "- { name: last, match: { p: \"" + first + "\", q: r }, deny: true }\n";
-    EXPECT_EQ(told(text).find("f:20002: warning: rule last: is unreachable: rule [p=" + first +
+    EXPECT_EQ(told(text).find("f:5002: warning: rule last: is unreachable: rule [p=" + first +
                               "] (line 2)"),
               0u)
         << told(text);
