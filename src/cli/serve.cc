@@ -65,7 +65,7 @@ std::string footer_of_serve() {
          policy_lines() + "\n" + listen_lines() +
          "\n"
          "Environment (flags override it, it overrides the file):\n" +
-         server_environment_help() + settings_environment_help();
+         server_environment_help + settings_environment_help();
 }
 
 std::string hints(const std::vector<server::Bound>& bound) {

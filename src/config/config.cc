@@ -35,24 +35,13 @@ void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diag
   }
 }
 
-// Warns of variables that are none, and whose names are nearly those of `known`.
-void warn_of_near(const CommandIo& io, const std::vector<std::string_view>& known,
-                  base::Diagnostics& diagnostics) {
-  constexpr std::string_view prefix = "SLUICE_";
-  if (!io.variables) return;
-  std::vector<std::string_view> names;
-  for (const std::string_view name : known)
-    if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
-  for (const auto& [name, text] : io.variables()) {
-    if (!name.starts_with(prefix) || text.empty()) continue;
-    const std::string_view rest = std::string_view(name).substr(prefix.size());
-    const auto near = base::nearest_word(rest, names);
-    if (near.empty() || near == rest) continue;
-    base::Diagnostic place = named_place(name);
-    place.severity = base::Diagnostic::Severity::warning;
-    complain(place, "is not a variable that is read",
-             "did you mean `" + std::string(prefix) + std::string(near) + "`?", diagnostics);
-  }
+// Calls `apply(number, flag)` for each flag of the protocols' own settings.
+template <class Apply>
+void each_own_flag(Apply&& apply) {
+  const auto all = protocol::all();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i]->settings != nullptr)
+      for (const protocol::SettingsFlag& flag : all[i]->settings->flags) apply(i, flag);
 }
 
 }  // namespace
@@ -134,26 +123,33 @@ PolicyList Config::policy_files() const {
   return files;
 }
 
-void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
-                       std::initializer_list<std::string_view> only) {
-  // Of commands that ask a server.
-  std::vector<std::string_view> known{"SLUICE_ADMIN_SERVER", "SLUICE_PASSWORD"};
-  each_outside(table_of(config), [&](const Entry& entry) {
-    const std::string name(entry.about.variable);
-    if (name.empty()) return;
-    known.push_back(entry.about.variable);
-    if (only.size() > 0 && std::find(only.begin(), only.end(), name) == only.end()) return;
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics) {
+  const auto apply = [&](const char* name, auto set) {
+    const auto text = io.environment(name);
+    if (text && !text->empty()) set(*text, name, named_place(name), config, diagnostics);
+  };
+  apply("SLUICE_WORKERS", set_workers);
+  apply("SLUICE_CONNECTIONS", set_connections);
+  apply("SLUICE_MEMORY", set_memory);
+  apply("SLUICE_DATA", set_data);
+  apply("SLUICE_DURABILITY", set_durability);
+  apply("SLUICE_REDIS", set_redis);
+  apply("SLUICE_REDIS_CLUSTER", set_redis_cluster);
+  apply("SLUICE_REDIS_USERNAME", set_redis_username);
+  apply("SLUICE_REDIS_PASSWORD", set_redis_password);
+  apply("SLUICE_REDIS_PASSWORD_FILE", set_redis_password_file);
+  apply("SLUICE_REDIS_TLS", set_redis_tls);
+  apply("SLUICE_LOG_LEVEL", set_log_level);
+  apply("SLUICE_LOG_FORMAT", set_log_format);
+  each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
+    const std::string name(flag.variable);
     const auto text = io.environment(name.c_str());
-    if (text && !text->empty()) set_entry(entry, *text, name, diagnostics);
+    if (text && !text->empty())
+      config.own[number]->set(flag, *text, name, named_place(name), diagnostics);
   });
-  if (only.size() == 0) warn_of_near(io, known, diagnostics);
-}
-
-void apply_variable(std::string_view as, std::string_view text, const std::string& name,
-                    Config& config, base::Diagnostics& diagnostics) {
-  each_outside(table_of(config), [&](const Entry& entry) {
-    if (entry.about.variable == as) set_entry(entry, text, name, diagnostics);
-  });
+  apply("SLUICE_ADMIN", set_admin);
+  apply("SLUICE_ADMIN_TOKEN", set_admin_token);
+  apply("SLUICE_ADMIN_TOKEN_FILE", set_admin_token_file);
 }
 
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
@@ -185,13 +181,31 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
 }
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
-  if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);
-  each_outside(table_of(config), [&](const Entry& entry) {
-    const auto at = flags.given.find(entry.about.flag);
-    if (at == flags.given.end() || !at->second) return;
-    set_entry(entry, entry.about.type.empty() ? "true" : *at->second, std::string(entry.about.flag),
-              diagnostics);
+  const auto apply = [&](const std::optional<std::string>& text, const char* name, auto set) {
+    if (text) set(*text, name, named_place(name), config, diagnostics);
+  };
+  apply(flags.workers, "--workers", set_workers);
+  apply(flags.connections, "--connections", set_connections);
+  apply(flags.memory, "--memory", set_memory);
+  apply(flags.data, "--data", set_data);
+  apply(flags.durability, "--durability", set_durability);
+  apply(flags.redis, "--redis", set_redis);
+  apply(flags.redis_cluster, "--redis-cluster", set_redis_cluster);
+  apply(flags.redis_username, "--redis-username", set_redis_username);
+  apply(flags.redis_password_file, "--redis-password-file", set_redis_password_file);
+  if (flags.redis_tls) config.store.redis_access.tls = {true, "--redis-tls"};
+  apply(flags.log_level, "--log-level", set_log_level);
+  apply(flags.log_format, "--log-format", set_log_format);
+  each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
+    const auto at = flags.own.find(flag.flag);
+    const std::string name(flag.flag);
+    if (at != flags.own.end() && at->second)
+      config.own[number]->set(flag, *at->second, name, named_place(name), diagnostics);
   });
+
+  if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);
+  apply(flags.admin, "--admin", set_admin);
+  apply(flags.unmatched, "--unmatched", set_unmatched);
 }
 
 }  // namespace sluice::config

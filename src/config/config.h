@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,7 +22,6 @@
 #include "config/command_io.h"
 #include "config/load_policy.h"
 #include "config/redis_access.h"
-#include "config/table.h"
 #include "config/users.h"
 #include "log/log.h"
 #include "protocol/policy_files.h"
@@ -68,7 +66,6 @@ struct StoreSettings {
   Setting<Durability> durability{Durability::unsaid};
   Setting<base::Duration> interval{base::milliseconds(100)};
   Setting<bool> fsync{false};
-  unsigned servers = 1;  // that share the counters in Redis
   // Counters in Redis, shared by all servers that use the same one. Empty: not in Redis. Settings
   // without `nodes` are an error.
   std::optional<Setting<redis::Options>> redis{};
@@ -145,14 +142,14 @@ void each_settings(protocol::SettingsFormat::Subject subject, Visit&& visit) {
 
 // The values of the flags, as they were typed.
 struct Flags {
-  std::vector<std::string> listen;  // PROTOCOL=ADDRESS
-  // By the flags' names: "--workers". Of a flag without a value: "".
-  std::map<std::string_view, std::optional<std::string>> given;
+  std::optional<std::string> workers, connections, memory, data, durability, redis, redis_cluster,
+      redis_username, redis_password_file, log_level, log_format, admin, unmatched;
+  bool redis_tls = false;
   bool print = false;  // --print-config
+  std::vector<std::string> listen;  // PROTOCOL=ADDRESS
+  // The protocols' own settings, by the flag's name.
+  std::map<std::string_view, std::optional<std::string>> own;
 };
-
-// All settings, bound to the values in `config`.
-Table table_of(Config& config);
 
 // Reads the text of a sluice.yaml into `config`. `file` is its name as the user gave it; paths of
 // policies are relative to its folder. A file without a policy or rules is an error, unless all
@@ -160,16 +157,13 @@ Table table_of(Config& config);
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
-// Sets what variables name. One that is set but empty counts as not set. Warns of a variable whose
-// name is nearly that of another. `only`: these variables alone; none: all.
-void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
-                       std::initializer_list<std::string_view> only = {});
+// Reads SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
+// SLUICE_REDIS and SLUICE_REDIS_USERNAME, _PASSWORD, _PASSWORD_FILE and _TLS, SLUICE_LOG_LEVEL,
+// SLUICE_LOG_FORMAT, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN, SLUICE_ADMIN_TOKEN_FILE, and those of
+// protocols' own settings. A variable that is set but empty counts as not set.
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);
-
-// Sets what the variable `as` sets, from another program's variable `name`, as that of a drop-in.
-void apply_variable(std::string_view as, std::string_view text, const std::string& name,
-                    Config& config, base::Diagnostics& diagnostics);
 
 // Reports settings of the store that exclude each other; called after all sources were read.
 void check_store(const Config& config, base::Diagnostics& diagnostics);
@@ -180,8 +174,5 @@ int show_config(const Config& config, CommandIo& io);
 // A sluice.yaml that gives the same server from any folder, with the origin of each value as a
 // comment.
 std::string print_config(const Config& config);
-
-// The settings that differ and that a reload does not apply, by their paths: "store.memory".
-std::vector<std::string> changed_settings(const Config& a, const Config& b);
 
 }  // namespace sluice::config

@@ -9,17 +9,64 @@
 namespace sluice::config {
 namespace {
 
+// Of a sentinel that is named without one.
+constexpr uint16_t sentinel_port = 26379;
+
 using policy::YamlDocument;
 using policy::YamlNode;
 
-// Reads `listen` and `policy`.
-class ListReader {
+class ConfigReader {
  public:
-  ListReader(FileReader& reader, Config& config)
-      : reader_(reader), config_(config), diagnostics_(reader.diagnostics()) {}
+  ConfigReader(const std::string& file, std::shared_ptr<const YamlDocument> document,
+               Config& config, base::Diagnostics& diagnostics)
+      : file_(file),
+        document_(std::move(document)),
+        reader_(file, *document_, diagnostics),
+        config_(config),
+        diagnostics_(diagnostics) {}
 
-  void listen(const Written& written) { listen(written.key, written.node); }
-  void policy(const Written& written) { policy(written.key, written.node); }
+  void read() {
+    const YamlNode root = document_->root();
+    bool has_policy = false, has_listen = false;
+    std::vector<Known> known{
+        {"listen",
+         [&](const auto& key, const auto& node) {
+           has_listen = true;
+           listen(key, node);
+         }},
+        {"workers", [&](const auto& key, const auto& node) { scalar(key, node, set_workers); }},
+        {"connections",
+         [&](const auto& key, const auto& node) { scalar(key, node, set_connections); }},
+        {"store", [&](const auto&, const auto& node) { store(node); }},
+        {"policy",
+         [&](const auto& key, const auto& node) {
+           has_policy = true;
+           policy(key, node);
+         }},
+        {"log", [&](const auto&, const auto& node) { log(node); }}};
+    using Subject = protocol::SettingsFormat::Subject;
+    for (const Subject subject : {Subject::store, Subject::operations})
+      each_settings(subject, [&](size_t i, const protocol::Description& protocol) {
+        known.push_back({protocol.name, [this, i](const auto&, const auto& node) {
+                           config_.own[i]->read(reader_, node);
+                         }});
+      });
+    known.push_back({"users", [&](const auto& key, const auto& node) {
+                       read_users(reader_, key, node, config_.users);
+                     }});
+    known.push_back({"admin", [&](const auto&, const auto& node) { admin(node); }});
+    known.push_back({"rules", [&](const auto&, const auto& node) {
+                       has_policy = true;
+                       // Errors in the rules are reported when they become a rule set.
+                       config_.rules = {{file_, document_, node.size()}, reader_.origin(node)};
+                     }});
+    if (!root.is_null()) reader_.map(root, "the file", known);
+    if (!has_policy && needs_policy())
+      reader_.yaml().error("policy", {},
+                           "is missing, and so is `rules`: no request would meet a rule",
+                           "add `policy: [" + policy_example() + "]` or `rules: [...]`");
+    if (!has_listen) listen_by_policy();
+  }
 
  private:
   using Known = FileReader::Known;
@@ -30,6 +77,13 @@ class ListReader {
   std::optional<std::string> text(const std::string& key, const YamlNode& node) {
     return reader_.text(key, node);
   }
+
+  template <class Set>
+  void scalar(const std::string& key, const YamlNode& node, Set set) {
+    if (const auto value = text(key, node))
+      set(*value, reader_.origin(node), place(key, node), config_, diagnostics_);
+  }
+
   base::Diagnostic place(std::string_view subject, const YamlNode& node) const {
     return reader_.place(subject, node);
   }
@@ -40,20 +94,55 @@ class ListReader {
     for (YamlNode entry = node.first_child(); entry; entry = entry.next()) listener(entry);
   }
 
+  // Without `listen`: listens for the protocols that have a policy. If none has one of its own,
+  // there are only native rules, and it listens for the protocols whose default address is of this
+  // machine alone: other machines reach only what a file names.
+  void listen_by_policy() {
+    const auto is_served = [this](protocol::Protocol protocol) {
+      const auto& all = config_.policy;
+      if (all.empty()) return is_loopback(describe(protocol).host);
+      return std::any_of(all.begin(), all.end(),
+                         [&](const Policy& policy) { return policy.protocol == protocol; });
+    };
+    std::erase_if(config_.listen, [&](const Setting<Listener>& listener) {
+      return listener.value.protocol && !is_served(*listener.value.protocol);
+    });
+  }
+
   void listener(const YamlNode& node) {
     const size_t problems = diagnostics_.size();
     Listener listener;
-    std::string address_text;
-    const GivenKeys given =
-        read_table(reader_, node, "listen", listener_table(listener, address_text));
-    const auto of = [&](std::string_view key) {
-      const auto at = given.find(key);
-      return at == given.end() ? YamlNode() : at->second;
-    };
-    const bool has_protocol = given.contains("protocol");
-    const YamlNode address = of("address"), unmatched = of("unmatched"), strict = of("strict");
-    const YamlNode timeout =
-        given.contains("request_timeout") ? of("request_timeout") : of("send_timeout");
+    bool has_protocol = false;
+    YamlNode address, timeout, unmatched, strict;
+    map(node, "listen",
+        {{"protocol",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto name = text(key, value))
+              has_protocol = set_protocol(*name, place(key, value), listener, diagnostics_);
+          }},
+         {"address", [&](const std::string&, const YamlNode& value) { address = value; }},
+         {"unmatched",
+          [&](const std::string& key, const YamlNode& value) {
+            unmatched = value;
+            if (const auto word = text(key, value))
+              if (const auto its = unmatched_of(*word, place(key, value), diagnostics_))
+                listener.unmatched = *its;
+          }},
+         {"request_timeout",
+          [&](const std::string& key, const YamlNode& value) {
+            timeout = value;
+            time_limit(key, value, listener.timeouts.request);
+          }},
+         {"send_timeout",
+          [&](const std::string& key, const YamlNode& value) {
+            timeout = value;
+            time_limit(key, value, listener.timeouts.send);
+          }},
+         {"strict", [&](const std::string& key, const YamlNode& value) {
+            strict = value;
+            listener.strict = reader_.truth(key, value, "write `strict: true`, or take it out")
+                                  .value_or(listener.strict);
+          }}});
     if (diagnostics_.size() > problems) return;
     if (has_protocol && !listener.protocol && !timeout.is_null()) {
       complain(place("listen", timeout), "is an admin port, which has timeouts of its own",
@@ -92,6 +181,257 @@ class ListReader {
 
   static bool takes_strict(const Listener& listener) {
     return listener.protocol && describe(*listener.protocol).takes_strict;
+  }
+
+  void time_limit(const std::string& key, const YamlNode& node, base::Duration& into) {
+    const auto t = text(key, node);
+    if (!t) return;
+    const auto length = base::parse_duration(*t);
+    if (length && length->us >= base::bounds::timeout_us_min &&
+        length->us <= base::bounds::timeout_us_max)
+      into = *length;
+    else
+      complain(place(key, node), "`" + *t + "` is not a timeout",
+               "write a length of time from `100ms` to `1d`, as in `30s`", diagnostics_);
+  }
+
+  void store(const YamlNode& node) {
+    unsigned servers = 1;
+    map(node, "store",
+        {{"memory",
+          [&](const std::string& key, const YamlNode& value) { scalar(key, value, set_memory); }},
+         {"path",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto path = text(key, value))
+              set_data(path->empty() ? *path : reader_.beside_file(*path), reader_.origin(value),
+                       place(key, value), config_, diagnostics_);
+          }},
+         {"durability", [&](const std::string& key,
+                            const YamlNode& value) { scalar(key, value, set_durability); }},
+         {"interval_ms", [&](const std::string& key,
+                             const YamlNode& value) { scalar(key, value, set_interval_ms); }},
+         {"fsync",
+          [&](const std::string& key, const YamlNode& value) { scalar(key, value, set_fsync); }},
+         {"servers",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto n = reader_.number(key, value, 1, 100'000))
+              servers = static_cast<unsigned>(*n);
+          }},
+         {"redis", [&](const std::string&, const YamlNode& value) { redis(value); }}});
+    if (config_.store.redis) config_.store.redis->value.servers = servers;
+  }
+
+  // False: it is not a list.
+  bool redis_nodes(const std::string& key, const YamlNode& value, uint16_t usual,
+                   std::vector<redis::Node>& nodes) {
+    nodes.clear();
+    if (!reader_.sequence(key, value,
+                          "write `nodes: [\"localhost:" + std::to_string(usual) + "\"]`"))
+      return false;
+    for (YamlNode one = value.first_child(); one; one = one.next()) {
+      const auto name = text(key, one);
+      if (!name) continue;
+      const auto named =
+          name->find('@') == std::string::npos ? parse_address(*name, usual) : base::Problem{};
+      if (named)
+        nodes.push_back({named->host, named->port});
+      else
+        redis_node_of(*name, place(key, one), diagnostics_);  // it says why
+    }
+    return true;
+  }
+
+  void redis_sentinel(const YamlNode& node, redis::Sentinels& sentinel) {
+    bool named = false;
+    map(node, "sentinel",
+        {{"master",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) sentinel.master = *t;
+          }},
+         {"nodes",
+          [&](const std::string& key, const YamlNode& value) {
+            named = redis_nodes(key, value, sentinel_port, sentinel.nodes);
+          }},
+         {"username",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) sentinel.username = *t;
+          }},
+         {"password", [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) sentinel.password = *t;
+          }}});
+    if (node.is_map() && (!named || sentinel.master.empty()))
+      complain(place("sentinel", node), "names no primary, or no sentinels",
+               "write `sentinel: { master: NAME, nodes: [\"localhost:26379\"] }`", diagnostics_);
+  }
+
+  // Reads the place of one Redis and its options. `Server`: redis::Options, or its Second.
+  template <class Server>
+  std::vector<Known> redis_server(Server& options, bool& named, std::string& origin) {
+    return {{"nodes",
+             [&](const std::string& key, const YamlNode& value) {
+               origin = reader_.origin(value);
+               named = redis_nodes(key, value, redis::default_port, options.nodes);
+             }},
+            {"cluster",
+             [&](const std::string& key, const YamlNode& value) {
+               const auto cluster = reader_.truth(key, value, "write `true` or `false`");
+               if (cluster) options.cluster = *cluster;
+             }},
+            {"sentinel",
+             [&](const std::string&, const YamlNode& value) {
+               if (!named) options.nodes.clear();
+               named = true;
+               origin = reader_.origin(value);
+               redis_sentinel(value, options.sentinel);
+             }},
+            {"username",
+             [&](const std::string& key, const YamlNode& value) {
+               if (const auto t = text(key, value)) options.username = *t;
+             }},
+            {"password",
+             [&](const std::string& key, const YamlNode& value) {
+               if (const auto t = text(key, value)) options.password = *t;
+               if (!options.password_file.empty())
+                 complain(place(key, value), "stands beside `password_file`",
+                          "take one of them out", diagnostics_);
+             }},
+            {"password_file",
+             [&](const std::string& key, const YamlNode& value) {
+               if (const auto t = text(key, value)) options.password_file = reader_.beside_file(*t);
+               if (!options.password.empty())
+                 complain(place(key, value), "stands beside `password`", "take one of them out",
+                          diagnostics_);
+             }},
+            {"tls",
+             [&](const std::string& key, const YamlNode& value) {
+               const auto tls = reader_.truth(key, value, "write `true` or `false`");
+               if (tls) options.tls = *tls;
+             }},
+            {"database", [&](const std::string& key, const YamlNode& value) {
+               if (const auto n = reader_.number(key, value, 0, 1'000'000))
+                 options.database = static_cast<int>(*n);
+             }}};
+  }
+
+  void redis(const YamlNode& node) {
+    Setting<redis::Options> setting;
+    redis::Options& options = setting.value;
+    bool named = false, second_named = false;
+    std::string second_origin;
+    std::vector<Known> known = redis_server(options, named, setting.origin);
+    const std::vector<Known> more = {
+        {"per_second",
+         [&](const std::string&, const YamlNode& value) {
+           map(value, "per_second", redis_server(options.second, second_named, second_origin));
+           if (!second_named && value.is_map())
+             complain(place("per_second", value), "names no Redis",
+                      "write `per_second: { nodes: [\"localhost:6380\"] }`", diagnostics_);
+         }},
+        {"over_cache",
+         [&](const std::string& key, const YamlNode& value) {
+           const auto t = text(key, value);
+           const auto bytes = t ? base::parse_size(*t) : std::nullopt;
+           if (bytes && *bytes <= base::bounds::table_bytes_max)
+             options.over_cache_bytes = *bytes;
+           else if (t)
+             complain(place(key, value), "`" + *t + "` is not a size of at most 16G",
+                      "write one as in `16M`, or take it out for none", diagnostics_);
+         }},
+        {"key_prefix",
+         [&](const std::string& key, const YamlNode& value) {
+           const auto t = text(key, value);
+           if (!t) return;
+           options.key_prefix = *t;
+           const std::string problem = problem_of_prefix(*t);
+           if (!problem.empty())
+             complain(place(key, value), problem, "choose another, as in `sluice:`", diagnostics_);
+         }},
+        {"deadline_ms",
+         [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 1, 60'000))
+             options.deadline = base::milliseconds(static_cast<int64_t>(*n));
+         }},
+        {"wait_replicas",
+         [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 0, 100))
+             options.wait_replicas = static_cast<unsigned>(*n);
+         }},
+        {"wait_timeout_ms",
+         [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 1, 60'000))
+             options.wait_timeout = base::milliseconds(static_cast<int64_t>(*n));
+         }},
+        {"across_slots",
+         [&](const std::string& key, const YamlNode& value) {
+           const auto t = text(key, value);
+           options.settles_across_slots = t && *t == "settle";
+           if (t && *t != "refuse" && *t != "settle")
+             complain(place(key, value), "`" + *t + "` is not a way to settle over several slots",
+                      "write `settle` or `refuse`", diagnostics_);
+         }},
+        {"patience_ms", [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 1, 60'000))
+             options.patience = base::milliseconds(static_cast<int64_t>(*n));
+         }}};
+    known.insert(known.end(), more.begin(), more.end());
+    map(node, "redis", known);
+    if (!named && node.is_map() && setting.origin == "default") {
+      // A flag or a variable may name it; otherwise a start refuses it (check_redis).
+      setting.origin = reader_.origin(node);
+      options.nodes.clear();
+    }
+    config_.store.redis = std::move(setting);
+  }
+
+  // The problem of a prefix of keys in Redis; empty: it may be used.
+  static std::string problem_of_prefix(const std::string& prefix) {
+    if (prefix.size() > 256) return "is longer than 256 bytes";
+    for (const protocol::Description* protocol : protocol::all())
+      if (!protocol->redis_prefix.empty() && prefix.starts_with(protocol->redis_prefix))
+        return "is that of " + std::string(protocol->title) + "'s own keys";
+    return {};
+  }
+
+  void log(const YamlNode& node) {
+    map(node, "log",
+        {{"level", [&](const std::string& key,
+                       const YamlNode& value) { scalar(key, value, set_log_level); }},
+         {"format", [&](const std::string& key,
+                        const YamlNode& value) { scalar(key, value, set_log_format); }},
+         {"modules", [&](const std::string&, const YamlNode& value) { log_modules(value); }},
+         {"denials", [&](const std::string&, const YamlNode& value) {
+            map(value, "denials", {{"every", [&](const std::string& key, const YamlNode& every) {
+                                      scalar(key, every, set_denials_every);
+                                    }}});
+          }}});
+  }
+
+  void log_modules(const YamlNode& node) {
+    std::vector<Known> known;
+    for (const std::string_view name : log::log_module_names)
+      known.push_back(
+          {name, [&](const std::string& key, const YamlNode& value) {
+             const auto word = text(key, value);
+             if (!word) return;
+             if (const auto level = log_level_of(*word, place(key, value), diagnostics_))
+               config_.log.modules[*log::log_module(key)] = {*level, reader_.origin(value)};
+           }});
+    map(node, "modules", known);
+  }
+
+  void admin(const YamlNode& node) {
+    map(node, "admin", {{"token_file", [&](const std::string& key, const YamlNode& value) {
+                           if (const auto path = text(key, value))
+                             config_.operations.admin_token_file = {reader_.beside_file(*path),
+                                                                    reader_.origin(value)};
+                         }}});
+  }
+
+  // Is a protocol served for which no rule exists without a file?
+  bool needs_policy() const {
+    return std::any_of(config_.listen.begin(), config_.listen.end(), [](const auto& l) {
+      return l.value.protocol && describe(*l.value.protocol).add_rules == nullptr;
+    });
   }
 
   // The first key of the map that is one of `words`.
@@ -231,44 +571,14 @@ class ListReader {
       config_.policy.push_back({first->protocol, first->files});
   }
 
-  FileReader& reader_;
+  const std::string& file_;
+  std::shared_ptr<const YamlDocument> document_;
+  FileReader reader_;
   Config& config_;
   base::Diagnostics& diagnostics_;
 };
 
-// Without `listen`: listens for the protocols that have a policy. If none has one of its own,
-// there are only native rules, and it listens for the protocols whose default address is of this
-// machine alone: other machines reach only what a file names.
-void listen_by_policy(Config& config) {
-  const auto is_served = [&config](protocol::Protocol protocol) {
-    const auto& all = config.policy;
-    if (all.empty()) return is_loopback(describe(protocol).host);
-    return std::any_of(all.begin(), all.end(),
-                       [&](const Policy& policy) { return policy.protocol == protocol; });
-  };
-  std::erase_if(config.listen, [&](const Setting<Listener>& listener) {
-    return listener.value.protocol && !is_served(*listener.value.protocol);
-  });
-}
-
-// Is a protocol served for which no rule exists without a file?
-bool needs_policy(const Config& config) {
-  return std::any_of(config.listen.begin(), config.listen.end(), [](const auto& l) {
-    return l.value.protocol && describe(*l.value.protocol).add_rules == nullptr;
-  });
-}
-
 }  // namespace
-
-bool read_listen(const Written& written, Config& config) {
-  ListReader(*written.reader, config).listen(written);
-  return true;
-}
-
-bool read_policy(const Written& written, Config& config) {
-  ListReader(*written.reader, config).policy(written);
-  return true;
-}
 
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics) {
@@ -279,19 +589,7 @@ void read_config(std::string_view text, const std::string& file, Config& config,
     diagnostics.push_back(policy::to_diagnostic(*error, file));
     return;
   }
-  FileReader reader(file, *document, diagnostics);
-  const YamlNode root = document->root();
-  GivenKeys given;
-  if (!root.is_null()) given = read_table(reader, root, "the file", table_of(config));
-  if (given.contains("rules")) {
-    config.rules.value.path = file;
-    config.rules.value.document = document;
-  }
-  if (config.store.redis) config.store.redis->value.servers = config.store.servers;
-  if (!given.contains("policy") && !given.contains("rules") && needs_policy(config))
-    reader.yaml().error("policy", {}, "is missing, and so is `rules`: no request would meet a rule",
-                        "add `policy: [" + policy_example() + "]` or `rules: [...]`");
-  if (!given.contains("listen")) listen_by_policy(config);
+  ConfigReader(file, std::move(document), config, diagnostics).read();
 }
 
 }  // namespace sluice::config

@@ -1,8 +1,8 @@
 #include "config/redis_access.h"
 
+#include "config/config.h"
 #include "config/read_file.h"
 #include "config/settings.h"
-#include "config/table.h"
 
 namespace sluice::config {
 namespace {
@@ -46,44 +46,33 @@ redis::Options RedisAccess::over(redis::Options options) const {
   return options;
 }
 
-void declare_redis_access(RedisAccess& access, std::vector<Entry>& table) {
-  const auto take = [](std::optional<Setting<std::string>>& to,
-                       std::optional<Setting<std::string>>& other) {
-    return [&to, &other](const Written& written) {
-      to = {written.text, written.origin};
-      if (&other != &to) other.reset();
-      return true;
-    };
-  };
-  table.push_back(own_setting("", take(access.username, access.username),
-                              {.flag = "--redis-username",
-                               .variable = "SLUICE_REDIS_USERNAME",
-                               .type = "NAME",
-                               .help = "Its user, where it wants one"}));
-  table.push_back(own_setting(
-      "", take(access.password, access.password_file),
-      {.variable = "SLUICE_REDIS_PASSWORD", .help = "its password, in place of a file"}));
-  table.push_back(own_setting(
-      "",
-      [&access, take_file = take(access.password_file, access.password)](const Written& written) {
-        if (written.text.empty())
-          return written.wrong("names no file", "name the file that holds the password");
-        return take_file(written);
-      },
-      {.flag = "--redis-password-file",
-       .variable = "SLUICE_REDIS_PASSWORD_FILE",
-       .type = "FILE",
-       .help = "The file that holds its password"}));
-  table.push_back(own_setting(
-      "",
-      [&access](const Written& written) {
-        bool tls = false;
-        if (!Truth{"write `true` to reach the Redis by TLS, else `false`"}.read(written, tls))
-          return false;
-        access.tls = {tls, written.origin};
-        return true;
-      },
-      {.flag = "--redis-tls", .variable = "SLUICE_REDIS_TLS", .help = "Reach it by TLS"}));
+void set_redis_username(std::string_view text, const std::string& origin, const base::Diagnostic&,
+                        Config& config, base::Diagnostics&) {
+  config.store.redis_access.username = {std::string(text), origin};
+}
+
+void set_redis_password(std::string_view text, const std::string& origin, const base::Diagnostic&,
+                        Config& config, base::Diagnostics&) {
+  config.store.redis_access.password = {std::string(text), origin};
+  config.store.redis_access.password_file.reset();
+}
+
+void set_redis_password_file(std::string_view text, const std::string& origin,
+                             const base::Diagnostic& place, Config& config,
+                             base::Diagnostics& diagnostics) {
+  if (text.empty())
+    return complain(place, "names no file", "name the file that holds the password", diagnostics);
+  config.store.redis_access.password_file = {std::string(text), origin};
+  config.store.redis_access.password.reset();
+}
+
+void set_redis_tls(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics) {
+  if (text == "true" || text == "false")
+    config.store.redis_access.tls = {text == "true", origin};
+  else
+    complain(place, "`" + std::string(text) + "` is neither true nor false",
+             "write `true` to reach the Redis by TLS, else `false`", diagnostics);
 }
 
 bool read_redis_passwords(redis::Options& options, base::Diagnostics& diagnostics) {

@@ -4,7 +4,7 @@
 
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/diagnostic.h"
 #include "base/setting.h"
@@ -12,7 +12,7 @@
 
 namespace sluice::config {
 
-struct Entry;
+struct Config;
 
 struct RedisAccess {
   std::optional<base::Setting<std::string>> username{};
@@ -26,8 +26,18 @@ struct RedisAccess {
   redis::Options over(redis::Options options) const;
 };
 
-// The flags and variables that set it.
-void declare_redis_access(RedisAccess& access, std::vector<Entry>& table);
+// As in config/settings.h.
+void set_redis_username(std::string_view text, const std::string& origin,
+                        const base::Diagnostic& place, Config& config,
+                        base::Diagnostics& diagnostics);
+void set_redis_password(std::string_view text, const std::string& origin,
+                        const base::Diagnostic& place, Config& config,
+                        base::Diagnostics& diagnostics);
+void set_redis_password_file(std::string_view text, const std::string& origin,
+                             const base::Diagnostic& place, Config& config,
+                             base::Diagnostics& diagnostics);
+void set_redis_tls(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics);
 
 // Replaces password files by the passwords in them, without the line end. False: a file cannot be
 // read or has no password, as `diagnostics` say.

@@ -14,27 +14,24 @@ constexpr const char* about_divvy =
     "`node index.js CONFIG`: same files, same environment, same first line on standard output.\n"
     "Counters are kept in this process. SIGHUP, or a change of the file, reloads the rules.";
 
-std::string footer_of_divvy() {
-  return std::string(
-             "Example:\n"
-             "  PORT=8321 sluice divvy rules.ini\n"
-             "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
-             "\n"
-             "Environment:\n"
-             "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
-             "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
-         cli::server_environment_help() +
-         "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what is sent to statsd, and "
-         "where\n"
-         "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
-         "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy "
-         "that\n"
-         "                 uses it; either one is enough, the other is localhost or 6379\n"
-         "  REDIS_CLUSTER  1: that is a node of a Redis Cluster\n"
-         "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is "
-         "reached,\n"
-         "                 which the original has no variables for\n";
-}
+const std::string footer_of_divvy =
+    std::string(
+        "Example:\n"
+        "  PORT=8321 sluice divvy rules.ini\n"
+        "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
+        "\n"
+        "Environment:\n"
+        "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
+        "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
+    cli::server_environment_help +
+    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what is sent to statsd, and "
+    "where\n"
+    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
+    "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
+    "                 uses it; either one is enough, the other is localhost or 6379\n"
+    "  REDIS_CLUSTER  1: that is a node of a Redis Cluster\n"
+    "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
+    "                 which the original has no variables for\n";
 
 // If a Redis is configured, the first line is exactly that of Divvy.
 std::string first_lines(const std::vector<server::Bound>& bound, config::Config& config) {
@@ -60,7 +57,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
-  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy(),
+  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy,
                            cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> host, on_store_error;

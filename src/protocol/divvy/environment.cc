@@ -97,12 +97,16 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
                                           : "REDIS_CLUSTER";
     config.store.redis = std::move(setting);
   }
-  for (const auto& [name, as] : {std::pair("REDIS_USERNAME", "SLUICE_REDIS_USERNAME"),
-                                 {"REDIS_PASSWORD", "SLUICE_REDIS_PASSWORD"},
-                                 {"REDIS_PASSWORD_FILE", "SLUICE_REDIS_PASSWORD_FILE"},
-                                 {"REDIS_TLS", "SLUICE_REDIS_TLS"}})
-    if (const auto text = io.environment(name); is_set(text))
-      config::apply_variable(as, *text, name, config, diagnostics);
+  const auto apply = [&](const char* name, auto set) {
+    const auto text = io.environment(name);
+    base::Diagnostic place;
+    place.subject = name;
+    if (is_set(text)) set(*text, name, place, config, diagnostics);
+  };
+  apply("REDIS_USERNAME", config::set_redis_username);
+  apply("REDIS_PASSWORD", config::set_redis_password);
+  apply("REDIS_PASSWORD_FILE", config::set_redis_password_file);
+  apply("REDIS_TLS", config::set_redis_tls);
   static_cast<DivvySettings&>(config.settings_of(number_of(description)))
       .apply_environment(io, diagnostics);
 }

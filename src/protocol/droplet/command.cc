@@ -20,7 +20,7 @@ std::string footer_of_droplet() {
              "\n"
              "Environment:\n"
              "  PORT           the port to listen on, default 3000; 0 takes a free one\n") +
-         cli::server_environment_help() + cli::settings_environment_help(settings_format);
+         cli::server_environment_help + cli::settings_environment_help(settings_format);
 }
 
 }  // namespace

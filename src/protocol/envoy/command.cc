@@ -40,7 +40,7 @@ std::string footer_of_envoy() {
              "  REDIS_SOCKET_TYPE=tcp, REDIS_URL, REDIS_AUTH, REDIS_TLS, REDIS_TIMEOUT\n"
              "                 the Redis that keeps the counters, shared with every `ratelimit`\n"
              "                 that uses it\n") +
-         cli::server_environment_help();
+         cli::server_environment_help;
 }
 
 }  // namespace

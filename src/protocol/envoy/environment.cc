@@ -249,7 +249,9 @@ void apply_log(Variables& variables, config::Config& config, base::Diagnostics& 
     *level = in_lower_case(*level);
     if (*level == "warning") *level = "warn";
     if (*level == "fatal" || *level == "panic") *level = "error";
-    config::apply_variable("SLUICE_LOG_LEVEL", *level, "LOG_LEVEL", config, diagnostics);
+    Diagnostic place;
+    place.subject = "LOG_LEVEL";
+    config::set_log_level(*level, "LOG_LEVEL", place, config, diagnostics);
   }
   // As in the original all but `json` is text.
   const std::string format = in_lower_case(variables.text("LOG_FORMAT").value_or("text"));
@@ -314,8 +316,10 @@ std::optional<RedisPlace> read_place(Variables& variables, const char* type, con
     nodes.remove_prefix(comma + 1);
     apply_auth(variables.text(sentinel_auth), place.sentinel.username, place.sentinel.password);
   }
+  Diagnostic where;
+  where.subject = url_name;
   config::Config named;
-  config::apply_variable("SLUICE_REDIS", nodes, url_name, named, diagnostics);
+  config::set_redis(nodes, url_name, where, named, diagnostics);
   if (!named.store.redis) return std::nullopt;
   (name == "SENTINEL" ? place.sentinel.nodes : place.nodes) = named.store.redis->value.nodes;
   return place;

@@ -26,7 +26,7 @@ std::string footer_of_http() {
              "       -H 'Content-Type: application/json' http://127.0.0.1:8390/v1/take\n"
              "\n"
              "Environment:\n") +
-         cli::server_environment_help() + cli::settings_environment_help(settings_format);
+         cli::server_environment_help + cli::settings_environment_help(settings_format);
 }
 
 }  // namespace

@@ -21,22 +21,20 @@ constexpr const char* about_limitd =
     "Counters are kept in its `db`, what was answered survives a kill. SIGHUP, or a change of the\n"
     "files, reloads the bucket types; SIGHUP opens the log file again, too.";
 
-std::string footer_of_limitd() {
-  return std::string(
-             "Example:\n"
-             "  sluice limitd --config-file limitd.yaml --port 9231\n"
-             "  sluice ask limitd take user 10.0.0.7\n"
-             "\n"
-             "Environment (flags override it, it overrides the file):\n"
-             "  CONFIG_FILE    as --config-file\n"
-             "  PORT, DB, LOG_FILE, LOG_LEVEL   as the keys of the file in small letters\n"
-             "  HOSTNAME       where to listen, if it is an address; a mere name is skipped\n"
-             "  BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others   bucket types, "
-             "in "
-             "place of all\n"
-             "                 those of files\n") +
-         cli::server_environment_help();
-}
+const std::string footer_of_limitd =
+    std::string(
+        "Example:\n"
+        "  sluice limitd --config-file limitd.yaml --port 9231\n"
+        "  sluice ask limitd take user 10.0.0.7\n"
+        "\n"
+        "Environment (flags override it, it overrides the file):\n"
+        "  CONFIG_FILE    as --config-file\n"
+        "  PORT, DB, LOG_FILE, LOG_LEVEL   as the keys of the file in small letters\n"
+        "  HOSTNAME       where to listen, if it is an address; a mere name is skipped\n"
+        "  BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others   bucket types, in "
+        "place of all\n"
+        "                 those of files\n") +
+    cli::server_environment_help;
 
 struct LimitdFlags {
   std::optional<std::string> file, db, port, hostname, log_file;
@@ -156,7 +154,7 @@ void add_limitd_flags(cli::Arguments& arguments, LimitdFlags& flags, bool& print
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice limitd --config-file FILE [options]", about_limitd,
-                           footer_of_limitd(),
+                           footer_of_limitd,
                            {"stopped by a signal", "anything else", false, false});
   LimitdFlags flags;
   config::Flags server_flags;

@@ -22,7 +22,7 @@ std::string footer_of_resp() {
              "  redis-cli -p 6380 CL.THROTTLE user:17 14 30 60\n"
              "\n"
              "Environment:\n") +
-         cli::server_environment_help();
+         cli::server_environment_help;
 }
 
 }  // namespace
