@@ -168,7 +168,7 @@ class Crossing {
   }
   void begin(Server& server) {
     ++begun_;
-    server.chosen = choose(dice_);
+    server.chosen = choose(actors_count, dice_);
     server.cost = static_cast<int64_t>(1 + dice_() % 3);
     server.charges.clear();
     server.world->forget_names();

@@ -25,7 +25,6 @@ TEST(HttpRoute, MatchesTheWholePath) {
 
 TEST(HttpRoute, AChargeNeedsTheRightToTake) {
   EXPECT_EQ(find_route("/v1/charge")->right, access::Right::take);
-  EXPECT_FALSE(find_route("/v1/charge")->takes_key);
 }
 
 TEST(HttpRoute, HasTheMethodsThatItSays) {

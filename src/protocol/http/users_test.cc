@@ -36,7 +36,7 @@ TEST(HttpUsers, AreThoseOfTheAuthorizationField) {
   World world({.users = users()});
   Connection connection(world);
   // The last two have no name: `:secret`, and `default:secret` where no user is `default`.
-  for (const std::string value :
+  for (const std::string& value :
        {"Basic YXBwOnNlY3JldA==", "basic  YXBwOnNlY3JldA", "Bearer secret", "BEARER  secret",
         "Basic OnNlY3JldA==", "Basic ZGVmYXVsdDpzZWNyZXQ="}) {
     const HttpAnswer answer =
