@@ -66,7 +66,7 @@ TEST(ActorValue, RefusesWhatWouldMatchNothingAndSaysWhatToWrite) {
   EXPECT_TRUE(says("10.0.0.7,10.0.0.8", "write `[10.0.0.7,10.0.0.8]`"));
   EXPECT_TRUE(says("10.0.0.7, ::1", "`exact(10.0.0.7, ::1)` for the text"));
   EXPECT_EQ(stored("exact(10.0.0.7,::1)"), "10.0.0.7,::1");
-  EXPECT_EQ(override_name("10.0.0.7,::1", {}), "exact(10.0.0.7,::1)");
+  EXPECT_EQ(override_name("10.0.0.7,::1", std::vector<std::string>{"ip"}), "exact(10.0.0.7,::1)");
   for (const char* text : {"10.0.0.7,alice", "10.0.0.7,", "a,b"}) EXPECT_EQ(stored(text), text);
   EXPECT_TRUE(says("regex(/^a/)", "write a text with `*`, a list"));
   EXPECT_TRUE(says("regex(^a)", "is an expression"));
