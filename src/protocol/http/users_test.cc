@@ -36,7 +36,7 @@ TEST(HttpUsers, AreThoseOfTheAuthorizationField) {
   World world({.users = users()});
   Connection connection(world);
   // The last two have no name: `:secret`, and `default:secret` where no user is `default`.
-  for (const std::string& value :
+  for (const std::string value :
        {"Basic YXBwOnNlY3JldA==", "basic  YXBwOnNlY3JldA", "Bearer secret", "BEARER  secret",
         "Basic OnNlY3JldA==", "Basic ZGVmYXVsdDpzZWNyZXQ="}) {
     const HttpAnswer answer =
@@ -49,7 +49,7 @@ TEST(HttpUsers, AnUnknownOneIsAnsweredWith401) {
   World world({.users = users()});
   Connection connection(world);
   // "ops:secret": a right token, and a wrong name.
-  for (const std::string value :
+  for (const std::string& value :
        {std::string(), std::string("Basic"), std::string("Basic !!!"), std::string("Basic YXBw"),
         std::string("Bearer"), std::string("Bearer app"), std::string("Bearer app:secret"),
         std::string("Bearer YXBwOnNlY3JldA=="), std::string("Digest secret"),

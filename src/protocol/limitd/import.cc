@@ -4,13 +4,13 @@
 
 #include <fcntl.h>
 #include <leveldb/db.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
@@ -201,7 +201,6 @@ base::Result<ImportReport> import_buckets(const std::string& dir, base::Time now
   if (report && !given) return std::move(given).problem();
   return report;
 }
-
 
 // The command `sluice store import-limitd`, which imports limitd's buckets.
 

@@ -171,7 +171,6 @@ LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& sourc
   return read_main(texts, source, spaces, rules, diagnostics);
 }
 
-
 namespace {
 
 using protocol::PolicyFiles;

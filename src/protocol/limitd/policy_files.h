@@ -23,7 +23,6 @@ namespace sluice::limitd {
 
 extern const std::string_view example;
 
-
 // Reads limitd's configuration from its sources: a file, its folder FILE.d/, the environment, and
 // the file that a configurator names. First into texts, which are compared and hashed, then into
 // rules. Main thread, and the thread that reloads.
@@ -66,7 +65,6 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
 // The settings of the files and the environment, without those of flags except `db`.
 LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
                              base::Diagnostics& diagnostics);
-
 
 extern const protocol::PolicyFormat policy_format;
 

@@ -12,8 +12,8 @@
 #include "policy/read/yaml_tree_reader.h"
 #include "policy/text.h"
 #include "protocol/limitd/environment.h"
-#include "protocol/limitd/message.h"
 #include "protocol/limitd/type.h"
+#include "protocol/limitd/value.h"
 
 namespace sluice::limitd {
 

@@ -12,7 +12,7 @@
 
 #include "base/bounds.h"
 #include "protocol/limitd/dialect.h"
-#include "protocol/limitd/message.h"
+#include "protocol/limitd/value.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
 
