@@ -25,6 +25,8 @@ base::Result<Address> parse_address(std::string_view text, std::optional<uint16_
     return base::Problem{
         "the address has no host; write HOST:PORT, as in `localhost:8321`; `[::]` is every address "
         "of this machine"};
+  if (host.find_first_of(" \t\r\n") != std::string_view::npos)
+    return base::Problem{"the host has a space in it; write HOST:PORT, as in `localhost:8321`"};
   if (host.find_first_not_of("0123456789") == std::string_view::npos) {
     // The resolver would read it as an IPv4 address that no user means.
     return base::Problem{

@@ -32,6 +32,7 @@ TEST(ParseAddress, ReportsInvalidAddresses) {
        {Case{"::1:8321", "brackets"}, Case{"[::1:8321", "no `]`"}, Case{":8321", "no host"},
         Case{"", "no host"}, Case{"[]:1", "no host"}, Case{"a:", "a port"},
         Case{"a:70000", "not `:70000`"}, Case{"[::]8321", "a port"}, Case{"a", "no port"},
+        Case{"a b:1", "a space"}, Case{" a:1", "a space"}, Case{"[::1 ]:1", "a space"},
         Case{"http://localhost:8380", "not a URL"}, Case{"https://[::1]", "not a URL"}}) {
     const auto address = parse_address(text, std::nullopt);
     ASSERT_FALSE(address) << text;
