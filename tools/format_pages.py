@@ -140,12 +140,14 @@ def format_page(text: str) -> str:
             continue
         item = ITEM.match(line)
         indent = len(line) - len(line.lstrip())
-        if item:
+        if not paragraph and indent >= code_indent(out):
+            out.append(line)
+        elif item:
             flush()
             first = item[0]
             rest = " " * len(item[0])
             paragraph = [line[len(item[0]):]]
-        elif not paragraph and (APART.match(line) or (indent >= 4 and not in_list(out))):
+        elif not paragraph and APART.match(line):
             out.append(line)
             in_html = line.lstrip().startswith("<")
         elif paragraph and APART.match(line):
@@ -167,16 +169,15 @@ def format_page(text: str) -> str:
     return "\n".join(out)
 
 
-def in_list(lines: list[str]) -> bool:
-    """Is what follows these lines, if it is indented, within an item of a list?"""
+def code_indent(lines: list[str]) -> int:
+    """The indentation from which on what follows these lines, after a blank one, is code."""
     for line in reversed(lines):
-        if not line.strip():
-            continue
-        if ITEM.match(line):
-            return len(ITEM.match(line)[0]) <= 4  # type: ignore[index]
-        if not line.startswith(" "):
-            return False
-    return False
+        item = ITEM.match(line)
+        if item and len(item[1]) < 4:
+            return len(item[0]) + 4
+        if line.strip() and not line.startswith(" "):
+            break
+    return 4
 
 
 def pages() -> list[Path]:

@@ -155,7 +155,7 @@ TEST(MakeUsers, RefusesATokenThatTwoUsersShare) {
                                                 {{{"a", {}}, file}, {{"b", {}}, other}},
                                                 {{{"a", {}, its}, ""}, {{"b", {}}, other}}})
     EXPECT_EQ(problem_of(all),
-              "users: error: `a` and `b` have one token (sluice.yaml:7); make one for each with "
+              "error: users: `a` and `b` have one token (sluice.yaml:7); make one for each with "
               "`sluice token NAME`");
 }
 
