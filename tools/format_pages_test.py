@@ -23,7 +23,9 @@ class FormatPagesTest(unittest.TestCase):
 
     def test_code_tables_and_headings_stay(self) -> None:
         for text in ("```console\n$ one. Two. Three.\n\n| a. B. | c |\n```\n", "| One. Two. | Three. Four. |\n|---|---|\n",
-                     "# One. Two.\n", "Text.\n\n    code. Code. Code.\n", "<p>One. Two.\nThree.</p>\n"):
+                     "# One. Two.\n", "Text.\n\n    code. Code. Code.\n",
+                     "Text:\n\n    rules:\n      - name: a\n        deny: true\n\n      - name: b\n",
+                     "- Item:\n\n      - code: a\n        b: c\n", "<p>One. Two.\nThree.</p>\n"):
             with self.subTest(text=text):
                 self.assertEqual(format_page(text), text)
 
