@@ -84,19 +84,6 @@ TEST(HttpUsers, MayBeSeveralOnOneConnection) {
             (std::vector{200, 200, 403, 200}));
 }
 
-// An idempotency key belongs to one user.
-TEST(HttpUsers, HaveIdempotencyKeysOfTheirOwn) {
-  World world({.users = users()});
-  Connection connection(world);
-  const std::string key = "Idempotency-Key: \"1\"\r\n";
-  EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a"), key + app)).status, 200);
-  const HttpAnswer other = ask(connection, post("/v1/take", by_ip("a"), key + ops));
-  EXPECT_EQ(other.status, 200);
-  EXPECT_FALSE(other.has("idempotency-replayed"));
-  EXPECT_EQ(ask(connection, post("/v1/take", by_ip("a"), key + app)).field("idempotency-replayed"),
-            "true");
-}
-
 TEST(HttpUsers, FollowTheLiveList) {
   World world({.users = users()});
   Connection connection(world);
