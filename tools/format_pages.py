@@ -17,7 +17,7 @@ COLUMNS = 100
 FENCE = re.compile(r"^\s*(```+|~~~+)")
 # Lines that are not prose: headings, tables, HTML, definitions of links, rules, quotes with markers.
 APART = re.compile(r"^\s*(#{1,6} |\||<|\[[^\]]+\]: |(-{3,}|\*{3,}|={3,})\s*$|>\s|!\[)")
-ITEM = re.compile(r"^(\s*)([-*+]|\d+[.)]) +(?=\S)")
+ITEM = re.compile(r"^(\s*)([-*+]|\d{1,9}[.)]) +(?=\S)")
 # What a line must not begin with, as it would be read as something else than text.
 MARKER = re.compile(r"^([-*+] |[-*+]$|\d+[.)]( |$)|#{1,6} |>|\||```|~~~|<|=+$|-+$|:)")
 SHORT = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|No|St|approx|resp)\.$")
