@@ -140,6 +140,13 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
     status = report_failure(unusable, flags.json, io);
     return std::nullopt;
   };
+  const auto misused = [&](const std::string& problem) {
+    status = arguments.misused(problem, io);
+    return std::nullopt;
+  };
+  const auto ms = base::parse_count(flags.timeout);
+  if (!ms || *ms < 1 || *ms > timeout_ms_max)
+    return misused("--timeout must be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
   if (!flags.admin && named.address.empty()) {
     auto found = find_server(io);
     if (!found) return failed(std::move(found).problem());
@@ -151,10 +158,6 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
               "SLUICE_ADMIN_SERVER or --admin"
            << std::endl;
   const std::string origin = flags.admin ? "--admin" : named.variable;
-  const auto misused = [&](const std::string& problem) {
-    status = arguments.misused(problem, io);
-    return std::nullopt;
-  };
   if (text == "off")
     return misused(origin +
                    " is `off`, and what is switched off cannot be asked; write "
@@ -162,9 +165,6 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   const auto address = calls::is_unix_path(text) ? config::Address{text, 0}
                                                  : config::parse_address(text, config::admin_port);
   if (!address) return misused(origin + ": " + address.problem().text);
-  const auto ms = base::parse_count(flags.timeout);
-  if (!ms || *ms < 1 || *ms > timeout_ms_max)
-    return misused("--timeout must be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
   auto token = read_token(flags, io);
   if (!token) return failed(std::move(token).problem());
   calls::HttpClient::Options options;

@@ -272,65 +272,6 @@ TEST(Worker, ClosesAClientThatReadsNothing) {
   EXPECT_EQ(read_until(other, "\n").substr(0, 8), "OK true ");
 }
 
-// A frame of HTTP/2 on stream `stream`.
-std::string h2_frame(char type, char flags, char stream, const std::string& payload) {
-  return std::string{'\0', '\0',  static_cast<char>(payload.size()), type, flags, '\0', '\0',
-                     '\0', stream} +
-         payload;
-}
-
-// A client of HTTP/2 that reads nothing, whose socket has little room, and that leaves a request
-// unfinished.
-class DeafHttp2 {
- public:
-  explicit DeafHttp2(const net::Timeouts& timeouts)
-      : deaf_(world_.client(timeouts, http_, 1)), other_(world_.client()) {
-    world_.start();
-    const std::string take = "\x83\x86\x41\x09localhost\x44\x08/v1/take";
-    say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0, "") + h2_frame(1, 4, 1, take));
-  }
-  // Sends a ping. False: the socket does not take the answer.
-  bool ping() {
-    const uint64_t before = stats().sent.read();
-    say(h2_frame(6, 0, 0, "01234567"));
-    return stats().sent.read() > before;
-  }
-  uint64_t ended() const { return stats().ended_for[for_request].read(); }
-  uint64_t closed() const { return stats().closed_for[for_sending].read(); }
-
- private:
-  static constexpr auto for_request = static_cast<size_t>(engine::Closed::request_timeout),
-                        for_sending = static_cast<size_t>(engine::Closed::send_timeout);
-
-  const engine::WorkerStats::OfProtocol& stats() const { return world_.stats.at(http_); }
-  // Sends the bytes, and waits until the worker has handled them: then it answers another client.
-  void say(const std::string& bytes) {
-    const uint64_t all = stats().received.read() + bytes.size();
-    send(deaf_, bytes);
-    EXPECT_TRUE(tests::comes([&] { return stats().received.read() == all; }));
-    send(other_, "HIT ip=2\n");
-    EXPECT_EQ(read_until(other_, "\n").substr(0, 8), "OK true ");
-  }
-
-  const protocol::Protocol http_ = protocol::find("http").value();
-  World world_;
-  const int deaf_, other_;
-};
-
-// The reset of the request that did not arrive whole waits for the client, but not for ever.
-TEST(Worker, AResetThatTheSocketDoesNotTakeHasTheSendTimeout) {
-  size_t taken = 0;
-  {
-    DeafHttp2 client({});
-    while (taken < 100 && client.ping()) ++taken;
-  }
-  ASSERT_LT(taken, 100u);
-  DeafHttp2 client({.request = base::seconds(2), .send = base::milliseconds(100)});
-  for (size_t i = 0; i < taken; ++i) EXPECT_TRUE(client.ping()) << i;
-  EXPECT_TRUE(tests::comes([&] { return client.closed() == 1; }));
-  EXPECT_EQ(client.ended(), 1u);
-}
-
 // When unfinished requests exceed their bound of memory, the one that began first is closed, in
 // whatever order the poller reports them, and even if it has received more bytes since.
 TEST(Worker, ClosesTheOldestIncompleteRequestPastTheBound) {

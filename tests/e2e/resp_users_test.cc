@@ -245,8 +245,8 @@ TEST_F(RespUsers, TokensAreShownNowhere) {
 
 // `ops` has the right `admin`.
 TEST_F(RespUsers, AChangeIsByTheUserOfItsToken) {
-  const auto answer =
-      http(admin_, "POST", "/v1/reload", "{}", "Authorization: Bearer " + token_of_ops + "\r\n");
+  const auto answer = http(admin_, "PUT", "/v1/log", R"({"level": "info"})",
+                           "Authorization: Bearer " + token_of_ops + "\r\n");
   EXPECT_EQ(answer.status, 200) << answer.body;
   const std::string changes = http_get(admin_, "/v1/changes").body;
   EXPECT_NE(changes.find("\"ops, 127.0.0.1:"), std::string::npos) << changes;
