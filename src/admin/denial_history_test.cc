@@ -1,12 +1,11 @@
 // What a server keeps of a day's refusals (admin/denial_history.h).
-#include "admin/denials.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "admin/denials.h"
 #include "base/bounds.h"
 #include "base/hash.h"
 

@@ -81,7 +81,6 @@ class DenialHistory {
   std::map<int64_t, Span> spans_;  // by their beginning, in spans
 };
 
-
 // The refusals of the last day, over all workers: collects what each has noted (engine/denials.h)
 // every ten seconds and whenever it is asked, and answers /v1/denials. Owned by the server,
 // outlives its workers' use. `collect_some` on the housekeeping thread, `answer` on one thread that

@@ -12,7 +12,6 @@ namespace sluice::admin {
 // Both outlive the admin port.
 void add_overrides(Admin& admin, live::OverrideRegistry& registry, const live::Live& live);
 
-
 // The admin port's answer about what was changed while the server ran: GET /v1/changes.
 
 // `changes` outlives the admin port.

@@ -107,7 +107,6 @@ std::string main_page(std::span<const DefinedCommand> commands) {
   return page;
 }
 
-
 // The commands `sluice completion` and `sluice man`.
 
 namespace {

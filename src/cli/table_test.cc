@@ -1,11 +1,10 @@
 // Tables on a terminal (cli/table.h): columns, and what is cut in narrow windows.
-#include "cli/terminal.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "cli/terminal.h"
 #include "config/screen_text.h"
 #include "tests/support/dice.h"
 

@@ -2,11 +2,10 @@
 // is. Cells are made safe for a terminal (config/screen_text.h). Plain value; one thread.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,7 +46,6 @@ class Table {
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
-
 
 // Reads fields of JSON from a server, which may be of another version: a field that is missing or
 // of another type counts as empty. Pure functions; views live as long as the JSON.

@@ -40,10 +40,9 @@ int token(const Words& words, config::CommandIo& io) {
     return arguments.misused("give the name of one user, such as `sluice token app`", io);
   const std::string& name = arguments.positional().front();
   if (!config::is_user_name(name))
-    return arguments.misused("a name of a user has up to 64 printable ASCII characters and no blanks",
-                             io);
-  const std::string made = access::make_token(),
-                    digest = hexadecimal(access::digest_of(made)),
+    return arguments.misused(
+        "a name of a user has up to 64 printable ASCII characters and no blanks", io);
+  const std::string made = access::make_token(), digest = hexadecimal(access::digest_of(made)),
                     line = "- { name: " + config::in_quotes(name) + ", sha256: " + digest +
                            ", rights: [take, look] }";
   if (json)

@@ -320,7 +320,6 @@ void Core::close(base::Time now) {
   });
 }
 
-
 // The links of the client's core: states, tries, and what is due when.
 
 // The replies to the calls of one link.

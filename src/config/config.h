@@ -145,7 +145,7 @@ struct Flags {
   std::optional<std::string> workers, connections, memory, data, durability, redis, redis_cluster,
       redis_username, redis_password_file, log_level, log_format, admin, unmatched;
   bool redis_tls = false;
-  bool print = false;  // --print-config
+  bool print = false;               // --print-config
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
   // The protocols' own settings, by the flag's name.
   std::map<std::string_view, std::optional<std::string>> own;

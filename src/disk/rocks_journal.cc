@@ -119,7 +119,6 @@ base::Done CopyPlace::finish() {
   return sync_directory(folder_of(target_).string());
 }
 
-
 namespace {
 
 constexpr size_t step_counters = 256;
@@ -190,7 +189,6 @@ rocksdb::Status Fold::ingest() {
   options.verify_file_checksum = false;
   return counters_.use([&](rocksdb::DB& db) { return db.IngestExternalFile({file_}, options); });
 }
-
 
 namespace {
 
@@ -672,7 +670,6 @@ JournalStats RocksJournal::stats() const {
   stats.failures = failures_count_;
   return stats;
 }
-
 
 // The folding side of the journal: a thread that does whatever a commit may have to wait for, and
 // one that takes only the time that no other thread needs, to which the first lends the work

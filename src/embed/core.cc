@@ -233,7 +233,6 @@ void core::take_batch(view<charge> charges, decision* each, base::Time now) {
   }
 }
 
-
 // Work that no call asks for: forgetting counters, limits and overrides; the thread that does so,
 // if it is asked for; and what is due.
 
@@ -343,7 +342,6 @@ due core::run_due(time_point now) {
   ran.called = done.size();
   return ran;
 }
-
 
 // Rules, limits in code and overrides: what a limiter's decisions go by, and how it is exchanged.
 

@@ -49,7 +49,6 @@ Batch* Batches::find(request::Ticket ticket) {
   return batch != nullptr && batch->ticket == ticket ? batch : nullptr;
 }
 
-
 Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
     : deps_(std::move(deps)),
       log_(std::move(log)),

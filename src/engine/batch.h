@@ -87,7 +87,6 @@ class Batches {
   std::vector<uint32_t> free_;
 };
 
-
 // Decides what one worker's batches, late replies, lists and queries charge: it holds the live
 // rules and the overrides that they are matched by, and the store that settles them. It makes no
 // replies. Used by the worker's thread alone.

@@ -1,7 +1,7 @@
 // How many refusals are logged each second (engine/denial_sampler.h).
-#include "engine/denials.h"
-
 #include <gtest/gtest.h>
+
+#include "engine/denials.h"
 
 namespace sluice::engine {
 namespace {

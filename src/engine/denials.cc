@@ -107,7 +107,6 @@ size_t DenialTable::least_of(size_t set, uint32_t kind) const {
   return set + (begin & (ways - 1));
 }
 
-
 bool DenialSampler::wants(uint64_t every, base::Time now) {
   if ((seen_.fetch_add(1, std::memory_order_relaxed) + 1) % every != 0) return false;
   const uint64_t begin = static_cast<uint64_t>(now.us / 1'000'000) << 8;
@@ -125,7 +124,6 @@ bool DenialSampler::wants(uint64_t every, base::Time now) {
   passed_over_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }
-
 
 namespace {
 

@@ -150,7 +150,6 @@ class Denials {
   std::unique_ptr<DenialTable> table_{new DenialTable};  // not zeroed
 };
 
-
 // Picks the denials that are logged: every Nth, and at most a fixed number in a second. Those above
 // that number are counted, and their count is logged. Off until an operator turns it on. Owned by
 // the server; any thread.
@@ -178,7 +177,6 @@ class DenialSampler {
   // The current second times 256, plus the number of lines that were logged in it.
   std::atomic<uint64_t> second_{0};
 };
-
 
 // Warns of rules that clients ask "is anything left?" before their work, and whose limits refuse
 // what the work came to without counting it: the next look passes again, for ever. Such a limit

@@ -13,8 +13,8 @@
 
 #include "base/buffer.h"
 #include "engine/batch.h"
-#include "engine/late_replies.h"
 #include "engine/denials.h"
+#include "engine/late_replies.h"
 #include "engine/lists.h"
 #include "protocol/protocol.h"
 #include "request/session.h"

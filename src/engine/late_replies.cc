@@ -140,7 +140,6 @@ void PendingReplies::take_expired(base::Time monotonic, std::vector<request::Tic
   }
 }
 
-
 using request::no_ticket;
 using request::Ticket;
 using request::Verb;

@@ -62,7 +62,6 @@ class ChangeLog {
   uint64_t total_ = 0;
 };
 
-
 // What came of the last readings of the policy, for callers that start one and those that look
 // later. Written by the reloader's thread, read by any.
 

@@ -1,6 +1,4 @@
 // Changes of watched files, folders and links are noticed (live/file_watch.h).
-#include "live/reloader.h"
-
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -9,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "live/reloader.h"
 
 namespace sluice::live {
 namespace {

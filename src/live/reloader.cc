@@ -148,7 +148,6 @@ bool FileWatch::read_news() {
   }
 }
 
-
 namespace {
 
 using std::chrono::milliseconds;

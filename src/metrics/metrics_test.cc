@@ -11,8 +11,8 @@
 #include "metrics/cells.h"
 #include "metrics/page.h"
 #include "metrics/process.h"
-#include "metrics/top.h"
 #include "metrics/statsd.h"
+#include "metrics/top.h"
 
 namespace sluice::metrics {
 namespace {

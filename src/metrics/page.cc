@@ -60,7 +60,6 @@ uint64_t Names::refused() const {
   return refused_;
 }
 
-
 struct Page::Families {
   std::vector<prometheus::MetricFamily> all;
   std::unordered_map<std::string, size_t> places;

@@ -50,7 +50,6 @@ class Names {
   uint64_t refused_ = 0;
 };
 
-
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 class Page {

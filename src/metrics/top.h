@@ -80,7 +80,6 @@ class Ring {
   alignas(64) std::atomic<uint64_t> taken_{0};
 };
 
-
 // What a sketch knows of one key. A count is at least what is true, and at most `error` more.
 struct Tracked {
   struct Count {

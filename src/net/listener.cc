@@ -1,6 +1,5 @@
 #include "net/listener.h"
 
-#include <boost/asio/ip/v6_only.hpp>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/ip/v6_only.hpp>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
@@ -262,7 +262,6 @@ Listener::Accepted Listener::accept_some() {
   }
   return Accepted::some;
 }
-
 
 namespace {
 

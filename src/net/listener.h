@@ -3,11 +3,11 @@
 // descriptor left. Belongs to the thread that runs its event loop.
 #pragma once
 
+#include <spdlog/logger.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <spdlog/logger.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -39,7 +39,6 @@ struct Endpoint {
   uint16_t port = 0;  // 0: any free port
   Timeouts timeouts = {};
 };
-
 
 class Listener {
  public:
@@ -108,7 +107,6 @@ class Listener {
   const Owner owner_;
   int spare_ = -1;  // the spare descriptor
 };
-
 
 // A UNIX socket that listens at a path, for the process's user only (0600). The destructor removes
 // it. Main thread.

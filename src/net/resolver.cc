@@ -1,10 +1,10 @@
 #include "net/resolver.h"
 
-#include <boost/asio/ip/tcp.hpp>
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -43,7 +43,6 @@ uint16_t local_port(int fd) {
   TcpEndpoint endpoint;
   return read(fd, endpoint, ::getsockname) ? endpoint.port() : uint16_t{0};
 }
-
 
 struct Resolver::State {
   State(std::vector<HostPort> its_nodes, Lookup its_lookup)

@@ -29,7 +29,6 @@ inline std::string name_of(const HostPort& server) {
   return (ipv6 ? "[" + server.host + "]" : server.host) + ":" + std::to_string(server.port);
 }
 
-
 // The addresses of the two ends of a connected socket, as texts for people.
 
 // "127.0.0.1:50312", "[::1]:50312"; for an IPv4 client of an IPv6 socket its IPv4 address. Empty:
@@ -37,7 +36,6 @@ inline std::string name_of(const HostPort& server) {
 std::string peer_address(int fd);
 // The port of this side; 0: the socket has none.
 uint16_t local_port(int fd);
-
 
 // An address of one of the servers.
 struct Address {

@@ -1,7 +1,5 @@
 // UNIX sockets that the server listens on (net/unix_listener.h): rights, leftovers of killed
 // servers, wrong paths.
-#include "net/listener.h"
-
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "net/listener.h"
 
 namespace sluice::net {
 namespace {

@@ -122,7 +122,6 @@ class PrefixTree {
   std::vector<Node> nodes_{1};  // the first is the root, for the empty prefix
 };
 
-
 struct Condition;
 class Pattern;
 

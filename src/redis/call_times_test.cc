@@ -1,11 +1,11 @@
 // The times of calls to Redis (redis/call_times.h): which writes are measured, and which calls
 // count with the measured time.
-#include "redis/async_connection.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <thread>
+
+#include "redis/async_connection.h"
 
 namespace sluice::redis {
 namespace {

@@ -105,7 +105,6 @@ struct Link final : AsyncConnection::Owner {
   AsyncConnection connection;
 };
 
-
 // Sums for metrics.
 struct LinkSums {
   std::array<uint64_t, connection_states> states{};

@@ -1,12 +1,11 @@
 // A set of names with a secret hash (redis/name_set.h).
-#include "redis/redis_metadata_store.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 #include <string>
 
+#include "redis/redis_metadata_store.h"
 #include "tests/support/dice.h"
 
 namespace sluice::redis {

@@ -1,11 +1,11 @@
 // Counters that are known to be past a quota until their window ends (redis/over_cache.h).
-#include "redis/shared.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "redis/shared.h"
 
 namespace sluice::redis {
 namespace {

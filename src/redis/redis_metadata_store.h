@@ -59,7 +59,6 @@ class NameSet {
   size_t size_ = 0, used_ = 0;   // used_: slots that are not free, erased ones included
 };
 
-
 class RedisMetadataStore final : public store::MetadataStore {
  public:
   // `shared` outlives this object.

@@ -1,9 +1,9 @@
 // Which primary to believe when sentinels differ (redis/sentinel_finder.h).
-#include "redis/topology.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "redis/topology.h"
 
 namespace sluice::redis::sentinel_finder_test {
 namespace {

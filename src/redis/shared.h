@@ -64,7 +64,6 @@ class OverCache {
   std::array<Part, parts> parts_;
 };
 
-
 struct Counts {
   // Groups that were sent to Redis; groups that the table of this server decided.
   std::atomic<uint64_t> asked{0}, local{0};

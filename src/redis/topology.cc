@@ -247,7 +247,6 @@ base::Result<std::unique_ptr<BlockingConnection>> connect_to(const Endpoint& end
   return problem;
 }
 
-
 namespace {
 
 // So many nodes are asked, as one may be cut off from the others and not know it yet.
@@ -320,7 +319,6 @@ base::Result<ClusterMap> ClusterFinder::find(Topology& topology) {
   best->map.is_down = !best->state.ok;
   return std::move(best->map);
 }
-
 
 namespace {
 

@@ -38,7 +38,6 @@ struct Address {
 // empty is a problem, as are more than 1,024 hosts.
 Address read_address(std::string_view text);
 
-
 namespace {
 
 constexpr size_t hosts_max = 1024;
@@ -170,7 +169,6 @@ Address read_address(std::string_view text) {
     address.problem = "`" + whole + "`: " + problem;
   return address;
 }
-
 
 // Which thread polls. One has the turn; others wait for it in the order in which they came, and go
 // on without it when what they wait for has happened meanwhile: the thread that has the turn

@@ -244,7 +244,6 @@ void Spaces::forget_list(uint32_t id) {
   unnamed_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-
 SpaceIndex::SpaceIndex(std::span<const Space* const> spaces) {
   for (const Space* space : spaces) {
     if (space->id >= by_id_.size()) by_id_.resize(space->id + 1, nullptr);

@@ -564,7 +564,6 @@ bool Connection::swap_buffer(size_t bytes, bool aside) {
   return true;
 }
 
-
 // What a connection sends: at once, at the end of the worker's turn, or once the socket takes it or
 // the store has committed what it says.
 
@@ -680,7 +679,6 @@ void Connection::write_more() {
   worker_.engine().continue_lists(*this);
   process();
 }
-
 
 // Timeouts of connections, and connections that are closed because others need their memory.
 

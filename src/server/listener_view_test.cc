@@ -1,7 +1,5 @@
 // What is counted and logged of requests that a listener refuses, and of takes that no rule matches
 // (server/listener_view.h).
-#include "server/server_view.h"
-
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 
@@ -9,6 +7,8 @@
 #include <memory>
 #include <sstream>
 #include <string>
+
+#include "server/server_view.h"
 
 namespace sluice::server::listener_view_test {
 namespace {

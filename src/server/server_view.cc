@@ -43,7 +43,6 @@ void ServerView::warn(std::string_view line) const {
                passed_over);
 }
 
-
 namespace {
 
 constexpr size_t example_bytes_max = 300;

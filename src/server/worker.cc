@@ -1,9 +1,9 @@
 #include "server/worker.h"
 
-#include <boost/asio/post.hpp>
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "base/bounds.h"
@@ -49,7 +49,6 @@ void GatheredOutput::forget(const Connection& connection) {
     if (run.connection == &connection) run.connection = nullptr;
   }
 }
-
 
 namespace asio = boost::asio;
 

@@ -45,7 +45,6 @@ struct KindFigures {
   std::string_view kind() const { return redis ? "redis" : disk ? "disk" : "memory"; }
 };
 
-
 struct Stats {
   uint64_t counters = 0;          // in the store; swept ones not counted
   uint64_t memory_bytes = 0;      // held for counters, exact

@@ -493,7 +493,6 @@ ScanPage EmbeddedStore::scan_page(const request::SpaceIndex& spaces, std::string
   return stored;
 }
 
-
 // The table's part in a store that keeps counters elsewhere as well: it records which counters
 // changed, and restores stored ones.
 
@@ -724,7 +723,6 @@ size_t EmbeddedStore::purge_noted(base::Time now) {
   purged_.fetch_add(gone, std::memory_order_relaxed);
   return gone;
 }
-
 
 // Waiting in the embedded store: parks refused groups, and answers each in its turn.
 

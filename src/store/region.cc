@@ -63,7 +63,6 @@ void Region::release(size_t bytes) {
   used_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-
 Heads::Heads(Region& region, uint32_t chains_max)
     : region_(region),
       chains_max_((chains_max + per_row - 1) / per_row * per_row),
@@ -89,7 +88,6 @@ bool Heads::reach(uint32_t chains) {
   }
   return true;
 }
-
 
 // The header of each chunk; its places follow. Offsets are in units, from the chunk's start.
 struct Slab::Chunk {

@@ -64,7 +64,6 @@ class Region {
                                 // that 0 is not a place
 };
 
-
 // The chain heads of all stripes in one array, so laid out that stripes which grow together fill it
 // from the front without gaps: a row holds 16 heads (a cache line) of each stripe. Memory is taken
 // a row at a time and kept. Shared by the stripes; a head is guarded by its stripe's lock.
@@ -96,7 +95,6 @@ class Heads {
   Ref* const heads_;
   std::atomic<uint32_t> rows_{0};
 };
-
 
 // Allocates places for entries: chunks of the region, each divided into places of one size. An
 // empty chunk goes back to the region, so memory follows what is stored. A slab of one stripe is

@@ -1,13 +1,12 @@
 // The memory of a stripe's entries (store/slab.h, store/region.h): places in chunks of one bounded
 // region.
-#include "store/region.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <set>
 #include <vector>
 
+#include "store/region.h"
 #include "tests/support/dice.h"
 
 namespace sluice::store {

@@ -38,7 +38,6 @@ class Committer {
   virtual bool await_commit(CompletionQueue& completions) = 0;
 };
 
-
 // Keeps the limits alive that parked charges point to: a reference to the rule set.
 using Pin = std::shared_ptr<const void>;
 

@@ -178,7 +178,6 @@ bool Http1Chunks::read_trailer(char c) {
   }
 }
 
-
 namespace {
 
 constexpr size_t empty_lines_max = 8;

@@ -1,6 +1,4 @@
 // The scans of a head, and the comparison of field names, against loops over single bytes.
-#include "wire/http1_reader.h"
-
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -9,6 +7,7 @@
 #include <string_view>
 
 #include "tests/support/dice.h"
+#include "wire/http1_reader.h"
 #include "wire/http_field.h"
 
 namespace sluice::wire::http1_scan_test {

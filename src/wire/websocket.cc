@@ -233,7 +233,6 @@ void append_websocket_close(uint16_t code, std::string_view reason, base::Buffer
   append_websocket_frame(websocket_close, {payload, 2 + size}, out);
 }
 
-
 namespace {
 
 using base::bounds::http_head_bytes_max;

@@ -123,7 +123,6 @@ void append_masked_websocket_frame(uint8_t opcode, std::string_view payload,
 // Appends a Close frame with the code, and as much of the reason as fits.
 void append_websocket_close(uint16_t code, std::string_view reason, base::Buffer& out);
 
-
 // The opening handshake of WebSocket (RFC 6455, 4): writes a client's request; reads a request and
 // tells the answer to it. Functions without state; any thread. Path, Host and Origin are ignored,
 // and no extension or subprotocol is accepted.

@@ -1,13 +1,12 @@
 // WebSocket's handshake at a server: what is accepted, what is refused and with which status. "The
 // original" is the server of droplet 1.4.0.
-#include "wire/websocket.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "base/bounds.h"
+#include "wire/websocket.h"
 
 namespace sluice::wire {
 namespace {

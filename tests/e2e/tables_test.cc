@@ -76,8 +76,7 @@ TEST_F(Tables, TopShowsTheLimitThatRefusesAndFiltersByRule) {
   EXPECT_NE(top.out.find("REFUSES NOW"), top.out.npos) << top.out;
   EXPECT_NE(top.out.find("3 per 1h, token_bucket"), top.out.npos) << top.out;
   EXPECT_EQ(top.out.find("50 per"), top.out.npos) << top.out;
-  const auto of_rule =
-      run({.arguments = words("top", {"--over", "0s", "--rule", "narrow"})});
+  const auto of_rule = run({.arguments = words("top", {"--over", "0s", "--rule", "narrow"})});
   EXPECT_NE(of_rule.out.find("alice"), of_rule.out.npos) << of_rule.out;
   const auto other = run({.arguments = words("top", {"--over", "0s", "--rule", "x-y"})});
   EXPECT_EQ(other.out.find("alice"), other.out.npos) << other.out;

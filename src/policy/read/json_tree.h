@@ -19,8 +19,8 @@ struct RepeatedKey {
   size_t line = 0, column = 0;
 };
 
-// Refuses what is not JSON, or is deeper than yaml_depth_max. A scalar of an object has the place of
-// its key.
+// Refuses what is not JSON, or is deeper than yaml_depth_max. A scalar of an object has the place
+// of its key.
 std::optional<YamlError> parse_json(std::string_view text, YamlDocument& document,
                                     std::vector<RepeatedKey>& repeated);
 

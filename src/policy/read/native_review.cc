@@ -115,7 +115,6 @@ bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) 
   return false;
 }
 
-
 namespace {
 
 using limit::Algorithm;

@@ -18,7 +18,6 @@ namespace sluice::policy {
 // `strict`.
 bool never_refuses(const limit::Limit& loose, const limit::Limit& strict, bool same_requests);
 
-
 // Appends warnings in the order of the rules. Takes about as long as building the set.
 void review(const RuleSet& rules, base::Diagnostics& diagnostics);
 

@@ -32,7 +32,6 @@ struct YamlWords {
 YamlWords yaml_words(std::string_view problem, std::string_view context, std::string_view rest,
                      bool open);
 
-
 namespace {
 
 struct Known {
@@ -115,7 +114,6 @@ YamlWords yaml_words(std::string_view problem, std::string_view context, std::st
   return {YamlPlace::met, "this cannot be read",
           "check the indentation, quotes and brackets of this line and of the one above"};
 }
-
 
 namespace {
 

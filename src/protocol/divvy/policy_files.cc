@@ -16,7 +16,6 @@ namespace sluice::divvy {
 
 extern const std::string_view example;
 
-
 namespace {
 
 using protocol::PolicyFiles;

@@ -51,7 +51,6 @@ std::optional<RequestError> check_overrides(const RateLimitRequest& request) {
   return std::nullopt;
 }
 
-
 namespace {
 
 using request::Verb;

@@ -42,7 +42,6 @@ std::optional<RequestError> check_overrides(const RateLimitRequest& request);
 // The window of an override. Nothing: check_overrides refuses it.
 std::optional<base::Duration> override_window(const LimitOverride& limit);
 
-
 // Why there is no response.
 struct CallError {
   enum class Kind : uint8_t {

@@ -1,12 +1,12 @@
 // YAML as Go's library yaml.v2 reads it, which Envoy's service uses: the values of scalars, and
 // merge keys.
-#include "protocol/envoy/words.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 #include <utility>
+
+#include "protocol/envoy/words.h"
 
 namespace sluice::envoy {
 namespace {

@@ -1,11 +1,10 @@
 // What a limit's metrics count of a request's hits, also against a count of hits one by one.
-#include "protocol/envoy/limit_metrics.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
 
+#include "protocol/envoy/limit_metrics.h"
 #include "tests/support/dice.h"
 
 namespace sluice::envoy::hit_counts_test {

@@ -130,7 +130,6 @@ void append_other_path(const LimitSet& set, uint32_t limit, std::string& to) {
   }
 }
 
-
 uint64_t near_threshold(uint32_t limit, float ratio) {
   const float threshold = std::floor(static_cast<float>(limit) * ratio);
   constexpr float threshold_max = 1e18F;
@@ -169,7 +168,6 @@ HitCounts count_hits_of_local_cache(uint64_t hits, bool shadow) {
   counts.over_limit_with_local_cache = hits;
   return counts;
 }
-
 
 namespace {
 

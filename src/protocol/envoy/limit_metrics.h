@@ -101,7 +101,6 @@ bool has_keys_of_patterns(const LimitSet& set, uint32_t limit, Entries entries);
 // Appends the limit's path with MetricPaths::other in place of a request's texts.
 void append_other_path(const LimitSet& set, uint32_t limit, std::string& to);
 
-
 // Divides the hits of a charge among a limit's statsd counters: over the limit, near it, within it,
 // or allowed by shadow_mode. Pure arithmetic.
 
@@ -122,7 +121,6 @@ HitCounts count_hits(uint64_t hits, uint64_t count, uint32_t limit, float near_r
 HitCounts count_refused(uint64_t hits, bool shadow);
 // For a request that the local cache refused without a charge.
 HitCounts count_hits_of_local_cache(uint64_t hits, bool shadow);
-
 
 class LimitRules;
 

@@ -202,7 +202,6 @@ bool is_limits_file(std::string_view text) {
   return domain;
 }
 
-
 namespace {
 
 namespace fs = std::filesystem;

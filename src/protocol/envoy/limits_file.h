@@ -55,7 +55,6 @@ bool is_limits_file(std::string_view text);
 // warning if it does not contain a map.
 bool may_be_passed_over(std::string_view name);
 
-
 // Reads the files of a folder of limits, in their order. Main thread, and the thread that reloads.
 
 // The most files of a folder; their bytes are bounded by base::bounds::config_bytes_max in all.

@@ -1,6 +1,4 @@
 // Which files of a folder are read as files of limits.
-#include "protocol/envoy/limits_file.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +8,8 @@
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include "protocol/envoy/limits_file.h"
 
 namespace sluice::envoy {
 namespace {

@@ -136,7 +136,6 @@ bool compose_response(const RateLimitRequest& request, std::span<const Descripto
   return over && options.shadow;
 }
 
-
 namespace {
 
 // The status that the three fields show: the last enforced one that is over its limit; else the

@@ -76,7 +76,6 @@ struct ResponseOptions {
 bool compose_response(const RateLimitRequest& request, std::span<const DescriptorResult> results,
                       const ResponseOptions& options, RateLimitResponse& response);
 
-
 // The header fields that Envoy adds to responses to its clients: the three of the rate limit
 // service, and those of IETF's draft (draft-ietf-httpapi-ratelimit-headers). Pure functions.
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/envoy/json.h"
 #include "protocol/envoy/call.h"
+#include "protocol/envoy/json.h"
 #include "protocol/envoy/window.h"
 #include "tests/support/dice.h"
 

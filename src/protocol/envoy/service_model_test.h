@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "policy/read/yaml_tree.h"
+#include "protocol/envoy/call.h"
 #include "protocol/envoy/limit_metrics.h"
 #include "protocol/envoy/messages.h"
-#include "protocol/envoy/call.h"
 #include "protocol/envoy/response.h"
 #include "protocol/envoy/window.h"
 

@@ -421,7 +421,6 @@ void GrpcSession::goodbye(base::Buffer& out) {
   grpc_.http().write(out);
 }
 
-
 namespace {
 
 constexpr std::string_view text_type = "text/plain; charset=utf-8", json_type = "application/json",
@@ -579,7 +578,6 @@ void HttpSession::report(std::string_view example, std::string_view code) const 
 void HttpSession::refuse(std::string_view why, base::Buffer& out) {
   send_error(503, why, out);
 }
-
 
 namespace {
 

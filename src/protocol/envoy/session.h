@@ -124,7 +124,6 @@ class GrpcSession final : public request::Session {
   bool ending_ = false;  // GOAWAY was sent
 };
 
-
 // The session of the rate limit service over HTTP/1.1: `/json`, with the messages as JSON, and
 // `/healthcheck`; or on the debug port `/rlconfig`, the limits that are loaded. One request at a
 // time. One for each connection, used by its thread.
@@ -185,7 +184,6 @@ class HttpSession final : public request::Session {
   std::unique_ptr<Asked> asked_;  // null: no request is under way
   std::string_view fault_{};
 };
-
 
 class EnvoySession final : public request::Session {
  public:

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "config/settings.h"
-#include "protocol/envoy/words.h"
 #include "protocol/envoy/metrics_settings.h"
+#include "protocol/envoy/words.h"
 
 namespace sluice::envoy {
 namespace {

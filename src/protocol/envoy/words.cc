@@ -176,7 +176,6 @@ void check_words(YamlNode root, const policy::YamlDocument& document, policy::Ya
   WordCheck(document.size(), told).check_map(root, 1);
 }
 
-
 namespace {
 
 // In nanoseconds. A unit whose name begins another unit's name comes after it.
@@ -269,7 +268,6 @@ std::optional<bool> read_go_bool(std::string_view text) {
     if (text == word) return false;
   return std::nullopt;
 }
-
 
 namespace {
 

@@ -178,7 +178,6 @@ std::string_view cookie_value(std::string_view value, base::Arena& texts) {
   return {begin, static_cast<size_t>(to - begin)};
 }
 
-
 namespace {
 
 constexpr uint8_t no_field = FieldNames::none;

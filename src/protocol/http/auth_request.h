@@ -42,7 +42,6 @@ std::string_view cookie_value(std::string_view value, base::Arena& texts);
 // are joined, then dot segments resolved. The result is in `texts`.
 std::string_view normalize_path(std::string_view path, base::Arena& texts);
 
-
 // The most bytes of `method`, `scheme` and `host` (without its port). Beyond it: 400. `path` and
 // `query` are bounded by the head of the request.
 inline constexpr size_t auth_method_bytes_max = 64, auth_scheme_bytes_max = 32,

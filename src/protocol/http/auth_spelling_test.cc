@@ -1,10 +1,10 @@
 // A client must not have a counter for each spelling of its credentials (auth_spelling.h).
-#include "protocol/http/auth_request.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
+
+#include "protocol/http/auth_request.h"
 
 namespace sluice::http::auth_spelling_test {
 namespace {

@@ -82,7 +82,6 @@ void append_problem(const Problem& problem, bool short_form, base::Buffer& out) 
   }
 }
 
-
 namespace {
 
 using access::Right;
@@ -143,7 +142,6 @@ bool has_method(const Route& route, std::string_view method) {
   }
   return false;
 }
-
 
 namespace {
 
@@ -584,7 +582,6 @@ void Exchange::forget(const ConnectionContext& around) {
   once_.reset();
 }
 
-
 // Writes the answer of an exchange.
 
 namespace {
@@ -834,7 +831,6 @@ void Exchange::write_auth(const ConnectionContext& around, Answer& answer) const
   answer.body.append('}');
 }
 
-
 // Forward-auth: a proxy asks whether it may forward a request of its client.
 
 namespace {
@@ -922,7 +918,6 @@ void Exchange::take_auth(const request::Verdict& verdict, const ConnectionContex
   if (verdict.counted) auth_remaining_ = std::max<int64_t>(verdict.tightest->remaining, 0);
   if (!verdict.allowed) append_take(verdict, false, members_);
 }
-
 
 // throttlecrab's POST /throttle, with answers and errors in throttlecrab's form. Its body has a
 // reader of its own: throttlecrab skips members that it does not know, of any value, whereas the
@@ -1023,7 +1018,6 @@ void Exchange::take_throttle(const request::Verdict& verdict, const ConnectionCo
   append("reset_after", seconds(decision.reset_after));
   append("retry_after", decision.allowed ? 0 : seconds(decision.retry_after));
 }
-
 
 // Takes the engine's verdicts on the requests of an exchange, and collects the answer from them.
 

@@ -1,7 +1,5 @@
 // Connections of HTTP/1.1 and 1.0 without sockets: the order of answers, ends, bodies in pieces,
 // and what closes a connection.
-#include "protocol/http/session.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "protocol/http/http_text_test.h"
+#include "protocol/http/session.h"
 
 namespace sluice::http::http1_session_test {
 namespace {

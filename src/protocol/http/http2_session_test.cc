@@ -1,7 +1,5 @@
 // Connections of HTTP/2 without sockets: concurrent streams, bodies, resets, faults and a stop of
 // the server.
-#include "protocol/http/session.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "protocol/http/http_text_test.h"
+#include "protocol/http/session.h"
 
 namespace sluice::http::http2_session_test {
 namespace {

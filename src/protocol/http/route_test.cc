@@ -1,11 +1,10 @@
 // Which paths and methods are answered, and how others are refused.
-#include "protocol/http/exchange.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "protocol/http/exchange.h"
 #include "protocol/http/http_text_test.h"
 
 namespace sluice::http::route_test {

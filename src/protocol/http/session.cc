@@ -61,7 +61,6 @@ void append_http1_answer(const Answer& answer, const Http1Form& form, std::strin
   writer.finish();
 }
 
-
 namespace {
 
 using Found = wire::Http1Reader::Found;
@@ -225,7 +224,6 @@ void Http1Session::goodbye(base::Buffer& out) {
   if (!holds_back()) return;
   write_problem(problems::reduced_capacity, "the server stops; nothing was charged", out);
 }
-
 
 namespace {
 
@@ -411,7 +409,6 @@ void Http2Session::goodbye(base::Buffer& out) {
   http2_.finish_shutdown();
   http2_.write(out);
 }
-
 
 namespace {
 

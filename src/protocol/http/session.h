@@ -37,7 +37,6 @@ struct Http1Form {
 void append_http1_answer(const Answer& answer, const Http1Form& form, std::string_view date_line,
                          base::Buffer& out);
 
-
 // The session of a connection with HTTP/1.1 or 1.0: requests one after the other, answers in their
 // order. One for each connection, used by its thread.
 
@@ -94,7 +93,6 @@ class Http1Session final : public request::Session {
   std::string_view fault_{};
 };
 
-
 // The session of a connection with HTTP/2 (prior knowledge): requests at the same time, answers in
 // any order. A wait ends with its stream. One for each connection, used by its thread.
 
@@ -150,7 +148,6 @@ class Http2Session final : public request::Session {
   std::vector<Open> open_;  // by HTTP/2's number
   size_t waiting_ = 0, interrupted_ = 0;
 };
-
 
 class HttpSession final : public request::Session {
  public:

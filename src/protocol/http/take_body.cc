@@ -234,7 +234,6 @@ bool TakeBodyScanner::unescape_unit(const char* last, char*& out) {
   return true;
 }
 
-
 // Why not a library: this is the hot path, and the typical body of 75 bytes takes 1,500
 // instructions here, its grammar included, and copies nothing. RapidJSON's SAX reader takes 3,800
 // for the tokens alone (numbers as texts, UTF-8 validated; 4,800 by iteration, 2,700 in situ and

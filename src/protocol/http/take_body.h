@@ -127,7 +127,6 @@ class TakeBodyScanner {
   bool has_copies_ = false;
 };
 
-
 inline constexpr size_t takes_entries_max = 64;   // of one subject
 inline constexpr size_t takes_together_max = 64;  // of `takes`
 inline constexpr size_t batch_takes_max = 1000;   // of /v1/batch

@@ -2,8 +2,8 @@
 #include <chrono>
 #include <utility>
 
-#include "client/dialect.h"
 #include "client/core.h"
+#include "client/dialect.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {
