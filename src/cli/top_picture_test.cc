@@ -100,7 +100,8 @@ TEST(TopPicture, FitsIntoAnyWindowWhateverClientsSend) {
       items.push_back(item(who, dice(1'000'000), dice(1'000'000)));
     }
     const size_t columns = 1 + dice(size_t{100});
-    for (const auto& line : table_of_top(answer_of(std::move(items))).lines(columns)) {
+    const auto table = table_of_top(answer_of(std::move(items)));
+    for (const auto& line : table.lines(columns)) {
       ASSERT_LE(config::columns_of(line), columns) << line;
       for (const char c : line) ASSERT_GE(static_cast<unsigned char>(c), 0x20) << line;
       ASSERT_EQ(line.find("\u009b"), line.npos);
