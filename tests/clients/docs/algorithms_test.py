@@ -19,7 +19,7 @@ from sluice_limiter import NEVER, Limiter  # noqa: E402
 
 PAGE = (ROOT / "docs/algorithms.md").read_text(encoding="utf-8")
 HEAD = "| at | request | answer | remaining | retry after | reset after |\n|---|---|---|---|---|---|\n"
-EXAMPLE = re.compile(r"\*\*Example[\w ]*\.\*\* `(\{.*?\})`[^|]*?\n\n" + re.escape(HEAD) + r"((?:\|.*\n)+)")
+EXAMPLE = re.compile(r"\*\*Example[\w ]*\.\*\*\s`(\{[^`]*?\})`[^|]*?\n\n" + re.escape(HEAD) + r"((?:\|.*\n)+)")
 MINUTE = 1_800_000_000 * 1_000_000  # Unix time in microseconds of the examples' second 0
 UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 
