@@ -146,7 +146,8 @@ DenialBoard::DenialBoard(base::Clock& clock, const live::Live& live,
       server_stats_(server_stats),
       spaces_(spaces),
       started_(clock_.now()),
-      tray_(std::make_shared<Tray>()) {}
+      tray_(std::make_shared<Tray>()),
+      asked_at_(clock_.monotonic()) {}
 
 void DenialBoard::add(std::function<void(TopBoard::Visit)> worker) {
   workers_.push_back(std::move(worker));
