@@ -130,7 +130,7 @@ namespace {
 // When any worker warned last.
 std::atomic<int64_t> warned_us{INT64_MIN};
 
-constexpr size_t example_bytes_max = 256;
+constexpr size_t warned_bytes_max = 256;
 
 bool is_due(base::Time now) {
   int64_t last = warned_us.load(std::memory_order_relaxed);
@@ -183,8 +183,8 @@ void LeakWarnings::warn(spdlog::logger& log, const policy::Plan& plan,
           "rule [{}] is asked with 0 hits, and refuses reports: {} units of actor {} did not fit "
           "into the {} that are left and are not counted, so the next look passes again; give the "
           "limit `over: count`, or have the clients charge (docs/policy.md)",
-          base::printable(rule.name.empty() ? rule.pattern : rule.name, example_bytes_max),
-          charge.cost, base::printable(charge.key, example_bytes_max), d.remaining);
+          base::printable(rule.name.empty() ? rule.pattern : rule.name, warned_bytes_max),
+          charge.cost, base::printable(charge.key, warned_bytes_max), d.remaining);
       return;
     }
   }
