@@ -39,7 +39,7 @@ OFFERED = (
     ("sluice override ", ["set", "list", "show", "remove"]),
     ("sluice override set --al", ["--algorithm", "--all-limits"]),
     ("sluice override set --algorithm sliding_", ["sliding_window", "sliding_log"]),
-    ("sluice override set ", FILES),
+    ("sluice override set ", []),
     ("sluice store re", ["repair"]),
     ("sluice completion ", ["bash", "zsh", "fish"]),
     ("sluice completion bash ", []),

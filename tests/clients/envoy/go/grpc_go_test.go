@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand"
 	"reflect"
 	"sort"
 	"strings"
@@ -155,13 +156,20 @@ func TestGzip(t *testing.T) {
 
 func TestMuchCompressed(t *testing.T) {
 	channel := connect(t, start(t))
-	text := `domain: "shop"`
+	dice := rand.New(rand.NewSource(1))
+	text, small := `domain: "shop"`, `domain: "shop"`
 	for i := 0; i < 1000; i++ {
-		text += fmt.Sprintf(` descriptors { entries { key: "much" value: "%s-%d" } }`, strings.Repeat("v", 500), i)
+		digits := make([]byte, 250)
+		dice.Read(digits)
+		text += fmt.Sprintf(` descriptors { entries { key: "much" value: "%x-%d" } }`, digits, i)
+		small += fmt.Sprintf(` descriptors { entries { key: "much" value: "%s-%d" } }`, strings.Repeat("v", 500), i)
 	}
 	_, statuses := mustAsk(t, channel, request(t, text), grpc.UseCompressor(gzip.Name))
 	expect(t, len(statuses), 1000)
 	expect(t, statuses[999].remaining, uint64(999_999))
+	// What becomes more than 32 times as long is refused.
+	_, _, err := ask(patient(t), channel, request(t, small), grpc.UseCompressor(gzip.Name))
+	expect(t, status.Code(err), codes.ResourceExhausted)
 }
 
 func TestDeadline(t *testing.T) {
