@@ -30,7 +30,8 @@ const pb::DescriptorPool& pool() {
   return *pb::DescriptorPool::generated_pool();
 }
 
-void not_found(const std::string& what, const std::string& name, ServerReflectionResponse& to) {
+void answer_not_found(const std::string& what, const std::string& name,
+                      ServerReflectionResponse& to) {
   to.mutable_error_response()->set_error_code(code_not_found);
   to.mutable_error_response()->set_error_message(what + ": " + name);
 }
@@ -74,18 +75,18 @@ void answer_to(const ServerReflectionRequest& request, ServerReflectionResponse&
     case ServerReflectionRequest::kFileByFilename:
       file = pool().FindFileByName(request.file_by_filename());
       return file ? add_files(*file, to)
-                  : not_found("no such file", request.file_by_filename(), to);
+                  : answer_not_found("no such file", request.file_by_filename(), to);
     case ServerReflectionRequest::kFileContainingSymbol:
       file = file_of_symbol(request.file_containing_symbol());
       return file ? add_files(*file, to)
-                  : not_found("no such symbol", request.file_containing_symbol(), to);
+                  : answer_not_found("no such symbol", request.file_containing_symbol(), to);
     case ServerReflectionRequest::kFileContainingExtension:
-      return not_found("no such extension of",
-                       request.file_containing_extension().containing_type(), to);
+      return answer_not_found("no such extension of",
+                              request.file_containing_extension().containing_type(), to);
     case ServerReflectionRequest::kAllExtensionNumbersOfType: {
       const std::string& type = request.all_extension_numbers_of_type();
       if (pool().FindMessageTypeByName(type) == nullptr)
-        return not_found("no such message", type, to);
+        return answer_not_found("no such message", type, to);
       return to.mutable_all_extension_numbers_response()->set_base_type_name(type);
     }
     case ServerReflectionRequest::kListServices:
