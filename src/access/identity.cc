@@ -3,6 +3,19 @@
 #include <memory>
 
 namespace sluice::access {
+namespace {
+
+// The token of `Bearer TOKEN` where it stands, as a request of that form allocates nothing. Empty:
+// the field has another form.
+std::string_view bearer_token(std::string_view field) {
+  constexpr std::string_view scheme = "bearer ";
+  if (field.size() != scheme.size() + token_characters) return {};
+  for (size_t i = 0; i < scheme.size(); ++i)
+    if ((field[i] >= 'A' && field[i] <= 'Z' ? field[i] + 32 : field[i]) != scheme[i]) return {};
+  return field.substr(scheme.size());
+}
+
+}  // namespace
 
 Identity::Identity(const Access* access) : access_(access) {
   refresh();
@@ -45,6 +58,11 @@ void Identity::log_out() {
 bool Identity::authorize(std::string_view field) {
   refresh();
   if (!needed_) return true;
+  if (const std::string_view token = bearer_token(field); !token.empty()) {
+    if (log_in({}, token)) return true;
+    log_out();
+    return false;
+  }
   const auto proof = read_authorization(field);
   if (proof && log_in(proof->name, proof->token)) return true;
   log_out();

@@ -2,10 +2,12 @@
 // After warming up, neither takes nor a proxy's questions allocate.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "access/users.h"
 #include "protocol/http/http_text_test.h"
 #include "protocol/http/session_world_test.h"
 #include "tests/timed/allocations.h"
@@ -61,8 +63,9 @@ class HttpLoop {
 
 // Serves each text as one batch of one connection, again and again. The answers to the last one
 // must contain `status`.
-void expect_no_allocation(const std::vector<std::string>& batches, std::string_view status) {
-  http::World world(setup);
+void expect_no_allocation(const std::vector<std::string>& batches, std::string_view status,
+                          const http::Setup& its = setup) {
+  http::World world(its);
   HttpLoop loop(world);
   // Creates the counters and uses up the quotas, so that buffers grow to the longest answers, which
   // are refusals.
@@ -91,6 +94,21 @@ TEST(HttpAllocation, ChargesAllocateNothing) {
        http::post("/v1/charge",
                   R"({"key": "user:17", "limits": [{"quota": 9, "window": "1m"}], "n": 3})")},
       "HTTP/1.1 200");
+}
+
+TEST(HttpAllocation, TakesOfAUserAllocateNothing) {
+  const std::string token = access::make_token(), name = "the-team-of-the-shop";
+  http::Setup with_users = setup;
+  with_users.users = std::make_shared<const access::Users>(std::vector<access::User>{
+      {name, {access::Right::take, access::Right::look}, access::digest_of(token)}});
+  const auto take = [](const std::string& authorization) {
+    return http::post("/v1/take", R"({"entries": {"tenant": "acme", "user": "u1"}, "n": 1})",
+                      authorization);
+  };
+  expect_no_allocation({take("Authorization: Bearer " + token + "\r\n")}, "HTTP/1.1 429",
+                       with_users);
+  expect_no_allocation({take("authorization: bearer " + token + "\r\n")}, "HTTP/1.1 429",
+                       with_users);
 }
 
 TEST(HttpAllocation, TakesThatArePipelinedAllocateNothing) {
