@@ -3,22 +3,25 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
-#include <vector>
+#include <string>
 
+#include "base/diagnostic.h"
 #include "base/time.h"
-#include "config/variables.h"
+#include "config/command_io.h"
 
 namespace sluice::envoy {
 
-// The names of all variables of the original.
-std::vector<std::string_view> variable_names();
-
-// What cannot be read at all is reported by check, and counts as not set elsewhere.
-class Variables : public config::Variables {
+// Reads variables. Problems are reported under the variable's name. What cannot be read at all is
+// reported by check_typed, and counts as not set elsewhere.
+class Variables {
  public:
-  using config::Variables::Variables;
+  Variables(const config::CommandIo& io, base::Diagnostics& diagnostics)
+      : io_(io), diagnostics_(diagnostics) {}
 
+  // Nothing: it is not set.
+  std::optional<std::string> set(const char* name) const { return io_.environment(name); }
+  // Nothing: it is not set, or empty.
+  std::optional<std::string> text(const char* name) const;
   std::optional<bool> truth(const char* name) const;
   bool is_true(const char* name) const { return truth(name).value_or(false); }
   // Is it set, and not to `false`?
@@ -30,11 +33,16 @@ class Variables : public config::Variables {
   std::optional<uint16_t> port(const char* name);
 
   // Reports every variable that the original cannot read, an empty number or boolean too, and so
-  // does not start with; those that ask for something that sluice cannot do and must not ignore;
-  // and those that have no effect here, or none without another one.
-  void check();
-  // Warns of those that are about a Redis, where none is named.
-  void warn_of_redis();
+  // does not start with; also those that have no effect here.
+  void check_typed();
+
+  // At most one error for each variable.
+  void complain(const char* name, std::string what, std::string remedy);
+  void warn(const char* name, std::string what, std::string remedy);
+
+ private:
+  const config::CommandIo& io_;
+  base::Diagnostics& diagnostics_;
 };
 
 }  // namespace sluice::envoy

@@ -2,10 +2,14 @@
 // the bounds of their size. They apply to every `resp` listener. Main thread.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/setting.h"
 #include "protocol/resp/options.h"
 #include "protocol/settings.h"
 
@@ -14,14 +18,15 @@ namespace sluice::resp {
 class RespSettings final : public protocol::Settings {
  public:
   std::unique_ptr<Settings> clone() const override;
-  std::vector<config::Entry> table() override;
+  void read(config::FileReader& reader, const policy::YamlNode& section) override;
+  std::vector<std::pair<std::string, std::string>> lines() const override;
   void add_to(server::Options& options, protocol::Protocol self) const override;
   void check(const config::Config& config, base::Diagnostics& diagnostics) const override;
-
-  RespOptions options;
+  const RespOptions& options() const { return options_.value; }
 
  private:
-  std::string shared_origin_;  // of RespOptions::cell_shared; empty: it was not set
+  base::Setting<RespOptions> options_{};
+  base::Setting<bool> shared_{};  // RespOptions::cell_shared
 };
 
 extern const protocol::SettingsFormat settings_format;
