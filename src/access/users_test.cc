@@ -196,5 +196,26 @@ TEST(Identity, IsThatOfEachRequest) {
   EXPECT_EQ(identity.user(), "b");
 }
 
+// Tokens of the usual form are read where they stand, all others by read_authorization.
+TEST(Identity, ABearerTokenIsOfItsUserInEachSpelling) {
+  const std::string token = make_token(), other = make_token();
+  const Access access(listed({{"app", {Right::take}, digest_of(token)}}));
+  Identity identity(&access);
+  for (const std::string scheme : {"Bearer ", "bearer ", "BEARER ", "Bearer  "}) {
+    EXPECT_TRUE(identity.authorize(scheme + token)) << scheme;
+    EXPECT_EQ(identity.user(), "app");
+    EXPECT_TRUE(identity.may(Right::take));
+    for (const std::string& wrong : {scheme + other, scheme + token + "x", scheme + token.substr(1),
+                                     "Digest " + token, "Bearer" + token, token}) {
+      EXPECT_FALSE(identity.authorize(wrong)) << wrong;
+      EXPECT_FALSE(identity.is_known());
+      EXPECT_FALSE(identity.may(Right::take));
+      EXPECT_EQ(identity.user(), default_user);
+    }
+  }
+  EXPECT_TRUE(identity.authorize(authorization_of("app", token)));
+  EXPECT_FALSE(identity.authorize(authorization_of("app", other)));
+}
+
 }  // namespace
 }  // namespace sluice::access

@@ -97,7 +97,8 @@ TEST(HttpAllocation, ChargesAllocateNothing) {
 }
 
 TEST(HttpAllocation, TakesOfAUserAllocateNothing) {
-  const std::string token = access::make_token(), name = "the-team-of-the-shop";
+  const std::string token = access::make_token();
+  const std::string name = "the-team-of-the-shop";  // too long for a string without an allocation
   http::Setup with_users = setup;
   with_users.users = std::make_shared<const access::Users>(std::vector<access::User>{
       {name, {access::Right::take, access::Right::look}, access::digest_of(token)}});
